@@ -1,0 +1,120 @@
+"""The error tree. Each class has an exit code; `launcher.cli.main` catches the root, once."""
+
+from typing import ClassVar
+
+from preflight.errors import BadInput, GpulaunchError, MalformedFacts
+
+__all__ = [
+    "AgentCrashed",
+    "AgentGarbage",
+    "AgentTooSlow",
+    "AuthenticationFailed",
+    "BadInput",
+    "ConfigError",
+    "ConnectionRefused",
+    "ConnectionTimedOut",
+    "GpulaunchError",
+    "HostError",
+    "HostKeyChanged",
+    "HostKeyUnknown",
+    "LaunchRefused",
+    "MalformedFacts",
+    "NameNotResolved",
+    "NoPython",
+    "RunFailed",
+    "VerificationFailed",
+]
+
+
+class ConfigError(BadInput):
+    """hosts.yaml or a run config is wrong; the message has one line per mistake: file, line, key, remedy."""
+
+
+class HostError(GpulaunchError):
+    """One host could not be used. `code` is the finding code it becomes in a preflight."""
+
+    exit_code: ClassVar[int] = 3
+    code: ClassVar[str] = "HOST001"
+
+    def __init__(self, host: str, message: str, fix: str = "") -> None:
+        super().__init__(f"{host}: {message}", fix)
+        self.host = host
+        self.detail = message
+
+
+class NameNotResolved(HostError):
+    """The host's name has no address."""
+
+    code: ClassVar[str] = "HOST002"
+
+
+class ConnectionRefused(HostError):
+    """Something answered that nothing listens on the SSH port."""
+
+    code: ClassVar[str] = "HOST003"
+
+
+class ConnectionTimedOut(HostError):
+    """No answer on the SSH port, or an SSH step took longer than its time-out."""
+
+    code: ClassVar[str] = "HOST004"
+
+
+class HostKeyUnknown(HostError):
+    """The host key is not in known_hosts; the message has the fingerprint, the fix accepts it."""
+
+    code: ClassVar[str] = "HOST005"
+
+
+class HostKeyChanged(HostError):
+    """The host key differs from the one in known_hosts. Never accepted by any option."""
+
+    code: ClassVar[str] = "HOST006"
+
+
+class AuthenticationFailed(HostError):
+    """No method was accepted; the message names the methods and keys that were tried."""
+
+    code: ClassVar[str] = "HOST007"
+
+
+class NoPython(HostError):
+    """The configured interpreter is absent there, or older than 3.9."""
+
+    code: ClassVar[str] = "HOST008"
+
+
+class AgentCrashed(HostError):
+    """The agent ended with an error; the message has its last lines."""
+
+    code: ClassVar[str] = "HOST009"
+
+
+class AgentGarbage(HostError):
+    """What came back is not an answer of the agent."""
+
+    code: ClassVar[str] = "HOST010"
+
+
+class AgentTooSlow(HostError):
+    """The agent did not answer within its deadline."""
+
+    code: ClassVar[str] = "HOST011"
+
+
+class LaunchRefused(GpulaunchError):
+    """Findings stop the launch."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class VerificationFailed(GpulaunchError):
+    """The ranks are not what was planned; the launch was stopped."""
+
+    exit_code: ClassVar[int] = 4
+
+
+class RunFailed(GpulaunchError):
+    """The run could not be carried through for a reason that is no rank's own exit."""
+
+    exit_code: ClassVar[int] = 5

@@ -1,0 +1,412 @@
+"""What was read on a host, as frozen values; an absent value carries the reason it is absent.
+
+The agent writes JSON whose keys are the field names below; `preflight.wire` decodes it by these
+annotations. Memory is in MiB (2**20 bytes), times in seconds, temperatures in degrees Celsius, speeds in
+Mbit/s, each said in the field's name.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+MissingCode: TypeAlias = Literal[
+    "error",  # the probe failed; the reason holds its words
+    "timeout",  # given up after its deadline
+    "not-supported",  # the hardware or driver does not have this value; normal on many GPUs
+    "no-permission",
+    "not-found",  # no such file, package, device
+    "not-asked",  # the request did not ask for it, or this source does not hold it
+    "no-library",  # NVML cannot be loaded (no driver installed)
+    "not-loaded",  # driver module not loaded or not communicating
+    "library-mismatch",  # NVML and kernel module versions differ
+    "no-devices",
+    "gpu-lost",
+    "reset-required",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A fact that was not read, and why. Unknown is never reported as fine."""
+
+    reason: str
+    code: MissingCode = "error"
+
+
+Fact: TypeAlias = T | Missing
+
+Capability: TypeAlias = tuple[int, int]
+"""Compute capability (major, minor), e.g. (8, 9) for an L40S."""
+
+ComputeMode: TypeAlias = Literal["default", "exclusive_process", "prohibited", "exclusive_thread"]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who and where: read with nothing but the standard library."""
+
+    hostname: str
+    boot_id: str
+    uid: int
+    user: str
+    kernel: str
+    now_unix: float  # the host's clock, for skew
+    uptime_s: float
+    container: str  # "" on a plain host, else what says so: "docker", "podman", "pid-namespace", "wsl2"
+    initial_pid_namespace: bool  # False: NVML's pids may be another namespace's; never signal by them
+
+
+@dataclass(frozen=True, slots=True)
+class PythonEnv:
+    """The training environment's interpreter; versions come from package metadata, nothing is imported."""
+
+    executable: str
+    version: str
+    packages: dict[str, str]  # distribution name, lower case -> version; absent key = not installed
+    torch_cuda: Fact[str]  # CUDA build of the torch wheel: "12.8", "cpu", "rocm6.2"
+    nccl: Fact[str]  # version of the NCCL that torch will load, from its package metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The kernel driver as NVML or nvidia-smi names it."""
+
+    version: str
+    cuda_version: Fact[str]  # newest CUDA the driver supports, e.g. "13.0"
+    source: Literal["nvml", "nvidia-smi", "file"]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMemory:
+    """NVML memory v2: `used_mib` excludes `reserved_mib`. v1 counts the reserve as used (reserved Missing)."""
+
+    total_mib: int
+    used_mib: int
+    free_mib: int
+    reserved_mib: Fact[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ecc:
+    """ECC state; counts are bit errors. Volatile counts start at the last driver load."""
+
+    enabled: bool
+    corrected_volatile: Fact[int]
+    uncorrected_volatile: Fact[int]
+    uncorrected_aggregate: Fact[int]
+
+
+@dataclass(frozen=True, slots=True)
+class RowRemap:
+    """Remapped memory rows (Ampere and later data-centre GPUs)."""
+
+    correctable: int
+    uncorrectable: int
+    pending: bool
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RetiredPages:
+    """Retired memory pages (before Ampere)."""
+
+    single_bit: int
+    double_bit: int
+    pending: Fact[bool]
+
+
+@dataclass(frozen=True, slots=True)
+class PcieLink:
+    """PCIe link; an idle GPU shows a lower current generation than its maximum, and that is normal."""
+
+    generation: int
+    generation_max: int
+    width: int
+    width_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class NvLink:
+    """One NVLink of a GPU; errors are summed over the error counters NVML gives."""
+
+    link: int
+    active: bool
+    errors: Fact[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """NVSwitch fabric registration (`nvmlDeviceGetGpuFabricInfoV`)."""
+
+    state: Literal["not_supported", "not_started", "in_progress", "completed"]
+    status: str  # "success" or NVML's error words
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeProcess:
+    """A process the driver lists on a GPU. In a container the pid may belong to another namespace."""
+
+    pid: int
+    kind: Literal["compute", "graphics", "mps"]
+    used_mib: Fact[int]
+    name: Fact[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU. A lost GPU has `uuid` and everything else Missing with code "gpu-lost"."""
+
+    index: int  # NVML number, PCI bus order
+    uuid: Fact[str]
+    name: Fact[str]
+    pci_bus_id: Fact[str]
+    capability: Fact[Capability]
+    compute_mode: Fact[ComputeMode]
+    memory: Fact[GpuMemory]
+    processes: Fact[tuple[ComputeProcess, ...]]
+    utilization_percent: Fact[int]
+    persistence: Fact[bool]
+    mig_enabled: Fact[bool]
+    ecc: Fact[Ecc]
+    remap: Fact[RowRemap]
+    retired_pages: Fact[RetiredPages]
+    temperature_c: Fact[int]
+    temperature_slowdown_c: Fact[int]
+    throttle: Fact[tuple[str, ...]]  # active reasons: "idle", "sw_power_cap", "hw_slowdown", "hw_thermal", ...
+    power_w: Fact[float]
+    power_limit_w: Fact[float]
+    clock_sm_mhz: Fact[int]
+    clock_sm_max_mhz: Fact[int]
+    pcie: Fact[PcieLink]
+    nvlinks: Fact[tuple[NvLink, ...]]
+    fabric: Fact[Fabric]
+    recovery_action: Fact[str]  # "none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset", ...
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process on the host. Identity is (pid, start_ticks), never pid alone.
+
+    The agent sends those that matter: GPU holders, ranks, launchers, DataLoader workers, zombies, stopped
+    ones, holders of asked-for ports, and every ancestor and child of these.
+    """
+
+    pid: int
+    start_ticks: int  # /proc/PID/stat field 22, clock ticks since boot
+    ppid: int
+    pgid: int
+    sid: int
+    uid: int
+    user: str
+    state: str  # one letter of /proc/PID/stat: R S D Z T t I X
+    comm: str
+    argv: Fact[tuple[str, ...]]
+    age_s: float
+    threads: int  # all tasks of the group; a zombie with threads > 1 is half dead and still holds its files
+    tty: bool
+    cgroup: Fact[str]
+    environ: Fact[dict[str, str]]  # only the names in agent.ENVIRON_KEYS: launch markers, never secrets
+    gpu_files: Fact[tuple[str, ...]]  # open /dev/nvidia* and /dev/dri/* paths, over all live threads
+    wchan: Fact[str]
+    cpu_ticks: int  # utime + stime, for "does it still move"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTable:
+    """Processes that matter, and who read them: psutil where the host's Python has it, else /proc."""
+
+    source: Literal["psutil", "proc"]
+    processes: tuple[Process, ...]
+    total: int  # all processes seen on the host
+    agent_pid: int
+    ancestors: tuple[int, ...]  # pids above the agent: never touched
+
+
+@dataclass(frozen=True, slots=True)
+class Socket:
+    """A TCP socket on an asked-for port."""
+
+    port: int
+    address: str
+    state: str  # LISTEN, ESTABLISHED, TIME_WAIT, BOUND (bound, not listening), ...
+    uid: int
+    pids: Fact[tuple[int, ...]]  # holders; Missing(no-permission) for other users' sockets without root
+
+
+@dataclass(frozen=True, slots=True)
+class BindTest:
+    """A real bind with SO_REUSEADDR on the wildcard of both families, as torch's store does it."""
+
+    port: int
+    ok: bool
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The state of the asked-for ports, and ports proven free that may be used instead, best first."""
+
+    source: Literal["psutil", "proc"]
+    sockets: tuple[Socket, ...]
+    binds: tuple[BindTest, ...]
+    free: tuple[int, ...]
+    ephemeral: tuple[int, int]  # net.ipv4.ip_local_port_range, inclusive
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """A network interface with its addresses (no scope, no prefix)."""
+
+    name: str
+    addresses: tuple[str, ...]
+    up: bool
+    virtual: bool  # no device behind it in /sys: bridge, veth, docker0, tun
+    mtu: int
+    speed_mbps: Fact[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """How the host sees itself on the network."""
+
+    interfaces: tuple[Interface, ...]
+    default_interface: Fact[str]
+    own_name_addresses: Fact[tuple[str, ...]]  # what the host's own name resolves to there
+    ssh_server_address: Fact[str]  # the address this SSH connection came in on
+
+
+@dataclass(frozen=True, slots=True)
+class IbPort:
+    """An InfiniBand or RoCE port of /sys/class/infiniband."""
+
+    device: str
+    port: int
+    state: str  # "ACTIVE", "DOWN", ...
+    rate_gbps: Fact[float]
+    link_layer: str
+    link_downed: Fact[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Resource limits and capacities of the user's session."""
+
+    cpus: int
+    memory_total_mib: int
+    memory_available_mib: int
+    memory_limit_mib: Fact[int]  # the cgroup's limit, when there is one
+    swap_total_mib: int
+    swap_used_mib: int
+    load_1min: float
+    shm_total_mib: Fact[int]
+    shm_free_mib: Fact[int]
+    memlock_kib: int  # -1 unlimited
+    nofile: int  # soft limit; -1 unlimited
+    nofile_hard: int
+    nproc: int
+
+
+@dataclass(frozen=True, slots=True)
+class PathFacts:
+    """A path the job will use. `path` is as asked; `resolved` is absolute on the host."""
+
+    role: Literal["workdir", "output", "hf_cache", "tmp", "script", "run_dir"]
+    path: str
+    resolved: str
+    exists: bool
+    writable: bool  # the path, or the nearest parent that exists
+    free_mib: Fact[int]
+    total_mib: Fact[int]
+    free_inodes_percent: Fact[float]
+    filesystem: Fact[str]  # "ext4", "nfs4", "overlay", ...
+    source: Fact[str]  # what is mounted there: a device, server:/export
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptFacts:
+    """The training script as it lies on the host."""
+
+    path: str
+    sha256: str
+    size: int
+    text: Fact[str]  # Missing when larger than the agent sends
+
+
+@dataclass(frozen=True, slots=True)
+class Xid:
+    """An NVIDIA error in the kernel log (`NVRM: Xid (PCI:...): CODE, ...`)."""
+
+    code: int
+    pci_bus_id: str
+    at_uptime_s: Fact[float]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLog:
+    """NVIDIA and OOM-killer lines since boot."""
+
+    source: Literal["dmesg", "journal", "kmsg", "file"]
+    xids: tuple[Xid, ...]
+    oom_kills: tuple[str, ...]
+    other: tuple[str, ...]  # peermem errors, "fallen off the bus", SXid, GSP time-outs
+
+
+@dataclass(frozen=True, slots=True)
+class PciGpu:
+    """An NVIDIA display controller on the PCI bus, seen without the driver."""
+
+    bus_id: str
+    device_id: str
+    driver: Fact[str]  # "nvidia", "nouveau", "vfio-pci"
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """Services, modules and kernel settings that GPU jobs depend on."""
+
+    modules: tuple[str, ...]  # loaded kernel modules that matter: nvidia, nouveau, nvidia_peermem, ...
+    fabric_manager: Fact[str]  # "active", "inactive", ... ; Missing when there is no such unit
+    persistence_daemon: Fact[str]
+    mps_control: bool  # nvidia-cuda-mps-control is running
+    acs_enabled: Fact[bool]
+    iommu: Fact[str]
+    hung: tuple[str, ...]  # processes in state D seen twice, "pid comm wchan"
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """Everything the agent answered about one host, each part on its own or missing with its reason."""
+
+    host: str
+    agent_version: str
+    identity: Fact[Identity]
+    python: Fact[PythonEnv]
+    driver: Fact[Driver]
+    gpus: Fact[tuple[Gpu, ...]]
+    pci_gpus: Fact[tuple[PciGpu, ...]]
+    processes: Fact[ProcessTable]
+    ports: Fact[Ports]
+    network: Fact[Network]
+    infiniband: Fact[tuple[IbPort, ...]]
+    limits: Fact[Limits]
+    paths: Fact[tuple[PathFacts, ...]]
+    script: Fact[ScriptFacts]
+    kernel_log: Fact[KernelLog]
+    environ: Fact[dict[str, str]]  # CUDA_*, NCCL_*, ACCELERATE_*, PET_*, RANK, ... that a launch there inherits
+    system: Fact[System]
+    probe_ms: dict[str, float]  # how long each probe took
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """One real TCP connect from a node to the main host, made by the node itself."""
+
+    from_host: str
+    to_host: str
+    address: str
+    port: int
+    ok: bool
+    error: str
+    ms: float

@@ -1,0 +1,51 @@
+"""What the user wants to run: the yardstick that checks measure hosts against."""
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Precision: TypeAlias = Literal["no", "fp16", "bf16", "fp8"]
+PrecisionRequest: TypeAlias = Literal["auto", "no", "fp16", "bf16", "fp8"]
+
+GpuRequest: TypeAlias = Literal["all", "none"] | int | tuple[int | str, ...]
+"""All GPUs of a host, CPU ranks, a count per host, or a list of indices and UUIDs."""
+
+DEFAULT_MAIN_PORT = 29500
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run config after validation; exactly one of `script` and `module` is set (neither: hosts are only judged)."""
+
+    name: str = ""
+    script: str = ""  # path on the hosts, relative to workdir
+    module: str = ""  # python -m MODULE
+    args: tuple[str, ...] = ()
+    send_script: bool = False  # the script lies beside the config here and travels with the launch
+    gpus: GpuRequest = "all"
+    processes_per_host: int | None = None  # only with gpus: none
+    precision: PrecisionRequest = "auto"
+    precision_args: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    main_port: int = DEFAULT_MAIN_PORT
+    env: dict[str, str] = field(default_factory=dict)
+    workdir: str = ""  # "" = the host's own, else the user's home (localhost: the current directory)
+    output: str = ""
+
+    @property
+    def wants_gpus(self) -> bool:
+        """Whether any rank of this job runs on a GPU."""
+        return self.gpus != "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """Site expectations and thresholds (hosts.yaml `expect:`), so that no number is buried in a check."""
+
+    gpus: int | None = None  # how many GPUs the host should have
+    driver: str = ""  # PEP 440 specifier for the driver version, e.g. ">=570"
+    memory_in_use_mib: int = 1024  # more than this on a GPU without a process to explain it is unexplained
+    shm_mib_per_rank: int = 1024
+    disk_free_percent: float = 5.0
+    temperature_margin_c: int = 5
+    clock_skew_s: float = 5.0
+    nofile: int = 4096
+    stopped_s: float = 600.0  # a stopped process older than this is half dead
