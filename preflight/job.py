@@ -6,8 +6,12 @@ from typing import Literal, TypeAlias
 Precision: TypeAlias = Literal["no", "fp16", "bf16", "fp8"]
 PrecisionRequest: TypeAlias = Literal["auto", "no", "fp16", "bf16", "fp8"]
 
-GpuRequest: TypeAlias = Literal["all", "none"] | int | tuple[int | str, ...]
-"""All GPUs of a host, CPU ranks, a count per host, or a list of indices and UUIDs."""
+GpuRequest: TypeAlias = Literal["all", "none", "auto"] | int | tuple[int | str, ...]
+"""All GPUs of a host, CPU ranks, a count per host, or a list of indices and UUIDs.
+
+"auto" is all GPUs when any host of the launch has one, else CPU ranks; `preflight.ranks.resolve_gpus` turns it
+into "all" or "none" once the hosts have answered.
+"""
 
 DEFAULT_MAIN_PORT = 29500
 
@@ -32,7 +36,7 @@ class Job:
 
     @property
     def wants_gpus(self) -> bool:
-        """Whether any rank of this job runs on a GPU."""
+        """Whether any rank of this job runs on a GPU; "auto" counts as yes until it is resolved."""
         return self.gpus != "none"
 
 
