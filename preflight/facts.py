@@ -161,6 +161,7 @@ class Gpu:
     uuid: Fact[str]
     name: Fact[str]
     pci_bus_id: Fact[str]
+    minor: Fact[int]  # N of /dev/nvidiaN; not always the index
     capability: Fact[Capability]
     compute_mode: Fact[ComputeMode]
     memory: Fact[GpuMemory]
@@ -189,7 +190,8 @@ class Process:
     """A process on the host. Identity is (pid, start_ticks), never pid alone.
 
     The agent sends those that matter: GPU holders, ranks, launchers, DataLoader workers, zombies, stopped
-    ones, holders of asked-for ports, and every ancestor and child of these.
+    ones, holders of asked-for ports, every ancestor and child of these, and every live process that one of
+    them names in GPULAUNCH_SUPERVISOR ("BOOT_ID:PID:START_TICKS"); so a supervisor without a row is gone.
     """
 
     pid: int
