@@ -1,0 +1,320 @@
+"""Which processes are leftovers, and the evidence. Pure: facts in, classes out; nobody is signalled here.
+
+The rule that keeps this safe: a class that may be ended needs positive proof that what would give the process
+a purpose is gone. Whatever could not be read proves nothing. A parent pid of 1 alone proves nothing either: a
+launcher under nohup, setsid or systemd has it and lives.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from preflight import process_tree as tree_of
+from preflight.facts import Gpu, HostFacts, Missing, Process, ProcessTable
+from preflight.process_tree import Tree
+
+DEFAULT_STOPPED_S = 600.0
+
+
+class Kind(Enum):
+    """What a process is, in the order of how sure it is that it may be ended."""
+
+    OURS_DEAD = "ours-dead"  # started by gpulaunch; the supervisor of its run is provably gone
+    ORPHAN_CERTAIN = "orphan-certain"  # a rank or DataLoader worker whose launcher or rank is gone
+    HALF_DEAD = "half-dead"  # zombie leader with live threads that keep files open, or stopped for long
+    SUSPECT = "suspect"  # looks left over; not proven
+    LIVE = "live"
+    FOREIGN = "foreign"  # another user's
+    SYSTEM = "system"  # display server, driver daemon, MPS, container or scheduler service
+    STUCK = "stuck"  # a leftover in state D: no signal reaches it
+    ZOMBIE = "zombie"  # one thread, state Z: holds nothing, only its parent can remove it
+
+
+ENDED_BY_DEFAULT = frozenset({Kind.OURS_DEAD})
+ENDED_AFTER_YES = frozenset({Kind.ORPHAN_CERTAIN, Kind.HALF_DEAD})
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a process keeps from others."""
+
+    gpus: tuple[int, ...]  # GPU indices whose device file it has open
+    ports: tuple[int, ...]  # asked-for TCP ports it holds
+
+    def __bool__(self) -> bool:
+        return bool(self.gpus or self.ports)
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """One process with its class and the evidence for it, each a short clause."""
+
+    process: Process
+    kind: Kind
+    evidence: tuple[str, ...]
+    holds: Holding
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """What every rule needs to see."""
+
+    tree: Tree
+    boot_id: str
+    uid: int
+    all_users: bool
+    untouchable: frozenset[int]
+    frozen: frozenset[tuple[int, int]]  # identities that used no CPU since an earlier look
+    idle_gpus: bool
+    stopped_s: float
+
+
+def classify(
+    facts: HostFacts,
+    *,
+    all_users: bool = False,
+    stopped_s: float = DEFAULT_STOPPED_S,
+    earlier: ProcessTable | None = None,
+) -> tuple[Classified, ...]:
+    """Class every process that holds a GPU or an asked-for port, is a rank, a launcher, dead or stopped.
+
+    `all_users` judges other users' processes by the same rules as the caller's (root only; without root they
+    stay FOREIGN). `earlier` is a table read some seconds before: who used no CPU since then may be SUSPECT.
+    Returns () when the process table or the identity is Missing: nothing can be proven then.
+    """
+    if isinstance(facts.processes, Missing) or isinstance(facts.identity, Missing):
+        return ()
+    table = facts.processes
+    scene = _Scene(
+        tree=Tree.of(table),
+        boot_id=facts.identity.boot_id,
+        uid=facts.identity.uid,
+        all_users=all_users and facts.identity.uid == 0,
+        untouchable=frozenset({table.agent_pid, *table.ancestors}),
+        frozen=_frozen(table, earlier),
+        idle_gpus=_gpus_idle(facts),
+        stopped_s=stopped_s,
+    )
+    holdings = {process.pid: holding(facts, process) for process in table.processes}
+    return tuple(
+        Classified(process, *_judge(scene, process, holdings[process.pid]), holdings[process.pid])
+        for process in table.processes
+        if _matters(process, holdings[process.pid])
+    )
+
+
+def holding(facts: HostFacts, process: Process) -> Holding:
+    """Return what the process itself keeps open: GPU device files and asked-for ports.
+
+    NVML's pid lists are not asked: they name dead parents of forked workers, and pids of other namespaces.
+    """
+    if tree_of.is_dead(process):
+        return Holding((), ())
+    minors = {f"/dev/nvidia{_minor(gpu)}": gpu.index for gpu in _gpus(facts)}
+    opened = sorted({minors[path] for path in tree_of.gpu_files(process) if path in minors})
+    ports: set[int] = set()
+    if not isinstance(facts.ports, Missing):
+        for socket in facts.ports.sockets:
+            if not isinstance(socket.pids, Missing) and process.pid in socket.pids:
+                ports.add(socket.port)
+    return Holding(tuple(opened), tuple(sorted(ports)))
+
+
+def _gpus(facts: HostFacts) -> tuple[Gpu, ...]:
+    return () if isinstance(facts.gpus, Missing) else facts.gpus
+
+
+def _minor(gpu: Gpu) -> int:
+    return gpu.index if isinstance(gpu.minor, Missing) else gpu.minor
+
+
+def _frozen(table: ProcessTable, earlier: ProcessTable | None) -> frozenset[tuple[int, int]]:
+    if earlier is None:
+        return frozenset()
+    before = {(process.pid, process.start_ticks): process.cpu_ticks for process in earlier.processes}
+    now = {(process.pid, process.start_ticks): process.cpu_ticks for process in table.processes}
+    return frozenset(identity for identity, ticks in now.items() if before.get(identity) == ticks)
+
+
+def _gpus_idle(facts: HostFacts) -> bool:
+    """Whether every GPU says that it is at 0 %. A GPU that does not say is not idle."""
+    return all(gpu.utilization_percent == 0 for gpu in _gpus(facts))
+
+
+def _matters(process: Process, holds: Holding) -> bool:
+    return bool(
+        holds
+        or tree_of.gpu_files(process)
+        or process.state in ("Z", "X", "T")
+        or tree_of.is_rank(process)
+        or tree_of.is_data_worker(process)
+        or tree_of.is_launcher(process)
+        or "GPULAUNCH_RUN_ID" in tree_of.environ(process)
+    )
+
+
+Verdict = tuple[Kind, tuple[str, ...]]
+
+
+def _judge(scene: _Scene, process: Process, holds: Holding) -> Verdict:
+    shielded = _shield(scene, process)
+    if shielded is not None:
+        return shielded
+    if tree_of.is_dead(process):
+        return _zombie(scene, process)
+    kind, evidence = _proof(scene, process, holds)
+    if kind in ENDED_BY_DEFAULT | ENDED_AFTER_YES and process.state == "D":
+        wchan = "" if isinstance(process.wchan, Missing) else f" in {process.wchan}"
+        return Kind.STUCK, (*evidence, f"in uninterruptible sleep{wchan}: no signal reaches it")
+    return kind, evidence
+
+
+def _shield(scene: _Scene, process: Process) -> Verdict | None:
+    """Who is never ended, whatever else is true."""
+    if process.pid in scene.untouchable:
+        return Kind.LIVE, ("it is part of the session that asks",)
+    if tree_of.is_system(process):
+        return Kind.SYSTEM, (f"{process.comm} belongs to the machine",)
+    if process.uid != scene.uid and not scene.all_users:
+        return Kind.FOREIGN, (f"belongs to {process.user}",)
+    if process.uid == 0 and scene.uid != 0:
+        return Kind.SYSTEM, ("belongs to root",)
+    return None
+
+
+def _zombie(scene: _Scene, process: Process) -> Verdict:
+    parent = scene.tree.parent(process)
+    if parent is None or tree_of.is_subreaper(parent):
+        return Kind.ZOMBIE, ("already dead, holds nothing", "init will remove it")
+    return Kind.ZOMBIE, (
+        "already dead, holds nothing",
+        f"its parent, pid {parent.pid} ({parent.comm}), has not collected it",
+    )
+
+
+def _proof(scene: _Scene, process: Process, holds: Holding) -> Verdict:
+    if isinstance(process.environ, Missing) and not tree_of.is_half_dead(process):
+        return Kind.LIVE, (
+            f"its environment cannot be read ({process.environ.reason}), so nothing is proven",
+        )
+    ours = _of_a_run(scene, process)
+    if ours is not None:
+        return ours
+    stopped = _stopped(scene, process, holds)
+    if stopped is not None:
+        return stopped
+    orphan = _orphan(scene, process, holds)
+    if orphan is not None:
+        return orphan
+    return _suspicion(scene, process, holds)
+
+
+def _of_a_run(scene: _Scene, process: Process) -> Verdict | None:
+    """Rule for processes that carry a gpulaunch run id."""
+    marks = tree_of.environ(process)
+    run_id = marks.get("GPULAUNCH_RUN_ID", "")
+    if not run_id:
+        return None
+    recorded = parse_supervisor(marks.get("GPULAUNCH_SUPERVISOR", ""))
+    if recorded is None or recorded[0] != scene.boot_id:
+        return Kind.SUSPECT, (f"carries run {run_id}, but not which supervisor started it in this boot",)
+    if scene.tree.alive(recorded[1:]):
+        return Kind.LIVE, (f"run {run_id} is live: its supervisor is pid {recorded[1]}",)
+    gone = f"run {run_id}: its supervisor (pid {recorded[1]}) is gone"
+    interactive = _interactive_above(scene, process)
+    if interactive is not None:
+        # A tmux or shell that a run once started hands its environment to whatever is typed there later.
+        return Kind.SUSPECT, (gone, f"but it stands under {interactive.comm} (pid {interactive.pid})")
+    return Kind.OURS_DEAD, (gone,)
+
+
+def parse_supervisor(mark: str) -> tuple[str, int, int] | None:
+    """Read "BOOT_ID:PID:START_TICKS"; None when it is not of that form."""
+    parts = mark.rsplit(":", 2)
+    if len(parts) != 3 or not (parts[1].isdigit() and parts[2].isdigit()):
+        return None
+    return parts[0], int(parts[1]), int(parts[2])
+
+
+def _interactive_above(scene: _Scene, process: Process) -> Process | None:
+    return next((above for above in scene.tree.ancestors(process) if tree_of.is_interactive(above)), None)
+
+
+def _stopped(scene: _Scene, process: Process, holds: Holding) -> Verdict | None:
+    """Rule for half-dead processes: they hold what they hold until somebody ends them."""
+    if tree_of.is_half_dead(process):
+        if not holds and not tree_of.gpu_files(process):
+            return Kind.LIVE, (
+                "its leader is dead, its threads live on, and it holds no GPU and no asked-for port",
+            )
+        return Kind.HALF_DEAD, (
+            f"its leader is dead, {process.threads - 1} of its threads keep its files open",
+        )
+    if process.state != "T":
+        return None
+    runner = next((above for above in scene.tree.ancestors(process) if tree_of.is_launcher(above)), None)
+    if runner is not None and runner.state != "T":
+        return Kind.LIVE, (f"stopped, but its launcher, pid {runner.pid}, runs",)
+    if not holds and not tree_of.gpu_files(process):
+        return Kind.LIVE, ("stopped, and holds no GPU and no asked-for port",)
+    if process.age_s < scene.stopped_s:
+        return Kind.LIVE, (f"stopped, and only {process.age_s:.0f} s old",)
+    return Kind.HALF_DEAD, ("stopped (state T) while it holds what others need",)
+
+
+def _orphan(scene: _Scene, process: Process, holds: Holding) -> Verdict | None:
+    """Rule for ranks and DataLoader workers: they never outlive their launcher on purpose."""
+    top = _top_of_its_ranks(scene, process)
+    if not (holds or tree_of.gpu_files(process)) or top is None:
+        return None
+    if tree_of.is_data_worker(top):
+        what = "a DataLoader worker whose training process is gone"
+    else:
+        run = tree_of.environ(top)["TORCHELASTIC_RUN_ID"]
+        what = f"a rank of torch elastic run {run} whose launcher is gone"
+    adopter = f"its parent is now pid {top.ppid}"
+    interactive = process if tree_of.is_interactive(process) else _interactive_above(scene, process)
+    if interactive is not None:
+        return Kind.SUSPECT, (what, f"but {interactive.comm} (pid {interactive.pid}) may be in use")
+    if top.pid != process.pid:
+        return Kind.ORPHAN_CERTAIN, (f"belongs to pid {top.pid}, {what}", adopter)
+    return Kind.ORPHAN_CERTAIN, (what, adopter)
+
+
+def _top_of_its_ranks(scene: _Scene, process: Process) -> Process | None:
+    """Climb through ranks and workers; return the top one when its real parent is gone, else None."""
+    if not _never_alone(process):
+        return None
+    top = process
+    for above in scene.tree.ancestors(process):
+        if not _never_alone(above):
+            break
+        top = above
+    return top if scene.tree.adopted(top) else None
+
+
+def _never_alone(process: Process) -> bool:
+    return tree_of.is_data_worker(process) or tree_of.is_elastic_rank(process)
+
+
+def _suspicion(scene: _Scene, process: Process, holds: Holding) -> Verdict:
+    held = holds or bool(tree_of.gpu_files(process))
+    if held and scene.tree.adopted(process) and not tree_of.is_launcher(process):
+        frozen = (process.pid, process.start_ticks) in scene.frozen
+        if tree_of.is_rank(process):
+            return Kind.SUSPECT, (
+                "says it is a rank, its parent is gone, but it may have been started by hand",
+            )
+        if frozen and scene.idle_gpus:
+            return Kind.SUSPECT, (
+                "its parent is gone, it used no CPU between two looks, and the GPUs are idle",
+            )
+    return Kind.LIVE, (_why_live(scene, process),)
+
+
+def _why_live(scene: _Scene, process: Process) -> str:
+    if tree_of.is_launcher(process):
+        return "a launcher that runs"
+    above = next(scene.tree.ancestors(process), None)
+    if above is None or tree_of.is_subreaper(above):
+        return "runs on its own (nohup, setsid or a service); nothing shows that it is left over"
+    return f"its parent, pid {above.pid} ({above.comm}), is alive"
