@@ -10,7 +10,9 @@ __all__ = [
     "AgentTooSlow",
     "AuthenticationFailed",
     "BadInput",
+    "CommandTimedOut",
     "ConfigError",
+    "ConnectionLost",
     "ConnectionRefused",
     "ConnectionTimedOut",
     "GpulaunchError",
@@ -21,6 +23,7 @@ __all__ = [
     "MalformedFacts",
     "NameNotResolved",
     "NoPython",
+    "OutputTooLarge",
     "RunFailed",
     "VerificationFailed",
 ]
@@ -58,6 +61,18 @@ class ConnectionTimedOut(HostError):
     """No answer on the SSH port, or an SSH step took longer than its time-out."""
 
     code: ClassVar[str] = "HOST004"
+
+
+class ConnectionLost(HostError):
+    """An open connection ended before its work was done."""
+
+
+class CommandTimedOut(ConnectionTimedOut):
+    """A command there did not end within its time."""
+
+
+class OutputTooLarge(HostError):
+    """A command there sent more than was asked for."""
 
 
 class HostKeyUnknown(HostError):

@@ -23,7 +23,21 @@ class Endpoint:
     proxy_command: str = ""
     known_hosts_files: tuple[str, ...] = ()
     identity_agent: str = ""  # socket path; "" = SSH_AUTH_SOCK, "none" = no agent
-    connect_timeout_s: float = 10.0
+    identities_only: bool = False  # offer no agent key beyond identity_files
+    host_key_alias: str = ""  # the name to look up in known_hosts instead of the address
+    connect_timeout_s: float = 10.0  # for each step: resolve, connect, banner and key exchange, a channel
+
+
+Prompt = Callable[[str], str]
+"""Asks a person for a secret, shown nowhere (`getpass.getpass`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenOptions:
+    """What the user allowed for this invocation. `prompt` is None without a terminal: then nothing is asked."""
+
+    accept_new_host_keys: bool = False
+    prompt: Prompt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +62,16 @@ class Stream(Protocol):
         """Return the next stdout bytes, b"" at the end, None when nothing came within timeout_s."""
 
     def read_stderr(self) -> bytes:
-        """Return what stderr has held so far and was not returned yet, without waiting."""
+        """Return what stderr has held so far and was not returned yet, without waiting.
+
+        Drain it now and then: a command that fills it (2 MiB) waits for its reader.
+        """
 
     def wait(self, timeout_s: float) -> int | None:
-        """Return the exit status once ended, None if still running after timeout_s."""
+        """Return the exit status once ended (negative: by that signal), None if still running after timeout_s.
+
+        Raises ConnectionLost when the connection broke before the host told the status.
+        """
 
     def close(self) -> None:
         """Drop the channel; the far side sees EOF or SIGPIPE."""
@@ -64,11 +84,17 @@ class Connection(Protocol):
     def name(self) -> str:
         """The host's name as the user typed it."""
 
-    def run(self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20) -> Completed:
-        """Run to the end. Raises HostError subclasses (ConnectionTimedOut when timeout_s passes)."""
+    def run(
+        self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
+    ) -> Completed:
+        """Run to the end; a program that is not there ends with 127, one that may not be run with 126.
+
+        Raises CommandTimedOut when timeout_s passes, OutputTooLarge when stdout or stderr passes max_output
+        bytes, ConnectionLost when the way to the host breaks.
+        """
 
     def start(self, argv: Iterable[str]) -> Stream:
-        """Start and stream."""
+        """Start in a session of its own and stream. Raises HostError when it cannot be started."""
 
     def close(self) -> None:
         """Close; idempotent."""
