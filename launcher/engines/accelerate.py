@@ -2,7 +2,7 @@
 
 The contract with the host (`{run_dir}` is the node's own directory for this run, filled in there):
 
-    <python> -m accelerate.commands.launch --config_file {run_dir}/accelerate.yaml --rdzv_conf timeout=N
+    <python> -m accelerate.commands.launch --config_file {run_dir}/accelerate.yaml [--rdzv_conf timeout=N]
         {run_dir}/rank.py SCRIPT args...          or          {run_dir}/rank.py -m MODULE args...
 
 - `rank.py` is `launcher/onhost/rank.py`, put there by the supervisor. It is accelerate's training script, in
@@ -12,11 +12,11 @@ The contract with the host (`{run_dir}` is the node's own directory for this run
 - `expected.json` in the run directory is what the ranks must find (see `expected`).
 - GPULAUNCH_MASK=1: rank.py narrows CUDA_VISIBLE_DEVICES to its LOCAL_RANK-th entry before torch is imported.
 
-Everything else is in one YAML, precision too. No `--mixed_precision` flag: with a config file *and* the flag the
-launcher itself builds a CUDA tensor on GPUs older than Ampere (`is_bf16_available` in commands/launch.py), and
+Everything else is in one YAML, precision too. No `--mixed_precision` flag: with a config file *and* the flag
+the launcher itself builds a CUDA tensor on GPUs older than Ampere (`is_bf16_available`, commands/launch.py) and
 so holds GPU 0 against rank 0 in Exclusive Process mode. No `--multi_gpu` flag: the YAML's distributed_type sets
-it. `--config_file` is given always, which keeps the host's own default_config.yaml out; accelerate applies the
-nested sections (fp8_config) only if some option was given on the command line, and this one is.
+it. `--config_file` is always given, which keeps the host's own default_config.yaml out; accelerate applies
+nested sections (fp8_config) only if some option stood on the command line, and this one does.
 """
 
 import json
@@ -70,17 +70,18 @@ class World:
     fp8_backend: str = ""  # "TE", "AO", "MSAMP"
 
 
-def argv(python: str, job: Job, script: str) -> tuple[str, ...]:
+def argv(python: str, job: Job, script: str, world: World) -> tuple[str, ...]:
     """Return the node's launcher command; `script` is the path as the host will see it."""
     target = ("-m", job.module) if job.module else (script,)
+    # The one setting that accelerate's config file does not take.
+    timeout = ("--rdzv_conf", f"timeout={RENDEZVOUS_TIMEOUT_S}") if world.size > 1 else ()
     return (
         python,
         "-m",
         "accelerate.commands.launch",
         "--config_file",
         f"{RUN_DIR}/accelerate.yaml",
-        "--rdzv_conf",  # the one setting that accelerate's config file does not take
-        f"timeout={RENDEZVOUS_TIMEOUT_S}",
+        *timeout,
         f"{RUN_DIR}/rank.py",
         *target,
         *job.args,
@@ -175,6 +176,6 @@ def _is(name: str, distribution: str) -> bool:
     return name == distribution or name.startswith(f"{distribution}-cu")
 
 
-def _scalar(value: str | int | bool) -> str:
+def _scalar(value: object) -> str:
     """Every string quoted: a bare `no` is a boolean in YAML."""
     return json.dumps(value)
