@@ -24,13 +24,16 @@ class Problem:
     """What a check function yields.
 
     `message` states what is wrong and why it matters; `fix` is a command to type or whom to ask. `severity`
-    None means the check's own.
+    None means the check's own. `gpu` is the index of the GPU it is about: what the job can do without is
+    demoted to a warning. `hosts` narrows a cluster check's problem to the hosts it is about.
     """
 
     message: str
     fix: str = ""
     subject: str = ""  # "gpu3", "pid 4242", "port 29500", "" for the host itself
     severity: Severity | None = None
+    gpu: int | None = None
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

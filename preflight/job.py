@@ -52,4 +52,14 @@ class Expect:
     temperature_margin_c: int = 5
     clock_skew_s: float = 5.0
     nofile: int = 4096
+    disk_free_mib: int = 2048  # less than this is short whatever the percentage
+    free_inodes_percent: float = 2.0
+    memory_available_percent: float = 5.0
+    swap_used_percent: float = 50.0
+    load_per_cpu: float = 1.5
+    retired_pages: int = 10
+    nvlink_errors: int = 0
+    recent_xid_s: float = 7200.0  # an Xid that does not condemn the GPU by itself is told for this long
+    fatal_xids: tuple[int, ...] = (48, 74, 79, 95, 119, 120, 140)  # the GPU needs a reset or a technician
+    program_xids: tuple[int, ...] = (13, 31, 43, 45)  # usually a program's own fault, or its end
     stopped_s: float = 600.0  # a stopped process older than this is half dead

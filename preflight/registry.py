@@ -1,21 +1,26 @@
 """The table of checks, and the one loop that runs them so that none hides another.
 
 A host check names the facts it reads as its parameters: any field of HostFacts, or `facts` (all of them),
-`job`, `expect`, `host_entry`. If a named fact is Missing, the check is not called: an UNKNOWN finding with the
-reason takes its place. A crash inside a check becomes an UNKNOWN finding too. A cluster check gets
-`hosts` (name -> HostFacts of all that answered), `job`, and `reach` (tuple[Reach, ...]).
+`job`, `expect`, `use` (the Selection of GPUs that the job wants here), `is_main` (ranks meet on this host).
+If a named fact is Missing, the check is not called: an UNKNOWN finding with the reason takes its place. A
+crash inside a check becomes an UNKNOWN finding too. A cluster check names `hosts` (name -> HostFacts of all
+that answered), `job`, `expect`, `reach` (tuple[Reach, ...]), `clocks` (name -> ClockOffset).
 """
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from preflight.facts import HostFacts, Missing, Reach
 from preflight.finding import Finding, Problem, Severity
-from preflight.job import Expect, Job
+from preflight.job import Expect, GpuRequest, Job
+from preflight.selection import Selection, select
 
-type_of_check = Callable[..., Iterable[Problem]]
+CheckFunction = Callable[..., Iterable[Problem]]
+
+ClockOffset = tuple[float, float]
+"""Bounds, in seconds, between which a host's clock is ahead of ours: the answer took a while to arrive."""
 
 _FACT_NAMES = frozenset(field.name for field in fields(HostFacts))
 
@@ -31,7 +36,7 @@ class Check:
     gate: bool
     scope: str  # "host" or "cluster"
     needs: tuple[str, ...]
-    function: Callable[..., Iterable[Problem]]
+    function: CheckFunction
     gpu_only: bool  # has nothing to say about a job with gpus: none
 
 
@@ -40,27 +45,27 @@ CHECKS: dict[str, Check] = {}
 
 def host_check(
     code: str, severity: Severity = Severity.CRITICAL, *, gate: bool = False, gpu_only: bool = False
-) -> Callable[[type_of_check], type_of_check]:
+) -> Callable[[CheckFunction], CheckFunction]:
     """Register a function that judges one host."""
     return _register(code, severity, gate=gate, gpu_only=gpu_only, scope="host")
 
 
 def cluster_check(
     code: str, severity: Severity = Severity.CRITICAL, *, gate: bool = False, gpu_only: bool = False
-) -> Callable[[type_of_check], type_of_check]:
+) -> Callable[[CheckFunction], CheckFunction]:
     """Register a function that judges the hosts of one launch together."""
     return _register(code, severity, gate=gate, gpu_only=gpu_only, scope="cluster")
 
 
 def _register(
     code: str, severity: Severity, *, gate: bool, gpu_only: bool, scope: str
-) -> Callable[[type_of_check], type_of_check]:
-    def register(function: type_of_check) -> type_of_check:
+) -> Callable[[CheckFunction], CheckFunction]:
+    def register(function: CheckFunction) -> CheckFunction:
         text = inspect.getdoc(function) or ""
         if not text:
             raise TypeError(f"{code}: a check needs a docstring; it is what `gpulaunch explain {code}` prints")
         if code in CHECKS:
-            raise TypeError(f"{code} is taken by {CHECKS[code].function.__qualname__}")
+            raise TypeError(f"{code} is taken by {CHECKS[code].title!r}")
         CHECKS[code] = Check(
             code=code,
             title=text.splitlines()[0],
@@ -78,47 +83,111 @@ def _register(
 
 
 def judge_host(
-    facts: HostFacts, job: Job, expect: Expect, *, ignore: frozenset[str] = frozenset()
+    facts: HostFacts,
+    job: Job,
+    expect: Expect,
+    *,
+    ignore: frozenset[str] = frozenset(),
+    allowed: GpuRequest = "all",
+    is_main: bool = True,
+    asked_only: bool = False,
 ) -> tuple[Finding, ...]:
-    """Run every host check on one host's facts."""
+    """Run every host check on one host's facts.
+
+    `allowed` is what hosts.yaml lets anybody use there. `asked_only` leaves out the checks whose facts the
+    source was never asked for (a saved nvidia-smi has no ports); `unasked` lists them.
+    """
+    use = select(facts, job, allowed)
     supply: dict[str, Any] = {name: getattr(facts, name) for name in _FACT_NAMES}
-    supply |= {"facts": facts, "job": job, "expect": expect}
-    return tuple(_run("host", (facts.host,), supply, job, ignore))
+    supply |= {"facts": facts, "job": job, "expect": expect, "use": use, "is_main": is_main}
+    skip = frozenset(unasked(facts)) if asked_only else frozenset[str]()
+    told = [
+        (check, problem)
+        for check in _applicable("host", job)
+        if check.code not in skip
+        for problem in _ask(check, supply)
+    ]
+    return tuple(
+        _finding(check, problem, (facts.host,), ignore) for check, problem in _spare_gpus_demoted(told, use)
+    )
 
 
 def judge_cluster(
-    hosts: Mapping[str, HostFacts], job: Job, reach: tuple[Reach, ...], *, ignore: frozenset[str] = frozenset()
+    hosts: Mapping[str, HostFacts],
+    job: Job,
+    reach: tuple[Reach, ...],
+    *,
+    expect: Expect | None = None,
+    clocks: Mapping[str, ClockOffset] | None = None,
+    ignore: frozenset[str] = frozenset(),
 ) -> tuple[Finding, ...]:
     """Run every cluster check on the hosts that answered."""
-    supply = {"hosts": hosts, "job": job, "reach": reach}
-    return tuple(_run("cluster", tuple(hosts), supply, job, ignore))
+    supply = {"hosts": hosts, "job": job, "reach": reach, "expect": expect or Expect(), "clocks": clocks or {}}
+    return tuple(
+        _finding(check, problem, problem.hosts or tuple(hosts), ignore)
+        for check in _applicable("cluster", job)
+        for problem in _ask(check, supply)
+    )
 
 
-def _run(
-    scope: str, hosts: tuple[str, ...], supply: Mapping[str, Any], job: Job, ignore: frozenset[str]
-) -> Iterator[Finding]:
-    for check in CHECKS.values():
-        if check.scope != scope or (check.gpu_only and not job.wants_gpus):
-            continue
-        for problem in _ask(check, supply):
-            yield Finding(
-                code=check.code,
-                severity=problem.severity or check.severity,
-                hosts=hosts,
-                subject=problem.subject,
-                message=problem.message,
-                fix=problem.fix,
-                gate=check.gate,
-                ignored=check.code in ignore,
-            )
+def unasked(facts: HostFacts) -> tuple[str, ...]:
+    """Return the codes of the host checks whose facts this source does not hold at all."""
+    absent = {
+        name
+        for name in _FACT_NAMES
+        if isinstance(fact := getattr(facts, name), Missing) and fact.code == "not-asked"
+    }
+    return tuple(c.code for c in CHECKS.values() if c.scope == "host" and absent.intersection(c.needs))
+
+
+def _applicable(scope: str, job: Job) -> Iterator[Check]:
+    return (c for c in CHECKS.values() if c.scope == scope and (job.wants_gpus or not c.gpu_only))
 
 
 def _ask(check: Check, supply: Mapping[str, Any]) -> list[Problem]:
     values = {name: supply[name] for name in check.needs}
     for name, value in values.items():
         if isinstance(value, Missing):
-            return [Problem(f"could not check: {name}: {value.reason}", severity=Severity.UNKNOWN)]
+            fix = f"gpulaunch explain {check.code}"
+            return [Problem(f"not checked: {name}: {value.reason}", fix, severity=Severity.UNKNOWN)]
     try:
         return list(check.function(**values))
     except Exception as error:  # noqa: BLE001 - a crash of one check must hide no other and never count as a pass
-        return [Problem(f"the check itself failed: {error!r}", "please report this", severity=Severity.UNKNOWN)]
+        return [
+            Problem(f"the check itself failed: {error!r}", "please report this", severity=Severity.UNKNOWN)
+        ]
+
+
+Told = tuple[Check, Problem]
+
+
+def _spare_gpus_demoted(told: list[Told], use: Selection) -> Iterator[Told]:
+    """Turn what would stop a launch into a warning where it is about a GPU that the job can do without."""
+    stopping = (Severity.CRITICAL, Severity.UNKNOWN)
+    bad = {p.gpu for check, p in told if p.gpu is not None and (p.severity or check.severity) in stopping}
+    enough = len(use.candidates - bad) >= use.needed
+    for check, problem in told:
+        severity = problem.severity or check.severity
+        if problem.gpu is None or severity not in stopping:
+            yield check, problem
+        elif problem.gpu not in use.candidates:
+            why = "this launch does not use it"
+            yield check, replace(problem, severity=Severity.WARNING, message=f"{problem.message} ({why})")
+        elif enough:
+            why = f"left out of this launch: {use.needed} of the others are enough"
+            yield check, replace(problem, severity=Severity.WARNING, message=f"{problem.message} ({why})")
+        else:
+            yield check, problem
+
+
+def _finding(check: Check, problem: Problem, hosts: tuple[str, ...], ignore: frozenset[str]) -> Finding:
+    return Finding(
+        code=check.code,
+        severity=problem.severity or check.severity,
+        hosts=hosts,
+        subject=problem.subject or ("" if problem.gpu is None else f"gpu{problem.gpu}"),
+        message=problem.message,
+        fix=problem.fix,
+        gate=check.gate,
+        ignored=check.code in ignore,
+    )
