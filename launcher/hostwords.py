@@ -1,0 +1,104 @@
+"""What a word that names hosts means: ranges (ClusterShell's node-set syntax) and ssh's user@host:port."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from launcher.errors import BadInput
+
+MAX_HOSTS = 10_000  # in one word; a longer range is a slip of the finger that would eat the memory
+
+_RANGE = re.compile(r"\[([0-9,/-]*)\]")
+_V6 = re.compile(
+    r"(?:(?P<user>[^@\s]+)@)?\[(?P<host>[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)\](?::(?P<port>\d+))?"
+)
+_BARE_V6 = re.compile(
+    r"(?:(?P<user>[^@\s]+)@)?(?P<host>[0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)"
+)
+_PLAIN = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>[^\s@:\[\]]+)(?::(?P<port>\d+))?")
+_UNFIT = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
+_OPERATORS = frozenset("!&^,")
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """An address as ssh takes it."""
+
+    host: str
+    user: str = ""
+    port: int | None = None
+
+
+def parse_spot(word: str) -> Spot:
+    """Return what `host`, `user@host`, `user@host:port`, `[::1]:22` or `::1` name. Raises BadInput."""
+    expected = "expected host, user@host, user@host:port or [IPv6]:port"
+    if not word or word.startswith("-") or _UNFIT.search(word):
+        raise BadInput(f'"{word}" is not a host: {expected}')
+    match = _V6.fullmatch(word) or _BARE_V6.fullmatch(word) or _PLAIN.fullmatch(word)
+    if not match or match["host"].startswith("-"):
+        raise BadInput(f'"{word}" is not a host: {expected}')
+    parts = match.groupdict()
+    port = parts.get("port")
+    if port is not None and not 0 < int(port[:9]) <= 65535:
+        raise BadInput(f'"{word}": {port} is not a port: expected 1 to 65535')
+    return Spot(match["host"], match["user"] or "", int(port) if port else None)
+
+
+def is_address(word: str) -> bool:
+    """Whether the brackets of a word hold an IPv6 address, so that it is no range."""
+    return bool(_V6.fullmatch(word))
+
+
+def has_operator(word: str) -> bool:
+    """Whether a word combines several sets."""
+    return any(sign in _OPERATORS for sign in word)
+
+
+def split(word: str) -> list[str]:
+    """Return the parts between commas outside brackets, in order."""
+    parts = re.split(r",(?![^\[]*\])", word)
+    return [part for part in parts if part]
+
+
+def expand(word: str, groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the names that a range stands for, as ClusterShell reads it (`a[1-3]!a2`, `@group&...`).
+
+    Raises BadInput for a malformed range, for one of more than MAX_HOSTS hosts and for an empty result.
+    """
+    if is_address(word) or not (set(word) & {"[", "]", "@"} or has_operator(word)):
+        return (word,)
+    if "[" not in word and not has_operator(word):
+        return (word,)
+    if _size(word) > MAX_HOSTS:
+        raise BadInput(f'"{word}" stands for more than {MAX_HOSTS} hosts')
+    from ClusterShell.NodeSet import NodeSet, NodeSetException  # noqa: PLC0415 - 30 ms that plain names need not pay
+    from ClusterShell.NodeUtils import GroupResolver, GroupResolverError, GroupSource  # noqa: PLC0415
+
+    source = GroupSource("hosts", {name: ",".join(members) for name, members in groups.items()})
+    try:
+        names = tuple(str(name) for name in NodeSet(word, resolver=GroupResolver(source)))
+    except (NodeSetException, GroupResolverError) as error:
+        raise BadInput(f'"{word}" is not a range of hosts: {error}', "write it as l40s-[01-04]") from None
+    if not names:
+        raise BadInput(f'"{word}" names no host')
+    return names
+
+
+def expand_or_nothing(word: str) -> tuple[str, ...]:
+    """Return the names of a range, or none when it is malformed."""
+    try:
+        return expand(word, {})
+    except BadInput:
+        return ()
+
+
+def _size(word: str) -> int:
+    total = 1
+    for match in _RANGE.finditer(word):
+        count = 0
+        for part in match[1].split(","):
+            low, _, high = part.partition("-")
+            low_n, high_n = low, (high or low).split("/")[0]
+            count += max(1, int(high_n[:9] or 0) - int(low_n[:9] or 0) + 1) if low_n.isdigit() else 1
+        total *= max(1, count)
+    return total

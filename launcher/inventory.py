@@ -1,0 +1,279 @@
+"""hosts.yaml: which hosts there are and how to reach each; and what a host word on the command line means."""
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from launcher import hostwords
+from launcher.errors import BadInput
+from launcher.schema import HOST_NAME, INVENTORY
+from launcher.yamldoc import Item, Mistakes, nearest, read_file
+from preflight.job import Expect, GpuRequest
+
+FILE_NAME = "hosts.yaml"
+LOCALHOST = "localhost"
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class HostEntry:
+    """One host as hosts.yaml or the command line gives it.
+
+    Empty values mean that hosts.yaml says nothing, so ssh_config decides, then the default. `alias` is the
+    name to look up in ssh_config. `jump` of ("none",) means directly, whatever ssh_config says.
+    `identity_file` is a path here with `~` expanded; `python` and `workdir` are paths there, as written.
+    """
+
+    name: str
+    address: str = ""
+    port: int | None = None
+    user: str = ""
+    identity_file: str = ""
+    jump: tuple[str, ...] = ()
+    python: str = "python3"
+    workdir: str = ""
+    gpus: GpuRequest = "all"
+    env: dict[str, str] = field(default_factory=dict)
+    interface: str = ""
+    expect: Expect = field(default_factory=Expect)
+    alias: str = ""
+    listed: bool = True  # False: not in hosts.yaml
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this is the machine we run on, reached without SSH."""
+        return self.name == LOCALHOST and not self.address
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The hosts and groups of one hosts.yaml. `path` None: there is none; names then work as with ssh."""
+
+    path: Path | None = None
+    hosts: dict[str, HostEntry] = field(default_factory=dict)
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # flattened to host names
+    defaults: HostEntry = field(default_factory=lambda: HostEntry(""))
+
+    def resolve(self, words: Iterable[str]) -> tuple[HostEntry, ...]:
+        """Return the hosts that words name, each once, in the order given.
+
+        A word is a name, a range, a group (`ada` or `@ada`), `all`, `localhost`, or, as with ssh, an unlisted
+        `host`, `user@host`, `user@host:port`, `[::1]:22`. Raises BadInput.
+        """
+        words = tuple(words)
+        found = {name: self.entry(name) for word in words for name in self._expand(word)}
+        if not found:
+            raise BadInput("no host is named", "name at least one host, a group, or all")
+        return tuple(found.values())
+
+    def entry(self, word: str) -> HostEntry:
+        """Return the one host that a single word names, listed or not. Raises BadInput."""
+        if word in self.hosts:
+            return self.hosts[word]
+        if word == LOCALHOST:
+            return HostEntry(LOCALHOST, python=local_python(), alias=LOCALHOST, listed=False)
+        spot = hostwords.parse_spot(word)
+        return replace(
+            self.defaults,
+            name=word,
+            user=spot.user or self.defaults.user,
+            port=spot.port or self.defaults.port,
+            alias=spot.host,
+            listed=False,
+        )
+
+    def nearest(self, name: str) -> str:
+        """Return the listed host or group whose name is most like `name`, or an empty string."""
+        close = get_close_matches(name, [*self.hosts, *self.groups], n=1, cutoff=0.75)
+        return close[0] if close else ""
+
+    def _expand(self, word: str) -> tuple[str, ...]:
+        if word in self.hosts:
+            return (word,)
+        if word == ALL:
+            if not self.hosts:
+                raise BadInput("all: hosts.yaml lists no hosts", f"write {FILE_NAME}, or name hosts")
+            return tuple(self.hosts)
+        if word.removeprefix("@") in self.groups:
+            return self.groups[word.removeprefix("@")]
+        if word.startswith("@") and not hostwords.has_operator(word):
+            raise BadInput(f"{word}: no such group" + nearest(word[1:], tuple(self.groups)))
+        parts = hostwords.split(word)
+        if len(parts) > 1:
+            return tuple(name for part in parts for name in self._expand(part))
+        return hostwords.expand(word, self.groups | {ALL: tuple(self.hosts)})
+
+
+def load_inventory(path: Path | None) -> Inventory:
+    """Return the inventory in `path`, or in the first hosts.yaml of the usual places, or an empty one.
+
+    Raises ConfigError with every mistake in the file.
+    """
+    if path is None:
+        found = next((place for place in _usual_places() if place.is_file()), None)
+        return load_inventory(found) if found else Inventory()
+    mistakes = Mistakes()
+    root = read_file(path, mistakes)
+    data = INVENTORY.read(root, mistakes) or {}
+    reader = _Reader(path, root, mistakes)
+    defaults = reader.entry("", data.get("defaults", {}))
+    hosts = reader.hosts(data.get("hosts", {}), data.get("defaults", {}))
+    groups = reader.groups(data.get("groups", {}), hosts)
+    mistakes.raise_if_any()
+    return Inventory(path, hosts, groups, defaults)
+
+
+def user_config_dir() -> Path:
+    """Return gpulaunch's directory in the user's configuration ($XDG_CONFIG_HOME or ~/.config)."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "gpulaunch"
+
+
+def local_python() -> str:
+    """Return localhost's interpreter: ours where accelerate is installed beside us, else the PATH's python3."""
+    return sys.executable if find_spec("accelerate") else "python3"
+
+
+def _usual_places() -> tuple[Path, Path]:
+    return Path(FILE_NAME), user_config_dir() / FILE_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Builds entries from validated data; what only several keys together can get wrong is found here."""
+
+    path: Path
+    root: Item
+    mistakes: Mistakes
+
+    def entry(self, name: str, data: Mapping[str, Any]) -> HostEntry:
+        values = dict(data)
+        if "identity_file" in values:
+            values["identity_file"] = str(
+                self.path.absolute().parent / Path(values["identity_file"]).expanduser()
+            )
+        if "jump" in values:  # as ssh's ProxyJump: commas separate hops; an empty list is an explicit none
+            values["jump"] = tuple(hop for word in values["jump"] for hop in word.split(",")) or ("none",)
+        if "expect" in values:
+            values["expect"] = Expect(**values["expect"])
+        return HostEntry(name, **values, alias=name)
+
+    def hosts(self, data: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, HostEntry]:
+        raw: dict[str, dict[str, Any]] = {}
+        from_range: dict[str, str] = {}
+        ordered = sorted(
+            data, key=lambda name: "[" not in name
+        )  # ranges first, so that plain names refine them
+        for written in ordered:
+            for name, values in self._expand(written, data[written]).items():
+                if name in raw and ("[" in written or name not in from_range):
+                    self._mistake(
+                        f"hosts.{written}", f"{name} is in {from_range.get(name, name)} too; keep one"
+                    )
+                    continue
+                if "[" in written:
+                    from_range[name] = written
+                raw[name] = _merge(raw.get(name, {}), values)
+        in_file_order = dict.fromkeys(
+            name for written in data for name in hostwords.expand_or_nothing(written)
+        )
+        return {name: self.entry(name, _merge(defaults, raw[name])) for name in in_file_order if name in raw}
+
+    def _expand(self, written: str, values: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+        """Return what each name of a range is given; a range as address is dealt out over the names."""
+        key = f"hosts.{written}"
+        try:
+            names = hostwords.expand(written, {})
+            addresses = hostwords.expand(values["address"], {}) if "[" in values.get("address", "") else ()
+        except BadInput as error:
+            self._mistake(key, error.message)
+            return {}
+        for name in names:
+            if not re.fullmatch(HOST_NAME, name) or name == ALL:
+                self._mistake(key, f'"{name}" cannot be a host\'s name')
+                return {}
+        if addresses and len(addresses) != len(names):
+            self._mistake(f"{key}.address", f"{len(addresses)} addresses for {len(names)} hosts")
+        elif len(names) > 1 and "address" in values and not addresses:
+            self._mistake(
+                f"{key}.address", f"one address for {len(names)} hosts; write a range such as 10.0.0.[1-4]"
+            )
+        if len(addresses) == len(names):
+            return {
+                name: {**values, "address": address} for name, address in zip(names, addresses, strict=True)
+            }
+        return dict.fromkeys(names, values)
+
+    def groups(
+        self, data: Mapping[str, tuple[str, ...]], hosts: Mapping[str, HostEntry]
+    ) -> dict[str, tuple[str, ...]]:
+        for group in data:
+            if group in hosts or group in (ALL, LOCALHOST):
+                self._mistake(f"groups.{group}", "is a host's name too; rename the group")
+        return {group: tuple(dict.fromkeys(self._members(group, data, hosts, ()))) for group in data}
+
+    def _members(
+        self,
+        group: str,
+        data: Mapping[str, tuple[str, ...]],
+        hosts: Mapping[str, HostEntry],
+        above: tuple[str, ...],
+    ) -> list[str]:
+        key = f"groups.{group}"
+        if group in above:
+            self._mistake(key, "contains itself: " + " -> ".join((*above, group)))
+            return []
+        found: list[str] = []
+        for word in data[group]:
+            if word == ALL:
+                found += hosts
+            elif word.removeprefix("@") in data and word not in hosts:
+                found += self._members(word.removeprefix("@"), data, hosts, (*above, group))
+            else:
+                found += self._listed(key, word, tuple(data), hosts)
+        return found
+
+    def _listed(
+        self, key: str, word: str, groups: tuple[str, ...], hosts: Mapping[str, HostEntry]
+    ) -> list[str]:
+        try:
+            names = hostwords.expand(word, {})
+        except BadInput as error:
+            self._mistake(key, error.message)
+            return []
+        for name in names:
+            if name not in hosts and name != LOCALHOST:
+                self._mistake(key, f'"{name}" is not under hosts' + nearest(name, (*hosts, *groups)))
+        return [name for name in names if name in hosts or name == LOCALHOST]
+
+    def _mistake(self, key: str, text: str) -> None:
+        item = _find(self.root, key)
+        self.mistakes.add(replace(item, key=key), text)
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return base with over's keys; env and expect are merged one level deeper."""
+    merged = {**base, **over}
+    for name in ("env", "expect"):
+        if name in base and name in over:
+            merged[name] = {**base[name], **over[name]}
+    return merged
+
+
+def _find(root: Item, key: str) -> Item:
+    """Return the item nearest to a dotted key; names may themselves hold dots."""
+    item = root
+    rest = key
+    while rest and isinstance(item.value, dict):
+        name = next((name for name in item.value if rest == name or rest.startswith(name + ".")), None)
+        if name is None:
+            break
+        item = item.value[name]
+        rest = rest[len(name) + 1 :]
+    return item

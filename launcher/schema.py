@@ -1,0 +1,319 @@
+"""The keys of hosts.yaml and of a run config, as tables: a new key is a new row.
+
+The tables drive validation, the JSON Schemas that editors complete from (`gpulaunch schema hosts|config`),
+and docs/configuration.md.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from launcher.kinds import (
+    Choice,
+    Flag,
+    Integer,
+    Key,
+    Kind,
+    ListOf,
+    MapOf,
+    Number,
+    Record,
+    Scalar,
+    Schema,
+    Special,
+    Text,
+)
+from launcher.yamldoc import Item
+from preflight.job import DEFAULT_MAIN_PORT, Expect
+
+MAX_GPUS = 1024
+PRECISIONS = ("auto", "no", "fp16", "bf16", "fp8")
+HOST_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:-]*"
+"""A host's name: what ssh would take too, and never an option."""
+
+_GPU_ID = re.compile(r"(?:GPU|MIG)-[A-Za-z0-9/-]+")
+_HOST_WORD = r"[^\s\x00-\x1f\x7f-][^\s\x00-\x1f\x7f]*"
+_ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+
+
+def _gpu_list(item: Item) -> tuple[int | str, ...]:
+    expected = "a list of GPU indices or UUIDs, each once, such as [0, 1]"
+    parts = item.value if isinstance(item.value, tuple) else ()
+    found: list[int | str] = []
+    for part in parts:
+        text = part.value if isinstance(part.value, str) else ""
+        if re.fullmatch(r"[0-9]{1,4}", text):
+            found.append(int(text))
+        elif _GPU_ID.fullmatch(text):
+            found.append(text)
+        else:
+            raise ValueError(f"{expected}; not {part.kind}")
+    if not found or len(set(found)) != len(found):
+        raise ValueError(expected)
+    return tuple(found)
+
+
+def _gpus(words: tuple[str, ...], *, count: bool) -> Special:
+    names = ", ".join(words) + (", a count per host" if count else "")
+    expected = f"{names} or a list of indices or UUIDs"
+
+    def parse(item: Item) -> Any:
+        if isinstance(item.value, tuple):
+            return _gpu_list(item)
+        if item.value in words:
+            return item.value
+        text = item.value if isinstance(item.value, str) else ""
+        if count and text == "0":
+            raise ValueError(f"{expected} (none for CPU ranks, [0] for the GPU with index 0)")
+        if count and re.fullmatch(r"[1-9][0-9]{0,3}", text) and int(text) <= MAX_GPUS:
+            return int(text)
+        raise ValueError(expected)
+
+    def shape() -> Schema:
+        entry = {
+            "anyOf": [
+                {"type": "integer", "minimum": 0},
+                {"type": "string", "pattern": f"^{_GPU_ID.pattern}$"},
+            ]
+        }
+        many = {"type": "array", "items": entry, "minItems": 1, "uniqueItems": True}
+        counts = [{"type": "integer", "minimum": 1, "maximum": MAX_GPUS}] if count else []
+        return {"anyOf": [{"enum": list(words)}, *counts, many]}
+
+    return Special(expected, parse, shape)
+
+
+_ENV = MapOf(Scalar(), "an environment variable's name", _ENV_NAME)
+_HOST_WORDS = ListOf(
+    Text("a host: a name, a range such as l40s-[01-04], a group, or user@host:port", _HOST_WORD), lone=True
+)
+_XIDS = ListOf(Integer(1, 1000))
+_DEFAULTS = Expect()
+
+
+def _expect(name: str, kind: Kind, doc: str, example: str = "") -> Key:
+    """Return a row whose default is the one in `Expect`, which is also the example unless one is given."""
+    default = getattr(_DEFAULTS, name)
+    shown = "" if default is None else str(list(default) if isinstance(default, tuple) else default)
+    return Key(name, kind, doc, example or shown, shown)
+
+
+EXPECT_KEYS: tuple[Key, ...] = (
+    _expect("gpus", Integer(0, MAX_GPUS), "How many GPUs the host should have.", "4"),
+    _expect(
+        "driver", Text("a version specifier such as >=570"), "Which driver versions are right.", '">=570"'
+    ),
+    _expect(
+        "memory_in_use_mib",
+        Integer(0, 10**7),
+        "Memory in use on a GPU that needs no process to explain it, in MiB.",
+    ),
+    _expect("shm_mib_per_rank", Integer(0, 10**7), "Free /dev/shm per rank, in MiB."),
+    _expect("disk_free_percent", Number(), "Free space on the file systems a job uses, in percent."),
+    _expect(
+        "disk_free_mib",
+        Integer(0, 10**9),
+        "Less free space than this, in MiB, is short whatever the percentage.",
+    ),
+    _expect("free_inodes_percent", Number(), "Free inodes on those file systems, in percent."),
+    _expect(
+        "temperature_margin_c",
+        Integer(0, 100),
+        "How far below its slowdown temperature a GPU should be, in °C.",
+    ),
+    _expect("clock_skew_s", Number(), "How far clocks may differ, in seconds."),
+    _expect("nofile", Integer(0, 2**31), "Open files a process should be allowed."),
+    _expect("memory_available_percent", Number(), "Memory available on the host, in percent."),
+    _expect("swap_used_percent", Number(), "More swap in use than this, in percent, is told."),
+    _expect("load_per_cpu", Number(), "A higher 1-minute load per CPU is told."),
+    _expect("retired_pages", Integer(0, 10**6), "More retired memory pages than this on a GPU are told."),
+    _expect("nvlink_errors", Integer(0, 10**9), "More errors than this on an NVLink are told."),
+    _expect(
+        "recent_xid_s", Number(), "For how long an Xid that does not condemn its GPU is told, in seconds."
+    ),
+    _expect("fatal_xids", _XIDS, "Xids after which a GPU needs a reset or a technician."),
+    _expect("program_xids", _XIDS, "Xids that are usually a program's own fault, or its end."),
+    _expect("stopped_s", Number(), "A stopped process older than this, in seconds, is half dead."),
+)
+
+HOST_KEYS: tuple[Key, ...] = (
+    Key(
+        "address",
+        Text("a name or IP address"),
+        "Where to connect; else ssh_config's HostName, else the name.",
+        "10.0.0.7",
+    ),
+    Key("port", Integer(1, 65535), "SSH port; else ssh_config's, else 22.", "2222"),
+    Key(
+        "user", Text("a user name", r"[^\s@:\x00-\x1f\x7f-][^\s@:\x00-\x1f\x7f]*"), "Who to log in as.", "ada"
+    ),
+    Key("identity_file", Text("a path here"), "Private key here; `~` is your home here.", "~/.ssh/cluster"),
+    Key(
+        "jump",
+        _HOST_WORDS,
+        "Jump hosts, outermost first; `none` overrides ssh_config's ProxyJump.",
+        "[bastion]",
+    ),
+    Key(
+        "python",
+        Text("a path there"),
+        "The training environment's interpreter there.",
+        "~/venv/bin/python",
+        "python3",
+    ),
+    Key(
+        "workdir",
+        Text("a path there"),
+        "Directory there that scripts and outputs are relative to.",
+        "~/project",
+    ),
+    Key("gpus", _gpus(("all",), count=False), "Which GPUs of the host may be used.", "[0, 1]", "all"),
+    Key("env", _ENV, "Environment variables for every run on this host.", "{NCCL_IB_DISABLE: 1}"),
+    Key(
+        "interface",
+        Text("a network interface", r"[^\s/\x00-\x1f\x7f]{1,15}"),
+        "Interface that ranks talk over.",
+        "eno1",
+    ),
+    Key(
+        "expect",
+        Record(EXPECT_KEYS),
+        "What is normal for this host; preflight measures against it.",
+        "{gpus: 4}",
+    ),
+)
+
+INVENTORY_KEYS: tuple[Key, ...] = (
+    Key("defaults", Record(HOST_KEYS), "Keys that every host has unless it says otherwise.", "{user: ada}"),
+    Key(
+        "hosts",
+        MapOf(
+            Record(HOST_KEYS),
+            "a host name or a range such as l40s-[01-04]",
+            r"[A-Za-z0-9_\[][A-Za-z0-9_.:,/\[\]-]*",
+        ),
+        "Hosts by name; a range stands for several, and a plain name refines the range it is in.",
+        "{titan: {address: 10.0.0.7}}",
+    ),
+    Key(
+        "groups",
+        MapOf(_HOST_WORDS, "a group's name", r"[A-Za-z0-9_][A-Za-z0-9_.-]*"),
+        "Names for several hosts: names, ranges and other groups.",
+        '{ada: ["l40s-[01-04]"]}',
+    ),
+)
+
+CONFIG_KEYS: tuple[Key, ...] = (
+    Key(
+        "script",
+        Text("a path"),
+        "Training script on the hosts, relative to workdir. Or give `module`.",
+        "train.py",
+    ),
+    Key(
+        "module",
+        Text("a Python module", r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"),
+        "Run as python -m instead.",
+        "pkg.train",
+    ),
+    Key(
+        "send_script",
+        Flag(),
+        "The script lies beside this file and travels with the launch.",
+        "true",
+        "false",
+    ),
+    Key(
+        "args",
+        ListOf(Scalar()),
+        "Arguments of the script; they arrive exactly as written.",
+        '["--epochs", 3]',
+    ),
+    Key(
+        "hosts", _HOST_WORDS, "Where to run: names, ranges, groups, or all.", '["l40s-[01-02]"]', "localhost"
+    ),
+    Key(
+        "gpus",
+        _gpus(("all", "auto", "none"), count=True),
+        "GPUs of each host: all, a count, a list, none for CPU ranks, auto for GPUs where there are any.",
+        "all",
+        "all",
+    ),
+    Key("processes_per_host", Integer(1, 4096), "CPU ranks per host, where no GPUs are used.", "2", "1"),
+    Key(
+        "precision",
+        Choice(PRECISIONS),
+        "Mixed precision; auto decides from the GPUs and the script.",
+        "auto",
+        "auto",
+    ),
+    Key(
+        "precision_args",
+        MapOf(ListOf(Scalar()), "a precision", r"\w+", PRECISIONS[1:]),
+        "How this script wants to be told its precision.",
+        '{fp16: ["--fp16"], bf16: ["--bf16"]}',
+    ),
+    Key(
+        "main_port",
+        Integer(1, 65535),
+        "Port that ranks meet on; another is used when it is taken.",
+        "29500",
+        str(DEFAULT_MAIN_PORT),
+    ),
+    Key("env", _ENV, "Environment variables of every rank.", "{TOKENIZERS_PARALLELISM: false}"),
+    Key("workdir", Text("a path there"), "Directory there; else the host's own.", "~/project"),
+    Key(
+        "output",
+        Text("a path there"),
+        "Where the script writes; preflight checks that it can.",
+        "output/paper_r64",
+    ),
+)
+
+INVENTORY = Record(INVENTORY_KEYS)
+CONFIG = Record(CONFIG_KEYS)
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def hosts_schema() -> Schema:
+    """Return the JSON Schema of hosts.yaml."""
+    return {"$schema": _DIALECT, "title": "gpulaunch hosts.yaml", **INVENTORY.schema()}
+
+
+def config_schema() -> Schema:
+    """Return the JSON Schema of a run config."""
+    return {"$schema": _DIALECT, "title": "gpulaunch run config", **CONFIG.schema()}
+
+
+SCHEMAS: dict[str, Callable[[], Schema]] = {"hosts": hosts_schema, "config": config_schema}
+
+
+def reference() -> str:
+    """Return the Markdown tables of docs/configuration.md."""
+    parts = [
+        ("hosts.yaml", INVENTORY_KEYS),
+        ("A host (and `defaults`)", HOST_KEYS),
+        ("`expect` of a host", EXPECT_KEYS),
+        ("A run config", CONFIG_KEYS),
+    ]
+    return "\n".join(_section(title, keys) for title, keys in parts)
+
+
+def _section(title: str, keys: tuple[Key, ...]) -> str:
+    rows = [
+        f"## {title}",
+        "",
+        "| key | what | expected | default | example |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for key in keys:
+        default = f"`{key.default}`" if key.default else ""
+        rows.append(
+            f"| `{key.name}` | {key.doc} | {_cell(key.kind)} | {default} | `{key.name}: {key.example}` |"
+        )
+    return "\n".join([*rows, ""])
+
+
+def _cell(kind: Kind) -> str:
+    return kind.expected.replace("|", "\\|")
