@@ -13,14 +13,14 @@ The contract with the host (`{run_dir}` is the node's own directory for this run
 - GPULAUNCH_MASK=1: rank.py narrows CUDA_VISIBLE_DEVICES to its LOCAL_RANK-th entry before torch is imported.
 
 Everything else is in one YAML, precision too. No `--mixed_precision` flag: with a config file *and* the flag
-the launcher itself builds a CUDA tensor on GPUs older than Ampere (`is_bf16_available`, commands/launch.py) and
-so holds GPU 0 against rank 0 in Exclusive Process mode. No `--multi_gpu` flag: the YAML's distributed_type sets
-it. `--config_file` is always given, which keeps the host's own default_config.yaml out; accelerate applies
-nested sections (fp8_config) only if some option stood on the command line, and this one does.
+the launcher itself builds a CUDA tensor on GPUs older than Ampere (`is_bf16_available`, commands/launch.py),
+and so holds GPU 0 against rank 0 in Exclusive Process mode. No `--multi_gpu` flag: the YAML's
+distributed_type sets it. `--config_file` is always given, which keeps the host's own default_config.yaml out;
+accelerate applies nested sections (fp8_config) only if some option stood on the command line, and this does.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from preflight.decision import NodeRanks
@@ -159,21 +159,6 @@ def expected(world: World, ranks: NodeRanks, first_rank: int) -> str:
         "mixed_precision": world.mixed_precision,
     }
     return json.dumps(facts, indent=1) + "\n"
-
-
-def fp8_backend(packages: Iterable[Mapping[str, str]]) -> str:
-    """Return the fp8 implementation that every host has, or "" when there is none in common."""
-    table = (("transformer-engine", "TE"), ("torchao", "AO"), ("ms-amp", "MSAMP"))
-    hosts = [{name.replace("_", "-") for name in installed} for installed in packages]
-    for distribution, backend in table:
-        if hosts and all(any(_is(name, distribution) for name in names) for names in hosts):
-            return backend
-    return ""
-
-
-def _is(name: str, distribution: str) -> bool:
-    # TransformerEngine's wheels are also called transformer-engine-cu12 and the like.
-    return name == distribution or name.startswith(f"{distribution}-cu")
 
 
 def _scalar(value: object) -> str:
