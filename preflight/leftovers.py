@@ -39,6 +39,7 @@ class Holding:
 
     gpus: tuple[int, ...]  # GPU indices whose device file it has open
     ports: tuple[int, ...]  # asked-for TCP ports it holds
+    listed: tuple[int, ...] = ()  # GPU indices on which the driver names its pid: told, never acted on
 
     def __bool__(self) -> bool:
         return bool(self.gpus or self.ports)
@@ -105,7 +106,8 @@ def classify(
 def holding(facts: HostFacts, process: Process) -> Holding:
     """Return what the process itself keeps open: GPU device files and asked-for ports.
 
-    NVML's pid lists are not asked: they name dead parents of forked workers, and pids of other namespaces.
+    The driver's pid lists are no evidence: they name dead parents of forked workers, and in a container the
+    pids of another namespace.
     """
     if tree_of.is_dead(process):
         return Holding((), ())
@@ -116,7 +118,17 @@ def holding(facts: HostFacts, process: Process) -> Holding:
         for socket in facts.ports.sockets:
             if not isinstance(socket.pids, Missing) and process.pid in socket.pids:
                 ports.add(socket.port)
-    return Holding(tuple(opened), tuple(sorted(ports)))
+    return Holding(tuple(opened), tuple(sorted(ports)), _listed(facts, process.pid))
+
+
+def _listed(facts: HostFacts, pid: int) -> tuple[int, ...]:
+    if isinstance(facts.identity, Missing) or not facts.identity.initial_pid_namespace:
+        return ()
+    return tuple(
+        gpu.index
+        for gpu in _gpus(facts)
+        if not isinstance(gpu.processes, Missing) and any(each.pid == pid for each in gpu.processes)
+    )
 
 
 def _gpus(facts: HostFacts) -> tuple[Gpu, ...]:
@@ -143,6 +155,7 @@ def _gpus_idle(facts: HostFacts) -> bool:
 def _matters(process: Process, holds: Holding) -> bool:
     return bool(
         holds
+        or holds.listed
         or tree_of.gpu_files(process)
         or process.state in ("Z", "X", "T")
         or tree_of.is_rank(process)
@@ -220,10 +233,10 @@ def _of_a_run(scene: _Scene, process: Process) -> Verdict | None:
     if scene.tree.alive(recorded[1:]):
         return Kind.LIVE, (f"run {run_id} is live: its supervisor is pid {recorded[1]}",)
     gone = f"run {run_id}: its supervisor (pid {recorded[1]}) is gone"
-    interactive = _interactive_above(scene, process)
+    interactive = _somebody_at_it(scene, process)
     if interactive is not None:
         # A tmux or shell that a run once started hands its environment to whatever is typed there later.
-        return Kind.SUSPECT, (gone, f"but it stands under {interactive.comm} (pid {interactive.pid})")
+        return Kind.SUSPECT, (gone, f"but {interactive.comm} (pid {interactive.pid}) may be in use")
     return Kind.OURS_DEAD, (gone,)
 
 
@@ -235,8 +248,10 @@ def parse_supervisor(mark: str) -> tuple[str, int, int] | None:
     return parts[0], int(parts[1]), int(parts[2])
 
 
-def _interactive_above(scene: _Scene, process: Process) -> Process | None:
-    return next((above for above in scene.tree.ancestors(process) if tree_of.is_interactive(above)), None)
+def _somebody_at_it(scene: _Scene, process: Process) -> Process | None:
+    """Return the terminal multiplexer or shell that the process is, or stands under."""
+    line = (process, *scene.tree.ancestors(process))
+    return next((each for each in line if tree_of.is_interactive(each)), None)
 
 
 def _stopped(scene: _Scene, process: Process, holds: Holding) -> Verdict | None:
@@ -272,7 +287,7 @@ def _orphan(scene: _Scene, process: Process, holds: Holding) -> Verdict | None:
         run = tree_of.environ(top)["TORCHELASTIC_RUN_ID"]
         what = f"a rank of torch elastic run {run} whose launcher is gone"
     adopter = f"its parent is now pid {top.ppid}"
-    interactive = process if tree_of.is_interactive(process) else _interactive_above(scene, process)
+    interactive = _somebody_at_it(scene, process)
     if interactive is not None:
         return Kind.SUSPECT, (what, f"but {interactive.comm} (pid {interactive.pid}) may be in use")
     if top.pid != process.pid:

@@ -11,54 +11,22 @@ INIT_PID = 1
 # Processes that adopt orphans (PR_SET_CHILD_SUBREAPER or PID 1 of a container). A parent of this kind says
 # "my real parent is gone", not "I am being run by it".
 SUBREAPERS = frozenset(
-    [
-        "init",
-        "systemd",
-        "tini",
-        "docker-init",
-        "dumb-init",
-        "catatonit",
-        "s6-svscan",
-        "runit",
-        "containerd-shim",
-        "conmon",
-    ]
-)
+    {
+        "init", "systemd", "tini", "docker-init", "dumb-init", "catatonit", "s6-svscan", "runit",
+        "containerd-shim", "conmon",
+    }
+)  # fmt: skip
 
 # What belongs to the machine and never to a job, whoever owns it.
 SYSTEM_NAMES = frozenset(
-    [
-        "Xorg",
-        "Xwayland",
-        "X",
-        "gnome-shell",
-        "kwin_x11",
-        "kwin_wayland",
-        "plasmashell",
-        "gdm-x-session",
-        "sddm",
-        "lightdm",
-        "nvidia-persistenced",
-        "nv-hostengine",
-        "nv-fabricmanager",
-        "dcgm-exporter",
-        "dcgmproftester",
-        "nvidia-cuda-mps-control",
-        "nvidia-cuda-mps-server",
-        "nvidia-smi",
-        "gpud",
-        "containerd",
-        "containerd-shim",
-        "dockerd",
-        "slurmd",
-        "slurmstepd",
-        "systemd",
-        "systemd-logind",
-        "dbus-daemon",
-        "sshd",
-        "sshd-session",
-    ]
-)
+    {
+        "Xorg", "Xwayland", "X", "gnome-shell", "kwin_x11", "kwin_wayland", "plasmashell", "gdm-x-session",
+        "sddm", "lightdm", "nvidia-persistenced", "nv-hostengine", "nv-fabricmanager", "dcgm-exporter",
+        "dcgmproftester", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server", "nvidia-smi", "gpud",
+        "containerd", "containerd-shim", "dockerd", "slurmd", "slurmstepd", "systemd", "systemd-logind",
+        "dbus-daemon", "sshd", "sshd-session",
+    }
+)  # fmt: skip
 
 _MULTIPLEXERS = ("tmux", "screen", "zellij", "dtach", "abduco", "mosh-server", "byobu")
 

@@ -1,0 +1,215 @@
+"""Ends, on the host, exactly the processes that were chosen, each proven again first.
+
+Reads from stdin a JSON object: `victims` (objects of pid, start_ticks, ppid, uid), `term_grace_s`,
+`kill_grace_s`, `note` (free text for the audit log); prints one JSON document. Each victim is opened as a
+pidfd, then its identity (pid, start time), parent and owner are compared with what was judged; anything that
+changed is left alone. SIGTERM and SIGCONT first, SIGKILL to what is still there after the grace period and is
+still the same. Never a tree, a group or a name.
+
+Standard library only, Python >= 3.9.
+"""
+
+import errno
+import json
+import os
+import select
+import signal
+import sys
+import time
+from typing import Any, Dict, List, Optional, Set, Tuple
+
+SCHEMA = "gpulaunch.reap/1"
+
+
+def read_identity(pid: int) -> Optional[Tuple[str, int, int, int, int]]:
+    """Return (state, ppid, start_ticks, uid, threads), or None when there is no such process."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        uid = os.stat("/proc/%d" % pid).st_uid
+    except (OSError, IndexError):
+        return None
+    return fields[0].decode(), int(fields[1]), int(fields[19]), uid, int(fields[17])
+
+
+def above_me() -> Set[int]:
+    """Return the pids of this process and everything above it: never signalled."""
+    pids: Set[int] = set()
+    pid = os.getpid()
+    while pid > 0 and pid not in pids:
+        pids.add(pid)
+        found = read_identity(pid)
+        pid = found[1] if found else 0
+    return pids
+
+
+def why_not(
+    victim: Dict[str, Any], found: Optional[Tuple[str, int, int, int, int]], untouchable: Set[int]
+) -> str:
+    """Return why this victim must be left alone, or ""."""
+    if victim["pid"] in untouchable or victim["pid"] <= 1:
+        return "it is part of the session that asks"
+    if found is None:
+        return "gone"
+    state, ppid, start_ticks, uid, threads = found
+    if start_ticks != victim["start_ticks"]:
+        return "the pid belongs to another process now"
+    if uid != victim["uid"]:
+        return "its owner changed since it was judged"
+    if ppid != victim["ppid"]:
+        return "its parent changed since it was judged"
+    if state in "ZX" and threads <= 1:
+        return "gone"
+    return ""
+
+
+class Target:
+    """A victim held by its pidfd, so that a signal can never reach a process that took its pid."""
+
+    def __init__(self, victim: Dict[str, Any]) -> None:
+        self.victim = victim
+        self.pid: int = victim["pid"]
+        self.fd = -1
+        self.result = ""
+        self.signals: List[str] = []
+
+    def open(self, untouchable: Set[int]) -> None:
+        """Take hold of the process and prove that it is the one that was judged."""
+        if hasattr(os, "pidfd_open"):
+            try:
+                self.fd = os.pidfd_open(self.pid)
+            except OSError as error:
+                if error.errno == errno.ESRCH:
+                    self.result = "gone"
+                    return
+                # An old kernel (before 5.3): identity is compared instead, right before each signal.
+                self.fd = -1
+        reason = why_not(self.victim, read_identity(self.pid), untouchable)
+        if reason:
+            self.result = "gone" if reason == "gone" else "left alone: " + reason
+
+    def send(self, number: "signal.Signals", untouchable: Set[int]) -> None:
+        """Send one signal after looking again."""
+        reason = why_not(self.victim, read_identity(self.pid), untouchable)
+        # After the first signal a parent may well change (its own parent was a victim too): identity decides.
+        if reason and not (self.signals and reason.startswith("its parent")):
+            self.result = "ended" if reason == "gone" else "left alone: " + reason
+            return
+        try:
+            if self.fd >= 0 and hasattr(signal, "pidfd_send_signal"):
+                signal.pidfd_send_signal(self.fd, number)
+            else:
+                os.kill(self.pid, number)
+            self.signals.append(number.name)
+        except ProcessLookupError:
+            self.result = "ended"
+        except PermissionError:
+            self.result = "refused: not permitted to signal it"
+
+    def there(self) -> bool:
+        """Whether it is still there (a collected or collectable corpse is not)."""
+        found = read_identity(self.pid)
+        return not (
+            found is None or found[2] != self.victim["start_ticks"] or (found[0] in "ZX" and found[4] <= 1)
+        )
+
+    def close(self) -> None:
+        """Let go of the pidfd."""
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
+def wait_all(targets: List[Target], seconds: float) -> List[Target]:
+    """Wait until none of the targets is there, at most `seconds`; mark those that ended."""
+    deadline = time.monotonic() + seconds
+    while True:
+        left = []
+        for target in targets:
+            if target.result:
+                continue
+            if target.there():
+                left.append(target)
+            else:
+                target.result = "ended"
+        rest = deadline - time.monotonic()
+        if not left or rest <= 0:
+            return left
+        pidfds = [target.fd for target in left if target.fd >= 0]
+        select.select(pidfds, [], [], min(rest, 0.2))
+
+
+def resisted(target: Target) -> str:
+    """Say why a target outlived SIGKILL."""
+    found = read_identity(target.pid)
+    if found is None:
+        return "ended"
+    if found[0] == "D":
+        try:
+            with open("/proc/%d/wchan" % target.pid) as file:
+                where = file.read().strip()
+        except OSError:
+            where = ""
+        return "resisted: state D%s; SIGKILL waits until the kernel call returns" % (
+            " in " + where if where else ""
+        )
+    return "resisted: state %s after SIGKILL" % found[0]
+
+
+def reap(victims: List[Dict[str, Any]], term_grace_s: float, kill_grace_s: float) -> List[Dict[str, Any]]:
+    """End the victims; return one record for each."""
+    untouchable = above_me()
+    targets = [Target(victim) for victim in victims]
+    for target in targets:
+        target.open(untouchable)
+    for target in targets:
+        # A stopped process takes SIGTERM only once it runs again; queue SIGTERM before it does.
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            if not target.result:
+                target.send(number, untouchable)
+    left = wait_all(targets, term_grace_s)
+    for target in left:
+        target.send(signal.SIGKILL, untouchable)
+    for target in wait_all(left, kill_grace_s):
+        target.result = resisted(target)
+    for target in targets:
+        target.close()
+    return [
+        {
+            "pid": target.pid,
+            "start_ticks": target.victim["start_ticks"],
+            "result": target.result,
+            "signals": target.signals,
+        }
+        for target in targets
+    ]
+
+
+def audit(records: List[Dict[str, Any]], note: str) -> str:
+    """Append what was done to the user's audit log on this host; return its path, or why it could not be."""
+    base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    path = os.path.join(base, "gpulaunch", "audit.jsonl")
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with open(path, "a", encoding="utf-8") as file:
+            for record in records:
+                line = dict(record, at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), note=note)
+                file.write(json.dumps(line, ensure_ascii=True) + "\n")
+    except OSError as error:
+        return "not written: %s" % error
+    return path
+
+
+def main() -> int:
+    """Read the request, act, answer."""
+    request = json.load(sys.stdin)
+    # The audit line comes first: what cannot be recorded is still told, but nothing is done unrecorded.
+    intent = [dict(victim, result="about to signal") for victim in request["victims"]]
+    log = audit(intent, request.get("note", ""))
+    records = reap(request["victims"], request["term_grace_s"], request["kill_grace_s"])
+    audit(records, request.get("note", ""))
+    print(json.dumps({"schema": SCHEMA, "records": records, "audit": log}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""Which leftovers a cleaning may end: the choice, separate from the judgement and from the deed. Pure."""
+
+from dataclasses import dataclass
+
+from preflight.leftovers import ENDED_AFTER_YES, ENDED_BY_DEFAULT, Classified, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user asked to have cleaned. Empty tuples mean no restriction."""
+
+    gpus: tuple[int, ...] = ()
+    ports: tuple[int, ...] = ()
+    pids: tuple[int, ...] = ()
+    include_suspect: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What may be ended at once, what after a yes, and what is only shown."""
+
+    at_once: tuple[Classified, ...]
+    after_yes: tuple[Classified, ...]
+    shown: tuple[Classified, ...]
+
+
+def choose(classified: tuple[Classified, ...], wish: Wish) -> Choice:
+    """Split the classified processes by what may be done with them under this wish.
+
+    A process named by pid may be ended after a yes even when it is LIVE; FOREIGN, SYSTEM and STUCK never are,
+    and a true zombie cannot be.
+    """
+    asked = [each for each in classified if _asked(each, wish)]
+    at_once = tuple(each for each in asked if each.kind in ENDED_BY_DEFAULT)
+    after_yes = tuple(each for each in asked if _after_yes(each, wish))
+    chosen = {each.process.pid for each in (*at_once, *after_yes)}
+    return Choice(at_once, after_yes, tuple(each for each in classified if each.process.pid not in chosen))
+
+
+def _after_yes(each: Classified, wish: Wish) -> bool:
+    named = each.process.pid in wish.pids
+    if each.kind in ENDED_AFTER_YES:
+        return True
+    if each.kind is Kind.SUSPECT:
+        return wish.include_suspect or named
+    return each.kind is Kind.LIVE and named and not _asks(each)
+
+
+def _asks(each: Classified) -> bool:
+    """Whether it is the session that asks; naming it by pid does not change that."""
+    return "it is part of the session that asks" in each.evidence
+
+
+def _asked(each: Classified, wish: Wish) -> bool:
+    if wish.pids and each.process.pid not in wish.pids:
+        return False
+    if wish.gpus and not set(wish.gpus) & set(each.holds.gpus):
+        return False
+    return not wish.ports or bool(set(wish.ports) & set(each.holds.ports))
+
+
+def remedy(each: Classified) -> str:
+    """Return what to do about a process that is not ended."""
+    pid = each.process.pid
+    match each.kind:
+        case Kind.FOREIGN:
+            return f"ask {each.process.user}"
+        case Kind.SYSTEM:
+            return "leave it; it is not a job"
+        case Kind.STUCK:
+            return "wait for its kernel call to return; if it never does, the host needs a reboot"
+        case Kind.SUSPECT:
+            return f"if it is yours to end: gpulaunch clean-zombies HOST --pid {pid}"
+        case Kind.ZOMBIE:
+            return "nothing to do: it holds nothing"
+        case _:
+            return ""

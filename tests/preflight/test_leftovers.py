@@ -1,0 +1,162 @@
+"""Who is a leftover: random hosts whose truth is known, and the cases people get wrong."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from preflight.cleaning import Choice, Wish, choose
+from preflight.facts import Missing, ProcessTable
+from preflight.leftovers import Classified, Kind, classify
+from tests.preflight import scenes
+from tests.preflight.scenes import Scene, random_scene
+
+
+def chosen(choice: Choice) -> set[int]:
+    return {each.process.pid for each in (*choice.at_once, *choice.after_yes)}
+
+
+def by_pid(scene: Scene) -> dict[int, Classified]:
+    return {each.process.pid: each for each in classify(scene.facts())}
+
+
+@settings(max_examples=3000, deadline=None)
+@given(st.integers(min_value=0, max_value=2**32))
+def test_only_leftovers_are_chosen_and_every_provable_one_is(seed: int) -> None:
+    scene = random_scene(seed)
+    picked = chosen(choose(classify(scene.facts()), Wish()))
+    assert picked <= scene.provable | scene.allowed
+    assert picked >= scene.provable
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.integers(min_value=0, max_value=2**32))
+def test_what_cannot_be_read_is_never_chosen(seed: int) -> None:
+    """Make random processes unreadable: the choice may only shrink."""
+    scene = random_scene(seed)
+    before = chosen(choose(classify(scene.facts()), Wish()))
+    rng = random.Random(seed)
+    for pid, process in list(scene.processes.items()):
+        if rng.random() < 0.5:
+            scene.set(pid, environ=scenes.UNREADABLE, gpu_files=scenes.UNREADABLE)
+        assert process.pid == pid
+    assert chosen(choose(classify(scene.facts()), Wish())) <= before
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.integers(min_value=0, max_value=2**32))
+def test_naming_pids_never_reaches_foreign_or_system_processes(seed: int) -> None:
+    scene = random_scene(seed)
+    wish = Wish(pids=tuple(scene.processes), include_suspect=True)
+    for each in (*(choice := choose(classify(scene.facts()), wish)).at_once, *choice.after_yes):
+        assert each.process.uid == scenes.ME
+        assert each.kind not in (Kind.FOREIGN, Kind.SYSTEM, Kind.STUCK, Kind.ZOMBIE)
+
+
+@pytest.mark.parametrize(
+    ("story", "kinds"),
+    [
+        (scenes.live_launch, {Kind.LIVE}),
+        (scenes.on_its_own, {Kind.LIVE}),
+        (scenes.ranks_started_by_hand, {Kind.SUSPECT}),
+        (scenes.own_launcher_script, {Kind.LIVE}),
+        (scenes.notebook, {Kind.LIVE}),
+        (scenes.foreign, {Kind.FOREIGN}),
+        (scenes.machine, {Kind.SYSTEM}),
+        (scenes.half_dead, {Kind.HALF_DEAD}),
+        (scenes.zombies, {Kind.ZOMBIE}),
+        (scenes.stuck, {Kind.STUCK}),
+        (scenes.dead_rank_with_workers, {Kind.ORPHAN_CERTAIN}),
+        (scenes.live_work_in_a_shell_of_a_dead_run, {Kind.SUSPECT}),
+    ],
+)
+def test_each_story_has_its_class(story: object, kinds: set[Kind]) -> None:
+    assert callable(story)
+    scene = Scene(random.Random(1))
+    story(scene)
+    found = {
+        each.kind
+        for each in classify(scene.facts())
+        if each.holds or each.holds.listed or each.kind is Kind.ZOMBIE
+    }
+    assert found == kinds
+
+
+def test_a_dead_run_of_ours_is_ended_by_default() -> None:
+    scene = Scene(random.Random(3))
+    scenes.our_run(scene, alive=False)
+    choice = choose(classify(scene.facts()), Wish())
+    assert {each.process.pid for each in choice.at_once} == scene.provable
+    assert all("supervisor" in each.evidence[0] for each in choice.at_once)
+
+
+def test_a_supervisor_mark_of_another_boot_proves_nothing() -> None:
+    scene = Scene(random.Random(1))
+    env = {"GPULAUNCH_RUN_ID": "r1", "GPULAUNCH_SUPERVISOR": "other-boot:77:5"}
+    pid = scene.add(env=env, gpus=(0,))
+    assert by_pid(scene)[pid].kind is Kind.SUSPECT
+
+
+def test_the_asking_session_is_never_a_leftover() -> None:
+    scene = Scene(random.Random(1))
+    env = {"GPULAUNCH_RUN_ID": "r1", "GPULAUNCH_SUPERVISOR": f"{scenes.BOOT}:77:5"}
+    pid = scene.add(env=env, gpus=(0,), state="T")
+    facts = scene.facts()
+    assert isinstance(facts.processes, ProcessTable)
+    facts = replace(facts, processes=replace(facts.processes, ancestors=(1, pid)))
+    choice = choose(classify(facts), Wish(pids=(pid,), include_suspect=True))
+    assert chosen(choice) == set()
+
+
+def test_root_sees_other_users_leftovers_only_when_asked_for_all_users() -> None:
+    scene = Scene(random.Random(5), caller=scenes.ROOT)
+    above = scenes.launcher(scene, uid=scenes.OTHER)
+    made = set(scenes.ranks(scene, above, uid=scenes.OTHER))
+    scene.forget(above)
+    assert chosen(choose(classify(scene.facts()), Wish())) == set()
+    assert chosen(choose(classify(scene.facts(), all_users=True), Wish())) == made
+
+
+def test_all_users_without_root_changes_nothing() -> None:
+    scene = Scene(random.Random(5))
+    scenes.foreign(scene)
+    assert chosen(choose(classify(scene.facts(), all_users=True), Wish())) == set()
+
+
+def test_a_still_orphan_on_idle_gpus_is_only_suspect() -> None:
+    scene = Scene(random.Random(5))
+    pid = scene.add(gpus=(0,))
+    facts = scene.facts()
+    assert isinstance(facts.processes, ProcessTable)
+    (each,) = classify(facts, earlier=facts.processes)
+    assert each.kind is Kind.SUSPECT
+    assert chosen(choose((each,), Wish())) == set()
+    assert chosen(choose((each,), Wish(include_suspect=True))) == {pid}
+
+
+def test_gpu_and_port_narrow_the_choice() -> None:
+    scene = Scene(random.Random(2))
+    scenes.dead_rank_with_workers(scene)
+    scenes.port_holder(scene)
+    every = classify(scene.facts())
+    on_gpu = chosen(choose(every, Wish(gpus=(0,))))
+    on_port = chosen(choose(every, Wish(ports=(29500,))))
+    assert on_gpu
+    assert on_port
+    assert not on_gpu & on_port
+    assert chosen(choose(every, Wish(gpus=(3,)))) == set()
+
+
+def test_an_unread_process_table_gives_no_leftovers() -> None:
+    scene = Scene(random.Random(2))
+    scenes.dead_launch(scene)
+    facts = replace(scene.facts(), processes=Missing("timed out", "timeout"))
+    assert classify(facts) == ()
+
+
+def test_an_orphan_that_holds_nothing_is_left_alone() -> None:
+    scene = Scene(random.Random(2))
+    pid = scene.add(env=scenes.elastic("5", 0))
+    assert by_pid(scene)[pid].kind is Kind.LIVE
