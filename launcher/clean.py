@@ -5,7 +5,7 @@ Nothing here decides who is a leftover (preflight.leftovers) or who may be ended
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from launcher.errors import AgentCrashed, AgentGarbage
@@ -26,7 +26,7 @@ Look = Callable[[], HostFacts]
 class Manner:
     """How to judge and how to end. Grace periods are in seconds."""
 
-    wish: Wish = Wish()
+    wish: Wish = field(default_factory=Wish)
     all_users: bool = False
     stopped_s: float = DEFAULT_STOPPED_S
     term_grace_s: float = 10.0

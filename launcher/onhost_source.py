@@ -1,10 +1,10 @@
-"""How a file of launcher/onhost/ travels: compressed over stdin to a one-line bootstrap; nothing is installed."""
+"""How a file of launcher/onhost/ travels: compressed over stdin to a one-line bootstrap."""
 
 import zlib
 from functools import cache
 from importlib.resources import files
 
-# Reads "<length>\n<zlib bytes>" from stdin and runs it as a script; what follows on stdin is the script's own.
+# Reads "<length>\n<zlib bytes>" from stdin and runs it as a script; what follows on stdin is the script's.
 _BOOTSTRAP = (
     "import sys,zlib;r=sys.stdin.buffer;"
     "exec(compile(zlib.decompress(r.read(int(r.readline()))),{name!r},'exec'),{{'__name__':'__main__'}})"

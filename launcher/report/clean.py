@@ -1,0 +1,174 @@
+"""clean-zombies told to people and to programs."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from launcher.clean import Cleaned, GpuBeforeAfter, unseen
+from launcher.report.text import clean as tame
+from preflight.cleaning import Choice, remedy
+from preflight.facts import HostFacts, Missing
+from preflight.leftovers import Classified, Kind
+
+SCHEMA = "gpulaunch.clean/1"
+_ARGV_WIDTH = 60
+
+
+def choice_lines(facts: HostFacts, choice: Choice) -> list[str]:
+    """Return what was found on one host and what may be ended, one process on two lines."""
+    lines = [f"{facts.host}: {_headline(choice)}"]
+    for each in choice.at_once:
+        lines += _process_lines("end", facts, each)
+    for each in choice.after_yes:
+        lines += _process_lines("end?", facts, each)
+    for each in _worth_showing(choice):
+        lines += _process_lines("keep", facts, each)
+    lines += [f"  not seen: {tame(text)}" for text in unseen(facts)]
+    return lines
+
+
+def _headline(choice: Choice) -> str:
+    counts = [
+        (len(choice.at_once), "left by dead runs of gpulaunch"),
+        (len(choice.after_yes), "left over, ended after a yes"),
+    ]
+    told = [f"{count} {what}" for count, what in counts if count]
+    return "; ".join(told) if told else "nothing left over that may be ended"
+
+
+def _worth_showing(choice: Choice) -> list[Classified]:
+    """Launchers and ranks that live and hold nothing are no news here."""
+    quiet = (Kind.LIVE, Kind.SYSTEM)
+    return [each for each in choice.shown if each.kind not in quiet or each.holds]
+
+
+def _process_lines(verb: str, facts: HostFacts, each: Classified) -> list[str]:
+    process = each.process
+    argv = "" if isinstance(process.argv, Missing) else " ".join(process.argv)
+    command = tame(argv) or f"[{tame(process.comm)}]"
+    if len(command) > _ARGV_WIDTH:
+        command = command[: _ARGV_WIDTH - 3] + "..."
+    head = f"  {verb:<5} pid {process.pid}  {tame(process.user)}  {command}  {age(process.age_s)}  state {process.state}"
+    held = held_text(facts, each)
+    why = "; ".join(tame(text) for text in each.evidence)
+    lines = [head + (f"  {held}" if held else ""), f"        {each.kind.value}: {why}"]
+    advice = remedy(each)
+    if verb == "keep" and advice:
+        lines.append(f"        {advice.replace('HOST', facts.host)}")
+    return lines
+
+
+def held_text(facts: HostFacts, each: Classified) -> str:
+    """Return what it keeps from others: "gpu0 (39.1 GiB), port 29500"."""
+    told = [f"gpu{index}{_share(facts, index, each.process.pid)}" for index in each.holds.gpus]
+    told += [
+        f"gpu{index} (as the driver says)" for index in each.holds.listed if index not in each.holds.gpus
+    ]
+    told += [f"port {port}" for port in each.holds.ports]
+    return "holds " + ", ".join(told) if told else ""
+
+
+def _share(facts: HostFacts, index: int, pid: int) -> str:
+    for gpu in () if isinstance(facts.gpus, Missing) else facts.gpus:
+        for listed in () if gpu.index != index or isinstance(gpu.processes, Missing) else gpu.processes:
+            if listed.pid == pid and not isinstance(listed.used_mib, Missing):
+                return f" ({gib(listed.used_mib)})"
+    return ""
+
+
+def gib(mib: int) -> str:
+    """Return MiB as GiB with one decimal."""
+    return f"{mib / 1024:.1f} GiB"
+
+
+def age(seconds: float) -> str:
+    """Return an age in its two largest units."""
+    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
+    if days:
+        return f"{days} d {hours % 24} h"
+    if hours:
+        return f"{hours} h {minutes % 60} min"
+    return f"{minutes} min" if minutes else f"{int(seconds)} s"
+
+
+def cleaned_lines(cleaned: Cleaned) -> list[str]:
+    """Return what was done on one host and what came free."""
+    lines = []
+    for each in cleaned.reaped:
+        signals = f" ({', '.join(each.signals)})" if each.signals else ""
+        lines.append(f"{cleaned.host}: pid {each.pid}: {tame(each.result)}{signals}")
+    lines += [f"{cleaned.host}: GPU {gpu.index}: {_memory(gpu)}" for gpu in cleaned.gpus if _tells(gpu)]
+    lines += [f"{cleaned.host}: port {port} is still held" for port in cleaned.ports_still_held]
+    if cleaned.audit:
+        lines.append(f"{cleaned.host}: audit log: {tame(cleaned.audit)}")
+    return lines
+
+
+def _tells(gpu: GpuBeforeAfter) -> bool:
+    return gpu.before_mib != gpu.after_mib or gpu.after_mib is None
+
+
+def _memory(gpu: GpuBeforeAfter) -> str:
+    before, after = ("unknown" if value is None else gib(value) for value in (gpu.before_mib, gpu.after_mib))
+    return f"{before} -> {after}"
+
+
+def process_json(each: Classified, verb: str) -> dict[str, Any]:
+    """Return one process as the documented JSON object."""
+    process = each.process
+    return {
+        "pid": process.pid,
+        "start_ticks": process.start_ticks,
+        "ppid": process.ppid,
+        "uid": process.uid,
+        "user": process.user,
+        "state": process.state,
+        "comm": process.comm,
+        "argv": None if isinstance(process.argv, Missing) else list(process.argv),
+        "age_s": process.age_s,
+        "class": each.kind.value,
+        "evidence": list(each.evidence),
+        "gpus": list(each.holds.gpus),
+        "ports": list(each.holds.ports),
+        "action": verb,
+        "remedy": remedy(each),
+    }
+
+
+def host_json(facts: HostFacts, choice: Choice, cleaned: Cleaned | None) -> dict[str, Any]:
+    """Return one host's part of the document."""
+    return {
+        "processes": [
+            *(process_json(each, "end") for each in choice.at_once),
+            *(process_json(each, "end-after-yes") for each in choice.after_yes),
+            *(process_json(each, "keep") for each in choice.shown),
+        ],
+        "unseen": list(unseen(facts)),
+        "cleaned": None if cleaned is None else cleaned_json(cleaned),
+    }
+
+
+def cleaned_json(cleaned: Cleaned) -> dict[str, Any]:
+    """Return what was done on one host."""
+    return {
+        "complete": cleaned.complete,
+        "reaped": [
+            {"pid": r.pid, "start_ticks": r.start_ticks, "result": r.result, "signals": list(r.signals)}
+            for r in cleaned.reaped
+        ],
+        "gpus": [
+            {"index": gpu.index, "before_mib": gpu.before_mib, "after_mib": gpu.after_mib}
+            for gpu in cleaned.gpus
+        ],
+        "ports_still_held": list(cleaned.ports_still_held),
+        "audit": cleaned.audit,
+    }
+
+
+def document(hosts: dict[str, Any], errors: Iterable[tuple[str, str, str]], exit_code: int) -> dict[str, Any]:
+    """Return the whole document; errors are (host, code, message)."""
+    return {
+        "schema": SCHEMA,
+        "hosts": hosts,
+        "errors": [{"host": host, "code": code, "message": message} for host, code, message in errors],
+        "exit_code": exit_code,
+    }
