@@ -11,7 +11,7 @@ from preflight.finding import Finding
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A value that was corrected: shown as `what old -> new: why`."""
+    """A value that was corrected: shown as `what old -> new: why`; "" is a value that was added or dropped."""
 
     what: str
     old: str
@@ -32,7 +32,9 @@ class NodePlan:
     env: dict[str, str]  # added to the host's own environment
     unset: tuple[str, ...]  # names and PREFIX* patterns removed from it first
     cwd: str  # "" = the user's home there
-    files: tuple[tuple[str, str], ...]  # (name in the run directory, text): accelerate.yaml, a sent script
+    files: tuple[
+        tuple[str, str], ...
+    ]  # (name below the run directory, text): accelerate.yaml, expected.json, script/x.py
 
 
 @dataclass(frozen=True, slots=True)

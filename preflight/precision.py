@@ -12,6 +12,7 @@ from preflight.decision import Decision, NodeRanks, Reason
 from preflight.errors import GpulaunchError
 from preflight.facts import Capability, Gpu, HostFacts, Missing
 from preflight.job import Job, Precision
+from preflight.precision_args import asked_in_args
 from preflight.ranks import map_ranks
 from preflight.script.reading import PrecisionSite, ScriptReading
 
@@ -109,12 +110,12 @@ def decide(
     """Return one mixed precision for every rank of the launch.
 
     `ranks` says which GPUs take part (default: `preflight.ranks.map_ranks` of each host); other GPUs of the
-    hosts do not matter. `because[0]` is what decided. Raises PrecisionRefused when hardware or script make it impossible to know or
-    to obey.
+    hosts do not matter. A precision switch among the script's own arguments counts as a request. `because[0]`
+    is what decided. Raises PrecisionRefused when hardware or script make it impossible to know or to obey.
     """
     if ranks is None:
         ranks = {host: map_ranks(facts, job, script) for host, facts in hosts.items()}
-    request: Precision | None = None if job.precision == "auto" else job.precision
+    request = asked_in_args(job, script) if job.precision == "auto" else job.precision
     ceilings = [] if request == "no" else _ceilings(hosts, ranks)
     hardware = _for_cpu(request) if _all_cpu(ranks) else _for_gpus(request, ceilings, hosts)
     return _heed_script(hardware, request, script, ceilings)
@@ -199,7 +200,7 @@ def _heed_script(
 
 
 def _spare_params(hardware: Decision, script: ScriptReading) -> Decision:
-    """fp16 needs float32 parameters: with bf16 ones (or what a checkpoint happens to hold) its scaler raises."""
+    """fp16 needs float32 parameters: its scaler raises on bf16 ones, and a checkpoint may hold any."""
     if script.trained_dtype not in ("bfloat16", "checkpoint"):
         return hardware
     held = "bfloat16" if script.trained_dtype == "bfloat16" else "whatever dtype the checkpoint was saved in"
@@ -213,7 +214,7 @@ def _spare_params(hardware: Decision, script: ScriptReading) -> Decision:
 def _obey(
     site: PrecisionSite, hardware: Decision, request: Precision | None, ceilings: list[Ceiling]
 ) -> Decision:
-    """A literal in the script wins over flag, environment and config file, so the launch must agree with it."""
+    """A literal in the script wins over flag, environment and config file, so the launch must agree."""
     said = f"{site.place}: {site.call} asks for {site.value}" + (f" ({site.why})" if site.why else "")
     slow = [limit.reason.text for limit in ceilings if site.value not in limit.on_request]
     if slow:
