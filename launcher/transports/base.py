@@ -34,7 +34,7 @@ Prompt = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """What the user allowed for this invocation. `prompt` is None without a terminal: then nothing is asked."""
+    """What the user allowed this time. `prompt` is None without a terminal: then nothing is asked."""
 
     accept_new_host_keys: bool = False
     prompt: Prompt | None = None
@@ -68,7 +68,7 @@ class Stream(Protocol):
         """
 
     def wait(self, timeout_s: float) -> int | None:
-        """Return the exit status once ended (negative: by that signal), None if still running after timeout_s.
+        """Return the exit status (negative: ended by that signal), None if still running after timeout_s.
 
         Raises ConnectionLost when the connection broke before the host told the status.
         """

@@ -1,0 +1,225 @@
+"""The local transport: this machine by subprocess, under the same contract as SSH."""
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import IO, Self
+
+from launcher.errors import CommandTimedOut, ConnectionLost, HostError, OutputTooLarge
+from launcher.transports.base import Completed, Endpoint
+
+_CHUNK = 1 << 16
+_STDERR_HELD = 2 << 20
+"""What stderr may hold unread before its writer waits: an SSH channel's window."""
+_STALLED_S = 60.0
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+"""What a shell answers where exec fails, so that both transports answer alike."""
+
+
+class LocalConnection:
+    """The local machine; see `base.Connection` for the contract."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._name = endpoint.name
+
+    @property
+    def name(self) -> str:
+        """The host's name as the user typed it."""
+        return self._name
+
+    def run(
+        self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
+    ) -> Completed:
+        """Run to the end; see the contract. What still runs at the deadline is killed, group and all."""
+        deadline = time.monotonic() + timeout_s
+        words = tuple(argv)
+        try:
+            stream = self.start(words)
+        except _CannotStart as failure:
+            return Completed(failure.status, b"", f"{words[0]}: {failure.why}\n".encode())
+        threading.Thread(target=_feed, args=(stream, stdin), daemon=True).start()
+        try:
+            return _drain(stream, deadline=deadline, timeout_s=timeout_s, max_output=max_output)
+        except HostError:
+            stream.kill()
+            raise
+        finally:
+            stream.close()
+
+    def start(self, argv: Iterable[str]) -> "LocalStream":
+        """Start in a session of its own and stream."""
+        words = tuple(argv)
+        try:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except ValueError:
+            raise HostError(self.name, "an argument holds a NUL byte, which no program can receive") from None
+        except OSError as failure:
+            status = _NOT_FOUND if isinstance(failure, FileNotFoundError) else _NOT_EXECUTABLE
+            raise _CannotStart(self.name, words[0], failure.strerror or "cannot be started", status) from None
+        return LocalStream(self.name, process)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _CannotStart(HostError):
+    """exec failed; `status` is what a shell would have answered."""
+
+    def __init__(self, host: str, program: str, why: str, status: int) -> None:
+        super().__init__(host, f"cannot start {program}: {why}")
+        self.why = why
+        self.status = status
+
+
+class LocalStream:
+    """A running subprocess; see `base.Stream` for the contract."""
+
+    def __init__(self, host: str, process: subprocess.Popen[bytes]) -> None:
+        self.host = host
+        self._process = process
+        self._stdin, self._stdout, self._stderr = (
+            _pipe(process.stdin),
+            _pipe(process.stdout),
+            _pipe(process.stderr),
+        )
+        self._held = bytearray()
+        self._lock = threading.Lock()  # held and stderr: read() and read_stderr() may be two threads
+        self._write_lock = threading.Lock()
+        for pipe in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(pipe.fileno(), False)
+
+    def write(self, data: bytes) -> None:
+        """Send to its stdin; raises HostError when it has closed it or reads no more."""
+        left = memoryview(data)
+        while left:
+            if self._stdin.closed or not _ready(self._stdin, selectors.EVENT_WRITE, _STALLED_S):
+                raise ConnectionLost(self.host, "the command takes no input")
+            try:
+                with self._write_lock:
+                    left = left[os.write(self._stdin.fileno(), left[:_CHUNK]) :]
+            except BlockingIOError:
+                continue
+            except (OSError, ValueError) as failure:
+                raise ConnectionLost(self.host, f"the command's input was closed: {failure}") from None
+
+    def close_stdin(self) -> None:
+        """Send EOF."""
+        with self._write_lock, contextlib.suppress(OSError):
+            self._stdin.close()
+
+    def read(self, timeout_s: float) -> bytes | None:
+        """Return the next stdout bytes, b"" at the end, None when nothing came in time."""
+        deadline = time.monotonic() + max(0.0, timeout_s)
+        while True:
+            ready = self._await_output(deadline)
+            if self._stderr in ready:
+                self._hold_stderr()
+            if self._stdout in ready:
+                with contextlib.suppress(BlockingIOError):
+                    return os.read(self._stdout.fileno(), _CHUNK)
+            if not ready and time.monotonic() >= deadline:
+                return None
+
+    def read_stderr(self) -> bytes:
+        """Return what stderr has held so far, without waiting."""
+        self._hold_stderr()
+        with self._lock:
+            held = bytes(self._held)
+            self._held.clear()
+        return held
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Return the exit status (negative: ended by that signal), None if still running."""
+        try:
+            return self._process.wait(max(0.0, timeout_s))
+        except subprocess.TimeoutExpired:
+            return None
+
+    def close(self) -> None:
+        """Drop its pipes: it sees EOF or SIGPIPE. It is reaped whenever it ends."""
+        self.close_stdin()
+        with self._lock:
+            self._stdout.close()
+            self._stderr.close()
+        if self._process.poll() is None:
+            threading.Thread(target=self._process.wait, daemon=True).start()
+
+    def kill(self) -> None:
+        """End it and the processes it started in its session's first group."""
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _await_output(self, deadline: float) -> set[object]:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._stdout, selectors.EVENT_READ)
+            if not self._stderr.closed and len(self._held) < _STDERR_HELD:
+                selector.register(self._stderr, selectors.EVENT_READ)
+            return {key.fileobj for key, _ in selector.select(max(0.0, deadline - time.monotonic()))}
+
+    def _hold_stderr(self) -> None:
+        with self._lock, contextlib.suppress(BlockingIOError):
+            while not self._stderr.closed and len(self._held) < _STDERR_HELD:
+                data = os.read(self._stderr.fileno(), _CHUNK)
+                if not data:
+                    self._stderr.close()
+                self._held += data
+
+
+def _drain(stream: LocalStream, *, deadline: float, timeout_s: float, max_output: int) -> Completed:
+    stdout, stderr = bytearray(), bytearray()
+    while True:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise CommandTimedOut(stream.host, f"a command did not end within {timeout_s:g} s")
+        data = stream.read(left_s if not stderr else min(left_s, 0.25))
+        stderr += stream.read_stderr()
+        stdout += data or b""
+        if len(stdout) > max_output or len(stderr) > max_output:
+            raise OutputTooLarge(stream.host, f"a command sent more than {max_output} bytes")
+        if data == b"":
+            break
+    status = stream.wait(deadline - time.monotonic())
+    if status is None:
+        raise CommandTimedOut(stream.host, f"a command did not end within {timeout_s:g} s")
+    stderr += stream.read_stderr()
+    return Completed(status, bytes(stdout), bytes(stderr))
+
+
+def _feed(stream: LocalStream, data: bytes) -> None:
+    with contextlib.suppress(ConnectionLost, ValueError):
+        stream.write(data)
+    stream.close_stdin()
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:
+        raise AssertionError("Popen was given PIPE")
+    return pipe
+
+
+def _ready(pipe: IO[bytes], event: int, timeout_s: float) -> bool:
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, event)
+        return bool(selector.select(timeout_s))

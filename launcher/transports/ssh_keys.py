@@ -1,0 +1,97 @@
+"""Whether the host is the one it should be: its key against known_hosts, before anything is sent to it."""
+
+from pathlib import Path
+
+import paramiko
+
+from launcher.errors import HostError, HostKeyChanged, HostKeyUnknown
+from launcher.transports import known_hosts
+from launcher.transports.base import Endpoint
+
+_ALGORITHMS = {
+    "ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256"),  # one key type, several signature algorithms
+}
+
+
+def known_for(endpoint: Endpoint) -> known_hosts.Known:
+    """Return what the endpoint's known_hosts files hold for it."""
+    return known_hosts.lookup(_files(endpoint), _name(endpoint), endpoint.port)
+
+
+def ask_for_known_kinds(transport: paramiko.Transport, known: known_hosts.Known) -> None:
+    """Put the key types that known_hosts has first, or a known ed25519 host may show its unknown rsa key."""
+    if not known.keys:
+        return
+    options = transport.get_security_options()
+    wanted = [name for kind in known.kinds for name in _ALGORITHMS.get(kind, (kind,))]
+    have = tuple(options.key_types)
+    first = tuple(name for name in wanted if name in have)
+    options.key_types = first + tuple(name for name in have if name not in first)
+
+
+def verify(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey, *, accept_new: bool) -> None:
+    """Return if the key is known, or new and accepted (then it is saved).
+
+    Raises HostKeyUnknown with the fingerprint and the command that accepts it, HostKeyChanged loudly.
+    """
+    blob = key.asbytes()
+    if blob in known.revoked:
+        raise _revoked(endpoint, key)
+    if known.holds(blob):
+        return
+    if known.keys:
+        raise _changed(endpoint, known, key)
+    if not accept_new:
+        raise _unknown(endpoint, known, key)
+    file = (endpoint.known_hosts_files or known_hosts.DEFAULT_USER_FILES)[0]
+    try:
+        known_hosts.save(file, _name(endpoint), endpoint.port, key.get_name(), blob)
+    except OSError as failure:
+        message = f"its new host key cannot be saved in {file}: {failure.strerror}"
+        raise HostError(endpoint.name, message) from None
+
+
+def _files(endpoint: Endpoint) -> tuple[str, ...]:
+    return (endpoint.known_hosts_files or known_hosts.DEFAULT_USER_FILES) + known_hosts.SYSTEM_FILES
+
+
+def _name(endpoint: Endpoint) -> str:
+    return endpoint.host_key_alias or endpoint.address
+
+
+def _unknown(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey) -> HostKeyUnknown:
+    note = ""
+    if known.authorities:
+        note = " (its @cert-authority lines are not used: host certificates are not supported)"
+    message = (
+        f"its host key is not known, so it could be another machine{note}: "
+        f"{key.get_name()} {known_hosts.fingerprint(key.asbytes())}"
+    )
+    kind = key.get_name().removeprefix("ssh-").removeprefix("ecdsa-sha2-").split("nistp")[0] or "ecdsa"
+    fix = (
+        f"Compare with `ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub` on the host; if equal: "
+        f"gpulaunch preflight {endpoint.name} --accept-new-host-keys"
+    )
+    return HostKeyUnknown(endpoint.name, message, fix)
+
+
+def _changed(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey) -> HostKeyChanged:
+    expected = "; ".join(
+        f"{one.kind} {known_hosts.fingerprint(one.blob)} ({one.where})" for one in known.keys
+    )
+    message = (
+        "ITS HOST KEY HAS CHANGED. Either the host was set up anew, or somebody stands between you and it. "
+        f"It shows {key.get_name()} {known_hosts.fingerprint(key.asbytes())}; known is {expected}"
+    )
+    file = Path(known.keys[0].where.rpartition(":")[0])
+    name = known_hosts.host_names(_name(endpoint), endpoint.port)[0]
+    fix = f"Ask whoever runs the host. Only when the change is explained: ssh-keygen -R '{name}' -f '{file}'"
+    return HostKeyChanged(endpoint.name, message, fix)
+
+
+def _revoked(endpoint: Endpoint, key: paramiko.PKey) -> HostKeyChanged:
+    message = (
+        "ITS HOST KEY IS REVOKED in known_hosts: whoever holds it is not to be trusted. "
+        f"It shows {key.get_name()} {known_hosts.fingerprint(key.asbytes())}"
+    )
+    return HostKeyChanged(endpoint.name, message, "Ask whoever runs the host why its key was revoked")

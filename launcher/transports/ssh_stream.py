@@ -1,0 +1,119 @@
+"""A command running over an SSH channel."""
+
+import contextlib
+import threading
+import time
+
+import paramiko
+
+from launcher.errors import CommandTimedOut, ConnectionLost, OutputTooLarge
+from launcher.transports.base import Completed
+
+_CHUNK = 1 << 16
+_STDERR_TURN_S = 0.25
+"""While stdout is silent, stderr is drained this often."""
+_STALLED_S = 60.0
+"""A command that reads none of its input for this long is not going to."""
+
+
+class SshStream:
+    """See `base.Stream` for the contract."""
+
+    def __init__(self, host: str, channel: paramiko.Channel) -> None:
+        self.host = host
+        self._channel = channel
+
+    def write(self, data: bytes) -> None:
+        """Send to its stdin; raises HostError when the connection is gone or the command reads no more."""
+        left = memoryview(data)
+        deadline = time.monotonic() + _STALLED_S
+        while left:
+            try:
+                sent = self._channel.send(bytes(left[:_CHUNK]))
+            except TimeoutError:  # the channel's time-out is read()'s; only a long stall counts here
+                if time.monotonic() > deadline:
+                    raise ConnectionLost(self.host, f"took no input for {_STALLED_S:g} s") from None
+                continue
+            except OSError as failure:
+                raise ConnectionLost(self.host, f"the command's input was closed: {failure}") from None
+            if sent == 0:
+                raise ConnectionLost(self.host, "the command's input was closed")
+            left = left[sent:]
+            deadline = time.monotonic() + _STALLED_S
+
+    def fits(self, data: bytes) -> bool:
+        """Say whether `data` can be sent without waiting for the command to read."""
+        return len(data) <= self._channel.out_window_size
+
+    def close_stdin(self) -> None:
+        """Send EOF."""
+        with contextlib.suppress(OSError, EOFError):
+            self._channel.shutdown_write()
+
+    def read(self, timeout_s: float) -> bytes | None:
+        """Return the next stdout bytes, b"" at the end, None when nothing came in time."""
+        self._channel.settimeout(max(0.0, timeout_s))
+        try:
+            return self._channel.recv(_CHUNK)
+        except TimeoutError:
+            return None
+        except OSError:
+            return b""
+
+    def read_stderr(self) -> bytes:
+        """Return what stderr has held so far, without waiting."""
+        parts = []
+        while self._channel.recv_stderr_ready():
+            part = self._channel.recv_stderr(_CHUNK)
+            if not part:
+                break
+            parts.append(part)
+        return b"".join(parts)
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Return the exit status, None if still running; raises ConnectionLost when it was never told."""
+        if not self._channel.status_event.wait(max(0.0, timeout_s)):
+            return None
+        if self._channel.exit_status == -1:  # paramiko's "none was sent", set when the channel closes
+            raise ConnectionLost(self.host, "the connection ended before the command did")
+        return self._channel.exit_status
+
+    def close(self) -> None:
+        """Drop the channel; the far side sees EOF or SIGPIPE."""
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._channel.close()
+
+
+def run_to_end(
+    stream: SshStream, stdin: bytes, *, deadline: float, timeout_s: float, max_output: int
+) -> Completed:
+    """Feed, drain both outputs side by side, and wait for the status, all before the deadline."""
+    if stream.fits(stdin):
+        _feed(stream, stdin)
+    else:
+        # A command that writes before it has read everything would otherwise wait for us as we wait for it.
+        threading.Thread(target=_feed, args=(stream, stdin), daemon=True).start()
+    stdout, stderr = bytearray(), bytearray()
+    while True:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise CommandTimedOut(stream.host, f"a command did not end within {timeout_s:g} s")
+        data = stream.read(min(_STDERR_TURN_S, left_s))
+        stderr += stream.read_stderr()
+        stdout += data or b""
+        if len(stdout) > max_output or len(stderr) > max_output:
+            raise OutputTooLarge(stream.host, f"a command sent more than {max_output} bytes")
+        if data == b"":
+            break
+    status = stream.wait(deadline - time.monotonic())
+    if status is None:
+        raise CommandTimedOut(stream.host, f"a command did not end within {timeout_s:g} s")
+    stderr += stream.read_stderr()
+    return Completed(status, bytes(stdout), bytes(stderr))
+
+
+def _feed(stream: SshStream, data: bytes) -> None:
+    """Send all input; a command that ends without reading it is judged by its status, not by this."""
+    with contextlib.suppress(ConnectionLost):
+        stream.write(data)
+    stream.close_stdin()
