@@ -136,7 +136,7 @@ def user_config_dir() -> Path:
 
 
 def local_python() -> str:
-    """Return localhost's interpreter: ours where accelerate is installed beside us, else the PATH's python3."""
+    """Return localhost's interpreter: ours where accelerate is beside us, else python3 on the PATH."""
     return sys.executable if find_spec("accelerate") else "python3"
 
 

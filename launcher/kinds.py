@@ -1,4 +1,4 @@
-"""What a value in hosts.yaml or a run config may be: a kind reads it, words its mistakes, knows its schema."""
+"""What a value in hosts.yaml or a run config may be: a kind reads it, words its mistakes, has a schema."""
 
 # ruff: noqa: D102 - the methods are documented once, in Kind
 
@@ -254,7 +254,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """A kind with a grammar of its own. `parse` returns the value, or raises ValueError naming what it wants."""
+    """A kind with a grammar of its own. `parse` returns the value or raises ValueError with what it wants."""
 
     expected: str
     parse: Callable[[Item], Any]

@@ -1,0 +1,202 @@
+"""The command line: a table of commands, each imported when it is called, and the one error handler."""
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+from click.shell_completion import CompletionItem
+
+from launcher.bugs import keep_traceback
+from launcher.errors import GpulaunchError
+from launcher.report.text import clean, wants_colour
+from launcher.version import version
+
+EXIT_USAGE = 2
+EXIT_NOT_CARRIED_THROUGH = 5
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE, as other programs end when their reader has gone
+
+_ENVIRONMENT_ERRNOS = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOTDIR}
+)
+_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class Row(NamedTuple):
+    """A command: the module whose `command` it is, and its line in --help."""
+
+    module: str
+    help: str
+
+
+COMMANDS: dict[str, Row] = {
+    "preflight": Row("launcher.commands.preflight", "Check hosts before a launch; change nothing on them."),
+    "run": Row(
+        "launcher.commands.run", "Check the hosts, launch the training on all of them, follow it to its end."
+    ),
+    "clean-zombies": Row(
+        "launcher.commands.clean_zombies", "End what dead runs left on hosts: ranks, ports, GPU memory."
+    ),
+    "explain": Row("launcher.commands.explain", "Say what a finding's code means and what to do."),
+    "checks": Row("launcher.commands.checks", "List every check of a preflight."),
+    "schema": Row("launcher.commands.schema", "Print the JSON Schema of hosts.yaml or of a run config."),
+}
+
+
+class LazyGroup(click.Group):
+    """Lists commands from the table, so that --help and completion import none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the table's order."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        del ctx
+        row = COMMANDS.get(cmd_name)
+        if row is None:
+            return None
+        command = import_module(row.module).command
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{row.module}.command is not a click command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or name the nearest one."""
+        name = args[0]
+        if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
+            close = get_close_matches(name, COMMANDS, n=1)
+            hint = f' Did you mean "{close[0]}"?' if close else ""
+            ctx.fail(f'There is no command "{clean(name, keep_lines=False)}".{hint}')
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, row.help) for name, row in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete command names from the table, and the group's own options."""
+        rows = [
+            CompletionItem(name, help=row.help)
+            for name, row in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*rows, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature
+    if value and not ctx.resilient_parsing:
+        click.echo(f"gpulaunch {version()}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version.",
+)
+def cli() -> None:
+    """Check GPU hosts, launch training on them over SSH, and leave nothing behind."""
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a name of arbitrary bytes must not end in an encoding error
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(argv: Sequence[str], group: click.Command = cli) -> int:
+    """Run one command line; return its exit code. Every error a user can meet is told here, and only here."""
+    try:
+        code = _invoke(argv, group)
+        sys.stdout.flush()
+    except GpulaunchError as error:
+        return _tell(error.message, error.fix, error.exit_code)
+    except click.exceptions.Abort as error:
+        if isinstance(error.__cause__, EOFError):
+            return _tell(
+                "an answer is needed, and there is no one to ask", "use --yes in scripts", EXIT_USAGE
+            )
+        return EXIT_INTERRUPTED
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BrokenPipeError:
+        _drop_stdout()
+        return EXIT_BROKEN_PIPE
+    except OSError as error:
+        return _tell_os_error(error)
+    except Exception as error:  # noqa: BLE001 - whatever is left is a bug of ours: kept for the report, told in one line
+        return _tell_bug(error)
+    else:
+        return code
+
+
+def _invoke(argv: Sequence[str], group: click.Command) -> int:
+    try:
+        result = group.main(list(argv), prog_name="gpulaunch", standalone_mode=False)
+    except SystemExit as leaving:
+        if isinstance(leaving.__context__, BrokenPipeError):  # click turns it into exit 1
+            raise BrokenPipeError from None
+        return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    return result if isinstance(result, int) else 0
+
+
+def _tell(message: str, fix: str, exit_code: int) -> int:
+    label = "\x1b[1;31merror:\x1b[0m" if wants_colour(sys.stderr) else "error:"
+    lines = [f"{label} {clean(message)}"]
+    if fix:
+        lines.append("  fix: " + clean(fix).replace("\n", "\n       "))
+    with suppress(OSError):  # stderr may be gone too; the exit code still says it
+        print(*lines, sep="\n", file=sys.stderr, flush=True)  # noqa: T201 - the one place that tells errors
+    return exit_code
+
+
+def _tell_os_error(error: OSError) -> int:
+    where = f": {error.filename}" if error.filename else ""
+    if error.errno in _FULL_ERRNOS:
+        return _tell(f"no space left{where}", "make room, then try again", EXIT_NOT_CARRIED_THROUGH)
+    if error.errno in _ENVIRONMENT_ERRNOS and where:
+        return _tell(f"{error.strerror or error}{where}", "", EXIT_NOT_CARRIED_THROUGH)
+    return _tell_bug(error)
+
+
+def _tell_bug(error: Exception) -> int:
+    kept = keep_traceback(error, version())
+    text = f"gpulaunch itself failed ({type(error).__name__}); this is a bug"
+    return _tell(text, f"please report it with {kept}" if kept else "please report it", EXIT_BUG)
+
+
+def _drop_stdout() -> None:
+    """Point stdout to nowhere, so that the interpreter's last flush does not complain."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+if __name__ == "__main__":
+    main()

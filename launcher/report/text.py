@@ -1,0 +1,82 @@
+"""Text for people: what came from hosts, files and logs is untrusted and must not steer the terminal."""
+
+import os
+import re
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PIPE_WIDTH = 160
+"""Columns of a table that goes into a pipe or a file, where no terminal says how wide it is."""
+
+# Whole sequences are dropped: colours and cursor moves (CSI), titles and links (OSC), device strings.
+# Only terminated strings are: an unterminated one must not hide the text behind it.
+_SEQUENCE = re.compile(
+    r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"
+    r"|\x1b[\]PX^_][^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]{1,4}[0-~]"
+)
+# Shown as escapes: every other control character (C0, DEL, C1), direction overrides, line separators, the
+# invisible tag characters, lone surrogates.
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
+)
+_LINE_CONTROL = re.compile(r"[\t\n]")
+
+
+def clean(text: str | bytes, *, keep_lines: bool = True) -> str:
+    r"""Return text that is safe to print.
+
+    Terminal sequences are dropped, other control characters become visible (`\x07`, `\u202e`), bytes that are
+    not UTF-8 become U+FFFD, and CR LF becomes LF. Tabs and newlines stay unless `keep_lines` is False: then
+    they become visible too, so that the result is one line.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    if text.isascii() and text.isprintable():
+        return text
+    if "\x1b" in text:
+        text = _SEQUENCE.sub("", text)
+    text = _CONTROL.sub(_visible, text.replace("\r\n", "\n"))
+    return text if keep_lines else _LINE_CONTROL.sub(_visible, text)
+
+
+def one_line(text: str | bytes, limit: int = 200) -> str:
+    """Return text as one safe line of at most `limit` characters, its middle left out when it is longer."""
+    line = clean(text, keep_lines=False)
+    if len(line) <= limit:
+        return line
+    head = (limit - 3) // 2
+    return f"{line[:head]}...{line[len(line) - (limit - 3 - head) :]}"
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """Whether colours may go to a stream: a terminal that can, and no NO_COLOR."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def console(stream: TextIO) -> "Console":
+    """Return a rich console on a stream: no markup, no guessing at highlights; plain text in a pipe."""
+    from rich.console import Console  # noqa: PLC0415 - 60 ms that only tables need to pay
+
+    return Console(
+        file=stream,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        no_color=not wants_colour(stream),
+        width=None if stream.isatty() else PIPE_WIDTH,
+    )
+
+
+def _visible(match: re.Match[str]) -> str:
+    return (
+        match[0]
+        .encode("unicode_escape" if not _is_surrogate(match[0]) else "ascii", "backslashreplace")
+        .decode()
+    )
+
+
+def _is_surrogate(character: str) -> bool:
+    return "\ud800" <= character <= "\udfff"
