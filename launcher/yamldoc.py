@@ -89,7 +89,8 @@ class Mistakes:
 
 def nearest(word: str, choices: tuple[str, ...]) -> str:
     """Return `; did you mean "x"?` for the choice that is spelled most like `word`, or an empty string."""
-    lowered = {choice.lower(): choice for choice in reversed(choices)}
+    lowered = {part: choice for choice in reversed(choices) for part in choice.lower().split("_")}
+    lowered |= {choice.lower(): choice for choice in reversed(choices)}
     close = get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
     return f'; did you mean "{lowered[close[0]]}"?' if close else ""
 

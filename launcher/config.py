@@ -1,0 +1,168 @@
+"""Run configs: found by name, overridden from the command line, validated with every mistake told at once."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from launcher import yamldoc
+from launcher.errors import ConfigError
+from launcher.hostwords import split
+from launcher.inventory import LOCALHOST, user_config_dir
+from launcher.schema import CONFIG, CONFIG_KEYS
+from launcher.templates import templates_dir
+from launcher.yamldoc import Item, Mistakes, nearest
+from preflight.job import Job
+
+SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the command line says instead of the file. Empty values leave the file's."""
+
+    sets: tuple[str, ...] = ()  # "key=value", dotted keys, YAML values
+    hosts: tuple[str, ...] = ()
+    gpus: str = ""
+    port: str = ""
+    precision: str = ""
+    extra_args: tuple[str, ...] = ()  # after --; appended to args
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """A run config, validated. `hosts` are words for `Inventory.resolve`.
+
+    `script_here` is set with send_script: the file here whose text travels with the launch.
+    """
+
+    name: str
+    path: Path
+    job: Job
+    hosts: tuple[str, ...]
+    script_here: Path | None = None
+
+
+def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> RunConfig:
+    """Return a run config by name or path. Raises ConfigError with every mistake of file and overrides."""
+    overrides = overrides or Overrides()
+    path = find_config(name_or_path)
+    mistakes = Mistakes()
+    root = yamldoc.read_file(path, mistakes)
+    for key, item in _overriding(overrides, mistakes):
+        root = _put(root, key, item, mistakes)
+    data = CONFIG.read(root, mistakes) or {}
+    _judge_together(root, data, mistakes)
+    here = _script_here(root, path, data, mistakes)
+    mistakes.raise_if_any()
+    hosts = data.pop("hosts", ()) or (LOCALHOST,)
+    data["args"] = data.get("args", ()) + overrides.extra_args
+    return RunConfig(path.stem, path, Job(name=path.stem, **data), hosts, here)
+
+
+def find_config(name_or_path: str) -> Path:
+    """Return the file of a run config: a path, or a name looked for in the usual places.
+
+    Raises ConfigError that lists where it was looked for, and the nearest name that exists.
+    """
+    if not name_or_path or "\0" in name_or_path:
+        raise ConfigError("the name of a run config is empty", "name one with --config")
+    if "/" in name_or_path or name_or_path.endswith(SUFFIXES):
+        path = Path(name_or_path).expanduser()
+        if path.is_dir():
+            raise ConfigError(f"{name_or_path}: this is a directory", "name the YAML file in it")
+        if not path.is_file():
+            raise ConfigError(f"{name_or_path}: there is no such file", "check the path given with --config")
+        return path
+    for folder in search_path():
+        for suffix in SUFFIXES:
+            path = folder / f"{name_or_path}{suffix}"
+            if path.is_file():
+                return path
+    looked = ", ".join(str(folder) for folder in search_path())
+    raise ConfigError(
+        f'there is no run config "{name_or_path}"{nearest(name_or_path, tuple(known_configs()))}',
+        f"looked in {looked}; a path to a file works too",
+    )
+
+
+def search_path() -> tuple[Path, ...]:
+    """Return the folders that run configs are looked for in, first one first."""
+    return (Path("gpulaunch"), Path("configs"), user_config_dir(), templates_dir())
+
+
+def known_configs() -> dict[str, Path]:
+    """Return every run config on the search path by name; the first of a name wins."""
+    found: dict[str, Path] = {}
+    for folder in search_path():
+        for path in sorted(folder.glob("*.y*ml")):
+            if path.suffix in SUFFIXES and path.stem != "hosts":
+                found.setdefault(path.stem, path)
+    return found
+
+
+def _overriding(overrides: Overrides, mistakes: Mistakes) -> Iterator[tuple[str, Item]]:
+    """Yield the keys that the command line sets, in the order in which the later wins."""
+    for text in overrides.sets:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            mistakes.add(Item(None, "--set"), f'expected key=value, got "{text}"')
+            continue
+        yield key.strip(), _parse(value, f"--set {key.strip()}", mistakes)
+    if overrides.hosts:
+        words = tuple(Item(part, "--hosts") for word in overrides.hosts for part in split(word))
+        yield "hosts", Item(words, "--hosts", key="hosts")
+    if overrides.gpus:
+        text = overrides.gpus
+        looks_like_list = "," in text or re.match(r"GPU-|MIG-", text)
+        if looks_like_list and not text.startswith("["):
+            text = f"[{text.strip(',')}]"
+        yield "gpus", _parse(text, "--gpus", mistakes)
+    if overrides.port:
+        yield "main_port", Item(overrides.port, "--port")
+    if overrides.precision:
+        yield "precision", Item(overrides.precision, "--precision")
+
+
+def _parse(text: str, source: str, mistakes: Mistakes) -> Item:
+    return yamldoc.parse_text(text, source, mistakes, in_file=False)
+
+
+def _put(root: Item, dotted: str, value: Item, mistakes: Mistakes) -> Item:
+    """Return the tree with the value at a dotted key in place of what the file says."""
+    name, dot, rest = dotted.partition(".")
+    entries = root.value if isinstance(root.value, dict) else {}
+    key = f"{root.key}.{name}" if root.key else name
+    if dot and rest:
+        below = entries.get(name, Item({}, value.source, key=key))
+        if not isinstance(below.value, dict | None):
+            mistakes.add(replace(value, key=dotted), f"{key} has no keys of its own")
+            return root
+        return replace(root, value={**entries, name: _put(below, rest, value, mistakes)})
+    if value.value is None and name in {row.name for row in CONFIG_KEYS}:  # `--set env=` means: not set
+        return replace(root, value={each: item for each, item in entries.items() if each != name})
+    return replace(root, value={**entries, name: replace(value, key=key)})
+
+
+def _judge_together(root: Item, data: dict[str, Any], mistakes: Mistakes) -> None:
+    """Find what only several keys together can get wrong."""
+    entries = cast(dict[str, Item], root.value)
+    if "script" in entries and "module" in entries:
+        mistakes.add(entries["module"], "script is set too; keep one of them")
+    if "script" not in entries and "module" not in entries:
+        mistakes.add(root, "nothing to run: expected script: PATH or module: NAME")
+    if "processes_per_host" in entries and data.get("gpus", "all") not in ("none", "auto"):
+        mistakes.add(entries["processes_per_host"], "only for CPU ranks: set gpus: none (or auto) too")
+    if data.get("send_script") and "script" not in entries:
+        mistakes.add(entries["send_script"], "there is no script to send; set script")
+
+
+def _script_here(root: Item, path: Path, data: dict[str, Any], mistakes: Mistakes) -> Path | None:
+    if not data.get("send_script") or "script" not in data:
+        return None
+    here = path.parent / Path(data["script"]).expanduser()
+    if not here.is_file():
+        entry = cast(dict[str, Item], root.value)["script"]
+        mistakes.add(entry, f"{here}: there is no such file, and send_script says that it lies here")
+    return here
