@@ -4,7 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.lab.hosts import Lab, LabError, down
+from tests.lab.bringup import LabError, down
+from tests.lab.gpus import silicon
+from tests.lab.hosts import Lab
 
 
 def parser() -> argparse.ArgumentParser:
@@ -13,13 +15,21 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="bring simulated hosts up (root)")
     up.add_argument("--hosts", type=int, default=3, help="how many (default 3)")
-    up.add_argument("--names", default="", help="their names as a node set, such as l40s-[01-03]; wins over --hosts")
-    up.add_argument("--out", type=Path, required=True, help="directory for hosts.yaml, ssh_config, known_hosts and keys")
-    up.add_argument("--profile", default="", help="simulated GPUs: a profile name or file, or one per host with commas")
+    up.add_argument(
+        "--names", default="", help="their names as a node set, such as l40s-[01-03]; wins over --hosts"
+    )
+    up.add_argument(
+        "--out", type=Path, required=True, help="directory for hosts.yaml, ssh_config, known_hosts and keys"
+    )
+    up.add_argument(
+        "--profile", default="", help="simulated GPUs: a profile name or file, or one per host with commas"
+    )
     gone = commands.add_parser("down", help="remove everything that up made")
     gone.add_argument("--out", type=Path, required=True)
-    profile = commands.add_parser("profile", help="show what a simulated-GPU profile holds")
-    profile.add_argument("file")
+    profile = commands.add_parser(
+        "profile", help="turn a saved `nvidia-smi -q -x` into a simulated-GPU profile"
+    )
+    profile.add_argument("arguments", nargs=argparse.REMAINDER)
     return top
 
 
@@ -30,9 +40,7 @@ def main(arguments: list[str]) -> int:
         down(options.out)
         return 0
     if options.command == "profile":
-        from tests.lab import silicon  # noqa: PLC0415 - needs a C compiler, up and down do not
-
-        return silicon.show(options.file)
+        return silicon().main(options.arguments)
     try:
         profiles = [name for name in options.profile.split(",") if name]
         lab = Lab.up(options.names or options.hosts, options.out, profiles=profiles, keep=True)

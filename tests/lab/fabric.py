@@ -1,13 +1,15 @@
 """PID 1 of a lab: holds the bridge, boots the hosts, and takes everything with it when it ends.
 
-Run as `python -m tests.lab.fabric OUT [--keep]` by root. Its PID namespace contains those of all its hosts, and
-its network namespace holds one end of every cable, so the kernel removes every process, mount and interface of
-the lab when this one process is gone: nothing can leak. Unless --keep is given it ends with its standard input,
-so a lab does not survive a test run that is killed with -9.
+Run as `python -m tests.lab.fabric OUT [--keep]` by root. Its PID namespace contains those of all its hosts,
+and its network namespace holds one end of every cable, so the kernel removes every process, mount and
+interface of the lab when this one process is gone: nothing can leak. Unless --keep is given it ends with its standard
+input, so a lab does not survive a test run that is killed with -9.
 """
 
+import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -33,7 +35,7 @@ class Fabric:
         self.running: dict[str, int] = {}
 
     def boot(self, hosts: Sequence[HostSpec]) -> None:
-        """Start hosts side by side and return when all their sshd listen. Raises RuntimeError with the reason."""
+        """Start hosts side by side and return when all their sshd listen. Raises RuntimeError."""
         started = [(host, *self._fork(host)) for host in hosts]
         commands = []
         for host, pid, _ in started:
@@ -80,14 +82,17 @@ class Fabric:
         host = next(host for host in self.spec.hosts if host.name == request["host"])
         pid = self.running.pop(host.name)
         ip([f"link del dev {host.port_name}"])
-        os.kill(pid, 9)
-        os.waitpid(pid, 0)
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):  # it may have died by itself
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
         return {}
 
 
 def ip(commands: Sequence[str]) -> None:
     """Run several `ip` commands in one process. Raises RuntimeError with what it printed."""
-    done = subprocess.run(["ip", "-batch", "-"], input="\n".join(commands), text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        ["ip", "-batch", "-"], input="\n".join(commands), text=True, capture_output=True, check=False
+    )
     if done.returncode:
         raise RuntimeError(f"ip: {done.stderr.strip()}")
 
@@ -118,12 +123,12 @@ def host_network(spec: LabSpec, host: HostSpec) -> list[str]:
         f"address add {host.address}/24 broadcast + dev eth0",
         f"address add {host.address6}/64 dev eth0 nodad",
         f"route add default via {spec.address(1)}",
-        f"neighbour add {spec.address(layout.SILENT)} lladdr {layout.SILENT_MAC} dev eth0 nud permanent",
+        layout.silent_neighbour(spec, "eth0"),
     ]
 
 
 def listen(out: Path, name: str) -> socket.socket:
-    """Open the control socket OUT/control/NAME.sock; by a relative path, as a unix address holds 107 bytes."""
+    """Open the control socket OUT/control/NAME.sock, by a relative path: a unix address holds 107 bytes."""
     os.chdir(out / "control")
     Path(f"{name}.sock").unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)

@@ -1,37 +1,24 @@
 """A lab of simulated hosts on this machine, and one of its hosts, as the tests use them.
 
-    with Lab.up(3, out) as lab:
-        lab.hosts[0].run(["hostname"])
+with Lab.up(3, out) as lab:
+    lab.hosts[0].run(["hostname"])
 """
 
 import contextlib
-import json
 import os
-import secrets
-import shutil
 import signal
 import subprocess
-import sys
-import time
-import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
-
-from ClusterShell.NodeSet import NodeSet
+from typing import Self
 
 from tests.lab import files, layout
+from tests.lab.bringup import LabError, down, host_names, let_go, new_spec, start
+from tests.lab.gpus import silicon
 from tests.lab.layout import HostSpec, LabSpec
 from tests.lab.processes import Control, LabProcess
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-BOOT_TIMEOUT_S = 120.0
-HIDDEN = ("/tmp", "/home", "/root", "/run", "/var/log", "/dev")
-
-
-class LabError(Exception):
-    """The lab could not be brought up or down."""
+__all__ = ["Lab", "LabError", "LabHost", "LabProcess"]
 
 
 class LabHost:
@@ -46,6 +33,7 @@ class LabHost:
         self.home = "/root"
         self.user = "root"
         self.control = Control(lab.out, spec.name)
+        self.profile = ""
         self._init_pid = 0
 
     @property
@@ -113,7 +101,13 @@ class LabHost:
     def command(self, pid: int) -> str:
         """Return the command line of a process, its name in brackets for a zombie."""
         try:
-            line = self.path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            line = (
+                self.path(f"/proc/{pid}/cmdline")
+                .read_bytes()
+                .replace(b"\0", b" ")
+                .decode(errors="replace")
+                .strip()
+            )
             return line or f"[{self.path(f'/proc/{pid}/comm').read_text().strip()}]"
         except OSError:
             return ""
@@ -134,7 +128,11 @@ class LabHost:
     def strays(self) -> dict[int, str]:
         """Return the processes that an idle host does not have, with their command lines."""
         resting = {1, self.sshd_pid()}
-        return {pid: f"{self.state(pid)} {self.command(pid)}" for pid in sorted(self.pids() - resting) if self.state(pid)}
+        return {
+            pid: f"{self.state(pid)} {self.command(pid)}"
+            for pid in sorted(self.pids() - resting)
+            if self.state(pid)
+        }
 
     def halt(self) -> None:
         """Cut its power: nobody hears a goodbye."""
@@ -144,6 +142,8 @@ class LabHost:
         """Start it again: same keys and address, another boot id, everything that was written gone."""
         self.lab.switch.tell({"op": "boot", "host": self.name})
         self._init_pid = 0
+        if self.profile:
+            silicon().install(self, self.profile)
 
 
 class Lab:
@@ -174,31 +174,32 @@ class Lab:
     ) -> Self:
         """Bring a lab up; all its sshd listen when this returns. Raises LabError.
 
-        `hosts` is a count, a node set ("l40s-[01-03]") or names. `profiles` are simulated-GPU profiles, one for all
-        or one per host. `shares` are directories that every host sees under the same path, beside the checkout,
-        this interpreter and `OUT/shared`. Without `keep` the lab ends with this process, however that ends.
+        `hosts` is a count, a node set ("l40s-[01-03]") or names. `profiles` are simulated-GPU
+        profiles, one for all or one per host. `shares` are directories that every host sees under the same
+        path, beside the checkout, this interpreter and `OUT/shared`. Without `keep` the lab ends with this
+        process, however that ends.
         """
         out = out.resolve()
         if layout.spec_path(out).exists():
             raise LabError(f"{out} already holds a lab; `python -m tests.lab down --out {out}` removes it")
-        names = _names(hosts)
+        names = host_names(hosts)
         if not 0 < len(names) <= layout.MAX_HOSTS:
             raise LabError(f"a lab has 1 to {layout.MAX_HOSTS} hosts, not {len(names)}")
         for directory in (out / "control" / "stage", out / "shared"):
             directory.mkdir(parents=True, exist_ok=True)
         (out / "shared").chmod(0o777)
-        spec = _new_spec(out, names, shares, files.write_identity(out))
+        spec = new_spec(out, names, shares, files.write_identity(out))
         keeper: subprocess.Popen[str] | None = None
         try:
             layout.save(spec)
             files.write_all(spec, {})
-            keeper = _start(spec, keep=keep)
+            keeper = start(spec, keep=keep)
             lab = cls(layout.load(out), keeper)
             lab._install(profiles)
         except BaseException:
             down(out)
             if keeper is not None:
-                _let_go(keeper)
+                let_go(keeper)
             raise
         return lab
 
@@ -211,7 +212,7 @@ class Lab:
         """End every process of the lab and remove everything it made; idempotent."""
         down(self.out)
         if self.keeper is not None:
-            _let_go(self.keeper)
+            let_go(self.keeper)
 
     def host(self, name: str) -> LabHost:
         """Return a host by its name. Raises KeyError."""
@@ -232,155 +233,14 @@ class Lab:
     def _install(self, profiles: Sequence[str]) -> None:
         if not profiles:
             return
-        from tests.lab import silicon  # noqa: PLC0415 - only a lab with GPUs needs it (and a C compiler)
-
         if len(profiles) not in (1, len(self.hosts)):
             raise LabError(f"{len(profiles)} profiles for {len(self.hosts)} hosts; give one, or one for each")
         for position, host in enumerate(self.hosts):
-            silicon.install(host, profiles[position % len(profiles)])
+            host.profile = profiles[position % len(profiles)]
+            silicon().install(host, host.profile)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.down()
-
-
-def down(out: Path) -> None:
-    """Remove the lab in `out`, whatever is left of it; nothing happens when there is none."""
-    out = out.resolve()
-    try:
-        spec = layout.load(out)
-    except (FileNotFoundError, json.JSONDecodeError):
-        return
-    subprocess.run(["ip", "link", "del", "dev", spec.interface], capture_output=True, check=False)
-    if spec.root_pid and layout.start_time(spec.root_pid) == spec.root_start:
-        os.kill(spec.root_pid, signal.SIGKILL)
-        _await_end(spec)
-    shutil.rmtree(out / "control")
-    shutil.rmtree(out / "shared", ignore_errors=True)
-    files.remove_all(out)
-    with contextlib.suppress(OSError):
-        out.rmdir()
-
-
-def _await_end(spec: LabSpec) -> None:
-    deadline = time.monotonic() + BOOT_TIMEOUT_S
-    while layout.start_time(spec.root_pid) == spec.root_start:
-        state = Path(f"/proc/{spec.root_pid}/stat")
-        with contextlib.suppress(OSError):
-            if state.read_text().rpartition(")")[2].split()[0] == "Z":
-                return
-        if time.monotonic() > deadline:
-            raise LabError(f"process {spec.root_pid} of the lab in {spec.out} survives SIGKILL")
-        time.sleep(0.01)
-
-
-def _names(hosts: int | str | Sequence[str]) -> tuple[str, ...]:
-    if isinstance(hosts, int):
-        width = len(str(hosts))
-        return tuple(f"node-{number:0{width}d}" for number in range(1, hosts + 1))
-    if isinstance(hosts, str):
-        return tuple(str(name) for name in NodeSet(hosts))
-    return tuple(hosts)
-
-
-def _new_spec(out: Path, names: Sequence[str], shares: Sequence[Path], public: str) -> LabSpec:
-    octet = _take_octet(out)
-    blank = LabSpec(str(out), octet, (), _shares(out, shares), public)
-    hosts = tuple(
-        HostSpec(
-            name,
-            index,
-            blank.address(layout.FIRST_HOST + index),
-            blank.address6(layout.FIRST_HOST + index),
-            files.new_key()[0],
-            secrets.token_hex(16),
-        )
-        for index, name in enumerate(names)
-    )
-    return LabSpec(blank.out, octet, hosts, blank.shares, public)
-
-
-def _take_octet(out: Path) -> int:
-    """Claim a subnet by creating the interface of its name, starting from the one that `out` hashes to."""
-    first = zlib.crc32(str(out).encode()) % 250
-    for attempt in range(250):
-        octet = (first + attempt) % 250 + 1
-        cable = ["ip", "link", "add", "name", f"glab{octet}", "type", "veth", "peer", "name", f"glab{octet}u"]
-        done = subprocess.run(cable, capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            return octet
-        if "File exists" not in done.stderr:
-            raise LabError(f"cannot create an interface: {done.stderr.strip()}")
-    raise LabError("250 labs are up already")
-
-
-def _shares(out: Path, extra: Sequence[Path]) -> tuple[str, ...]:
-    wanted = {REPOSITORY, out / "shared", *(path.resolve() for path in extra)}
-    interpreter = (Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1])
-    wanted.update(path for path in interpreter if path.is_relative_to("/") and str(path) != "/usr")
-    return tuple(str(path) for path in sorted(wanted) if not any(other in path.parents for other in wanted))
-
-
-def _start(spec: LabSpec, *, keep: bool) -> "subprocess.Popen[str]":
-    log = (Path(spec.out) / "control" / "log").open("w")
-    argv = [sys.executable, "-m", "tests.lab.fabric", spec.out, *(["--keep"] if keep else [])]
-    with log:
-        keeper = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            cwd=REPOSITORY,
-            start_new_session=True,
-        )
-    try:
-        _expect(keeper, "cable", spec)
-        pid = Control(Path(spec.out), "control").peer_pid()
-        layout.save(replace(spec, root_pid=pid, root_start=layout.start_time(pid)))
-        _plug(spec, pid)
-        _say(keeper, "plugged")
-        _expect(keeper, "ready", spec)
-    except BaseException:
-        _let_go(keeper)
-        raise
-    return keeper
-
-
-def _plug(spec: LabSpec, pid: int) -> None:
-    """Give the far end of the cable to the lab and configure the near one."""
-    commands = [
-        f"link set dev {spec.interface}u netns {pid} name uplink",
-        f"address add {spec.address(1)}/24 dev {spec.interface}",
-        f"address add {spec.address6(1)}/64 dev {spec.interface} nodad",
-        f"link set dev {spec.interface} up",
-        f"neighbour add {spec.address(layout.SILENT)} lladdr {layout.SILENT_MAC} dev {spec.interface} nud permanent",
-    ]
-    done = subprocess.run(["ip", "-batch", "-"], input="\n".join(commands), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise LabError(f"cannot plug the lab in: {done.stderr.strip()}")
-
-
-def _say(keeper: "subprocess.Popen[str]", text: str) -> None:
-    assert keeper.stdin is not None
-    keeper.stdin.write(text + "\n")
-    keeper.stdin.flush()
-
-
-def _expect(keeper: "subprocess.Popen[str]", wanted: str, spec: LabSpec) -> None:
-    assert keeper.stdout is not None
-    line = keeper.stdout.readline()
-    answer: Any = json.loads(line) if line else (Path(spec.out) / "control" / "log").read_text()
-    if answer != wanted:
-        raise LabError(f"the lab did not come up: {answer}")
-
-
-def _let_go(keeper: "subprocess.Popen[str]") -> None:
-    """Close its pipes, which ends a lab that is not kept, and collect it."""
-    for pipe in (keeper.stdin, keeper.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
-    keeper.wait(BOOT_TIMEOUT_S)

@@ -1,8 +1,8 @@
 """PID 1 of a simulated host: reaps every orphan at once, and starts what the tests ask for.
 
 The tests speak to it over a unix socket: one JSON request with the three standard descriptors attached, one
-JSON line back with the process id, one more when the process has ended. What it starts has it for a parent, as
-a service of a real host has.
+JSON line back with the process id, one more when the process has ended. What it starts has it for a parent,
+as a service of a real host has.
 """
 
 import contextlib
@@ -107,7 +107,7 @@ class Init:
 
 
 def spawn(request: Request, descriptors: tuple[int, ...]) -> int:
-    """Start request["argv"] as a session of its own and return its pid. Raises OSError when it cannot be executed."""
+    """Start request["argv"] as a session of its own and return its pid. Raises OSError."""
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
@@ -152,4 +152,4 @@ def _become(request: Request, descriptors: tuple[int, ...], keep: int) -> Never:
         "LANG": "C.UTF-8",
         **request["env"],
     }
-    os.execvpe(request["argv"][0], request["argv"], environment)  # noqa: S606
+    os.execvpe(request["argv"][0], request["argv"], environment)

@@ -55,6 +55,11 @@ class LabSpec:
         return f"fd77:0:0:{self.octet:x}::{last:x}"
 
 
+def silent_neighbour(spec: LabSpec, device: str) -> str:
+    """Return the `ip` command that makes the silent address swallow packets on `device`."""
+    return f"neighbour add {spec.address(SILENT)} lladdr {SILENT_MAC} dev {device} nud permanent"
+
+
 def spec_path(out: Path) -> Path:
     """Return where a lab's own description lies."""
     return out / "control" / "lab.json"

@@ -44,8 +44,10 @@ class Control:
             credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         return int(struct.unpack("3i", credentials)[0])
 
-    def ask(self, request: Mapping[str, Any], descriptors: Sequence[int] = ()) -> tuple[socket.socket, dict[str, Any]]:
-        """Send one request and return the still open connection with the first answer. Raises RuntimeError."""
+    def ask(
+        self, request: Mapping[str, Any], descriptors: Sequence[int] = ()
+    ) -> tuple[socket.socket, dict[str, Any]]:
+        """Send one request; return the open connection and its first answer. Raises RuntimeError."""
         connection = self.connect()
         try:
             socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], descriptors)
@@ -73,7 +75,7 @@ class Control:
         stdout: int | None = None,
         stderr: int | None = None,
     ) -> "LabProcess":
-        """Start argv in a session of its own. Descriptors default to /dev/null for stdin and pipes for the rest."""
+        """Start argv in a session of its own; stdin is /dev/null, the rest pipes, unless given."""
         request = {"op": "spawn", "argv": list(argv), "user": user, "env": dict(env or {}), "cwd": cwd}
         pipes: list[IO[bytes] | None] = [None, None]
         given: list[int] = []
@@ -113,15 +115,21 @@ class Control:
         timeout_s: float = 60.0,
         check: bool = True,
     ) -> subprocess.CompletedProcess[str]:
-        """Run argv to its end. Raises RuntimeError on a failure (unless check=False), TimeoutExpired when late.
+        """Run argv to its end. Raises RuntimeError on a failure if `check`, TimeoutExpired when late.
 
         Output goes to files, so a daemon that argv leaves behind does not keep this waiting.
         """
-        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        with (
+            tempfile.TemporaryFile() as stdin,
+            tempfile.TemporaryFile() as stdout,
+            tempfile.TemporaryFile() as stderr,
+        ):
             stdin.write(input_text.encode())
             stdin.seek(0)
             files = (stdin.fileno(), stdout.fileno(), stderr.fileno())
-            process = self.popen(argv, user=user, env=env, cwd=cwd, stdin=files[0], stdout=files[1], stderr=files[2])
+            process = self.popen(
+                argv, user=user, env=env, cwd=cwd, stdin=files[0], stdout=files[1], stderr=files[2]
+            )
             try:
                 status = process.wait(timeout_s)
             except TimeoutError:
@@ -133,7 +141,9 @@ class Control:
                 texts.append(file.read().decode(errors="backslashreplace"))
         done = subprocess.CompletedProcess(list(argv), status, texts[0], texts[1])
         if check and status:
-            raise RuntimeError(f"{' '.join(argv)} on {self.name}: exit {status}: {texts[1].strip() or texts[0].strip()}")
+            raise RuntimeError(
+                f"{' '.join(argv)} on {self.name}: exit {status}: {texts[1].strip() or texts[0].strip()}"
+            )
         return done
 
 
@@ -156,7 +166,9 @@ class LabProcess:
         self.connection.settimeout(timeout_s)
         line = _line(self.connection)
         self.connection.close()
-        self.status = int(json.loads(line)["status"]) if line else -signal.SIGKILL  # its PID 1 is gone, so is it
+        self.status = (
+            int(json.loads(line)["status"]) if line else -signal.SIGKILL
+        )  # its PID 1 is gone, so is it
         return self.status
 
     def poll(self) -> int | None:

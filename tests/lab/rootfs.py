@@ -1,8 +1,8 @@
 """The file system and accounts of one simulated host, built by its PID 1 before it serves.
 
 The root is an overlay over this machine's root with its changes in memory, so a host may write, rename and
-remove anything (even /usr/bin/python3) and no other host sees it. /tmp, /home, /root, /run, /var/log, /dev and
-/dev/shm are its own from the start; only the directories in `shares` are the same files everywhere.
+remove anything (even /usr/bin/python3) and no other host sees it. /tmp, /home, /root, /run, /var/log, /dev
+and /dev/shm are its own from the start; only the directories in `shares` are the same files everywhere.
 """
 
 import os
@@ -27,7 +27,11 @@ class Account:
     home: str
 
 
-ACCOUNTS = (Account("root", 0, "/root"), Account("alice", 2001, "/home/alice"), Account("bob", 2002, "/home/bob"))
+ACCOUNTS = (
+    Account("root", 0, "/root"),
+    Account("alice", 2001, "/home/alice"),
+    Account("bob", 2002, "/home/bob"),
+)
 
 SSHD_CONFIG = """\
 Port 22
@@ -89,7 +93,9 @@ def _mount_own(root: str) -> None:
         Path(f"{root}/dev/{name}").chmod(0o666)
     for name in ("pts", "shm"):
         Path(f"{root}/dev/{name}").mkdir()
-    kernel.mount("devpts", f"{root}/dev/pts", "devpts", kernel.MS_NOSUID, "newinstance,ptmxmode=0666,mode=620")
+    kernel.mount(
+        "devpts", f"{root}/dev/pts", "devpts", kernel.MS_NOSUID, "newinstance,ptmxmode=0666,mode=620"
+    )
     kernel.mount("tmpfs", f"{root}/dev/shm", "tmpfs", guarded, "mode=1777")
     links = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
     for name, target in links.items():
@@ -126,8 +132,8 @@ def _write_accounts(spec: LabSpec) -> None:
         ssh = home / ".ssh"
         ssh.mkdir(mode=0o700)
         (ssh / "authorized_keys").write_text(spec.authorized_key + "\n")
-        for path in (home, *home.rglob("*")) if account.uid else ():
-            os.chown(path, account.uid, account.uid)
+        for owned in (home, *home.rglob("*")) if account.uid else ():
+            os.chown(owned, account.uid, account.uid)
 
 
 def _entry(path: str, account: Account) -> str:

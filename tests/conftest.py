@@ -1,0 +1,73 @@
+"""The simulated hosts as fixtures: `lab` for tests that leave hosts as they were, `fresh_lab` for others."""
+
+import functools
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.lab import needs
+from tests.lab.hosts import Lab
+
+SETTLE_S = 3.0
+
+FreshLab = Callable[..., Lab]
+
+
+@functools.cache
+def _missing() -> str:
+    return needs.missing()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a lab test where no lab can be; in CI that is a failure, or CI would pass by testing nothing."""
+    if item.get_closest_marker("lab") is None or not _missing():
+        return
+    if os.environ.get("CI") == "true":
+        pytest.fail(_missing(), pytrace=False)
+    pytest.skip(_missing())
+
+
+@pytest.fixture(scope="session")
+def _session_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with Lab.up(3, tmp_path_factory.mktemp("lab")) as lab:
+        yield lab
+
+
+@pytest.fixture
+def lab(_session_lab: Lab) -> Iterator[Lab]:
+    """Three hosts shared by the whole session. A test that leaves a process on one of them fails."""
+    yield _session_lab
+    left = strays(_session_lab, SETTLE_S)
+    for host in _session_lab.hosts:
+        for pid in host.strays():
+            host.kill(pid)
+    assert not left, f"the test left processes on {left}"
+
+
+@pytest.fixture
+def fresh_lab(tmp_path: Path) -> Iterator[FreshLab]:
+    """Return a factory of labs for tests that break hosts: `fresh_lab(2)`, `fresh_lab("titan")`."""
+    labs: list[Lab] = []
+
+    def bring_up(
+        hosts: int | str | Sequence[str] = 2, *, profiles: Sequence[str] = (), shares: Sequence[Path] = ()
+    ) -> Lab:
+        labs.append(Lab.up(hosts, tmp_path / f"lab{len(labs)}", profiles=profiles, shares=shares))
+        return labs[-1]
+
+    yield bring_up
+    for lab in labs:
+        lab.down()
+
+
+def strays(lab: Lab, within_s: float) -> dict[str, dict[int, str]]:
+    """Return by host the processes still there after within_s, which sessions get to close."""
+    deadline = time.monotonic() + within_s
+    while True:
+        left = {host.name: found for host in lab.hosts if (found := host.strays())}
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.02)

@@ -1,0 +1,38 @@
+"""What this machine must have for a lab."""
+
+import ctypes
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+TOOLS = {"/usr/sbin/sshd": "openssh-server", "ip": "iproute2", "nft": "nftables", "ssh": "openssh-client"}
+PROBE_TIMEOUT_S = 20.0
+
+
+def missing() -> str:
+    """Return why no lab can be brought up here, "" when one can."""
+    if os.uname().sysname != "Linux" or not hasattr(ctypes.CDLL(None), "unshare"):
+        return "the lab needs Linux namespaces"
+    if os.geteuid() != 0:
+        return "the lab needs root"
+    absent = sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
+    if absent:
+        return f"the lab needs: apt-get install {' '.join(absent)}"
+    if "overlay" not in Path("/proc/filesystems").read_text():
+        return "the lab needs the overlay file system: modprobe overlay"
+    probe = [
+        "unshare",
+        "--net",
+        "--mount",
+        "--pid",
+        "--fork",
+        "ip",
+        "link",
+        "add",
+        "glabprobe",
+        "type",
+        "bridge",
+    ]
+    done = subprocess.run(probe, capture_output=True, text=True, check=False, timeout=PROBE_TIMEOUT_S)
+    return f"the lab needs namespaces and bridges: {done.stderr.strip()}" if done.returncode else ""
