@@ -11,7 +11,7 @@ from preflight.finding import Finding
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A value that was corrected: shown as `what old -> new: why`; "" is a value that was added or dropped."""
+    """A value that was corrected, shown as `what old -> new: why`; "" where one was added or dropped."""
 
     what: str
     old: str
@@ -21,7 +21,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What runs on one host. `argv`, `env`, `cwd` and `files` are final; `{run_dir}` in them is filled there."""
+    """What runs on one host: final, but for `{run_dir}` in `argv`, `env` and `cwd`, which is filled there."""
 
     host: str
     node_rank: int
@@ -32,7 +32,7 @@ class NodePlan:
     env: dict[str, str]  # added to the host's own environment
     unset: tuple[str, ...]  # names and PREFIX* patterns removed from it first
     cwd: str  # "" = the user's home there
-    files: tuple[
+    files: tuple[tuple[str, str], ...]  # (name below the run directory, text): accelerate.yaml, script/x.py
         tuple[str, str], ...
     ]  # (name below the run directory, text): accelerate.yaml, expected.json, script/x.py
 

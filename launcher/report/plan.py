@@ -1,0 +1,130 @@
+"""A plan as people and programs read it. What is shown is the very object that runs."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.engines.accelerate import RUN_DIR
+from launcher.plan import Change, NodePlan, Plan
+from launcher.report.text import clean
+from preflight.finding import Finding
+from preflight.wire import encode
+
+PLAN_SCHEMA = "gpulaunch.plan/1"
+
+_SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY", re.IGNORECASE)
+_HIDDEN = "***"
+_RUN_DIR_VARIABLE = "$RUN_DIR"
+_PLAIN_WORD = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
+
+
+def plan_text(plan: Plan) -> str:
+    """Return the plan for people: what was changed and why, then each host's ranks and command."""
+    return "\n".join(clean(line, keep_lines=False) for line in _lines(plan)) + "\n"
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """Return the plan as plain JSON types, schema gpulaunch.plan/1. Values of secret variables are hidden."""
+    data: dict[str, Any] = {
+        "schema": PLAN_SCHEMA,
+        "run_id": plan.run_id,
+        "job": plan.job_name,
+        "world_size": plan.world_size,
+        "main_address": plan.main_address,
+        "main_port": plan.main_port,
+        "mixed_precision": plan.precision.mixed_precision,
+        "changes": encode(plan.changes),
+        "because": encode(plan.because),
+        "nodes": [_node_json(node) for node in plan.nodes],
+        "findings": [_finding_json(finding) for finding in plan.findings],
+    }
+    return data
+
+
+def change_text(change: Change) -> str:
+    """Return a change as `what old -> new: why`."""
+    old, new = change.old or "(none)", change.new or "(dropped)"
+    return f"{change.what} {old} -> {new}: {change.why}"
+
+
+def command_text(node: NodePlan) -> str:
+    """Return the node's command for a shell; `$RUN_DIR` is its run directory there, as gpulaunch fills it."""
+    env = [f"{name}={_quote(value)}" for name, value in _shown_env(node.env).items()]
+    words = [_quote(word) for word in node.argv]
+    return " ".join([*env, *words])
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    ranks = _count(plan.world_size, "rank")
+    hosts = _count(len(plan.nodes), "host")
+    name = f"{plan.job_name}: " if plan.job_name else ""
+    yield f"{name}{ranks} on {hosts}, mixed precision {plan.precision.mixed_precision}"
+    if plan.world_size > 1:
+        yield f"main address {plan.main_address}, main port {plan.main_port}, run {plan.run_id}"
+    if plan.changes:
+        yield ""
+        yield "Changed:"
+        yield from (f"  {change_text(change)}" for change in plan.changes)
+    yield ""
+    yield "Because:"
+    yield from (f"  {reason.text} [{reason.source}]" for reason in plan.because)
+    for node in plan.nodes:
+        yield ""
+        yield from _node_lines(node)
+
+
+def _node_lines(node: NodePlan) -> Iterator[str]:
+    where = f", in {node.cwd}" if node.cwd else ""
+    yield f"{node.host}: node {node.node_rank}{where}"
+    for slot in node.ranks.slots:
+        rank = f"rank {node.first_rank + slot.local_rank} (local {slot.local_rank})"
+        if slot.gpu_uuid is None:
+            yield f"  {rank}: CPU"
+        else:
+            yield f"  {rank}: GPU {slot.gpu_index} {slot.gpu_name} {slot.gpu_uuid}"
+    if node.ranks.masked:
+        yield "  each rank sees its own GPU only"
+    yield f"  $ {command_text(node)}"
+    yield f"  {_RUN_DIR_VARIABLE}/accelerate.yaml: {_one_line_yaml(node)}"
+    yield f"  removed from the environment: {' '.join(node.unset)}"
+
+
+def _one_line_yaml(node: NodePlan) -> str:
+    text = dict(node.files).get("accelerate.yaml", "")
+    return ", ".join(line.strip() for line in text.splitlines())
+
+
+def _node_json(node: NodePlan) -> dict[str, Any]:
+    data: dict[str, Any] = encode(node)
+    data["env"] = _shown_env(node.env)
+    data["files"] = dict(node.files)
+    data["command"] = command_text(node)
+    return data
+
+
+def _finding_json(finding: Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "severity": finding.severity.value,
+        "hosts": list(finding.hosts),
+        "subject": finding.subject,
+        "message": finding.message,
+        "fix": finding.fix,
+        "ignored": finding.ignored,
+    }
+
+
+def _shown_env(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: _HIDDEN if _SECRET_NAME.search(name) else env[name] for name in sorted(env)}
+
+
+def _quote(word: str) -> str:
+    """Quote for a shell, but leave `$RUN_DIR` where the host fills in its run directory."""
+    if RUN_DIR in word and _PLAIN_WORD.fullmatch(word.replace(RUN_DIR, "")):
+        return f'"{word.replace(RUN_DIR, _RUN_DIR_VARIABLE)}"'
+    return shlex.quote(word)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
