@@ -32,9 +32,7 @@ class NodePlan:
     env: dict[str, str]  # added to the host's own environment
     unset: tuple[str, ...]  # names and PREFIX* patterns removed from it first
     cwd: str  # "" = the user's home there
-    files: tuple[tuple[str, str], ...]  # (name below the run directory, text): accelerate.yaml, script/x.py
-        tuple[str, str], ...
-    ]  # (name below the run directory, text): accelerate.yaml, expected.json, script/x.py
+    files: tuple[tuple[str, str], ...]  # (name below the run directory, text): script/x.py
 
 
 @dataclass(frozen=True, slots=True)
