@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from launcher.clean import Cleaned, GpuBeforeAfter, unseen
-from launcher.report.text import clean as tame
+from launcher.report.text import one_line
 from preflight.cleaning import Choice, remedy
 from preflight.facts import HostFacts, Missing
 from preflight.leftovers import Classified, Kind
@@ -22,7 +22,7 @@ def choice_lines(facts: HostFacts, choice: Choice) -> list[str]:
         lines += _process_lines("end?", facts, each)
     for each in _worth_showing(choice):
         lines += _process_lines("keep", facts, each)
-    lines += [f"  not seen: {tame(text)}" for text in unseen(facts)]
+    lines += [f"  not seen: {one_line(text)}" for text in unseen(facts)]
     return lines
 
 
@@ -44,12 +44,11 @@ def _worth_showing(choice: Choice) -> list[Classified]:
 def _process_lines(verb: str, facts: HostFacts, each: Classified) -> list[str]:
     process = each.process
     argv = "" if isinstance(process.argv, Missing) else " ".join(process.argv)
-    command = tame(argv) or f"[{tame(process.comm)}]"
-    if len(command) > _ARGV_WIDTH:
-        command = command[: _ARGV_WIDTH - 3] + "..."
-    head = f"  {verb:<5} pid {process.pid}  {tame(process.user)}  {command}  {age(process.age_s)}  state {process.state}"
+    command = one_line(argv, _ARGV_WIDTH) or f"[{one_line(process.comm)}]"
+    who = f"pid {process.pid}  {one_line(process.user)}  {command}"
+    head = f"  {verb:<5} {who}  {age(process.age_s)}  state {process.state}"
     held = held_text(facts, each)
-    why = "; ".join(tame(text) for text in each.evidence)
+    why = "; ".join(one_line(text) for text in each.evidence)
     lines = [head + (f"  {held}" if held else ""), f"        {each.kind.value}: {why}"]
     advice = remedy(each)
     if verb == "keep" and advice:
@@ -95,11 +94,11 @@ def cleaned_lines(cleaned: Cleaned) -> list[str]:
     lines = []
     for each in cleaned.reaped:
         signals = f" ({', '.join(each.signals)})" if each.signals else ""
-        lines.append(f"{cleaned.host}: pid {each.pid}: {tame(each.result)}{signals}")
+        lines.append(f"{cleaned.host}: pid {each.pid}: {one_line(each.result)}{signals}")
     lines += [f"{cleaned.host}: GPU {gpu.index}: {_memory(gpu)}" for gpu in cleaned.gpus if _tells(gpu)]
     lines += [f"{cleaned.host}: port {port} is still held" for port in cleaned.ports_still_held]
     if cleaned.audit:
-        lines.append(f"{cleaned.host}: audit log: {tame(cleaned.audit)}")
+        lines.append(f"{cleaned.host}: audit log: {one_line(cleaned.audit)}")
     return lines
 
 
