@@ -56,7 +56,7 @@ class Scene:
         self.clock += self.rng.randint(1, 50)
         pid = self._free_pid()
         readable = self.caller in (ROOT, uid)
-        for gpu in gpus:
+        for gpu in () if comm == "pt_data_worker" else gpus:  # the driver does not name forked workers
             self.listed.setdefault(gpu, []).append(pid)
         files: Fact[tuple[str, ...]] = tuple(f"/dev/nvidia{gpu}" for gpu in gpus)
         marks: Fact[dict[str, str]] = dict(env or {})
