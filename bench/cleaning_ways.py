@@ -5,8 +5,8 @@
 Each host is one of the random process tables of tests/preflight/scenes.py, in which it is known who lives,
 who is left over, and who is somebody else's. The other ways are what people type as an ordinary user:
 `fuser -k /dev/nvidia*` signals every process of theirs that has a GPU file open (it reads /proc/PID/fd only,
-so it does not see a zombie leader's threads); "kill what nvidia-smi lists" signals every pid the driver names;
-`pkill -9 -u $USER python` signals by name. Prints a table and exits 0.
+so it does not see a zombie leader's threads); "kill what nvidia-smi lists" signals every pid that the driver
+names; `pkill -9 -u $USER python` signals by name. Prints a table and exits 0.
 """
 
 import sys

@@ -5,8 +5,9 @@ from functools import cache
 from importlib.resources import files
 
 # Reads "<length>\n<zlib bytes>" from stdin and runs it as a script; what follows on stdin is the script's.
+# The working directory leaves sys.path: a stray json.py in somebody's home must not run.
 _BOOTSTRAP = (
-    "import sys,zlib;r=sys.stdin.buffer;"
+    "import sys,zlib;sys.path[:]=[p for p in sys.path if p];r=sys.stdin.buffer;"
     "exec(compile(zlib.decompress(r.read(int(r.readline()))),{name!r},'exec'),{{'__name__':'__main__'}})"
 )
 
