@@ -1,0 +1,879 @@
+"""What travels to a host to start, watch and end one node of a run. Standard library, Python >= 3.9.
+
+    start    make the run directory, start guardian and supervisor there, then follow
+    follow   send the logs and events from given byte offsets on, until the run has ended
+    stop     ask the supervisor to end the run, wait for it
+    status   print state.json and whether its supervisor lives
+
+Three processes outlive the connection: `guardian -> supervisor -> launcher -> ranks`. Guardian and supervisor
+are child subreapers, so nothing a rank starts can leave the tree, however it daemonises. If the supervisor is
+killed, the guardian ends the tree; if both are, the launcher has PR_SET_PDEATHSIG, and each rank holds the
+read end of `lifeline`, a FIFO whose last writer's end makes the kernel itself kill the rank's process group.
+
+The run directory (`$XDG_STATE_HOME/gpulaunch/runs/RUN_ID`, mode 0700) is all the truth there is: spec.json,
+state.json (replaced atomically), events.jsonl (one JSON object per line, one write each; `t` is the wall
+clock, `m` the monotonic one, seconds), launcher.log, rank-N.log, `client` (monotonic time of the last word
+from a client), `stop.json` (who asked to stop, with which grace).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import select
+import signal
+import stat
+import sys
+import time
+from typing import Any, Iterator, NamedTuple
+
+MARKER = "GPULAUNCH-RUN-1"
+EVENTS = "events.jsonl"
+STATE = "state.json"
+TICK_S = 0.2
+ALIVE_EVERY_S = 2.0
+CHUNK = 256 << 10
+STOP_GRACE_S = 10.0  # from SIGTERM to SIGKILL where nobody says otherwise
+FAILURE_GRACE_S = 3.0  # from SIGTERM to SIGKILL after a rank has failed: its peers hang in a collective
+LAUNCHER_EXIT_S = 3.0  # how long the launcher may take to end by itself once its ranks are gone
+KILL_WAIT_S = 15.0  # a process in state D may never go; it is reported instead of waited for
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Stat(NamedTuple):
+    """What /proc/PID/stat says; `status` is the raw wait status, and only a zombie's means something."""
+
+    state: str
+    ppid: int
+    ticks: int
+    status: int
+
+
+class Refused(Exception):
+    """The request cannot be carried out; the text is for a person."""
+
+
+# --- processes --------------------------------------------------------------------------
+
+
+def prctl(option: int, value: int) -> bool:
+    """Return whether the kernel took it. Without ctypes the environment marker alone finds strays."""
+    try:
+        import ctypes
+
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
+    except (ImportError, OSError, AttributeError):
+        return False
+
+
+def read_stat(pid: int) -> Stat | None:
+    """Return what the kernel says of a process, None when it is gone."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            fields = file.read().rsplit(b")", 1)[1].split()
+    except (OSError, IndexError):
+        return None
+    return Stat(fields[0].decode(), int(fields[1]), int(fields[19]), int(fields[-1]))
+
+
+def is_same(pid: int, ticks: int) -> bool:
+    """Return whether this very process, and not a successor with its pid, is there and not a zombie."""
+    now = read_stat(pid)
+    return now is not None and now.ticks == ticks and now.state not in "ZX"
+
+
+def ticks_of(pid: int) -> int:
+    """Return the start time of a process in clock ticks since boot, 0 when it is gone."""
+    found = read_stat(pid)
+    return found.ticks if found else 0
+
+
+def send_signal(pid: int, ticks: int, number: int) -> None:
+    """Signal one process by identity: the pidfd pins it, then the start time is read again."""
+    if pid <= 1 or pid == os.getpid():
+        return
+    try:
+        if hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal"):
+            fd = os.pidfd_open(pid)
+            try:
+                if is_same(pid, ticks):
+                    signal.pidfd_send_signal(fd, number)
+            finally:
+                os.close(fd)
+            return
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EPERM):
+            return
+    try:
+        if is_same(pid, ticks):
+            os.kill(pid, number)
+    except OSError:
+        pass
+
+
+def carries(pid: int, run_id: str) -> bool:
+    """Return whether the environment of the process has this run's id (only readable for our own)."""
+    try:
+        with open("/proc/%d/environ" % pid, "rb") as file:
+            return b"GPULAUNCH_RUN_ID=" + run_id.encode() in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def members(root: int, run_id: str, spare: set[int], *, environ: bool) -> dict[int, int]:
+    """Return {pid: start ticks} of all that descend from root, and with `environ` of all that carry the id.
+
+    Zombies are left out: they are dead, and their parent's end makes them ours to reap.
+    """
+    table: dict[int, Stat] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            seen = read_stat(int(name))
+            if seen is not None:
+                table[int(name)] = seen
+    children: dict[int, list[int]] = {}
+    for pid, found in table.items():
+        children.setdefault(found.ppid, []).append(pid)
+    inside: set[int] = set()
+    todo = list(children.get(root, ()))
+    while todo:
+        pid = todo.pop()
+        inside.add(pid)
+        todo.extend(children.get(pid, ()))
+    if environ:
+        inside.update(pid for pid in table if pid not in inside and carries(pid, run_id))
+    inside.difference_update(spare)
+    return {pid: table[pid].ticks for pid in inside if table[pid].state not in "ZX"}
+
+
+def reap() -> Iterator[tuple[int, int]]:
+    """Yield (pid, exit code) of every child that has ended; negative: ended by that signal."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, os.waitstatus_to_exitcode(status)
+
+
+# --- files ------------------------------------------------------------------------------
+
+
+def runs_dir() -> str:
+    """Return where the runs of this user lie on this host."""
+    home = os.environ.get("HOME") or os.path.expanduser("~")
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):
+        state = os.path.join(home, ".local", "state")
+    return os.path.join(state, "gpulaunch", "runs")
+
+
+def write_file(path: str, data: str, mode: int = 0o600) -> None:
+    """Replace a file as a whole: after a crash there is the old content or the new, never half of it."""
+    fresh = "%s.%d.new" % (path, os.getpid())
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    try:
+        view = memoryview(data.encode("utf-8", "surrogateescape"))
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(fresh, path)
+
+
+def read_json(path: str) -> dict[str, Any] | None:
+    """Return a JSON file, None when it is absent or broken."""
+    try:
+        with open(path, "rb") as file:
+            found = json.loads(file.read())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def write_event(fd: int, name: str, fields: dict[str, object]) -> None:
+    """Add one line to events.jsonl in one write. A full disk must not end the run, so failure is silent."""
+    line = {"event": name, "t": time.time(), "m": time.monotonic(), **fields}
+    with contextlib.suppress(OSError):
+        os.write(fd, json.dumps(line).encode() + b"\n")
+
+
+def boot_id() -> str:
+    """Return this boot's id: pids of an earlier boot mean nothing."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def is_alive(state: dict[str, Any]) -> bool:
+    """Return whether supervisor or guardian of a state.json still run."""
+    if not state or state.get("boot_id") != boot_id():
+        return False
+    return any(state.get(who) and is_same(*state[who]) for who in ("supervisor", "guardian"))
+
+
+# --- start ------------------------------------------------------------------------------
+
+
+def make_run_dir(spec: dict[str, Any]) -> str:
+    """Create and fill the run directory. Raises Refused when it exists or cannot be written."""
+    base = runs_dir()
+    path = os.path.join(base, spec["run_id"])
+    try:
+        os.makedirs(base, mode=0o700, exist_ok=True)
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        raise Refused("a run called %s is already on this host, in %s" % (spec["run_id"], path)) from None
+    except OSError as error:
+        raise Refused("the run directory %s cannot be made: %s" % (path, error.strerror)) from None
+    try:
+        for name, text in [["rank.py", spec["rank_source"]], *spec.get("files", [])]:
+            write_file(os.path.join(path, os.path.basename(name)), text.replace("{run_dir}", path))
+        kept = {key: value for key, value in spec.items() if key not in ("files", "rank_source", "env")}
+        kept["env"] = sorted(spec.get("env", {}))  # names only: values may be secrets
+        write_file(os.path.join(path, "spec.json"), json.dumps(kept, indent=1) + "\n")
+        for name in (EVENTS, "launcher.log", "supervisor.log"):
+            os.close(os.open(os.path.join(path, name), os.O_WRONLY | os.O_CREAT, 0o600))
+        os.mkfifo(os.path.join(path, "lifeline"), 0o600)
+        touch_client(path)
+    except OSError as error:
+        raise Refused("the run directory %s cannot be written: %s" % (path, error.strerror)) from None
+    return path
+
+
+def daemonise(spec: dict[str, Any], run_dir: str) -> dict[str, Any]:
+    """Start guardian and supervisor in a session of their own; return the supervisor's first state."""
+    ready, done = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            if os.fork() == 0:
+                os.close(ready)
+                guardian(spec, run_dir, done)
+        finally:
+            os._exit(0)
+    os.close(done)
+    os.waitpid(pid, 0)
+    answer = b""
+    while True:
+        data = os.read(ready, 65536)
+        if not data:
+            break
+        answer += data
+    os.close(ready)
+    if not answer:
+        with open(os.path.join(run_dir, "supervisor.log"), "rb") as log:
+            last = log.read()[-2000:].decode("utf-8", "replace")
+        raise Refused("the supervisor ended at once: %s" % last)
+    state: dict[str, Any] = json.loads(answer)
+    if "refused" in state:
+        raise Refused(state["refused"])
+    return state
+
+
+def detach(run_dir: str, keep: int) -> None:
+    """Let go of the terminal and of every inherited descriptor but `keep`."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    null = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(os.path.join(run_dir, "supervisor.log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != keep:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def guardian(spec: dict[str, Any], run_dir: str, done: int) -> None:
+    """Wait for the supervisor; when it was killed, end everything below and write the end down."""
+    code = 1
+    try:
+        detach(run_dir, done)
+        spec["umask"] = os.umask(0o077)
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        # Both ends in one descriptor: opening does not wait for a reader, and both processes hold it.
+        os.open(os.path.join(run_dir, "lifeline"), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        me = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            code = Supervisor(spec, run_dir, me, done).run()
+        else:
+            os.close(done)
+            guard(spec, run_dir, pid)
+            code = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def guard(spec: dict[str, Any], run_dir: str, pid: int) -> None:
+    """The guardian's whole life: reap until the supervisor is gone, then make sure that it left nothing."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the supervisor is the one to ask
+    while True:
+        try:
+            ended, status = os.waitpid(-1, 0)
+        except ChildProcessError:
+            break
+        if ended == pid:
+            break
+    state = read_json(os.path.join(run_dir, STATE)) or {}
+    if state.get("phase") == "ended":
+        return
+    code = os.waitstatus_to_exitcode(status)
+    events = os.open(os.path.join(run_dir, EVENTS), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    write_event(events, "supervisor_died", {"code": code})
+    left = end_all(spec["run_id"], {os.getpid()})
+    why = "the supervisor was killed" if code < 0 else "the supervisor failed (supervisor.log says why)"
+    end: dict[str, Any] = {"launcher_code": None, "ranks": {}, "left": left, "why": why, "port_free": None}
+    write_event(events, "ended", end)
+    state.update(phase="ended", exit=end, ended=time.time())
+    write_file(os.path.join(run_dir, STATE), json.dumps(state))
+
+
+def end_all(run_id: str, spare: set[int]) -> list[int]:
+    """SIGKILL everything of the run until nothing is left; return the pids that do not go."""
+    give_up = time.monotonic() + KILL_WAIT_S
+    while True:
+        alive = members(os.getpid(), run_id, spare, environ=True)
+        for _ in reap():
+            pass
+        if not alive or time.monotonic() > give_up:
+            return sorted(alive)
+        for pid, ticks in alive.items():
+            send_signal(pid, ticks, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+# --- the supervisor ---------------------------------------------------------------------
+
+
+class Rank(NamedTuple):
+    """A living rank as it introduced itself; `fd` is its pidfd, -1 before Linux 5.3."""
+
+    rank: int
+    ticks: int
+    fd: int
+
+
+class Supervisor:
+    """Starts the launcher, knows its ranks, ends all of them. One thread, one loop."""
+
+    def __init__(self, spec: dict[str, Any], run_dir: str, guardian_pid: int, done: int) -> None:
+        self.spec = spec
+        self.run_dir = run_dir
+        self.done = done
+        self.grace_s: float | None = spec.get("grace_s")  # None: nobody needs to follow (detached)
+        self.ranks: dict[int, Rank] = {}  # by pid: those that live
+        self.codes: dict[int, int | None] = {}  # by rank: those that ended; None when it was not seen
+        self.said: dict[int, int] = {}  # by rank: the code it said it would leave with
+        self.launcher = (0, 0)  # pid, start ticks
+        self.launcher_code: int | None = None
+        self.stage = 0  # 0 running, 1 ranks asked to end, 2 everything asked, 3 killed
+        self.asked = False
+        self.why = ""
+        self.grace_until = self.stage_until = 0.0
+        # Held open, so that a deleted run directory or a new file under the old name changes nothing.
+        events = os.path.join(run_dir, EVENTS)
+        self.events_in = os.open(events, os.O_RDONLY | os.O_CLOEXEC)
+        self.events_out = os.open(events, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self.events_rest = b""
+        self.state: dict[str, Any] = {
+            "run_id": spec["run_id"],
+            "boot_id": boot_id(),
+            "phase": "starting",
+            "run_dir": run_dir,
+            "supervisor": [os.getpid(), ticks_of(os.getpid())],
+            "guardian": [guardian_pid, ticks_of(guardian_pid)],
+            "launcher": None,
+            "started": time.time(),
+            "exit": None,
+            "left": [],
+        }
+
+    def run(self) -> int:
+        """Live until the run has ended and nothing of it is left; return the process's exit code."""
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        poller, wake = self._arm()
+        try:
+            self.launcher = self._start_launcher()
+        except Refused as refusal:
+            self._finish()
+            os.write(self.done, json.dumps({"refused": str(refusal)}).encode())
+            return 1
+        self.state["launcher"] = list(self.launcher)
+        self._save("running")
+        self._event("started", launcher=self.launcher[0])
+        os.write(self.done, json.dumps(self.state).encode())
+        os.close(self.done)
+        while True:
+            self._wait(poller, wake)
+            self._read_events(poller)
+            self._see_ranks_end(poller)
+            self._reap()
+            self._watch_client()
+            if self.asked:
+                self._asked_to_stop()
+            if self._advance():
+                self._finish()
+                return 0
+
+    def _arm(self) -> tuple[select.poll, int]:
+        wake, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._bell)
+        poller = select.poll()
+        poller.register(wake, select.POLLIN)
+        return poller, wake
+
+    def _bell(self, *_: object) -> None:
+        self.asked = True  # handled in the loop: a handler must not cut into half-done work
+
+    def _wait(self, poller: select.poll, wake: int) -> None:
+        poller.poll(1000 * (0.05 if self.stage else TICK_S))
+        with contextlib.suppress(OSError):
+            os.read(wake, 4096)
+
+    # starting
+
+    def _start_launcher(self) -> tuple[int, int]:
+        env = self._environment()
+        argv = self._argv()
+        cwd = os.path.expanduser(self.spec.get("cwd") or "~")
+        failed, report = os.pipe2(os.O_CLOEXEC)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self._become_launcher(argv, env, cwd)
+            except BaseException as error:
+                os.write(report, str(error).encode("utf-8", "replace")[:1000])
+            finally:
+                os._exit(127)
+        os.close(report)
+        problem = os.read(failed, 1000).decode("utf-8", "replace")
+        os.close(failed)
+        if problem:
+            os.waitpid(pid, 0)
+            raise Refused("the launcher cannot be started (%s in %s): %s" % (argv[0], cwd, problem))
+        return pid, ticks_of(pid)
+
+    def _argv(self) -> list[str]:
+        """Fill in the run directory up to rank.py; what follows is the script's and arrives unchanged."""
+        argv = list(self.spec["argv"])
+        ours = argv.index("{run_dir}/rank.py") + 1 if "{run_dir}/rank.py" in argv else len(argv)
+        # A script sent with the launch lies in the run directory too; its name follows rank.py.
+        script = {"{run_dir}/" + name for name, _ in self.spec.get("files", [])}
+        if ours < len(argv) and argv[ours] in script:
+            ours += 1
+        return [word.replace("{run_dir}", self.run_dir) for word in argv[:ours]] + argv[ours:]
+
+    def _environment(self) -> dict[str, str]:
+        env = dict(os.environ)
+        for pattern in self.spec.get("unset", []):
+            for name in list(env):
+                if name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1])):
+                    del env[name]
+        for name, value in self.spec.get("env", {}).items():
+            env[name] = value.replace("{run_dir}", self.run_dir)
+        env["GPULAUNCH_RUN_ID"] = self.spec["run_id"]
+        env["GPULAUNCH_RUN_DIR"] = self.run_dir
+        env["GPULAUNCH_SUPERVISOR"] = "%d:%d" % tuple(self.state["supervisor"])
+        return env
+
+    def _become_launcher(self, argv: list[str], env: dict[str, str], cwd: str) -> None:
+        parent = os.getppid()
+        os.setsid()
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(127)
+        os.chdir(cwd)
+        log = os.open(os.path.join(self.run_dir, "launcher.log"), os.O_WRONLY | os.O_APPEND)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        os.umask(self.spec["umask"])
+        os.execvpe(argv[0], argv, env)  # noqa: S606 - no shell is the point
+
+    # watching
+
+    def _read_events(self, poller: select.poll) -> None:
+        """Learn the ranks' pids from what they wrote; each is then watched through a pidfd."""
+        while True:
+            data = os.read(self.events_in, 65536)
+            if not data:
+                return
+            *lines, self.events_rest = (self.events_rest + data).split(b"\n")
+            for line in lines:
+                try:
+                    self._hear(poller, json.loads(line))
+                except (ValueError, KeyError, TypeError, AttributeError):
+                    continue  # a script may have written there; what is not ours is not ours to judge
+
+    def _hear(self, poller: select.poll, event: dict[str, Any]) -> None:
+        name = event.get("event")
+        if name == "leaving":
+            self.said[int(event["rank"])] = int(event["code"])
+        if name != "rank":
+            return
+        pid = int(event["pid"])
+        fd = -1
+        try:
+            fd = os.pidfd_open(pid)
+            poller.register(fd, select.POLLIN)
+        except (OSError, AttributeError):
+            pass  # gone already, or before Linux 5.3, where each tick looks instead
+        self.ranks[pid] = Rank(int(event["rank"]), int(event["ticks"]), fd)
+
+    def _see_ranks_end(self, poller: select.poll) -> None:
+        """Read the exit status of ended ranks from /proc before their parent, the launcher, reaps them."""
+        for pid, known in list(self.ranks.items()):
+            found = read_stat(pid)
+            if found is None or found.ticks != known.ticks:
+                self._rank_ended(poller, pid, self.said.get(known.rank))
+            elif found.state in "ZX":
+                self._rank_ended(poller, pid, os.waitstatus_to_exitcode(found.status))
+
+    def _rank_ended(self, poller: select.poll, pid: int, code: int | None) -> None:
+        known = self.ranks.pop(pid)
+        if known.fd >= 0:
+            poller.unregister(known.fd)
+            os.close(known.fd)
+        self.codes[known.rank] = code
+        self._event("rank_exit", rank=known.rank, pid=pid, code=code, stopping=bool(self.stage))
+        if code and not self.stage:
+            self._stop("rank %d failed with exit code %d" % (known.rank, code), FAILURE_GRACE_S)
+
+    def _event(self, name: str, **fields: object) -> None:
+        write_event(self.events_out, name, fields)
+
+    def _reap(self) -> None:
+        for pid, code in reap():
+            if pid != self.launcher[0]:
+                continue
+            self.launcher_code = code
+            self._event("launcher_exit", code=code)
+            if not self.stage:
+                self._stop("", FAILURE_GRACE_S)
+
+    def _watch_client(self) -> None:
+        if self.grace_s is None or self.stage:
+            return
+        try:
+            with open(os.path.join(self.run_dir, "client")) as file:
+                last = float(file.read())
+        except (OSError, ValueError):
+            return
+        if time.monotonic() - last > self.grace_s:
+            words = "nobody has followed this attached run for %g s" % self.grace_s
+            self._stop(words, STOP_GRACE_S)
+
+    # ending
+
+    def _asked_to_stop(self) -> None:
+        self.asked = False
+        wish = read_json(os.path.join(self.run_dir, "stop.json")) or {}
+        grace = wish.get("grace_s")
+        grace_s = float(grace) if isinstance(grace, (int, float)) else STOP_GRACE_S
+        self._stop(str(wish.get("why") or "asked to stop (SIGTERM)"), grace_s)
+
+    def _stop(self, why: str, grace_s: float) -> None:
+        """Begin to end the run, or shorten the grace of an end that has begun. No `why`: by itself."""
+        until = time.monotonic() + grace_s
+        if self.stage:
+            self.grace_until = min(self.grace_until, until)
+            return
+        self.stage = 1
+        self.why = why
+        self.grace_until = self.stage_until = until
+        if why:
+            self._event("stopping", why=why, grace_s=grace_s)
+        self._save("stopping")
+        # The ranks first and alone: a launcher that is asked kills DataLoader workers with them, and a rank
+        # that wants to write its last checkpoint needs those.
+        if grace_s > 0:
+            self._signal({pid: known.ticks for pid, known in self.ranks.items()}, signal.SIGTERM)
+
+    def _advance(self) -> bool:
+        """Take the end one step further; return True once nothing is left."""
+        if not self.stage:
+            return False
+        now = time.monotonic()
+        if self.stage == 1:
+            if self.ranks and now < self.grace_until:
+                return False
+            self.stage_until = min(self.stage_until, now + LAUNCHER_EXIT_S)
+            if self._launcher_may_end() and now < self.stage_until:
+                return False
+            self.stage = 2
+            self._signal(self._members(), signal.SIGTERM)
+            return False
+        alive = self._members()
+        if not alive:
+            return True
+        if self.stage == 2 and now >= self.grace_until:
+            self.stage = 3
+            self.stage_until = now + KILL_WAIT_S
+        if self.stage == 3:
+            self._signal(alive, signal.SIGKILL)
+            self.state["left"] = sorted(alive) if now > self.stage_until else []
+        return bool(self.state["left"])
+
+    def _launcher_may_end(self) -> bool:
+        """Return whether the launcher, having seen its ranks end, is about to end by itself."""
+        return bool(self.codes) and self.launcher_code is None
+
+    def _members(self) -> dict[int, int]:
+        return members(os.getpid(), self.spec["run_id"], self._spare(), environ=True)
+
+    def _signal(self, alive: dict[int, int], number: int) -> None:
+        for pid, ticks in alive.items():
+            send_signal(pid, ticks, number)
+            if number == signal.SIGTERM:
+                send_signal(pid, ticks, signal.SIGCONT)  # a stopped process hears nothing else
+
+    def _spare(self) -> set[int]:
+        return {os.getpid(), self.state["guardian"][0]}
+
+    def _save(self, phase: str) -> None:
+        self.state["phase"] = phase
+        with contextlib.suppress(OSError):  # a full disk or a deleted directory must not end the run
+            write_file(os.path.join(self.run_dir, STATE), json.dumps(self.state))
+
+    def _finish(self) -> None:
+        for _ in reap():
+            pass
+        port = self.spec.get("main_port")
+        end: dict[str, Any] = {
+            "launcher_code": self.launcher_code,
+            "ranks": {str(rank): code for rank, code in self.codes.items()},
+            "left": self.state["left"],
+            "why": self.why,
+            "port_free": port_is_free(port) if port else None,
+        }
+        self._event("ended", **end)
+        self.state.update(exit=end, ended=time.time())
+        self._save("ended")
+
+
+def port_is_free(port: int) -> bool:
+    """Bind as torch's store does; TIME_WAIT does not count, a listener does."""
+    import socket
+
+    for family, address in ((socket.AF_INET6, "::"), (socket.AF_INET, "0.0.0.0")):  # noqa: S104 - as the store
+        try:
+            with socket.socket(family, socket.SOCK_STREAM) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((address, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return False
+    return True
+
+
+# --- clients ----------------------------------------------------------------------------
+
+
+def touch_client(run_dir: str) -> None:
+    """Note that a client has just been heard, in the host's monotonic time: no clock jump can end a run."""
+    path = os.path.join(run_dir, "client")
+    try:
+        fresh = "%s.%d" % (path, os.getpid())
+        with open(fresh, "w") as file:
+            file.write("%.3f" % time.monotonic())
+        os.rename(fresh, path)
+    except OSError:
+        pass
+
+
+def request_stop(run_dir: str, grace_s: float, why: str) -> bool:
+    """Leave the wish and ring the supervisor's bell; return False when there is no supervisor to ask."""
+    state = read_json(os.path.join(run_dir, STATE)) or {}
+    if state.get("boot_id") != boot_id() or not state.get("supervisor"):
+        return False
+    with contextlib.suppress(OSError):  # the bell alone means: stop with the default grace
+        write_file(os.path.join(run_dir, "stop.json"), json.dumps({"grace_s": grace_s, "why": why}))
+    pid, ticks = state["supervisor"]
+    if not is_same(pid, ticks):
+        return False
+    send_signal(pid, ticks, signal.SIGTERM)
+    send_signal(pid, ticks, signal.SIGCONT)
+    return True
+
+
+def frame(header: dict[str, Any], data: bytes = b"") -> memoryview:
+    """Return one frame as it goes over the wire: a JSON header line, then the bytes it announces."""
+    return memoryview(json.dumps(header).encode() + b"\n" + data)
+
+
+class Follower:
+    """Sends what the run directory has and gets, as frames: a JSON header line, then `size` raw bytes."""
+
+    def __init__(self, run_dir: str, offsets: dict[str, int]) -> None:
+        self.run_dir = run_dir
+        self.offsets = {name: int(offset) for name, offset in offsets.items()}
+        self.files: dict[str, int] = {}
+        self.state: dict[str, Any] = {}
+        self.out = memoryview(b"")
+        self.words = b""
+        self.next_alive = 0.0
+        self.wait_s = 0.02
+
+    def run(self) -> int:
+        """Follow until the run has ended, or the client says bye or is gone; return the exit code."""
+        os.set_blocking(0, False)
+        os.set_blocking(1, False)
+        ended = False
+        while True:
+            gone = self._turn(idle=not ended)
+            if gone or (ended and not self.out):
+                return 0
+            if self.out or ended:
+                continue
+            over = not self._running()  # asked before reading, so that nothing is written after the last read
+            if self._fill():
+                self.wait_s = 0.01
+                continue
+            self.wait_s = min(self.wait_s * 1.5, 0.1)
+            if over:
+                self.out = frame({"end": self.state, "t": time.time()})
+                ended = True
+            elif time.monotonic() >= self.next_alive:
+                self.out = frame({"alive": time.monotonic(), "t": time.time()})
+                self.next_alive = time.monotonic() + ALIVE_EVERY_S
+
+    def _running(self) -> bool:
+        # What was read last stands when the run directory has been deleted.
+        self.state = read_json(os.path.join(self.run_dir, STATE)) or self.state
+        return self.state.get("phase") != "ended" and is_alive(self.state)
+
+    def _turn(self, *, idle: bool) -> bool:
+        """Move bytes in both directions without ever blocking; return True when the client is gone."""
+        readable, writable, _ = select.select([0], [1] if self.out else [], [], self.wait_s if idle else 5.0)
+        if writable:
+            try:
+                self.out = self.out[os.write(1, self.out) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                return True
+        if readable:
+            try:
+                data = os.read(0, 4096)
+            except BlockingIOError:
+                return False
+            if not data:
+                return True
+            *words, self.words = (self.words + data).split(b"\n")
+            return any([self._obey(word.split()) for word in words])  # noqa: C419 - each word is obeyed
+        return False
+
+    def _obey(self, words: list[bytes]) -> bool:
+        touch_client(self.run_dir)
+        if words and words[0] == b"stop":
+            grace_s = float(words[1]) if len(words) > 1 else STOP_GRACE_S
+            why = b" ".join(words[2:]).decode("utf-8", "replace") or "asked to stop"
+            request_stop(self.run_dir, grace_s, why)
+        return bool(words) and words[0] == b"bye"
+
+    def _fill(self) -> bool:
+        """Take the next bytes of every log; return whether there were any."""
+        try:
+            names = sorted(os.listdir(self.run_dir))
+        except OSError:
+            names = list(self.files)  # the directory was deleted: what is open can still be read
+        for name in names:
+            if name not in self.files and (name == EVENTS or name.endswith(".log")):
+                try:
+                    self.files[name] = os.open(os.path.join(self.run_dir, name), os.O_RDONLY | os.O_CLOEXEC)
+                except OSError:
+                    continue
+        parts = []
+        for name, fd in self.files.items():
+            offset = self.offsets.get(name, 0)
+            data = os.pread(fd, CHUNK, offset)
+            if name == EVENTS:
+                data = data[: data.rfind(b"\n") + 1]
+            if data:
+                parts.append(frame({"log": name, "offset": offset, "size": len(data)}, data))
+                self.offsets[name] = offset + len(data)
+        self.out = memoryview(b"".join(parts))
+        return bool(parts)
+
+
+# --- the door ---------------------------------------------------------------------------
+
+
+def say(document: dict[str, Any]) -> None:
+    """Print the marker line that the client looks for after any login noise."""
+    data = ("%s %s\n" % (MARKER, json.dumps(document))).encode()
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def find_run(run_id: str) -> str:
+    """Return the directory of a run. Raises Refused when it is not on this host."""
+    path = os.path.join(runs_dir(), os.path.basename(run_id))
+    if not run_id or not stat.S_ISDIR(os.stat(path).st_mode if os.path.exists(path) else 0):
+        raise Refused("no run called %s on this host" % run_id)
+    return path
+
+
+def stop_and_wait(run_dir: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Ask for the end and wait for it; return the last state."""
+    grace_s = float(request.get("grace_s", STOP_GRACE_S))
+    request_stop(run_dir, grace_s, str(request.get("why") or "asked to stop"))
+    give_up = time.monotonic() + grace_s + KILL_WAIT_S + 5.0
+    while time.monotonic() < give_up:
+        state = read_json(os.path.join(run_dir, STATE)) or {}
+        if state.get("phase") == "ended" or not is_alive(state):
+            break
+        time.sleep(0.05)
+    return read_json(os.path.join(run_dir, STATE)) or {}
+
+
+def serve(request: dict[str, Any]) -> int:
+    """Carry out one request; return the exit code of the client-side process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a local terminal is the client's to hear
+    mode = request["mode"]
+    if mode == "start":
+        spec = request["spec"]
+        run_dir = make_run_dir(spec)
+        state = daemonise(spec, run_dir)
+        say({"state": state, "t": time.time()})
+        return Follower(run_dir, {}).run()
+    run_dir = find_run(request["run_id"])
+    state = read_json(os.path.join(run_dir, STATE)) or {}
+    if mode == "follow":
+        touch_client(run_dir)
+        say({"state": state, "alive": is_alive(state), "t": time.time()})
+        return Follower(run_dir, request.get("offsets", {})).run()
+    if mode == "stop":
+        state = stop_and_wait(run_dir, request)
+    say({"state": state, "alive": is_alive(state), "t": time.time()})
+    return 0
+
+
+def main(request: bytes) -> int:
+    """Entry of the bootstrap: request is the JSON document that followed this file on stdin."""
+    try:
+        return serve(json.loads(request))
+    except Refused as refusal:
+        say({"refused": str(refusal)})
+        return 3

@@ -1,0 +1,148 @@
+"""What goes over the wire to a host's supervisor and what comes back. Pure.
+
+There: the two lengths, the compressed source, the request, then one line per word ("beat", "stop 10", "bye").
+Back: any login noise, the marker line with a JSON document, then frames: a JSON header line and, for a header
+with `size`, that many raw bytes.
+"""
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.plan import NodePlan, Plan
+
+ONHOST = Path(__file__).parent.parent / "onhost"
+MARKER = b"GPULAUNCH-RUN-1 "
+
+# Raw reads only: what follows on stdin belongs to the follower, and a buffer would swallow it.
+BOOTSTRAP = (
+    "import sys,zlib\n"
+    "f=open(0,'rb',0,closefd=False)\n"
+    "a,b=map(int,f.readline().split())\n"
+    "def r(n):\n"
+    " d=b''\n"
+    " while len(d)<n:\n"
+    "  c=f.read(n-len(d))\n"
+    "  if not c: sys.exit(4)\n"
+    "  d+=c\n"
+    " return d\n"
+    "g={'__name__':'gpulaunch_supervisor'}\n"
+    "exec(compile(zlib.decompress(r(a)),'supervisor.py','exec'),g)\n"
+    "sys.exit(g['main'](r(b)))\n"
+)
+
+MAX_NOISE = 1 << 20
+MAX_HEADER = 16 << 20
+
+
+class Garbled(Exception):
+    """What came back does not follow the protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame from a host: a JSON header, and the bytes that it announced."""
+
+    header: Mapping[str, Any]
+    data: bytes
+
+
+def command(python: str, mode: str, run_id: str) -> tuple[str, ...]:
+    """Return the argv that runs the supervisor's source from stdin; the words at the end are for `ps`."""
+    return (python, "-S", "-s", "-E", "-c", BOOTSTRAP, "gpulaunch-supervisor", mode, run_id)
+
+
+def request(document: Mapping[str, Any]) -> bytes:
+    """Return what is written to the command's stdin first."""
+    source = zlib.compress((ONHOST / "supervisor.py").read_bytes(), 6)
+    body = json.dumps(document).encode()
+    return b"%d %d\n" % (len(source), len(body)) + source + body
+
+
+def start_request(plan: Plan, node: NodePlan, grace_s: float | None) -> bytes:
+    """Return the request that starts one node of a plan; grace_s None: the run needs no follower."""
+    spec = {
+        "run_id": plan.run_id,
+        "job": plan.job_name,
+        "host": node.host,
+        "node_rank": node.node_rank,
+        "nodes": len(plan.nodes),
+        "first_rank": node.first_rank,
+        "ranks": len(node.ranks.slots),
+        "world_size": plan.world_size,
+        "argv": node.argv,
+        "env": node.env,
+        "unset": node.unset,
+        "cwd": node.cwd,
+        "files": node.files,
+        "grace_s": grace_s,
+        "main_port": plan.main_port if node.node_rank == 0 and plan.world_size > 1 else None,
+        "rank_source": (ONHOST / "rank.py").read_text(),
+    }
+    return request({"mode": "start", "spec": spec})
+
+
+def follow_request(run_id: str, offsets: Mapping[str, int]) -> bytes:
+    """Return the request that follows a run from these offsets on."""
+    return request({"mode": "follow", "run_id": run_id, "offsets": dict(offsets)})
+
+
+class Reader:
+    """Turns the bytes of a channel into the marker's document and then frames, whatever the chunks are."""
+
+    def __init__(self) -> None:
+        self.noise = b""
+        self._rest = b""
+        self._marked = False
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Yield what is complete. The first frame is the marker's document. Raises Garbled."""
+        self._rest += data
+        while True:
+            frame = self._next() if self._marked else self._find_marker()
+            if frame is None:
+                return
+            yield frame
+
+    def _find_marker(self) -> Frame | None:
+        at = self._rest.find(MARKER)
+        end = self._rest.find(b"\n", at) if at >= 0 else -1
+        if end < 0:
+            if len(self._rest) > MAX_NOISE + MAX_HEADER:
+                raise Garbled("no answer of the supervisor among much other output")
+            self.noise = self._rest[-4096:]
+            return None
+        line = self._rest[at + len(MARKER) : end]
+        self.noise = self._rest[:at][-4096:]
+        self._rest = self._rest[end + 1 :]
+        self._marked = True
+        return Frame(_parse(line), b"")
+
+    def _next(self) -> Frame | None:
+        end = self._rest.find(b"\n")
+        if end < 0:
+            if len(self._rest) > MAX_HEADER:
+                raise Garbled("a header without end")
+            return None
+        header = _parse(self._rest[:end])
+        size = header.get("size", 0)
+        if not isinstance(size, int) or size < 0:
+            raise Garbled(f"a frame of size {size!r}")
+        if len(self._rest) < end + 1 + size:
+            return None
+        data = self._rest[end + 1 : end + 1 + size]
+        self._rest = self._rest[end + 1 + size :]
+        return Frame(header, data)
+
+
+def _parse(line: bytes) -> Mapping[str, Any]:
+    try:
+        document = json.loads(line)
+    except ValueError:
+        raise Garbled(f"not a header: {line[:80]!r}") from None
+    if not isinstance(document, dict):
+        raise Garbled(f"not a header: {line[:80]!r}")
+    return document
