@@ -12,7 +12,7 @@ class Severity(Enum):
     and always makes `gpulaunch preflight` exit non-zero. WARNING and INFO stop nothing.
     """
 
-    PASS = "pass"
+    PASS = "pass"  # noqa: S105 - a verdict, not a password
     INFO = "info"
     WARNING = "warning"
     UNKNOWN = "unknown"

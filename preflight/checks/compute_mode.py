@@ -1,0 +1,80 @@
+"""Compute mode: who may open a GPU, and how many at once."""
+
+from collections.abc import Iterator
+
+from preflight.checks.reading import absent
+from preflight.facts import Gpu, HostFacts, Missing
+from preflight.finding import Problem, Severity
+from preflight.registry import host_check
+from preflight.selection import Selection
+
+_DEFAULT = "sudo nvidia-smi -i {index} -c DEFAULT"
+
+
+@host_check("MODE001", gate=True, gpu_only=True)
+def no_gpu_refuses_contexts(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
+    """Every GPU that the job uses accepts a CUDA context.
+
+    A GPU in Prohibited compute mode refuses every context, so the rank mapped to it dies at start. Such a GPU
+    is left out of the launch when others remain: administrators keep display cards from compute this way.
+
+    Fix: root: `nvidia-smi -i N -c DEFAULT` (the mode returns to Default at every reboot by itself).
+    Source: NVML nvmlDeviceGetComputeMode; NVML documentation of nvmlDeviceSetComputeMode.
+    """
+    for gpu in gpus:
+        if isinstance(gpu.compute_mode, Missing):
+            yield from absent(gpu, "compute mode", gpu.compute_mode)
+        elif gpu.compute_mode == "prohibited":
+            yield Problem(
+                "compute mode is Prohibited, so no rank can open this GPU",
+                f"leave it out with gpus:, or: {_DEFAULT.format(index=gpu.index)}",
+                gpu=gpu.index,
+            )
+
+
+@host_check("MODE002", gate=True, gpu_only=True)
+def exclusive_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], use: Selection) -> Iterator[Problem]:
+    """No GPU in Exclusive_Process mode is held by another process.
+
+    In this mode a GPU takes one process. A second one gets "CUDA-capable device(s) is/are busy or
+    unavailable", which reads like a broken GPU. One rank per GPU works as long as no rank touches a GPU that
+    is not its own; gpulaunch gives each rank its own GPU. With the MPS control daemon several processes may
+    share it.
+
+    Fix: end the holder (`gpulaunch clean-zombies HOST` when it is a leftover), or root:
+    `nvidia-smi -i N -c DEFAULT`.
+    Source: CUDA driver API error 46; karpathy/nanoGPT issue 116; NVIDIA/go-dcgm issue 52.
+    """
+    mps = not isinstance(facts.system, Missing) and facts.system.mps_control
+    free: list[int] = []
+    for gpu in gpus:
+        if gpu.compute_mode not in ("exclusive_process", "exclusive_thread"):
+            continue
+        if isinstance(gpu.processes, Missing):
+            yield from absent(gpu, "processes on a GPU in Exclusive_Process mode", gpu.processes)
+            continue
+        holders = [process for process in gpu.processes if process.kind == "compute"]
+        if mps or any(process.kind == "mps" for process in gpu.processes):
+            message = "compute mode is Exclusive_Process with an MPS server: processes share it through MPS"
+            yield Problem(message, "nothing to do", severity=Severity.INFO, gpu=gpu.index)
+        elif holders:
+            held = ", ".join(
+                f"pid {p.pid}" + ("" if isinstance(p.name, Missing) else f" ({p.name})") for p in holders
+            )
+            yield Problem(
+                f"compute mode is Exclusive_Process and {held} holds it: a rank there dies with "
+                '"device(s) is/are busy or unavailable"',
+                f"gpulaunch clean-zombies {facts.host}   (a leftover), or wait for its owner; or "
+                f"{_DEFAULT.format(index=gpu.index)}",
+                gpu=gpu.index,
+            )
+        elif gpu.index in use.candidates:
+            free.append(gpu.index)
+    if free:
+        yield Problem(
+            f"compute mode of GPU {', '.join(map(str, free))} is Exclusive_Process: one process each, "
+            "so every rank "
+            "gets its own GPU and nothing else may touch it",
+            "nothing to do; to allow sharing, root: nvidia-smi -c DEFAULT",
+            severity=Severity.WARNING,
+        )

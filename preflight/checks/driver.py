@@ -1,0 +1,153 @@
+"""The NVIDIA driver: that it answers, in time, and is new enough."""
+
+from collections.abc import Iterator
+
+from preflight.facts import Driver, HostFacts, Missing, MissingCode, PythonEnv, System
+from preflight.finding import Problem, Severity
+from preflight.job import Expect
+from preflight.registry import host_check
+from preflight.versions import compare, release, satisfies
+from preflight.wheels import driver_floor
+
+_WHY: dict[MissingCode, tuple[str, str]] = {
+    "no-library": (
+        "no NVIDIA driver library (libnvidia-ml) is installed, so no rank can use a GPU",
+        "ask the administrator to install the driver; for CPU ranks run with --gpus none",
+    ),
+    "not-loaded": (
+        "the driver's kernel module is not loaded or does not answer",
+        "sudo modprobe nvidia && nvidia-smi   (if it fails: dkms status, then reboot)",
+    ),
+    "library-mismatch": (
+        (
+            "the driver was upgraded under a running kernel: library and kernel module differ, every CUDA "
+            "call fails"
+        ),
+        (
+            "sudo reboot   (or, with no process on any GPU: sudo rmmod nvidia_drm nvidia_modeset "
+            "nvidia_uvm nvidia "
+            "&& sudo modprobe nvidia)"
+        ),
+    ),
+    "no-devices": (
+        "the driver runs and finds no GPU",
+        "lspci -d 10de: shows what the bus sees; if the GPU is there, look at: sudo dmesg | grep -i nvrm",
+    ),
+    "gpu-lost": (
+        "a GPU is lost and the driver answers nothing",
+        "sudo dmesg | grep -i xid; then power-cycle",
+    ),
+    "reset-required": ("a GPU needs a reset", "sudo nvidia-smi --gpu-reset -i INDEX, or reboot"),
+}
+
+
+@host_check("DRV001", gate=True, gpu_only=True)
+def the_driver_answers(facts: HostFacts) -> Iterator[Problem]:
+    """The NVIDIA driver is loaded and answers.
+
+    Without it no rank can open a GPU. The reason is named apart, because the remedies differ: no library,
+    module not loaded, library and module of different versions (an upgrade without a reboot), no devices, no
+    answer.
+
+    Fix: printed per reason; most need root.
+    Source: NVML return codes of nvmlInit (nvml.h); `nvidia-smi` messages.
+    """
+    for what, fact in (("driver", facts.driver), ("GPU list", facts.gpus)):
+        if not isinstance(fact, Missing):
+            continue
+        if fact.code in _WHY:
+            why, fix = _WHY[fact.code]
+            yield Problem(f"{why}: {fact.reason}", fix)
+        else:
+            yield _unanswered(what, fact)
+        return
+
+
+def _unanswered(what: str, fact: Missing) -> Problem:
+    if fact.code == "timeout":
+        return Problem(
+            f"the driver does not answer ({fact.reason}); a launch would hang in the same way",
+            "look for processes in state D with: ps -eo pid,stat,wchan,comm | grep ' D'; then reboot "
+            "the host",
+        )
+    if fact.code == "no-permission":
+        return Problem(
+            f"this user may not ask the driver: {fact.reason}",
+            "ask the administrator for access to /dev/nvidia*",
+        )
+    return Problem(f"{what} could not be read: {fact.reason}", "nvidia-smi", severity=Severity.UNKNOWN)
+
+
+@host_check("DRV002", gpu_only=True)
+def the_driver_is_what_the_site_expects(driver: Driver, expect: Expect) -> Iterator[Problem]:
+    """The driver's version fits `expect: {driver: ...}` of hosts.yaml.
+
+    Sites pin drivers for reasons that no check can see. Nothing is checked where nothing is expected.
+
+    Fix: ask the administrator for the driver, or change `expect:`.
+    Source: the site's own hosts.yaml.
+    """
+    if expect.driver and not satisfies(driver.version, expect.driver):
+        yield Problem(
+            f"driver {driver.version} does not fit the expected {expect.driver}",
+            "ask the administrator to install it, or change expect: {driver: ...} in hosts.yaml",
+        )
+
+
+@host_check("DRV003", gate=True, gpu_only=True)
+def the_driver_runs_this_torch(driver: Driver, python: PythonEnv) -> Iterator[Problem]:
+    """The driver is new enough for the CUDA that torch was built with.
+
+    With an older driver torch says "The NVIDIA driver on your system is too old", finds no GPU, and trains on
+    the CPU or stops. Minor versions of one CUDA major are compatible; a new major needs a new driver.
+
+    Fix: a newer driver, or a torch wheel of an older CUDA.
+    Source: CUDA release notes, table of minimum driver versions; CUDA 13 needs R580.
+    """
+    build = python.torch_cuda
+    if isinstance(build, Missing) or not release(build):
+        return  # ENV003 has said so
+    floor = driver_floor(build)
+    if not floor:
+        yield Problem(
+            f"no known driver requirement for CUDA {build}",
+            "look it up in the CUDA release notes and compare with nvidia-smi",
+            severity=Severity.INFO,
+        )
+    elif not release(driver.version):
+        yield Problem(
+            f"driver version {driver.version!r} cannot be compared with the {floor} that CUDA {build} needs",
+            "nvidia-smi --query-gpu=driver_version --format=csv",
+            severity=Severity.UNKNOWN,
+        )
+    elif compare(release(driver.version), release(floor)) < 0:
+        yield Problem(
+            f"torch was built with CUDA {build}, which needs driver {floor} or newer; this is "
+            f"{driver.version}",
+            f"ask the administrator for driver {floor}+, or: {python.executable} -m pip install torch "
+            "--index-url https://download.pytorch.org/whl/cu126",
+        )
+
+
+@host_check("DRV004", gpu_only=True)
+def no_driver_call_hangs(system: System) -> Iterator[Problem]:
+    """No process hangs inside the NVIDIA driver.
+
+    A process that stays in uninterruptible sleep (state D) in the driver cannot be killed, keeps its GPU, and
+    is what the next process that touches the GPU will become.
+
+    Fix: reboot the host; a GPU reset does not help while the process lives.
+    Source: /proc/PID/stat and wchan, seen twice; NVIDIA/NVSentinel issue 1576.
+    """
+    for line in system.hung:
+        words = line.split(maxsplit=2)
+        deep = "nvidia" in line.lower() or "nv_" in line or "rm_" in line
+        yield Problem(
+            f"process in state D at two looks: {line}",
+            "ask the administrator to reboot the host"
+            if deep
+            else "look at its storage or network mount: cat "
+            f"/proc/{words[0] if words else 'PID'}/stack (root)",
+            subject=f"pid {words[0]}" if words else "",
+            severity=Severity.CRITICAL if deep else Severity.INFO,
+        )

@@ -1,0 +1,159 @@
+"""The training environment's Python and the variables that a launch there inherits."""
+
+from collections.abc import Iterator
+
+from preflight.facts import Missing, PythonEnv
+from preflight.finding import Problem, Severity
+from preflight.job import Job
+from preflight.registry import host_check
+from preflight.versions import compare, release
+
+OLDEST_PYTHON = (3, 9)
+LAUNCH_NEEDS = ("torch", "accelerate")
+
+HARMFUL = {
+    "CUDA_LAUNCH_BLOCKING": "makes every kernel launch wait, which slows training several times",
+    "CUDA_INJECTION64_PATH": "loads a profiler or debugger into every rank",
+    "CUDA_INJECTION32_PATH": "loads a profiler or debugger into every rank",
+    "NSIGHT_CUDA_DEBUGGER": "puts every rank under a debugger",
+    "CUDA_PROFILE": "turns on the old profiler in every rank",
+    "COMPUTE_PROFILE": "turns on the old profiler in every rank",
+    "CUDA_DEVICE_WAITS_ON_EXCEPTION": "makes a failing rank wait for a debugger instead of ending",
+    "CUDA_ENABLE_COREDUMP_ON_EXCEPTION": "makes a failing rank write the GPU's memory to disk before it ends",
+    "CUDA_AUTO_BOOST": "changes the GPUs' clocks under the job",
+    "NCCL_P2P_DISABLE": "sends traffic between GPUs through the host's memory",
+    "NCCL_SHM_DISABLE": "sends traffic between ranks of one host through the network",
+    "NCCL_IB_DISABLE": "leaves InfiniBand and RoCE unused",
+    "NCCL_DEBUG_SUBSYS": "may print a line per message",
+}
+_OFF = ("", "0", "false", "False", "OFF", "off")
+
+SCRUBBED_PREFIXES = ("ACCELERATE_", "PET_", "TORCHELASTIC_")
+SCRUBBED = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "GROUP_RANK",
+)
+
+
+@host_check("ENV001", gate=True)
+def the_interpreter_is_new_enough(python: PythonEnv) -> Iterator[Problem]:
+    """The training environment's Python answers and is 3.9 or newer.
+
+    Every rank is started with this interpreter. Older ones cannot run the agent, the supervisor or any
+    current accelerate.
+
+    Fix: set `python:` of the host in hosts.yaml to the environment's interpreter, e.g. ~/venv/bin/python.
+    Source: package metadata of accelerate (requires-python).
+    """
+    if release(python.version) and compare(release(python.version), OLDEST_PYTHON) >= 0:
+        return
+    yield Problem(
+        f"{python.executable} is Python {python.version or 'of unknown version'}; 3.9 or newer is needed",
+        "set python: for this host in hosts.yaml to the interpreter of the training environment",
+    )
+
+
+@host_check("ENV002", gate=True)
+def the_launch_packages_are_installed(python: PythonEnv) -> Iterator[Problem]:
+    """That Python has torch and accelerate installed.
+
+    `accelerate launch` starts the ranks, with torch's elastic agent. A host without them fails at once while
+    the other hosts wait minutes for it at the rendezvous.
+
+    Fix: install them with that interpreter, or point `python:` in hosts.yaml at the right environment.
+    Source: distribution metadata (importlib.metadata); nothing is imported to find out.
+    """
+    lacking = [name for name in LAUNCH_NEEDS if name not in python.packages]
+    if lacking:
+        yield Problem(
+            f"{' and '.join(lacking)} not installed for {python.executable}: no rank can start",
+            f"{python.executable} -m pip install {' '.join(lacking)}   (or set python: in hosts.yaml)",
+        )
+
+
+@host_check("ENV003", gate=True, gpu_only=True)
+def torch_is_a_cuda_build(python: PythonEnv) -> Iterator[Problem]:
+    """The installed torch is a CUDA build.
+
+    A CPU or ROCm wheel sees no NVIDIA GPU: the job would train on the CPU, or stop with "Torch not compiled
+    with CUDA enabled".
+
+    Fix: reinstall torch from a CUDA index.
+    Source: the build part of torch's version and its torch/version.py, read without an import.
+    """
+    if "torch" not in python.packages:
+        return
+    build = python.torch_cuda
+    if isinstance(build, Missing):
+        yield Problem(
+            f"cannot tell which CUDA torch {python.packages['torch']} was built for: {build.reason}",
+            f'{python.executable} -c "import torch; print(torch.version.cuda)"',
+            severity=Severity.UNKNOWN,
+        )
+    elif not release(build):
+        yield Problem(
+            f"torch {python.packages['torch']} is a {build} build and cannot use NVIDIA GPUs",
+            f"{python.executable} -m pip install --force-reinstall torch "
+            "--index-url https://download.pytorch.org/whl/cu130",
+        )
+
+
+@host_check("ENV004", Severity.WARNING)
+def no_variable_slows_or_stops_cuda(environ: dict[str, str], job: Job) -> Iterator[Problem]:
+    """No inherited variable slows CUDA or NCCL down or attaches a debugger.
+
+    Left over in a shell's start-up files, such variables change every job on the host without a word.
+
+    Fix: unset it there, or set it in the run config's `env:` when it is meant.
+    Source: NVIDIA DCGM's list of harmful variables; the NCCL and CUDA manuals' environment chapters.
+    """
+    if not job.wants_gpus:
+        return
+    for name, harm in HARMFUL.items():
+        if name in environ and name not in job.env and environ[name] not in _OFF:
+            yield Problem(
+                f"{name}={environ[name]} is set on the host: it {harm}",
+                f"unset {name} in the host's shell start-up files, or set it in env: of the run config",
+                subject=name,
+            )
+
+
+@host_check("ENV005", Severity.INFO)
+def no_earlier_launch_is_inherited(environ: dict[str, str]) -> Iterator[Problem]:
+    """No rank or launcher settings of another launch are inherited.
+
+    RANK, WORLD_SIZE, ACCELERATE_* and the like would override what this launch says; gpulaunch removes them
+    from the ranks' environment, so this is only told.
+
+    Fix: nothing is needed here; for launches without gpulaunch, unset them.
+    Source: torch.distributed.run and accelerate read these names.
+    """
+    names = sorted(n for n in environ if n in SCRUBBED or n.startswith(SCRUBBED_PREFIXES))
+    if names:
+        yield Problem(
+            f"{', '.join(names)} set on the host; removed for this launch",
+            "unset them in the host's shell start-up files",
+        )
+
+
+@host_check("ENV006", Severity.INFO, gpu_only=True)
+def no_inherited_gpu_list(environ: dict[str, str]) -> Iterator[Problem]:
+    """CUDA_VISIBLE_DEVICES is not inherited from the host.
+
+    It hides GPUs by position, and the position means another GPU where CUDA_DEVICE_ORDER differs. gpulaunch
+    sets both itself, by UUID, so an inherited value has no effect; it is told because somebody meant it.
+
+    Fix: say which GPUs to use with `gpus:` in hosts.yaml or the run config.
+    Source: CUDA C++ Programming Guide, environment variables.
+    """
+    if "CUDA_VISIBLE_DEVICES" in environ:
+        shown = environ["CUDA_VISIBLE_DEVICES"] or "(empty)"
+        yield Problem(
+            f"CUDA_VISIBLE_DEVICES={shown} is set on the host and is replaced by this launch",
+            "to leave GPUs out, list the others under gpus: in hosts.yaml",
+        )

@@ -1,0 +1,219 @@
+"""GPUs: present, enough, whole, and covered by the installed torch."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from preflight.checks.reading import absent, absent_needed, name_of
+from preflight.facts import Gpu, Missing, PciGpu, PythonEnv
+from preflight.finding import Problem, Severity
+from preflight.job import Expect, Job
+from preflight.registry import host_check
+from preflight.selection import Selection
+from preflight.versions import release
+from preflight.wheels import Wheel, find_wheel, runs_on, wheel_for
+
+
+@host_check("GPU001", gate=True, gpu_only=True)
+def there_are_enough_gpus(gpus: tuple[Gpu, ...], use: Selection, job: Job) -> Iterator[Problem]:
+    """The host has as many GPUs as the launch wants of it.
+
+    With fewer, accelerate maps several ranks to one GPU (by modulo) or a rank fails with "invalid device
+    ordinal".
+
+    Fix: ask for fewer with --gpus, or leave the host out.
+    Source: accelerate state.py (device index = local rank modulo device count).
+    """
+    if not use.candidates:
+        fix = "run CPU ranks with --gpus none, or leave this host out of --hosts"
+        yield Problem("no GPU here that the launch may use", fix)
+    elif len(use.candidates) < use.needed:
+        yield Problem(
+            f"{use.needed} GPUs are wanted and {len(use.candidates)} of {len(gpus)} may be used here",
+            f"--gpus {len(use.candidates)}, or leave this host out of --hosts",
+        )
+    twice = (
+        [word for word, times in Counter(job.gpus).items() if times > 1]
+        if isinstance(job.gpus, tuple)
+        else []
+    )
+    for word in twice:
+        yield Problem(
+            f"GPU {word} is listed twice: two ranks would share it", "list every GPU once under gpus:"
+        )
+
+
+@host_check("GPU002", gpu_only=True)
+def the_named_gpus_are_there(use: Selection) -> Iterator[Problem]:
+    """Every GPU that the run config or hosts.yaml names is there.
+
+    An index or UUID that the driver does not list is a typing mistake, a moved card, or a card that died.
+
+    Fix: `nvidia-smi -L` lists what is there.
+    Source: NVML device list.
+    """
+    for word in use.absent:
+        yield Problem(
+            f"GPU {word} is named but the driver does not list it",
+            "nvidia-smi -L shows the GPUs; correct gpus: in the run config or hosts.yaml",
+            subject=f"gpu {word}",
+        )
+
+
+@host_check("GPU003", gpu_only=True)
+def no_gpu_is_lost(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
+    """Every GPU answers the driver.
+
+    A lost GPU has fallen off the bus or its firmware died; every call to it fails until the host is
+    power-cycled (lost) or the GPU is reset (reset required).
+
+    Fix: root: `nvidia-smi --gpu-reset`, or a cold boot; ask the administrator.
+    Source: NVML errors 15 (GPU is lost) and 16 (reset required); NVIDIA's Xid catalogue, Xid 79.
+    """
+    for gpu in gpus:
+        codes = {fact.code for fact in _facts_of(gpu) if isinstance(fact, Missing)}
+        if "gpu-lost" in codes:
+            yield Problem(
+                "the GPU is lost: it no longer answers on the bus",
+                "ask the administrator to power-cycle the host (a warm reboot may not be enough)",
+                gpu=gpu.index,
+            )
+        elif "reset-required" in codes:
+            yield Problem(
+                "the GPU needs a reset and takes no work until then",
+                f"end its processes, then: sudo nvidia-smi --gpu-reset -i {gpu.index}",
+                gpu=gpu.index,
+            )
+
+
+def _facts_of(gpu: Gpu) -> tuple[object, ...]:
+    return tuple(getattr(gpu, name) for name in Gpu.__dataclass_fields__)
+
+
+@host_check("GPU004", Severity.CRITICAL, gpu_only=True)
+def the_driver_lists_all_gpus_of_the_bus(
+    gpus: tuple[Gpu, ...], pci_gpus: tuple[PciGpu, ...], expect: Expect, use: Selection
+) -> Iterator[Problem]:
+    """The driver lists as many GPUs as the PCI bus shows and as the site expects.
+
+    A GPU that failed while the host started is simply absent from nvidia-smi: seven of eight looks healthy to
+    every tool that only asks the driver.
+
+    Fix: look at the kernel log for the bus address; power-cycle; `expect: {gpus: N}` in hosts.yaml says N.
+    Source: PCI class 03xx of vendor 10de in /sys/bus/pci; NVML device count.
+    """
+    bound = [
+        pci for pci in pci_gpus if not isinstance(pci.driver, Missing) and pci.driver not in ("nvidia", "")
+    ]
+    visible = len(pci_gpus) - len(bound)
+    severity = Severity.CRITICAL if len(use.candidates) < use.needed else Severity.WARNING
+    if visible > len(gpus):
+        listed = {_bus_key(gpu.pci_bus_id) for gpu in gpus if not isinstance(gpu.pci_bus_id, Missing)}
+        lacking = [p.bus_id for p in pci_gpus if p not in bound and _bus_key(p.bus_id) not in listed]
+        yield Problem(
+            f"the bus shows {visible} NVIDIA GPUs, the driver lists {len(gpus)}; not listed: "
+            f"{', '.join(lacking) or 'unknown'}",
+            "sudo dmesg | grep -iE 'nvrm|xid' tells why; power-cycle the host",
+            severity=severity,
+        )
+    for pci in bound:
+        yield Problem(
+            f"the GPU at {pci.bus_id} is bound to {pci.driver}, not to the NVIDIA driver",
+            "ask the administrator (nouveau: blacklist it; vfio-pci: the GPU belongs to a virtual machine)",
+            subject=pci.bus_id,
+            severity=severity,
+        )
+    if expect.gpus is not None and len(gpus) != expect.gpus:
+        yield Problem(
+            f"hosts.yaml expects {expect.gpus} GPUs, the driver lists {len(gpus)}",
+            "ask the administrator, or correct expect: {gpus: ...} in hosts.yaml",
+            severity=Severity.CRITICAL if len(gpus) < expect.gpus else Severity.WARNING,
+        )
+
+
+def _bus_key(bus_id: str) -> str:
+    """Return a form in which "00000000:65:00.0" and "0000:65:00.0" are equal."""
+    domain, _, rest = bus_id.lower().partition(":")
+    return f"{domain.lstrip('0')}:{rest}"
+
+
+@host_check("GPU005", gpu_only=True)
+def no_gpu_is_in_mig_mode(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
+    """No GPU that the job uses is split by MIG.
+
+    A GPU in MIG mode shows only its instances to CUDA, one per process, and without peer-to-peer: a rank that
+    was promised the whole GPU gets a slice or nothing.
+
+    Fix: root: `nvidia-smi -i N -mig 0` (ends what runs there), or leave the GPU out.
+    Source: NVML nvmlDeviceGetMigMode; NVIDIA MIG user guide.
+    """
+    for gpu in gpus:
+        if isinstance(gpu.mig_enabled, Missing):
+            yield from absent(gpu, "MIG mode", gpu.mig_enabled)
+        elif gpu.mig_enabled:
+            yield Problem(
+                f"{name_of(gpu)} is in MIG mode; a rank needs a whole GPU",
+                f"list the other GPUs under gpus:, or: sudo nvidia-smi -i {gpu.index} -mig 0",
+                gpu=gpu.index,
+            )
+
+
+@host_check("GPU006", gate=True, gpu_only=True)
+def torch_has_kernels_for_every_gpu(gpus: tuple[Gpu, ...], python: PythonEnv) -> Iterator[Problem]:
+    """The installed torch wheel holds kernels for every GPU's compute capability.
+
+    torch only warns at start; the first kernel then fails with "no kernel image is available for execution on
+    the device". Wheels from PyPI lost Pascal with CUDA 12.8 and Volta with CUDA 13.
+
+    Fix: install the wheel that is named.
+    Source: the release architecture lists of PyTorch (table in preflight/wheels.py, with its issues).
+    """
+    build, version = python.torch_cuda, python.packages.get("torch", "")
+    if isinstance(build, Missing) or not release(build) or not version:
+        return  # ENV002 and ENV003 have said so
+    wheel = find_wheel(version, build)
+    if wheel is None:
+        yield Problem(
+            f"torch {version} for CUDA {build} is not in the table of official wheels, so its kernels "
+            "are not known",
+            f'{python.executable} -c "import torch; print(torch.cuda.get_arch_list())"',
+            severity=Severity.INFO,
+        )
+        return
+    for gpu in gpus:
+        yield from _kernels(gpu, wheel, f"torch {version} for CUDA {build}", python.executable)
+
+
+def _kernels(gpu: Gpu, wheel: Wheel, torch: str, executable: str) -> Iterator[Problem]:
+    if isinstance(gpu.capability, Missing):
+        yield from absent_needed(gpu, "compute capability", gpu.capability)
+        return
+    if runs_on(wheel, gpu.capability):
+        return
+    major, minor = gpu.capability
+    held = ", ".join(f"{a}.{b}" for a, b in wheel.kernels)
+    index = wheel_for(gpu.capability)
+    yield Problem(
+        f"{name_of(gpu)} has compute capability {major}.{minor}; {torch} holds kernels for {held}",
+        f"{executable} -m pip install --force-reinstall torch --index-url {index}"
+        if index
+        else "leave this GPU out: no current torch wheel supports it",
+        gpu=gpu.index,
+    )
+
+
+@host_check("GPU007", Severity.WARNING, gpu_only=True)
+def gpus_of_a_host_are_alike(gpus: tuple[Gpu, ...], use: Selection) -> Iterator[Problem]:
+    """All GPUs that the job uses on this host are of one model.
+
+    Data-parallel ranks wait for the slowest, and the smallest memory decides the batch size.
+
+    Fix: list the GPUs of one model under `gpus:`.
+    Source: NVML names.
+    """
+    models = Counter(name_of(gpu) for gpu in gpus if gpu.index in use.candidates)
+    if len(models) > 1:
+        listed = ", ".join(f"{times}x {model}" for model, times in models.most_common())
+        yield Problem(
+            f"unlike GPUs: {listed}; the slowest one sets the pace",
+            "list the GPUs of one model under gpus: in the run config or hosts.yaml",
+        )

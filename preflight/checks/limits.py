@@ -1,0 +1,139 @@
+"""What the user's session may use: shared memory, locked memory, open files, memory, swap, CPU."""
+
+from collections.abc import Iterator
+
+from preflight.checks.reading import gib, how_to_read
+from preflight.facts import HostFacts, IbPort, Limits, Missing
+from preflight.finding import Problem, Severity
+from preflight.job import Expect, Job
+from preflight.registry import host_check
+from preflight.selection import Selection
+
+RDMA_MEMLOCK_KIB = 64 * 1024
+
+
+def _ranks(job: Job, use: Selection) -> int:
+    return use.needed if job.wants_gpus else (job.processes_per_host or 1)
+
+
+@host_check("LIM001", Severity.WARNING)
+def shared_memory_is_enough(limits: Limits, expect: Expect, job: Job, use: Selection) -> Iterator[Problem]:
+    """Shared memory (/dev/shm) has room for DataLoader workers and NCCL.
+
+    DataLoader workers pass batches through /dev/shm and NCCL its buffers. In a container it is 64 MiB by
+    default: the job dies with "bus error" or "No space left on device" in mid-epoch.
+
+    Fix: `docker run --shm-size=16g` or `--ipc=host`; remove stale files of dead runs from /dev/shm.
+    Source: statvfs; threshold `shm_mib_per_rank` of `expect:`; PyTorch README, Docker image section.
+    """
+    wanted = expect.shm_mib_per_rank * _ranks(job, use)
+    if not wanted:
+        return
+    if isinstance(limits.shm_free_mib, Missing):
+        yield Problem(
+            f"shared memory not checked: {limits.shm_free_mib.reason}",
+            how_to_read(limits.shm_free_mib),
+            severity=Severity.UNKNOWN,
+        )
+    elif limits.shm_free_mib < wanted:
+        yield Problem(
+            f"shared memory (/dev/shm) has {gib(limits.shm_free_mib)} free; {gib(wanted)} are wanted for "
+            f"{_ranks(job, use)} ranks",
+            "in a container: --shm-size=16g or --ipc=host; else: ls -la /dev/shm for files of dead runs",
+        )
+
+
+@host_check("LIM002", Severity.WARNING, gpu_only=True)
+def locked_memory_allows_rdma(limits: Limits, facts: HostFacts) -> Iterator[Problem]:
+    """Locked memory is not limited where the job will use InfiniBand or RoCE.
+
+    RDMA pins its buffers. With the common limit NCCL stops with "Cannot allocate memory" in ibv_reg_mr, often
+    after minutes.
+
+    Fix: root: `* - memlock unlimited` in /etc/security/limits.conf; in a container `--ulimit memlock=-1`.
+    Source: getrlimit(RLIMIT_MEMLOCK); NCCL troubleshooting guide.
+    """
+    if isinstance(facts.infiniband, Missing) or not any(_active(port) for port in facts.infiniband):
+        return
+    if limits.memlock_kib != -1 and limits.memlock_kib < RDMA_MEMLOCK_KIB:
+        yield Problem(
+            f"locked memory is limited to {limits.memlock_kib} KiB and this host has an active RDMA port",
+            "root: '* - memlock unlimited' in /etc/security/limits.conf, then log in again",
+        )
+
+
+def _active(port: IbPort) -> bool:
+    return port.state.upper() == "ACTIVE"
+
+
+@host_check("LIM003", Severity.WARNING)
+def enough_files_may_be_open(limits: Limits, expect: Expect) -> Iterator[Problem]:
+    """The session may open enough files.
+
+    DataLoader workers and NCCL's sockets use hundreds per rank: "Too many open files" ends the job when the
+    first epoch ends, not when it starts.
+
+    Fix: `ulimit -n` up to the hard limit in the shell's start-up file; above it, limits.conf (root).
+    Source: getrlimit(RLIMIT_NOFILE); threshold `nofile` of `expect:`.
+    """
+    if limits.nofile != -1 and limits.nofile < expect.nofile:
+        within = limits.nofile_hard == -1 or limits.nofile_hard >= expect.nofile
+        yield Problem(
+            f"only {limits.nofile} files may be open; {expect.nofile} are wanted",
+            f"ulimit -n {expect.nofile} in ~/.profile there"
+            if within
+            else f"root: '* - nofile {expect.nofile}' in /etc/security/limits.conf, then log in again",
+        )
+
+
+@host_check("LIM004", Severity.WARNING)
+def memory_is_available(limits: Limits, expect: Expect) -> Iterator[Problem]:
+    """The host has memory to give.
+
+    A job that starts on a host without free memory is ended by the kernel, often together with its
+    neighbours.
+
+    Fix: see who holds it with `ps aux --sort=-rss | head`; in a container raise its limit.
+    Source: /proc/meminfo, the cgroup's memory.max; threshold `memory_available_percent` of `expect:`.
+    """
+    total = limits.memory_total_mib
+    if total > 0 and 100.0 * limits.memory_available_mib / total < expect.memory_available_percent:
+        yield Problem(
+            f"{gib(limits.memory_available_mib)} of {gib(total)} memory are available",
+            "ps aux --sort=-rss | head shows who holds it",
+        )
+
+
+@host_check("SYS001", Severity.INFO)
+def the_host_does_not_swap(limits: Limits, expect: Expect) -> Iterator[Problem]:
+    """Swap is mostly unused.
+
+    A host that has swapped out most of what it can is short of memory; ranks that wait for pages hold up all
+    others.
+
+    Fix: end what holds the memory.
+    Source: /proc/meminfo; threshold `swap_used_percent` of `expect:`.
+    """
+    total = limits.swap_total_mib
+    if total > 0 and 100.0 * limits.swap_used_mib / total > expect.swap_used_percent:
+        yield Problem(
+            f"{gib(limits.swap_used_mib)} of {gib(total)} swap are in use",
+            "ps aux --sort=-rss | head shows who holds the memory",
+        )
+
+
+@host_check("SYS002", Severity.INFO)
+def the_cpus_are_not_overloaded(limits: Limits, expect: Expect) -> Iterator[Problem]:
+    """The load is not far above the number of CPUs.
+
+    Data loading, and the launching of kernels, need CPU time; ranks on a busy host are slow and slow all
+    others.
+
+    Fix: `top` shows who runs.
+    Source: /proc/loadavg; threshold `load_per_cpu` of `expect:`.
+    """
+    if limits.cpus > 0 and limits.load_1min / limits.cpus > expect.load_per_cpu:
+        yield Problem(
+            f"load {limits.load_1min:.1f} on {limits.cpus} CPUs: data loading will be slow",
+            "top shows who runs",
+        )

@@ -1,0 +1,122 @@
+"""How the nodes find and reach each other."""
+
+from collections.abc import Iterator, Mapping
+
+from preflight.facts import HostFacts, Interface, Missing, Network, Reach
+from preflight.finding import Problem, Severity
+from preflight.job import Job
+from preflight.registry import cluster_check, host_check
+
+_NAMES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+
+
+@host_check("NET001", Severity.WARNING)
+def a_real_interface_is_up(network: Network) -> Iterator[Problem]:
+    """A network interface with hardware behind it is up and has an address.
+
+    NCCL and gloo pick an interface themselves; where only bridges and virtual ones are up (docker0, veth),
+    ranks of other hosts are called at addresses that lead nowhere. In a container or namespace this is how it
+    must be.
+
+    Fix: name the interface with `interface:` in hosts.yaml.
+    Source: /sys/class/net; NCCL environment documentation, NCCL_SOCKET_IFNAME.
+    """
+    usable = [i for i in network.interfaces if i.up and i.addresses and i.name != "lo"]
+    if not usable:
+        fix = "ask the administrator; one host alone can still train"
+        yield Problem("no network interface but loopback is up with an address", fix)
+    elif all(interface.virtual for interface in usable) and len(usable) > 1:
+        names = ", ".join(interface.name for interface in usable)
+        yield Problem(
+            f"only virtual interfaces are up ({names}), and NCCL picks one by itself",
+            "name the right one: interface: NAME for this host in hosts.yaml",
+            severity=Severity.INFO,
+        )
+
+
+@host_check("NET002")
+def named_interfaces_exist(network: Network, environ: dict[str, str], job: Job) -> Iterator[Problem]:
+    """The interfaces that NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME name are there and up.
+
+    A name from another host (eth0 against enp3s0) ends every rank with "no socket interface found".
+
+    Fix: correct the variable, per host with `interface:` or `env:` in hosts.yaml.
+    Source: NCCL environment documentation: "^" excludes, "=" matches exactly, otherwise prefixes.
+    """
+    up = [interface for interface in network.interfaces if interface.up]
+    for name in _NAMES:
+        value = job.env.get(name, environ.get(name, ""))
+        if value and not any(_chosen(interface, value) for interface in up):
+            yield Problem(
+                f"{name}={value} fits no interface that is up ({', '.join(i.name for i in up) or 'none'})",
+                "set interface: for this host in hosts.yaml, or correct the variable",
+                subject=name,
+            )
+
+
+def _chosen(interface: Interface, value: str) -> bool:
+    words = [word for word in value.lstrip("^=").split(",") if word]
+    exact = value.lstrip("^").startswith("=")
+    fits = any(interface.name == word if exact else interface.name.startswith(word) for word in words)
+    return fits != value.startswith("^")
+
+
+@cluster_check("NET003", Severity.WARNING)
+def host_names_do_not_lead_home(hosts: Mapping[str, HostFacts]) -> Iterator[Problem]:
+    """No host's own name resolves only to a loopback address there.
+
+    Debian writes "127.0.1.1 NAME" into /etc/hosts. A rank that announces itself by name then tells the others
+    to call themselves. gpulaunch gives the ranks an address, so only scripts that resolve names are hit.
+
+    Fix: put the host's real address beside its name in /etc/hosts (root).
+    Source: Debian reference, chapter 5.1.1; getaddrinfo on the host.
+    """
+    if len(hosts) < 2:
+        return
+    for name, facts in hosts.items():
+        if isinstance(facts.network, Missing) or isinstance(facts.network.own_name_addresses, Missing):
+            continue
+        addresses = facts.network.own_name_addresses
+        if addresses and all(address.startswith("127.") or address == "::1" for address in addresses):
+            yield Problem(
+                f"its own name resolves to {', '.join(addresses)}: other nodes cannot reach it by that name",
+                "root: in /etc/hosts there, replace 127.0.1.1 by the host's real address",
+                hosts=(name,),
+            )
+
+
+@cluster_check("NET004", gate=True)
+def every_node_reaches_the_main_host(
+    hosts: Mapping[str, HostFacts], reach: tuple[Reach, ...]
+) -> Iterator[Problem]:
+    """Every other node reaches the main host, on the main port and on an ephemeral one.
+
+    Tested by real connects from node to node. A firewall that drops packets shows up otherwise as a silent
+    wait of many minutes at the rendezvous; one that opens only the main port, as a hang in NCCL, which uses
+    ephemeral ports.
+
+    Fix: open the ports between the nodes, or choose an address of a network that is open, with `interface:`.
+    Source: NCCL troubleshooting guide, networking; reproduced with nftables.
+    """
+    if len(hosts) < 2:
+        return
+    main = next(iter(hosts))
+    for name in list(hosts)[1:]:
+        tries = [item for item in reach if item.from_host == name and item.to_host == main]
+        if not tries:
+            yield Problem(
+                f"whether it reaches {main} was not tested",
+                "run the preflight again",
+                severity=Severity.UNKNOWN,
+                hosts=(name,),
+            )
+        for item in tries:
+            if not item.ok:
+                yield Problem(
+                    f"cannot connect to {main} at {item.address} port {item.port}: {item.error}",
+                    f"open the port between them (nft list ruleset, ufw status on {main}), or set "
+                    "interface: of "
+                    f"{main} in hosts.yaml to a network that both are in",
+                    subject=f"port {item.port}",
+                    hosts=(name,),
+                )

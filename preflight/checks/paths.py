@@ -1,0 +1,100 @@
+"""Disk: the paths that the job reads and writes, and the script itself."""
+
+from collections.abc import Iterator
+
+from preflight.checks.reading import gib
+from preflight.facts import HostFacts, Missing, PathFacts
+from preflight.finding import Problem, Severity
+from preflight.job import Expect, Job
+from preflight.registry import host_check
+
+_WRITTEN = ("output", "run_dir", "tmp", "hf_cache")
+
+
+@host_check("DISK001", gate=True)
+def the_paths_can_be_written(paths: tuple[PathFacts, ...]) -> Iterator[Problem]:
+    """The working directory exists; output, cache and temporary directories can be written.
+
+    A job that cannot write its checkpoint finds out hours after the start.
+
+    Fix: create the directory or have its owner changed; point `workdir:`, `output:` or HF_HOME elsewhere.
+    Source: access(2) on the path or its nearest existing parent.
+    """
+    for item in paths:
+        subject = f"{item.role} {item.path}".strip()
+        if item.role == "workdir" and not item.exists:
+            yield Problem(
+                f"{item.resolved or item.path} does not exist",
+                f"mkdir -p {item.resolved or item.path}   (or correct workdir:)",
+                subject=subject,
+            )
+        elif item.role in _WRITTEN and not item.writable:
+            cache = item.role == "hf_cache"
+            yield Problem(
+                f"{item.resolved or item.path} cannot be written by this user",
+                "export HF_HOME=DIRECTORY that can be written (env: in the run config)"
+                if cache
+                else f"ask its owner, or choose another {item.role}",
+                subject=subject,
+                severity=Severity.WARNING if cache else None,
+            )
+
+
+@host_check("DISK002", Severity.WARNING)
+def there_is_room(paths: tuple[PathFacts, ...], expect: Expect) -> Iterator[Problem]:
+    """The file systems that the job writes to have free space and inodes.
+
+    A full disk truncates the checkpoint that was to save the run.
+
+    Fix: `df -h`, `du -xsh *`; remove old checkpoints; choose another output directory.
+    Source: statvfs; thresholds `disk_free_percent`, `disk_free_mib`, `free_inodes_percent` of `expect:`.
+    """
+    told: set[object] = set()
+    for item in paths:
+        mount = (item.source, item.free_mib)
+        if mount in told:
+            continue
+        short = _shortage(item, expect)
+        if short:
+            told.add(mount)
+            yield Problem(
+                short,
+                f"df -h {item.resolved or item.path}; remove what is not needed, or choose another "
+                f"{item.role}",
+                subject=f"{item.role} {item.path}".strip(),
+            )
+
+
+def _shortage(item: PathFacts, expect: Expect) -> str:
+    free, total, inodes = item.free_mib, item.total_mib, item.free_inodes_percent
+    where = item.resolved or item.path
+    if not isinstance(free, Missing):
+        if free < expect.disk_free_mib:
+            return f"only {gib(free)} free at {where}"
+        if not isinstance(total, Missing) and total > 0 and 100.0 * free / total < expect.disk_free_percent:
+            return f"only {100.0 * free / total:.1f} % ({gib(free)}) free at {where}"
+    if not isinstance(inodes, Missing) and inodes < expect.free_inodes_percent:
+        return f"only {inodes:.1f} % of the inodes free at {where}"
+    return ""
+
+
+@host_check("DISK003", gate=True)
+def the_script_is_there(facts: HostFacts, job: Job) -> Iterator[Problem]:
+    """The training script lies on the host, where the run config says.
+
+    Ranks of a host without it end at once, and the other hosts wait for them.
+
+    Fix: copy it there (`scp`, `git pull`), correct `workdir:`, or keep it beside the run config so that it is
+    sent.
+    Source: the file itself, and its SHA-256.
+    """
+    if not job.script or job.send_script:
+        return
+    if isinstance(facts.script, Missing):
+        absent = facts.script.code == "not-found"
+        yield Problem(
+            f"{job.script}: {facts.script.reason}",
+            f"copy it to {facts.host}, or correct script: and workdir:",
+            severity=None if absent else Severity.UNKNOWN,
+            subject=job.script,
+        )

@@ -1,0 +1,109 @@
+"""The port where the ranks meet."""
+
+from collections.abc import Iterator
+
+from preflight.checks.processes import LEFT_OVER, describe
+from preflight.facts import HostFacts, Missing, Ports, Socket
+from preflight.finding import Problem, Severity
+from preflight.job import Expect, Job
+from preflight.leftovers import Classified, classify
+from preflight.registry import host_check
+
+_HOLDS_NOTHING = "TIME_WAIT"
+"""torch binds with SO_REUSEADDR, which a socket in TIME_WAIT does not hinder."""
+
+
+@host_check("PORT001", gate=True)
+def the_main_port_can_be_bound(
+    facts: HostFacts,
+    ports: Ports,
+    job: Job,
+    expect: Expect,
+    is_main: bool,  # noqa: FBT001 - supplied by name
+) -> Iterator[Problem]:
+    """The main port can be bound on the main host.
+
+    The store of rank 0 listens there (29500 unless the run config says otherwise). If it is taken, accelerate
+    stops on several hosts and moves silently to another port on one. It is tested by a real bind as torch
+    does it, since a look at listening sockets misses ports that are bound and not listening, or on one
+    address only.
+
+    When another port was proven free, gpulaunch uses that one on every node and this is a warning.
+    Fix: `gpulaunch clean-zombies HOST` when a leftover holds it, or --port.
+    Source: torch/csrc/distributed/c10d/socket.cpp; accelerate issue 3576.
+    """
+    if not is_main:
+        return
+    port = job.main_port
+    bind = next((test for test in ports.binds if test.port == port), None)
+    holders = [s for s in ports.sockets if s.port == port and s.state != _HOLDS_NOTHING]
+    if bind is None:
+        yield Problem(
+            f"port {port} was not tested" + (f", and {_sockets(holders)}" if holders else ""),
+            f"run gpulaunch preflight {facts.host} again",
+            subject=f"port {port}",
+            severity=Severity.UNKNOWN,
+        )
+        return
+    if bind.ok:
+        return
+    kin = _holders(facts, expect, port)
+    held = "; ".join(describe(item) for item in kin) or _sockets(holders) or bind.error
+    left = any(item.kind in LEFT_OVER for item in kin)
+    other = next((free for free in ports.free if free != port), None)
+    fix = (
+        f"gpulaunch clean-zombies {facts.host}"
+        if left
+        else f"sudo ss -tlnp 'sport = :{port}' names its owner"
+    )
+    if other is None:
+        yield Problem(
+            f"port {port} cannot be bound and no free port was found: {held}",
+            f"{fix}; or choose one with --port",
+            subject=f"port {port}",
+        )
+    else:
+        yield Problem(
+            f"port {port} cannot be bound, {other} will be used instead: {held}",
+            f"{fix}; or choose one with --port",
+            subject=f"port {port}",
+            severity=Severity.WARNING,
+        )
+
+
+def _holders(facts: HostFacts, expect: Expect, port: int) -> list[Classified]:
+    return [item for item in classify(facts, stopped_s=expect.stopped_s) if port in item.holds.ports]
+
+
+def _sockets(sockets: list[Socket]) -> str:
+    return "; ".join(f"{s.state} on {s.address} by uid {s.uid}, {_pids(s)}" for s in sockets)
+
+
+def _pids(socket: Socket) -> str:
+    if isinstance(socket.pids, Missing):
+        return f"process not visible ({socket.pids.reason})"
+    return "pid " + ", ".join(map(str, socket.pids)) if socket.pids else "no process in sight"
+
+
+@host_check("PORT002", Severity.WARNING)
+def the_main_port_is_not_ephemeral(
+    ports: Ports,
+    job: Job,
+    is_main: bool,  # noqa: FBT001 - supplied by name
+) -> Iterator[Problem]:
+    """The main port lies outside the range from which the kernel takes ports for outgoing connections.
+
+    Inside that range any connection may take it just before the launch, so that it fails now and then.
+
+    Fix: a port below the range, with --port or `main_port:`.
+    Source: net.ipv4.ip_local_port_range; NVIDIA/enroot issue 243.
+    """
+    low, high = ports.ephemeral
+    if is_main and low <= job.main_port <= high:
+        below = next((port for port in ports.free if not low <= port <= high), None)
+        yield Problem(
+            f"port {job.main_port} lies in the range {low}-{high} of outgoing connections, which may "
+            "take it any time",
+            f"--port {below}" if below else "choose one outside that range with --port",
+            subject=f"port {job.main_port}",
+        )

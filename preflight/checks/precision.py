@@ -1,0 +1,63 @@
+"""What the GPUs can train in, against what was asked."""
+
+from collections.abc import Iterator, Mapping
+
+from preflight.checks.reading import absent_needed
+from preflight.facts import Gpu, HostFacts, Missing
+from preflight.finding import Problem, Severity
+from preflight.job import Job
+from preflight.precision import ceiling
+from preflight.registry import cluster_check, host_check
+from preflight.selection import Selection, select
+
+
+@host_check("PREC001", Severity.WARNING, gate=True, gpu_only=True)
+def the_gpus_have_the_asked_precision(gpus: tuple[Gpu, ...], use: Selection, job: Job) -> Iterator[Problem]:
+    """Every GPU that the job uses computes natively in the mixed precision that was asked for.
+
+    bf16 is native from compute capability 8.0 and fp8 from 8.9. torch says "supported" for emulated bf16 too,
+    so nothing refuses it on a T4 or a TITAN RTX: it is slow there and fails later in kernels that have no
+    bf16 form. gpulaunch corrects the launch to what the hardware has, and says so.
+
+    Fix: ask for `precision: auto`, or leave the slow GPUs out.
+    Source: NVML compute capability; torch.cuda.is_bf16_supported counts emulation; transformer-engine's
+    matrix.
+    """
+    for gpu in gpus:
+        if gpu.index not in use.candidates:
+            continue
+        limit = ceiling(gpu)
+        if isinstance(limit, Missing):
+            if job.precision != "no":
+                yield from absent_needed(gpu, "the mixed precision it can train in", limit)
+        elif job.precision not in ("auto", "no") and job.precision not in limit.on_request:
+            yield Problem(
+                f"{job.precision} was asked for; {limit.reason.text}: {limit.reason.source}",
+                f"--precision {limit.best} (gpulaunch run corrects it), or leave this GPU out with --gpus",
+                gpu=gpu.index,
+            )
+
+
+@cluster_check("PREC002", Severity.WARNING, gpu_only=True)
+def one_precision_suits_all_hosts(hosts: Mapping[str, HostFacts], job: Job) -> Iterator[Problem]:
+    """All hosts of the launch train best in the same mixed precision.
+
+    The whole launch has one precision, the weakest GPU's. Ranks that differ raise nothing: gradients are
+    summed as if they were alike and the weights drift apart.
+
+    Fix: launch on the hosts of one kind, or accept the common one.
+    Source: reproduced with DDP over fp16 with a scaler on one rank and bf16 on the other.
+    """
+    best: dict[str, list[str]] = {}
+    for name, facts in hosts.items():
+        use = select(facts, job)
+        for gpu in () if isinstance(facts.gpus, Missing) else facts.gpus:
+            limit = ceiling(gpu) if gpu.index in use.candidates else None
+            if limit is not None and not isinstance(limit, Missing) and name not in best.get(limit.best, []):
+                best.setdefault(limit.best, []).append(name)
+    if len(best) > 1 and job.precision == "auto":
+        listed = "; ".join(f"{value}: {', '.join(names)}" for value, names in sorted(best.items()))
+        yield Problem(
+            f"best precision differs ({listed}); the whole launch takes the lowest",
+            "launch on hosts of one kind with --hosts, or give --precision",
+        )

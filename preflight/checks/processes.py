@@ -1,0 +1,199 @@
+"""Processes: who holds the GPUs, whose memory is unexplained, and what is left over."""
+
+from collections.abc import Iterator
+
+from preflight.checks.reading import absent, gib, span
+from preflight.facts import ComputeProcess, Gpu, HostFacts, Identity, Missing, Process, ProcessTable
+from preflight.finding import Problem, Severity
+from preflight.job import Expect
+from preflight.leftovers import Classified, Kind, classify
+from preflight.registry import host_check
+
+LEFT_OVER = frozenset({Kind.OURS_DEAD, Kind.ORPHAN_CERTAIN, Kind.HALF_DEAD, Kind.STUCK})
+
+_IS: dict[Kind, str] = {
+    Kind.OURS_DEAD: "left over from a dead gpulaunch run",
+    Kind.ORPHAN_CERTAIN: "an orphan",
+    Kind.HALF_DEAD: "half dead",
+    Kind.SUSPECT: "perhaps left over",
+    Kind.LIVE: "live",
+    Kind.FOREIGN: "another user's",
+    Kind.SYSTEM: "a service of the machine",
+    Kind.STUCK: "a leftover stuck in the kernel",
+    Kind.ZOMBIE: "a zombie",
+}
+
+
+def _classified(facts: HostFacts, expect: Expect) -> dict[int, Classified]:
+    return {item.process.pid: item for item in classify(facts, stopped_s=expect.stopped_s)}
+
+
+def _command(process: Process) -> str:
+    if isinstance(process.argv, Missing) or not process.argv:
+        return process.comm
+    text = " ".join(process.argv)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def describe(item: Classified) -> str:
+    """Return "pid 4242 (ana, 3 h old): python train.py; an orphan: its launcher is gone"."""
+    process = item.process
+    who = f"pid {process.pid} ({process.user}, {span(process.age_s)} old): {_command(process)}"
+    return f"{who}; {_IS[item.kind]}: {', '.join(item.evidence)}"
+
+
+def what_to_do(kind: Kind, host: str, process: Process | None) -> str:
+    """Return what ends or explains a holder of this class."""
+    if kind in (Kind.OURS_DEAD, Kind.ORPHAN_CERTAIN, Kind.HALF_DEAD):
+        return f"gpulaunch clean-zombies {host}"
+    if kind is Kind.STUCK:
+        return "no signal reaches it: ask the administrator to reboot the host"
+    if kind is Kind.SUSPECT:
+        return f"gpulaunch clean-zombies {host} --dry-run   (shows why it is only suspected)"
+    owner = f"ask {process.user}" if process is not None else "ask the owner"
+    return f"wait for it to end, {owner}, or use other GPUs with --gpus"
+
+
+@host_check("PROC001", gate=True, gpu_only=True)
+def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -> Iterator[Problem]:
+    """No process computes on a GPU that the job uses.
+
+    A live neighbour takes memory and speed; a leftover of a crashed run keeps both for ever. Each holder is
+    named with user, age, command, memory, and why it is thought live or left over. Holders are looked for
+    twice: in the driver's list, and by open /dev/nvidia* files, since forked DataLoader workers hold a GPU
+    under a dead pid.
+
+    Fix: `gpulaunch clean-zombies HOST` for leftovers; ask the owner, or take other GPUs, for live ones.
+    Source: NVML process lists, /proc; GaTech-RL2/EgoVerse pull request 682.
+    """
+    known = _classified(facts, expect)
+    for gpu in gpus:
+        if isinstance(gpu.processes, Missing):
+            yield from absent(gpu, "processes on it", gpu.processes)
+            continue
+        told: set[int] = set()
+        for holder in gpu.processes:
+            if holder.kind != "graphics":
+                told.add(holder.pid)
+                yield from _holder(facts, gpu, holder, known.get(holder.pid))
+        for item in known.values():
+            if gpu.index in item.holds.gpus and item.process.pid not in told and item.kind in LEFT_OVER:
+                yield Problem(
+                    f"held through open device files by {describe(item)}",
+                    what_to_do(item.kind, facts.host, item.process),
+                    gpu=gpu.index,
+                )
+
+
+def _holder(facts: HostFacts, gpu: Gpu, holder: ComputeProcess, item: Classified | None) -> Iterator[Problem]:
+    memory = "" if isinstance(holder.used_mib, Missing) else f"{gib(holder.used_mib)} "
+    if item is not None:
+        yield Problem(
+            f"{memory}held by {describe(item)}",
+            what_to_do(item.kind, facts.host, item.process),
+            severity=Severity.INFO if item.kind is Kind.SYSTEM else None,
+            gpu=gpu.index,
+        )
+        return
+    name = "" if isinstance(holder.name, Missing) else f" ({holder.name})"
+    yield Problem(
+        f"{memory}held by pid {holder.pid}{name}{_why_unseen(facts, holder.pid)}",
+        f"gpulaunch clean-zombies {facts.host}, or ask the owner: sudo fuser -v /dev/nvidia*",
+        gpu=gpu.index,
+    )
+
+
+def _why_unseen(facts: HostFacts, pid: int) -> str:
+    if isinstance(facts.processes, Missing):
+        return f"; whether it is live is not known: {facts.processes.reason}"
+    identity = facts.identity
+    if isinstance(identity, Identity) and not identity.initial_pid_namespace:
+        return (
+            "; the pid belongs to another pid namespace (outside this container), so it cannot be judged here"
+        )
+    if all(process.pid != pid for process in facts.processes.processes):
+        return "; there is no such process any more: a forked child holds the memory, or another container"
+    return ""
+
+
+@host_check("PROC002", gate=True, gpu_only=True)
+def memory_in_use_is_explained(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -> Iterator[Problem]:
+    """No GPU has memory in use that no visible process explains.
+
+    Memory without a process is held by forked children of a dead rank, by another container, by an MPS
+    server, or by a driver that needs a reset; a job that counts on it runs out of memory.
+
+    Fix: `sudo fuser -v /dev/nvidia*` names the holders; if there are none, reset the GPU.
+    Source: NVML memory v2 minus the processes' own; threshold `memory_in_use_mib` of `expect:`.
+    """
+    for gpu in gpus:
+        if isinstance(gpu.memory, Missing):
+            yield from absent(gpu, "memory in use", gpu.memory)
+            continue
+        if isinstance(gpu.processes, Missing):
+            continue  # PROC001 has said so
+        used = [process.used_mib for process in gpu.processes]
+        known = sum(mib for mib in used if not isinstance(mib, Missing))
+        unexplained = gpu.memory.used_mib - known
+        if unexplained <= expect.memory_in_use_mib:
+            continue
+        if any(isinstance(mib, Missing) for mib in used):
+            continue  # a listed process holds it and the driver does not say how much; PROC001 names it
+        yield Problem(
+            f"{gib(unexplained)} in use that no visible process explains",
+            f"gpulaunch clean-zombies {facts.host}; sudo fuser -v /dev/nvidia*; if nothing holds it: "
+            f"sudo nvidia-smi --gpu-reset -i {gpu.index}",
+            gpu=gpu.index,
+        )
+
+
+@host_check("PROC003", Severity.WARNING, gate=True)
+def nothing_is_left_over(facts: HostFacts, processes: ProcessTable, expect: Expect) -> Iterator[Problem]:
+    """No rank, launcher or DataLoader worker of an earlier run is left over.
+
+    A crash leaves ranks whose launcher is gone, stopped processes and half-dead ones. They hold memory, ports
+    and device files until somebody ends them. Those that hold a GPU are told by PROC001, the port's by
+    PORT001.
+
+    Fix: `gpulaunch clean-zombies HOST`.
+    Source: /proc; the classes and their evidence are in preflight/leftovers.py.
+    """
+    if isinstance(facts.identity, Missing):
+        yield Problem(
+            f"leftovers cannot be told from live processes: {facts.identity.reason}",
+            "run the preflight again",
+            severity=Severity.UNKNOWN,
+        )
+        return
+    del processes  # named so that a missing table is UNKNOWN; classify reads it from facts
+    for item in _classified(facts, expect).values():
+        if item.kind in LEFT_OVER or item.kind is Kind.SUSPECT:
+            holds = [f"GPU {i}" for i in item.holds.gpus] + [f"port {p}" for p in item.holds.ports]
+            suffix = f"; holds {', '.join(holds)}" if holds else ""
+            yield Problem(
+                describe(item) + suffix,
+                what_to_do(item.kind, facts.host, item.process),
+                subject=f"pid {item.process.pid}",
+                severity=Severity.INFO if item.kind is Kind.SUSPECT else None,
+            )
+
+
+@host_check("PROC004", Severity.INFO)
+def no_zombies(facts: HostFacts, processes: ProcessTable, expect: Expect) -> Iterator[Problem]:
+    """No process is a zombie or stopped.
+
+    A true zombie is already dead: it holds no GPU and no port and cannot be killed; its parent must collect
+    it. A stopped process (Ctrl-Z) keeps everything it had. They are told because people look for them after a
+    crash.
+
+    Fix: end or wake the parent of a zombie; `fg` or `kill -CONT` for a stopped process.
+    Source: /proc/PID/stat.
+    """
+    del processes  # as in PROC003
+    for item in _classified(facts, expect).values():
+        process = item.process
+        if item.kind is Kind.ZOMBIE:
+            fix = f"nothing to do; it goes when its parent, pid {process.ppid}, collects it or ends"
+            yield Problem(describe(item), fix, subject=f"pid {process.pid}")
+        elif process.state == "T" and item.kind not in LEFT_OVER and item.kind is not Kind.SUSPECT:
+            yield Problem(describe(item), f"kill -CONT {process.pid}   (or fg)", subject=f"pid {process.pid}")
