@@ -24,6 +24,7 @@ __all__ = [
     "NameNotResolved",
     "NoPython",
     "OutputTooLarge",
+    "ProgramNotStarted",
     "RunFailed",
     "VerificationFailed",
 ]
@@ -69,6 +70,15 @@ class ConnectionLost(HostError):
 
 class CommandTimedOut(ConnectionTimedOut):
     """A command there did not end within its time."""
+
+
+class ProgramNotStarted(HostError):
+    """A program could not be started; `status` is what a shell answers: 127 absent, 126 not runnable."""
+
+    def __init__(self, host: str, program: str, why: str, status: int) -> None:
+        super().__init__(host, f"cannot start {program}: {why}")
+        self.why = why
+        self.status = status
 
 
 class OutputTooLarge(HostError):

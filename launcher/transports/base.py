@@ -78,7 +78,10 @@ class Stream(Protocol):
 
 
 class Connection(Protocol):
-    """An open way to one host. argv is quoted for the remote shell here, and nowhere else."""
+    """An open way to one host. argv is quoted for the remote shell here, and nowhere else.
+
+    Every argument arrives unchanged; a program written as ~/PATH is the one in the user's home there.
+    """
 
     @property
     def name(self) -> str:

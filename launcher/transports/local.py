@@ -8,10 +8,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from launcher.errors import CommandTimedOut, ConnectionLost, HostError, OutputTooLarge
+from launcher.errors import CommandTimedOut, ConnectionLost, HostError, OutputTooLarge, ProgramNotStarted
 from launcher.transports.base import Completed, Endpoint
 
 _CHUNK = 1 << 16
@@ -41,7 +42,7 @@ class LocalConnection:
         words = tuple(argv)
         try:
             stream = self.start(words)
-        except _CannotStart as failure:
+        except ProgramNotStarted as failure:
             return Completed(failure.status, b"", f"{words[0]}: {failure.why}\n".encode())
         threading.Thread(target=_feed, args=(stream, stdin), daemon=True).start()
         try:
@@ -54,7 +55,8 @@ class LocalConnection:
 
     def start(self, argv: Iterable[str]) -> "LocalStream":
         """Start in a session of its own and stream."""
-        words = tuple(argv)
+        program, *rest = argv
+        words = (str(Path(program).expanduser()) if program.startswith("~/") else program, *rest)
         try:
             process = subprocess.Popen(
                 words,
@@ -68,7 +70,9 @@ class LocalConnection:
             raise HostError(self.name, "an argument holds a NUL byte, which no program can receive") from None
         except OSError as failure:
             status = _NOT_FOUND if isinstance(failure, FileNotFoundError) else _NOT_EXECUTABLE
-            raise _CannotStart(self.name, words[0], failure.strerror or "cannot be started", status) from None
+            raise ProgramNotStarted(
+                self.name, words[0], failure.strerror or "cannot be started", status
+            ) from None
         return LocalStream(self.name, process)
 
     def close(self) -> None:
@@ -81,15 +85,6 @@ class LocalConnection:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class _CannotStart(HostError):
-    """exec failed; `status` is what a shell would have answered."""
-
-    def __init__(self, host: str, program: str, why: str, status: int) -> None:
-        super().__init__(host, f"cannot start {program}: {why}")
-        self.why = why
-        self.status = status
 
 
 class LocalStream:

@@ -68,7 +68,7 @@ class SshConnection:
         self.close()
 
     def _exec(self, argv: Iterable[str]) -> SshStream:
-        command = shlex.join(argv)
+        command = _quoted(argv)
         if "\0" in command:
             raise HostError(self.name, "an argument holds a NUL byte, which no program can receive")
         limit_s = self._endpoint.connect_timeout_s
@@ -233,6 +233,13 @@ def _forward_error(said: str) -> type[HostError]:
 
 def _of_jump(endpoint: Endpoint, hop: Endpoint, failure: HostError) -> HostError:
     return type(failure)(endpoint.name, f"jump host {hop.name}: {failure.detail}", failure.fix)
+
+
+def _quoted(argv: Iterable[str]) -> str:
+    """Quote for the login shell there, which may expand one thing only: a leading ~/ of the program."""
+    program, *rest = argv
+    head = "~/" + shlex.quote(program[2:]) if program.startswith("~/") else shlex.quote(program)
+    return " ".join((head, *map(shlex.quote, rest)))
 
 
 def _nothing() -> None:

@@ -1,0 +1,257 @@
+"""Facts from many hosts: stream the agent to each, wait for its marker, decode what follows."""
+
+import json
+import time
+import zlib
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.resources import files
+from typing import TypeAlias
+
+from launcher.errors import (
+    AgentCrashed,
+    AgentGarbage,
+    AgentTooSlow,
+    ConnectionLost,
+    GpulaunchError,
+    HostError,
+    MalformedFacts,
+    NoPython,
+    ProgramNotStarted,
+)
+from launcher.fanout import WIDTH, fanout
+from launcher.inventory import HostEntry
+from launcher.report.text import clean, one_line
+from launcher.transports.base import Connection, Stream
+from preflight.facts import HostFacts
+from preflight.wire import decode
+
+MARKER = b"GPULAUNCH-FACTS-1 "
+MAX_ANSWER = 32 << 20
+"""Bytes taken from one host, login noise included. A crowded host's answer is well under 2 MiB."""
+GRACE_S = 15.0
+"""On top of the agent's own deadline: an interpreter that starts from a slow disk, the way there and back."""
+_LONGEST_HEADER = 64
+_EXIT_OLD_PYTHON = 86
+_EXIT_BAD_PAYLOAD = 87
+_SHELL_CANNOT_START = (126, 127)
+_STDERR_KEPT = 1 << 14
+
+# Runs on any Python, so that an old one is told apart from a broken one; one line, because csh cannot quote
+# more. The working directory leaves sys.path: a stray json.py in somebody's home must not run. stdin holds
+# "<length>\n<zlib bytes>", the agent, and then what the agent itself reads.
+_BOOTSTRAP = (
+    "import sys,zlib;"
+    "sys.version_info<(3,9)and(sys.stderr.write(sys.version.split()[0]),sys.exit(86));"
+    "sys.path[:]=[p for p in sys.path if p];"
+    "r=sys.stdin.buffer;"
+    "exec(compile(zlib.decompress(r.read(int(r.readline()))),'agent.py','exec'),{'__name__':'__main__'})"
+)
+
+Open: TypeAlias = Callable[[HostEntry], Connection]
+"""Opens a connection to a host of the inventory, or raises the HostError that says why not."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRequest:
+    """What one host's agent is asked; `preflight/agent.py` documents the keys."""
+
+    host: str
+    ports: tuple[int, ...] = ()
+    free_ports: int = 0
+    seed: str = ""
+    paths: dict[str, str] = field(default_factory=dict)
+    script: str = ""
+    skip: tuple[str, ...] = ()
+    deadline_s: float = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Facts of the hosts that answered and errors of those that did not, in the order they were asked."""
+
+    facts: dict[str, HostFacts]
+    errors: dict[str, HostError]
+
+
+def gather(
+    entries: Iterable[HostEntry],
+    request_for: Callable[[HostEntry], AgentRequest],
+    opener: Open,
+    *,
+    width: int = WIDTH,
+    on_done: "Callable[[HostEntry, HostFacts | GpulaunchError], None] | None" = None,
+) -> Gathered:
+    """Ask all hosts side by side; one connection and one channel for each."""
+    todo = tuple(entries)
+    _packed_agent(), _packed_pynvml()  # once, before many threads want them
+
+    def ask_one(entry: HostEntry) -> HostFacts:
+        with opener(entry) as connection:
+            return ask(connection, entry.python, request_for(entry))
+
+    results = fanout(ask_one, todo, width=width, on_done=on_done)
+    facts: dict[str, HostFacts] = {}
+    errors: dict[str, HostError] = {}
+    for entry, result in zip(todo, results, strict=True):
+        if isinstance(result, HostFacts):
+            facts[entry.name] = result
+        elif isinstance(result, HostError):
+            errors[entry.name] = result
+        else:
+            raise result  # a mistake in the user's files: no host's matter
+    return Gathered(facts, errors)
+
+
+def ask(connection: Connection, python: str, request: AgentRequest) -> HostFacts:
+    """Stream the agent through an open connection and return its answer.
+
+    Raises NoPython, AgentCrashed, AgentGarbage, AgentTooSlow, or the HostError of a broken connection.
+    """
+    deadline = time.monotonic() + request.deadline_s + GRACE_S
+    try:
+        stream = connection.start((python, "-c", _BOOTSTRAP))
+    except ProgramNotStarted as failure:
+        raise _no_python(connection.name, python, failure.why) from None
+    with closing(stream):
+        with suppress(ConnectionLost):  # it ended before it read everything: its status and stderr say why
+            stream.write(_payload(request))
+        return _decode(connection.name, _read_answer(stream, connection.name, python, deadline))
+
+
+def _payload(request: AgentRequest) -> bytes:
+    asked = json.dumps(asdict(request), separators=(",", ":")).encode()
+    pynvml = _packed_pynvml()
+    header = json.dumps(
+        {"request_len": len(asked), "pynvml_len": len(pynvml)}, separators=(",", ":")
+    ).encode()
+    return b"".join((_packed_agent(), header, b"\n", asked, pynvml))
+
+
+@cache
+def _packed_agent() -> bytes:
+    """Return the agent as the bootstrap reads it; packed once for all hosts."""
+    packed = zlib.compress(files("preflight").joinpath("agent.py").read_bytes(), 9)
+    return b"%d\n%s" % (len(packed), packed)
+
+
+@cache
+def _packed_pynvml() -> bytes:
+    """Return nvidia-ml-py's one module; nothing where it is not installed, and nvidia-smi is asked there."""
+    try:
+        path = distribution("nvidia-ml-py").locate_file("pynvml.py")
+        return zlib.compress(path.read_bytes(), 9)  # type: ignore[attr-defined]  # a pathlib.Path in practice
+    except (PackageNotFoundError, OSError):
+        return b""
+
+
+class _Answer:
+    """Finds the marker line after any noise and collects what it announces."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._data = bytearray()
+        self._searched = 0
+        self._body: tuple[int, int] | None = None  # start, end
+
+    def add(self, data: bytes) -> bytes | None:
+        """Take more output; return the whole document once it is there. Raises AgentGarbage."""
+        self._data += data
+        if len(self._data) > MAX_ANSWER:
+            raise AgentGarbage(self._host, f"sent more than {MAX_ANSWER >> 20} MiB; it was not read further")
+        if self._body is None:
+            self._find()
+        if self._body is None or len(self._data) < self._body[1]:
+            return None
+        return bytes(self._data[self._body[0] : self._body[1]])
+
+    @property
+    def noise(self) -> str:
+        """The first words that came, for a message."""
+        return one_line(bytes(self._data[:400]).strip(), 120)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the marker came."""
+        return self._body is not None
+
+    def _find(self) -> None:
+        at = self._data.find(b"\n" + MARKER, self._searched)
+        if at < 0:
+            self._searched = max(0, len(self._data) - len(MARKER) - 1)
+            return
+        self._searched = at
+        end = self._data.find(b"\n", at + 1)
+        if end < 0 and len(self._data) - at < _LONGEST_HEADER:
+            return
+        length = bytes(self._data[at + 1 + len(MARKER) : end])
+        if end < 0 or not length.isdigit() or int(length) > MAX_ANSWER:
+            raise AgentGarbage(self._host, f"its answer announces no length: {one_line(length, 60)!r}")
+        self._body = (end + 1, end + 1 + int(length))
+
+
+def _read_answer(stream: Stream, host: str, python: str, deadline: float) -> bytes:
+    answer, stderr = _Answer(host), bytearray()
+    while True:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise _too_slow(host, answer, bytes(stderr))
+        data = stream.read(min(left_s, 1.0))
+        stderr = (stderr + stream.read_stderr())[-_STDERR_KEPT:]
+        if data == b"":
+            status = stream.wait(max(0.1, min(2.0, deadline - time.monotonic())))
+            stderr = (stderr + stream.read_stderr())[-_STDERR_KEPT:]
+            raise _ended_early(host, python, answer, status, bytes(stderr))
+        document = answer.add(data) if data else None
+        if document is not None:
+            return document
+
+
+def _decode(host: str, document: bytes) -> HostFacts:
+    try:
+        return decode(HostFacts, json.loads(document))
+    except (ValueError, RecursionError) as failure:
+        raise AgentGarbage(host, f"its answer is not JSON: {one_line(str(failure), 120)}") from None
+    except MalformedFacts as failure:
+        raise AgentGarbage(
+            host, f"its answer does not hold facts: {one_line(failure.message, 160)}"
+        ) from None
+
+
+def _ended_early(host: str, python: str, answer: _Answer, status: int | None, stderr: bytes) -> HostError:
+    said = _last_lines(stderr)
+    if status in _SHELL_CANNOT_START:
+        return _no_python(host, python, said or f"exit status {status}")
+    if status == _EXIT_OLD_PYTHON:
+        message = f"{python} is Python {one_line(stderr, 40)}; the agent needs 3.9 or newer"
+        return NoPython(host, message, f"Set `python:` of {host} in hosts.yaml to a newer interpreter")
+    if status == 0 and not answer.begun:
+        message = f"{python} answered nothing of ours" + (f", but: {answer.noise}" if answer.noise else "")
+        return AgentGarbage(host, message, f"Check with: ssh {host} {python} -V")
+    if status == _EXIT_BAD_PAYLOAD:
+        return AgentCrashed(host, f"the request did not arrive whole: {said}")
+    ended = f"ended by signal {-status}" if status is not None and status < 0 else f"exit status {status}"
+    where = "in the middle of its answer" if answer.begun else "before its answer"
+    return AgentCrashed(
+        host, f"the agent ended {where} ({ended}): {said or answer.noise or 'it said nothing'}"
+    )
+
+
+def _no_python(host: str, python: str, said: str) -> NoPython:
+    fix = f"Set `python:` of {host} in hosts.yaml to the training environment's interpreter"
+    return NoPython(host, f"{python} cannot be started there: {said}", fix)
+
+
+def _too_slow(host: str, answer: _Answer, stderr: bytes) -> AgentTooSlow:
+    said = _last_lines(stderr) or answer.noise
+    what = "a part of an answer" if answer.begun else (f"only: {said}" if said else "nothing")
+    fix = "Is its load or its disk (NFS) the cause? Log in and look"
+    return AgentTooSlow(host, f"the agent did not answer in time; it sent {what}", fix)
+
+
+def _last_lines(stderr: bytes, count: int = 3) -> str:
+    lines = [line.strip() for line in clean(stderr).splitlines() if line.strip()]
+    return one_line(" | ".join(lines[-count:]), 300)

@@ -1,0 +1,217 @@
+"""ssh_config(5) as OpenSSH reads it: Host, Match, Include, first value wins; mistakes name file and line."""
+
+import fnmatch
+import getpass
+import glob
+import shlex
+import socket
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from launcher.errors import ConfigError
+
+USER_FILE = "~/.ssh/config"
+SYSTEM_FILE = "/etc/ssh/ssh_config"
+
+_DEEPEST_INCLUDE = 16
+_MATCH_EXEC_S = 10.0
+_REPEATED = frozenset({"identityfile", "certificatefile"})  # every occurrence counts, not only the first
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One directive, its name in lower case."""
+
+    key: str
+    words: tuple[str, ...]
+    text: str  # the value as written, for commands
+    where: str  # FILE:LINE
+
+
+@dataclass(slots=True)
+class _Lookup:
+    """What is known so far while the lines are read for one host."""
+
+    original: str
+    user: str
+    values: dict[str, list[Line]] = field(default_factory=dict)
+
+    @property
+    def host(self) -> str:
+        """HostName so far, else the name as typed."""
+        return self.first("hostname").replace("%h", self.original) or self.original
+
+    def first(self, key: str) -> str:
+        lines = self.values.get(key)
+        return lines[0].text if lines else ""
+
+
+def lookup(path: Path | None, name: str, user: str = "") -> dict[str, list[Line]]:
+    """Return the directives that apply to `name`: for each key its lines, the effective one first.
+
+    `path` None reads the user's file and then the system's; files that do not exist say nothing, but a `path`
+    that is given must exist. Raises ConfigError.
+    """
+    files = (Path(USER_FILE).expanduser(), Path(SYSTEM_FILE)) if path is None else (path.expanduser(),)
+    state = _Lookup(name, user)
+    for file in files:
+        if path is None and not file.exists():
+            continue
+        _apply(_read(str(file), file == Path(SYSTEM_FILE)), state)
+    return state.values
+
+
+def _apply(lines: tuple[Line, ...], state: _Lookup) -> None:
+    """Apply the lines in order; blocks that do not match are passed over."""
+    active, depth_active = True, [True]
+    for line in lines:
+        if line.key == "<include>":
+            depth_active.append(active)
+        elif line.key == "</include>":
+            active = depth_active.pop()  # a Host inside an included file ends with that file
+        elif line.key == "host":
+            active = depth_active[-1] and _matches(line.words, state.original)
+        elif line.key == "match":
+            active = depth_active[-1] and _match(line, state)
+        elif active and (line.key in _REPEATED or line.key not in state.values):
+            state.values.setdefault(line.key, []).append(line)
+
+
+def _match(line: Line, state: _Lookup) -> bool:
+    words = iter(line.words)
+    for word in words:
+        negated = word.startswith("!")
+        criterion, _, given = word.removeprefix("!").lower().partition("=")
+        if criterion in ("all", "final"):  # nothing here is read twice, so the only pass is the final one
+            result = True
+        elif criterion == "canonical":
+            result = False
+        else:
+            value = given or next(words, "")
+            if not value:
+                raise ConfigError(f"{line.where}: Match {criterion}: expected a value")
+            result = _criterion(line, criterion, value, state)
+        if result == negated:
+            return False
+    return True
+
+
+def _criterion(line: Line, criterion: str, value: str, state: _Lookup) -> bool:
+    patterns = tuple(value.split(","))
+    if criterion == "host":
+        return _matches(patterns, state.host)
+    if criterion == "originalhost":
+        return _matches(patterns, state.original)
+    if criterion == "user":
+        return _matches(patterns, state.user or state.first("user") or getpass.getuser())
+    if criterion == "localuser":
+        return _matches(patterns, getpass.getuser())
+    if criterion == "exec":
+        return _runs(expand(value, state.original, state.host, state.first("port") or "22", state.user))
+    if criterion in ("tagged", "localnetwork", "sessiontype", "command", "version"):
+        return False  # about the ssh command itself, which is not what runs here
+    raise ConfigError(f"{line.where}: Match knows no {criterion!r}")
+
+
+def _runs(command: str) -> bool:
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_MATCH_EXEC_S,
+            check=False,
+        )
+    except (subprocess.TimeoutExpired, OSError):
+        return False
+    return done.returncode == 0
+
+
+def expand(text: str, name: str, host: str, port: str, user: str) -> str:
+    """Expand the percent tokens that ssh_config(5) allows in paths and commands."""
+    tokens = {
+        "%": "%",
+        "h": host,
+        "n": name,
+        "p": port,
+        "r": user or getpass.getuser(),
+        "u": getpass.getuser(),
+        "d": str(Path.home()),
+        "l": socket.gethostname(),
+        "L": socket.gethostname().partition(".")[0],
+    }
+    out, rest = "", text
+    while "%" in rest:
+        before, _, after = rest.partition("%")
+        out += before + tokens.get(after[:1], "%" + after[:1])
+        rest = after[1:]
+    return out + rest
+
+
+def _matches(patterns: tuple[str, ...], name: str) -> bool:
+    found = False
+    for pattern in patterns:
+        if fnmatch.fnmatchcase(name.lower(), pattern.removeprefix("!").lower().replace("[", "[[]")):
+            if pattern.startswith("!"):
+                return False
+            found = True
+    return found
+
+
+@lru_cache(maxsize=8)
+def _read(path: str, system: bool) -> tuple[Line, ...]:  # noqa: FBT001 - lru_cache keys
+    """Return a file's lines, included ones in place. Read once for all hosts."""
+    return tuple(_lines(Path(path), system=system, depth=0))
+
+
+def _lines(path: Path, *, system: bool, depth: int) -> Iterator[Line]:
+    if depth > _DEEPEST_INCLUDE:
+        raise ConfigError(
+            f"{path}: Include goes deeper than {_DEEPEST_INCLUDE} files; does it include itself?"
+        )
+    try:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as failure:
+        raise ConfigError(f"{path}: {failure.strerror}") from None
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = _parse(raw, f"{path}:{number}")
+        if line is None:
+            continue
+        if line.key != "include":
+            yield line
+            continue
+        for word in line.words:
+            for file in _included(word, system=system):
+                yield Line("<include>", (), "", line.where)
+                yield from _lines(file, system=system, depth=depth + 1)
+                yield Line("</include>", (), "", line.where)
+
+
+def _included(word: str, *, system: bool) -> list[Path]:
+    base = "/etc/ssh" if system else str(Path("~/.ssh").expanduser())
+    pattern = str(Path(base) / Path(word).expanduser())
+    found = sorted(glob.glob(pattern))  # noqa: PTH207 - Path.glob takes no absolute pattern
+    return [Path(name) for name in found if Path(name).is_file()]
+
+
+def _parse(raw: str, where: str) -> Line | None:
+    """Parse `Key value...` or `Key=value`; None for blank lines and comments."""
+    text = raw.strip()
+    if not text or text.startswith("#"):
+        return None
+    length = next((i for i, char in enumerate(text) if char.isspace() or char == "="), len(text))
+    key, value = text[:length].lower(), text[length:].strip()
+    value = value.removeprefix("=").strip()
+    if not key.isalnum() or not value:
+        raise ConfigError(f"{where}: expected `Keyword value`, got {text[:60]!r}")
+    if key in ("proxycommand", "localcommand", "remotecommand", "knownhostscommand"):
+        return Line(key, (value,), value, where)  # the rest of the line, quotes and all, is for a shell
+    try:
+        words = tuple(shlex.split(value, comments=True))
+    except ValueError:
+        raise ConfigError(f"{where}: {text[:60]!r} has a quote without its partner") from None
+    return Line(key, words, words[0] if words else "", where)
