@@ -41,18 +41,27 @@ def agree(job: Job, chosen: Precision, script: ScriptReading | None) -> ArgsEdit
     found to be one. A switch that the script does not have is never added.
     """
     args = list(job.args)
-    wanted = _wanted(job.precision_args, chosen, script)
-    old: list[str] = []
-    for switch in sorted(_switches(job.args, job.precision_args, script), key=lambda item: -item.start):
-        if switch.precision != chosen:
-            old.insert(0, " ".join(args[switch.start : switch.end]))
-            del args[switch.start : switch.end]
-    spelled = any(switch.precision == chosen for switch in _switches(tuple(args), job.precision_args, script))
-    new = () if spelled else wanted
+    switches = sorted(_switches(job.args, job.precision_args, script), key=lambda item: item.start)
+    contrary = [switch for switch in switches if switch.precision != chosen]
+    for switch in reversed(contrary):
+        del args[switch.start : switch.end]
+    old = tuple(word for switch in contrary for word in job.args[switch.start : switch.end])
+    new: tuple[str, ...] = ()
+    if len(contrary) == len(switches):  # nothing left that says the right thing
+        new = _wanted(job.precision_args, chosen, script) or _respelled(old, chosen, script)
     if not old and not new:
         return ArgsEdit(job.args, ())
     why = f"the launch's mixed precision is {chosen}, and the script must be told the same"
     return ArgsEdit((*args, *new), ((" ".join(old), " ".join(new), why),))
+
+
+def _respelled(old: tuple[str, ...], chosen: Precision, script: ScriptReading | None) -> tuple[str, ...]:
+    """Return a dropped `--mixed_precision bf16` with the right value, where the option takes it."""
+    flags = {word.partition("=")[0] for word in old}
+    for option in script.options if script else ():
+        if option.flag in flags and not option.precision and (not option.choices or chosen in option.choices):
+            return (option.flag, chosen)
+    return ()
 
 
 def _wanted(

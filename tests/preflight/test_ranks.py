@@ -1,0 +1,172 @@
+"""Which GPU each local rank gets, and whether it sees the others."""
+
+from typing import Any
+
+import pytest
+
+from preflight.decision import NodeRanks
+from preflight.facts import ComputeProcess, Fact, Gpu, HostFacts, Missing
+from preflight.job import GpuRequest, Job
+from preflight.ranks import RanksRefused, map_ranks, resolve_gpus
+from preflight.script.reading import ScriptReading
+from tests.hardware import cpu_host, gpu, host, titan
+
+UNKNOWN = Missing("driver did not say", "error")
+
+
+def process(pid: int, kind: Any = "compute") -> ComputeProcess:
+    return ComputeProcess(pid, kind, 100, "python")
+
+
+def box(*gpus: Gpu) -> HostFacts:
+    return host("titan", gpus)
+
+
+def four(**held: Fact[tuple[ComputeProcess, ...]]) -> HostFacts:
+    return box(*(gpu(i, processes=held.get(f"gpu{i}", ())) for i in range(4)))
+
+
+def indices(ranks: NodeRanks) -> list[int | None]:
+    return [slot.gpu_index for slot in ranks.slots]
+
+
+def test_all_means_one_rank_per_gpu_in_pci_order() -> None:
+    ranks = map_ranks(host("titan", [gpu(1), gpu(0), gpu(2)]), Job())
+    assert [(slot.local_rank, slot.gpu_uuid) for slot in ranks.slots] == [
+        (0, "GPU-titan-0"),
+        (1, "GPU-titan-1"),
+        (2, "GPU-titan-2"),
+    ]
+
+
+def test_free_gpus_are_taken_before_held_ones() -> None:
+    ranks = map_ranks(four(gpu0=(process(9),)), Job(gpus=2))
+    assert indices(ranks) == [1, 2]
+    assert any("GPU 0 of titan is held by pid 9" in reason.text for reason in ranks.because)
+
+
+def test_a_held_gpu_is_taken_when_there_are_no_others_and_that_is_said() -> None:
+    ranks = map_ranks(four(gpu0=(process(9),)), Job(gpus=4))
+    assert indices(ranks) == [0, 1, 2, 3]
+    assert any(reason.source == "held by others" for reason in ranks.because)
+
+
+def test_a_desktop_on_a_gpu_does_not_hold_it() -> None:
+    assert indices(map_ranks(four(gpu0=(process(9, "graphics"),)), Job(gpus=1))) == [0]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"compute_mode": "prohibited"},
+        {"mig_enabled": True},
+        {"recovery_action": "gpu_reset"},
+        {"recovery_action": "node_reboot"},
+        {"memory": Missing("GPU is lost", "gpu-lost")},
+        {"memory": Missing("reset required", "reset-required")},
+        {"uuid": Missing("GPU is lost", "gpu-lost")},
+    ],
+)
+def test_a_gpu_that_cannot_work_is_left_out_and_never_given_by_name(broken: dict[str, Any]) -> None:
+    facts = box(gpu(0, **broken), gpu(1))
+    ranks = map_ranks(facts, Job())
+    assert indices(ranks) == [1]
+    assert ranks.because[0].source == "left out"
+    with pytest.raises(RanksRefused, match="GPU 0"):
+        map_ranks(facts, Job(gpus=(0,)))
+    with pytest.raises(RanksRefused, match="2 GPUs were asked for and 1 can be used"):
+        map_ranks(facts, Job(gpus=2))
+
+
+def test_gpus_by_index_or_uuid_keep_the_order_given() -> None:
+    assert indices(map_ranks(four(), Job(gpus=(3, "GPU-titan-1")))) == [3, 1]
+    assert indices(map_ranks(four(), Job(gpus=("2",)))) == [2]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ((7,), "no GPU called 7; it has 0"),
+        (("GPU-x",), "no GPU called GPU-x"),
+        (("GPU-titan",), "more than one"),
+        ((1, "GPU-titan-1"), "listed twice"),
+    ],
+)
+def test_a_gpu_that_is_not_there_is_refused_by_name(wanted: GpuRequest, message: str) -> None:
+    with pytest.raises(RanksRefused, match=message):
+        map_ranks(four(), Job(gpus=wanted))
+
+
+def test_the_inventory_limits_what_a_launch_may_use() -> None:
+    assert indices(map_ranks(four(), Job(), allowed=(2, 3))) == [2, 3]
+    assert indices(map_ranks(four(), Job(gpus=1), allowed=(2, 3))) == [2]
+    assert indices(map_ranks(four(), Job(), allowed=2)) == [0, 1]
+    with pytest.raises(RanksRefused, match="no GPU called 0; it has 2"):
+        map_ranks(four(), Job(gpus=(0,)), allowed=(2, 3))
+    with pytest.raises(RanksRefused, match="gpus: none"):
+        map_ranks(four(), Job(), allowed="none")
+
+
+def test_a_host_without_usable_gpus_says_why() -> None:
+    with pytest.raises(RanksRefused, match="NVML cannot be loaded"):
+        map_ranks(cpu_host(), Job())
+    with pytest.raises(RanksRefused, match=r"no usable GPU.*Prohibited"):
+        map_ranks(box(gpu(0, compute_mode="prohibited")), Job())
+    with pytest.raises(RanksRefused, match="it has none"):
+        map_ranks(box(), Job())
+
+
+def test_cpu_ranks_need_neither_driver_nor_gpu() -> None:
+    ranks = map_ranks(cpu_host(), Job(gpus="none", processes_per_host=3))
+    assert [slot.gpu_uuid for slot in ranks.slots] == [None, None, None]
+    assert not ranks.masked
+
+
+def test_auto_is_gpus_where_there_are_any_and_cpu_ranks_otherwise() -> None:
+    auto = Job(gpus="auto")
+    assert resolve_gpus(auto, [cpu_host()]).gpus == "none"
+    assert resolve_gpus(auto, [cpu_host(), titan()]).gpus == "all"
+    assert resolve_gpus(auto, [box()]).gpus == "none"
+    assert resolve_gpus(Job(gpus=2), [cpu_host()]).gpus == 2
+
+
+def test_auto_does_not_hide_a_broken_driver() -> None:
+    broken = host("titan", Missing("driver/library version mismatch", "library-mismatch"), pci_gpus=UNKNOWN)
+    assert resolve_gpus(Job(gpus="auto"), [broken]).gpus == "all"
+
+
+def exclusive(*changes: dict[str, Any]) -> HostFacts:
+    return box(*(gpu(i, compute_mode="exclusive_process", **change) for i, change in enumerate(changes)))
+
+
+def script(places: str) -> ScriptReading:
+    return ScriptReading("train.py", "torch", places, (), ())
+
+
+def test_exclusive_process_masks_ranks_of_an_unproven_script() -> None:
+    for reading in (None, script("")):
+        ranks = map_ranks(exclusive({}, {}), Job(), reading)
+        assert ranks.masked
+        assert "not proven" in ranks.because[-1].text
+
+
+def test_exclusive_process_shares_the_list_when_the_script_places_its_device() -> None:
+    ranks = map_ranks(exclusive({}, {}), Job(), script("train.py:31: torch.cuda.set_device(local_rank)"))
+    assert not ranks.masked
+    assert ranks.because[-1].source == "train.py:31: torch.cuda.set_device(local_rank)"
+
+
+def test_mps_shares_exclusive_gpus() -> None:
+    assert not map_ranks(exclusive({"processes": (process(5, "mps"),)}, {}), Job()).masked
+
+
+def test_default_compute_mode_is_not_masked() -> None:
+    assert not map_ranks(four(), Job()).masked
+
+
+def test_an_unread_compute_mode_is_treated_as_exclusive() -> None:
+    assert map_ranks(box(gpu(0, compute_mode=UNKNOWN), gpu(1)), Job()).masked
+
+
+def test_one_rank_needs_no_mask() -> None:
+    assert not map_ranks(exclusive({}), Job()).masked
