@@ -63,7 +63,9 @@ def _register(
     def register(function: CheckFunction) -> CheckFunction:
         text = inspect.getdoc(function) or ""
         if not text:
-            raise TypeError(f"{code}: a check needs a docstring; it is what `gpulaunch explain {code}` prints")
+            raise TypeError(
+                f"{code}: a check needs a docstring; it is what `gpulaunch explain {code}` prints"
+            )
         if code in CHECKS:
             raise TypeError(f"{code} is taken by {CHECKS[code].title!r}")
         CHECKS[code] = Check(
@@ -122,7 +124,13 @@ def judge_cluster(
     ignore: frozenset[str] = frozenset(),
 ) -> tuple[Finding, ...]:
     """Run every cluster check on the hosts that answered."""
-    supply = {"hosts": hosts, "job": job, "reach": reach, "expect": expect or Expect(), "clocks": clocks or {}}
+    supply = {
+        "hosts": hosts,
+        "job": job,
+        "reach": reach,
+        "expect": expect or Expect(),
+        "clocks": clocks or {},
+    }
     return tuple(
         _finding(check, problem, problem.hosts or tuple(hosts), ignore)
         for check in _applicable("cluster", job)

@@ -31,27 +31,30 @@ def select(facts: HostFacts, job: Job, allowed: GpuRequest = "all") -> Selection
         return Selection(frozenset(), 0)
     permitted, unlisted = _named(facts.gpus, allowed)
     if isinstance(job.gpus, tuple):
-        chosen, absent = _named([gpu for gpu in facts.gpus if gpu.index in permitted], job.gpus)
-        return Selection(frozenset(chosen), len(chosen), (*unlisted, *absent))
-    prohibited = {g.index for g in facts.gpus if g.index in permitted and g.compute_mode == "prohibited"}
-    if prohibited == permitted:
-        prohibited = set()
-    usable = permitted - prohibited
+        chosen, absent = _named(permitted, job.gpus)
+        indices = frozenset(gpu.index for gpu in chosen)
+        return Selection(indices, len(indices), (*unlisted, *absent))
+    prohibited = frozenset(gpu.index for gpu in permitted if gpu.compute_mode == "prohibited")
+    usable = frozenset(gpu.index for gpu in permitted) - prohibited
+    if not usable:
+        usable, prohibited = prohibited, frozenset()
     needed = job.gpus if isinstance(job.gpus, int) else len(usable)
-    if isinstance(allowed, int):
-        needed = min(needed, allowed) if not isinstance(job.gpus, int) else needed
-    return Selection(frozenset(usable), needed, unlisted, frozenset(prohibited))
+    return Selection(usable, needed, unlisted, prohibited)
 
 
-def _named(gpus: Iterable[Gpu], request: GpuRequest) -> tuple[set[int], tuple[int | str, ...]]:
-    present = list(gpus)
+def _named(gpus: Iterable[Gpu], request: GpuRequest) -> tuple[list[Gpu], tuple[int | str, ...]]:
+    """Return the GPUs that a request names, and the words that name none."""
+    present = sorted(gpus, key=lambda gpu: gpu.index)
+    if isinstance(request, int):
+        return present[:request], ()
     if not isinstance(request, tuple):
-        return {gpu.index for gpu in present}, ()
-    chosen: set[int] = set()
-    absent: list[int | str] = []
-    for word in request:
-        hits = {gpu.index for gpu in present if word in (gpu.index, gpu.uuid)}
-        chosen |= hits
-        if not hits:
-            absent.append(word)
-    return chosen, tuple(absent)
+        return present, ()
+    chosen = [gpu for gpu in present if any(_is_called(gpu, word) for word in request)]
+    return chosen, tuple(word for word in request if not any(_is_called(gpu, word) for gpu in present))
+
+
+def _is_called(gpu: Gpu, word: int | str) -> bool:
+    """Whether an index, a UUID or the start of one names this GPU."""
+    if isinstance(word, int) or word.isdigit():
+        return gpu.index == int(word)
+    return isinstance(gpu.uuid, str) and bool(word) and gpu.uuid.startswith(word)

@@ -103,7 +103,7 @@ def torch_is_a_cuda_build(python: PythonEnv) -> Iterator[Problem]:
         )
 
 
-@host_check("ENV004", Severity.WARNING)
+@host_check("ENV004", Severity.WARNING, gpu_only=True)
 def no_variable_slows_or_stops_cuda(environ: dict[str, str], job: Job) -> Iterator[Problem]:
     """No inherited variable slows CUDA or NCCL down or attaches a debugger.
 
@@ -112,8 +112,6 @@ def no_variable_slows_or_stops_cuda(environ: dict[str, str], job: Job) -> Iterat
     Fix: unset it there, or set it in the run config's `env:` when it is meant.
     Source: NVIDIA DCGM's list of harmful variables; the NCCL and CUDA manuals' environment chapters.
     """
-    if not job.wants_gpus:
-        return
     for name, harm in HARMFUL.items():
         if name in environ and name not in job.env and environ[name] not in _OFF:
             yield Problem(

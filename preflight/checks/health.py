@@ -433,7 +433,7 @@ def few_pages_are_retired(gpus: tuple[Gpu, ...], expect: Expect) -> Iterator[Pro
 
 
 @host_check("HEAL014", Severity.INFO)
-def the_kernel_killed_nothing(kernel_log: KernelLog) -> Iterator[Problem]:
+def the_kernel_killed_nothing(facts: HostFacts) -> Iterator[Problem]:
     """The kernel has ended no process for lack of memory since boot, and reports no other NVIDIA trouble.
 
     A rank that vanished without a word was often ended by the out-of-memory killer.
@@ -441,6 +441,9 @@ def the_kernel_killed_nothing(kernel_log: KernelLog) -> Iterator[Problem]:
     Fix: fewer DataLoader workers, smaller shards, more memory; in a container, a higher limit.
     Source: kernel log, "Out of memory: Killed process".
     """
+    kernel_log = facts.kernel_log
+    if isinstance(kernel_log, Missing):
+        return  # only told; what a launch depends on is HEAL002
     if kernel_log.oom_kills:
         yield Problem(
             f"{len(kernel_log.oom_kills)} processes were ended for lack of memory since boot; the last: "
