@@ -147,7 +147,7 @@ def _put(root: Item, dotted: str, value: Item, mistakes: Mistakes) -> Item:
 
 def _judge_together(root: Item, data: dict[str, Any], mistakes: Mistakes) -> None:
     """Find what only several keys together can get wrong."""
-    entries = cast(dict[str, Item], root.value)
+    entries = cast("dict[str, Item]", root.value)
     if "script" in entries and "module" in entries:
         mistakes.add(entries["module"], "script is set too; keep one of them")
     if "script" not in entries and "module" not in entries:
@@ -163,6 +163,6 @@ def _script_here(root: Item, path: Path, data: dict[str, Any], mistakes: Mistake
         return None
     here = path.parent / Path(data["script"]).expanduser()
     if not here.is_file():
-        entry = cast(dict[str, Item], root.value)["script"]
+        entry = cast("dict[str, Item]", root.value)["script"]
         mistakes.add(entry, f"{here}: there is no such file, and send_script says that it lies here")
     return here
