@@ -16,7 +16,7 @@ _MISSING_KEY = "missing"
 
 
 def encode(value: object) -> Any:
-    """Return `value` (dataclasses, tuples, dicts, scalars) as plain JSON types; Missing becomes {"missing": ...}."""
+    """Return `value` (dataclasses, tuples, dicts, scalars) as plain JSON types; Missing: {"missing": ...}."""
     if isinstance(value, Missing):
         return {_MISSING_KEY: value.reason, "code": value.code}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -34,7 +34,7 @@ def decode(kind: type[T], data: object, where: str = "$") -> T:
     Unknown keys are ignored, so that an older client reads a newer agent. A fact that is absent altogether
     becomes Missing; anything else that does not fit raises MalformedFacts naming the JSON path.
     """
-    return cast(T, _decode(kind, data, where))
+    return cast("T", _decode(kind, data, where))
 
 
 def _decode(kind: Any, data: object, where: str) -> Any:
@@ -78,7 +78,8 @@ def _decode_tuple(members: tuple[Any, ...], data: object, where: str) -> tuple[A
         return tuple(_decode(members[0], item, f"{where}[{i}]") for i, item in enumerate(data))
     if len(data) != len(members):
         raise MalformedFacts(f"{where}: expected {len(members)} items, got {len(data)}")
-    return tuple(_decode(m, item, f"{where}[{i}]") for i, (m, item) in enumerate(zip(members, data, strict=True)))
+    pairs = enumerate(zip(members, data, strict=True))
+    return tuple(_decode(member, item, f"{where}[{i}]") for i, (member, item) in pairs)
 
 
 def _decode_dict(members: tuple[Any, ...], data: object, where: str) -> dict[str, Any]:
@@ -91,7 +92,7 @@ def _decode_dataclass(kind: type[Any], data: object, where: str) -> Any:
     if not isinstance(data, dict):
         raise MalformedFacts(f"{where}: expected an object, got {_show(data)}")
     values: dict[str, Any] = {}
-    hints = _hints(kind)
+    hints = _hints(cast("Any", kind))  # mypy: a type is hashable, whatever its metaclass
     for field in dataclasses.fields(kind):
         if field.name in data:
             values[field.name] = _decode(hints[field.name], data[field.name], f"{where}.{field.name}")
