@@ -13,10 +13,12 @@ from launcher.onhost_source import onhost_source, stdin_for
 from launcher.transports.base import Connection
 from preflight.cleaning import Choice, Wish, choose
 from preflight.facts import Gpu, HostFacts, Missing, ProcessTable
-from preflight.leftovers import DEFAULT_STOPPED_S, Classified, classify
+from preflight.leftovers import DEFAULT_STOPPED_S, Classified, Kind, classify
 
 # Beyond the grace periods: starting Python there and writing the answer.
 _REAP_SLACK_S = 20.0
+
+_NO_GPUS = ("no-library", "no-devices")
 
 Look = Callable[[], HostFacts]
 """Asks the host's agent again."""
@@ -64,6 +66,7 @@ class Cleaned:
     host: str
     reaped: tuple[Reaped, ...]
     gpus: tuple[GpuBeforeAfter, ...]
+    ports_freed: tuple[int, ...]
     ports_still_held: tuple[int, ...]
     audit: str  # path of the audit log on the host, or why it could not be written
 
@@ -93,22 +96,26 @@ def clean(
     alone. Raises HostError when the host cannot be reached or does not answer.
     """
     again = judge(look(), manner)
-    still = {_identity(each): each for each in (*again.at_once, *again.after_yes)}
+    now = {_identity(each): each for each in (*again.at_once, *again.after_yes)}
     wanted = tuple(approved)
-    victims = tuple(still[_identity(each)] for each in wanted if _identity(each) in still)
+    victims = tuple(now[_identity(each)] for each in wanted if _still(each, now.get(_identity(each))))
+    kept = {_identity(each) for each in victims}
     changed = tuple(
         Reaped(*_identity(each), "left alone: a second look no longer shows it as a leftover", ())
         for each in wanted
-        if _identity(each) not in still
+        if _identity(each) not in kept
     )
     reaped, audit = _reap(connection, python, victims, manner) if victims else ((), "")
     after = look()
     gone = _settled(changed, after)
+    asked = tuple(sorted({port for each in wanted for port in each.holds.ports}))
+    held = _ports_held(asked, after)
     return Cleaned(
         host=connection.name,
         reaped=(*reaped, *gone),
         gpus=_memory(before, after),
-        ports_still_held=_ports_held(wanted, after),
+        ports_freed=tuple(port for port in asked if port not in held),
+        ports_still_held=held,
         audit=audit,
     )
 
@@ -141,9 +148,17 @@ def unseen(facts: HostFacts) -> tuple[str, ...]:
         told.append(f"open files of processes of {', '.join(hidden)} cannot be read without root")
     if not isinstance(facts.identity, Missing) and not facts.identity.initial_pid_namespace:
         told.append("this is a container: processes outside it cannot be seen and are never signalled")
-    if isinstance(facts.gpus, Missing):
+    if isinstance(facts.gpus, Missing) and facts.gpus.code not in _NO_GPUS:
         told.append(f"GPUs could not be asked: {facts.gpus.reason}")
     return tuple(told)
+
+
+def _still(approved: Classified, now: Classified | None) -> bool:
+    """Whether the second look bears out the first; a suspect, or who was named by pid, may be either."""
+    if now is None:
+        return False
+    unproven = (Kind.SUSPECT, Kind.LIVE)
+    return now.kind is approved.kind or (now.kind in unproven and approved.kind in unproven)
 
 
 def _identity(each: Classified) -> tuple[int, int]:
@@ -215,8 +230,9 @@ def _used(facts: HostFacts) -> dict[int, int | None]:
     return {gpu.index: None if isinstance(gpu.memory, Missing) else gpu.memory.used_mib for gpu in gpus}
 
 
-def _ports_held(wanted: tuple[Classified, ...], after: HostFacts) -> tuple[int, ...]:
-    asked = {port for each in wanted for port in each.holds.ports}
+def _ports_held(asked: tuple[int, ...], after: HostFacts) -> tuple[int, ...]:
+    """Return which ports a bind test does not show as free."""
     if isinstance(after.ports, Missing):
-        return tuple(sorted(asked))
-    return tuple(sorted(test.port for test in after.ports.binds if test.port in asked and not test.ok))
+        return asked
+    free = {test.port for test in after.ports.binds if test.ok}
+    return tuple(port for port in asked if port not in free)

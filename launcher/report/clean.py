@@ -96,6 +96,7 @@ def cleaned_lines(cleaned: Cleaned) -> list[str]:
         signals = f" ({', '.join(each.signals)})" if each.signals else ""
         lines.append(f"{cleaned.host}: pid {each.pid}: {one_line(each.result)}{signals}")
     lines += [f"{cleaned.host}: GPU {gpu.index}: {_memory(gpu)}" for gpu in cleaned.gpus if _tells(gpu)]
+    lines += [f"{cleaned.host}: port {port}: held -> free" for port in cleaned.ports_freed]
     lines += [f"{cleaned.host}: port {port} is still held" for port in cleaned.ports_still_held]
     if cleaned.audit:
         lines.append(f"{cleaned.host}: audit log: {one_line(cleaned.audit)}")
@@ -158,6 +159,7 @@ def cleaned_json(cleaned: Cleaned) -> dict[str, Any]:
             {"index": gpu.index, "before_mib": gpu.before_mib, "after_mib": gpu.after_mib}
             for gpu in cleaned.gpus
         ],
+        "ports_freed": list(cleaned.ports_freed),
         "ports_still_held": list(cleaned.ports_still_held),
         "audit": cleaned.audit,
     }

@@ -1,0 +1,212 @@
+"""gpulaunch clean-zombies: show what is left over on hosts, end it after a yes, prove that it is gone."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from launcher.bugs import user_state_dir
+from launcher.clean import Cleaned, Manner, clean, judge, write_audit
+from launcher.commands.reaching import Reaching, reaching, reaching_options
+from launcher.errors import BadInput, GpulaunchError, HostError
+from launcher.fanout import fanout
+from launcher.gather import AgentRequest, ask, gather
+from launcher.inventory import LOCALHOST, HostEntry
+from launcher.report.clean import choice_lines, cleaned_lines, document, host_json
+from launcher.report.text import clean as tame
+from preflight.cleaning import Choice, Wish
+from preflight.facts import HostFacts, ProcessTable
+from preflight.job import DEFAULT_MAIN_PORT
+from preflight.leftovers import Classified
+
+EXIT_LEFT = 1
+EXIT_UNREACHED = 3
+BETWEEN_LOOKS_S = 5.0  # long enough for a live rank to use some CPU
+# Facts that cleaning has no use for; the agent answers sooner without them.
+_SKIP = ("paths", "script", "kernel_log", "infiniband", "system", "pci_gpus", "python")
+
+
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """One host that answered: what it said, and what may be ended there."""
+
+    entry: HostEntry
+    facts: HostFacts
+    choice: Choice
+
+
+@click.command("clean-zombies")
+@click.argument("hosts", nargs=-1)
+@click.option("--yes", "-y", is_flag=True, help="End everything shown as `end?` without asking.")
+@click.option("--dry-run", "-n", is_flag=True, help="Only show; end nothing.")
+@click.option("--gpu", "gpus", type=int, multiple=True, help="Only holders of this GPU index. Repeatable.")
+@click.option(
+    "--port", "ports", type=click.IntRange(1, 65535), multiple=True, help="Only holders of this port."
+)
+@click.option("--pid", "pids", type=int, multiple=True, help="Only this process; may be one that lives.")
+@click.option("--include-suspect", is_flag=True, help="Also end what looks left over without proof.")
+@click.option("--all-users", is_flag=True, help="Judge other users' processes too (root only).")
+@click.option(
+    "--grace", type=click.FloatRange(0, 3600), default=10.0, show_default=True, help="Seconds before SIGKILL."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@reaching_options
+def command(hosts: tuple[str, ...], **options: Any) -> int:
+    """End what dead runs left on HOSTS (default: localhost): ranks, DataLoader workers, port holders.
+
+    What a dead run of gpulaunch left is ended; what else is proven left over is ended after a yes. Live,
+    foreign and system processes never are. Exit code 0: all that was asked is gone; 1: something is left.
+    """
+    ways = reaching(
+        options["inventory"],
+        accept_new_host_keys=options["accept_new_host_keys"],
+        parallel=options["parallel"],
+    )
+    entries = ways.inventory.resolve(hosts or (LOCALHOST,))
+    if options["pids"] and len(entries) > 1:
+        raise BadInput("--pid names a process of one host, but several hosts are named", "name one host")
+    wish = Wish(options["gpus"], options["ports"], options["pids"], options["include_suspect"])
+    manner = Manner(wish, all_users=options["all_users"], term_grace_s=options["grace"])
+    say = _silent if options["as_json"] else click.echo
+    return _Cleaning(ways, manner, say).run(entries, options)
+
+
+def _silent(text: str) -> None:
+    """Say nothing: the document says it all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cleaning:
+    """One run of the command over several hosts."""
+
+    ways: Reaching
+    manner: Manner
+    say: Callable[[str], None]
+
+    def run(self, entries: tuple[HostEntry, ...], options: dict[str, Any]) -> int:
+        """Look, show, ask, end, tell; return the exit code."""
+        found, errors = self._look(entries)
+        for host in found:
+            self.say("\n".join(choice_lines(host.facts, host.choice)))
+        for error in errors.values():
+            self.say(f"{tame(error.message)}" + (f"\n  fix: {tame(error.fix)}" if error.fix else ""))
+        approved = (
+            {host.entry.name: () for host in found} if options["dry_run"] else self._approve(found, options)
+        )
+        cleaned, failed = self._end([host for host in found if approved.get(host.entry.name)], approved)
+        errors |= failed
+        for done in cleaned.values():
+            self.say("\n".join(cleaned_lines(done)))
+        code = _exit_code(found, cleaned, errors, dry_run=options["dry_run"])
+        if options["as_json"]:
+            parts = {
+                host.entry.name: host_json(host.facts, host.choice, cleaned.get(host.entry.name))
+                for host in found
+            }
+            told = [(name, _code(error), error.message) for name, error in errors.items()]
+            click.echo(json.dumps(document(parts, told, code), indent=1))
+        return code
+
+    def _request(self, entry: HostEntry) -> AgentRequest:
+        ports = self.manner.wish.ports or (DEFAULT_MAIN_PORT,)
+        return AgentRequest(host=entry.name, ports=ports, skip=_SKIP)
+
+    def _look(self, entries: tuple[HostEntry, ...]) -> tuple[list[_Host], dict[str, GpulaunchError]]:
+        first = gather(entries, self._request, self.ways.open, width=self.ways.width)
+        earlier: dict[str, HostFacts] = {}
+        if self.manner.wish.include_suspect and first.facts:
+            time.sleep(BETWEEN_LOOKS_S)
+            earlier = first.facts
+            first = gather(entries, self._request, self.ways.open, width=self.ways.width)
+        found = [
+            _Host(
+                entry,
+                first.facts[entry.name],
+                judge(first.facts[entry.name], self.manner, _table(earlier, entry)),
+            )
+            for entry in entries
+            if entry.name in first.facts
+        ]
+        return found, dict(first.errors)
+
+    def _approve(self, found: list[_Host], options: dict[str, Any]) -> dict[str, tuple[Classified, ...]]:
+        """Return what may be ended on each host: what is certain, and the rest after a yes."""
+        asked = sum(len(host.choice.after_yes) for host in found)
+        yes = options["yes"] or (
+            asked > 0 and not options["as_json"] and _may_ask() and click.confirm(f"End {asked} processes?")
+        )
+        if asked and not yes:
+            self.say(f"{asked} left as they are; add --yes to end what is shown as `end?`")
+        return {
+            host.entry.name: (*host.choice.at_once, *(host.choice.after_yes if yes else ())) for host in found
+        }
+
+    def _end(
+        self, hosts: list[_Host], approved: dict[str, tuple[Classified, ...]]
+    ) -> tuple[dict[str, Cleaned], dict[str, GpulaunchError]]:
+        def end(host: _Host) -> Cleaned:
+            with self.ways.open(host.entry) as connection:
+                done = clean(
+                    connection,
+                    host.entry.python,
+                    host.facts,
+                    approved[host.entry.name],
+                    self._second_look(approved[host.entry.name]),
+                    lambda: ask(connection, host.entry.python, self._request(host.entry)),
+                )
+            _keep_audit(done, approved[host.entry.name], user_state_dir())
+            return done
+
+        results = fanout(end, hosts, width=self.ways.width)
+        named = {host.entry.name: result for host, result in zip(hosts, results, strict=True)}
+        return (
+            {name: result for name, result in named.items() if isinstance(result, Cleaned)},
+            {name: result for name, result in named.items() if isinstance(result, GpulaunchError)},
+        )
+
+    def _second_look(self, approved: tuple[Classified, ...]) -> Manner:
+        """What a single second look must still show: a suspect was approved by the person who saw it."""
+        pids = tuple(each.process.pid for each in approved)
+        return replace(self.manner, wish=replace(self.manner.wish, pids=pids))
+
+
+def _table(earlier: dict[str, HostFacts], entry: HostEntry) -> ProcessTable | None:
+    facts = earlier.get(entry.name)
+    return facts.processes if facts is not None and isinstance(facts.processes, ProcessTable) else None
+
+
+def _may_ask() -> bool:
+    return sys.stdin.isatty()
+
+
+def _keep_audit(done: Cleaned, chosen: tuple[Classified, ...], place: Path) -> None:
+    """The host has its own audit log; a full disk here must not hide what was done there."""
+    try:
+        write_audit(done, chosen, place)
+    except OSError as error:
+        click.echo(f"{done.host}: the audit log here could not be written: {error}", err=True)
+
+
+def _code(error: GpulaunchError) -> str:
+    return error.code if isinstance(error, HostError) else ""
+
+
+def _exit_code(
+    found: list[_Host], cleaned: dict[str, Cleaned], errors: dict[str, GpulaunchError], *, dry_run: bool
+) -> int:
+    if errors:
+        return EXIT_UNREACHED
+    if dry_run:
+        return EXIT_LEFT if any(host.choice.at_once or host.choice.after_yes for host in found) else 0
+    ended = {(name, r.pid) for name, done in cleaned.items() for r in done.reaped if r.is_gone}
+    asked = {
+        (host.entry.name, each.process.pid)
+        for host in found
+        for each in (*host.choice.at_once, *host.choice.after_yes)
+    }
+    return EXIT_LEFT if asked - ended else 0

@@ -1,0 +1,61 @@
+"""What every command that talks to hosts takes on its command line, in one place."""
+
+import getpass
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from launcher.fanout import WIDTH
+from launcher.gather import Open
+from launcher.inventory import Inventory, load_inventory
+from launcher.transports.base import OpenOptions
+from launcher.transports.sshconfig import opener_for
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Reaching:
+    """The inventory, and how to open its hosts."""
+
+    inventory: Inventory
+    open: Open
+    width: int
+
+
+def reaching_options(function: Function) -> Function:
+    """Add --inventory, --accept-new-host-keys and --parallel to a command."""
+    for option in (
+        click.option(
+            "--parallel",
+            type=click.IntRange(1, 1024),
+            default=WIDTH,
+            show_default=True,
+            help="Hosts at once.",
+        ),
+        click.option(
+            "--accept-new-host-keys",
+            is_flag=True,
+            help="Accept and save the keys of hosts that known_hosts does not hold; changed keys never.",
+        ),
+        click.option(
+            "-i",
+            "--inventory",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="hosts.yaml to use instead of ./hosts.yaml or the user's.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def reaching(inventory: Path | None, *, accept_new_host_keys: bool, parallel: int) -> Reaching:
+    """Return how to reach hosts; secrets are asked for only where somebody sits at a terminal."""
+    loaded = load_inventory(inventory)
+    prompt = getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None
+    options = OpenOptions(accept_new_host_keys=accept_new_host_keys, prompt=prompt)
+    return Reaching(loaded, opener_for(loaded, options), parallel)
