@@ -2,8 +2,8 @@
 
 Run as `python -m tests.lab.fabric OUT [--keep]` by root. Its PID namespace contains those of all its hosts,
 and its network namespace holds one end of every cable, so the kernel removes every process, mount and
-interface of the lab when this one process is gone: nothing can leak. Unless --keep is given it ends with its standard
-input, so a lab does not survive a test run that is killed with -9.
+interface of the lab when this one process is gone: nothing can leak. Unless --keep is given it ends with its
+standard input, so a lab does not survive a test run that is killed with -9.
 """
 
 import contextlib

@@ -46,7 +46,7 @@ def known_hosts_line(host: HostSpec) -> str:
     return f"{host.name},{host.address},{host.address6} {public_line(host.host_key)}"
 
 
-def host_entry(spec: LabSpec, host: HostSpec, jump: str = "") -> dict[str, Any]:
+def host_entry(spec: LabSpec, host: HostSpec, jumps: Sequence[str] = ()) -> dict[str, Any]:
     """Return what hosts.yaml says of one host."""
     entry: dict[str, Any] = {
         "address": host.address,
@@ -55,15 +55,24 @@ def host_entry(spec: LabSpec, host: HostSpec, jump: str = "") -> dict[str, Any]:
         "identity_file": f"{spec.out}/id_ed25519",
         "python": sys.executable,
     }
-    if jump:
-        entry["jump"] = jump
+    if jumps:
+        entry["jump"] = list(jumps)
     return entry
+
+
+def chain(jumps: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Return the hosts in front of a host, outermost first."""
+    hops: list[str] = []
+    while name in jumps:
+        name = jumps[name]
+        hops.insert(0, name)
+    return tuple(hops)
 
 
 def write_all(spec: LabSpec, jumps: Mapping[str, str]) -> None:
     """Write hosts.yaml, ssh_config and known_hosts. `jumps` names the host in front of a host."""
     out = Path(spec.out)
-    entries = {host.name: host_entry(spec, host, jumps.get(host.name, "")) for host in spec.hosts}
+    entries = {host.name: host_entry(spec, host, chain(jumps, host.name)) for host in spec.hosts}
     (out / "hosts.yaml").write_text(yaml.safe_dump({"hosts": entries}, sort_keys=False))
     (out / "known_hosts").write_text("".join(known_hosts_line(host) + "\n" for host in spec.hosts))
     (out / "ssh_config").write_text("\n".join(_ssh_block(spec, host, jumps) for host in spec.hosts))
@@ -71,7 +80,7 @@ def write_all(spec: LabSpec, jumps: Mapping[str, str]) -> None:
 
 def _ssh_block(spec: LabSpec, host: HostSpec, jumps: Mapping[str, str]) -> str:
     block = SSH_HOST.format(name=host.name, address=host.address, out=spec.out)
-    return block + (f"    ProxyJump {jumps[host.name]}\n" if host.name in jumps else "")
+    return block + (f"    ProxyJump {','.join(hops)}\n" if (hops := chain(jumps, host.name)) else "")
 
 
 def write_identity(out: Path) -> str:

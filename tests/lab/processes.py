@@ -127,14 +127,13 @@ class Control:
             stdin.write(input_text.encode())
             stdin.seek(0)
             files = (stdin.fileno(), stdout.fileno(), stderr.fileno())
-            process = self.popen(
+            with self.popen(
                 argv, user=user, env=env, cwd=cwd, stdin=files[0], stdout=files[1], stderr=files[2]
-            )
-            try:
-                status = process.wait(timeout_s)
-            except TimeoutError:
-                process.kill()
-                raise subprocess.TimeoutExpired(list(argv), timeout_s) from None
+            ) as process:
+                try:
+                    status = process.wait(timeout_s)
+                except TimeoutError:
+                    raise subprocess.TimeoutExpired(list(argv), timeout_s) from None
             texts = []
             for file in (stdout, stderr):
                 file.seek(0)
