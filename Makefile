@@ -1,0 +1,40 @@
+# make demo   a real training on this machine, no SSH, no GPU needed
+# make test   lint, types and all tests, the simulated hosts included
+# Both make their own .venv and install what they need, or say in one line what to type.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.PHONY: demo test check clean
+
+demo: $(VENV)/.train
+	$(BIN)/gpulaunch run --config paper_r64
+
+test: $(VENV)/.dev
+	@.ci/lab-tools
+	@$(MAKE) --no-print-directory check
+
+# What `test` runs once everything is installed.
+check:
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+$(BIN)/python:
+	@.ci/make-venv $(PYTHON) $(VENV)
+
+$(VENV)/.train: pyproject.toml | $(BIN)/python
+	@echo "installing gpulaunch and a training environment into $(VENV) (once; a few minutes)"
+	@.ci/get-torch $(BIN)/python
+	@$(PIP) install -e '.[train]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.train
+	@$(PIP) install -e '.[dev,train]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) output .mypy_cache .ruff_cache .pytest_cache
