@@ -1,7 +1,7 @@
-"""The agent: the one file that travels to a host, looks, and prints what it saw as one JSON document.
+r"""The agent: the one file that travels to a host, looks, and prints what it saw as one JSON document.
 
-Standard library only (plus psutil where the host's Python has it, plus the pynvml source handed to it), Python
->= 3.9, imports nothing of ours. It never imports torch and creates no CUDA context.
+Standard library only (plus psutil where the host's Python has it, plus the pynvml source handed to it),
+Python >= 3.9, imports nothing of ours. It never imports torch and creates no CUDA context.
 
 The contract with whoever sends it (`launcher.gather`):
 
@@ -10,16 +10,16 @@ The contract with whoever sends it (`launcher.gather`):
   request as UTF-8 JSON, M bytes of zlib-compressed source of pynvml.py (M = 0: none, nvidia-smi is asked).
   Nothing after that is read; stdin need not be closed.
 * request: `{"host": str, "ports": [int], "free_ports": int, "seed": str, "paths": {role: path},
-  "script": str, "skip": [names of facts], "deadline_s": float}`; every key may be absent. An empty path for the
-  roles hf_cache and tmp means the one that Hugging Face or Python would use there.
-* stdout then gets `\\nGPULAUNCH-FACTS-1 <nbytes>\\n` and exactly nbytes of UTF-8 JSON: the fields of
+  "script": str, "skip": [names of facts], "deadline_s": float}`; every key may be absent. An empty path for
+  the roles hf_cache and tmp means the one that Hugging Face or Python would use there.
+* stdout then gets `\nGPULAUNCH-FACTS-1 <nbytes>\n` and exactly nbytes of UTF-8 JSON: the fields of
   `preflight.facts.HostFacts`. The leading newline ends whatever login noise came before.
 * exit codes: 0 answered; 86 the Python here is older than 3.9 (stderr says so); 87 payload cut or malformed.
 
-How it survives a sick host: every probe runs in its own forked child, which streams the facts it has over a
-pipe. A child that is late is killed and never waited for, because a process inside a wedged driver call cannot
-die; its stdin, stdout and stderr are /dev/null, so that it does not keep the SSH channel open either. What it
-had sent by then counts, the rest is missing with code "timeout".
+How it survives a sick host: every probe runs in its own forked child, which streams the facts it has over
+a pipe. A child that is late is killed and never waited for, because a process inside a wedged driver call
+cannot die; its stdin, stdout and stderr are /dev/null, so that it does not keep the SSH channel open either.
+What it had sent by then counts, the rest is missing with code "timeout".
 """
 
 import sys
@@ -34,6 +34,7 @@ if sys.version_info < (3, 9):
     sys.exit(EXIT_OLD_PYTHON)
 
 # The rest comes after the version check, which has to run on any Python 3.
+import contextlib  # noqa: E402
 import errno  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
@@ -41,6 +42,7 @@ import re  # noqa: E402
 import select  # noqa: E402
 import signal  # noqa: E402
 import time  # noqa: E402
+from functools import partial  # noqa: E402
 from typing import Any, BinaryIO, Callable, NamedTuple, Optional  # noqa: E402
 
 AGENT_VERSION = "1"
@@ -306,10 +308,8 @@ def _readable(fds: list[int], timeout_s: float) -> list[int]:
 
 
 def _reap(pid: int) -> None:
-    try:
+    with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -326,6 +326,11 @@ def read_text(path: str, limit: int = 1 << 20) -> str:
                 break
             data += part
     return data.decode("utf-8", "replace")
+
+
+def read_int(path: str) -> int:
+    """Return a file's number; raises OSError, ValueError."""
+    return int(read_text(path))
 
 
 def text_or(path: str, default: str = "") -> str:
@@ -451,7 +456,7 @@ def identity() -> Json:
         "kernel": kernel,
         "now_unix": time.time(),
         "uptime_s": float(read_text("/proc/uptime").split()[0]),
-        "container": container(kernel, initial),
+        "container": container(kernel, initial=initial),
         "initial_pid_namespace": initial,
     }
 
@@ -463,7 +468,7 @@ def _readlink(path: str) -> str:
         return ""
 
 
-def container(kernel: str, initial: bool) -> str:
+def container(kernel: str, *, initial: bool) -> str:
     """Return what says that this is no plain host, or ""."""
     if os.path.exists("/run/.containerenv"):
         return "podman"
@@ -471,7 +476,7 @@ def container(kernel: str, initial: bool) -> str:
         return "kubernetes"
     if os.path.exists("/.dockerenv"):
         return "docker"
-    named = text_or("/run/systemd/container") or os.environ.get("container", "")
+    named = text_or("/run/systemd/container") or os.environ.get("container", "")  # noqa: SIM112 - its name
     if named:
         return named
     found = re.search(r"docker|kubepods|libpod|containerd|lxc", text_or("/proc/1/cgroup"))
@@ -489,7 +494,7 @@ def limits() -> Json:
     memory = {
         key: int(kib) // 1024 for key, kib in re.findall(r"(\w+):\s+(\d+) kB", read_text("/proc/meminfo"))
     }
-    shm = fact(lambda: os.statvfs("/dev/shm"))
+    shm = fact(lambda: os.statvfs("/dev/shm"))  # noqa: S108 - measured, not used
     unlimited = resource.RLIM_INFINITY
     memlock, nofile, nproc = (
         resource.getrlimit(which)
@@ -516,7 +521,7 @@ def cpu_count() -> int:
     """Return how many CPUs this session may use: affinity, cut by the cgroup's quota."""
     count = len(os.sched_getaffinity(0))
     for folder in cgroup_folders("cpu"):
-        quota, period = (text_or(folder + "/cpu.max").split() + ["max", "0"])[:2]
+        quota, period = [*text_or(folder + "/cpu.max").split(), "max", "0"][:2]
         if quota == "max":
             quota = text_or(folder + "/cpu.cfs_quota_us", "-1")
             period = text_or(folder + "/cpu.cfs_period_us", "0")
@@ -590,9 +595,7 @@ def infiniband() -> list[Json]:
                     if rate
                     else missing("the port names no rate", "not-supported"),
                     "link_layer": text_or(folder + "/link_layer"),
-                    "link_downed": fact(
-                        lambda folder=folder: int(read_text(folder + "/counters/link_downed"))
-                    ),
+                    "link_downed": fact(partial(read_int, folder + "/counters/link_downed")),
                 }
             )
     return ports
@@ -645,7 +648,7 @@ _METADATA = re.compile(r"(?P<name>.+?)(-(?P<version>[^-]+))?(-py[\d.]+)?\.(dist|
 def installed_packages(folders: list[str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return {distribution: version} and {distribution: folder it lies in}, the first on the path winning.
 
-    The version is in the name of the metadata folder; importlib.metadata opens each of them for the same answer.
+    The metadata folder's name holds the version; importlib.metadata opens each folder for the same answer.
     """
     packages: dict[str, str] = {}
     where: dict[str, str] = {}
@@ -773,7 +776,7 @@ def netlink_dump(protocol: int, kind: int, payload: bytes) -> list[bytes]:
     import socket
     import struct
 
-    messages = []
+    messages: list[bytes] = []
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol) as link:
         link.settimeout(2.0)
         link.bind((0, 0))
@@ -896,9 +899,7 @@ class Walk:
         except OSError:
             self.gpu_files[pid] = []
             return
-        self.gpu_files[pid] = sorted(
-            path for path in targets if path.startswith(("/dev/nvidia", "/dev/dri/"))
-        )
+        self.gpu_files[pid] = gpu_devices(targets)
         for target in targets & inodes:
             self.holders.setdefault(target, []).append(pid)
 
@@ -915,8 +916,8 @@ class Walk:
 def open_files(stat: Stat) -> set[str]:
     """Return what the descriptors of a process point to, over its live threads.
 
-    Threads share one table, so the leader's is read; but a leader that has ended has none although its threads
-    keep everything open, so there each thread is read.
+    Threads share one table, so the leader's is read; but a leader that has ended has none although its
+    threads keep everything open, so there each thread is read.
     """
     folders = ["/proc/%d/fd" % stat.pid]
     if stat.state in "ZX":
@@ -932,6 +933,16 @@ def open_files(stat: Stat) -> set[str]:
             except OSError:
                 continue
     return targets
+
+
+def gpu_files(stat: Stat) -> list[str]:
+    """Return the GPU devices that a process has open; raises OSError."""
+    return gpu_devices(open_files(stat))
+
+
+def gpu_devices(paths: set[str]) -> list[str]:
+    """Return those of `paths` that are GPU devices."""
+    return sorted(path for path in paths if path.startswith(("/dev/nvidia", "/dev/dri/")))
 
 
 _RANK_MARKS = frozenset({"GPULAUNCH_RUN_ID", "GPULAUNCH_SUPERVISOR", "TORCHELASTIC_RUN_ID", "LOCAL_RANK"})
@@ -964,12 +975,11 @@ def choose(walk: Walk) -> set[int]:
     for pid, stat in walk.stats.items():
         if pid in walk.kernel or pid in mine:
             continue
-        if stat.state in "ZTtD" or stat.comm in _WORKER_COMMS or walk.gpu_files.get(pid):
-            # Files that may not be read are those of another user's process: no reason to send it.
-            if stat.state in "ZTtD" or stat.comm in _WORKER_COMMS or isinstance(walk.gpu_files[pid], list):
-                core.add(pid)
-                continue
-        if is_launch(stat):
+        files = walk.gpu_files.get(pid)
+        holds_gpu = isinstance(files, list) and bool(
+            files
+        )  # unreadable: another user's, no reason to send it
+        if stat.state in "ZTtD" or stat.comm in _WORKER_COMMS or holds_gpu or is_launch(stat):
             core.add(pid)
     core -= mine
     chosen = set(core)
@@ -994,14 +1004,32 @@ def process_table(walk: Walk, chosen: set[int]) -> Json:
     """Return facts.ProcessTable for the chosen pids."""
     psutil = import_psutil()
     agent = os.getppid()
-    rows = [process_row(walk.stats[pid], walk.gpu_files.get(pid, []), psutil) for pid in sorted(chosen)]
+
+    def rows_of(pids: set[int]) -> list[Json]:
+        rows = [process_row(walk.stats[pid], walk.gpu_files.get(pid, []), psutil) for pid in sorted(pids)]
+        return [row for row in rows if row is not None]
+
+    rows = rows_of(chosen)
+    rows += rows_of(supervisors(walk, rows) - chosen)
     return {
         "source": "psutil" if psutil else "proc",
-        "processes": [row for row in rows if row is not None],
+        "processes": sorted(rows, key=lambda row: int(row["pid"])),
         "total": len(walk.stats),
         "agent_pid": agent,
         "ancestors": walk.ancestors(agent),
     }
+
+
+def supervisors(walk: Walk, rows: list[Json]) -> set[int]:
+    """Return the live processes, and those above them, that rows name as their supervisor."""
+    found: set[int] = set()
+    for row in rows:
+        _, _, identity = row["environ"].get("GPULAUNCH_SUPERVISOR", "").partition(":")
+        pid, _, ticks = identity.partition(":")
+        if pid.isdigit() and ticks.isdigit() and int(pid) in walk.stats:
+            if walk.stats[int(pid)].start_ticks == int(ticks):
+                found |= {int(pid), *walk.ancestors(int(pid))}
+    return found
 
 
 def import_psutil() -> Any:
@@ -1017,8 +1045,8 @@ def import_psutil() -> Any:
 def process_row(stat: Stat, gpu_files: Any, psutil: Any) -> Optional[Json]:
     """Return facts.Process, or None when the process has ended meanwhile.
 
-    psutil has no start ticks, session, cgroup, wchan or files of a dead leader's threads, and splits rewritten
-    command lines by guess: those are read from /proc in any case.
+    psutil has no start ticks, session, cgroup, wchan or files of a dead leader's threads, and splits
+    rewritten command lines by guess: those are read from /proc in any case.
     """
     try:
         head = psutil_head(stat.pid, psutil) if psutil else proc_head(stat)
@@ -1119,7 +1147,7 @@ def argv(pid: int) -> Any:
     text = read_text("/proc/%d/cmdline" % pid)
     if not text:
         return []
-    return (text[:-1] if text.endswith("\0") else text).split("\0")
+    return text.removesuffix("\0").split("\0")
 
 
 def cgroup(pid: int) -> Any:
@@ -1169,12 +1197,7 @@ def probe_named(ask: Ask, emit: Emit, answer: Json) -> None:
                 stat = read_stat(pid)
             except OSError:
                 break  # not in this pid namespace, or gone
-            files = fact(
-                lambda stat=stat: sorted(
-                    f for f in open_files(stat) if f.startswith(("/dev/nvidia", "/dev/dri/"))
-                )
-            )
-            rows[pid] = process_row(stat, files, psutil)
+            rows[pid] = process_row(stat, fact(partial(gpu_files, stat)), psutil)
             pid = stat.ppid
     emit("named", [row for row in rows.values() if row is not None])
 
@@ -1269,8 +1292,8 @@ def bound_sockets(ports: tuple[int, ...]) -> list[Json]:
 def ports_fact(ask: Ask, rows: list[Json], walk: Walk) -> Json:
     """Return facts.Ports.
 
-    The source is /proc even where psutil is there: psutil names one holder of a socket and a forked child that
-    inherited it is another, and it would walk /proc a second time.
+    The source is /proc even where psutil is there: psutil names one holder of a socket and a forked child
+    that inherited it is another, and it would walk /proc a second time.
     """
     sockets = []
     for row in rows:
@@ -1302,7 +1325,8 @@ def bind_error(port: int) -> str:
     """
     import socket
 
-    for family, wildcard in ((socket.AF_INET6, "::"), (socket.AF_INET, "0.0.0.0")):
+    wildcards = ((socket.AF_INET6, "::"), (socket.AF_INET, "0.0.0.0"))  # noqa: S104 - what torch binds
+    for family, wildcard in wildcards:
         try:
             probe = socket.socket(family, socket.SOCK_STREAM)
         except OSError:
@@ -1325,7 +1349,7 @@ def bind_error(port: int) -> str:
 
 def ephemeral_range() -> tuple[int, int]:
     """Return net.ipv4.ip_local_port_range, the kernel's default where it cannot be read."""
-    low, high = (text_or("/proc/sys/net/ipv4/ip_local_port_range").split() + ["32768", "60999"])[:2]
+    low, high = [*text_or("/proc/sys/net/ipv4/ip_local_port_range").split(), "32768", "60999"][:2]
     return int(low), int(high)
 
 
@@ -1572,7 +1596,7 @@ def assemble_paths(parts: Any, ask: Ask) -> Any:
         excuse = facts or parts.get(PARTS) or part.get(PARTS) or missing("the paths probe ended early")
         mount = part.get("mount") or {"resolved": resolve(path), "filesystem": excuse, "source": excuse}
         blank = {"exists": False, "writable": False}
-        sizes = {name: excuse for name in ("free_mib", "total_mib", "free_inodes_percent")}
+        sizes = dict.fromkeys(("free_mib", "total_mib", "free_inodes_percent"), excuse)
         found.append({"role": role, "path": path, **mount, **blank, **sizes})
     return found
 
@@ -1613,10 +1637,12 @@ def probe_kernel_log(ask: Ask, emit: Emit, answer: Json) -> None:
     """Emit facts.KernelLog from the first source that may be read."""
     del ask, answer
     try:
-        emit("kernel_log", {"source": "kmsg", **parse_kernel_log(read_kmsg())})
-        return
+        records = read_kmsg()
     except OSError as error:
         refused = str(error)
+    else:
+        emit("kernel_log", {"source": "kmsg", **parse_kernel_log(records)})
+        return
     for source, argv in (
         ("journal", ["journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short-monotonic"]),
         ("dmesg", ["dmesg"]),
@@ -1657,7 +1683,7 @@ _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)[^)]*\): (\d+)(.*)")
 _OOM = re.compile(r"\b(Out of memory|Memory cgroup out of memory|oom-kill|Killed process \d+)")
 _OTHER = re.compile(
     r"fallen off the bus|\bSXid\b|nvidia[-_]peermem.*(error|fail|invalid)|API mismatch|RmInitAdapter failed"
-    r"|GSP.*(timeout|time-?out|error)|Timeout .*GSP|NVRM:.*(fail|error|lost|shutdown|unable)|limited by .*PCIe"
+    r"|GSP.*(time-?out|error)|Timeout .*GSP|NVRM:.*(fail|error|lost|shutdown|unable)|limited by .*PCIe"
     r"|blocked for more than \d+ seconds|available PCIe bandwidth, limited",
     re.IGNORECASE,
 )
@@ -1711,7 +1737,7 @@ def _clip(text: str) -> str:
 
 
 def pci_bus_id(text: str) -> str:
-    """Return a bus id as /sys names it, "0000:3b:00.0", from NVML's, nvidia-smi's and the kernel log's forms."""
+    """Return a bus id as /sys names it, "0000:3b:00.0", from the form of NVML or of the kernel log."""
     match = re.fullmatch(
         r"(?:([0-9a-fA-F]{4,16}):)?([0-9a-fA-F]{1,2}):([0-9a-fA-F]{1,2})(?:\.([0-7]))?", text.strip()
     )
@@ -1840,7 +1866,7 @@ def driver_file_hint() -> str:
 
 def nvml_driver(nv: Any) -> Json:
     """Return facts.Driver."""
-    cuda = fact_nvml(nv, lambda: nv.nvmlSystemGetCudaDriverVersion_v2())
+    cuda = fact_nvml(nv, nv.nvmlSystemGetCudaDriverVersion_v2)
     return {
         "version": as_text(nv.nvmlSystemGetDriverVersion()),
         "cuda_version": cuda if isinstance(cuda, dict) else "%d.%d" % (cuda // 1000, cuda % 1000 // 10),
@@ -1931,7 +1957,7 @@ def _running_v1(nv: Any, gpu: Any, call: str) -> list[Any]:
     import ctypes
 
     class Entry(ctypes.Structure):
-        _fields_ = [("pid", ctypes.c_uint), ("usedGpuMemory", ctypes.c_ulonglong)]  # noqa: RUF012 - ctypes's form
+        _fields_ = [("pid", ctypes.c_uint), ("usedGpuMemory", ctypes.c_ulonglong)]
 
     function = getattr(nv.nvmlLib, call, None)
     if function is None:
@@ -2062,6 +2088,7 @@ def _recovery(nv: Any, gpu: Any) -> Any:
 GPU_FIELDS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
     # What a launch is decided by comes first: should a later call hang, these have been sent.
     ("uuid", lambda nv, gpu: as_text(nv.nvmlDeviceGetUUID(gpu))),
+    ("minor", lambda nv, gpu: int(nv.nvmlDeviceGetMinorNumber(gpu))),
     ("name", lambda nv, gpu: as_text(nv.nvmlDeviceGetName(gpu))),
     ("pci_bus_id", lambda nv, gpu: pci_bus_id(as_text(nv.nvmlDeviceGetPciInfo(gpu).busId))),
     ("capability", lambda nv, gpu: [int(part) for part in nv.nvmlDeviceGetCudaComputeCapability(gpu)]),
@@ -2159,15 +2186,15 @@ def xml_tree(text: str) -> Json:
 
     Raises ValueError where the text is not well-formed or defines entities (no recording does; bombs do).
     """
-    import xml.etree.ElementTree as ElementTree
+    from xml.etree import ElementTree as ET
 
     if "<!ENTITY" in text:
         raise ValueError("the XML defines entities, which nvidia-smi never does")
     text = re.sub(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "", text)
     end = text.rfind("</nvidia_smi_log>")
     try:
-        root = ElementTree.fromstring(text[: end + len("</nvidia_smi_log>")] if end >= 0 else text)  # noqa: S314
-    except ElementTree.ParseError as error:
+        root = ET.fromstring(text[: end + len("</nvidia_smi_log>")] if end >= 0 else text)  # noqa: S314
+    except ET.ParseError as error:
         raise ValueError("the XML is cut or malformed: %s" % error) from None
     if root.tag != "nvidia_smi_log":
         raise ValueError("the XML is not nvidia-smi's: its root is <%s>" % root.tag[:40])
@@ -2207,17 +2234,18 @@ NOT_HELD = missing("the file does not hold it", "not-asked")
 _NOT_A_VALUE = (
     (
         re.compile(
-            r"\[?(N/?A|Not Supported|Not Available|Requested functionality has been deprecated)\]?", re.I
+            r"\[?(N/?A|Not Supported|Not Available|Requested functionality has been deprecated)\]?",
+            re.IGNORECASE,
         ),
         "not-supported",
     ),
-    (re.compile(r"\[?(GPU is lost|GPU_?LOST)\.?\]?", re.I), "gpu-lost"),
+    (re.compile(r"\[?(GPU is lost|GPU_?LOST)\.?\]?", re.IGNORECASE), "gpu-lost"),
     (
-        re.compile(r"\[?(GPU requires reset|Reset Required|GPU_?RESET_?REQUIRED)\.?\]?", re.I),
+        re.compile(r"\[?(GPU requires reset|Reset Required|GPU_?RESET_?REQUIRED)\.?\]?", re.IGNORECASE),
         "reset-required",
     ),
-    (re.compile(r"\[?Insufficient Permissions\]?", re.I), "no-permission"),
-    (re.compile(r"\[?(Unknown Error|ERR!|Error|Unknown|Not Found|)\]?", re.I), "error"),
+    (re.compile(r"\[?Insufficient Permissions\]?", re.IGNORECASE), "no-permission"),
+    (re.compile(r"\[?(Unknown Error|ERR!|Error|Unknown|Not Found|)\]?", re.IGNORECASE), "error"),
 )
 
 
@@ -2242,6 +2270,14 @@ def number(text: str) -> float:
     return float(match.group(1))
 
 
+def dotted(text: str) -> str:
+    """Return the version number that `text` begins with; later words are nvidia-smi's remarks on the key."""
+    match = re.match(r"\d+(\.\d+)+", text)
+    if match is None:
+        raise ValueError(text)
+    return match.group(0)
+
+
 def whole(text: str) -> int:
     """Return the leading whole number; raises ValueError."""
     return int(number(text))
@@ -2255,10 +2291,10 @@ def yes(text: str) -> bool:
 
 def tree_driver(tree: Json, source: str) -> Json:
     """Return facts.Driver out of a tree of nvidia-smi, Missing where it names no driver."""
-    version = value_of(find(tree, "driver_version"), str)
+    version = value_of(find(tree, "kmd_version", "driver_version"), dotted)
     if isinstance(version, dict):
         return version
-    cuda = value_of(find(tree, "cuda_version"), lambda text: "%d.%d" % tuple(map(int, text.split(".")[:2])))
+    cuda = value_of(find(tree, "cuda_umd_version", "cuda_version"), dotted)
     return {"version": version, "cuda_version": cuda, "source": source}
 
 
@@ -2282,6 +2318,7 @@ def tree_gpu(gpu: Json, index: int) -> Json:
     return {
         "index": index,
         "uuid": at(str, "uuid", "gpu_uuid"),
+        "minor": at(whole, "minor_number"),
         "name": name,
         "pci_bus_id": at(pci_bus_id, "pci/pci_bus_id", "pci/bus_id", "@id"),
         "capability": tree_capability(gpu, name),
@@ -2315,6 +2352,7 @@ def tree_gpu(gpu: Json, index: int) -> Json:
         "power_limit_w": at(
             number,
             "gpu_power_readings/current_power_limit",
+            "gpu_power_readings/gpu_ceiling_power_limit/current_power_limit",
             "power_readings/enforced_power_limit",
             "power_readings/power_limit",
         ),
@@ -2346,7 +2384,7 @@ def all_or_first_missing(values: Json) -> Any:
 
 
 def tree_memory(gpu: Json) -> Any:
-    """Return facts.GpuMemory; "used" includes the reserve where no reserve is printed (drivers before 510)."""
+    """Return facts.GpuMemory; "used" includes the reserve where none is printed (drivers before 510)."""
     group = "fb_memory_usage/"
     values = {name + "_mib": value_of(find(gpu, group + name), whole) for name in ("total", "used", "free")}
     whole_memory = all_or_first_missing(values)
@@ -2354,7 +2392,7 @@ def tree_memory(gpu: Json) -> Any:
         return whole_memory
     reserved = value_of(find(gpu, group + "reserved"), whole)
     if reserved == NOT_HELD:
-        reserved = missing("this driver counts its reserve as used memory", "not-supported")
+        reserved = missing("no reserve is shown; used memory may include it", "not-supported")
     return {**values, "reserved_mib": reserved}
 
 
@@ -2542,7 +2580,7 @@ _CAPABILITIES = (
     (r"\b(A100|A800|A30)\b", (8, 0)),
     (r"\b(A2|A10|A10G|A10M|A16|A40)\b|\bRTX 30[5-9]0\b|\bRTX A\d{3,4}\b|\bRTX 2050\b", (8, 6)),
     (
-        r"\bT4G?\b|\b(TITAN RTX|RTX 20[6-8]0|GTX 16[5-6]0|Quadro RTX \d000|T400|T500|T550|T600|T1000|T1200|MX[45]50)\b",
+        r"\b(T4G?|TITAN RTX|RTX 20[6-8]0|GTX 16[56]0|Quadro RTX \d000|T[456]00|T550|T1[02]00|MX[45]50)\b",
         (7, 5),
     ),
     (r"\b(V100S?|TITAN V|Quadro GV100|CMP 100)", (7, 0)),

@@ -1,0 +1,51 @@
+"""`nvidia-smi -q` in words -> the tree of its XML, keys made alike ("FB Memory Usage" -> fb_memory_usage)."""
+
+import re
+from typing import Any
+
+Tree = dict[str, Any]
+
+_GPU = re.compile(r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
+_LINE = re.compile(r"^( *)([^:]+?)\s*(?:: ?(.*))?$")
+
+
+def q_tree(text: str) -> Tree:
+    """Return the tree of a `-q` text; lines that are no "key : value" and no heading are left out."""
+    top: Tree = {"gpu": []}
+    open_at: list[tuple[int, Tree]] = [(-1, top)]
+    for line in text.split("\n"):
+        gpu = _GPU.match(line)
+        if gpu:
+            top["gpu"].append({"@id": gpu.group(1)})
+            open_at = [(-1, top), (0, top["gpu"][-1])]
+            continue
+        match = _LINE.match(line.expandtabs())
+        if match is None or not match.group(2).strip():
+            continue
+        indent, key, value = len(match.group(1)), _key(match.group(2)), match.group(3)
+        if indent == 0 and len(open_at) > 1 and top["gpu"]:
+            open_at = open_at[:1]  # a line of the top level ends the GPU
+        while open_at[-1][0] >= indent:
+            open_at.pop()
+        _place(open_at, indent, key, value)
+    return top
+
+
+def _place(open_at: list[tuple[int, Tree]], indent: int, key: str, value: str | None) -> None:
+    inside = open_at[-1][1]
+    if key == "process_id" and value is not None:
+        process: Tree = {"pid": value.strip()}
+        inside.setdefault("process_info", []).append(process)
+        open_at.append((indent, process))
+    elif value is None:
+        group = inside.get(key)
+        if not isinstance(group, dict):
+            group = inside[key] = {}
+        open_at.append((indent, group))
+    else:
+        inside.setdefault(key, value.strip())
+        open_at.append((indent, inside))  # "HW Slowdown : Active" has lines below it that belong beside it
+
+
+def _key(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", text.strip().lower()).strip("_")

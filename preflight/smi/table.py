@@ -1,0 +1,84 @@
+"""The plain table of `nvidia-smi` -> the tree of its XML, for the dozen values that it shows."""
+
+import re
+from typing import Any
+
+Tree = dict[str, Any]
+
+_HEAD = re.compile(r"(?:Driver|KMD) Version: *([\w./]+)(?:.*CUDA(?: UMD)? Version: *([\w./]+))?")
+_FIRST = re.compile(r"\s*(\d+)\s+(\S.*?)\s+(On|Off|WDDM|TCC|MCDM|N/A|ERR!)\s*")
+_BUS = re.compile(r"\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\b.*")
+_SECOND = re.compile(r"\s*(\S+?)\s+(\d+C|N/A|ERR!)\s+(P\d+|N/A|ERR!|Unknown Error)\s+(.*)")
+_POWER = re.compile(r"(\S+) */ *(\S+)")
+_MEMORY = re.compile(r"(\d+)MiB */ *(\d+)MiB")
+_USE = re.compile(r"\s*(\d+%|N/A|ERR!)\s+(\S.*?)\s*")
+_PROCESS = re.compile(
+    r"^\|\s+(\d+)\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d+)\s+([CGM]+(?:\+[CGM]+)*)\s+(\S.*?)\s+(\d+MiB|N/A)\s*\|\s*$"
+)
+
+
+def table_tree(text: str) -> Tree:
+    """Return the tree of a table; a name that the table cuts short keeps its "..."."""
+    tree: Tree = {"gpu": []}
+    head = _HEAD.search(text)
+    if head:
+        tree["driver_version"] = head.group(1)
+        if head.group(2):
+            tree["cuda_version"] = head.group(2)
+    table, _, processes = text.partition("Processes:")
+    row: Tree | None = None
+    for line in table.split("\n"):
+        cells = line.strip().strip("|").split("|")
+        if len(cells) != 3:
+            continue
+        first, bus = _FIRST.fullmatch(cells[0]), _BUS.fullmatch(cells[1])
+        if first and bus:
+            row = _first_row(first, bus.group(1), cells[2].strip())
+            tree["gpu"].append(row)
+        elif row is not None:
+            _later_row(row, cells)
+    if processes:
+        _processes(tree["gpu"], processes)
+    return tree
+
+
+def _first_row(first: re.Match[str], bus: str, ecc: str) -> Tree:
+    row: Tree = {"@id": bus, "product_name": first.group(2)}
+    if first.group(3) in ("On", "Off"):
+        row["persistence_mode"] = first.group(3)
+    if ecc.isdigit():
+        row["ecc_mode"] = {"current": "Enabled"}
+        row["ecc_errors"] = {"volatile": {"dram_uncorrectable": ecc}}
+    else:
+        row["ecc_mode"] = {"current": "Disabled" if ecc == "Off" else ecc}
+    return row
+
+
+def _later_row(row: Tree, cells: list[str]) -> None:
+    memory, second, use = _MEMORY.search(cells[1]), _SECOND.fullmatch(cells[0]), _USE.fullmatch(cells[2])
+    if second and "temperature" not in row:
+        row["temperature"] = {"gpu_temp": second.group(2)}
+        power = _POWER.search(second.group(4))
+        if power:
+            row["power_readings"] = {"power_draw": power.group(1), "power_limit": power.group(2)}
+    if memory and "fb_memory_usage" not in row:
+        used, total = int(memory.group(1)), int(memory.group(2))
+        row["fb_memory_usage"] = {"total": str(total), "used": str(used), "free": str(max(0, total - used))}
+    if use and "compute_mode" not in row:
+        row["utilization"] = {"gpu": use.group(1)}
+        row["compute_mode"] = use.group(2)
+    elif not second and cells[2].strip() in ("Enabled", "Disabled", "N/A", "Enabled*", "Disabled*"):
+        row["mig_mode"] = {"current": cells[2].strip().rstrip("*")}
+
+
+def _processes(gpus: list[Tree], text: str) -> None:
+    """Put each listed process on its GPU, by the GPU's place in the table."""
+    by_index: dict[int, list[Tree]] = {index: [] for index in range(len(gpus))}
+    for line in text.split("\n"):
+        match = _PROCESS.match(line)
+        if match and int(match.group(1)) in by_index:
+            _, pid, kind, name, used = match.groups()
+            process = {"pid": pid, "type": kind, "process_name": name, "used_memory": used}
+            by_index[int(match.group(1))].append(process)
+    for index, gpu in enumerate(gpus):
+        gpu["processes"] = {"process_info": by_index[index]}
