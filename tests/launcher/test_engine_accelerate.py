@@ -96,24 +96,11 @@ def test_one_visible_gpu_never_meets_the_less_than_two_gpu_ids_error() -> None:
 
 def test_what_a_former_launcher_left_in_the_environment_is_removed() -> None:
     node = plan(Job(script="t.py"), titan()).nodes[0]
-    stale = [
-        "RANK",
-        "WORLD_SIZE",
-        "LOCAL_RANK",
-        "MASTER_ADDR",
-        "MASTER_PORT",
-        "PET_NNODES",
-        "ACCELERATE_MIXED_PRECISION",
-        "GROUP_RANK",
-        "ACCELERATE_TORCH_DEVICE",
-        "TORCHELASTIC_RUN_ID",
-        "ROLE_RANK",
-        "FSDP_VERSION",
-        "CUDA_VISIBLE_DEVICES",
-        "PMI_SIZE",
-        "OMPI_COMM_WORLD_SIZE",
-        "GPULAUNCH_MASK",
-    ]
+    stale = (
+        *("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "PET_NNODES", "GROUP_RANK"),
+        *("ACCELERATE_MIXED_PRECISION", "ACCELERATE_TORCH_DEVICE", "TORCHELASTIC_RUN_ID", "ROLE_RANK"),
+        *("FSDP_VERSION", "CUDA_VISIBLE_DEVICES", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "GPULAUNCH_MASK"),
+    )
     for name in stale:
         assert any(
             name == item or (item.endswith("*") and name.startswith(item[:-1])) for item in node.unset
