@@ -1026,9 +1026,9 @@ def supervisors(walk: Walk, rows: list[Json]) -> set[int]:
     for row in rows:
         _, _, identity = row["environ"].get("GPULAUNCH_SUPERVISOR", "").partition(":")
         pid, _, ticks = identity.partition(":")
-        if pid.isdigit() and ticks.isdigit() and int(pid) in walk.stats:
-            if walk.stats[int(pid)].start_ticks == int(ticks):
-                found |= {int(pid), *walk.ancestors(int(pid))}
+        stat = walk.stats.get(int(pid)) if pid.isdigit() else None
+        if stat is not None and str(stat.start_ticks) == ticks:
+            found |= {stat.pid, *walk.ancestors(stat.pid)}
     return found
 
 
@@ -1900,6 +1900,9 @@ def _mode(nv: Any, gpu: Any) -> Any:
 COMPUTE_MODES = {0: "default", 1: "exclusive_thread", 2: "prohibited", 3: "exclusive_process"}
 
 
+_NO_RESERVE = "no reserve is shown; used memory may include it"  # NVML v1, drivers before 510
+
+
 def _memory(nv: Any, gpu: Any) -> Json:
     try:
         memory = nv.nvmlDeviceGetMemoryInfo(gpu, version=nv.nvmlMemory_v2)
@@ -1908,7 +1911,7 @@ def _memory(nv: Any, gpu: Any) -> Json:
         if error.value not in (2, 3, 13, 25):  # invalid or unsupported argument, function or struct version
             raise
         memory = nv.nvmlDeviceGetMemoryInfo(gpu)
-        reserved = missing("this driver counts its reserve as used memory", "not-supported")
+        reserved = missing(_NO_RESERVE, "not-supported")
     total, used, free = (int(value) >> 20 for value in (memory.total, memory.used, memory.free))
     return {"total_mib": total, "used_mib": used, "free_mib": free, "reserved_mib": reserved}
 
@@ -1931,6 +1934,8 @@ def _processes(nv: Any, gpu: Any) -> list[Json]:
             raise
         for process in listed:
             pid, used = int(process.pid), process.usedGpuMemory
+            if kind == "graphics" and (pid, "compute") in found:
+                continue  # nvidia-smi's "C+G": one process, its memory counted once
             known = used is not None and int(used) != 0xFFFFFFFFFFFFFFFF
             found[pid, kind] = {
                 "pid": pid,
@@ -1938,7 +1943,7 @@ def _processes(nv: Any, gpu: Any) -> list[Json]:
                 "used_mib": int(used) >> 20 if known else missing("the driver does not say", "not-supported"),
                 "name": fact_nvml(nv, lambda pid=pid: as_text(nv.nvmlSystemGetProcessName(pid))),  # type: ignore[misc]
             }
-    return list(found.values())
+    return sorted(found.values(), key=lambda process: int(process["pid"]))
 
 
 def _running(nv: Any, gpu: Any, call: str) -> Any:
@@ -2220,14 +2225,15 @@ def _element(element: Any) -> Any:
 
 
 def find(tree: Any, *paths: str) -> Optional[str]:
-    """Return the text at the first of `paths` ("a/b/c") that the tree has, else None."""
+    """Return the text at the first of `paths` ("a/b/c") that has one, best one with a value, else None."""
+    texts = []
     for path in paths:
         here = tree
         for step in path.split("/"):
             here = here.get(step) if isinstance(here, dict) else None
         if isinstance(here, str):
-            return here
-    return None
+            texts.append(here)
+    return next((text for text in texts if text not in ("N/A", "[N/A]")), texts[0] if texts else None)
 
 
 NOT_HELD = missing("the file does not hold it", "not-asked")
@@ -2308,6 +2314,13 @@ def tree_gpus(tree: Json) -> list[Json]:
     ]
 
 
+_POWER_DRAWS = tuple(
+    "%s/%s" % (group, key)
+    for key in ("average_power_draw", "power_draw", "instant_power_draw", "instantaneous_power_draw")
+    for group in ("gpu_power_readings", "power_readings")
+)
+
+
 def tree_gpu(gpu: Json, index: int) -> Json:
     """Return facts.Gpu out of one GPU's part of nvidia-smi's XML, or of its text with keys made alike."""
 
@@ -2336,19 +2349,7 @@ def tree_gpu(gpu: Json, index: int) -> Json:
             whole, "temperature/gpu_temp_slow_threshold", "temperature/gpu_slowdown_temp"
         ),
         "throttle": tree_throttle(gpu),
-        "power_w": at(
-            number,
-            *(
-                "%s/%s" % (group, key)
-                for group in ("gpu_power_readings", "power_readings")
-                for key in (
-                    "instant_power_draw",
-                    "instantaneous_power_draw",
-                    "average_power_draw",
-                    "power_draw",
-                )
-            ),
-        ),
+        "power_w": at(number, *_POWER_DRAWS),
         "power_limit_w": at(
             number,
             "gpu_power_readings/current_power_limit",
@@ -2392,7 +2393,7 @@ def tree_memory(gpu: Json) -> Any:
         return whole_memory
     reserved = value_of(find(gpu, group + "reserved"), whole)
     if reserved == NOT_HELD:
-        reserved = missing("no reserve is shown; used memory may include it", "not-supported")
+        reserved = missing(_NO_RESERVE, "not-supported")
     return {**values, "reserved_mib": reserved}
 
 
@@ -2423,7 +2424,7 @@ def tree_processes(gpu: Json) -> Any:
                 "name": value_of(find(process, "process_name", "name"), str),
             }
         ]
-    return found
+    return sorted(found, key=lambda process: int(process["pid"]))
 
 
 def tree_ecc(gpu: Json) -> Any:

@@ -16,8 +16,9 @@ from preflight.smi.qtext import q_tree
 from preflight.smi.table import table_tree
 
 EXPECTED = (
-    "`nvidia-smi -q -x > FILE` (best), `nvidia-smi -q`, `nvidia-smi`, `nvidia-smi --query-gpu=... --format=csv`"
-    ", `nvidia-smi -L`, `nvidia-smi nvlink -s`, `lspci -nn`, `dmesg`, or several of these in one file"
+    "`nvidia-smi -q -x > FILE` (best), `nvidia-smi -q`, `nvidia-smi`,"
+    " `nvidia-smi --query-gpu=... --format=csv`, `nvidia-smi -L`, `nvidia-smi nvlink -s`, `lspci -nn`,"
+    " `dmesg`, or several of these in one file"
 )
 Facts = dict[str, Any]
 
