@@ -46,6 +46,7 @@ COMMANDS: dict[str, Row] = {
     ),
     "explain": Row("launcher.commands.explain", "Say what a finding's code means and what to do."),
     "checks": Row("launcher.commands.checks", "List every check of a preflight."),
+    "record": Row("launcher.commands.record", "Save what a host says, to be judged again anywhere."),
     "schema": Row("launcher.commands.schema", "Print the JSON Schema of hosts.yaml or of a run config."),
 }
 

@@ -10,6 +10,7 @@ that answered), `job`, `expect`, `reach` (tuple[Reach, ...]), `clocks` (name -> 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from typing import Any
 
 from preflight.facts import HostFacts, Missing, Reach
@@ -84,6 +85,12 @@ def _register(
     return register
 
 
+def table() -> dict[str, Check]:
+    """Return all checks, in the order of `preflight.checks`. An empty table would pass every host."""
+    import_module("preflight.checks")
+    return CHECKS
+
+
 def judge_host(
     facts: HostFacts,
     job: Job,
@@ -145,11 +152,11 @@ def unasked(facts: HostFacts) -> tuple[str, ...]:
         for name in _FACT_NAMES
         if isinstance(fact := getattr(facts, name), Missing) and fact.code == "not-asked"
     }
-    return tuple(c.code for c in CHECKS.values() if c.scope == "host" and absent.intersection(c.needs))
+    return tuple(c.code for c in table().values() if c.scope == "host" and absent.intersection(c.needs))
 
 
 def _applicable(scope: str, job: Job) -> Iterator[Check]:
-    return (c for c in CHECKS.values() if c.scope == scope and (job.wants_gpus or not c.gpu_only))
+    return (c for c in table().values() if c.scope == scope and (job.wants_gpus or not c.gpu_only))
 
 
 def _ask(check: Check, supply: Mapping[str, Any]) -> list[Problem]:

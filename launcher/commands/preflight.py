@@ -1,0 +1,168 @@
+"""gpulaunch preflight: ask hosts, judge them, say what a launch there would use."""
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from launcher.commands.reaching import Reaching, reaching, reaching_options
+from launcher.config import Overrides, load_run_config
+from launcher.errors import BadInput
+from launcher.gather import Gathered
+from launcher.hostcodes import host_codes
+from launcher.inventory import LOCALHOST, HostEntry
+from launcher.preflighting import Manner, PreflightResult, judge, preflight
+from launcher.recording import load_recording
+from launcher.report.findings import report_lines
+from launcher.report.live import LiveHosts
+from launcher.report.preflight_json import preflight_json
+from launcher.report.text import wants_colour
+from preflight.explain import known_codes
+from preflight.job import GpuRequest, Job
+
+_PRECISIONS = ("auto", "no", "fp16", "bf16", "fp8")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the hosts are to be judged for."""
+
+    job: Job
+    hosts: tuple[str, ...]
+
+
+@click.command()
+@click.argument("hosts", nargs=-1)
+@click.option("--config", "config", metavar="NAME", help="Judge for this run config (a name or a path).")
+@click.option("--gpus", default="", help="all, none, auto, a count, or a list of indices and UUIDs.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Main port, instead of the config's or 29500.")
+@click.option("--precision", type=click.Choice(_PRECISIONS), help="Mixed precision to judge for.")
+@click.option(
+    "--ignore", multiple=True, metavar="CODE", help="Show findings of CODE, but let them stop nothing."
+)
+@click.option("--separately", is_flag=True, help="Judge each host for itself, not all as one launch.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--facts", is_flag=True, help="With --json: everything that was read, too.")
+@click.option("-v", "--verbose", is_flag=True, help="Show what was read.")
+@click.option(
+    "--from",
+    "recordings",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Judge facts saved by `gpulaunch record` instead of asking a host.",
+)
+@click.option(
+    "--from-smi",
+    "smi_files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Judge a saved `nvidia-smi -q -x` (or -q, or a table) instead of asking a host.",
+)
+@reaching_options
+def command(hosts: tuple[str, ...], **options: Any) -> int:
+    """Check HOSTS before a launch (default: the config's hosts, else localhost). Changes nothing on them.
+
+    Several hosts are judged as one launch, the first being the main host. Exit code 0: nothing stops a launch
+    and nothing was left unchecked; 1: something does, or could not be checked.
+    """
+    ignore = _codes(options["ignore"])
+    manner = Manner(ignore=ignore, together=not options["separately"], width=options["parallel"])
+    asked = _asked(hosts, options)
+    if options["recordings"] or options["smi_files"]:
+        result = _from_files(asked, options, manner)
+    else:
+        ways = reaching(
+            options["inventory"],
+            accept_new_host_keys=options["accept_new_host_keys"],
+            parallel=options["parallel"],
+        )
+        result = _from_hosts(asked, ways, manner)
+    _show(result, options)
+    return result.exit_code
+
+
+def _codes(words: tuple[str, ...]) -> frozenset[str]:
+    """Return the codes that --ignore names; a code that does not exist would ignore nothing, silently."""
+    codes = frozenset(code.strip().upper() for word in words for code in word.split(",") if code.strip())
+    unknown = sorted(codes - known_codes(host_codes()))
+    if unknown:
+        raise BadInput(f"--ignore: no check is called {', '.join(unknown)}", "gpulaunch checks lists them")
+    return codes
+
+
+def _asked(hosts: tuple[str, ...], options: dict[str, Any]) -> _Asked:
+    if options["config"] is None:
+        job = Job(gpus="auto")
+        if options["gpus"]:
+            job = replace(job, gpus=parse_gpus(options["gpus"]))
+        if options["port"]:
+            job = replace(job, main_port=options["port"])
+        if options["precision"]:
+            job = replace(job, precision=options["precision"])
+        return _Asked(job, hosts or (LOCALHOST,))
+    overrides = Overrides(
+        hosts=hosts,
+        gpus=options["gpus"],
+        port=str(options["port"] or ""),
+        precision=options["precision"] or "",
+    )
+    config = load_run_config(options["config"], overrides)
+    return _Asked(config.job, config.hosts)
+
+
+def parse_gpus(text: str) -> GpuRequest:
+    """Return what --gpus says: a word, a count, or a list with commas (`0,` is GPU 0). Raises BadInput."""
+    if text in ("all", "none", "auto"):
+        return text  # type: ignore[return-value]  # mypy does not narrow by `in`
+    if text.isdigit():
+        return int(text)
+    words = [word.strip() for word in text.strip("[]").split(",") if word.strip()]
+    if not words or not all(word.isdigit() or word.startswith(("GPU-", "MIG-")) for word in words):
+        raise BadInput(
+            f'--gpus: "{text}"', "expected all, none, auto, a count, or a list such as 0,2 or GPU-..."
+        )
+    return tuple(int(word) if word.isdigit() else word for word in words)
+
+
+def _from_hosts(asked: _Asked, ways: Reaching, manner: Manner) -> PreflightResult:
+    entries = ways.inventory.resolve(asked.hosts)
+    with LiveHosts(entries) as live:
+        return preflight(
+            entries,
+            asked.job,
+            ways.open,
+            manner=manner,
+            on_done=live.done,
+        )
+
+
+def _from_files(asked: _Asked, options: dict[str, Any], manner: Manner) -> PreflightResult:
+    if options["recordings"] and options["smi_files"]:
+        raise BadInput("--from and --from-smi are two sources", "judge them one after the other")
+    if options["smi_files"]:
+        from preflight.smi import parse_smi  # noqa: PLC0415 - only for saved files
+
+        facts = [
+            parse_smi(path.read_text(encoding="utf-8", errors="replace"), path.stem)
+            for path in options["smi_files"]
+        ]
+    else:
+        facts = [load_recording(path) for path in options["recordings"]]
+    named = {host.host: host for host in facts}
+    if len(named) < len(facts):
+        raise BadInput("two files are of the same host", "judge them one after the other")
+    entries = [HostEntry(name) for name in named]
+    together = manner.together and len(facts) == 1
+    how = replace(manner, together=together, from_file=bool(options["smi_files"]))
+    return judge(entries, Gathered(named, {}), asked.job, manner=how)
+
+
+def _show(result: PreflightResult, options: dict[str, Any]) -> None:
+    if options["as_json"]:
+        click.echo(json.dumps(preflight_json(result, facts=options["facts"]), indent=2))
+        return
+    for line in report_lines(result, verbose=options["verbose"], colour=wants_colour(sys.stdout)):
+        click.echo(line)

@@ -1,0 +1,64 @@
+"""docs/checks/: pages made from the checks' own docstrings, so that they cannot say something else."""
+
+from itertools import groupby
+
+from launcher.hostcodes import host_codes
+from preflight.explain import heading
+from preflight.registry import Check, table
+
+_NOTE = (
+    "<!-- Made by `gpulaunch checks --markdown docs/checks`; edit the docstrings in preflight/checks/. -->\n"
+)
+
+
+def pages() -> dict[str, str]:
+    """Return {file name: text}: an index, one page per family of codes, one for hosts that cannot be used."""
+    families = {
+        family: list(checks)
+        for family, checks in groupby(
+            sorted(table().values(), key=lambda check: _family(check.code)), lambda check: _family(check.code)
+        )
+    }
+    found = {f"{family}.md": _page(family, checks) for family, checks in families.items()}
+    found["HOST.md"] = _host_page()
+    found["README.md"] = _index()
+    return dict(sorted(found.items()))
+
+
+def _family(code: str) -> str:
+    return code.rstrip("0123456789")
+
+
+def _index() -> str:
+    lines = [_NOTE, "# Checks", "", "| code | verdict | gate | true when it passes |", "|---|---|---|---|"]
+    for check in table().values():
+        link = f"[{check.code}]({_family(check.code)}.md#{check.code.lower()})"
+        lines.append(f"| {link} | {check.severity.value} | {'yes' if check.gate else ''} | {check.title} |")
+    for code, kind in host_codes().items():
+        title = (kind.__doc__ or "").strip().splitlines()[0]
+        lines.append(f"| [{code}](HOST.md#{code.lower()}) | critical | yes | *fails when:* {title} |")
+    return "\n".join(lines) + "\n"
+
+
+def _page(family: str, checks: list[Check]) -> str:
+    parts = [_NOTE, f"# {family}\n"]
+    for check in checks:
+        _, _, rest = check.text.partition("\n")
+        body = rest.strip().replace("\nSource:", "\n\n*Source:*").replace("\nFix:", "\n\n*Fix:*")
+        parts.append(
+            f"## {check.code}\n\n**{check.title}**\n\n{heading(check).capitalize()}.\n\n{_tidy(body)}\n"
+        )
+    return "\n".join(parts)
+
+
+def _tidy(body: str) -> str:
+    """Leave one empty line at most between paragraphs."""
+    while "\n\n\n" in body:
+        body = body.replace("\n\n\n", "\n\n")
+    return body
+
+
+def _host_page() -> str:
+    parts = [_NOTE, "# HOST\n", "A host that could not be judged at all; always critical.\n"]
+    parts += [f"## {code}\n\n{(kind.__doc__ or '').strip()}\n" for code, kind in host_codes().items()]
+    return "\n".join(parts)
