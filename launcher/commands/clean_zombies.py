@@ -95,9 +95,7 @@ class _Cleaning:
             self.say("\n".join(choice_lines(host.facts, host.choice)))
         for error in errors.values():
             self.say(f"{tame(error.message)}" + (f"\n  fix: {tame(error.fix)}" if error.fix else ""))
-        approved = (
-            {host.entry.name: () for host in found} if options["dry_run"] else self._approve(found, options)
-        )
+        approved = {} if options["dry_run"] else self._approve(found, options)
         cleaned, failed = self._end([host for host in found if approved.get(host.entry.name)], approved)
         errors |= failed
         for done in cleaned.values():

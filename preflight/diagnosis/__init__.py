@@ -1,0 +1,1 @@
+"""From a dead run's log to what killed it. Pure: text in, causes out."""
