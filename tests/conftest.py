@@ -11,7 +11,7 @@ import pytest
 from tests.lab import needs
 from tests.lab.hosts import Lab
 
-SETTLE_S = 3.0
+SETTLE_S = float(os.environ.get("LAB_SETTLE_S", "3"))
 
 FreshLab = Callable[..., Lab]
 

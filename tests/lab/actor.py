@@ -32,11 +32,11 @@ def stay() -> Never:
         time.sleep(FOREVER_S)
 
 
-def bound(address: str, port: str) -> socket.socket:
-    """Bind a TCP port, as torch does: with SO_REUSEADDR."""
+def bound(address: str, port: str, *, reuse: bool = True) -> socket.socket:
+    """Bind a TCP port, with SO_REUSEADDR as servers do."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     holder = socket.socket(family)
-    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
     holder.bind((address, int(port)))
     return holder
 
@@ -51,7 +51,9 @@ def listen(address: str, port: str) -> None:
 
 def bind(address: str, port: str) -> None:
     """Hold a port without listening: it is taken, and no connection shows it."""
-    holder = bound(address, port)
+    holder = bound(
+        address, port, reuse=False
+    )  # with it, Linux lets another with it bind too until one listens
     ready(pid=os.getpid(), descriptor=holder.fileno())
     stay()
 

@@ -69,9 +69,9 @@ def host_names(hosts: int | str | Sequence[str]) -> tuple[str, ...]:
     return tuple(hosts)
 
 
-def new_spec(out: Path, names: Sequence[str], shares: Sequence[Path], public: str) -> LabSpec:
+def new_spec(out: Path, names: Sequence[str], shares: tuple[str, ...], public: str) -> LabSpec:
     octet = _take_octet(out)
-    blank = LabSpec(str(out), octet, (), _shares(out, shares), public)
+    blank = LabSpec(str(out), octet, (), shares, public)
     hosts = tuple(
         HostSpec(
             name,
@@ -100,10 +100,16 @@ def _take_octet(out: Path) -> int:
     raise LabError(f"{SUBNETS} labs are up already")
 
 
-def _shares(out: Path, extra: Sequence[Path]) -> tuple[str, ...]:
+def shared_directories(out: Path, extra: Sequence[Path]) -> tuple[str, ...]:
+    """Return the directories that all hosts see, none inside another. Raises LabError."""
+    absent = [str(path) for path in extra if not path.is_dir()]
+    if absent:
+        raise LabError(f"cannot share what is no directory here: {', '.join(absent)}")
     wanted = {REPOSITORY, out / "shared", *(path.resolve() for path in extra)}
     interpreter = (Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1])
-    wanted.update(path for path in interpreter if path.is_relative_to("/") and str(path) != "/usr")
+    wanted.update(
+        path for path in interpreter if not path.is_relative_to("/usr")
+    )  # every host's root has /usr
     return tuple(str(path) for path in sorted(wanted) if not any(other in path.parents for other in wanted))
 
 

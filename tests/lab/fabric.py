@@ -101,6 +101,7 @@ def live_as_host(spec: LabSpec, host: HostSpec, channel: socket.socket) -> Never
     """Become PID 1 of a host. Never returns; reports "ready" or what went wrong over channel."""
     try:
         kernel.set_process_name("init")
+        os.setsid()
         listener = listen(Path(spec.out), host.name)
         if channel.recv(2) != b"go":
             os._exit(1)
@@ -142,6 +143,7 @@ def live_as_lab(spec: LabSpec, *, keep: bool) -> Never:
     """Become PID 1 of the lab: report on standard output, then serve."""
     try:
         kernel.set_process_name("lab")
+        os.setsid()
         kernel.unshare(ISOLATE_LAB)
         kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
         kernel.mount("proc", "/proc", "proc")

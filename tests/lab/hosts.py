@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.lab import files, layout
-from tests.lab.bringup import LabError, down, host_names, let_go, new_spec, start
+from tests.lab.bringup import LabError, down, host_names, let_go, new_spec, shared_directories, start
 from tests.lab.gpus import silicon
 from tests.lab.layout import HostSpec, LabSpec
 from tests.lab.processes import Control, LabProcess
@@ -114,6 +114,8 @@ class LabHost:
 
     def kill(self, pid: int, number: int = signal.SIGKILL) -> None:
         """Send a signal to a process of the host; nothing happens when it is gone."""
+        if pid <= 1:
+            raise ValueError(f"{pid} is no process to send a signal to")
         with contextlib.suppress(RuntimeError):
             self.control.tell({"op": "kill", "pid": pid, "signal": int(number)})
 
@@ -185,10 +187,11 @@ class Lab:
         names = host_names(hosts)
         if not 0 < len(names) <= layout.MAX_HOSTS:
             raise LabError(f"a lab has 1 to {layout.MAX_HOSTS} hosts, not {len(names)}")
+        shared = shared_directories(out, shares)
         for directory in (out / "control" / "stage", out / "shared"):
             directory.mkdir(parents=True, exist_ok=True)
         (out / "shared").chmod(0o777)
-        spec = new_spec(out, names, shares, files.write_identity(out))
+        spec = new_spec(out, names, shared, files.write_identity(out))
         keeper: subprocess.Popen[str] | None = None
         try:
             layout.save(spec)

@@ -17,6 +17,29 @@ from typing import IO, Any, Self
 CONTROL_TIMEOUT_S = 30.0
 
 
+@dataclass(slots=True)
+class Answers:
+    """The lines that a PID 1 sends over one connection."""
+
+    connection: socket.socket
+    received: bytes = b""
+
+    def line(self, timeout_s: float) -> bytes:
+        """Return the next line, b"" when the far end is gone. Raises TimeoutError."""
+        self.connection.settimeout(timeout_s)
+        while b"\n" not in self.received:
+            chunk = self.connection.recv(1 << 16)
+            if not chunk:
+                return b""
+            self.received += chunk
+        line, _, self.received = self.received.partition(b"\n")
+        return line
+
+    def close(self) -> None:
+        """Hang up."""
+        self.connection.close()
+
+
 @dataclass(frozen=True, slots=True)
 class Control:
     """The control socket of one PID 1."""
@@ -46,19 +69,20 @@ class Control:
 
     def ask(
         self, request: Mapping[str, Any], descriptors: Sequence[int] = ()
-    ) -> tuple[socket.socket, dict[str, Any]]:
+    ) -> tuple[Answers, dict[str, Any]]:
         """Send one request; return the open connection and its first answer. Raises RuntimeError."""
-        connection = self.connect()
+        answers = Answers(self.connect())
         try:
-            socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], descriptors)
-            answer = json.loads(_line(connection))
+            socket.send_fds(answers.connection, [json.dumps(request).encode() + b"\n"], descriptors)
+            first = answers.line(CONTROL_TIMEOUT_S)
+            answer = json.loads(first) if first else {"error": "its PID 1 ended"}
         except BaseException:
-            connection.close()
+            answers.close()
             raise
         if "error" in answer:
-            connection.close()
+            answers.close()
             raise RuntimeError(f"{self.name}: {answer['error']}")
-        return connection, answer
+        return answers, answer
 
     def tell(self, request: Mapping[str, Any]) -> None:
         """Send one request that has no longer answer. Raises RuntimeError when it failed."""
@@ -93,7 +117,7 @@ class Control:
             given.append(write_end)
             pipes[position] = os.fdopen(read_end, "rb", buffering=0)
         try:
-            connection, answer = self.ask(request, given)
+            answers, answer = self.ask(request, given)
         except BaseException:
             for pipe in pipes:
                 if pipe is not None:
@@ -102,7 +126,7 @@ class Control:
         finally:
             for descriptor in to_close:
                 os.close(descriptor)
-        return LabProcess(self, tuple(argv), int(answer["pid"]), connection, pipes[0], pipes[1])
+        return LabProcess(self, tuple(argv), int(answer["pid"]), answers, pipes[0], pipes[1])
 
     def run(
         self,
@@ -153,7 +177,7 @@ class LabProcess:
     control: Control
     argv: tuple[str, ...]
     pid: int
-    connection: socket.socket
+    answers: Answers
     stdout: IO[bytes] | None
     stderr: IO[bytes] | None
     status: int | None = field(default=None)
@@ -162,9 +186,8 @@ class LabProcess:
         """Return the exit status, negative for a signal. Raises TimeoutError."""
         if self.status is not None:
             return self.status
-        self.connection.settimeout(timeout_s)
-        line = _line(self.connection)
-        self.connection.close()
+        line = self.answers.line(timeout_s)
+        self.answers.close()
         self.status = (
             int(json.loads(line)["status"]) if line else -signal.SIGKILL
         )  # its PID 1 is gone, so is it
@@ -204,7 +227,7 @@ class LabProcess:
 
     def close(self) -> None:
         """Let go of its pipes and of its exit status."""
-        for closable in (self.stdout, self.stderr, self.connection):
+        for closable in (self.stdout, self.stderr, self.answers):
             if closable is not None:
                 closable.close()
 
@@ -216,13 +239,3 @@ class LabProcess:
         with contextlib.suppress(TimeoutError):
             self.wait()
         self.close()
-
-
-def _line(connection: socket.socket) -> bytes:
-    data = b""
-    while not data.endswith(b"\n"):
-        chunk = connection.recv(1 << 16)
-        if not chunk:
-            break
-        data += chunk
-    return data

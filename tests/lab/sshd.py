@@ -26,7 +26,9 @@ def kill(host: LabHost, *, sessions: bool = False) -> None:
 
 def start(host: LabHost) -> None:
     """Start sshd; it listens when this returns. Raises RuntimeError with what sshd said."""
-    host.run(["/usr/sbin/sshd"])
+    host.run(
+        ["sh", "-c", "/usr/sbin/sshd; exit $?"]
+    )  # a session leader below PID 1 would not go to the background
     _await(lambda: bool(host.sshd_pid()), "sshd does not start")
 
 
@@ -38,13 +40,13 @@ def restart(host: LabHost) -> None:
 
 def freeze(host: LabHost) -> None:
     """Stop the listening sshd: connections are accepted by the kernel, and then nobody says a word."""
-    host.kill(host.sshd_pid(), signal.SIGSTOP)
+    host.kill(_running(host), signal.SIGSTOP)
     _await(lambda: host.state(host.sshd_pid()) == "T", "sshd does not stop")
 
 
 def thaw(host: LabHost) -> None:
     """Undo freeze()."""
-    host.kill(host.sshd_pid(), signal.SIGCONT)
+    host.kill(_running(host), signal.SIGCONT)
 
 
 def configure(host: LabHost, *settings: str) -> None:
@@ -70,6 +72,13 @@ def change_host_key(host: LabHost, private: str = "") -> str:
 def restore_host_key(host: LabHost) -> None:
     """Undo change_host_key()."""
     change_host_key(host, host.spec.host_key)
+
+
+def _running(host: LabHost) -> int:
+    pid = host.sshd_pid()
+    if not pid:
+        raise ProcessLookupError(f"no sshd runs on {host.name}")
+    return pid
 
 
 def _await(done: Callable[[], bool], failure: str) -> None:

@@ -225,9 +225,12 @@ def test_up_refuses_a_directory_that_holds_a_lab(lab: Lab) -> None:
 
 def test_up_says_why_and_leaves_nothing_when_it_cannot(tmp_path: Path) -> None:
     before = interfaces()
-    with pytest.raises(FileNotFoundError):
-        Lab.up(1, tmp_path / "x", profiles=("/nonexistent/profile.json",), shares=(Path("/nonexistent"),))
+    with pytest.raises(LabError, match="/nonexistent"):
+        Lab.up(1, tmp_path / "x", shares=(Path("/nonexistent"),))
+    with pytest.raises(LabError, match=r"x{65}"):
+        Lab.up(("node-1", "x" * 65), tmp_path / "y")
     assert interfaces() <= before
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_halted_host_is_silent_and_boots_with_another_boot_id(fresh_lab: FreshLab) -> None:
@@ -531,6 +534,59 @@ def test_a_full_disk_takes_nothing_more(lab: Lab) -> None:
         assert "No space left on device" in done.stderr
     finally:
         software.remove_disk(host, "/root/run")
+
+
+# --- what the tests themselves rely on ---------------------------------------------------------------------
+
+GLOO = """\
+import os, sys, torch
+import torch.distributed as dist
+dist.init_process_group("gloo", init_method=f"tcp://{sys.argv[1]}:29533", rank=int(sys.argv[2]), world_size=3)
+total = torch.tensor([float(dist.get_rank() + 1)])
+dist.all_reduce(total)
+print(os.uname().nodename, int(total), flush=True)
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.train
+def test_torch_gloo_works_across_hosts(lab: Lab) -> None:
+    main = lab.hosts[0].name
+    running = [
+        host.popen([sys.executable, "-c", GLOO, main, str(rank)]) for rank, host in enumerate(lab.hosts)
+    ]
+    for host, process in zip(lab.hosts, running, strict=True):
+        with process:
+            assert process.read_line(60) == f"{host.name} 6"
+            assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("true", "1 error"), ("", "1 skipped")])
+def test_where_no_lab_can_be_ci_fails_and_people_skip(lab: Lab, ci: str, outcome: str) -> None:
+    test = f"{__file__}::test_hosts_reach_each_other_by_name"
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+    done = lab.hosts[0].run(argv, user="alice", env={"CI": ci}, cwd=str(REPOSITORY), check=False)
+    assert outcome in done.stdout
+    assert bool(done.returncode) is bool(ci)
+    assert "the lab needs root" in done.stdout
+
+
+def test_a_test_that_leaves_a_process_fails(tmp_path: Path) -> None:
+    careless = "def test_x(lab):\n    lab.hosts[0].popen(['sleep', '60']).close()\n"
+    (tmp_path / "test_careless.py").write_text(careless)
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "--basetemp", str(tmp_path / "t")]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "LAB_SETTLE_S": "0.1"}
+    done = subprocess.run(
+        [*argv, "test_careless.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "1 passed, 1 error" in done.stdout
+    assert "the test left processes on {'node-1'" in done.stdout
 
 
 # --- layout ---------------------------------------------------------------------------------------

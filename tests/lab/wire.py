@@ -2,8 +2,8 @@
 
     python -I wire.py NEAR FAR DELAY_S LOSS SEED
 
-Not every kernel has the netem queue, so it is done here. Frames are read and written with their virtio header,
-which keeps unfinished checksums and large segments as the kernel handed them over.
+Not every kernel has the netem queue, so it is done here. Frames are read and written with their virtio
+header, which keeps unfinished checksums and large segments as the kernel handed them over.
 """
 
 import heapq
