@@ -46,7 +46,7 @@ class Notice:
 ROOT, GENERAL, ENDING, VICTIM = Depth.ROOT, Depth.GENERAL, Depth.ENDING, Depth.VICTIM
 
 
-def _row(  # noqa: PLR0913, PLR0917 - the columns of a table
+def _row(  # noqa: PLR0913 - the columns of a table
     code: str,
     slug: str,
     depth: Depth,
