@@ -116,6 +116,8 @@ def judge_host(
         if check.code not in skip
         for problem in _ask(check, supply)
     ]
+    if asked_only:
+        told = list(_unasked_told_once(told))
     return tuple(
         _finding(check, problem, (facts.host,), ignore) for check, problem in _spare_gpus_demoted(told, use)
     )
@@ -174,6 +176,21 @@ def _ask(check: Check, supply: Mapping[str, Any]) -> list[Problem]:
 
 
 Told = tuple[Check, Problem]
+
+
+NOT_HELD = "not in this file"
+"""What is said of a check whose value a saved nvidia-smi does not hold."""
+
+
+def _unasked_told_once(told: list[Told]) -> Iterator[Told]:
+    """Tell once per check, as information, what the source does not hold; a gate stays unknown."""
+    codes: set[str] = set()
+    for check, problem in told:
+        if not problem.unasked or check.gate:
+            yield check, problem
+        elif check.code not in codes:
+            codes.add(check.code)
+            yield check, Problem(NOT_HELD, "run the preflight on the host itself", severity=Severity.INFO)
 
 
 def _spare_gpus_demoted(told: list[Told], use: Selection) -> Iterator[Told]:

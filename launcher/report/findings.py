@@ -8,6 +8,7 @@ from launcher.preflighting import PreflightResult
 from launcher.report.text import clean, one_line
 from preflight.facts import Gpu, HostFacts, Missing
 from preflight.finding import Finding, Severity
+from preflight.registry import NOT_HELD
 
 _STYLES = {
     "pass": "32",
@@ -50,7 +51,9 @@ def fold(findings: Iterable[Finding]) -> tuple[Folded, ...]:
     """Join the same words on several hosts or subjects, and the checks that one unread fact hides."""
     by_words: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
-        unread = finding.severity is Severity.UNKNOWN and finding.message.startswith("not checked: ")
+        unread = finding.message == NOT_HELD or (
+            finding.severity is Severity.UNKNOWN and finding.message.startswith("not checked: ")
+        )
         key = (
             finding.severity,
             finding.ignored,

@@ -21,7 +21,7 @@ _RECOVERY_FIX: dict[str, str] = {
 }
 
 
-@host_check("HEAL001", gate=True, gpu_only=True)
+@host_check("HEAL001", gpu_only=True)
 def no_gpu_asks_for_recovery(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     """No GPU's driver asks for a recovery action.
 
@@ -84,12 +84,14 @@ def _unread_log(facts: HostFacts, log: Missing) -> Iterator[Problem]:
             f"the kernel log cannot be read ({log.reason}); the driver says that no GPU needs recovery",
             "to read it: ask the administrator to add you to group adm, or kernel.dmesg_restrict=0",
             severity=Severity.INFO,
+            unasked=log.code == "not-asked",
         )
         return
     yield Problem(
         f"whether the kernel reported GPU errors is not known: {log.reason}",
         "sudo dmesg | grep -i xid; or ask the administrator for group adm or kernel.dmesg_restrict=0",
         severity=Severity.UNKNOWN,
+        unasked=log.code == "not-asked",
     )
 
 

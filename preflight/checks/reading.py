@@ -18,6 +18,7 @@ def absent(gpu: Gpu, what: str, missing: Missing) -> Iterator[Problem]:
         how_to_read(missing),
         severity=Severity.UNKNOWN,
         gpu=gpu.index,
+        unasked=missing.code == "not-asked",
     )
 
 
