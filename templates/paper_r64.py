@@ -1,7 +1,7 @@
 """LoRA rank-64 fine-tune of a small causal language model, with transformers' Trainer and peft.
 
-Nothing is downloaded: the model is built from a small config, the text is made here, the tokenizer is trained on
-it. The base stays in float32 and mixed precision comes from --fp16, --bf16 or the launcher, so that the
+Nothing is downloaded: the model is built from a small config, the text is made here, the tokenizer is trained
+on it. The base stays in float32 and mixed precision comes from --fp16, --bf16 or the launcher, so that the
 adapters' gradients can be unscaled. The number of optimizer steps is the same for every world size.
 """
 
@@ -57,7 +57,7 @@ def main() -> None:
     dataset = [encode(tokenizer, samples, number) for number in range(SAMPLES)]
     model = build_model(len(tokenizer))
     arguments = training_arguments(options, world_size)
-    print(f"rank {rank} of {world_size}: {arguments.device}, {os.path.basename(sys.argv[0])}", flush=True)
+    print(f"rank {rank} of {world_size}: {arguments.device}", flush=True)
 
     trainer = Trainer(
         model=model,
@@ -74,14 +74,18 @@ def main() -> None:
 
 def parse_options() -> argparse.Namespace:
     """Return the command line's options."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--config", default="paper_r64", help="name of the run; outputs go to output/NAME")
     parser.add_argument("--gpus", help="kept for old command lines: the launcher chooses the GPUs")
     precision = parser.add_mutually_exclusive_group()
     precision.add_argument("--fp16", action="store_true", help="fp16 mixed precision")
     precision.add_argument("--bf16", action="store_true", help="bf16 mixed precision")
     parser.add_argument("--batch-size", type=int, default=8, help="samples per micro-batch")
-    parser.add_argument("--gradient-accumulation", type=int, default=8, help="micro-batches per step, over all ranks")
+    parser.add_argument(
+        "--gradient-accumulation", type=int, default=8, help="micro-batches per step, over all ranks"
+    )
     parser.add_argument("--learning-rate", type=float, default=2e-5)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--max-steps", type=int, default=0, help="stop after so many optimizer steps")
@@ -92,7 +96,9 @@ def parse_options() -> argparse.Namespace:
 def refuse_data_parallel(world_size: int) -> None:
     """Stop where one process sees several GPUs: Trainer would split each batch over all of them."""
     if world_size == 1 and "LOCAL_RANK" not in os.environ and torch.cuda.device_count() > 1:
-        sys.exit("several GPUs and no launcher: use `gpulaunch run --config paper_r64` or CUDA_VISIBLE_DEVICES=0")
+        sys.exit(
+            "several GPUs and no launcher: use `gpulaunch run --config paper_r64` or CUDA_VISIBLE_DEVICES=0"
+        )
 
 
 def make_samples() -> list[str]:
@@ -143,14 +149,23 @@ def build_model(vocabulary: int) -> torch.nn.Module:
     lora = LoraConfig(
         r=RANK,
         lora_alpha=2 * RANK,
-        target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head"],
+        target_modules=[
+            "q_proj",
+            "k_proj",
+            "v_proj",
+            "o_proj",
+            "gate_proj",
+            "up_proj",
+            "down_proj",
+            "lm_head",
+        ],
         task_type="CAUSAL_LM",
     )
     return get_peft_model(LlamaForCausalLM(config), lora)
 
 
 def share_of_a_step(batch_size: int, accumulation: int, world_size: int) -> tuple[int, int]:
-    """Return (batch size, accumulation) of each rank, so that all ranks together come closest to one step's samples.
+    """Return each rank's (batch size, accumulation): all ranks together come closest to one step's samples.
 
     Exact where the world size divides the step's samples; 3 ranks take 3 x 7 x 3 = 63 of 64.
     """
@@ -164,9 +179,12 @@ def training_arguments(options: argparse.Namespace, world_size: int) -> Training
     """Return Trainer's arguments: the same optimizer steps and checkpoints for every world size."""
     steps_per_epoch = math.ceil(SAMPLES / (options.batch_size * options.gradient_accumulation))
     batch_size, accumulation = share_of_a_step(options.batch_size, options.gradient_accumulation, world_size)
-    on_cpu = os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes") or not torch.cuda.is_available()
+    on_cpu = (
+        os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes")
+        or not torch.cuda.is_available()
+    )
     return TrainingArguments(
-        output_dir=os.path.join(options.output, options.config),
+        output_dir=str(Path(options.output) / options.config),
         max_steps=options.max_steps or options.epochs * steps_per_epoch,
         per_device_train_batch_size=batch_size,
         gradient_accumulation_steps=accumulation,

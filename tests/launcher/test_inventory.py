@@ -1,0 +1,183 @@
+"""hosts.yaml and the words that name hosts."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import BadInput, ConfigError
+from launcher.inventory import HostEntry, Inventory, load_inventory
+
+EXAMPLE = Path(__file__).parents[2] / "hosts.example.yaml"
+
+CLUSTER = """\
+defaults: {user: ada, env: {A: 1, B: 2}, expect: {gpus: 4}}
+hosts:
+  titan: {address: 10.0.0.7, port: 2222, jump: "gate,user@inner:22"}
+  l40s-[01-04]: {address: "10.1.0.[1-4]", env: {B: no}}
+  l40s-03: {gpus: [0, GPU-1f2e], expect: {driver: ">=550"}}
+  p100:
+groups:
+  ada: ["l40s-[01-04]"]
+  some: [p100, "@ada"]
+"""
+
+
+def load(folder: Path, text: str) -> Inventory:
+    path = folder / "hosts.yaml"
+    path.write_text(text)
+    return load_inventory(path)
+
+
+def names(entries: tuple[HostEntry, ...]) -> list[str]:
+    return [entry.name for entry in entries]
+
+
+@pytest.fixture(name="cluster")
+def _cluster(tmp_path: Path) -> Inventory:
+    return load(tmp_path, CLUSTER)
+
+
+def test_the_example_loads() -> None:
+    inventory = load_inventory(EXAMPLE)
+    assert list(inventory.hosts) == ["titan", "l40s-01", "l40s-02", "l40s-03", "l40s-04", "p100"]
+    assert inventory.hosts["l40s-03"].address == "10.0.1.3"
+    assert inventory.hosts["l40s-03"].gpus == (0, 1, 2)
+    assert inventory.hosts["l40s-02"].env == {"NCCL_IB_DISABLE": "1"}
+    assert inventory.groups["everything-old"] == ("titan", "p100")
+
+
+def test_a_range_stands_for_several_hosts_and_a_plain_name_refines_it(cluster: Inventory) -> None:
+    third = cluster.hosts["l40s-03"]
+    assert (third.address, third.gpus, third.user) == ("10.1.0.3", (0, "GPU-1f2e"), "ada")
+    assert third.env == {"A": "1", "B": "no"}
+    assert (third.expect.gpus, third.expect.driver) == (4, ">=550")
+    assert cluster.hosts["l40s-02"].gpus == "all"
+
+
+def test_a_host_without_settings_has_the_defaults(cluster: Inventory) -> None:
+    host = cluster.hosts["p100"]
+    assert (host.address, host.port, host.user, host.alias, host.python) == ("", None, "ada", "p100", "python3")
+
+
+def test_jump_hosts_are_separated_as_ssh_separates_them(cluster: Inventory) -> None:
+    assert cluster.hosts["titan"].jump == ("gate", "user@inner:22")
+
+
+def test_an_empty_list_of_jump_hosts_means_directly(tmp_path: Path) -> None:
+    inventory = load(tmp_path, "defaults: {jump: gate}\nhosts:\n  a: {jump: []}\n  b: {jump: none}\n")
+    assert inventory.hosts["a"].jump == inventory.hosts["b"].jump == ("none",)
+
+
+def test_an_identity_file_is_a_path_here(tmp_path: Path) -> None:
+    inventory = load(tmp_path, "hosts:\n  a: {identity_file: keys/a}\n  b: {identity_file: ~/.ssh/b}\n")
+    assert inventory.hosts["a"].identity_file == str(tmp_path / "keys/a")
+    assert inventory.hosts["b"].identity_file == str(Path.home() / ".ssh/b")
+
+
+def test_paths_there_stay_as_written(tmp_path: Path) -> None:
+    inventory = load(tmp_path, "hosts: {a: {python: ~/v/bin/python, workdir: ~/p}}")
+    assert (inventory.hosts["a"].python, inventory.hosts["a"].workdir) == ("~/v/bin/python", "~/p")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["titan"], ["titan"]),
+        (["all"], ["titan", "l40s-01", "l40s-02", "l40s-03", "l40s-04", "p100"]),
+        (["ada"], ["l40s-01", "l40s-02", "l40s-03", "l40s-04"]),
+        (["@some"], ["p100", "l40s-01", "l40s-02", "l40s-03", "l40s-04"]),
+        (["l40s-[03-04],titan"], ["l40s-03", "l40s-04", "titan"]),
+        (["titan", "titan", "l40s-02", "ada"], ["titan", "l40s-02", "l40s-01", "l40s-03", "l40s-04"]),
+        (["@ada!l40s-02"], ["l40s-01", "l40s-03", "l40s-04"]),
+        (["new-[1-2]"], ["new-1", "new-2"]),
+        (["localhost"], ["localhost"]),
+    ],
+)
+def test_words_name_hosts_in_the_order_given(cluster: Inventory, words: list[str], expected: list[str]) -> None:
+    assert names(cluster.resolve(words)) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "alias", "user", "port"),
+    [
+        ("box", "box", "ada", None),
+        ("eve@box", "box", "eve", None),
+        ("eve@10.0.0.7:2222", "10.0.0.7", "eve", 2222),
+        ("[::1]:22", "::1", "ada", 22),
+        ("eve@[fe80::1%eth0]:2200", "fe80::1%eth0", "eve", 2200),
+        ("::1", "::1", "ada", None),
+    ],
+)
+def test_unlisted_names_work_as_with_ssh(
+    cluster: Inventory, word: str, alias: str, user: str, port: int | None
+) -> None:
+    (entry,) = cluster.resolve([word])
+    assert (entry.name, entry.alias, entry.user, entry.port) == (word, alias, user, port)
+    assert not entry.listed
+    assert not entry.is_local
+
+
+def test_localhost_needs_no_ssh_and_takes_no_defaults(cluster: Inventory) -> None:
+    (entry,) = cluster.resolve(["localhost"])
+    assert entry.is_local
+    assert entry.user == ""
+    assert entry.python in (sys.executable, "python3")
+
+
+def test_localhost_with_an_address_is_a_host_like_others(tmp_path: Path) -> None:
+    (entry,) = load(tmp_path, "hosts: {localhost: {address: 127.0.0.1, port: 2200}}").resolve(["localhost"])
+    assert not entry.is_local
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["", "-oProxyCommand=x", "a b", "a\nb", "@nobody", "eve@", "@", "box:0", "box:65536", "box:ssh", "a[1-", "a[4-1]"]
+    + ["x[1-99999999]", "x[1-300][1-300]", "ada&titan", "user@-x", "a\x1b[31m", "box:22:22x"],
+)
+def test_a_word_that_names_no_host_is_refused(cluster: Inventory, word: str) -> None:
+    with pytest.raises(BadInput):
+        cluster.resolve([word])
+
+
+def test_no_words_and_an_empty_all_are_refused() -> None:
+    with pytest.raises(BadInput, match="no host is named"):
+        Inventory().resolve([])
+    with pytest.raises(BadInput, match=r"hosts\.yaml lists no hosts"):
+        Inventory().resolve(["all"])
+
+
+def test_an_unknown_group_is_named_with_the_nearest(cluster: Inventory) -> None:
+    with pytest.raises(BadInput, match='did you mean "some"'):
+        cluster.resolve(["@soem"])
+
+
+def test_the_nearest_listed_name_can_be_asked_for(cluster: Inventory) -> None:
+    assert cluster.nearest("tital") == "titan"
+    assert cluster.nearest("10.0.0.9") == ""
+
+
+def test_the_working_directory_wins_over_the_users_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = tmp_path / "config" / "gpulaunch"
+    user.mkdir(parents=True)
+    (user / "hosts.yaml").write_text("hosts: {mine: }")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)
+    assert list(load_inventory(None).hosts) == ["mine"]
+    (tmp_path / "hosts.yaml").write_text("hosts: {here: }")
+    assert list(load_inventory(None).hosts) == ["here"]
+
+
+def test_without_a_file_every_name_is_unlisted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    inventory = load_inventory(None)
+    assert inventory.path is None
+    assert names(inventory.resolve(["localhost", "titan"])) == ["localhost", "titan"]
+
+
+def test_a_file_that_is_asked_for_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read: No such file"):
+        load_inventory(tmp_path / "none.yaml")

@@ -1,0 +1,111 @@
+"""What is wrong in a hosts.yaml is told with file, line, key, what was expected, and all at once."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from launcher.errors import ConfigError
+from launcher.inventory import load_inventory
+
+CASES: dict[str, tuple[bytes, str]] = {
+    "unknown key": (b"hosts:\n  a:\n    prot: 1\n", 'hosts.yaml:3: hosts.a.prot: unknown key; did you mean "port"?'),
+    "unknown section": (b"host: {}\n", 'hosts.yaml:1: host: unknown key; did you mean "hosts"?'),
+    "no near spelling": (b"zzz: {}\n", "zzz: unknown key; expected one of defaults, hosts, groups"),
+    "wrong type": (
+        b"hosts: {a: {port: ssh}}\n",
+        'hosts.yaml:1: hosts.a.port: expected a whole number from 1 to 65535, got "ssh"',
+    ),
+    "port too large": (b"hosts: {a: {port: 65536}}\n", "from 1 to 65535"),
+    "list for text": (b"hosts: {a: {user: [x]}}\n", "hosts.a.user: expected a user name, got a list"),
+    "text for mapping": (b"hosts: {a: yes}\n", 'hosts.a: expected a mapping (key: value), got "yes"'),
+    "hosts as list": (b"hosts: [a, b]\n", "hosts: expected a mapping, each value a mapping"),
+    "empty value": (b"hosts: {a: {port: }}\n", "hosts.a.port: expected a whole number from 1 to 65535, got nothing"),
+    "gpu twice": (b"hosts: {a: {gpus: [0, 0]}}\n", "each once"),
+    "gpu name": (b"hosts: {a: {gpus: [zero]}}\n", "a list of GPU indices or UUIDs"),
+    "no gpus": (b"hosts: {a: {gpus: []}}\n", "a list of GPU indices or UUIDs"),
+    "env name": (b"hosts: {a: {env: {A-B: 1}}}\n", "hosts.a.env.A-B: expected an environment variable's name"),
+    "env list": (b"hosts: {a: {env: {A: [1]}}}\n", "hosts.a.env.A: expected text or a number, got a list"),
+    "same key twice": (b"hosts:\n  a:\n  b:\n  a:\n", "hosts.yaml:4: hosts.a: written twice (first on line 2)"),
+    "overlapping ranges": (b"hosts:\n  a[1-3]:\n  a[3-4]:\n", "hosts.yaml:3: hosts.a[3-4]: a3 is in a[1-3] too"),
+    "malformed range": (b"hosts: {'a[1-': }\n", 'hosts.a[1-: "a[1-" is not a range of hosts'),
+    "endless range": (b"hosts: {'a[1-99999999]': }\n", "stands for more than 10000 hosts"),
+    "one address for many": (b"hosts: {'a[1-2]': {address: x}}\n", "one address for 2 hosts"),
+    "addresses of another count": (b"hosts: {'a[1-2]': {address: 'x[1-3]'}}\n", "3 addresses for 2 hosts"),
+    "reserved name": (b"hosts: {all: }\n", '"all" cannot be a host\'s name'),
+    "option as name": (b"hosts: {-oX: }\n", "expected a host name"),
+    "group of strangers": (b"hosts: {titan: }\ngroups: {g: [titn]}\n", '"titn" is not under hosts; did you mean "titan"?'),
+    "group in itself": (b"groups:\n  g: ['@h']\n  h: [g]\n", "contains itself: g -> h -> g"),
+    "group named as a host": (b"hosts: {g: }\ngroups: {g: [g]}\n", "groups.g: is a host's name too"),
+    "tab": (b"hosts:\n\ta: {}\n", "hosts.yaml:2: a tab stands where YAML wants spaces"),
+    "unclosed": (b"hosts: {a: {port: 1}\n", "hosts.yaml:2: not valid YAML"),
+    "colon in value": (b"hosts:\n  a: b: c\n", "hosts.yaml:2: not valid YAML: mapping values are not allowed here"),
+    "list at the top": (b"- a\n", "hosts.yaml:1: expected a mapping (key: value) at the top, got a list"),
+    "text at the top": (b"titan\n", "expected a mapping (key: value) at the top"),
+    "two documents": (b"hosts: {}\n---\nhosts: {}\n", "not valid YAML"),
+    "binary": (b"hosts:\n\x00\x01", "hosts.yaml:2: holds binary data"),
+    "utf-16": ("hosts: {}".encode("utf-16"), "encoded as UTF-16, expected UTF-8"),
+    "latin-1": (b"hosts:\n  # caf\xe9\n", "hosts.yaml:2: byte 0xe9 is not UTF-8"),
+    "control character": (b"hosts:\n  a: {user: \x07}\n", "hosts.yaml:2: a control character is not allowed"),
+    "python object": (b"hosts: !!python/object/apply:os.getcwd []\n", "the tag"),
+    "alias of itself": (b"hosts: &a\n  x: *a\n", "an alias refers to itself"),
+    "billion laughs": (
+        b"a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+        + b"".join(b"%c: &%c [%s]\n" % (c, c, b",".join([b"*%c" % (c - 1)] * 10)) for c in range(98, 106)),
+        "nested too deep",
+    ),
+    "too deep": (b"hosts: " + b"[" * 5000, "nested too deep"),
+    "too large": (b"#" * (2 << 20), "larger than 1 MiB"),
+    "sequence as key": (b"hosts: {[a]: }\n", "a key must be plain text"),
+    "merge of text": (b"hosts:\n  a: {<<: x}\n", "<<: expected a mapping"),
+}
+
+
+def complaint(folder: Path, data: bytes) -> str:
+    path = folder / "hosts.yaml"
+    path.write_bytes(data)
+    with pytest.raises(ConfigError) as caught:
+        load_inventory(path)
+    return caught.value.message
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_mistake_is_told_with_its_place(tmp_path: Path, name: str) -> None:
+    data, expected = CASES[name]
+    assert expected in complaint(tmp_path, data)
+
+
+def test_all_mistakes_are_told_at_once_in_the_files_order(tmp_path: Path) -> None:
+    message = complaint(tmp_path, b"defaults: {usr: x}\nhosts:\n  a: {port: -1}\n  b: {gpus: few}\ngroups: {g: [c]}\n")
+    lines = message.splitlines()
+    assert lines[0] == "4 mistakes:"
+    assert [line.split(":")[1] for line in lines[1:]] == ["1", "3", "4", "5"]
+
+
+def test_merge_keys_and_anchors_work(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.yaml"
+    path.write_text("hosts:\n  a: &a {user: ada, port: 22}\n  b: {<<: *a, port: 23}\n")
+    host = load_inventory(path).hosts["b"]
+    assert (host.user, host.port) == ("ada", 23)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "\ufeffhosts: {a: }\n", "hosts:\r\n  a:\r\n    port: 22\r\n"])
+def test_harmless_forms_load(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "hosts.yaml"
+    path.write_bytes(text.encode())
+    assert set(load_inventory(path).hosts) <= {"a"}
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    data=st.binary(max_size=60)
+    | st.text(alphabet="hosts:{}[]&*!|>-?,#'\"\t\n ag1@%`<", max_size=40).map(lambda text: text.encode())
+)
+def test_no_bytes_at_all_end_in_anything_but_one_clear_error(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "hosts.yaml"
+    path.write_bytes(data)
+    try:
+        load_inventory(path)
+    except ConfigError as error:
+        assert "hosts.yaml" in error.message  # noqa: PT017 - most inputs raise, some are valid
