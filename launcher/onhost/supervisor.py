@@ -237,7 +237,11 @@ def make_run_dir(spec: dict[str, Any]) -> str:
         raise Refused("the run directory %s cannot be made: %s" % (path, error.strerror)) from None
     try:
         for name, text in [["rank.py", spec["rank_source"]], *spec.get("files", [])]:
-            write_file(os.path.join(path, os.path.basename(name)), text.replace("{run_dir}", path))
+            inside = os.path.normpath(os.path.join(path, name))
+            if not inside.startswith(path + os.sep):
+                raise Refused("%r does not lie in the run directory" % name)
+            os.makedirs(os.path.dirname(inside), mode=0o700, exist_ok=True)
+            write_file(inside, text)
         kept = {key: value for key, value in spec.items() if key not in ("files", "rank_source", "env")}
         kept["env"] = sorted(spec.get("env", {}))  # names only: values may be secrets
         write_file(os.path.join(path, "spec.json"), json.dumps(kept, indent=1) + "\n")
@@ -253,17 +257,14 @@ def make_run_dir(spec: dict[str, Any]) -> str:
 def daemonise(spec: dict[str, Any], run_dir: str) -> dict[str, Any]:
     """Start guardian and supervisor in a session of their own; return the supervisor's first state."""
     ready, done = os.pipe()
-    pid = os.fork()
-    if pid == 0:
+    if os.fork() == 0:
         try:
             os.setsid()
-            if os.fork() == 0:
-                os.close(ready)
-                guardian(spec, run_dir, done)
+            os.close(ready)
+            guardian(spec, run_dir, done)
         finally:
-            os._exit(0)
+            os._exit(1)
     os.close(done)
-    os.waitpid(pid, 0)
     answer = b""
     while True:
         data = os.read(ready, 65536)
@@ -358,6 +359,18 @@ def end_all(run_id: str, spare: set[int]) -> list[int]:
         for pid, ticks in alive.items():
             send_signal(pid, ticks, signal.SIGKILL)
         time.sleep(0.05)
+
+
+def collect_guardian() -> None:
+    """Reap the guardian where it is our child: in a container nobody else may ever do it."""
+    give_up = time.monotonic() + 1.0
+    while time.monotonic() < give_up:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0]:
+                return
+        except ChildProcessError:
+            return
+        time.sleep(0.01)
 
 
 # --- the supervisor ---------------------------------------------------------------------
@@ -455,7 +468,7 @@ class Supervisor:
     def _start_launcher(self) -> tuple[int, int]:
         env = self._environment()
         argv = self._argv()
-        cwd = os.path.expanduser(self.spec.get("cwd") or "~")
+        cwd = os.path.expanduser((self.spec.get("cwd") or "~").replace("{run_dir}", self.run_dir))
         failed, report = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
         if pid == 0:
@@ -742,6 +755,8 @@ class Follower:
         ended = False
         while True:
             gone = self._turn(idle=not ended)
+            if ended and not self.out:
+                collect_guardian()
             if gone or (ended and not self.out):
                 return 0
             if self.out or ended:

@@ -9,12 +9,11 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from launcher.onhost_source import onhost_source
 from launcher.plan import NodePlan, Plan
 
-ONHOST = Path(__file__).parent.parent / "onhost"
 MARKER = b"GPULAUNCH-RUN-1 "
 
 # Raw reads only: what follows on stdin belongs to the follower, and a buffer would swallow it.
@@ -34,8 +33,9 @@ BOOTSTRAP = (
     "sys.exit(g['main'](r(b)))\n"
 )
 
-MAX_NOISE = 1 << 20
+NOISE_KEPT = 4096
 MAX_HEADER = 16 << 20
+MAX_SIZE = 64 << 20
 
 
 class Garbled(Exception):
@@ -57,7 +57,7 @@ def command(python: str, mode: str, run_id: str) -> tuple[str, ...]:
 
 def request(document: Mapping[str, Any]) -> bytes:
     """Return what is written to the command's stdin first."""
-    source = zlib.compress((ONHOST / "supervisor.py").read_bytes(), 6)
+    source = zlib.compress(onhost_source("supervisor"), 6)
     body = json.dumps(document).encode()
     return b"%d %d\n" % (len(source), len(body)) + source + body
 
@@ -80,7 +80,7 @@ def start_request(plan: Plan, node: NodePlan, grace_s: float | None) -> bytes:
         "files": node.files,
         "grace_s": grace_s,
         "main_port": plan.main_port if node.node_rank == 0 and plan.world_size > 1 else None,
-        "rank_source": (ONHOST / "rank.py").read_text(),
+        "rank_source": onhost_source("rank").decode(),
     }
     return request({"mode": "start", "spec": spec})
 
@@ -94,8 +94,8 @@ class Reader:
     """Turns the bytes of a channel into the marker's document and then frames, whatever the chunks are."""
 
     def __init__(self) -> None:
-        self.noise = b""
-        self._rest = b""
+        self.noise = b""  # what came before the marker: the login shell's words, or why there is no answer
+        self._rest = bytearray()
         self._marked = False
 
     def feed(self, data: bytes) -> Iterator[Frame]:
@@ -110,31 +110,30 @@ class Reader:
     def _find_marker(self) -> Frame | None:
         at = self._rest.find(MARKER)
         end = self._rest.find(b"\n", at) if at >= 0 else -1
+        self.noise = bytes(self._rest[: at if end >= 0 else None][-NOISE_KEPT:])
         if end < 0:
-            if len(self._rest) > MAX_NOISE + MAX_HEADER:
+            if len(self._rest) > MAX_HEADER:
                 raise Garbled("no answer of the supervisor among much other output")
-            self.noise = self._rest[-4096:]
             return None
-        line = self._rest[at + len(MARKER) : end]
-        self.noise = self._rest[:at][-4096:]
-        self._rest = self._rest[end + 1 :]
+        line = bytes(self._rest[at + len(MARKER) : end])
+        del self._rest[: end + 1]
         self._marked = True
         return Frame(_parse(line), b"")
 
     def _next(self) -> Frame | None:
-        end = self._rest.find(b"\n")
+        end = self._rest.find(b"\n", 0, MAX_HEADER)
         if end < 0:
             if len(self._rest) > MAX_HEADER:
                 raise Garbled("a header without end")
             return None
-        header = _parse(self._rest[:end])
+        header = _parse(bytes(self._rest[:end]))
         size = header.get("size", 0)
-        if not isinstance(size, int) or size < 0:
+        if not isinstance(size, int) or not 0 <= size <= MAX_SIZE:
             raise Garbled(f"a frame of size {size!r}")
         if len(self._rest) < end + 1 + size:
             return None
-        data = self._rest[end + 1 : end + 1 + size]
-        self._rest = self._rest[end + 1 + size :]
+        data = bytes(self._rest[end + 1 : end + 1 + size])
+        del self._rest[: end + 1 + size]
         return Frame(header, data)
 
 

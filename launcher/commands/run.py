@@ -1,0 +1,134 @@
+"""gpulaunch run: check the hosts, launch the training on all of them, follow it to its end."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from launcher.commands.reaching import reaching, reaching_options
+from launcher.config import Overrides, RunConfig, load_run_config
+from launcher.errors import BadInput
+from launcher.planning import Sent
+from launcher.preflighting import PreflightResult
+from launcher.report.findings import report_lines
+from launcher.report.plan import plan_json, plan_text
+from launcher.report.preflight_json import preflight_json
+from launcher.report.run import Screen, outcome_json, outcome_lines
+from launcher.report.text import wants_colour
+from launcher.run import DEFAULT_GRACE_S, Launch, carry_out, check, entries_here
+from launcher.running.connections import Connections
+
+
+@click.command("run")
+@click.option("-c", "--config", "config", required=True, help="Run config: a name, or a path to a YAML file.")
+@click.option("--hosts", multiple=True, metavar="WORDS", help="Names, ranges, groups or all; repeatable.")
+@click.option("--gpus", default="", help="all, none, auto, a count per host, or a list of indices or UUIDs.")
+@click.option("--port", default="", help="Main port to ask for; another free one is taken when it is busy.")
+@click.option("--precision", default="", help="auto, no, fp16, bf16 or fp8.")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a key of the run config.")
+@click.option("--ignore", multiple=True, metavar="CODES", help="Findings that shall not stop the launch.")
+@click.option("-n", "--dry-run", is_flag=True, help="Print the plan and why; start nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document; all else goes to stderr.")
+@click.option(
+    "--grace",
+    type=click.FloatRange(2, 86400),
+    default=DEFAULT_GRACE_S,
+    show_default=True,
+    help="Seconds the run goes on without us when the connection breaks.",
+)
+@click.option(
+    "--logs",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("gpulaunch-runs"),
+    show_default=True,
+    help="Where each rank's full log is kept here.",
+)
+@reaching_options
+@click.argument("extra", nargs=-1, type=click.UNPROCESSED)
+def command(config: str, extra: tuple[str, ...], **options: Any) -> int:
+    """Check the hosts, launch the training on all of them, and follow it to its end.
+
+    EXTRA arguments (after --) are added to the script's. The exit code is the first failing rank's;
+    1: findings stopped the launch; 3: a host could not be reached; 4: the ranks were not as planned; 5: the
+    run could not be carried through; 130: Ctrl-C (once: SIGTERM everywhere, twice: SIGKILL).
+    """
+    overrides = Overrides(
+        sets=options["sets"],
+        hosts=options["hosts"],
+        gpus=options["gpus"],
+        port=options["port"],
+        precision=options["precision"],
+        extra_args=extra,
+    )
+    run_config = load_run_config(config, overrides)
+    ways = reaching(
+        options["inventory"],
+        accept_new_host_keys=options["accept_new_host_keys"],
+        parallel=options["parallel"],
+    )
+    launch = Launch(
+        entries=entries_here(ways.inventory.resolve(run_config.hosts), run_config.job),
+        job=run_config.job,
+        connections=Connections(ways.open),
+        sent=_sent(run_config),
+        ignore=_codes(options["ignore"]),
+        grace_s=options["grace"],
+        logs=options["logs"],
+        width=ways.width,
+    )
+    try:
+        return _run(launch, dry_run=options["dry_run"], as_json=options["as_json"])
+    finally:
+        launch.connections.close()
+
+
+def _run(launch: Launch, *, dry_run: bool, as_json: bool) -> int:
+    screen = Screen(sys.stderr if as_json else sys.stdout)
+    told: list[PreflightResult] = []
+
+    def on_result(result: PreflightResult) -> None:
+        told.append(result)
+        for line in report_lines(result, colour=wants_colour(screen.stream)):
+            screen.show(line)
+
+    try:
+        prepared = check(launch, on_result)
+    except Exception:
+        if as_json and told:
+            _print(preflight_json(told[0]))
+        raise
+    if dry_run:
+        plan = prepared.plan()
+        if as_json:
+            _print(plan_json(plan))
+        else:
+            click.echo(plan_text(plan), nl=False)
+        return 0
+    outcome = carry_out(prepared, screen)
+    for line in outcome_lines(outcome):
+        screen.say(line, bad=outcome.exit_code != 0)
+    if as_json:
+        _print(outcome_json(outcome))
+    return outcome.exit_code
+
+
+def _print(document: dict[str, Any]) -> None:
+    click.echo(json.dumps(document, indent=1))
+
+
+def _codes(words: tuple[str, ...]) -> frozenset[str]:
+    """Return the codes of --ignore, given together or one by one."""
+    return frozenset(code.strip().upper() for word in words for code in word.split(",") if code.strip())
+
+
+def _sent(config: RunConfig) -> Sent | None:
+    if config.script_here is None:
+        return None
+    try:
+        return Sent(config.script_here.name, config.script_here.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise BadInput(
+            f"{config.script_here}: the script to send is not UTF-8 text", "save it as UTF-8"
+        ) from None

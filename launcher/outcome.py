@@ -1,0 +1,101 @@
+"""How a run ended, by rank, as one value: what is reported, and what the exit code comes from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from launcher.plan import Plan
+from launcher.running.failures import Failure, shell_code
+from launcher.running.watch import Watch
+
+Verdict: TypeAlias = Literal["finished", "failed", "interrupted", "not as planned", "not carried through"]
+
+EXIT_NOT_AS_PLANNED = 4
+EXIT_NOT_CARRIED_THROUGH = 5
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class RankEnd:
+    """How one rank ended. `code` None: not seen; negative: ended by that signal."""
+
+    rank: int
+    host: str
+    code: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run that is over."""
+
+    plan: Plan
+    verdict: Verdict
+    exit_code: int
+    why: str  # one line; "" when it finished
+    root_cause: Failure | None
+    ranks: tuple[RankEnd, ...]
+    mismatches: tuple[str, ...]
+    verified: bool  # world, ranks and devices were seen to be as planned
+    precision_verified: bool
+    silent: tuple[int, ...]  # ranks that never told their world and device
+    lost: Mapping[str, str]  # host -> why
+    left: Mapping[str, tuple[int, ...]]  # host -> pids that could not be ended
+    port_free: bool | None  # the main port, on the main host, after the end; None: there is none, or unknown
+    directory: Path  # logs here
+    run_dirs: Mapping[str, str]  # host -> run directory there
+    seconds: float
+    attempts: int = 1
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every host confirmed that no process of the run is left and the port is free."""
+        return not self.lost and not self.left and self.port_free is not False
+
+
+def outcome_of(watch: Watch, directory: Path, seconds: float, attempts: int) -> Outcome:
+    """Return what a watched run came to."""
+    verdict, code, why = _verdict(watch)
+    ends = {host: ended.state.get("exit") or {} for host, ended in watch.ended.items()}
+    main = watch.hosts[0]
+    hosts = {
+        node.first_rank + slot.local_rank: node.host for node in watch.plan.nodes for slot in node.ranks.slots
+    }
+    return Outcome(
+        plan=watch.plan,
+        verdict=verdict,
+        exit_code=code,
+        why=why,
+        root_cause=watch.root_cause if verdict == "failed" else None,
+        ranks=tuple(RankEnd(rank, host, watch.rank_codes.get(rank)) for rank, host in sorted(hosts.items())),
+        mismatches=watch.verification.mismatches,
+        verified=watch.verification.placed,
+        precision_verified=watch.verification.precise,
+        silent=watch.verification.silent(),
+        lost=dict(watch.lost),
+        left={host: tuple(end["left"]) for host, end in ends.items() if end.get("left")},
+        port_free=ends.get(main, {}).get("port_free"),
+        directory=directory,
+        run_dirs=dict(watch.run_dirs),
+        seconds=seconds,
+        attempts=attempts,
+    )
+
+
+def _verdict(watch: Watch) -> tuple[Verdict, int, str]:
+    if watch.verification.mismatches:
+        return "not as planned", EXIT_NOT_AS_PLANNED, watch.verification.mismatches[0]
+    if watch.refused:
+        first = next(iter(watch.refused.values()))
+        return "not carried through", EXIT_NOT_CARRIED_THROUGH, f"{first.host}: {first.why}"
+    cause = watch.root_cause
+    if watch.interrupts and (cause is None or watch.stopped_by_interrupt):
+        return "interrupted", EXIT_INTERRUPTED, "Ctrl-C"
+    if cause is not None and cause.rank is not None:
+        return "failed", shell_code(cause.code), cause.what
+    if watch.lost:
+        host, why = next(iter(watch.lost.items()))
+        return "not carried through", EXIT_NOT_CARRIED_THROUGH, f"{host} was lost: {why}"
+    if cause is not None:
+        return "failed", EXIT_NOT_CARRIED_THROUGH, cause.what
+    return "finished", 0, ""

@@ -1,0 +1,168 @@
+"""A run told to people while it goes, and its outcome told to people and programs."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from launcher.outcome import Outcome
+from launcher.plan import Plan
+from launcher.report.plan import change_text
+from launcher.report.text import clean, one_line, wants_colour
+from launcher.running.failures import Failure, code_words
+from launcher.running.lines import LineCutter
+
+SCHEMA = "gpulaunch.run/1"
+_COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
+_SHOWN_LINES = 20
+
+
+class Screen:
+    """The person's terminal, or a pipe: whole lines with their origin in front."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = stream or sys.stdout
+        self._colour = wants_colour(self.stream)
+        self._cutters: dict[tuple[str, str], LineCutter] = {}
+        self._launcher_quiet = False
+
+    def say(self, text: str, *, bad: bool = False) -> None:
+        """Tell one thing of our own."""
+        mark = f"\x1b[{'1;31' if bad else '1'}m==>\x1b[0m" if self._colour else "==>"
+        self._print(f"{mark} {clean(text, keep_lines=False)}")
+
+    def show(self, text: str) -> None:
+        """Print one line as it is."""
+        self._print(clean(text, keep_lines=False) if not self._colour else text)
+
+    def output(self, host: str, log: str, data: bytes, now: float) -> None:
+        """Show what a log got. The supervisor's own log is for files only."""
+        if log == "supervisor.log" or (log == "launcher.log" and self._launcher_quiet):
+            return
+        cutter = self._cutters.setdefault((host, log), LineCutter())
+        self._lines(host, log, cutter.feed(data, now))
+
+    def tick(self, now: float) -> None:
+        """Show lines that have been unfinished for a while: progress bars and prompts."""
+        for (host, log), cutter in self._cutters.items():
+            self._lines(host, log, cutter.unfinished(now))
+
+    def quiet_launcher(self) -> None:
+        """Show no more of the launchers: after a failure they repeat it in forty lines; files have them."""
+        self._launcher_quiet = True
+
+    def finish(self) -> None:
+        """Show what logs ended with instead of a line."""
+        for (host, log), cutter in self._cutters.items():
+            self._lines(host, log, cutter.rest())
+
+    def _lines(self, host: str, log: str, lines: list[str]) -> None:
+        if not lines:
+            return
+        prefix = self._prefix(host, log)
+        self.stream.write("".join(f"{prefix} {line}\n" for line in lines))
+        self.stream.flush()
+
+    def _prefix(self, host: str, log: str) -> str:
+        rank = log.removeprefix("rank-").removesuffix(".log") if log.startswith("rank-") else ""
+        text = f"[{clean(host, keep_lines=False)} r{rank}]" if rank else f"[{clean(host, keep_lines=False)}]"
+        if not self._colour:
+            return text
+        colour = _COLOURS[int(rank) % len(_COLOURS)] if rank.isdigit() else "2"
+        return f"\x1b[{colour}m{text}\x1b[0m"
+
+    def _print(self, line: str) -> None:
+        self.stream.write(line + "\n")
+        self.stream.flush()
+
+
+def launch_lines(plan: Plan, where: str) -> Iterator[str]:
+    """Yield what is about to start, and every value that was corrected."""
+    for change in plan.changes:
+        yield change_text(change)
+    ranks = "1 rank" if plan.world_size == 1 else f"{plan.world_size} ranks"
+    nodes = ", ".join(f"{node.host} ({len(node.ranks.slots)})" for node in plan.nodes)
+    port = f", main port {plan.main_port}" if plan.world_size > 1 else ""
+    precision = plan.precision.mixed_precision
+    yield f"run {plan.run_id}: {ranks} on {nodes}, mixed precision {precision}{port}"
+    yield f"logs: {where}"
+
+
+def outcome_lines(outcome: Outcome) -> Iterator[str]:
+    """Yield how it ended: the root cause with its last lines first, then what became of the rest."""
+    cause = outcome.root_cause
+    if cause is not None:
+        yield from _cause_lines(outcome, cause)
+    for text in outcome.mismatches:
+        yield f"not as planned: {text}"
+    if outcome.silent and outcome.verdict == "finished" and outcome.plan.world_size > 1:
+        ranks = ", ".join(str(rank) for rank in outcome.silent)
+        yield f"not verified: rank {ranks} never set up torch.distributed or accelerate"
+    for host, why in outcome.lost.items():
+        yield f"{host} was lost ({why}); its supervisor ends the run there by itself"
+    for host, pids in outcome.left.items():
+        yield f"{host}: could not be ended: {', '.join(map(str, pids))}"
+    if outcome.port_free is False:
+        yield f"main port {outcome.plan.main_port} on {outcome.plan.nodes[0].host} is in use"
+    if outcome.is_clean:
+        yield "no process of the run is left on any host" + (
+            f", port {outcome.plan.main_port} is free" if outcome.port_free else ""
+        )
+    words = outcome.verdict if cause is not None or not outcome.why else f"{outcome.verdict}: {outcome.why}"
+    yield f"{words} (exit code {outcome.exit_code}) after {outcome.seconds:.1f} s; logs: {outcome.directory}"
+
+
+def _cause_lines(outcome: Outcome, cause: Failure) -> Iterator[str]:
+    yield f"root cause: {cause.what}"
+    if cause.where:
+        yield f"  at {cause.where} on {cause.host}"
+    for line in cause.last_lines[-_SHOWN_LINES:]:
+        yield f"  | {line}"
+    others = [end for end in outcome.ranks if end.rank != cause.rank and end.code not in (0, None)]
+    if others:
+        told = "; ".join(f"rank {end.rank} on {end.host} {code_words(end.code)}" for end in others[:4])
+        more = f"; {len(others) - 4} more" if len(others) > 4 else ""
+        yield f"  after that: {told}{more}"
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    """Return the outcome as plain JSON types, schema gpulaunch.run/1."""
+    cause = outcome.root_cause
+    return {
+        "schema": SCHEMA,
+        "run_id": outcome.plan.run_id,
+        "job": outcome.plan.job_name,
+        "verdict": outcome.verdict,
+        "exit_code": outcome.exit_code,
+        "why": outcome.why,
+        "root_cause": None if cause is None else _cause_json(cause),
+        "ranks": [{"rank": end.rank, "host": end.host, "code": end.code} for end in outcome.ranks],
+        "world_size": outcome.plan.world_size,
+        "mixed_precision": outcome.plan.precision.mixed_precision,
+        "main_address": outcome.plan.main_address,
+        "main_port": outcome.plan.main_port,
+        "verified": {
+            "world_ranks_devices": outcome.verified,
+            "mixed_precision": outcome.precision_verified,
+            "mismatches": list(outcome.mismatches),
+            "silent_ranks": list(outcome.silent),
+        },
+        "lost": dict(outcome.lost),
+        "left": {host: list(pids) for host, pids in outcome.left.items()},
+        "port_free": outcome.port_free,
+        "logs": str(outcome.directory),
+        "run_dirs": dict(outcome.run_dirs),
+        "seconds": round(outcome.seconds, 3),
+        "attempts": outcome.attempts,
+    }
+
+
+def _cause_json(cause: Failure) -> dict[str, Any]:
+    return {
+        "host": cause.host,
+        "rank": cause.rank,
+        "code": cause.code,
+        "what": one_line(cause.what, 2000),
+        "where": one_line(cause.where, 500),
+        "exception": cause.exception.get("type"),
+        "last_lines": [clean(line) for line in cause.last_lines],
+    }

@@ -1,0 +1,263 @@
+"""`gpulaunch run`: preflight, plan, start every node, follow all of them to the end. One queue, one loop."""
+
+import json
+import queue
+import re
+import secrets
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+from launcher.errors import LaunchRefused
+from launcher.inventory import HostEntry
+from launcher.outcome import Outcome, outcome_of
+from launcher.plan import Plan
+from launcher.planning import Sent, make_plan
+from launcher.preflighting import Manner, PreflightResult, Probe, preflight
+from launcher.report.plan import plan_json
+from launcher.report.run import Screen, launch_lines, outcome_json
+from launcher.running import protocol
+from launcher.running.connections import Connections
+from launcher.running.failures import says_port_taken
+from launcher.running.happenings import Happening, Interrupted, Output, Tick
+from launcher.running.logbook import LogBook
+from launcher.running.node import Follower
+from launcher.running.watch import FAILURE_GRACE_S, Say, Stop, Watch
+from preflight.finding import stops_launch
+from preflight.job import Job
+from preflight.script.reading import ScriptReading
+
+PORT_ATTEMPTS = 3
+QUEUE_LENGTH = 64
+"""Happenings that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
+DEFAULT_GRACE_S = 10.0
+_POLL_S = 0.1
+_LAST_LINES = 20
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What is to be launched, and how it is watched."""
+
+    entries: tuple[HostEntry, ...]
+    job: Job
+    connections: Connections
+    sent: Sent | None = None
+    ignore: frozenset[str] = frozenset()
+    grace_s: float = DEFAULT_GRACE_S
+    logs: Path = Path("gpulaunch-runs")
+    width: int = 64
+    probe: Probe | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A preflight that lets the launch happen, and all that a plan needs."""
+
+    launch: Launch
+    result: PreflightResult
+    script: ScriptReading | None
+
+    def plan(self, avoid_ports: frozenset[int] = frozenset()) -> Plan:
+        """Return a plan of its own name. Raises LaunchRefused and the refusals of planning."""
+        hosts = [(entry, self.result.facts[entry.name]) for entry in self.launch.entries]
+        return make_plan(
+            hosts,
+            self.launch.job,
+            run_id=new_run_id(self.launch.job.name),
+            script=self.script,
+            sent=self.launch.sent,
+            findings=self.result.findings,
+            avoid_ports=avoid_ports,
+        )
+
+
+def new_run_id(name: str) -> str:
+    """Return a name for a run: what, when, and enough chance for two in one second."""
+    safe = _UNSAFE.sub("-", name).strip("-.")[:40] or "run"
+    return f"{safe}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+
+
+def check(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepared:
+    """Preflight the hosts. Raises the HostError of one that cannot be used, or LaunchRefused."""
+    manner = Manner(ignore=launch.ignore, width=launch.width)
+    result = preflight(
+        launch.entries, launch.job, launch.connections.borrow, manner=manner, probe=launch.probe
+    )
+    on_result(result)
+    for error in result.errors.values():
+        raise error
+    stopping = [finding for finding in result.findings if stops_launch(finding)]
+    if stopping:
+        codes = ",".join(dict.fromkeys(finding.code for finding in stopping))
+        raise LaunchRefused(
+            f"nothing was started: preflight found what stops this launch ({codes})",
+            f"fix it, or launch in spite of it with --ignore {codes}",
+        )
+    return Prepared(launch, result, None)
+
+
+def carry_out(prepared: Prepared, screen: Screen) -> Outcome:
+    """Launch and follow to the end; on a port that somebody took meanwhile, again on another one."""
+    avoid: frozenset[int] = frozenset()
+    started = time.monotonic()
+    attempt = 1
+    while True:
+        plan = prepared.plan(avoid)
+        attempted = Attempt(prepared.launch, plan, screen)
+        outcome = replace(attempted.run(), attempts=attempt, seconds=time.monotonic() - started)
+        if attempt == PORT_ATTEMPTS or not attempted.port_was_taken(outcome):
+            return outcome
+        attempt += 1
+        avoid |= {plan.main_port}
+        screen.say(
+            f"port {plan.main_port} was taken by somebody else; starting again on another one", bad=True
+        )
+
+
+class Attempt:
+    """One launch of one plan."""
+
+    def __init__(self, launch: Launch, plan: Plan, screen: Screen) -> None:
+        self._launch = launch
+        self._plan = plan
+        self._screen = screen
+        self._book = LogBook(launch.logs / plan.run_id)
+        self._watch = Watch(plan)
+        self._happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
+        self._followers = {
+            node.host: Follower(
+                plan.run_id,
+                node,
+                partial(launch.connections.take, entry),
+                protocol.start_request(plan, node, launch.grace_s),
+                patience_s=launch.grace_s + FAILURE_GRACE_S,
+                happenings=self._happenings,
+            )
+            for node, entry in zip(plan.nodes, launch.entries, strict=True)
+        }
+
+    def run(self) -> Outcome:
+        """Start every node at once, follow them, return how it ended."""
+        started = time.monotonic()
+        directory = self._book.directory
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "plan.json").write_text(json.dumps(plan_json(self._plan), indent=1) + "\n")
+        for line in launch_lines(self._plan, str(directory)):
+            self._screen.say(line)
+        for follower in self._followers.values():
+            follower.start()
+        with _interrupts() as interrupts:
+            try:
+                self._loop(interrupts)
+            except BaseException:
+                self._abandon()
+                raise
+        self._screen.finish()
+        outcome = self._with_last_lines(outcome_of(self._watch, directory, time.monotonic() - started, 1))
+        (directory / "outcome.json").write_text(json.dumps(outcome_json(outcome), indent=1) + "\n")
+        self._book.close()
+        return outcome
+
+    def port_was_taken(self, outcome: Outcome) -> bool:
+        """Return whether it failed before its ranks met, because the main port had become somebody else's."""
+        if outcome.verdict != "failed" or outcome.verified or self._plan.world_size == 1:
+            return False
+        main = self._plan.nodes[0].host
+        cause = outcome.root_cause
+        lines = list(self._book.last_lines(main, "launcher.log", 200))
+        lines += self._book.last_lines(main, "rank-0.log", 200)
+        return says_port_taken([*lines, *(cause.last_lines if cause else ())])
+
+    def _with_last_lines(self, outcome: Outcome) -> Outcome:
+        """Add what the log of the root cause ended with, where no exception told it."""
+        cause = outcome.root_cause
+        if cause is None or cause.last_lines:
+            return outcome
+        log = "launcher.log" if cause.rank is None else f"rank-{cause.rank}.log"
+        lines = self._book.last_lines(cause.host, log, _LAST_LINES)
+        return replace(outcome, root_cause=replace(cause, last_lines=lines))
+
+    def _loop(self, interrupts: "Interrupts") -> None:
+        while not self._watch.done:
+            if interrupts.take():
+                self._act(Interrupted())
+            try:
+                self._act(self._happenings.get(timeout=_POLL_S))
+            except queue.Empty:
+                self._act(Tick(time.time()))
+
+    def _act(self, happening: Happening) -> None:
+        if isinstance(happening, Output):
+            self._book.write(happening.host, happening.log, happening.offset, happening.data)
+            self._screen.output(happening.host, happening.log, happening.data, time.monotonic())
+            return
+        if isinstance(happening, Tick):
+            self._screen.tick(time.monotonic())
+        for action in self._watch.handle(happening):
+            match action:
+                case Say(text=text, bad=bad):
+                    self._screen.say(text, bad=bad)
+                case Stop(hosts=hosts, grace_s=grace_s, why=why):
+                    self._screen.quiet_launcher()
+                    for host in hosts:
+                        self._followers[host].stop_run(grace_s, why)
+
+    def _abandon(self) -> None:
+        """End the run everywhere: our side has failed (its disk, its terminal) and cannot watch it."""
+        for follower in self._followers.values():
+            follower.stop_run(FAILURE_GRACE_S, "the client failed")
+        deadline = time.monotonic() + FAILURE_GRACE_S + 5.0
+        while not self._watch.done and time.monotonic() < deadline:
+            try:
+                for _ in self._watch.handle(self._happenings.get(timeout=_POLL_S)):
+                    pass
+            except queue.Empty:
+                continue
+
+
+class Interrupts:
+    """Ctrl-C and its like, counted by the signal handler and taken by the loop."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def note(self, number: int, frame: FrameType | None) -> None:
+        """Count one; the handler does nothing else, for it may run in the middle of anything."""
+        del number, frame
+        self._count += 1
+
+    def take(self) -> bool:
+        """Return whether one is waiting, and take it."""
+        if not self._count:
+            return False
+        self._count -= 1
+        return True
+
+
+@contextmanager
+def _interrupts() -> Iterator[Interrupts]:
+    """Count SIGINT, SIGTERM and SIGHUP: each of them ends the run everywhere before it ends us."""
+    interrupts = Interrupts()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, interrupts.note) for number in numbers}
+    try:
+        yield interrupts
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def entries_here(entries: Sequence[HostEntry], job: Job) -> tuple[HostEntry, ...]:
+    """Return the entries, the local host's with the current directory as its working directory."""
+    here = str(Path.cwd())
+    return tuple(
+        replace(entry, workdir=here) if entry.is_local and not (entry.workdir or job.workdir) else entry
+        for entry in entries
+    )

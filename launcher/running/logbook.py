@@ -1,0 +1,61 @@
+"""The logs of a run as files here: every byte once, at the offset it has there; and each log's last lines."""
+
+import os
+import re
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+
+from launcher.report.text import clean
+
+LAST_BYTES = 16 << 10
+_UNSAFE = re.compile(r"[^\w.@+-]")
+
+
+class LogBook:
+    """Writes HOST/rank-N.log and HOST/launcher.log below a directory. Overlapping writes change nothing."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._files: dict[tuple[str, str], int] = {}
+        self._tails: dict[tuple[str, str], bytes] = {}
+
+    def write(self, host: str, log: str, offset: int, data: bytes) -> None:
+        """Put bytes at their offset. Raises OSError when this disk is full."""
+        key = (host, log)
+        if key not in self._files:
+            self._files[key] = self._open(host, log)
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(self._files[key], view, offset)
+            view, offset = view[written:], offset + written
+        self._tails[key] = (self._tails.get(key, b"") + data[-LAST_BYTES:])[-LAST_BYTES:]
+
+    def path(self, host: str, log: str) -> Path:
+        """Return where a log lies."""
+        return self.directory / _safe(host) / _safe(log)
+
+    def last_lines(self, host: str, log: str, count: int) -> tuple[str, ...]:
+        """Return the last lines of a log, safe to print; of a progress bar its last state."""
+        text = clean(self._tails.get((host, log), b"").replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        return tuple(deque((line for line in text.splitlines() if line.strip()), maxlen=count))
+
+    def logs(self) -> Iterable[tuple[str, str]]:
+        """Return (host, log) of every log that has bytes."""
+        return tuple(self._files)
+
+    def close(self) -> None:
+        """Close the files."""
+        for fd in self._files.values():
+            os.close(fd)
+        self._files.clear()
+
+    def _open(self, host: str, log: str) -> int:
+        path = self.path(host, log)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _safe(name: str) -> str:
+    """Return a host's or log's name as a file name: what comes from a host must not choose where it lands."""
+    return _UNSAFE.sub("_", name).lstrip(".") or "_"

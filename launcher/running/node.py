@@ -1,0 +1,225 @@
+"""One node of a run, seen from here: start its supervisor, follow it, reconnect at the exact byte."""
+
+import json
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from launcher.errors import GpulaunchError, HostError
+from launcher.plan import NodePlan
+from launcher.report.text import one_line
+from launcher.running import protocol
+from launcher.running.happenings import (
+    Dropped,
+    Ended,
+    Happening,
+    Lost,
+    Output,
+    Refused,
+    Resumed,
+    Started,
+    Told,
+)
+from launcher.transports.base import Connection, Stream
+
+EVENTS = "events.jsonl"
+BEAT_EVERY_S = 2.0
+SILENCE_S = 12.0
+"""A follower says something every 2 s; after this long the link is dead, whatever TCP believes."""
+START_S = 60.0
+BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
+_POLL_S = 0.1
+
+
+class Follower(threading.Thread):
+    """Puts everything that happens on one host into the run's queue, until the run has ended there."""
+
+    def __init__(
+        self,
+        run_id: str,
+        node: NodePlan,
+        open_way: Callable[[], Connection],
+        start: bytes,
+        *,
+        patience_s: float,
+        happenings: "queue.Queue[Happening]",
+    ) -> None:
+        super().__init__(name=f"follow {node.host}", daemon=True)
+        self._run_id = run_id
+        self._node = node
+        self._open_way = open_way
+        self._start_request = start
+        self._patience_s = patience_s
+        self._happenings = happenings
+        self._stream: Stream | None = None
+        self._beat = 0.0
+        self._words: deque[bytes] = deque()
+        self._offsets: dict[str, int] = {}
+        self._events_rest = b""
+        self._skew_s: float | None = None  # this clock minus the host's, smallest seen: the least delayed
+        self._heard = time.monotonic()
+        self._running_there = False
+        self._done = False
+
+    @property
+    def host(self) -> str:
+        """The host's name."""
+        return self._node.host
+
+    def stop_run(self, grace_s: float, why: str) -> None:
+        """Have the host's supervisor end the run: SIGTERM, `grace_s`, SIGKILL; sent once there is a link."""
+        self._words.append(b"stop %.3f %s\n" % (grace_s, one_line(why, 200).encode()))
+
+    def run(self) -> None:
+        """Follow to the end, through as many connections as it takes."""
+        try:
+            self._first()
+            while not self._done:
+                self._again()
+        except Exception as error:  # noqa: BLE001 - a thread's error must reach the loop, or the run would wait forever
+            self._finish(Lost(self.host, f"following it failed: {error!r}"))
+
+    def _put(self, happening: Happening) -> None:
+        """Hand it to the loop; while a slow terminal holds that up, the host still hears that we live."""
+        while True:
+            try:
+                self._happenings.put(happening, timeout=0.5)
+            except queue.Full:
+                if self._stream is not None:
+                    self._send_words(self._stream)
+            else:
+                return
+
+    def _finish(self, last: Happening) -> None:
+        self._done = True
+        self._put(last)
+
+    def _first(self) -> None:
+        argv = protocol.command(self._node.python, "start", self._run_id)
+        try:
+            with self._open_way() as connection:
+                self._converse(connection, argv, self._start_request, self._on_start)
+        except HostError as error:
+            if not self._running_there:
+                self._finish(Refused(self.host, error.detail, error.fix))
+                return
+            self._put(Dropped(self.host, error.detail))
+
+    def _again(self) -> None:
+        """Reconnect with growing pauses until it works or patience ends."""
+        for attempt in range(1000):
+            if time.monotonic() - self._heard > self._patience_s:
+                self._finish(Lost(self.host, f"not reached again for {self._patience_s:g} s"))
+                return
+            time.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
+            try:
+                with self._open_way() as connection:
+                    argv = protocol.command(self._node.python, "follow", self._run_id)
+                    body = protocol.follow_request(self._run_id, self._offsets)
+                    self._converse(connection, argv, body, self._on_follow)
+                    return
+            except GpulaunchError as error:
+                self._put(Dropped(self.host, error.message))
+                if attempt and time.monotonic() - self._heard < 1.0:
+                    return  # it was back for a while: begin the pauses anew
+
+    def _converse(
+        self,
+        connection: Connection,
+        argv: tuple[str, ...],
+        body: bytes,
+        on_answer: Callable[[dict[str, Any]], None],
+    ) -> None:
+        """Send the request, then carry frames one way and words the other until the link ends."""
+        stream = connection.start(argv)
+        try:
+            stream.write(body)
+            self._carry(stream, on_answer)
+        except protocol.Garbled as error:
+            raise HostError(self.host, f"the supervisor's answer cannot be read: {error}") from None
+        finally:
+            self._stream = None
+            stream.close()
+
+    def _carry(self, stream: Stream, on_answer: Callable[[dict[str, Any]], None]) -> None:
+        reader = protocol.Reader()
+        answered = False
+        heard = time.monotonic()
+        while not self._done:
+            data = stream.read(_POLL_S)
+            now = time.monotonic()
+            if data == b"":
+                raise HostError(self.host, self._why_ended(stream, reader))
+            if data:
+                heard = now
+                for frame in reader.feed(data):
+                    if answered:
+                        self._on_frame(frame)
+                    else:
+                        answered = True
+                        self._stream = stream
+                        on_answer(dict(frame.header))
+                    self._heard = now
+            if now - heard > (SILENCE_S if answered else START_S):
+                raise HostError(self.host, f"nothing heard for {now - heard:.0f} s")
+            if answered:
+                self._send_words(stream)
+
+    def _send_words(self, stream: Stream) -> None:
+        now = time.monotonic()
+        while self._words:
+            stream.write(self._words[0])
+            self._words.popleft()
+            self._beat = now
+        if now - self._beat > BEAT_EVERY_S:
+            self._beat = now
+            stream.write(b"beat\n")
+
+    def _why_ended(self, stream: Stream, reader: protocol.Reader) -> str:
+        stream.wait(1.0)
+        said = one_line(stream.read_stderr().strip()[-300:] or reader.noise.strip()[-300:], 300)
+        return "the supervisor's channel ended" + (f": {said}" if said else "")
+
+    def _on_start(self, answer: dict[str, Any]) -> None:
+        if "refused" in answer:
+            self._finish(Refused(self.host, str(answer["refused"])))
+            return
+        self._running_there = True
+        self._see_clock(answer)
+        self._put(Started(self.host, str(answer.get("state", {}).get("run_dir", ""))))
+
+    def _on_follow(self, answer: dict[str, Any]) -> None:
+        if "refused" in answer:
+            self._finish(Lost(self.host, str(answer["refused"])))
+            return
+        self._put(Resumed(self.host))
+
+    def _on_frame(self, frame: protocol.Frame) -> None:
+        header = frame.header
+        self._see_clock(header)
+        if "log" in header:
+            self._on_log(str(header["log"]), int(header["offset"]), frame.data)
+        elif "end" in header:
+            self._finish(Ended(self.host, dict(header["end"])))
+
+    def _on_log(self, log: str, offset: int, data: bytes) -> None:
+        self._offsets[log] = offset + len(data)
+        if log != EVENTS:
+            self._put(Output(self.host, log, offset, data))
+            return
+        *lines, self._events_rest = (self._events_rest + data).split(b"\n")
+        for line in lines:
+            try:
+                event = json.loads(line)
+                at = float(event["t"]) + (self._skew_s or 0.0)
+                self._put(Told(self.host, str(event["event"]), event, at))
+            except (ValueError, KeyError, TypeError):
+                continue  # the file lies in the user's hands; a line that is not ours says nothing to us
+
+    def _see_clock(self, header: Any) -> None:
+        if "t" in header:
+            skew = time.time() - float(header["t"])
+            self._skew_s = skew if self._skew_s is None else min(self._skew_s, skew)

@@ -1,0 +1,216 @@
+"""One run, watched: happenings in, actions out. No clock, no thread, no file, so a history can be replayed.
+
+The first failing rank stops every node; so does a lost host, a rank that is not what was planned, and Ctrl-C.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from launcher.plan import Plan
+from launcher.running.failures import Failure, code_words, root_cause
+from launcher.running.happenings import (
+    Dropped,
+    Ended,
+    Happening,
+    Interrupted,
+    Lost,
+    Refused,
+    Resumed,
+    Started,
+    Told,
+)
+from launcher.running.verify import Verification
+
+FAILURE_GRACE_S = 3.0
+"""From SIGTERM to SIGKILL for the ranks whose peer has failed: they mostly hang in a collective."""
+STOP_GRACE_S = 10.0
+"""The same when a person stops the run: time for a last checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Tell the person at the terminal; `bad` is for what went wrong."""
+
+    text: str
+    bad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End the run on these hosts."""
+
+    hosts: tuple[str, ...]
+    grace_s: float
+    why: str
+
+
+Action: TypeAlias = Say | Stop
+
+
+class Watch:
+    """What is known of a run, and what follows from each new thing."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.hosts = tuple(node.host for node in plan.nodes)
+        self.verification = Verification(plan)
+        self.failures: list[Failure] = []
+        self.rank_codes: dict[int, int | None] = {}
+        self.launcher_codes: dict[str, int | None] = {}
+        self.ended: dict[str, Ended] = {}
+        self.lost: dict[str, str] = {}
+        self.refused: dict[str, Refused] = {}
+        self.run_dirs: dict[str, str] = {}
+        self.interrupts = 0
+        self.stopped_by_interrupt = False
+        self.stopping = ""
+        self._exceptions: dict[int, Told] = {}
+        self._dropped: set[str] = set()
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more is to come from any host."""
+        return all(host in self.ended or host in self.lost or host in self.refused for host in self.hosts)
+
+    @property
+    def root_cause(self) -> Failure | None:
+        """The first failure by what is known now, with the exception the rank told."""
+        return root_cause(self.failures)
+
+    def handle(self, happening: Happening) -> Iterator[Action]:
+        """Take what happened; yield what is to be done now."""
+        match happening:
+            case Started(host=host, run_dir=run_dir):
+                self.run_dirs[host] = run_dir
+            case Refused():
+                self.refused[happening.host] = happening
+                yield from self._stop_others(f"{happening.host}: {happening.why}")
+            case Told():
+                yield from self._told(happening)
+            case Ended():
+                yield from self._host_ended(happening)
+            case Dropped(host=host, why=why):
+                if host not in self._dropped:
+                    self._dropped.add(host)
+                    yield Say(
+                        f"{host}: connection lost ({why}); reconnecting, the run goes on there", bad=True
+                    )
+            case Resumed(host=host):
+                self._dropped.discard(host)
+                yield Say(f"{host}: connected again, nothing was lost")
+            case Lost(host=host, why=why):
+                self.lost[host] = why
+                yield Say(f"{host}: lost: {why}", bad=True)
+                yield from self._stop_others(f"{host} was lost")
+            case Interrupted():
+                yield from self._interrupted()
+            case _:
+                pass
+
+    def _told(self, told: Told) -> Iterator[Action]:
+        rank = told.fields.get("rank")
+        if told.event in ("rank", "state") and isinstance(rank, int):
+            for words in self.verification.tell(told.host, rank, told.fields):
+                yield Say(words)
+            if self.verification.mismatches and not self.stopping:
+                yield Say("stopped: the ranks are not what was planned", bad=True)
+                yield from self._stop_all(
+                    "not as planned: " + self.verification.mismatches[0], FAILURE_GRACE_S
+                )
+        elif told.event == "exception" and isinstance(rank, int):
+            self._exceptions[rank] = told
+        elif told.event == "rank_exit" and isinstance(rank, int):
+            yield from self._rank_exit(told, rank)
+        elif told.event == "launcher_exit":
+            yield from self._launcher_exit(told)
+        elif told.event == "supervisor_died":
+            yield from self._fail(Failure(told.host, told.at, None, None, "the supervisor was killed"))
+        elif told.event == "guard_failed":
+            yield Say(
+                f"{told.host}: {told.fields.get('what')} did not work: {told.fields.get('error')}", bad=True
+            )
+
+    def _rank_exit(self, told: Told, rank: int) -> Iterator[Action]:
+        code = told.fields.get("code")
+        code = code if isinstance(code, int) else None
+        self.rank_codes[rank] = code
+        if code == 0 or (told.fields.get("stopping") and self.stopping):
+            return
+        said = self._exceptions.get(rank)
+        if code is None and said is None:
+            return  # the launcher saw it end and will say how
+        yield from self._fail(self._rank_failure(told, rank, code, said))
+
+    def _rank_failure(self, told: Told, rank: int, code: int | None, said: Told | None) -> Failure:
+        what = f"rank {rank} on {told.host} {code_words(code)}"
+        if said is None:
+            return Failure(told.host, told.at, rank, code, what)
+        error = said.fields
+        first_line = next(iter(str(error.get("message", "")).splitlines()), "")
+        tail = error.get("tail")
+        return Failure(
+            host=told.host,
+            at=said.at,  # when it was raised, not when the interpreter had wound down
+            rank=rank,
+            code=code,
+            what=f"{what}: {error.get('type')}: {first_line}".removesuffix(": "),
+            where=str(error.get("where", "")),
+            last_lines=tuple(str(line) for line in tail) if isinstance(tail, list) else (),
+            exception=error,
+        )
+
+    def _launcher_exit(self, told: Told) -> Iterator[Action]:
+        code = told.fields.get("code")
+        code = code if isinstance(code, int) else None
+        self.launcher_codes[told.host] = code
+        if code == 0 or self.stopping:
+            return
+        yield from self._fail(
+            Failure(told.host, told.at, None, code, f"the launcher on {told.host} {code_words(code)}")
+        )
+
+    def _host_ended(self, ended: Ended) -> Iterator[Action]:
+        self.ended[ended.host] = ended
+        if ended.state.get("phase") != "ended":
+            what = f"{ended.host}: the supervisor is gone without a word; was the host restarted?"
+            yield from self._fail(Failure(ended.host, float("inf"), None, None, what))
+        left = (ended.state.get("exit") or {}).get("left")
+        if left:
+            pids = ", ".join(str(pid) for pid in left)
+            yield Say(f"{ended.host}: these processes cannot be ended: {pids}", bad=True)
+        why = str((ended.state.get("exit") or {}).get("why") or "")
+        if why and not self.stopping:
+            yield from self._fail(Failure(ended.host, float("inf"), None, None, f"{ended.host}: {why}"))
+
+    def _fail(self, failure: Failure) -> Iterator[Action]:
+        self.failures.append(failure)
+        if not self.stopping:
+            yield Say(f"{failure.what}; stopping every node", bad=True)
+            yield from self._stop_all(failure.what, FAILURE_GRACE_S)
+
+    def _interrupted(self) -> Iterator[Action]:
+        self.interrupts += 1
+        if self.interrupts == 1:
+            self.stopped_by_interrupt = not self.stopping
+            yield Say(
+                f"stopping every node (SIGTERM, {STOP_GRACE_S:g} s, SIGKILL); Ctrl-C again kills at once"
+            )
+            yield from self._stop_all("Ctrl-C", STOP_GRACE_S)
+        elif self.interrupts == 2:
+            yield Say("killing every node's processes now", bad=True)
+            yield Stop(self._open(), 0.0, "Ctrl-C twice")
+
+    def _stop_all(self, why: str, grace_s: float) -> Iterator[Action]:
+        self.stopping = self.stopping or why
+        hosts = self._open()
+        if hosts:
+            yield Stop(hosts, grace_s, why)
+
+    def _stop_others(self, why: str) -> Iterator[Action]:
+        if not self.stopping:
+            yield from self._stop_all(why, FAILURE_GRACE_S)
+
+    def _open(self) -> tuple[str, ...]:
+        gone = {**self.ended, **self.lost, **self.refused}
+        return tuple(host for host in self.hosts if host not in gone)
