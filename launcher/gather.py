@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TypeAlias
 
 from launcher.errors import (
@@ -141,10 +142,14 @@ def _packed_agent() -> bytes:
 @cache
 def _packed_pynvml() -> bytes:
     """Return nvidia-ml-py's one module; nothing where it is not installed, and nvidia-smi is asked there."""
-    try:
-        path = distribution("nvidia-ml-py").locate_file("pynvml.py")
-        return zlib.compress(path.read_bytes(), 9)  # type: ignore[attr-defined]  # a pathlib.Path in practice
-    except (PackageNotFoundError, OSError):
+    spec = find_spec("pynvml")
+    if spec is None or not spec.origin:
+        return b""
+    found = Path(spec.origin)
+    beside = found if found.name == "pynvml.py" else found.parent.with_name("pynvml.py")
+    try:  # the old `pynvml` package, where it is installed too, hides the module that lies beside it
+        return zlib.compress(beside.read_bytes(), 9)
+    except OSError:
         return b""
 
 

@@ -1,0 +1,126 @@
+"""Runs on hosts, streamed: one listens for a moment, the others connect to it. Standard library, >= 3.9.
+
+stdin: one line of JSON. {"role": "listen", "port": P, "nonce": N, "deadline_s": S} listens on P and on one
+port of the kernel's choice until stdin ends or S seconds passed; whoever connects is sent N. {"role":
+"connect", "targets": [[address, port], ...], "nonce": N, "timeout_s": S} connects to all targets at once and
+reads N from each: a stranger's service, or a router that accepts for everybody, does not know it.
+
+stdout: a line `GPULAUNCH-REACH-1 <JSON>`. Listening: {"listening": [[port, error], ...]}, at once.
+Connecting: {"reached": [[address, port, error, ms], ...]}; an empty error is success.
+"""
+
+import errno
+import json
+import os
+import selectors
+import socket
+import sys
+import threading
+import time
+from typing import Any
+
+MARKER = "GPULAUNCH-REACH-1"
+
+
+def main() -> int:
+    """Do what the line on stdin asks."""
+    asked = json.loads(sys.stdin.readline())
+    if asked["role"] == "listen":
+        return listen(int(asked["port"]), asked["nonce"].encode(), float(asked["deadline_s"]))
+    return connect(asked["targets"], asked["nonce"].encode(), float(asked["timeout_s"]))
+
+
+def say(answer: dict[str, Any]) -> None:
+    """Write one answer line; the leading newline ends whatever a login shell printed before."""
+    sys.stdout.write("\n%s %s\n" % (MARKER, json.dumps(answer)))
+    sys.stdout.flush()
+
+
+def listen(port: int, nonce: bytes, deadline_s: float) -> int:
+    """Hold the two ports, greet whoever comes, let go when stdin ends."""
+    listeners, told = [], []
+    for wanted in (port, 0):
+        try:
+            listener = open_listener(wanted)
+        except OSError as error:
+            told.append(
+                [wanted, os.strerror(error.errno or 0)]
+            )  # strerror alone, without create_server's aside
+            continue
+        listeners.append(listener)
+        told.append([listener.getsockname()[1], ""])
+    say({"listening": told})
+    with selectors.DefaultSelector() as selector:
+        selector.register(sys.stdin.fileno(), selectors.EVENT_READ)
+        for listener in listeners:
+            selector.register(listener, selectors.EVENT_READ)
+        end = time.monotonic() + deadline_s
+        while time.monotonic() < end:
+            for key, _ in selector.select(max(0.0, end - time.monotonic())):
+                if not isinstance(key.fileobj, socket.socket):
+                    return 0
+                caller, _ = key.fileobj.accept()
+                threading.Thread(target=greet, args=(caller, nonce), daemon=True).start()
+    return 0
+
+
+def open_listener(port: int) -> socket.socket:
+    """Listen on the wildcard of both families where the host has IPv6, as torch's store does."""
+    if socket.has_dualstack_ipv6():
+        try:
+            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=512)
+        except OSError as error:
+            if port and error.errno == errno.EADDRINUSE:  # an answer, not a lack of IPv6
+                raise
+    return socket.create_server(("", port), backlog=512)
+
+
+def greet(caller: socket.socket, nonce: bytes) -> None:
+    """Send the nonce to one caller and let it hang up first, so that TIME_WAIT stays on its side."""
+    try:
+        with caller:
+            caller.settimeout(1.0)
+            caller.sendall(nonce)
+            caller.recv(1)
+    except OSError:
+        pass  # a caller that hangs up is no matter
+
+
+def connect(targets: list[list[Any]], nonce: bytes, timeout_s: float) -> int:
+    """Try all targets side by side."""
+    reached = [
+        [address, port, "no answer within %g s" % timeout_s, 1000.0 * timeout_s] for address, port in targets
+    ]
+    threads = [threading.Thread(target=try_one, args=(row, nonce, timeout_s), daemon=True) for row in reached]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout_s + 1.0)
+    say({"reached": reached})
+    return 0
+
+
+def try_one(row: list[Any], nonce: bytes, timeout_s: float) -> None:
+    """Connect, read the nonce, write the outcome into `row`."""
+    address, port = row[0], row[1]
+    started = time.monotonic()
+    try:
+        with socket.create_connection((address, port), timeout_s) as sock:
+            got = b""
+            while len(got) < len(nonce):
+                part = sock.recv(len(nonce) - len(got))
+                if not part:
+                    break
+                got += part
+        error = "" if got == nonce else "something else answers there"
+    except socket.timeout:
+        error = "no answer within %g s" % timeout_s
+    except OSError as failure:
+        error = failure.strerror or str(failure)
+    row[2:] = [error, 1000.0 * (time.monotonic() - started)]
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.exit(code)
