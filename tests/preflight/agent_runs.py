@@ -1,0 +1,67 @@
+"""Runs the agent the way gather does: as a fresh process, with the payload on its stdin."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from preflight.facts import HostFacts
+from preflight.wire import decode
+
+AGENT = Path(__file__).parents[2] / "preflight" / "agent.py"
+FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures" / "nvidia-smi"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back."""
+
+    facts: HostFacts
+    seconds: float
+    stderr: str
+
+
+@cache
+def packed_pynvml() -> bytes:
+    spec = find_spec("pynvml")
+    assert spec is not None and spec.origin is not None
+    return zlib.compress(Path(spec.origin).read_bytes())
+
+
+def payload(request: Mapping[str, Any], pynvml: bytes) -> bytes:
+    body = json.dumps(request).encode()
+    return json.dumps({"request_len": len(body), "pynvml_len": len(pynvml)}).encode() + b"\n" + body + pynvml
+
+
+def run_agent(
+    request: Mapping[str, Any] | None = None,
+    *,
+    python: str = sys.executable,
+    environ: Mapping[str, str] | None = None,
+    pynvml: bytes | None = None,
+    limit_s: float = 60.0,
+) -> Answer:
+    """Return the decoded answer; pipes are read to their end, so a child that holds them open shows as time."""
+    start = time.monotonic()
+    done = subprocess.run(
+        [python, str(AGENT)],
+        input=payload(request or {}, packed_pynvml() if pynvml is None else pynvml),
+        capture_output=True,
+        timeout=limit_s,
+        env={**os.environ, **(environ or {})},
+        check=True,
+    )
+    seconds = time.monotonic() - start
+    noise, _, rest = done.stdout.partition(b"\nGPULAUNCH-FACTS-1 ")
+    assert noise == b""
+    count, _, body = rest.partition(b"\n")
+    assert len(body) == int(count)
+    return Answer(decode(HostFacts, json.loads(body)), seconds, done.stderr.decode())

@@ -1,0 +1,231 @@
+"""The agent as a real process on this machine."""
+
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from preflight import agent
+from preflight.facts import Gpu, HostFacts, Missing
+from tests.preflight.agent_runs import AGENT, payload, run_agent
+
+
+def test_the_probes_fill_every_field_of_the_facts() -> None:
+    filled = {name for probe in agent.PROBES for name in probe.facts} | {"host", "agent_version", "probe_ms"}
+    assert filled == set(HostFacts.__dataclass_fields__)
+
+
+def test_nvml_and_saved_files_fill_every_field_of_a_gpu() -> None:
+    fields = set(Gpu.__dataclass_fields__)
+    assert {name for name, _ in agent.GPU_FIELDS} | {"index"} == fields
+    assert set(agent.tree_gpu({}, 0)) == fields
+
+
+def test_an_ordinary_host_answers_everything_but_gpus() -> None:
+    facts = run_agent({"host": "here", "ports": [1], "free_ports": 2, "paths": {"tmp": ""}}).facts
+    assert facts.host == "here"
+    for name in (
+        "identity",
+        "python",
+        "processes",
+        "ports",
+        "network",
+        "limits",
+        "paths",
+        "environ",
+        "system",
+    ):
+        value = getattr(facts, name)
+        assert not isinstance(value, Missing), f"{name}: {value}"
+    assert set(facts.probe_ms) >= {"nvml", "survey", "network", "paths", "python", "host", "all"}
+
+
+@pytest.mark.skipif(Path("/proc/driver/nvidia").exists(), reason="this machine has an NVIDIA driver")
+def test_a_host_without_driver_says_no_library() -> None:
+    facts = run_agent({}).facts
+    assert isinstance(facts.driver, Missing)
+    assert isinstance(facts.gpus, Missing)
+    assert (facts.driver.code, facts.gpus.code) == ("no-library", "no-library")
+
+
+def test_identity_is_this_machine() -> None:
+    identity = run_agent({}).facts.identity
+    assert not isinstance(identity, Missing)
+    assert identity.hostname == socket.gethostname()
+    assert identity.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert (identity.uid, identity.kernel) == (os.getuid(), os.uname().release)
+
+
+def test_packages_are_those_that_importlib_metadata_sees() -> None:
+    python = run_agent({}).facts.python
+    assert not isinstance(python, Missing)
+    expected: dict[str, str] = {}
+    for distribution in importlib.metadata.distributions():
+        name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"]).lower()
+        expected.setdefault(name, distribution.version)
+    assert python.packages == expected
+    assert python.executable == sys.executable
+
+
+@pytest.mark.parametrize(
+    ("version_file", "distribution", "expected"),
+    [
+        ("cuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n", "torch-2.9.0+cu128", "12.8"),
+        ("cuda = '11.7'\n", "torch-1.13.1", "11.7"),
+        ("cuda: Optional[str] = None\nhip: Optional[str] = '6.2.41133'\n", "torch-2.6.0+rocm6.2", "rocm6.2"),
+        ("cuda: Optional[str] = None\nhip: Optional[str] = None\n", "torch-2.13.0", "cpu"),
+        ("", "torch-2.4.1+cu121", "12.1"),
+        ("", "torch-2.4.1+cpu", "cpu"),
+        ("", "torch-2.4.1", Missing("torch 2.4.1 does not say for which CUDA it was built", "not-found")),
+    ],
+)
+def test_torchs_cuda_build_is_read_without_importing_it(
+    tmp_path: Path, version_file: str, distribution: str, expected: str | Missing
+) -> None:
+    (tmp_path / f"{distribution}.dist-info").mkdir()
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise SystemExit('torch was imported')\n")
+    if version_file:
+        (tmp_path / "torch" / "version.py").write_text(version_file)
+    python = run_agent({}, environ={"PYTHONPATH": str(tmp_path)}).facts.python
+    assert not isinstance(python, Missing)
+    assert python.torch_cuda == expected
+
+
+def test_nccl_is_the_wheels_version(tmp_path: Path) -> None:
+    (tmp_path / "nvidia_nccl_cu12-2.27.3.dist-info").mkdir()
+    python = run_agent({}, environ={"PYTHONPATH": str(tmp_path)}).facts.python
+    assert not isinstance(python, Missing)
+    assert python.nccl == "2.27.3"
+
+
+def test_the_script_travels_with_its_hash(tmp_path: Path) -> None:
+    text = "print('ä')\n"
+    (tmp_path / "train.py").write_text(text)
+    script = run_agent({"script": "train.py", "paths": {"workdir": str(tmp_path)}}).facts.script
+    assert not isinstance(script, Missing)
+    assert (script.text, script.sha256) == (text, sha256(text.encode()).hexdigest())
+
+
+def test_a_script_too_large_to_send_still_has_its_hash(tmp_path: Path) -> None:
+    data = b"#" * ((512 << 10) + 1)
+    (tmp_path / "big.py").write_bytes(data)
+    script = run_agent({"script": str(tmp_path / "big.py")}).facts.script
+    assert not isinstance(script, Missing)
+    assert (script.size, script.sha256) == (len(data), sha256(data).hexdigest())
+    assert isinstance(script.text, Missing)
+
+
+def test_an_absent_script_is_not_found() -> None:
+    script = run_agent({"script": "/nonexistent/train.py"}).facts.script
+    assert isinstance(script, Missing)
+    assert script.code == "not-found"
+
+
+def test_paths_say_what_exists_and_what_can_be_made(tmp_path: Path) -> None:
+    asked = {"workdir": str(tmp_path), "output": str(tmp_path / "new" / "deep"), "run_dir": "/proc/nothing"}
+    paths = run_agent({"paths": asked}).facts.paths
+    assert not isinstance(paths, Missing)
+    by_role = {path.role: path for path in paths}
+    assert (by_role["workdir"].exists, by_role["workdir"].writable) == (True, True)
+    assert (by_role["output"].exists, by_role["output"].writable) == (False, True)
+    assert not by_role["run_dir"].exists
+    assert by_role["workdir"].free_mib == pytest.approx(shutil.disk_usage(tmp_path).free >> 20, abs=512)
+    assert by_role["run_dir"].filesystem == "proc"
+
+
+def test_no_secret_leaves_the_host() -> None:
+    secret = "hf_abcdefghijklmnopqrstuvwxyz"
+    environ = {
+        "HF_TOKEN": secret,
+        "WANDB_API_KEY": secret,
+        "HF_HOME": "/data/hf",
+        "NCCL_DEBUG": "INFO",
+        "HF_ENDPOINT": "https://user:pw@mirror.example",
+        "TOKENIZERS_PARALLELISM": "false",
+        "MY_PASSWORD": secret,
+    }
+    facts = run_agent({}, environ=environ).facts
+    assert not isinstance(facts.environ, Missing)
+    sent = {name: facts.environ.get(name) for name in environ}
+    allowed = {"HF_HOME": "/data/hf", "NCCL_DEBUG": "INFO", "TOKENIZERS_PARALLELISM": "false"}
+    assert {name: value for name, value in sent.items() if value is not None} == allowed
+    assert secret not in repr(facts)
+
+
+def test_what_is_skipped_is_not_asked() -> None:
+    facts = run_agent({"skip": ["kernel_log", "processes"]}).facts
+    assert facts.kernel_log == facts.processes == Missing("the request did not ask for it", "not-asked")
+    assert not isinstance(facts.ports, Missing)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"hello\n",
+        b"{}\n",
+        b'{"request_len": 10, "pynvml_len": 0}\n{}',
+        b'{"request_len": 2, "pynvml_len": 9}\n{}',
+        b'{"request_len": 2, "pynvml_len": 0}\n[]',
+        b'{"request_len": 4, "pynvml_len": 0}\nnull',
+        payload({"ports": "many"}, b""),
+    ],
+)
+def test_a_cut_payload_has_its_own_exit_code(data: bytes) -> None:
+    done = subprocess.run(
+        [sys.executable, str(AGENT)], input=data, capture_output=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (agent.EXIT_BAD_PAYLOAD, b"")
+    assert b"cut or malformed" in done.stderr
+
+
+def _pythons(*versions: str) -> list[str]:
+    roots = [Path(root) for root in ("/usr/bin", "/usr/local/bin", *os.environ.get("PATH", "").split(":"))]
+    roots += Path.home().glob(".pyenv/versions/*/bin")
+    found = {}
+    for version in versions:
+        for root in roots:
+            program = root / f"python{version}"
+            if version not in found and program.exists() and "shims" not in str(root):
+                found[version] = str(program)
+    return list(found.values())
+
+
+@pytest.mark.parametrize("python", _pythons("3.6", "3.7", "3.8"))
+def test_a_python_too_old_is_named(python: str) -> None:
+    done = subprocess.run([python, str(AGENT)], input=b"", capture_output=True, timeout=30, check=False)
+    assert done.returncode == agent.EXIT_OLD_PYTHON
+    assert done.stderr.startswith(b"gpulaunch needs Python 3.9 or newer here; ")
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("python", _pythons("3.9", "3.10", "3.12", "3.13"))
+def test_every_supported_python_answers(python: str) -> None:
+    answer = run_agent({"ports": [29500], "free_ports": 1, "paths": {"tmp": ""}}, python=python)
+    assert answer.stderr == ""
+    assert not isinstance(answer.facts.processes, Missing)
+    assert not isinstance(answer.facts.python, Missing)
+
+
+def test_the_source_runs_as_a_string(tmp_path: Path) -> None:
+    boot = f"exec(compile(open({str(AGENT)!r}).read(), 'agent', 'exec'), {{'__name__': '__main__'}})"
+    done = subprocess.run(
+        [sys.executable, "-c", boot],
+        input=payload({}, b""),
+        capture_output=True,
+        timeout=30,
+        check=True,
+        cwd=tmp_path,
+    )
+    head, _, body = done.stdout.partition(b"\n")[2].partition(b"\n")
+    assert head.startswith(b"GPULAUNCH-FACTS-1 ")
+    assert json.loads(body)["agent_version"] == agent.AGENT_VERSION
