@@ -154,10 +154,12 @@ def run(argv: Sequence[str], group: click.Command = cli) -> int:
 
 
 def _invoke(argv: Sequence[str], group: click.Command) -> int:
+    streams = sys.stdout, sys.stderr
     try:
         result = group.main(list(argv), prog_name="gpulaunch", standalone_mode=False)
     except SystemExit as leaving:
-        if isinstance(leaving.__context__, BrokenPipeError):  # click turns it into exit 1
+        if sys.stdout is not streams[0]:  # click wraps the streams when a pipe broke, and makes it exit 1
+            sys.stdout, sys.stderr = streams
             raise BrokenPipeError from None
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     return result if isinstance(result, int) else 0

@@ -111,7 +111,7 @@ def _overriding(overrides: Overrides, mistakes: Mistakes) -> Iterator[tuple[str,
             continue
         yield key.strip(), _parse(value, f"--set {key.strip()}", mistakes)
     if overrides.hosts:
-        words = tuple(Item(part, "--hosts") for word in overrides.hosts for part in split(word))
+        words = tuple(Item(part, "--hosts", key="hosts") for word in overrides.hosts for part in split(word))
         yield "hosts", Item(words, "--hosts", key="hosts")
     if overrides.gpus:
         text = overrides.gpus

@@ -1,0 +1,214 @@
+"""The command line: a table, lazy imports, and one way to tell each kind of failure."""
+
+import ast
+import errno
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+
+from launcher import cli
+from launcher.errors import ConfigError, ConnectionRefused, LaunchRefused
+
+ROOT = Path(__file__).parents[2]
+HEAVY = (
+    "yaml",
+    "paramiko",
+    "rich",
+    "torch",
+    "ClusterShell",
+    "psutil",
+    "jsonschema",
+    "importlib.metadata",
+    "json.tool",
+)
+
+
+def gpulaunch(*argv: str, **more: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "launcher.cli", *argv]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60, **more)  # type: ignore[call-overload,no-any-return]
+
+
+def failing(error: BaseException) -> click.Command:
+    @click.command()
+    def command() -> None:
+        raise error
+
+    return command
+
+
+@pytest.fixture(name="state", autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path / "gpulaunch"
+
+
+def test_help_imports_no_command_and_no_heavy_library() -> None:
+    code = f"""
+import sys
+from launcher import cli
+assert cli.run(["--help"]) == 0
+print([m for m in sys.modules if m in {HEAVY!r} or m.startswith(("launcher.commands.", "preflight.checks"))])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "clean-zombies" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_row_names_a_command(name: str) -> None:
+    command = import_module(cli.COMMANDS[name].module).command
+    assert isinstance(command, click.Command)
+    assert command.help
+
+
+def test_every_command_has_its_row() -> None:
+    modules = {path.stem for path in (ROOT / "launcher/commands").glob("*.py") if defines_command(path)}
+    assert modules == {row.module.rpartition(".")[2] for row in cli.COMMANDS.values()}
+
+
+def defines_command(path: Path) -> bool:
+    return any(
+        isinstance(node, ast.FunctionDef) and node.name == "command"
+        for node in ast.parse(path.read_text()).body
+    )
+
+
+def test_the_version_is_the_projects(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("gpulaunch 0.")
+
+
+def test_a_misspelled_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["clean-zombie\x1b[2J"]) == 2
+    told = capsys.readouterr().err
+    assert 'Did you mean "clean-zombies"?' in told
+    assert "\x1b" not in told
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (ConfigError("hosts.yaml:3: prot: unknown key"), 2, "error: hosts.yaml:3: prot: unknown key\n"),
+        (ConnectionRefused("titan", "refused", "ssh titan"), 3, "error: titan: refused\n  fix: ssh titan\n"),
+        (LaunchRefused("no", "one\ntwo"), 1, "error: no\n  fix: one\n       two\n"),
+        (ConfigError("\x1b[31mred\x07"), 2, "error: red\\x07\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (click.UsageError("no such option"), 2, "no such option"),
+        (SystemExit(7), 7, ""),
+        (SystemExit(None), 0, ""),
+        (BrokenPipeError(), 141, ""),
+        (OSError(errno.ENOSPC, "No space left on device", "/x/log"), 5, "error: no space left: /x/log\n"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), 5, "error: no space left\n"),
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), 5, "error: Permission denied: /x\n"),
+    ],
+)
+def test_each_failure_has_its_words_and_exit_code(
+    capsys: pytest.CaptureFixture[str], state: Path, error: BaseException, code: int, told: str
+) -> None:
+    assert cli.run([], failing(error)) == code
+    assert told in capsys.readouterr().err
+    assert not state.exists()
+
+
+@pytest.mark.parametrize("result", [0, 1, 42, None])
+def test_a_commands_result_is_the_exit_code(result: int | None) -> None:
+    assert cli.run([], click.Command("x", callback=lambda: result)) == (result or 0)
+
+
+def test_a_prompt_without_anyone_to_answer_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    def ask() -> None:
+        raise EOFError
+
+    assert cli.run([], click.Command("x", callback=ask)) == 2
+    assert "--yes" in capsys.readouterr().err
+
+
+def test_a_bug_is_kept_in_a_file_and_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "s3cret-in-the-environment")
+    assert cli.run([], failing(ZeroDivisionError("oh"))) == cli.EXIT_BUG
+    (log,) = state.iterdir()
+    told = capsys.readouterr().err
+    assert str(log) in told
+    assert "Traceback" not in told
+    kept = log.read_text()
+    assert "ZeroDivisionError: oh" in kept
+    assert "s3cret" not in kept
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_bug_with_nowhere_to_keep_it_is_printed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    assert cli.run([], failing(ZeroDivisionError("oh"))) == cli.EXIT_BUG
+    assert "ZeroDivisionError: oh" in capsys.readouterr().err
+
+
+def test_a_reader_that_left_is_no_error() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "launcher.cli", "schema", "hosts"]
+    done = subprocess.run(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_full_disk_is_told() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "launcher.cli", "schema", "hosts"],
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == cli.EXIT_NOT_CARRIED_THROUGH
+    assert done.stderr.startswith(b"error: no space left")
+
+
+def test_names_that_are_no_utf8_do_not_end_in_an_encoding_error() -> None:
+    command = [sys.executable.encode(), b"-m", b"launcher.cli", b"caf\xe9"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=60)
+    assert done.returncode == cli.EXIT_USAGE
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "expected"),
+    [([], "cl", ["clean-zombies"]), ([], "--v", ["--version"]), (["schema"], "h", ["hosts"])],
+)
+def test_the_shell_completes(words: list[str], incomplete: str, expected: list[str]) -> None:
+    completion = ShellComplete(cli.cli, {}, "gpulaunch", "_GPULAUNCH_COMPLETE")
+    assert [item.value for item in completion.get_completions(words, incomplete)] == expected
+
+
+def test_completion_works_through_the_real_program() -> None:
+    environ = {
+        **os.environ,
+        "_GPULAUNCH_COMPLETE": "bash_complete",
+        "COMP_WORDS": "gpulaunch sch",
+        "COMP_CWORD": "1",
+    }
+    code = "import sys; sys.argv = ['gpulaunch']; from launcher.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout == "plain,schema\n"

@@ -1,0 +1,209 @@
+"""Run configs: where they are found, what overrides what, and what is told when they are wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from launcher.config import Overrides, RunConfig, find_config, known_configs, load_run_config
+from launcher.errors import ConfigError
+from preflight.job import Job
+
+METACHARACTERS = ("$(reboot)", "`id`", "a b", "'", '"', "\\", "*", "; rm -rf /", "é\t", "", "--", "{run_dir}")
+
+
+@pytest.fixture(name="here", autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(path: Path, text: str = "script: train.py\n") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def load(text: str, **overrides: object) -> RunConfig:
+    write(Path("configs/x.yaml"), text)
+    return load_run_config("x", Overrides(**overrides))  # type: ignore[arg-type]
+
+
+def complaint(text: str, **overrides: object) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(text, **overrides)
+    return caught.value.message
+
+
+def test_a_script_alone_is_a_run_config() -> None:
+    config = load("script: train.py")
+    assert config.job == Job(name="x", script="train.py")
+    assert (config.name, config.hosts, config.script_here) == ("x", ("localhost",), None)
+
+
+def test_every_key_arrives() -> None:
+    config = load(
+        """
+        module: pkg.train
+        args: [--lr, 2e-5, --flag, no, 010, 1:30, "a b"]
+        hosts: [titan, "l40s-[01-02]", "@ada"]
+        gpus: none
+        processes_per_host: 3
+        precision: no
+        precision_args: {fp16: ["--fp16"], bf16: [--dtype, bf16]}
+        main_port: 29511
+        env: {NCCL_DEBUG: on, N: 1}
+        workdir: ~/project
+        output: out/x
+        """
+    )
+    assert config.hosts == ("titan", "l40s-[01-02]", "@ada")
+    assert config.job == Job(
+        name="x",
+        module="pkg.train",
+        args=("--lr", "2e-5", "--flag", "no", "010", "1:30", "a b"),
+        gpus="none",
+        processes_per_host=3,
+        precision="no",
+        precision_args={"fp16": ("--fp16",), "bf16": ("--dtype", "bf16")},
+        main_port=29511,
+        env={"NCCL_DEBUG": "on", "N": "1"},
+        workdir="~/project",
+        output="out/x",
+    )
+
+
+def test_places_are_searched_in_order(here: Path) -> None:
+    assert find_config("paper_r64").parent.name == "templates"
+    user = write(here / "user/gpulaunch/paper_r64.yaml")
+    assert find_config("paper_r64") == user
+    write(here / "configs/paper_r64.yml")
+    assert find_config("paper_r64") == Path("configs/paper_r64.yml")
+    write(here / "gpulaunch/paper_r64.yaml")
+    assert find_config("paper_r64") == Path("gpulaunch/paper_r64.yaml")
+    assert known_configs()["paper_r64"] == Path("gpulaunch/paper_r64.yaml")
+
+
+def test_a_path_works_too(here: Path) -> None:
+    path = write(here / "elsewhere/mine.yaml")
+    assert load_run_config(str(path)).job.name == "mine"
+    write(here / "bare.yaml")
+    assert load_run_config("bare.yaml").path == Path("bare.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("paper_r46", 'did you mean "paper_r64"?'),
+        ("no/such.yaml", "there is no such file"),
+        ("", "the name of a run config is empty"),
+        ("./", "this is a directory"),
+        ("a\0b", "empty"),
+    ],
+)
+def test_a_config_that_is_not_there_is_named(name: str, expected: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_run_config(name)
+    assert expected in caught.value.message
+
+
+def test_the_command_line_wins_over_the_file() -> None:
+    config = load(
+        "{script: a.py, args: [x], env: {A: 1, B: 2}, gpus: all, main_port: 1, hosts: all}",
+        sets=("env.B=3", "args=[y, 2e-5]", "precision_args.fp16=['--fp16']", "script=b.py", "output="),
+        hosts=("titan,l40s-[01,02]", "p100"),
+        gpus="0,2",
+        port="29600",
+        precision="fp16",
+        extra_args=("--more",),
+    )
+    assert config.hosts == ("titan", "l40s-[01,02]", "p100")
+    assert config.job == Job(
+        name="x",
+        script="b.py",
+        args=("y", "2e-5", "--more"),
+        gpus=(0, 2),
+        precision="fp16",
+        precision_args={"fp16": ("--fp16",)},
+        main_port=29600,
+        env={"A": "1", "B": "3"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2", 2),
+        ("all", "all"),
+        ("none", "none"),
+        ("auto", "auto"),
+        ("[0]", (0,)),
+        ("0,", (0,)),
+        ("1,0", (1, 0)),
+        ("GPU-1f2e,GPU-3", ("GPU-1f2e", "GPU-3")),
+        ("MIG-7", ("MIG-7",)),
+    ],
+)
+def test_gpus_can_be_said_in_every_form(text: str, expected: object) -> None:
+    assert load("script: a.py", gpus=text).job.gpus == expected
+
+
+def test_extra_arguments_arrive_exactly() -> None:
+    assert load("{script: a.py, args: [x]}", extra_args=METACHARACTERS).job.args == ("x", *METACHARACTERS)
+
+
+def test_a_set_to_nothing_unsets() -> None:
+    assert load("{script: a.py, gpus: 2}", sets=("gpus=",)).job.gpus == "all"
+
+
+MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
+    "nothing to run": ("{}", {}, "nothing to run: expected script: PATH or module: NAME"),
+    "script and module": (
+        "script: a\nmodule: b",
+        {},
+        "x.yaml:2: module: script is set too; keep one of them",
+    ),
+    "processes with gpus": ("script: a\nprocesses_per_host: 2", {}, "only for CPU ranks: set gpus: none"),
+    "nothing to send": ("module: a\nsend_script: true", {}, "there is no script to send"),
+    "script to send is absent": ("script: a.py\nsend_script: true", {}, "a.py: there is no such file"),
+    "precision": ("script: a\nprecision: fp61", {}, "one of auto, no, fp16, bf16, fp8"),
+    "precision spelling": ("script: a\nprecision: fp61", {}, 'got "fp61"; did you mean "fp16"?'),
+    "no gpus at all": ("script: a\ngpus: 0", {}, "none for CPU ranks, [0] for the GPU with index 0"),
+    "null argument": ("script: a\nargs: [~]", {}, 'x.yaml:2: args[0]: expected text or a number; write ""'),
+    "nested argument": ("script: a\nargs: [[1]]", {}, "args[0]: expected text or a number, got a list"),
+    "args as text": ("script: a\nargs: --x 1", {}, "x.yaml:2: args: expected a list"),
+    "unknown key": ("script: a\nprot: 1", {}, 'x.yaml:2: prot: unknown key; did you mean "main_port"?'),
+    "module name": ("module: a b", {}, "module: expected a Python module"),
+    "set without value": ("script: a", {"sets": ("gpus",)}, '--set: expected key=value, got "gpus"'),
+    "set of an unknown key": (
+        "script: a",
+        {"sets": ("gpu=1",)},
+        '--set gpu: gpu: unknown key; did you mean "gpus"?',
+    ),
+    "set below a scalar": ("script: a", {"sets": ("script.b=1",)}, "script has no keys of its own"),
+    "set of no YAML": ("script: a", {"sets": ("gpus=[",)}, "--set gpus: not valid YAML"),
+    "port": ("script: a", {"port": "http"}, "--port: main_port: expected a whole number from 1 to 65535"),
+    "gpus": (
+        "script: a",
+        {"gpus": "some"},
+        "--gpus: gpus: expected all, auto, none, a count per host or a list",
+    ),
+    "option as host": ("script: a", {"hosts": ("-oProxyCommand=x",)}, "--hosts: hosts: expected a host"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_told_with_its_place(name: str) -> None:
+    text, overrides, expected = MISTAKES[name]
+    assert expected in complaint(text, **overrides)
+
+
+def test_file_and_command_line_are_judged_together() -> None:
+    message = complaint("script: a\ngpu: 1\nmain_port: x\n", precision="half", sets=("env.1X=2",))
+    assert message.startswith("4 mistakes:")
+
+
+def test_a_script_that_travels_lies_beside_its_config(here: Path) -> None:
+    write(here / "configs/train.py", "print()")
+    config = load("script: train.py\nsend_script: true")
+    assert config.script_here == Path("configs/train.py")

@@ -1,0 +1,104 @@
+"""Who may import what: arrows point one way, and each dangerous library has one door."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted(path for room in ("launcher", "preflight") for path in (ROOT / room).rglob("*.py"))
+OURS = {"launcher", "preflight", "tests", "bench", "templates"}
+ON_HOST = {"preflight/agent.py": {"psutil", "pynvml"}}
+
+# Where each may be imported; a trailing / is a folder.
+DOORS = {
+    "paramiko": ("launcher/transports/ssh",),
+    "click": ("launcher/cli.py", "launcher/commands/"),
+    "psutil": ("preflight/agent.py",),
+    "pynvml": ("preflight/agent.py",),
+    "subprocess": ("launcher/transports/", "launcher/onhost/", "preflight/agent.py"),
+    "socket": ("launcher/transports/", "launcher/onhost/", "preflight/agent.py"),
+    "torch": ("launcher/onhost/",),
+    "yaml": ("launcher/yamldoc.py",),
+    "rich": ("launcher/report/", "launcher/commands/"),
+}
+
+
+def shown(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def imports(path: Path) -> set[str]:
+    """Return what a file imports anywhere, type-checking blocks aside: modules, and the names out of them."""
+    found: set[str] = set()
+    pending: list[ast.AST] = [ast.parse(path.read_text())]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{shown(path)}: a relative import hides which room it reaches"
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+        pending += ast.iter_child_nodes(node)
+    return found
+
+
+def reached(path: Path, modules: set[str]) -> set[str]:
+    """Return our modules that a file imports; `from package import module` reaches the module."""
+    found = imports(path) & modules
+    return {name for name in found if not any(other.startswith(name + ".") for other in found)}
+
+
+def top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def is_on_host(path: Path) -> bool:
+    return shown(path) in ON_HOST or (path.parent.name == "onhost" and path.name != "__init__.py")
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SOURCES if shown(path).startswith("preflight/")], ids=shown
+)
+def test_preflight_never_imports_launcher(path: Path) -> None:
+    assert {module for module in imports(path) if top(module) in OURS - {"preflight"}} == set()
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if is_on_host(path)], ids=shown)
+def test_what_travels_to_a_host_needs_only_the_standard_library(path: Path) -> None:
+    allowed = sys.stdlib_module_names | ON_HOST.get(shown(path), set())
+    if path.name == "rank.py":
+        allowed |= {"torch", "accelerate"}  # the guard lives inside ranks, where the script has imported them
+    assert {top(module) for module in imports(path)} - allowed == set()
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if is_on_host(path)], ids=shown)
+def test_what_travels_to_a_host_parses_as_python_3_9(path: Path) -> None:
+    assert ast.parse(path.read_text(), feature_version=(3, 9))
+
+
+@pytest.mark.parametrize("library", DOORS)
+def test_a_library_has_its_door(library: str) -> None:
+    users = {shown(path) for path in SOURCES if library in {top(module) for module in imports(path)}}
+    assert {user for user in users if not user.startswith(DOORS[library])} == set()
+
+
+def test_rooms_import_each_other_in_no_circle() -> None:
+    modules = {shown(path).removesuffix(".py").replace("/", "."): path for path in SOURCES}
+    modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
+    edges = {name: reached(path, set(modules)) - {name} for name, path in modules.items()}
+    finished: set[str] = set()
+
+    def visit(name: str, above: tuple[str, ...]) -> None:
+        assert name not in above, "a circle: " + " -> ".join((*above, name))
+        if name not in finished:
+            for other in edges[name]:
+                visit(other, (*above, name))
+            finished.add(name)
+
+    for name in modules:
+        visit(name, ())
+    assert finished == set(modules)

@@ -1,0 +1,88 @@
+"""One table drives validation, JSON Schemas and the reference; these must agree with one another."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from launcher import kinds, schema
+from launcher.commands.schema import command
+from launcher.inventory import HostEntry
+from launcher.yamldoc import Mistakes, parse_text
+from preflight.job import Expect, Job
+
+ROOT = Path(__file__).parents[2]
+
+
+def fields(kind: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(kind)}
+
+
+def names(keys: tuple[kinds.Key, ...]) -> set[str]:
+    return {key.name for key in keys}
+
+
+def test_every_key_has_a_field_and_every_field_a_key() -> None:
+    assert names(schema.HOST_KEYS) == fields(HostEntry) - {"name", "alias", "listed"}
+    assert names(schema.CONFIG_KEYS) - {"hosts"} == fields(Job) - {"name"}
+    assert names(schema.EXPECT_KEYS) == fields(Expect)
+
+
+@pytest.mark.parametrize("what", schema.SCHEMAS)
+def test_a_schema_is_valid_json_schema(what: str) -> None:
+    result = CliRunner().invoke(command, [what])
+    assert result.exit_code == 0
+    jsonschema.Draft202012Validator.check_schema(json.loads(result.output))
+
+
+@pytest.mark.parametrize(
+    ("what", "path"),
+    [("hosts", "hosts.example.yaml"), *(("config", str(path)) for path in ROOT.glob("templates/*.yaml"))],
+)
+def test_what_we_ship_follows_its_schema(what: str, path: str) -> None:
+    jsonschema.validate(yaml.safe_load((ROOT / path).read_text()), schema.SCHEMAS[what]())
+
+
+@pytest.mark.parametrize(
+    "key",
+    [*schema.HOST_KEYS, *schema.CONFIG_KEYS, *schema.EXPECT_KEYS, *schema.INVENTORY_KEYS],
+    ids=lambda key: key.name,
+)
+def test_the_example_of_every_key_is_valid(key: kinds.Key) -> None:
+    mistakes = Mistakes()
+    key.kind.read(parse_text(key.example, "example", mistakes), mistakes)
+    assert mistakes.found == []
+    jsonschema.validate(yaml.safe_load(key.example), key.kind.schema())
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("hosts", "host: {}"),
+        ("hosts", "hosts: {a: {port: 0}}"),
+        ("hosts", "hosts: {a: {gpus: []}}"),
+        ("hosts", "hosts: {a: {env: {A-B: 1}}}"),
+        ("config", "gpus: some"),
+        ("config", "precision: half"),
+        ("config", "precision_args: {half: []}"),
+        ("config", "args: text"),
+    ],
+)
+def test_schema_and_validation_refuse_the_same(what: str, text: str) -> None:
+    record = {"hosts": schema.INVENTORY, "config": schema.CONFIG}[what]
+    mistakes = Mistakes()
+    record.read(parse_text(text, "x", mistakes), mistakes)
+    assert mistakes.found
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(yaml.safe_load(text), schema.SCHEMAS[what]())
+
+
+def test_the_reference_is_current() -> None:
+    written = (ROOT / "docs" / "configuration.md").read_text()
+    anew = "python -c 'import launcher.schema as s; print(s.reference())'"
+    assert written.endswith(schema.reference()), f"replace the tables of docs/configuration.md by: {anew}"
