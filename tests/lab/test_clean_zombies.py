@@ -1,0 +1,225 @@
+"""clean-zombies on simulated hosts: real processes in PID namespaces, simulated GPUs, a live run beside."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import FreshLab
+from tests.lab.hosts import Lab, LabHost, LabProcess
+
+pytestmark = pytest.mark.lab
+
+ROOT = Path(__file__).parents[2]
+RANK = {"TORCHELASTIC_RUN_ID": "left", "RANK": "0", "LOCAL_RANK": "0", "MASTER_PORT": "29500"}
+COMPUTE = [sys.executable, "-m", "tests.lab.silicon.compute"]
+
+
+@pytest.fixture
+def titan(fresh_lab: FreshLab) -> Lab:
+    return fresh_lab("titan", profiles=["2xl40s"])
+
+
+def gpulaunch(lab: Lab, *argv: str, home: Path) -> "subprocess.CompletedProcess[str]":
+    """Run the command line as a user whose ssh_config knows the lab."""
+    (home / ".ssh").mkdir(parents=True, exist_ok=True, mode=0o700)
+    (home / ".ssh" / "known_hosts").write_bytes(Path(lab.known_hosts).read_bytes())
+    env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(home / "state")}
+    command = [sys.executable, "-m", "launcher.cli", *argv, "-i", str(lab.inventory_path)]
+    return subprocess.run(
+        command, env=env, text=True, capture_output=True, timeout=120, check=False, cwd=home
+    )
+
+
+def holder(host: LabHost, *options: str, env: dict[str, str] | None = None, user: str = "root") -> LabProcess:
+    """A process that holds simulated GPUs on the host; returns once it does."""
+    process = host.popen([*COMPUTE, *options], env={"PYTHONPATH": str(ROOT), **(env or {})}, user=user)
+    process.read_line()
+    return process
+
+
+def orphan(host: LabHost, *options: str) -> int:
+    """A rank whose launcher is gone; returns its pid as the host numbers it."""
+    code = textwrap.dedent(
+        """
+        import os, subprocess, sys
+        child = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True, start_new_session=True)
+        child.stdout.readline()
+        print(child.pid, flush=True)
+        os._exit(0)
+        """
+    )
+    done = host.run([sys.executable, "-c", code, *COMPUTE, *options], env={"PYTHONPATH": str(ROOT), **RANK})
+    return int(done.stdout)
+
+
+def alive(host: LabHost, pid: int) -> bool:
+    return host.state(pid) not in ("", "Z", "X")
+
+
+def until(condition: Callable[[], bool], within_s: float = 5.0) -> bool:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.fixture
+def live_run(titan: Lab) -> Iterator[LabProcess]:
+    """torchrun's shape: a launcher that lives under nobody, and a rank of it that holds GPU 1."""
+    code = "import subprocess, sys; subprocess.Popen(sys.argv[3:]).wait()"
+    host = titan.hosts[0]
+    env = {"PYTHONPATH": str(ROOT), **RANK, "TORCHELASTIC_RUN_ID": "live"}
+    launcher = host.popen(
+        [sys.executable, "-c", code, "-m", "torch.distributed.run", *COMPUTE, "--gpu", "1", "--mib", "700"],
+        env=env,
+    )
+    launcher.read_line()
+    yield launcher
+    assert launcher.poll() is None, "the live run beside must not notice"
+    launcher.kill()
+    launcher.close()
+
+
+def found(answer: "subprocess.CompletedProcess[str]", host: str = "titan") -> dict[int, dict[str, Any]]:
+    document = json.loads(answer.stdout)
+    return {each["pid"]: each for each in document["hosts"][host]["processes"]}
+
+
+def test_orphans_and_half_dead_end_and_the_live_run_beside_them_does_not(
+    titan: Lab, live_run: LabProcess, tmp_path: Path
+) -> None:
+    host = titan.hosts[0]
+    left = orphan(host, "--gpu", "0", "--mib", "2000")
+    stubborn = orphan(host, "--gpu", "0", "--mib", "1000", "--ignore-term")
+    half_dead = holder(host, "--gpu", "0", "--zombie-leader")
+    shown = gpulaunch(titan, "clean-zombies", "titan", "--dry-run", "--json", home=tmp_path)
+    assert shown.returncode == 1, shown.stderr
+    before = found(shown)
+    assert before[left]["class"] == "orphan-certain"
+    assert before[left]["gpus"] == [0]
+    assert before[half_dead.pid]["class"] == "half-dead"
+    assert alive(host, left)
+    done = gpulaunch(titan, "clean-zombies", "titan", "--yes", "--grace", "1", "--json", home=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cleaned = json.loads(done.stdout)["hosts"]["titan"]["cleaned"]
+    results = {each["pid"]: each for each in cleaned["reaped"]}
+    assert set(results) == {left, stubborn, half_dead.pid}
+    assert results[stubborn]["signals"] == ["SIGTERM", "SIGCONT", "SIGKILL"]
+    assert not alive(host, left)
+    gpu0, gpu1 = cleaned["gpus"]
+    assert gpu0["before_mib"] - gpu0["after_mib"] >= 3000
+    assert gpu1["before_mib"] == gpu1["after_mib"] >= 700
+    assert (tmp_path / "state/gpulaunch/audit.jsonl").read_text().count('"ended"') == 3
+    half_dead.close()
+
+
+def test_forked_workers_that_the_driver_does_not_name_are_found(titan: Lab, tmp_path: Path) -> None:
+    host = titan.hosts[0]
+    process = host.popen(
+        [*COMPUTE, "--gpu", "0", "--mib", "4000", "--workers", "3", "--exit-after-fork"],
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    process.wait()
+    done = gpulaunch(titan, "clean-zombies", "titan", "--yes", "--json", home=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cleaned = json.loads(done.stdout)["hosts"]["titan"]["cleaned"]
+    assert len(cleaned["reaped"]) == 3
+    assert cleaned["gpus"][0]["before_mib"] - cleaned["gpus"][0]["after_mib"] >= 4000
+    process.close()
+
+
+def test_nothing_ends_without_a_yes(titan: Lab, tmp_path: Path) -> None:
+    host = titan.hosts[0]
+    left = orphan(host, "--gpu", "0")
+    answer = gpulaunch(titan, "clean-zombies", "titan", home=tmp_path)
+    assert answer.returncode == 1
+    assert "add --yes" in answer.stdout
+    assert alive(host, left)
+
+
+def test_a_strangers_processes_are_named_and_kept(titan: Lab, tmp_path: Path) -> None:
+    host = titan.hosts[0]
+    other = holder(host, "--gpu", "0", user="bob", env=RANK)
+    answer = gpulaunch(
+        titan, "clean-zombies", "titan", "--yes", "--pid", str(other.pid), "--json", home=tmp_path
+    )
+    each = found(answer)[other.pid]
+    assert (each["class"], each["action"], each["remedy"]) == ("foreign", "keep", "ask bob")
+    assert alive(host, other.pid)
+    other.kill()
+    other.close()
+
+
+def test_a_port_held_by_a_forked_worker_comes_free(titan: Lab, tmp_path: Path) -> None:
+    host = titan.hosts[0]
+    code = textwrap.dedent(
+        """
+        import os, socket, time
+        server = socket.socket()
+        server.bind(("0.0.0.0", 29500)); server.listen()
+        if os.fork() == 0:
+            open("/proc/self/comm", "w").write("pt_data_worker")
+            print(os.getpid(), flush=True)
+            time.sleep(600)
+        time.sleep(0.3)
+        """
+    )
+    process = host.popen([sys.executable, "-c", code])
+    worker = int(process.read_line())
+    process.wait()
+    done = gpulaunch(titan, "clean-zombies", "titan", "--yes", "--port", "29500", "--json", home=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cleaned = json.loads(done.stdout)["hosts"]["titan"]["cleaned"]
+    assert [each["pid"] for each in cleaned["reaped"]] == [worker]
+    assert cleaned["ports_freed"] == [29500]
+    process.close()
+
+
+def test_a_true_zombie_is_explained_and_its_parent_left_alone(titan: Lab, tmp_path: Path) -> None:
+    host = titan.hosts[0]
+    code = "import os, time; pid = os.fork() or os._exit(0); print(pid, flush=True); time.sleep(600)"
+    parent = host.popen([sys.executable, "-c", code])
+    dead = int(parent.read_line())
+    assert until(lambda: host.state(dead) == "Z")
+    answer = gpulaunch(titan, "clean-zombies", "titan", "--yes", "--json", home=tmp_path)
+    each = found(answer)[dead]
+    assert each["class"] == "zombie"
+    assert f"pid {parent.pid}" in " ".join(each["evidence"])
+    assert answer.returncode == 0
+    assert alive(host, parent.pid)
+    parent.kill()
+    parent.close()
+
+
+def test_a_stopped_holder_ends_only_when_it_is_old_or_named(titan: Lab, tmp_path: Path) -> None:
+    host = titan.hosts[0]
+    stopped = holder(host, "--gpu", "0", "--stop")
+    assert until(lambda: host.state(stopped.pid) == "T")
+    young = gpulaunch(titan, "clean-zombies", "titan", "--yes", "--json", home=tmp_path)
+    assert young.returncode == 0
+    assert found(young)[stopped.pid]["action"] == "keep"
+    named = gpulaunch(titan, "clean-zombies", "titan", "--yes", "--pid", str(stopped.pid), home=tmp_path)
+    assert named.returncode == 0, named.stdout
+    assert not alive(host, stopped.pid)
+    stopped.close()
+
+
+def test_a_host_that_is_down_costs_the_others_nothing(titan: Lab, tmp_path: Path) -> None:
+    left = orphan(titan.hosts[0], "--gpu", "0")
+    dead = f"root@{titan.dead_address()}"
+    answer = gpulaunch(titan, "clean-zombies", "titan", dead, "--yes", "--json", home=tmp_path)
+    assert answer.returncode == 3
+    document = json.loads(answer.stdout)
+    assert [error["host"] for error in document["errors"]] == [dead]
+    assert document["hosts"]["titan"]["cleaned"]["complete"]
+    assert not alive(titan.hosts[0], left)
