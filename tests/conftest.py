@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import needs
+from tests.lab import needs, sshd
 from tests.lab.hosts import Lab
 
 SETTLE_S = float(os.environ.get("LAB_SETTLE_S", "3"))
@@ -41,10 +41,14 @@ def lab(_session_lab: Lab) -> Iterator[Lab]:
     """Three hosts shared by the whole session. A test that leaves a process on one of them fails."""
     yield _session_lab
     left = strays(_session_lab, SETTLE_S)
+    broken = [host.name for host in _session_lab.hosts if not sshd.is_well(host)]
     for host in _session_lab.hosts:
         for pid in host.strays():
             host.kill(pid)
+        if host.name in broken:
+            sshd.restart(host)
     assert not left, f"the test left processes on {left}"
+    assert not broken, f"the test left no working sshd on {broken}"
 
 
 @pytest.fixture

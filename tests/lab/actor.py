@@ -100,6 +100,13 @@ def stopped() -> None:
     stay()
 
 
+def uninterruptible(fifo: str) -> None:
+    """Sit in state D: wait, as vfork makes one wait, for a child that waits for a pipe that nobody writes."""
+    os.mkfifo(fifo)
+    ready(pid=os.getpid())
+    os.posix_spawn("/bin/true", ["true"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, fifo, os.O_RDONLY, 0)])
+
+
 def stubborn() -> None:
     """Ignore what can be ignored."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -161,6 +168,7 @@ KINDS: dict[str, Callable[..., None]] = {
     "zombie": zombie,
     "half-dead": half_dead,
     "stopped": stopped,
+    "uninterruptible": uninterruptible,
     "stubborn": stubborn,
     "daemons": daemons,
     "tree": tree,

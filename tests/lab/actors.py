@@ -5,7 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Self
 
@@ -92,6 +92,15 @@ def stopped(host: LabHost, *, user: str = "root", env: Mapping[str, str] | None 
     actor = act(host, "stopped", user=user, env=env)
     _await_state(actor, "T")
     return actor
+
+
+def uninterruptible(host: LabHost, fifo: str = "/tmp/never", *, user: str = "root") -> Actor:
+    """Make a process in state D, which no signal but SIGKILL reaches, and the child it waits for."""
+    actor = act(host, "uninterruptible", fifo, user=user)
+    _await_state(actor, "D")
+    child = next(pid for pid in host.pids() if host.parent(pid) == actor.pid)
+    host.path(fifo).unlink()
+    return replace(actor, cast={**actor.cast, "child": child})
 
 
 def stubborn(host: LabHost, *, user: str = "root", env: Mapping[str, str] | None = None) -> Actor:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ClusterShell.NodeSet import NodeSet
 
-from tests.lab import files, layout
+from tests.lab import files, kernel, layout
 from tests.lab.layout import HostSpec, LabSpec
 from tests.lab.processes import Control
 
@@ -70,7 +70,8 @@ def host_names(hosts: int | str | Sequence[str]) -> tuple[str, ...]:
 
 
 def new_spec(out: Path, names: Sequence[str], shares: tuple[str, ...], public: str) -> LabSpec:
-    octet = _take_octet(out)
+    keys = [files.new_key()[0] for _ in names]
+    octet = _take_octet(out)  # the first thing to leak, so the last one before the description is saved
     blank = LabSpec(str(out), octet, (), shares, public)
     hosts = tuple(
         HostSpec(
@@ -78,7 +79,7 @@ def new_spec(out: Path, names: Sequence[str], shares: tuple[str, ...], public: s
             index,
             blank.address(layout.FIRST_HOST + index),
             blank.address6(layout.FIRST_HOST + index),
-            files.new_key()[0],
+            keys[index],
             secrets.token_hex(16),
         )
         for index, name in enumerate(names)
@@ -141,10 +142,11 @@ def start(spec: LabSpec, *, keep: bool) -> "subprocess.Popen[str]":
 
 def _plug(spec: LabSpec, pid: int) -> None:
     """Give the far end of the cable to the lab and configure the near one."""
+    address6 = f"address add {spec.address6(1)}/64 dev {spec.interface} nodad"
     commands = [
         f"link set dev {spec.interface}u netns {pid} name uplink",
         f"address add {spec.address(1)}/24 dev {spec.interface}",
-        f"address add {spec.address6(1)}/64 dev {spec.interface} nodad",
+        *([address6] if kernel.allow_ipv6(spec.interface) else []),
         f"link set dev {spec.interface} up",
         layout.silent_neighbour(spec, spec.interface),
     ]

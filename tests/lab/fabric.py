@@ -118,11 +118,12 @@ def live_as_host(spec: LabSpec, host: HostSpec, channel: socket.socket) -> Never
 
 def host_network(spec: LabSpec, host: HostSpec) -> list[str]:
     """Return the `ip` commands that a host runs for itself."""
+    address6 = f"address add {host.address6}/64 dev eth0 nodad"
     return [
         "link set dev lo up",
         "link set dev eth0 up",
         f"address add {host.address}/24 broadcast + dev eth0",
-        f"address add {host.address6}/64 dev eth0 nodad",
+        *([address6] if kernel.allow_ipv6("eth0") else []),
         f"route add default via {spec.address(1)}",
         layout.silent_neighbour(spec, "eth0"),
     ]
@@ -147,7 +148,8 @@ def live_as_lab(spec: LabSpec, *, keep: bool) -> Never:
         kernel.unshare(ISOLATE_LAB)
         kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
         kernel.mount("proc", "/proc", "proc")
-        Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
+        with contextlib.suppress(OSError):  # a switch says nothing of its own
+            Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
         listener = listen(Path(spec.out), "control")
         report("cable")
         if sys.stdin.readline() != "plugged\n":

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -53,6 +54,15 @@ def enter_root(new_root: str) -> None:
     _check(_libc.syscall(number, b".", b"."), f"pivot_root {new_root}")
     _check(_libc.umount2(b".", MNT_DETACH), "umount old root")
     os.chdir("/")
+
+
+def allow_ipv6(device: str) -> bool:
+    """Let a network device of this namespace have IPv6 addresses; False where the kernel has none to give."""
+    try:
+        Path(f"/proc/sys/net/ipv6/conf/{device}/disable_ipv6").write_text("0")
+    except OSError:
+        return False
+    return True
 
 
 def set_hostname(name: str) -> None:

@@ -16,7 +16,10 @@ def _ip(host: LabHost, *commands: str) -> None:
 
 
 def cut(host: LabHost) -> None:
-    """Let nothing in or out of a host; both ends still believe in their link, as with a dead switch."""
+    """Let nothing in or out of a host; both ends still believe in their link, as with a dead switch.
+
+    Not for use within bad_cable(), which holds the cable itself.
+    """
     _ip(host, f"link set dev {host.spec.port_name} nomaster")
 
 

@@ -13,14 +13,18 @@ KEY = "/etc/ssh/ssh_host_ed25519_key"
 START_TIMEOUT_S = 10.0
 
 
+def is_well(host: LabHost) -> bool:
+    """Tell whether sshd runs and is not stopped."""
+    pid = host.sshd_pid()
+    return pid != 0 and host.state(pid) != "T"
+
+
 def kill(host: LabHost, *, sessions: bool = False) -> None:
     """Kill the listening sshd with -9; its port is refused then. `sessions` kills open connections too."""
-    pids = [host.sshd_pid()]
-    if sessions:
-        pids += [pid for pid in host.pids() if host.command(pid).startswith("sshd:")]
-    for pid in pids:
-        if pid:
-            host.kill(pid)
+    listener = host.sshd_pid()
+    found = {pid for pid in host.pids() if host.command(pid).startswith("sshd:")} if sessions else set()
+    for pid in found | ({listener} if listener else set()):
+        host.kill(pid)
     _await(lambda: not host.sshd_pid(), "sshd survives SIGKILL")
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.conftest import FreshLab, strays
-from tests.lab import actors, layout, network, software, sshd
+from tests.lab import actors, clock, layout, network, software, sshd
 from tests.lab.bringup import REPOSITORY, LabError, down, host_names
 from tests.lab.hosts import Lab, LabHost
 
@@ -70,6 +70,12 @@ def test_known_hosts_holds_one_key_per_host_and_they_differ(lab: Lab) -> None:
     lines = [line.split() for line in lab.known_hosts.read_text().splitlines()]
     assert len({line[2] for line in lines}) == len(lab.hosts)
     assert lines[0][0].split(",")[:2] == [lab.hosts[0].name, lab.hosts[0].address]
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_every_host_answers_ssh_over_ipv6(lab: Lab) -> None:
+    host = lab.hosts[2]
+    assert ssh(lab, host.name, "hostname", HostName=host.address6).stdout == f"{host.name}\n"
 
 
 def test_hosts_reach_each_other_by_name(lab: Lab) -> None:
@@ -443,6 +449,15 @@ def test_a_stopped_process_ignores_sigterm_until_continued(lab: Lab) -> None:
         assert actor.process.wait() == -signal.SIGTERM
 
 
+def test_an_uninterruptible_process_hears_no_sigterm(lab: Lab) -> None:
+    host = lab.hosts[0]
+    with actors.uninterruptible(host, user="alice") as actor:
+        host.kill(actor.pid, signal.SIGTERM)
+        time.sleep(0.05)
+        assert host.state(actor.pid) == "D"
+        assert host.parent(actor.cast["child"]) == actor.pid
+
+
 def test_a_stubborn_process_survives_sigterm(lab: Lab) -> None:
     host = lab.hosts[0]
     with actors.stubborn(host) as actor:
@@ -534,6 +549,26 @@ def test_a_full_disk_takes_nothing_more(lab: Lab) -> None:
         assert "No space left on device" in done.stderr
     finally:
         software.remove_disk(host, "/root/run")
+
+
+def test_a_hosts_wall_clock_jumps_for_running_processes_and_nobody_else(fresh_lab: FreshLab) -> None:
+    first, second = fresh_lab(2).hosts
+    clock.prepare(first)
+    script = "import time\nwhile True: input(); print(int(time.time()), time.monotonic(), flush=True)"
+    os.mkfifo(first.path("/tmp/asked"))
+    with first.popen(["sh", "-c", f'exec "{sys.executable}" -c "{script}" < /tmp/asked']) as running:
+        asked = first.path("/tmp/asked").open("w", buffering=1)
+        with asked:
+            readings = []
+            for offset_s in (0, 7200):
+                clock.jump(first, offset_s)
+                asked.write("now\n")
+                readings.append([float(word) for word in running.read_line().split()])
+    assert 7200 <= readings[1][0] - readings[0][0] < 7210
+    assert readings[1][1] - readings[0][1] < 10
+    clock.jump(first, -86400)
+    assert abs(int(first.run(["date", "+%s"]).stdout) + 86400 - time.time()) < 5
+    assert abs(int(second.run(["date", "+%s"]).stdout) - time.time()) < 5
 
 
 # --- what the tests themselves rely on ---------------------------------------------------------------------
