@@ -170,7 +170,7 @@ def share_of_a_step(batch_size: int, accumulation: int, world_size: int) -> tupl
     Exact where the world size divides the step's samples; 3 ranks take 3 x 7 x 3 = 63 of 64.
     """
     total = batch_size * accumulation
-    lowest = max(1, min(batch_size // 2, total // world_size))
+    lowest = max(1, min(batch_size // 4, total // world_size))
     choices = [(size, max(1, round(total / (size * world_size)))) for size in range(lowest, batch_size + 1)]
     return min(choices, key=lambda choice: (abs(choice[0] * choice[1] * world_size - total), -choice[0]))
 
