@@ -32,7 +32,8 @@ class Answer:
 @cache
 def packed_pynvml() -> bytes:
     spec = find_spec("pynvml")
-    assert spec is not None and spec.origin is not None
+    assert spec is not None
+    assert spec.origin is not None
     return zlib.compress(Path(spec.origin).read_bytes())
 
 
@@ -49,7 +50,7 @@ def run_agent(
     pynvml: bytes | None = None,
     limit_s: float = 60.0,
 ) -> Answer:
-    """Return the decoded answer; pipes are read to their end, so a child that holds them open shows as time."""
+    """Return the decoded answer; pipes are read to their end: a child that holds them open costs time."""
     start = time.monotonic()
     done = subprocess.run(
         [python, str(AGENT)],

@@ -1,0 +1,91 @@
+"""Kernel logs in every form in which people have them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from preflight import agent
+from preflight.facts import KernelLog, Missing
+from preflight.wire import decode
+from tests.preflight.agent_runs import FIXTURES
+
+XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+
+
+def read(text: str) -> KernelLog:
+    return decode(KernelLog, {"source": "file", **agent.parse_kernel_log(text)})
+
+
+@pytest.mark.parametrize(
+    ("line", "uptime_s"),
+    [
+        (f"[ 5140.900123] {XID}", 5140.900123),
+        (f"6,339,5140900123,-;{XID}", 5140.900123),
+        (f"[ 5140.900123] host kernel: {XID}", 5140.900123),
+        (f"Oct  2 12:00:00 host kernel: [ 5140.900123] {XID}", 5140.900123),
+        (f"[Wed Oct  2 12:00:00 2024] {XID}", None),
+        (XID, None),
+    ],
+)
+def test_an_xid_is_read_from_every_form(line: str, uptime_s: float | None) -> None:
+    (xid,) = read(line).xids
+    assert (xid.code, xid.pci_bus_id) == (79, "0000:9b:00.0")
+    assert (None if isinstance(xid.at_uptime_s, Missing) else xid.at_uptime_s) == uptime_s
+
+
+def test_an_old_xid_without_pci_word_is_read() -> None:
+    assert read("NVRM: Xid (0000:01:00): 31, Ch 00000010").xids[0].pci_bus_id == "0000:01:00.0"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[1.0] Out of memory: Killed process 4242 (python) total-vm:1kB, anon-rss:1kB",
+        "[1.0] Memory cgroup out of memory: Killed process 4242 (python) total-vm:1kB",
+        "[1.0] Out of memory: Kill process 4242 (python) score 900 or sacrifice child",
+    ],
+)
+def test_the_oom_killers_victim_is_read(line: str) -> None:
+    (kill,) = read(line).oom_kills
+    assert "4242 (python)" in kill
+
+
+@pytest.mark.skipif(not FIXTURES.exists(), reason="../shared is absent")
+def test_recorded_logs_give_their_errors() -> None:
+    gsp = read((FIXTURES / "dmesg_xid-119-gsp-timeout.txt").read_text())
+    assert {xid.code for xid in gsp.xids} == {119}
+    assert {xid.pci_bus_id for xid in gsp.xids} == {"0000:9b:00.0"}
+    peermem = read((FIXTURES / "dmesg_nvidia-peermem-error.txt").read_text())
+    assert peermem.xids == ()
+    assert len(peermem.other) == 7
+
+
+def test_a_flood_is_cut_to_the_newest() -> None:
+    log = read("\n".join(f"[{n}.0] NVRM: Xid (PCI:0000:01:00): {n}, x" for n in range(1000)))
+    assert len(log.xids) == 200
+    assert log.xids[-1].code == 999
+
+
+@given(
+    st.text()
+    | st.lists(st.sampled_from(["NVRM: ", "Xid (PCI:", "0000:9b:00", "): ", "79", "[1.5] ", "\n"])).map(
+        "".join
+    )
+)
+def test_any_text_gives_a_log(text: str) -> None:
+    log = read(text)
+    assert len(log.xids) <= text.count("Xid")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("00000000:3B:00.0", "0000:3b:00.0"),
+        ("0000:9b:00", "0000:9b:00.0"),
+        ("00000008:01:00.0", "0008:01:00.0"),
+        ("3B:00.0", "0000:3b:00.0"),
+        ("Nonsense", "nonsense"),
+    ],
+)
+def test_bus_ids_have_one_form(text: str, expected: str) -> None:
+    assert agent.pci_bus_id(text) == expected

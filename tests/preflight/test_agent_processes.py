@@ -1,0 +1,251 @@
+"""Zombies, stopped processes, orphans and dead leaders, made for real and read by both readers."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psutil  # noqa: TID251 - the agent's own reading is compared with it
+import pytest
+
+from preflight import agent
+from preflight.facts import Missing, Process, ProcessTable
+from tests.preflight.agent_runs import run_agent
+
+PTHREAD_EXIT = """
+import ctypes, sys, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+held = open("/dev/null")
+print("ready", flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+ORPHANER = """
+import os, sys, time
+if os.fork() == 0:
+    os.environ.clear()
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+time.sleep(0.1)
+"""
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _state(pid: int) -> str:
+    return agent.read_stat(pid).state
+
+
+@contextmanager
+def _ended(process: "subprocess.Popen[str]") -> Iterator[int]:
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+
+
+@contextmanager
+def sleeper(environ: dict[str, str] | None = None, *argv: str) -> Iterator[int]:
+    with _ended(subprocess.Popen(argv or ["sleep", "60"], text=True, env=environ)) as pid:
+        yield pid
+
+
+@contextmanager
+def zombie() -> Iterator[int]:
+    process = subprocess.Popen(["true"])
+    try:
+        _until(lambda: _state(process.pid) == "Z")
+        yield process.pid
+    finally:
+        process.wait()
+
+
+@contextmanager
+def stopped() -> Iterator[int]:
+    with sleeper() as pid:
+        os.kill(pid, signal.SIGSTOP)
+        _until(lambda: _state(pid) == "T")
+        yield pid
+
+
+@contextmanager
+def half_dead() -> Iterator[int]:
+    """A leader that has ended while a thread of it lives: state Z, files open."""
+    process = subprocess.Popen([sys.executable, "-c", PTHREAD_EXIT], stdout=subprocess.PIPE, text=True)
+    with _ended(process) as pid:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        _until(lambda: _state(pid) == "Z")
+        yield pid
+
+
+@contextmanager
+def orphan(name: str) -> Iterator[int]:
+    argv = [sys.executable, "-c", ORPHANER]
+    environ = {**os.environ, "LOCAL_RANK": "3", "GPULAUNCH_RUN_ID": name, "HF_TOKEN": "hf_secretsecretsecret"}
+    done = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environ)
+    assert done.stdout is not None
+    pid = int(done.stdout.readline())
+    done.wait()
+    done.stdout.close()
+    try:
+        yield pid
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(params=["psutil", "proc"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], ProcessTable]:
+    """Ask the agent with psutil there, and with a psutil that cannot be imported."""
+    if request.param == "proc":
+        (tmp_path / "psutil.py").write_text("raise ImportError('hidden by the test')\n")
+
+    def read() -> ProcessTable:
+        processes = run_agent({}, environ={"PYTHONPATH": str(tmp_path)}).facts.processes
+        assert not isinstance(processes, Missing)
+        assert processes.source == request.param
+        return processes
+
+    return read
+
+
+def _row(table: ProcessTable, pid: int) -> Process:
+    (row,) = [process for process in table.processes if process.pid == pid]
+    return row
+
+
+def test_a_true_zombie_holds_nothing(table: Callable[[], ProcessTable]) -> None:
+    with zombie() as pid:
+        row = _row(table(), pid)
+    assert (row.state, row.threads, row.gpu_files, row.argv) == ("Z", 1, (), ())
+    assert row.ppid == os.getpid()
+
+
+def test_a_zombies_parent_is_sent_with_it(table: Callable[[], ProcessTable]) -> None:
+    with zombie():
+        assert _row(table(), os.getpid()).state in "RS"
+
+
+def test_a_stopped_process_is_seen(table: Callable[[], ProcessTable]) -> None:
+    with stopped() as pid:
+        row = _row(table(), pid)
+    assert (row.state, row.comm, row.argv) == ("T", "sleep", ("sleep", "60"))
+
+
+def test_a_dead_leader_with_live_threads_shows_its_threads(table: Callable[[], ProcessTable]) -> None:
+    with half_dead() as pid:
+        row = _row(table(), pid)
+        files = agent.open_files(agent.read_stat(pid))
+    assert (row.state, row.threads) == ("Z", 2)
+    assert "/dev/null" in files
+
+
+def test_an_orphaned_rank_is_known_by_its_environment(table: Callable[[], ProcessTable]) -> None:
+    with orphan("run-7") as pid:
+        row = _row(table(), pid)
+    assert not isinstance(row.environ, Missing)
+    assert row.environ["LOCAL_RANK"] == "3"
+    assert row.environ["GPULAUNCH_RUN_ID"] == "run-7"
+    assert "HF_TOKEN" not in row.environ
+
+
+def test_a_live_supervisor_is_sent_with_its_rank(table: Callable[[], ProcessTable]) -> None:
+    with sleeper() as supervisor:
+        ticks = agent.read_stat(supervisor).start_ticks
+        with sleeper({"GPULAUNCH_SUPERVISOR": f"boot:{supervisor}:{ticks}"}, "/bin/sleep", "60"):
+            assert _row(table(), supervisor).start_ticks == ticks
+        with sleeper({"GPULAUNCH_SUPERVISOR": f"boot:{supervisor}:{ticks + 1}"}, "/bin/sleep", "60"):
+            assert supervisor not in {row.pid for row in table().processes}
+
+
+def test_a_gpu_holder_is_found_by_its_open_device(tmp_path: Path, table: Callable[[], ProcessTable]) -> None:
+    del tmp_path
+    device = next((path for path in ("/dev/dri/card0", "/dev/nvidia0") if os.path.exists(path)), "")  # noqa: PTH110
+    if not device and os.geteuid() != 0:
+        pytest.skip("needs a GPU device file, or root to make one")
+    made = not device
+    if made:
+        device = "/dev/nvidia250"  # a null device under the name: the agent goes by names
+        os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))
+    try:
+        with sleeper(
+            None, sys.executable, "-c", f"f = open({device!r}, 'rb'); import time; time.sleep(60)"
+        ) as pid:
+            _until(lambda: device in agent.open_files(agent.read_stat(pid)))
+            assert _row(table(), pid).gpu_files == (device,)
+    finally:
+        if made:
+            os.unlink(device)  # noqa: PTH108
+
+
+def test_the_agent_and_its_probes_are_not_leftovers(table: Callable[[], ProcessTable]) -> None:
+    with stopped():
+        read = table()
+    assert read.agent_pid not in {row.pid for row in read.processes}
+    assert not [row for row in read.processes if row.ppid == read.agent_pid]
+    assert os.getpid() in read.ancestors
+
+
+def test_an_ordinary_process_is_not_sent(table: Callable[[], ProcessTable]) -> None:
+    with sleeper({}, "/bin/sleep", "60") as pid:
+        read = table()
+    assert pid not in {row.pid for row in read.processes}
+    assert read.total > len(read.processes)
+
+
+def test_psutil_and_proc_give_the_same_rows() -> None:
+    with ExitStack() as scenes:
+        pids = [
+            scenes.enter_context(scene)
+            for scene in (zombie(), stopped(), half_dead(), orphan("x"), sleeper())
+        ]
+        everyone = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+        compared = 0
+        for pid in [*pids, *everyone]:
+            try:
+                stat = agent.read_stat(pid)
+                by_psutil = agent.psutil_head(pid, psutil)
+                by_proc = agent.proc_head(stat)
+                again = agent.read_stat(pid)
+            except OSError:
+                assert pid not in pids
+                continue
+            moved = stat.cpu_ticks != again.cpu_ticks or stat.state != again.state or "R" in stat.state
+            if pid in pids or not moved:
+                assert by_psutil == by_proc
+                compared += 1
+    assert compared >= len(pids)
+
+
+def test_a_name_with_brackets_and_blanks_is_read_whole(tmp_path: Path) -> None:
+    program = tmp_path / "a) R 1 (b"
+    program.symlink_to("/bin/sleep")
+    with sleeper(None, str(program), "60") as pid:
+        _until(lambda: agent.read_stat(pid).comm == "a) R 1 (b")
+        assert agent.read_stat(pid).ppid == os.getpid()
+
+
+def test_processes_that_only_nvml_names_are_looked_up() -> None:
+    with sleeper({}, "/bin/sleep", "60") as pid:
+        own = {"pid": 1, "kind": "compute", "used_mib": 1, "name": "x"}
+        gone = {**own, "pid": 2**22 + 1}
+        answer = {
+            "processes": {"source": "proc", "processes": [{"pid": 1}]},
+            "gpus": [{"processes": [own, gone, {**own, "pid": pid}]}, {"processes": agent.NOT_HELD}],
+        }
+        assert agent.named_pids(answer) == {pid, gone["pid"]}
+        sent: dict[str, list[dict[str, object]]] = {}
+        agent.probe_named(agent.read_request({}, None), sent.__setitem__, answer)
+    assert pid in {row["pid"] for row in sent["named"]}
+    assert gone["pid"] not in {row["pid"] for row in sent["named"]}
