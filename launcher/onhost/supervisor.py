@@ -22,6 +22,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import select
 import signal
 import stat
@@ -438,7 +439,7 @@ class Supervisor:
             self._wait(poller, wake)
             self._read_events(poller)
             self._see_ranks_end(poller)
-            self._reap()
+            self._reap(poller)
             self._watch_client()
             if self.asked:
                 self._asked_to_stop()
@@ -576,14 +577,32 @@ class Supervisor:
     def _event(self, name: str, **fields: object) -> None:
         write_event(self.events_out, name, fields)
 
-    def _reap(self) -> None:
+    def _reap(self, poller: select.poll) -> None:
         for pid, code in reap():
+            if pid in self.ranks:  # its launcher is gone, and it ended between two looks
+                self._rank_ended(poller, pid, code)
             if pid != self.launcher[0]:
                 continue
             self.launcher_code = code
+            self._ask_the_launchers_log(code)
             self._event("launcher_exit", code=code)
             if not self.stage:
                 self._stop("", FAILURE_GRACE_S)
+
+    def _ask_the_launchers_log(self, launcher_code: int) -> None:
+        """Learn how the one rank of the simple launcher ended: that one reaps at once, so we saw nothing."""
+        unseen = [rank for rank, code in self.codes.items() if code is None]
+        if len(unseen) != 1 or launcher_code == 0:
+            return
+        with contextlib.suppress(OSError):
+            with open(os.path.join(self.run_dir, "launcher.log"), "rb") as log:
+                log.seek(max(0, os.fstat(log.fileno()).st_size - 65536))
+                said = re.findall(rb"died with <Signals\.\w+: (\d+)>|non-zero exit status (\d+)", log.read())
+            if said:
+                by_signal, status = said[-1]
+                code = -int(by_signal) if by_signal else int(status)
+                self.codes[unseen[0]] = code
+                self._event("rank_exit", rank=unseen[0], code=code, stopping=bool(self.stage))
 
     def _watch_client(self) -> None:
         if self.grace_s is None or self.stage:

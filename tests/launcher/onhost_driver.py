@@ -1,0 +1,188 @@
+"""Drives a real supervisor on this machine through the local transport, as the client does."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from launcher.onhost_source import onhost_source
+from launcher.running import protocol
+from launcher.transports.base import Endpoint
+from launcher.transports.local import LocalConnection, LocalStream
+
+# What accelerate does for us, without torch: starts ranks, each in a session of its own, and polls them as
+# torch's elastic agent does.
+LAUNCHER = """
+import os, subprocess, sys, time
+ranks = [
+    subprocess.Popen(
+        [sys.executable, *sys.argv[2:]],
+        env=dict(os.environ, RANK=str(n), LOCAL_RANK=str(n), WORLD_SIZE=sys.argv[1]),
+        start_new_session=True,
+    )
+    for n in range(int(sys.argv[1]))
+]
+while any(rank.poll() is None for rank in ranks):
+    time.sleep(0.1)
+sys.exit(any(rank.returncode for rank in ranks))
+"""
+PYTHON = sys.executable
+
+
+class Driver:
+    """One run on this machine: its channel, and what came over it."""
+
+    def __init__(self, state_home: Path, run_id: str = "r1") -> None:
+        self.home = state_home
+        self.run_id = run_id
+        self.run_dir = state_home / "gpulaunch" / "runs" / run_id
+        self.connection = LocalConnection(Endpoint("here", "local", ""))
+        self.logs: dict[str, bytearray] = {}
+        self.events: list[dict[str, Any]] = []
+        self.answer: dict[str, Any] = {}
+        self.end: dict[str, Any] | None = None
+        self.stream: LocalStream | None = None
+        self._beat = 0.0
+
+    def start(
+        self, script: str, *args: str, ranks: int = 1, grace_s: float | None = 30.0, **spec: Any
+    ) -> None:
+        """Start a run of `script` (its text) in `ranks` ranks; wait for the supervisor's answer."""
+        whole: dict[str, Any] = {
+            "run_id": self.run_id,
+            "argv": [
+                PYTHON,
+                "{run_dir}/launch.py",
+                str(ranks),
+                "{run_dir}/rank.py",
+                "{run_dir}/s/x.py",
+                *args,
+            ],
+            "env": {},
+            "unset": [],
+            "cwd": str(self.home),
+            "files": [["launch.py", LAUNCHER], ["s/x.py", script]],
+            "grace_s": grace_s,
+            "main_port": None,
+            "rank_source": onhost_source("rank").decode(),
+            **spec,
+        }
+        self._open("start", protocol.request({"mode": "start", "spec": whole}))
+
+    def follow(self, offsets: dict[str, int]) -> None:
+        """Connect again, from these offsets on."""
+        self._open("follow", protocol.follow_request(self.run_id, offsets))
+
+    def _open(self, mode: str, body: bytes) -> None:
+        argv = ("env", f"XDG_STATE_HOME={self.home}", *protocol.command(PYTHON, mode, self.run_id))
+        self.hang_up()
+        self.stream = self.connection.start(argv)
+        self.stream.write(body)
+        self.reader = protocol.Reader()
+        self.answer = {}
+        self.until(lambda: bool(self.answer))
+
+    def say(self, words: str) -> None:
+        """Send one line to the follower."""
+        assert self.stream is not None
+        self.stream.write(words.encode() + b"\n")
+
+    def hang_up(self) -> None:
+        """Lose the connection."""
+        if self.stream is not None:
+            self.stream.close()
+        self.stream = None
+
+    def until(self, done: Callable[[], bool], timeout_s: float = 20.0) -> None:
+        """Follow until something is so; fails the test when it does not become so."""
+        deadline = time.monotonic() + timeout_s
+        while not done():
+            assert self.stream is not None
+            assert time.monotonic() < deadline, (self.answer, self.events, self.logs)
+            data = self.stream.read(0.05)
+            for frame in self.reader.feed(data or b""):
+                self._take(frame)
+            if data and time.monotonic() - self._beat > 0.5:
+                self._beat = time.monotonic()
+                self.say("beat")
+
+    def event(self, name: str, timeout_s: float = 20.0, **fields: object) -> dict[str, Any]:
+        """Wait for an event with these fields."""
+
+        def found() -> list[dict[str, Any]]:
+            return [e for e in self.events if e["event"] == name and fields.items() <= e.items()]
+
+        self.until(lambda: bool(found()), timeout_s)
+        return found()[0]
+
+    def ended(self, timeout_s: float = 30.0) -> dict[str, Any]:
+        """Follow to the end; return the last state."""
+        self.until(lambda: self.end is not None, timeout_s)
+        assert self.end is not None
+        return self.end
+
+    def log(self, name: str = "rank-0.log") -> bytes:
+        """Return what has come of a log."""
+        return bytes(self.logs.get(name, b""))
+
+    def _take(self, frame: protocol.Frame) -> None:
+        header = frame.header
+        if not self.answer:
+            self.answer = dict(header)
+        elif "log" in header:
+            log = self.logs.setdefault(header["log"], bytearray())
+            assert header["offset"] == len(log), "bytes came twice or not at all"
+            log += frame.data
+            if header["log"] == "events.jsonl":
+                self.events += [json.loads(line) for line in frame.data.splitlines()]
+        elif "end" in header:
+            self.end = dict(header["end"])
+
+    def processes(self) -> dict[int, str]:
+        """Return the live processes of this run by the mark in their environment, and its two keepers."""
+        found = {}
+        for name in os.listdir("/proc"):  # noqa: PTH208 - procfs
+            if not name.isdigit():
+                continue
+            try:
+                environ = Path(f"/proc/{name}/environ").read_bytes()
+                state = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[0]
+                command = (
+                    Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
+            except OSError:
+                continue
+            ours = f"XDG_STATE_HOME={self.home}".encode() in environ.split(b"\0")
+            if ours and state not in "ZX":
+                found[int(name)] = command[-60:]
+        return found
+
+    def gone(self, timeout_s: float = 5.0) -> dict[int, str]:
+        """Return what is still there of the run after this long, if anything."""
+        deadline = time.monotonic() + timeout_s
+        while (left := self.processes()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return left
+
+    def kill_everything(self) -> None:
+        """After a test: leave nothing, whatever has failed."""
+        self.hang_up()
+        for pid in self.processes():
+            try:
+                os.kill(pid, 9)
+            except ProcessLookupError:
+                continue
+
+
+def pids_of(answer: dict[str, Any]) -> tuple[int, int, int]:
+    """Return supervisor, guardian and launcher of the answer to a start."""
+    state = answer["state"]
+    return state["supervisor"][0], state["guardian"][0], state["launcher"][0]
+
+
+def text(words: Sequence[str]) -> str:
+    """Return lines as a script."""
+    return "\n".join(words) + "\n"

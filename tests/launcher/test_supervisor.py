@@ -1,0 +1,286 @@
+"""The supervisor for real, on this machine: what it starts and records, and what any kill leaves."""
+
+import ast
+import json
+import os
+import signal
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.onhost_source import onhost_source
+from tests.launcher.onhost_driver import PYTHON, Driver, pids_of
+
+WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
+# A rank with a worker, and a daemon that has left session, group and parent, and cleaned its environment.
+FAMILY = """
+import os, subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        home = os.environ["XDG_STATE_HOME"]
+        sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+        os.execve(sys.executable, sleep, {"XDG_STATE_HOME": home})
+    os._exit(0)
+os.wait()
+print("up", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Driver]:
+    driver = Driver(tmp_path)
+    yield driver
+    driver.kill_everything()
+
+
+def up(run: Driver, ranks: int = 1) -> None:
+    run.until(lambda: all(b"up" in run.log(f"rank-{n}.log") for n in range(ranks)))
+
+
+def test_a_run_that_ends_well_is_recorded_and_leaves_nothing(run: Driver) -> None:
+    run.start("print('hello')", ranks=2)
+    end = run.ended()
+    assert end["phase"] == "ended"
+    assert end["exit"]["launcher_code"] == 0
+    assert end["exit"]["ranks"] == {"0": 0, "1": 0}
+    assert end["exit"]["left"] == []
+    assert run.log("rank-0.log") == run.log("rank-1.log") == b"hello\n"
+    assert run.gone() == {}
+
+
+def test_arguments_arrive_unchanged(run: Driver) -> None:
+    words = ["a b", "$HOME", "`id`", "'\"", "*", "{run_dir}", "", "-x", "--", "é\n\t", ";rm", "\\"]
+    run.start("import json, sys; print(json.dumps(sys.argv[1:]))", *words)
+    run.ended()
+    assert json.loads(run.log()) == words
+
+
+def test_the_run_directory_is_the_users_alone_and_keeps_no_secret(run: Driver) -> None:
+    run.start("print('hello')", env={"HF_TOKEN": "hf_secret"})
+    run.ended()
+    assert stat.S_IMODE(run.run_dir.stat().st_mode) == 0o700
+    for path in run.run_dir.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+        assert not path.is_file() or b"hf_secret" not in path.read_bytes(), path
+
+
+def test_the_environment_is_scrubbed_then_set(run: Driver) -> None:
+    script = (
+        "import os; print(os.environ.get('XDG_CONFIG_HOME'), os.environ['A'], os.environ['GPULAUNCH_RUN_ID'])"
+    )
+    run.start(script, env={"A": "$x {run_dir}"}, unset=["XDG_C*"])
+    run.ended()
+    assert run.log().decode() == f"None $x {run.run_dir} r1\n"
+
+
+def test_exit_codes_of_ranks_are_seen(run: Driver) -> None:
+    run.start("import os, sys, time; n = int(os.environ['RANK']); time.sleep(n); sys.exit(7 * n)", ranks=2)
+    assert run.ended()["exit"]["ranks"] == {"0": 0, "1": 7}
+
+
+def test_one_failing_rank_stops_the_others(run: Driver) -> None:
+    run.start("import os, time\nif os.environ['RANK'] == '1': os._exit(3)\ntime.sleep(60)", ranks=3)
+    started = time.monotonic()
+    end = run.ended()
+    assert time.monotonic() - started < 5
+    assert end["exit"]["ranks"] == {"0": -15, "1": 3, "2": -15}
+    assert end["exit"]["why"] == "rank 1 failed with exit code 3"
+    assert run.gone() == {}
+
+
+@pytest.mark.parametrize("grace", ["5", "0"])
+def test_stop_ends_every_process_of_a_rank_and_a_daemon_that_has_left_it(run: Driver, grace: str) -> None:
+    run.start(FAMILY, ranks=2)
+    up(run, 2)
+    assert len(run.processes()) > 8
+    run.say(f"stop {grace} enough")
+    end = run.ended()
+    assert end["exit"]["why"] == "enough"
+    assert end["exit"]["left"] == []
+    assert run.gone() == {}
+
+
+def test_killing_the_supervisor_ends_everything(run: Driver) -> None:
+    run.start(FAMILY, ranks=2)
+    up(run, 2)
+    os.kill(pids_of(run.answer)[0], signal.SIGKILL)
+    end = run.ended()
+    assert end["phase"] == "ended"
+    assert end["exit"]["why"] == "the supervisor was killed"
+    assert run.event("supervisor_died")["code"] == -9
+    assert run.gone() == {}
+
+
+def test_killing_supervisor_and_guardian_at_once_ends_every_rank(run: Driver) -> None:
+    run.start(WAIT, ranks=2)
+    up(run, 2)
+    supervisor, guardian, _ = pids_of(run.answer)
+    os.kill(guardian, signal.SIGKILL)
+    os.kill(supervisor, signal.SIGKILL)
+    assert run.ended()["phase"] == "running"  # nobody was left to write another
+    assert run.gone() == {}
+
+
+def test_a_run_outlives_its_guardian(run: Driver) -> None:
+    run.start("import time; time.sleep(0.5); print('done')")
+    os.kill(pids_of(run.answer)[1], signal.SIGKILL)
+    end = run.ended()
+    assert (end["phase"], end["exit"]["ranks"]) == ("ended", {"0": 0})
+    assert run.log() == b"done\n"
+
+
+def test_killing_the_launcher_ends_its_ranks(run: Driver) -> None:
+    run.start(FAMILY, ranks=2)
+    up(run, 2)
+    os.kill(pids_of(run.answer)[2], signal.SIGKILL)
+    end = run.ended()
+    assert end["exit"]["launcher_code"] == -9
+    assert end["exit"]["ranks"] == {"0": -15, "1": -15}
+    assert run.gone() == {}
+
+
+def test_killing_one_rank_ends_the_run_and_its_signal_is_seen(run: Driver) -> None:
+    run.start(FAMILY, ranks=2)
+    up(run, 2)
+    os.kill(run.event("rank", rank=1)["pid"], signal.SIGKILL)
+    end = run.ended()
+    assert end["exit"]["ranks"]["1"] == -9
+    assert run.gone() == {}
+
+
+def test_a_rank_that_ignores_sigterm_is_killed_after_the_grace(run: Driver) -> None:
+    run.start("import signal, time; signal.signal(15, signal.SIG_IGN)\n" + WAIT)
+    up(run)
+    started = time.monotonic()
+    run.say("stop 1 enough")
+    assert run.ended()["exit"]["ranks"] == {"0": -9}
+    assert 0.9 < time.monotonic() - started < 4
+
+
+def test_a_stopped_rank_is_ended_too(run: Driver) -> None:
+    run.start("import os, signal\nprint('up', flush=True)\nos.kill(os.getpid(), signal.SIGSTOP)")
+    up(run)
+    run.say("stop 5 enough")
+    assert run.ended()["exit"]["ranks"] == {"0": -15}
+
+
+def test_sigterm_leaves_time_for_a_checkpoint_and_its_workers_live_meanwhile(run: Driver) -> None:
+    script = """
+import signal, subprocess, sys, time
+worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+def save(*_):
+    time.sleep(0.5)
+    print("saved", worker.poll())
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+print("up", flush=True)
+time.sleep(60)
+"""
+    run.start(script)
+    up(run)
+    run.say("stop 10 enough")
+    assert run.ended()["exit"]["ranks"] == {"0": 0}
+    assert b"saved None\n" in run.log()
+    assert run.gone() == {}
+
+
+def test_an_attached_run_ends_when_its_client_stays_away(run: Driver) -> None:
+    run.start(WAIT, grace_s=1.0)
+    up(run)
+    run.hang_up()
+    assert run.gone(8) == {}
+    state = json.loads((run.run_dir / "state.json").read_text())
+    assert state["exit"]["why"] == "nobody has followed this attached run for 1 s"
+
+
+def test_a_detached_run_goes_on_without_a_client(run: Driver) -> None:
+    run.start("import time; time.sleep(1.5); print('done')", grace_s=None)
+    run.hang_up()
+    assert run.gone(8) == {}
+    assert (run.run_dir / "rank-0.log").read_bytes() == b"done\n"
+
+
+def test_a_client_that_comes_back_misses_no_byte_and_gets_none_twice(run: Driver) -> None:
+    script = "import os, time\nfor n in range(400): os.write(1, bytes([n % 256]) * 997); time.sleep(0.002)"
+    run.start(script, grace_s=10.0)
+    run.until(lambda: len(run.log()) > 5000)
+    run.hang_up()
+    time.sleep(0.3)
+    run.follow({name: len(log) for name, log in run.logs.items()})
+    run.ended()
+    assert run.log() == b"".join(bytes([n % 256]) * 997 for n in range(400))
+
+
+def test_binary_and_endless_lines_arrive_as_they_were_written(run: Driver) -> None:
+    run.start("import os\nfor _ in range(64): os.write(1, bytes(range(256)) * 256)")
+    run.ended()
+    assert run.log() == bytes(range(256)) * 256 * 64
+
+
+def test_a_run_whose_directory_was_deleted_can_still_be_followed_and_stopped(run: Driver) -> None:
+    import shutil  # noqa: PLC0415 - only here
+
+    run.start(WAIT)
+    up(run)
+    shutil.rmtree(run.run_dir)
+    os.kill(pids_of(run.answer)[0], signal.SIGTERM)
+    assert run.event("ended")["ranks"] == {"0": -15}
+    run.until(lambda: run.end is not None)
+    assert run.gone() == {}
+
+
+def test_two_runs_of_one_name_are_refused(run: Driver) -> None:
+    run.start("print(1)")
+    run.ended()
+    run.start("print(2)")
+    assert "already on this host" in run.answer["refused"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"cwd": "/no/such/place"}, "No such file or directory"),
+        ({"argv": ["/no/such/python", "x"]}, "the launcher cannot be started (/no/such/python"),
+        ({"files": [["../../x", "out"]]}, "does not lie in the run directory"),
+    ],
+)
+def test_what_cannot_start_is_refused_with_its_reason(
+    run: Driver, change: dict[str, Any], words: str
+) -> None:
+    run.start("print(1)", **change)
+    assert words in run.answer["refused"]
+    assert run.gone() == {}
+
+
+def test_stop_as_a_command_of_its_own_waits_for_the_end(run: Driver) -> None:
+    from launcher.running import protocol  # noqa: PLC0415 - only here
+
+    run.start(WAIT, grace_s=None)
+    up(run)
+    argv = ("env", f"XDG_STATE_HOME={run.home}", *protocol.command(PYTHON, "stop", "r1"))
+    done = run.connection.run(argv, stdin=protocol.request({"mode": "stop", "run_id": "r1", "grace_s": 5}))
+    (frame,) = protocol.Reader().feed(done.stdout)
+    assert frame.header["state"]["phase"] == "ended"
+    assert frame.header["state"]["exit"]["ranks"] == {"0": -15}
+
+
+def test_the_main_port_is_seen_to_be_free_at_the_end(run: Driver) -> None:
+    import socket  # noqa: PLC0415 - only here
+
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        run.start("print(1)", main_port=holder.getsockname()[1])
+        assert run.ended()["exit"]["port_free"] is False
+
+
+@pytest.mark.parametrize("name", ["supervisor", "rank"])
+def test_what_travels_is_python_3_9(name: str) -> None:
+    ast.parse(onhost_source(name), feature_version=(3, 9))
