@@ -18,6 +18,7 @@ from launcher.transports.base import Completed, Endpoint
 _CHUNK = 1 << 16
 _STDERR_HELD = 2 << 20
 """What stderr may hold unread before its writer waits: an SSH channel's window."""
+_FULL_TURN_S = 0.02
 _STALLED_S = 60.0
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 """What a shell answers where exec fails, so that both transports answer alike."""
@@ -127,6 +128,8 @@ class LocalStream:
         """Return the next stdout bytes, b"" at the end, None when nothing came in time."""
         deadline = time.monotonic() + max(0.0, timeout_s)
         while True:
+            if len(self._held) >= _STDERR_HELD:  # its writer waits, so the caller should take it soon
+                deadline = min(deadline, time.monotonic() + _FULL_TURN_S)
             ready = self._await_output(deadline)
             if self._stderr in ready:
                 self._hold_stderr()

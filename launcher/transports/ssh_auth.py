@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import paramiko
 from paramiko.agent import AgentSSH
@@ -112,10 +112,12 @@ def _load(file: str, passphrase: str | None) -> _Loaded:
 
 
 def _read_key(path: str, passphrase: str | None) -> tuple[paramiko.PKey, ...]:
-    key = paramiko.PKey.from_path(path, passphrase)
+    # As bytes: paramiko 5 hands it on to cryptography, which takes no str, whatever the annotation says.
+    secret: Any = passphrase.encode() if passphrase else None
+    key = paramiko.PKey.from_path(path, secret)
     if key.public_blob is None:
         return (key,)
-    bare = paramiko.PKey.from_path(path, passphrase)
+    bare = paramiko.PKey.from_path(path, secret)
     bare.public_blob = None  # the same key without its certificate, for hosts that know only the key
     return (key, bare)
 
