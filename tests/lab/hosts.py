@@ -81,8 +81,12 @@ class LabHost:
         return inner
 
     def pids(self) -> set[int]:
-        """Return every process of the host, zombies included, as the host numbers them."""
-        return {int(entry) for entry in os.listdir(self.path("/proc")) if entry.isdigit()}  # noqa: PTH208 - procfs
+        """Return every process of the host, zombies included, by its own numbers; none when it is off."""
+        try:
+            entries = os.listdir(self.path("/proc"))  # noqa: PTH208 - procfs, names are all there is
+        except OSError:
+            return set()
+        return {int(entry) for entry in entries if entry.isdigit()}
 
     def state(self, pid: int) -> str:
         """Return the state letter of a process (R, S, D, T, Z, ...), "" when there is none."""
@@ -116,7 +120,7 @@ class LabHost:
         """Send a signal to a process of the host; nothing happens when it is gone."""
         if pid <= 1:
             raise ValueError(f"{pid} is no process to send a signal to")
-        with contextlib.suppress(RuntimeError):
+        with contextlib.suppress(RuntimeError, OSError):
             self.control.tell({"op": "kill", "pid": pid, "signal": int(number)})
 
     def sshd_pid(self) -> int:

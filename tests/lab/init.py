@@ -18,6 +18,7 @@ from typing import Any, Never
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MAX_REQUEST = 1 << 20
+REQUEST_TIMEOUT_S = 5.0
 
 Request = dict[str, Any]
 Handler = Callable[[Request], dict[str, Any]]
@@ -75,6 +76,7 @@ class Init:
     def accept(self) -> None:
         """Answer one request."""
         connection, _ = self.listener.accept()
+        connection.settimeout(REQUEST_TIMEOUT_S)
         try:
             answer = self.answer(connection)
         except Exception:  # noqa: BLE001 - PID 1 must not die of a bad request; the caller is told

@@ -73,7 +73,10 @@ class Control:
         """Send one request; return the open connection and its first answer. Raises RuntimeError."""
         answers = Answers(self.connect())
         try:
-            socket.send_fds(answers.connection, [json.dumps(request).encode() + b"\n"], descriptors)
+            data = json.dumps(request).encode() + b"\n"
+            sent = socket.send_fds(answers.connection, [data], descriptors)
+            if sent < len(data):  # a long argv does not fit the socket's buffer at once
+                answers.connection.sendall(data[sent:])
             first = answers.line(CONTROL_TIMEOUT_S)
             answer = json.loads(first) if first else {"error": "its PID 1 ended"}
         except BaseException:
