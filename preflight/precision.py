@@ -65,7 +65,8 @@ def ceiling(gpu: Gpu, host: str = "") -> Ceiling | Missing:
     if isinstance(gpu.capability, Missing):
         return gpu.capability
     name = gpu_name(gpu)
-    row = next(row for row in _TABLE if row.capability <= gpu.capability and re.search(row.name, name))
+    fitting = (row for row in _TABLE if row.capability <= gpu.capability and re.search(row.name, name))
+    row = next(fitting, _TABLE[-1])  # a capability below 0.0 is nonsense from a broken answer
     major, minor = gpu.capability
     where = f"{host} has " if host else ""
     text = f"{where}{name}, compute capability {major}.{minor}"
