@@ -1,0 +1,242 @@
+"""rank.py beside plain python: the script must not be able to tell them apart."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.onhost_source import onhost_source
+
+SELF = """
+import json, os, sys, __main__
+class Thing: pass
+print(json.dumps({
+    "argv": sys.argv, "path0": sys.path[0], "name": __name__, "file": __file__, "doc": __doc__,
+    "main": __main__.__dict__ is globals(), "spec": __spec__ and __spec__.name, "package": __package__,
+    "cached": globals().get("__cached__") and "there", "thing": Thing.__module__, "names": sorted(
+        name for name in globals() if not name.startswith("__")),
+    "builtins": type(__builtins__).__name__,
+}))
+"""
+POOL = """
+import multiprocessing, pickle, sys
+class Point:
+    def __init__(self, x): self.x = x
+def double(point): return Point(point.x * 2)
+if __name__ == "__main__":
+    for method in ("fork", "spawn", "forkserver"):
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            print(method, [point.x for point in pool.map(double, [Point(1), Point(2)])])
+    print(pickle.loads(pickle.dumps(Point(5))).x)
+"""
+
+
+class Place:
+    """A directory with scripts and a run directory, and two ways to run a command line."""
+
+    def __init__(self, root: Path) -> None:
+        self.work = root / "work"
+        self.run_dir = root / "run"
+        self.work.mkdir()
+        self.run_dir.mkdir()
+        (self.run_dir / "rank.py").write_bytes(onhost_source("rank"))
+        (self.run_dir / "events.jsonl").touch()
+
+    def write(self, name: str, script: str) -> None:
+        path = self.work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(script)
+
+    def python(self, *argv: str, **env: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [sys.executable, *argv],
+            cwd=self.work,
+            env={**os.environ, **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=60,
+            check=False,
+        )
+
+    def rank(self, *argv: str, **env: str) -> tuple[int, bytes]:
+        """Run argv as rank.py takes it; return exit code and what its log got."""
+        log = self.run_dir / "rank-0.log"
+        log.unlink(missing_ok=True)
+        done = self.python(str(self.run_dir / "rank.py"), *argv, **env)
+        assert done.stdout == b""
+        return done.returncode, log.read_bytes()
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        lines = (self.run_dir / "events.jsonl").read_text().splitlines()
+        return [event for event in map(json.loads, lines) if event["event"] == name]
+
+    def same(self, *argv: str) -> bytes:
+        """Run both ways; return the output, which must be equal, as must the exit code."""
+        plain = self.python(*argv)
+        code, output = self.rank(*argv)
+        assert output == plain.stdout
+        assert code == plain.returncode
+        return output
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_a_script_sees_what_it_sees_under_python(place: Place) -> None:
+    place.write("sub/s.py", SELF)
+    output = json.loads(place.same("sub/s.py", "a b", "--x", "-m"))
+    assert output["argv"] == ["sub/s.py", "a b", "--x", "-m"]
+    assert output["path0"] == str(place.work / "sub")
+
+
+def test_a_module_sees_what_it_sees_under_python(place: Place) -> None:
+    place.write("pack/__init__.py", "")
+    place.write("pack/tool.py", SELF)
+    output = json.loads(place.same("-m", "pack.tool", "a", "-m", "b"))
+    assert output["argv"][1:] == ["a", "-m", "b"]
+    assert output["spec"] == "pack.tool"
+
+
+def test_a_package_and_a_directory_run_their_main(place: Place) -> None:
+    place.write("pack/__init__.py", "")
+    place.write("pack/__main__.py", SELF)
+    place.same("-m", "pack", "a")
+    place.write("plain/__main__.py", SELF)
+    place.same("plain", "a")
+
+
+def test_a_script_behind_a_link_finds_its_neighbours(place: Place) -> None:
+    place.write("real/neighbour.py", "x = 1")
+    place.write("real/s.py", "import neighbour, sys; print(neighbour.x, sys.path[0])")
+    (place.work / "link.py").symlink_to(place.work / "real/s.py")
+    assert b"real" in place.same("link.py")
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "import sys; sys.exit(3)",
+        "import sys; sys.exit('words')",
+        "import sys; sys.exit()",
+        "raise SystemExit(-1)",
+        "import os; os._exit(9)",
+        "raise ValueError('no')",
+        "def f(): raise KeyError('a')\ntry: f()\nexcept KeyError as e: raise RuntimeError('b') from e",
+        "import sys; sys.excepthook = lambda *a: print('mine', a[0].__name__)\nraise ValueError('no')",
+        "import atexit; atexit.register(print, 'last'); 1 / 0",
+        "import threading; threading.Timer(0.2, print, ['thread']).start(); 1 / 0",
+        "def broken(:",
+        "raise KeyboardInterrupt",
+        "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
+        "# coding: latin-1\nprint('\\xe9')",
+        "x: int = 1; print(__annotations__)",
+    ],
+)
+def test_it_ends_as_under_python(place: Place, ending: str) -> None:
+    place.write("s.py", ending + "\n")
+    place.same("s.py")
+
+
+def test_an_absent_script_or_module_is_told_and_fails(place: Place) -> None:
+    assert place.rank("absent.py")[0] != 0
+    code, output = place.rank("-m", "no_such_module")
+    assert code != 0
+    assert b"No module named no_such_module" in output
+
+
+def test_workers_of_every_start_method_find_the_scripts_classes(place: Place) -> None:
+    place.write("s.py", POOL)
+    assert place.same("s.py").count(b"[2, 4]") == 3
+
+
+def test_the_innermost_exception_and_the_users_line_are_reported(place: Place) -> None:
+    place.write("lib.py", "def f():\n    raise KeyError('deep')\n")
+    place.write(
+        "s.py", "import lib\ntry:\n    lib.f()\nexcept KeyError as e:\n    raise RuntimeError('top') from e\n"
+    )
+    code, _ = place.rank("s.py")
+    (event,) = place.events("exception")
+    assert (code, event["type"], event["message"]) == (1, "KeyError", "'deep'")
+    assert event["where"] == f"{place.work / 'lib.py'}:2"
+    assert event["tail"][-1] == "RuntimeError: top"
+    assert [event["code"] for event in place.events("leaving")] == [1]
+
+
+def test_a_fork_of_the_script_reports_nothing_in_its_name(place: Place) -> None:
+    place.write(
+        "s.py", "import os, sys\nif os.fork() == 0: raise ValueError('child')\nos.wait(); sys.exit(4)"
+    )
+    assert place.rank("s.py")[0] == 4
+    assert place.events("exception") == []
+    assert [event["code"] for event in place.events("leaving")] == [4]
+
+
+def test_a_masked_rank_sees_its_own_gpu_only(place: Place) -> None:
+    place.write("s.py", "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ['LOCAL_RANK'])")
+    env = {"GPULAUNCH_MASK": "1", "CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b", "LOCAL_RANK": "1", "RANK": "0"}
+    assert place.rank("s.py", **env) == (0, b"GPU-b 1\n")
+
+
+def test_lines_come_out_at_once(place: Place) -> None:
+    place.write("s.py", "import os\nprint('one')\nprint('two', end='')\nos.kill(os.getpid(), 9)")
+    code, output = place.rank("s.py")
+    assert code == -signal.SIGKILL
+    assert output.startswith(b"one\n")
+
+
+FAKE_STATE = """
+class PartialState:
+    _shared_state = {}
+    def __init__(self):
+        self.__dict__ = self._shared_state
+        if not self.__dict__:
+            import types
+            self.num_processes, self.process_index = 4, 2
+            self.device = types.SimpleNamespace(type="cpu", index=None, __str__=lambda: "cpu")
+class AcceleratorState:
+    _shared_state = {}
+    def __init__(self, precision="no"):
+        self.__dict__ = self._shared_state
+        PartialState()
+        self._mixed_precision = precision
+    mixed_precision = property(lambda self: self._mixed_precision)
+"""
+
+
+def test_what_accelerate_sets_up_is_reported_once(place: Place) -> None:
+    place.write("accelerate/__init__.py", "")
+    place.write("accelerate/state.py", FAKE_STATE)
+    place.write("s.py", "from accelerate.state import *\nfor _ in range(9): AcceleratorState('bf16')")
+    assert place.rank("s.py") == (0, b"")
+    first, last = place.events("state")
+    assert (first["world_size"], first["world_rank"], "mixed_precision" in first) == (4, 2, False)
+    assert last["mixed_precision"] == "bf16"
+
+
+def test_a_failure_of_ours_never_harms_the_script(place: Place) -> None:
+    place.write("accelerate/__init__.py", "")
+    place.write("accelerate/state.py", "strange = 1")
+    place.write("s.py", "import accelerate.state, inspect; print(inspect.getsource(accelerate.state))")
+    assert place.rank("s.py") == (0, b"strange = 1\n\n")
+    assert place.events("guard_failed")
+
+
+@pytest.mark.train
+def test_torch_and_accelerate_tell_what_they_have_set_up(place: Place) -> None:
+    place.write(
+        "s.py", "from accelerate import Accelerator; a = Accelerator(mixed_precision='bf16'); print('ok')"
+    )
+    code, output = place.rank("s.py", ACCELERATE_USE_CPU="true")
+    assert (code, output[-3:]) == (0, b"ok\n")
+    last = place.events("state")[-1]
+    assert (last["world_size"], last["world_rank"], last["device"]) == (1, 0, "cpu")
+    assert last["mixed_precision"] == "bf16"
+    failed = [event["what"] for event in place.events("guard_failed")]
+    assert failed == ["tie the rank to its supervisor"]  # there is none in this test
