@@ -306,7 +306,7 @@ def _become_script(script: str, args: list[str]) -> Callable[[], object]:
     if os.path.isdir(script) or script.endswith((".zip", ".pyz", ".pyzw")):
         import runpy
 
-        _set_path0(script)
+        _set_path0(os.path.abspath(script))
         _fresh_main()
         run_main = runpy._run_module_as_main  # type: ignore[attr-defined] # noqa: SLF001 - as python itself
         return lambda: run_main("__main__", False)
