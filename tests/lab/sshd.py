@@ -11,6 +11,7 @@ from tests.lab.rootfs import SSHD_CONFIG
 CONFIG = "/etc/ssh/sshd_config"
 KEY = "/etc/ssh/ssh_host_ed25519_key"
 START_TIMEOUT_S = 10.0
+GONE = ("", "Z", "X")  # by then its sockets are closed; its command line is gone earlier
 
 
 def is_well(host: LabHost) -> bool:
@@ -23,9 +24,10 @@ def kill(host: LabHost, *, sessions: bool = False) -> None:
     """Kill the listening sshd with -9; its port is refused then. `sessions` kills open connections too."""
     listener = host.sshd_pid()
     found = {pid for pid in host.pids() if host.command(pid).startswith("sshd:")} if sessions else set()
-    for pid in found | ({listener} if listener else set()):
+    found |= {listener} if listener else set()
+    for pid in found:
         host.kill(pid)
-    _await(lambda: not host.sshd_pid(), "sshd survives SIGKILL")
+    _await(lambda: all(host.state(pid) in GONE for pid in found), "sshd survives SIGKILL")
 
 
 def start(host: LabHost) -> None:
