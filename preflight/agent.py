@@ -2207,14 +2207,19 @@ def xml_tree(text: str) -> Json:
     return tree if isinstance(tree, dict) else {}
 
 
-def _element(element: Any) -> Any:
+_DEEPEST = 40  # nvidia-smi nests seven deep
+
+
+def _element(element: Any, depth: int = 0) -> Any:
+    if depth > _DEEPEST:
+        raise ValueError("the XML is nested deeper than nvidia-smi's")
     if len(element) == 0:
         return (element.text or "").strip()
     tree: Json = {}
     if element.get("id"):
         tree["@id"] = element.get("id")
     for child in element:
-        value = _element(child)
+        value = _element(child, depth + 1)
         if child.tag not in tree:
             tree[child.tag] = value
         elif isinstance(tree[child.tag], list):
@@ -2270,7 +2275,7 @@ def value_of(text: Optional[str], convert: Callable[[str], Any]) -> Any:
 
 def number(text: str) -> float:
     """Return the leading number of "81559 MiB", "38 C", "16x"; raises ValueError."""
-    match = re.match(r"\s*(-?\d+(?:\.\d+)?)", text)
+    match = re.match(r"\s*(-?\d{1,15}(?:\.\d{1,15})?)(?!\d)", text)
     if match is None:
         raise ValueError(text)
     return float(match.group(1))
