@@ -37,4 +37,4 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.train
 	@touch $@
 
 clean:
-	rm -rf $(VENV) output .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) output gpulaunch-runs .mypy_cache .ruff_cache .pytest_cache

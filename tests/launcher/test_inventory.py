@@ -57,7 +57,13 @@ def test_a_range_stands_for_several_hosts_and_a_plain_name_refines_it(cluster: I
 
 def test_a_host_without_settings_has_the_defaults(cluster: Inventory) -> None:
     host = cluster.hosts["p100"]
-    assert (host.address, host.port, host.user, host.alias, host.python) == ("", None, "ada", "p100", "python3")
+    assert (host.address, host.port, host.user, host.alias, host.python) == (
+        "",
+        None,
+        "ada",
+        "p100",
+        "python3",
+    )
 
 
 def test_jump_hosts_are_separated_as_ssh_separates_them(cluster: Inventory) -> None:
@@ -94,7 +100,9 @@ def test_paths_there_stay_as_written(tmp_path: Path) -> None:
         (["localhost"], ["localhost"]),
     ],
 )
-def test_words_name_hosts_in_the_order_given(cluster: Inventory, words: list[str], expected: list[str]) -> None:
+def test_words_name_hosts_in_the_order_given(
+    cluster: Inventory, words: list[str], expected: list[str]
+) -> None:
     assert names(cluster.resolve(words)) == expected
 
 
@@ -132,8 +140,26 @@ def test_localhost_with_an_address_is_a_host_like_others(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "word",
-    ["", "-oProxyCommand=x", "a b", "a\nb", "@nobody", "eve@", "@", "box:0", "box:65536", "box:ssh", "a[1-", "a[4-1]"]
-    + ["x[1-99999999]", "x[1-300][1-300]", "ada&titan", "user@-x", "a\x1b[31m", "box:22:22x"],
+    [
+        "",
+        "-oProxyCommand=x",
+        "a b",
+        "a\nb",
+        "@nobody",
+        "eve@",
+        "@",
+        "box:0",
+        "box:65536",
+        "box:ssh",
+        "a[1-",
+        "a[4-1]",
+        "x[1-99999999]",
+        "x[1-300][1-300]",
+        "ada&titan",
+        "user@-x",
+        "a\x1b[31m",
+        "box:22:22x",
+    ],
 )
 def test_a_word_that_names_no_host_is_refused(cluster: Inventory, word: str) -> None:
     with pytest.raises(BadInput):

@@ -10,7 +10,10 @@ from launcher.errors import ConfigError
 from launcher.inventory import load_inventory
 
 CASES: dict[str, tuple[bytes, str]] = {
-    "unknown key": (b"hosts:\n  a:\n    prot: 1\n", 'hosts.yaml:3: hosts.a.prot: unknown key; did you mean "port"?'),
+    "unknown key": (
+        b"hosts:\n  a:\n    prot: 1\n",
+        'hosts.yaml:3: hosts.a.prot: unknown key; did you mean "port"?',
+    ),
     "unknown section": (b"host: {}\n", 'hosts.yaml:1: host: unknown key; did you mean "hosts"?'),
     "no near spelling": (b"zzz: {}\n", "zzz: unknown key; expected one of defaults, hosts, groups"),
     "wrong type": (
@@ -21,26 +24,44 @@ CASES: dict[str, tuple[bytes, str]] = {
     "list for text": (b"hosts: {a: {user: [x]}}\n", "hosts.a.user: expected a user name, got a list"),
     "text for mapping": (b"hosts: {a: yes}\n", 'hosts.a: expected a mapping (key: value), got "yes"'),
     "hosts as list": (b"hosts: [a, b]\n", "hosts: expected a mapping, each value a mapping"),
-    "empty value": (b"hosts: {a: {port: }}\n", "hosts.a.port: expected a whole number from 1 to 65535, got nothing"),
+    "empty value": (
+        b"hosts: {a: {port: }}\n",
+        "hosts.a.port: expected a whole number from 1 to 65535, got nothing",
+    ),
     "gpu twice": (b"hosts: {a: {gpus: [0, 0]}}\n", "each once"),
     "gpu name": (b"hosts: {a: {gpus: [zero]}}\n", "a list of GPU indices or UUIDs"),
     "no gpus": (b"hosts: {a: {gpus: []}}\n", "a list of GPU indices or UUIDs"),
-    "env name": (b"hosts: {a: {env: {A-B: 1}}}\n", "hosts.a.env.A-B: expected an environment variable's name"),
+    "env name": (
+        b"hosts: {a: {env: {A-B: 1}}}\n",
+        "hosts.a.env.A-B: expected an environment variable's name",
+    ),
     "env list": (b"hosts: {a: {env: {A: [1]}}}\n", "hosts.a.env.A: expected text or a number, got a list"),
-    "same key twice": (b"hosts:\n  a:\n  b:\n  a:\n", "hosts.yaml:4: hosts.a: written twice (first on line 2)"),
-    "overlapping ranges": (b"hosts:\n  a[1-3]:\n  a[3-4]:\n", "hosts.yaml:3: hosts.a[3-4]: a3 is in a[1-3] too"),
+    "same key twice": (
+        b"hosts:\n  a:\n  b:\n  a:\n",
+        "hosts.yaml:4: hosts.a: written twice (first on line 2)",
+    ),
+    "overlapping ranges": (
+        b"hosts:\n  a[1-3]:\n  a[3-4]:\n",
+        "hosts.yaml:3: hosts.a[3-4]: a3 is in a[1-3] too",
+    ),
     "malformed range": (b"hosts: {'a[1-': }\n", 'hosts.a[1-: "a[1-" is not a range of hosts'),
     "endless range": (b"hosts: {'a[1-99999999]': }\n", "stands for more than 10000 hosts"),
     "one address for many": (b"hosts: {'a[1-2]': {address: x}}\n", "one address for 2 hosts"),
     "addresses of another count": (b"hosts: {'a[1-2]': {address: 'x[1-3]'}}\n", "3 addresses for 2 hosts"),
     "reserved name": (b"hosts: {all: }\n", '"all" cannot be a host\'s name'),
     "option as name": (b"hosts: {-oX: }\n", "expected a host name"),
-    "group of strangers": (b"hosts: {titan: }\ngroups: {g: [titn]}\n", '"titn" is not under hosts; did you mean "titan"?'),
+    "group of strangers": (
+        b"hosts: {titan: }\ngroups: {g: [titn]}\n",
+        '"titn" is not under hosts; did you mean "titan"?',
+    ),
     "group in itself": (b"groups:\n  g: ['@h']\n  h: [g]\n", "contains itself: g -> h -> g"),
     "group named as a host": (b"hosts: {g: }\ngroups: {g: [g]}\n", "groups.g: is a host's name too"),
     "tab": (b"hosts:\n\ta: {}\n", "hosts.yaml:2: a tab stands where YAML wants spaces"),
     "unclosed": (b"hosts: {a: {port: 1}\n", "hosts.yaml:2: not valid YAML"),
-    "colon in value": (b"hosts:\n  a: b: c\n", "hosts.yaml:2: not valid YAML: mapping values are not allowed here"),
+    "colon in value": (
+        b"hosts:\n  a: b: c\n",
+        "hosts.yaml:2: not valid YAML: mapping values are not allowed here",
+    ),
     "list at the top": (b"- a\n", "hosts.yaml:1: expected a mapping (key: value) at the top, got a list"),
     "text at the top": (b"titan\n", "expected a mapping (key: value) at the top"),
     "two documents": (b"hosts: {}\n---\nhosts: {}\n", "not valid YAML"),
@@ -77,7 +98,9 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, name: str) -> None:
 
 
 def test_all_mistakes_are_told_at_once_in_the_files_order(tmp_path: Path) -> None:
-    message = complaint(tmp_path, b"defaults: {usr: x}\nhosts:\n  a: {port: -1}\n  b: {gpus: few}\ngroups: {g: [c]}\n")
+    message = complaint(
+        tmp_path, b"defaults: {usr: x}\nhosts:\n  a: {port: -1}\n  b: {gpus: few}\ngroups: {g: [c]}\n"
+    )
     lines = message.splitlines()
     assert lines[0] == "4 mistakes:"
     assert [line.split(":")[1] for line in lines[1:]] == ["1", "3", "4", "5"]
@@ -90,7 +113,9 @@ def test_merge_keys_and_anchors_work(tmp_path: Path) -> None:
     assert (host.user, host.port) == ("ada", 23)
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "\ufeffhosts: {a: }\n", "hosts:\r\n  a:\r\n    port: 22\r\n"])
+@pytest.mark.parametrize(
+    "text", ["", "# nothing\n", "---\n", "\ufeffhosts: {a: }\n", "hosts:\r\n  a:\r\n    port: 22\r\n"]
+)
 def test_harmless_forms_load(tmp_path: Path, text: str) -> None:
     path = tmp_path / "hosts.yaml"
     path.write_bytes(text.encode())
