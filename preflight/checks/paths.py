@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from preflight.checks.reading import gib
+from preflight.checks.reading import gib, how_to_read
 from preflight.facts import HostFacts, Missing, PathFacts
 from preflight.finding import Problem, Severity
 from preflight.job import Expect, Job
@@ -54,6 +54,13 @@ def there_is_room(paths: tuple[PathFacts, ...], expect: Expect) -> Iterator[Prob
         mount = (item.source, item.free_mib)
         if mount in told:
             continue
+        if isinstance(item.free_mib, Missing) and item.free_mib.code != "not-supported":
+            yield Problem(
+                f"free space at {item.resolved or item.path} not checked: {item.free_mib.reason}",
+                how_to_read(item.free_mib),
+                subject=f"{item.role} {item.path}".strip(),
+                severity=Severity.UNKNOWN,
+            )
         short = _shortage(item, expect)
         if short:
             told.add(mount)

@@ -41,7 +41,7 @@ def how_to_read(missing: Missing) -> str:
         return "try again; if it hangs again the driver is stuck: ask the administrator to reboot the host"
     if missing.code == "not-asked":
         return "run the preflight on the host itself: this source does not hold it"
-    return "look at it on the host with: nvidia-smi -q"
+    return "run the preflight again; if it stays, look on the host itself"
 
 
 def name_of(gpu: Gpu) -> str:

@@ -1,0 +1,101 @@
+"""Golden cases: an overlay on a healthy host, a job, and what the check must say. New cases are data."""
+
+import copy
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from preflight.facts import HostFacts, Reach
+from preflight.finding import Finding
+from preflight.job import Expect, Job
+from preflight.registry import judge_cluster, judge_host, table
+from preflight.wire import decode
+
+CASES = Path(__file__).parent / "cases"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One file under cases/CODE/."""
+
+    code: str
+    name: str
+    data: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.code}/{self.name}"
+
+    @property
+    def wanted(self) -> list[dict[str, str]]:
+        """What the check must say, one mapping per finding: severity, subject, and words of the message."""
+        says: list[dict[str, str]] = self.data.get("says", [])
+        return says
+
+    def judge(self) -> tuple[Finding, ...]:
+        """Run all checks of the case's scope and return all findings."""
+        job = make_job(self.data.get("job", {}))
+        expect = Expect(**_tuples(self.data.get("expect", {})))
+        if "hosts" in self.data:
+            hosts = {name: host(overlay, name) for name, overlay in self.data["hosts"].items()}
+            reach = tuple(decode(Reach, item) for item in self.data.get("reach", []))
+            clocks = {name: (low, high) for name, (low, high) in self.data.get("clocks", {}).items()}
+            return judge_cluster(hosts, job, reach, expect=expect, clocks=clocks)
+        return judge_host(
+            host(self.data.get("facts", {})),
+            job,
+            expect,
+            allowed=_tuples({"gpus": self.data.get("allowed", "all")})["gpus"],
+            is_main=self.data.get("is_main", True),
+        )
+
+    def said(self) -> list[Finding]:
+        """Return what the check of this case says."""
+        return [finding for finding in self.judge() if finding.code == self.code]
+
+
+def all_cases() -> list[Case]:
+    """Return every case, by code and name."""
+    return [
+        Case(path.parent.name, path.stem, yaml.safe_load(path.read_text(encoding="utf-8")))
+        for path in sorted(CASES.glob("*/*.yaml"))
+        if path.parent.name in table()
+    ]
+
+
+def host(overlay: dict[str, Any] | None = None, name: str = "titan") -> HostFacts:
+    """Return the healthy host with dotted keys replaced: {"gpus.0.compute_mode": "prohibited"}."""
+    data = copy.deepcopy(_base())
+    data["host"] = name
+    for dotted, value in (overlay or {}).items():
+        _put(data, dotted.split("."), value)
+    return decode(HostFacts, data)
+
+
+def make_job(values: dict[str, Any]) -> Job:
+    """Return a job; lists are tuples there."""
+    return Job(**_tuples(values))
+
+
+@cache
+def _base() -> dict[str, Any]:
+    data: dict[str, Any] = yaml.safe_load((CASES / "base.yaml").read_text(encoding="utf-8"))
+    return data
+
+
+def _put(data: Any, keys: list[str], value: Any) -> None:
+    *path, last = keys
+    for key in path:
+        data = data[int(key)] if isinstance(data, list) else data[key]
+    if last == "+":
+        data.append(value)
+    elif isinstance(data, list):
+        data[int(last)] = value
+    else:
+        data[last] = value
+
+
+def _tuples(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
