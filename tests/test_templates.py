@@ -4,6 +4,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -57,6 +58,14 @@ def losses(output: str) -> list[float]:
     return [
         float(line.split("'loss': '")[1].split("'")[0]) for line in output.splitlines() if "'loss': '" in line
     ]
+
+
+def test_the_wheel_holds_what_a_checkout_has() -> None:
+    root = Path(__file__).parents[1]
+    build = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert build["packages"] == ["launcher", "preflight"]
+    assert build["force-include"] == {"templates": "launcher/templates"}  # where templates_dir() looks first
+    assert templates_dir() == root / "templates"
 
 
 def test_the_packaged_config_runs_here_and_on_gpus() -> None:
