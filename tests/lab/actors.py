@@ -97,8 +97,8 @@ def stopped(host: LabHost, *, user: str = "root", env: Mapping[str, str] | None 
 def uninterruptible(host: LabHost, fifo: str = "/tmp/never", *, user: str = "root") -> Actor:
     """Make a process in state D, which no signal but SIGKILL reaches, and the child it waits for."""
     actor = act(host, "uninterruptible", fifo, user=user)
+    child = _await_child(actor)  # a page being read shows D as well; only below a child it is the lasting one
     _await_state(actor, "D")
-    child = next(pid for pid in host.pids() if host.parent(pid) == actor.pid)
     host.path(fifo).unlink()
     return replace(actor, cast={**actor.cast, "child": child})
 
@@ -139,4 +139,15 @@ def _await_state(actor: Actor, letter: str) -> None:
     while actor.host.state(actor.pid) != letter:
         if time.monotonic() > deadline:
             raise TimeoutError(f"process {actor.pid} is {actor.host.state(actor.pid)!r}, not {letter!r}")
+        time.sleep(0.005)
+
+
+def _await_child(actor: Actor) -> int:
+    deadline = time.monotonic() + END_TIMEOUT_S
+    while True:
+        for pid in actor.host.pids():
+            if actor.host.parent(pid) == actor.pid:
+                return pid
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"process {actor.pid} has no child")
         time.sleep(0.005)
