@@ -18,7 +18,7 @@ from launcher.transports import ssh_auth, ssh_keys
 from launcher.transports.base import Completed, Endpoint, OpenOptions
 from launcher.transports.dial import dial
 from launcher.transports.ssh_stream import SshStream, run_to_end
-from launcher.transports.ssh_wire import Wire
+from launcher.transports.ssh_wire import ChannelSocket, Wire
 
 T = TypeVar("T")
 
@@ -108,7 +108,7 @@ class SshOpener:
             raise _of_jump(endpoint, hop, failure) from None
         try:
             return self._handshake(
-                endpoint, Wire(_through(via, hop, endpoint), endpoint.connect_timeout_s)
+                endpoint, Wire(ChannelSocket(_through(via, hop, endpoint)), endpoint.connect_timeout_s)
             ), release
         except BaseException:
             release()

@@ -45,6 +45,38 @@ def _signal_number(name: str) -> int:
     return int(found)
 
 
+class ChannelSocket:
+    """A channel on a jump host as the next hop's socket, quiet when the hop itself is gone already."""
+
+    def __init__(self, channel: paramiko.Channel) -> None:
+        self._channel = channel
+
+    @property
+    def _closed(self) -> bool:  # paramiko asks its sockets so
+        return bool(self._channel.closed)
+
+    def send(self, data: bytes) -> int:
+        """Send some of it."""
+        return self._channel.send(data)
+
+    def recv(self, size: int) -> bytes:
+        """Receive some."""
+        return self._channel.recv(size)
+
+    def settimeout(self, timeout_s: float | None) -> None:
+        """Limit each send and recv."""
+        self._channel.settimeout(timeout_s)
+
+    def shutdown(self, _how: int) -> None:
+        """Wake whoever waits in recv; only closing does."""
+        self.close()
+
+    def close(self) -> None:
+        """Close; idempotent."""
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._channel.close()
+
+
 class Wire(paramiko.Transport):
     """One SSH connection's transport."""
 
@@ -54,8 +86,8 @@ class Wire(paramiko.Transport):
         MSG_CHANNEL_REQUEST: _request,
     }
 
-    def __init__(self, sock: "socket.socket | paramiko.Channel", limit_s: float) -> None:
-        super().__init__(sock)
+    def __init__(self, sock: socket.socket | ChannelSocket, limit_s: float) -> None:
+        super().__init__(cast("Any", sock))
         self.gave_up = False
         self.refusals: dict[int, str] = {}  # channel id -> the host's words
         self._asked = threading.local()  # a jump host's wire opens channels for many threads
@@ -99,6 +131,7 @@ class Wire(paramiko.Transport):
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             self.sock.shutdown(socket.SHUT_RDWR)
         super().close()
+        self.sock.close()  # paramiko leaves it open where its thread never started
 
     def why_refused(self) -> str:
         """Return the host's words for the channel that this thread last asked for, or ""."""

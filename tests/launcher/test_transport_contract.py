@@ -1,0 +1,183 @@
+"""What every transport keeps, tried on this machine by subprocess and through a real sshd."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from launcher.errors import CommandTimedOut, ConnectionLost, OutputTooLarge, ProgramNotStarted
+from launcher.transports.base import Connection, Endpoint, iter_stdout
+from launcher.transports.local import LocalConnection
+from tests.launcher.sshd import Sshd
+
+NUL_ENDED = "import os,sys; [sys.stdout.buffer.write(os.fsencode(a) + b'\\0') for a in sys.argv[1:]]"
+
+
+@pytest.fixture(scope="module", params=["local", "ssh"])
+def connection(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Connection]:
+    if request.param == "local":
+        yield LocalConnection(Endpoint("localhost", "local", ""))
+        return
+    with Sshd.up(tmp_path_factory.mktemp("sshd")) as sshd, sshd.open() as opened:
+        yield opened
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=6))
+def test_every_argument_arrives_unchanged(connection: Connection, arguments: list[str]) -> None:
+    done = connection.run(("python3", "-c", NUL_ENDED, *arguments))
+    assert done.stdout == b"".join(argument.encode() + b"\0" for argument in arguments)
+
+
+def test_metacharacters_newlines_and_empty_arguments_arrive_unchanged(connection: Connection) -> None:
+    arguments = (
+        "",
+        "a b",
+        "$HOME `id` $(id)",
+        "'\"\\",
+        "\n\t\r",
+        "*?[x]{a,b}~",
+        "-n",
+        "é☃\U0001f600",
+        "!x;&|<>#",
+    )
+    done = connection.run(("python3", "-c", NUL_ENDED, *arguments))
+    assert done.stdout.decode().split("\0")[:-1] == list(arguments)
+
+
+def test_a_program_in_the_home_there_is_found_by_its_tilde(connection: Connection) -> None:
+    name = ".gpulaunch-test-link"
+    link = Path.home() / name
+    link.unlink(missing_ok=True)
+    link.symlink_to("/bin/echo")
+    try:
+        assert connection.run((f"~/{name}", "~/x")).stdout == b"~/x\n"
+    finally:
+        link.unlink()
+
+
+def test_stdout_and_stderr_stay_apart_and_keep_their_bytes(connection: Connection) -> None:
+    every_byte = bytes(range(256)) * 9
+    done = connection.run(("sh", "-c", "cat; printf '\\377\\000x' >&2"), stdin=every_byte)
+    assert (done.exit_status, done.stdout, done.stderr) == (0, every_byte, b"\xff\0x")
+
+
+def test_input_larger_than_any_buffer_flows_while_output_does(connection: Connection) -> None:
+    data = b"0123456789abcdef" * (5 << 16)
+    done = connection.run(("cat",), stdin=data, timeout_s=60)
+    assert done.stdout == data
+
+
+def test_a_flood_on_stderr_does_not_stop_stdout(connection: Connection) -> None:
+    done = connection.run(("sh", "-c", "head -c 5000000 /dev/zero >&2; echo end"), timeout_s=60)
+    assert (len(done.stderr), done.stdout) == (5_000_000, b"end\n")
+
+
+@pytest.mark.parametrize(
+    ("argv", "status"), [(("true",), 0), (("sh", "-c", "exit 7"), 7), (("sh", "-c", "kill -9 $$"), -9)]
+)
+def test_exit_statuses_and_signals_are_told(
+    connection: Connection, argv: tuple[str, ...], status: int
+) -> None:
+    assert connection.run(argv).exit_status == status
+
+
+def test_a_program_that_is_not_there_ends_with_127_and_one_not_runnable_with_126(
+    connection: Connection, tmp_path: Path
+) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("no program\n")
+    assert connection.run(("no-such-program-here",)).exit_status == 127
+    assert connection.run((str(plain),)).exit_status == 126
+
+
+def test_a_command_that_ignores_its_input_still_ends_well(connection: Connection) -> None:
+    assert connection.run(("true",), stdin=b"x" * 3_000_000).exit_status == 0
+
+
+def test_a_command_that_does_not_end_is_given_up(connection: Connection) -> None:
+    started = time.monotonic()
+    with pytest.raises(CommandTimedOut, match=r"within 0\.5 s"):
+        connection.run(("sleep", "20"), timeout_s=0.5)
+    assert time.monotonic() - started < 5
+
+
+def test_endless_output_is_bounded(connection: Connection) -> None:
+    with pytest.raises(OutputTooLarge, match="more than 100000 bytes"):
+        connection.run(("yes",), max_output=100_000)
+
+
+def test_a_stream_answers_line_by_line_until_its_input_ends(connection: Connection) -> None:
+    with closing(
+        connection.start(("python3", "-uc", "import sys\nfor l in sys.stdin: print(l.upper(), end='')"))
+    ) as stream:
+        assert stream.wait(0) is None
+        stream.write(b"one\n")
+        assert stream.read(20) == b"ONE\n"
+        assert stream.read(0.05) is None
+        stream.write(b"two\n")
+        stream.close_stdin()
+        assert b"".join(iter_stdout(stream)) == b"TWO\n"
+        assert stream.wait(10) == 0
+        assert stream.read(0.1) == b""
+
+
+def test_a_stream_tells_stderr_without_waiting(connection: Connection) -> None:
+    with closing(connection.start(("sh", "-c", "echo oops >&2; echo out; cat"))) as stream:
+        assert stream.read(20) == b"out\n"
+        told = stream.read_stderr()
+        deadline = time.monotonic() + 10
+        while not told and time.monotonic() < deadline:
+            stream.read(0.05)
+            told = stream.read_stderr()
+        assert told == b"oops\n"
+        assert stream.read_stderr() == b""
+
+
+def test_a_closed_stream_gives_its_command_end_of_file(connection: Connection, tmp_path: Path) -> None:
+    sign = tmp_path / "ended"
+    stream = connection.start(("sh", "-c", f"echo up; cat >/dev/null; touch {sign}"))
+    assert stream.read(20) == b"up\n"
+    stream.close()
+    stream.close()
+    deadline = time.monotonic() + 10
+    while not sign.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert sign.exists()
+
+
+def test_writing_to_a_command_that_has_ended_is_an_error(connection: Connection) -> None:
+    with closing(connection.start(("true",))) as stream:
+        assert stream.wait(20) == 0
+        with pytest.raises(ConnectionLost):
+            stream.write(b"x" * (8 << 20))
+
+
+def test_two_commands_run_side_by_side_on_one_connection(connection: Connection) -> None:
+    with closing(connection.start(("cat",))) as one, closing(connection.start(("cat",))) as other:
+        other.write(b"b")
+        one.write(b"a")
+        assert (one.read(20), other.read(20)) == (b"a", b"b")
+
+
+def test_an_absent_program_cannot_be_streamed(connection: Connection) -> None:
+    try:
+        stream = connection.start(("no-such-program-here",))
+    except ProgramNotStarted as told:
+        assert told.status == 127  # noqa: PT017 - the other transport learns it from the shell's status
+        return
+    with closing(stream):
+        assert stream.wait(20) == 127
+
+
+def test_closing_twice_is_fine(tmp_path: Path) -> None:
+    with Sshd.up(tmp_path / "sshd") as sshd:
+        for opened in (sshd.open(), LocalConnection(Endpoint("localhost", "local", ""))):
+            opened.close()
+            opened.close()
