@@ -119,6 +119,7 @@ GROUPS = (
         {"pciDeviceId": "pci_device_id", "pciSubSystemId": "pci_subsystem_id", "busId": "pci_bus_id"},
     ),
 )
+PCI_IDS = ("pci_device_id", "pci_subsystem_id")  # fields of a struct that has a bus id anyway
 ALL = (*TEXTS, *NUMBERS, *GROUPS)
 
 
@@ -129,7 +130,7 @@ def expected(profile: Profile, gpu: GpuProfile, asked: Asked) -> Any:
     names = {"": asked.keys} if isinstance(asked.keys, str) else asked.keys
     values: dict[str, Any] = {}
     for field, key in names.items():
-        value = gpu.values.get(key, "!3")
+        value = gpu.values.get(key, "0" if key in PCI_IDS else "!3")
         if value.startswith("!"):
             return {"error": int(value[1:])}
         values[field] = value if asked in TEXTS or key == "pci_bus_id" else int(value, 0)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.silicon.ask import ask_profile
+from tests.lab.silicon.ask import Call, ask_profile
 from tests.lab.silicon.profile import (
     Profile,
     ProfileError,
@@ -17,12 +17,30 @@ from tests.lab.silicon.profile import (
 from tests.lab.silicon_expectations import ALL, differences
 
 MIB = 1 << 20
-ASKED_FOR = ["titan-rtx", "2xl40s", "2xl40s-exclusive", "p100", "v100", "t4", "gtx-1660", "rtx-2080+gtx-750-ti", "8xrtx-4090", "8xa100-mig", "8xh100-broken", "h200", "4xgh200", "8xb200", "rtx-5090", "wsl2", "container"]
+ASKED_FOR = [
+    "titan-rtx",
+    "2xl40s",
+    "2xl40s-exclusive",
+    "p100",
+    "v100",
+    "t4",
+    "gtx-1660",
+    "rtx-2080+gtx-750-ti",
+    "8xrtx-4090",
+    "8xa100-mig",
+    "8xh100-broken",
+    "h200",
+    "4xgh200",
+    "8xb200",
+    "rtx-5090",
+    "wsl2",
+    "container",
+]
 
 every_profile = pytest.mark.parametrize("name", profile_names())
 
 
-def answers(profile: Profile, tmp_path: Path, *calls: tuple[str, list[Any]]) -> Any:
+def answers(profile: Profile, tmp_path: Path, *calls: Call) -> Any:
     """One list of answers per GPU."""
     return ask_profile(profile, tmp_path, calls)["gpu"]
 
@@ -146,7 +164,7 @@ def test_mig_devices_hang_below_their_gpu(tmp_path: Path) -> None:
 
 def test_listed_processes_go_to_the_lists_of_their_kind(tmp_path: Path) -> None:
     lists = ("Compute", "Graphics", "MPSCompute")
-    calls = [(f"nvmlDeviceGet{kind}RunningProcesses_v3", []) for kind in lists]
+    calls: list[Call] = [(f"nvmlDeviceGet{kind}RunningProcesses_v3", []) for kind in lists]
     calls += [("nvmlDeviceGetComputeRunningProcesses_v2", [])]
     read = answers(load_profile("rtx-2080+gtx-750-ti"), tmp_path, *calls)
     assert [len(found) for found in read[0]] == [0, 2, 0, 0]

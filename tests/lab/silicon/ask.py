@@ -27,7 +27,7 @@ def environment(directory: Path) -> dict[str, str]:
 
 
 def ask(directory: Path, gpu: Sequence[Call] = (), system: Sequence[Call] = ()) -> Any:
-    """Answers of the NVML staged in `directory`: {"system": [...], "gpu": [[...] per GPU]}, or {"error": N}."""
+    """Answers of the NVML in `directory`: {"system": [...], "gpu": [[...] per GPU]}, or {"error": N}."""
     done = subprocess.run(
         (sys.executable, str(ASKER)),
         input=json.dumps({"gpu": gpu, "system": system}),

@@ -1,6 +1,6 @@
-"""Asks the NVML of this process's library path by the real pynvml: calls as JSON in, answers as JSON out.
+"""Asks the NVML on the library path by the real pynvml: calls in, answers out, as JSON.
 
-stdin: `{"system": [[function, arguments], ...], "gpu": [[function, arguments], ...]}`. stdout: the same shape,
+stdin: `{"system": [[function, arguments], ...], "gpu": [...]}`. stdout: the same shape,
 `gpu` as one list per GPU. An NVML error is `{"error": code}`; a struct is an object of its fields.
 """
 
@@ -62,7 +62,7 @@ def mig(gpu: Any, index: int) -> Any:
     }
 
 
-OURS = {"fabric": fabric, "field": field, "memory_v2": memory_v2, "mig": mig}
+OURS: dict[str, Any] = {"fabric": fabric, "field": field, "memory_v2": memory_v2, "mig": mig}
 
 
 def call(function: str, arguments: list[Any]) -> Any:

@@ -3,6 +3,7 @@
 Ranges of device ids as NVIDIA has given them to its chips (the public PCI id list has every one).
 """
 
+import re
 from typing import NamedTuple
 
 
@@ -35,6 +36,21 @@ FAMILIES = (
     Family(0x2B80, 0x2FFF, 10, (12, 0)),  # GB202 to GB207
     Family(0x3180, 0x31FF, 10, (10, 3)),  # GB110: B300, GB300
 )
+
+
+# Marketing names, for recordings whose contributor has masked the device id.
+NAMES = (
+    (re.compile(r"GTX 10[3-8]0|TITAN X[p ]"), 0x1B06),
+    (re.compile(r"RTX 20[5-8]0|GTX 16[356]0"), 0x1E87),
+    (re.compile(r"RTX 30[5-9]0|RTX A[2-6]\d00|NVIDIA A(10|10G|16|40)$"), 0x2204),
+    (re.compile(r"RTX 40[5-9]0"), 0x2684),
+    (re.compile(r"RTX 50[5-9]0"), 0x2B85),
+)
+
+
+def device_id_by_name(name: str) -> int:
+    """A device id of the family that a marketing name belongs to, 0 for an unknown name."""
+    return next((device_id for pattern, device_id in NAMES if pattern.search(name)), 0)
 
 
 def _family(device_id: int) -> Family | None:

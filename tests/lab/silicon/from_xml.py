@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
-from tests.lab.silicon.families import architecture_of, capability_of
+from tests.lab.silicon.families import architecture_of, capability_of, device_id_by_name
 from tests.lab.silicon.profile import GpuProfile, ListedProcess, Profile, ProfileError
 from tests.lab.silicon.smi_rows import (
     AFTER_THROTTLE,
@@ -113,7 +113,7 @@ def _split_sram(gpu: ET.Element) -> Iterator[tuple[str, str]]:
 
 def _family(values: dict[str, str]) -> Iterator[tuple[str, str]]:
     """What the XML does not hold, from the family of the PCI device id."""
-    device = int(values.get("pci_device_id", "0"), 0) >> 16
+    device = int(values.get("pci_device_id", "0"), 0) >> 16 or device_id_by_name(values.get("name", ""))
     architecture = architecture_of(device)
     if architecture and "architecture" not in values:
         yield "architecture", str(architecture)
