@@ -12,8 +12,9 @@ from launcher.errors import GpulaunchError, HostError
 from launcher.fanout import WIDTH
 from launcher.gather import AgentRequest, Gathered, Open, gather
 from launcher.inventory import HostEntry
-from launcher.network_choice import choose_main_port
+from launcher.network_choice import choose_main_address, choose_main_port
 from launcher.planning import make_plan
+from launcher.reach import probe_reach
 from preflight.facts import HostFacts, Missing, Reach
 from preflight.finding import Finding, Severity, exit_code
 from preflight.job import Job
@@ -106,6 +107,23 @@ def preflight(
         reached = probe(order, gathered.facts, _port_to_use(gathered.facts[main], job))
     result = judge(hosts, gathered, job, reach=reached, manner=how, clocks=watch.clocks, script=script)
     return replace(result, seconds=time.monotonic() - watch.started)
+
+
+def reach_probe(opener: Open, *, width: int = WIDTH) -> Probe:
+    """Return a probe that connects for real, over connections of `opener`."""
+
+    def probe(entries: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int) -> tuple[Reach, ...]:
+        main, others = entries[0], entries[1:]
+        try:
+            address, _ = choose_main_address([(entry, facts[entry.name]) for entry in entries])
+        except GpulaunchError as refusal:
+            return tuple(
+                Reach(entry.name, main.name, "?", port, ok=False, error=refusal.message, ms=0.0)
+                for entry in others
+            )
+        return probe_reach(main, others, opener, address=address, port=port, width=width)
+
+    return probe
 
 
 def request_for(entry: HostEntry, job: Job, manner: Manner | None = None) -> AgentRequest:

@@ -14,12 +14,13 @@ from launcher.errors import BadInput
 from launcher.gather import Gathered
 from launcher.hostcodes import host_codes
 from launcher.inventory import LOCALHOST, HostEntry
-from launcher.preflighting import Manner, PreflightResult, judge, preflight
+from launcher.preflighting import Manner, PreflightResult, judge, preflight, reach_probe
 from launcher.recording import load_recording
 from launcher.report.findings import report_lines
 from launcher.report.live import LiveHosts
 from launcher.report.preflight_json import preflight_json
 from launcher.report.text import wants_colour
+from launcher.running.connections import Connections
 from preflight.explain import known_codes
 from preflight.job import GpuRequest, Job
 
@@ -129,14 +130,19 @@ def parse_gpus(text: str) -> GpuRequest:
 
 def _from_hosts(asked: _Asked, ways: Reaching, manner: Manner) -> PreflightResult:
     entries = ways.inventory.resolve(asked.hosts)
-    with LiveHosts(entries) as live:
-        return preflight(
-            entries,
-            asked.job,
-            ways.open,
-            manner=manner,
-            on_done=live.done,
-        )
+    connections = Connections(ways.open)
+    try:
+        with LiveHosts(entries) as live:
+            return preflight(
+                entries,
+                asked.job,
+                connections.borrow,
+                manner=manner,
+                probe=reach_probe(connections.borrow, width=ways.width),
+                on_done=live.done,
+            )
+    finally:
+        connections.close()
 
 
 def _from_files(asked: _Asked, options: dict[str, Any], manner: Manner) -> PreflightResult:
