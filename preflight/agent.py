@@ -210,7 +210,10 @@ class Running:
         """Put every whole line that came into `answer`."""
         *lines, self.tail = (self.tail + data).split(b"\n")
         for line in lines:
-            path, value = json.loads(line)
+            try:
+                path, value = json.loads(line)
+            except ValueError:
+                continue  # cut by the death of the probe; what it owes is missing in the end
             if path:
                 put(answer, path, value)
             else:
@@ -266,10 +269,15 @@ def start_probe(probe: Probe, ask: Ask, answer: Json) -> Running:
 
 
 def _emitter(fd: int) -> Emit:
+    import _thread
+
+    lock = _thread.allocate_lock()  # a probe's threads share the pipe
+
     def emit(*path_and_value: Any) -> None:
         line = json.dumps([path_and_value[:-1], path_and_value[-1]], separators=(",", ":")).encode() + b"\n"
-        while line:  # a write of up to PIPE_BUF bytes is atomic, so threads of one child may share this
-            line = line[os.write(fd, line) :]
+        with lock:
+            while line:
+                line = line[os.write(fd, line) :]
 
     return emit
 
@@ -412,17 +420,22 @@ def _drain(fd: int, deadline: float) -> tuple[bytes, bool]:
 
 
 def user_name(uid: int) -> str:
-    """Return the name of a user id, or the number as text where it has none."""
+    """Return the name of a user id, or the number as text where it has none.
+
+    Names may come from a directory server; once that has not answered, numbers have to do.
+    """
     if uid not in _USERS:
         import pwd
 
-        try:
-            _USERS[uid] = pwd.getpwuid(uid).pw_name
-        except KeyError:
-            _USERS[uid] = str(uid)
+        name = str(uid) if _UNANSWERED in _USERS else within(_NAME_S, lambda: pwd.getpwuid(uid).pw_name)
+        if isinstance(name, dict) and name["code"] == "timeout":
+            _USERS[_UNANSWERED] = ""
+        _USERS[uid] = name if isinstance(name, str) else str(uid)
     return _USERS[uid]
 
 
+_NAME_S = 1.0
+_UNANSWERED = -1  # in place of a user id: the directory server does not answer
 _USERS: dict[int, str] = {}
 
 
@@ -958,13 +971,12 @@ def probe_survey(ask: Ask, emit: Emit, answer: Json) -> None:
     """Emit processes, ports and system out of one walk over /proc."""
     del answer
     started = time.monotonic()
-    units = fact(service_states)
     rows = sockets_on(ask.ports)
     walk = Walk(frozenset("socket:[%s]" % row["inode"] for row in rows))
     chosen = choose(walk)
     emit("processes", process_table(walk, chosen))
     emit("ports", fact(lambda: ports_fact(ask, rows, walk)))
-    emit("system", system_fact(walk, units, started))
+    emit("system", system_fact(walk, fact(service_states), started))
 
 
 def choose(walk: Walk) -> set[int]:

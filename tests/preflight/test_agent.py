@@ -5,9 +5,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
 from hashlib import sha256
 from pathlib import Path
 
@@ -128,6 +130,85 @@ def test_an_absent_script_is_not_found() -> None:
     script = run_agent({"script": "/nonexistent/train.py"}).facts.script
     assert isinstance(script, Missing)
     assert script.code == "not-found"
+
+
+def test_a_file_that_never_opens_is_given_up_and_the_others_answer(tmp_path: Path) -> None:
+    fifo = tmp_path / "train.py"
+    os.mkfifo(fifo)
+    answer = run_agent({"script": str(fifo), "deadline_s": 1.0})
+    assert answer.facts.script == Missing("no answer within 1 s", "timeout")
+    assert not isinstance(answer.facts.processes, Missing)
+    assert answer.seconds < 5
+
+
+def test_a_probe_that_hangs_holds_none_of_the_agents_streams() -> None:
+    def hang(ask: agent.Ask, emit: agent.Emit, answer: agent.Json) -> None:
+        del ask, answer
+        emit("links", [str(Path(f"/proc/self/fd/{fd}").readlink()) for fd in (0, 1, 2)])
+        time.sleep(60)
+
+    answer: agent.Json = {}
+    probe = agent.Probe("hang", hang, ("links", "more"), 0.3)
+    took = agent.run_probes([probe], agent.read_request({}, None), answer)
+    assert answer["links"] == [os.devnull] * 3
+    assert answer["more"] == agent.missing("no answer within 0.3 s", "timeout")
+    assert 250 < took["hang"] < 3000
+
+
+def test_a_probe_that_crashes_costs_its_own_facts_only() -> None:
+    def crash(ask: agent.Ask, emit: agent.Emit, answer: agent.Json) -> None:
+        raise RuntimeError("broken")
+
+    def die(ask: agent.Ask, emit: agent.Emit, answer: agent.Json) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def work(ask: agent.Ask, emit: agent.Emit, answer: agent.Json) -> None:
+        emit("c", 1)
+
+    answer: agent.Json = {}
+    table = [(crash, "a"), (die, "b"), (work, "c")]
+    probes = [agent.Probe(name, run, (name,), 5.0) for run, name in table]
+    agent.run_probes(probes, agent.read_request({}, None), answer)
+    assert answer["a"] == agent.missing("RuntimeError: broken")
+    assert answer["b"] == agent.missing("the b probe ended without an answer")
+    assert answer["c"] == 1
+
+
+def test_a_path_that_does_not_answer_says_so() -> None:
+    ask = agent.read_request({"paths": {"output": "/slow/out"}}, None)
+    mount = {"resolved": "/slow/out", "filesystem": "nfs4", "source": "server:/slow"}
+    late = agent.missing("no answer within 5 s", "timeout")
+    (path,) = agent.assemble_paths({agent.PARTS: late, "output": {agent.PARTS: None, "mount": mount}}, ask)
+    assert (path["filesystem"], path["free_mib"], path["writable"]) == ("nfs4", late, False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_without_root_what_is_unseen_is_said_to_be_unseen() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        done = subprocess.run(
+            [_world_python(), "-c", AGENT.read_text()],
+            input=payload({"ports": [port]}, b""),
+            capture_output=True,
+            timeout=30,
+            check=True,
+            cwd="/",
+            user=65534,
+            group=65534,
+            extra_groups=[],
+        )
+    facts = json.loads(done.stdout.partition(b"\n")[2].partition(b"\n")[2])
+    (found,) = facts["ports"]["sockets"]
+    assert (found["state"], found["uid"], found["pids"]["code"]) == ("LISTEN", 0, "no-permission")
+    assert facts["identity"]["uid"] == 65534
+
+
+def _world_python() -> str:
+    """Return a Python that every user may run."""
+    found = next(iter(Path("/usr/bin").glob("python3.[0-9]*[0-9]")), None)
+    if found is None or int(found.name.split(".")[1]) < 9:
+        pytest.skip("no system Python >= 3.9")
+    return str(found)
 
 
 def test_paths_say_what_exists_and_what_can_be_made(tmp_path: Path) -> None:
