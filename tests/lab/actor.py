@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -100,8 +101,9 @@ def stopped() -> None:
     stay()
 
 
-def uninterruptible(fifo: str) -> None:
+def uninterruptible() -> None:
     """Sit in state D: wait, as vfork makes one wait, for a child that waits for a pipe that nobody writes."""
+    fifo = f"{tempfile.mkdtemp()}/never-written"
     os.mkfifo(fifo)
     ready(pid=os.getpid())
     os.posix_spawn("/bin/true", ["true"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, fifo, os.O_RDONLY, 0)])

@@ -94,12 +94,11 @@ def stopped(host: LabHost, *, user: str = "root", env: Mapping[str, str] | None 
     return actor
 
 
-def uninterruptible(host: LabHost, fifo: str = "/tmp/never", *, user: str = "root") -> Actor:
+def uninterruptible(host: LabHost, *, user: str = "root") -> Actor:
     """Make a process in state D, which no signal but SIGKILL reaches, and the child it waits for."""
-    actor = act(host, "uninterruptible", fifo, user=user)
+    actor = act(host, "uninterruptible", user=user)
     child = _await_child(actor)  # a page being read shows D as well; only below a child it is the lasting one
     _await_state(actor, "D")
-    host.path(fifo).unlink()
     return replace(actor, cast={**actor.cast, "child": child})
 
 
