@@ -6,7 +6,7 @@ import re
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,10 +15,12 @@ from types import FrameType
 
 from launcher.errors import LaunchRefused
 from launcher.inventory import HostEntry
+from launcher.network_choice import choose_main_address
 from launcher.outcome import Outcome, outcome_of
 from launcher.plan import Plan
 from launcher.planning import Sent, make_plan
-from launcher.preflighting import Manner, PreflightResult, Probe, preflight
+from launcher.preflighting import Manner, PreflightResult, preflight
+from launcher.reach import probe_reach
 from launcher.report.plan import plan_json
 from launcher.report.run import Screen, launch_lines, outcome_json
 from launcher.running import protocol
@@ -28,6 +30,7 @@ from launcher.running.happenings import Happening, Interrupted, Output, Tick
 from launcher.running.logbook import LogBook
 from launcher.running.node import Follower
 from launcher.running.watch import FAILURE_GRACE_S, Say, Stop, Watch
+from preflight.facts import HostFacts, Reach
 from preflight.finding import stops_launch
 from preflight.job import Job
 from preflight.script.reading import ScriptReading
@@ -53,7 +56,15 @@ class Launch:
     grace_s: float = DEFAULT_GRACE_S
     logs: Path = Path("gpulaunch-runs")
     width: int = 64
-    probe: Probe | None = None
+
+    def probe(
+        self, order: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int
+    ) -> tuple[Reach, ...]:
+        """Let every node connect to the main one, where the launch would meet."""
+        address, _ = choose_main_address([(entry, facts[entry.name]) for entry in order])
+        return probe_reach(
+            order[0], order[1:], self.connections.borrow, address=address, port=port, width=self.width
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ class Connections:
         self._lock = threading.Lock()
 
     def borrow(self, entry: HostEntry) -> Connection:
-        """Open a host; closing what is returned keeps it for `take`. Raises HostError."""
-        return _Lent(self, entry.name, self._open(entry))
+        """Return a connection that closing gives back, for the next to use. Raises HostError."""
+        return _Lent(self, entry.name, self.take(entry))
 
     def take(self, entry: HostEntry) -> Connection:
         """Return a kept connection, which is then the caller's to close, or open one. Raises HostError."""

@@ -1,0 +1,36 @@
+"""Plans as literals for the tests of a run."""
+
+from pathlib import Path
+
+from launcher.plan import NodePlan, Plan
+from preflight.decision import Decision, NodeRanks, RankSlot
+from preflight.job import Precision
+
+
+def node(host: str, node_rank: int, first_rank: int, gpus: tuple[str | None, ...]) -> NodePlan:
+    """Return a node whose ranks have these GPUs by UUID; None is the CPU."""
+    slots = tuple(RankSlot(n, uuid, None if uuid is None else n) for n, uuid in enumerate(gpus))
+    return NodePlan(
+        host=host,
+        node_rank=node_rank,
+        ranks=NodeRanks(host, slots, masked=False, because=()),
+        first_rank=first_rank,
+        python="python3",
+        argv=("python3",),
+        env={},
+        unset=(),
+        cwd="",
+        files=(),
+    )
+
+
+def plan(*gpus: tuple[str | None, ...], precision: Precision = "no") -> Plan:
+    """Return a plan for hosts a, b, ... with these ranks each."""
+    nodes, first = [], 0
+    for number, mine in enumerate(gpus):
+        nodes.append(node("abcdef"[number], number, first, mine))
+        first += len(mine)
+    return Plan("r1", "job", tuple(nodes), first, "10.0.0.1", 29500, Decision(precision, ()), (), (), ())
+
+
+NOWHERE = Path("nowhere")

@@ -1,0 +1,62 @@
+"""Bytes of logs as lines for people, whatever the pieces they come in."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.running.lines import BAR_EVERY_S, MAX_LINE, LineCutter
+
+
+def cut(*pieces: bytes) -> list[str]:
+    cutter = LineCutter()
+    lines = [line for piece in pieces for line in cutter.feed(piece, 0.0)]
+    return lines + cutter.rest()
+
+
+def test_lines_come_out_whole() -> None:
+    assert cut(b"one\ntw", b"o\nthree") == ["one", "two", "three"]
+
+
+def test_of_a_progress_bar_only_the_last_state_is_a_line() -> None:
+    assert cut(b"\r 1%", b"\r 50%\r100%\n", b"done\n") == ["100%", "done"]
+
+
+def test_a_bar_that_ends_with_a_carriage_return_keeps_its_state() -> None:
+    assert cut(b"50%\r\nnext\n") == ["50%", "next"]
+
+
+def test_a_running_bar_is_shown_now_and_then_and_each_state_once() -> None:
+    cutter = LineCutter()
+    assert cutter.feed(b"\r10%", 0.0) == []
+    assert cutter.unfinished(1.0) == []
+    cutter.feed(b"\r20%", 1.5)
+    assert cutter.unfinished(BAR_EVERY_S) == ["20%"]
+    assert cutter.unfinished(99.0) == []
+    assert cutter.rest() == []
+
+
+def test_a_prompt_without_a_newline_is_shown_after_a_while() -> None:
+    cutter = LineCutter()
+    cutter.feed(b"password? ", 0.0)
+    assert cutter.unfinished(0.5) == []
+    assert cutter.unfinished(5.0) == ["password? "]
+
+
+def test_escape_sequences_do_not_reach_the_terminal() -> None:
+    assert cut(b"\x1b[31mred\x1b[0m\x1b]0;title\x07 \x07\xff\n") == ["red \\x07\ufffd"]
+
+
+def test_an_endless_line_is_cut_and_says_so() -> None:
+    (line,) = cut(*[b"x" * 1000] * 50, b"\n")
+    assert line.startswith("x" * MAX_LINE + " [")
+
+
+@given(st.lists(st.binary(max_size=40), max_size=12))
+def test_pieces_do_not_matter(pieces: list[bytes]) -> None:
+    assert cut(*pieces) == cut(b"".join(pieces))
+
+
+@given(st.binary(max_size=300))
+def test_no_control_character_survives(data: bytes) -> None:
+    assert all(
+        char == "\ufffd" or char.isprintable() or ord(char) > 127 for line in cut(data) for char in line
+    )

@@ -1,0 +1,258 @@
+"""Histories of runs replayed: what is said, who is stopped, what the exit code is."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from launcher.outcome import Outcome, outcome_of
+from launcher.running.failures import says_port_taken
+from launcher.running.happenings import (
+    Dropped,
+    Ended,
+    Happening,
+    Interrupted,
+    Lost,
+    Refused,
+    Resumed,
+    Started,
+    Told,
+)
+from launcher.running.watch import FAILURE_GRACE_S, STOP_GRACE_S, Action, Say, Stop, Watch
+from tests.launcher.run_plans import NOWHERE, plan
+
+CPU = (None,)
+
+
+def told(host: str, event: str, at: float = 1.0, **fields: Any) -> Told:
+    return Told(host, event, fields, at)
+
+
+def ended(host: str, **end: object) -> Ended:
+    return Ended(host, {"phase": "ended", "exit": {"left": [], "port_free": True, **end}})
+
+
+def placed(host: str, rank: int, world: int, **fields: Any) -> Told:
+    what = {"world_size": world, "world_rank": rank, "device": "cpu", "gpu": "", **fields}
+    return told(host, "state", rank=rank, **what)
+
+
+def replay(watch: Watch, history: Iterable[Happening]) -> list[Action]:
+    return [action for happening in history for action in watch.handle(happening)]
+
+
+def come_to(watch: Watch) -> Outcome:
+    assert watch.done
+    return outcome_of(watch, NOWHERE, 1.0, 1)
+
+
+def stops(actions: Iterable[Action]) -> list[Stop]:
+    return [action for action in actions if isinstance(action, Stop)]
+
+
+def said(actions: Iterable[Action]) -> str:
+    return "\n".join(action.text for action in actions if isinstance(action, Say))
+
+
+GOOD: list[Happening] = [
+    Started("a", "/r"),
+    Started("b", "/r"),
+    placed("a", 0, 2, mixed_precision="no"),
+    placed("b", 1, 2, mixed_precision="no"),
+    told("a", "rank_exit", rank=0, code=0),
+    told("b", "rank_exit", rank=1, code=0),
+    told("a", "launcher_exit", code=0),
+    told("b", "launcher_exit", code=0),
+    ended("a"),
+    ended("b"),
+]
+
+
+def test_a_good_run_says_once_that_it_is_as_planned_and_stops_nobody() -> None:
+    watch = Watch(plan(CPU, CPU))
+    actions = replay(watch, GOOD)
+    assert said(actions).splitlines() == [
+        "2 ranks as planned: world size 2, on the CPU",
+        "mixed precision no in every rank, as planned",
+    ]
+    assert stops(actions) == []
+    outcome = come_to(watch)
+    assert (outcome.verdict, outcome.exit_code, outcome.verified, outcome.is_clean) == (
+        "finished",
+        0,
+        True,
+        True,
+    )
+
+
+def test_the_first_failing_rank_stops_every_host_and_gives_the_exit_code() -> None:
+    watch = Watch(plan(CPU, CPU))
+    first = replay(watch, [*GOOD[:4], told("b", "rank_exit", 5.0, rank=1, code=7, stopping=False)])
+    assert stops(first) == [Stop(("a", "b"), FAILURE_GRACE_S, "rank 1 on b failed with exit code 7")]
+    later: list[Happening] = [
+        told("a", "rank_exit", 5.2, rank=0, code=-15, stopping=True),
+        told("a", "launcher_exit", 5.3, code=1),
+        ended("a"),
+        ended("b"),
+    ]
+    assert stops(replay(watch, later)) == []
+    outcome = come_to(watch)
+    assert (outcome.verdict, outcome.exit_code) == ("failed", 7)
+
+
+def test_the_cause_is_the_first_in_time_not_the_first_to_arrive() -> None:
+    watch = Watch(plan(CPU, CPU))
+    replay(watch, [told("b", "rank_exit", 5.0, rank=1, code=3), told("a", "rank_exit", 4.9, rank=0, code=9)])
+    replay(watch, [ended("a"), ended("b")])
+    assert come_to(watch).exit_code == 9
+
+
+def test_a_rank_that_died_of_its_peers_death_is_not_the_cause() -> None:
+    watch = Watch(plan(CPU, CPU))
+    echo = {"type": "RuntimeError", "message": "[gloo] Connection closed by peer [10.0.0.2]:1", "tail": ["x"]}
+    history: list[Happening] = [
+        told("a", "exception", 4.0, rank=0, **echo),
+        told("a", "rank_exit", 4.1, rank=0, code=1),
+        told("b", "rank_exit", 4.2, rank=1, code=-9),
+        ended("a"),
+        ended("b"),
+    ]
+    replay(watch, history)
+    outcome = come_to(watch)
+    assert outcome.root_cause is not None
+    assert (outcome.root_cause.rank, outcome.exit_code) == (1, 137)
+
+
+def test_the_exception_is_told_with_its_place_and_last_lines() -> None:
+    watch = Watch(plan(CPU))
+    error = {
+        "type": "ValueError",
+        "message": "bad\nmore",
+        "where": "/x.py:3",
+        "tail": ["Traceback", "ValueError: bad"],
+    }
+    replay(
+        watch, [told("a", "exception", rank=0, **error), told("a", "rank_exit", rank=0, code=1), ended("a")]
+    )
+    cause = come_to(watch).root_cause
+    assert cause is not None
+    assert cause.what == "rank 0 on a failed with exit code 1: ValueError: bad"
+    assert (cause.where, cause.last_lines) == ("/x.py:3", ("Traceback", "ValueError: bad"))
+
+
+def test_a_world_that_shrank_stops_the_launch_with_4() -> None:
+    watch = Watch(plan(CPU, CPU))
+    actions = replay(watch, [told("a", "rank", rank=0, local_rank=0, world_size=1)])
+    assert stops(actions) == [
+        Stop(("a", "b"), FAILURE_GRACE_S, "not as planned: world size is 1 instead of 2 in rank 0 (a)")
+    ]
+    replay(watch, [told("a", "rank_exit", rank=0, code=-15, stopping=True), ended("a"), ended("b")])
+    outcome = come_to(watch)
+    assert (outcome.verdict, outcome.exit_code) == ("not as planned", 4)
+
+
+def test_a_rank_on_the_wrong_gpu_is_seen() -> None:
+    watch = Watch(plan(("GPU-a", "GPU-b")))
+    right = placed("a", 0, 2, device="cuda:0", gpu="GPU-a")
+    wrong = placed("a", 1, 2, device="cuda:0", gpu="GPU-a")
+    assert stops(replay(watch, [right])) == []
+    assert "rank 1 (a) opened GPU-a instead of GPU 1 (GPU-b)" in stops(replay(watch, [wrong]))[0].why
+
+
+def test_a_rank_that_fell_back_to_the_cpu_is_seen() -> None:
+    watch = Watch(plan(("GPU-a",)))
+    assert "runs on cpu instead of GPU 0" in stops(replay(watch, [placed("a", 0, 1)]))[0].why
+
+
+def test_another_mixed_precision_is_seen() -> None:
+    watch = Watch(plan(CPU, precision="fp16"))
+    (stop,) = stops(replay(watch, [placed("a", 0, 1, mixed_precision="bf16")]))
+    assert "mixed precision is bf16 instead of fp16 in rank 0 (a)" in stop.why
+
+
+def test_ctrl_c_once_stops_gently_twice_kills_and_is_130() -> None:
+    watch = Watch(plan(CPU, CPU))
+    (gentle, *_) = stops(replay(watch, [Interrupted()]))
+    assert gentle == Stop(("a", "b"), STOP_GRACE_S, "Ctrl-C")
+    replay(watch, [told("a", "rank_exit", rank=0, code=-15, stopping=True), ended("a")])
+    (hard, *_) = stops(replay(watch, [Interrupted()]))
+    assert hard == Stop(("b",), 0.0, "Ctrl-C twice")
+    assert stops(replay(watch, [Interrupted()])) == []
+    replay(watch, [ended("b")])
+    assert come_to(watch).exit_code == 130
+
+
+def test_ctrl_c_after_a_failure_keeps_the_failures_code() -> None:
+    watch = Watch(plan(CPU))
+    replay(watch, [told("a", "rank_exit", rank=0, code=3), Interrupted(), ended("a")])
+    assert come_to(watch).exit_code == 3
+
+
+def test_a_lost_host_stops_the_others_and_is_5() -> None:
+    watch = Watch(plan(CPU, CPU))
+    actions = replay(
+        watch, [Started("a", ""), Started("b", ""), Dropped("b", "reset"), Lost("b", "not reached")]
+    )
+    assert stops(actions) == [Stop(("a",), FAILURE_GRACE_S, "b was lost")]
+    replay(watch, [ended("a")])
+    outcome = come_to(watch)
+    assert (outcome.verdict, outcome.exit_code, outcome.is_clean) == ("not carried through", 5, False)
+
+
+def test_a_connection_that_comes_back_is_told_and_stops_nobody() -> None:
+    watch = Watch(plan(CPU, CPU))
+    actions = replay(watch, [Dropped("b", "reset"), Dropped("b", "refused"), Resumed("b")])
+    assert stops(actions) == []
+    assert said(actions).count("connection lost") == 1
+
+
+def test_a_host_that_refuses_to_start_stops_the_others() -> None:
+    watch = Watch(plan(CPU, CPU))
+    actions = replay(watch, [Started("a", ""), Refused("b", "no space")])
+    assert stops(actions) == [Stop(("a",), FAILURE_GRACE_S, "b: no space")]
+    replay(watch, [ended("a")])
+    assert (come_to(watch).exit_code, come_to(watch).why) == (5, "b: no space")
+
+
+def test_a_supervisor_that_vanished_is_a_failure() -> None:
+    watch = Watch(plan(CPU, CPU))
+    actions = replay(watch, [Ended("b", {"phase": "running"})])
+    assert stops(actions)[0].hosts == ("a",)
+    replay(watch, [ended("a")])
+    assert come_to(watch).exit_code == 5
+
+
+def test_processes_that_cannot_be_ended_are_named() -> None:
+    watch = Watch(plan(CPU))
+    actions = replay(watch, [ended("a", left=[17, 18])])
+    assert "17, 18" in said(actions)
+    assert come_to(watch).left == {"a": (17, 18)}
+
+
+def test_a_launcher_that_fails_before_any_rank_is_5_with_its_words() -> None:
+    watch = Watch(plan(CPU))
+    replay(watch, [told("a", "launcher_exit", code=1), ended("a")])
+    assert (come_to(watch).verdict, come_to(watch).exit_code) == ("failed", 5)
+
+
+def test_a_rank_whose_end_was_not_seen_is_no_failure_of_its_own() -> None:
+    watch = Watch(plan(CPU))
+    assert replay(watch, [told("a", "rank_exit", rank=0, code=None)]) == []
+
+
+def test_garbage_in_events_changes_nothing() -> None:
+    watch = Watch(plan(CPU))
+    strange = [
+        told("a", "state", rank="x"),
+        told("a", "rank_exit", rank=None, code=1),
+        told("a", "nonsense", rank=0),
+        told("a", "exception", rank=0, tail=5, message=None),
+        told("a", "rank_exit", rank=0, code="x"),
+    ]
+    assert [a for a in replay(watch, strange) if isinstance(a, Stop)][1:] == []
+
+
+def test_a_taken_port_is_recognised_in_what_torch_and_accelerate_say() -> None:
+    torch = "DistNetworkError: The server socket has failed to listen on any local network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use"  # noqa: E501 - as printed
+    accelerate = "ConnectionError: Tried to launch distributed communication on port `29500`, but another process is utilizing it."  # noqa: E501 - as printed
+    assert says_port_taken([torch])
+    assert says_port_taken([accelerate])
+    assert not says_port_taken(["RuntimeError: CUDA error: out of memory"])
