@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from launcher.hostcodes import host_codes
+from launcher.hostcodes import host_codes, host_fix
 from preflight.explain import heading
 from preflight.registry import Check, table
 
@@ -44,9 +44,10 @@ def _page(family: str, checks: list[Check]) -> str:
     parts = [_NOTE, f"# {family}\n"]
     for check in checks:
         _, _, rest = check.text.partition("\n")
+        said = heading(check)
         body = rest.strip().replace("\nSource:", "\n\n*Source:*").replace("\nFix:", "\n\n*Fix:*")
         parts.append(
-            f"## {check.code}\n\n**{check.title}**\n\n{heading(check).capitalize()}.\n\n{_tidy(body)}\n"
+            f"## {check.code}\n\n**{check.title}**\n\n{said[0].upper()}{said[1:]}.\n\n{_tidy(body)}\n"
         )
     return "\n".join(parts)
 
@@ -60,5 +61,8 @@ def _tidy(body: str) -> str:
 
 def _host_page() -> str:
     parts = [_NOTE, "# HOST\n", "A host that could not be judged at all; always critical.\n"]
-    parts += [f"## {code}\n\n{(kind.__doc__ or '').strip()}\n" for code, kind in host_codes().items()]
+    for code, kind in host_codes().items():
+        text = (kind.__doc__ or "").strip()
+        fix = f"\n*Fix:* {host_fix(code)}\n" if host_fix(code) else ""
+        parts.append(f"## {code}\n\n**{text}**\n{fix}")
     return "\n".join(parts)

@@ -19,6 +19,7 @@ _STYLES = {
     "ignored": "2",
 }
 _ORDER = (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING, Severity.INFO)
+_INFO_SHOWN = 3
 _WIDTH = 9  # of the verdict column
 
 
@@ -123,12 +124,28 @@ def report_lines(result: PreflightResult, *, verbose: bool = False, colour: bool
             yield from _fact_lines(facts)
     quiet = [name for name in result.facts if not _notable(result.of(name))]
     yield from _quiet_lines(result, quiet, colour=colour)
-    for item in fold(result.findings):
+    shown, more = (fold(result.findings), ()) if verbose else _shortened(fold(result.findings))
+    for item in shown:
         yield from _finding_lines(item, colour=colour)
+    yield from more
     if result.not_asked:
         yield f"not asked of this source: {' '.join(result.not_asked)}"
     yield from _would_use_lines(result)
     yield _last_line(result, colour=colour)
+
+
+def _shortened(folded: tuple[Folded, ...]) -> tuple[tuple[Folded, ...], tuple[str, ...]]:
+    """Keep the first few pieces of information of a kind; what matters more is always told in full."""
+    shown: list[Folded] = []
+    left: dict[str, int] = {}
+    for item in folded:
+        code = item.codes[0]
+        alike = sum(other.codes[0] == code and other.severity is Severity.INFO for other in shown)
+        if item.severity is Severity.INFO and alike >= _INFO_SHOWN:
+            left[code] = left.get(code, 0) + 1
+        else:
+            shown.append(item)
+    return tuple(shown), tuple(f"and {count} more of {code} (-v shows them)" for code, count in left.items())
 
 
 def _notable(findings: Iterable[Finding]) -> bool:
