@@ -284,7 +284,14 @@ def _emitter(fd: int) -> Emit:
 
 def run_probes(probes: list[Probe], ask: Ask, answer: Json) -> Json:
     """Run `probes` side by side into `answer`; return how long each took in ms."""
-    waiting = {running.fd: running for running in [start_probe(probe, ask, answer) for probe in probes]}
+    waiting: dict[int, Running] = {}
+    for probe in probes:
+        try:
+            running = start_probe(probe, ask, answer)
+        except OSError as error:  # no process or descriptor left: a finding of its own, and no reason to stop
+            answer.update(dict.fromkeys(probe.facts, because(error)))
+        else:
+            waiting[running.fd] = running
     took: Json = {}
     pids = [running.pid for running in waiting.values()]
     while waiting:

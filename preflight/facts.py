@@ -79,7 +79,7 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class GpuMemory:
-    """NVML memory v2: `used_mib` excludes `reserved_mib`. v1 counts the reserve as used (reserved Missing)."""
+    """NVML memory v2: `used_mib` excludes `reserved_mib`; v1 counts it as used (reserved Missing)."""
 
     total_mib: int
     used_mib: int
@@ -174,7 +174,7 @@ class Gpu:
     retired_pages: Fact[RetiredPages]
     temperature_c: Fact[int]
     temperature_slowdown_c: Fact[int]
-    throttle: Fact[tuple[str, ...]]  # active reasons: "idle", "sw_power_cap", "hw_slowdown", "hw_thermal", ...
+    throttle: Fact[tuple[str, ...]]  # active reasons: "idle", "sw_power_cap", "hw_slowdown", "hw_thermal"
     power_w: Fact[float]
     power_limit_w: Fact[float]
     clock_sm_mhz: Fact[int]
@@ -311,7 +311,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class PathFacts:
-    """A path the job will use. `path` is as asked; `resolved` is absolute on the host."""
+    """A path the job will use. `path` is as asked; `resolved` is absolute on the host.
+
+    A file system that does not answer (a dead NFS server) has `exists` and `writable` False and `free_mib`
+    Missing with code "timeout".
+    """
 
     role: Literal["workdir", "output", "hf_cache", "tmp", "script", "run_dir"]
     path: str
@@ -396,7 +400,7 @@ class HostFacts:
     paths: Fact[tuple[PathFacts, ...]]
     script: Fact[ScriptFacts]
     kernel_log: Fact[KernelLog]
-    environ: Fact[dict[str, str]]  # CUDA_*, NCCL_*, ACCELERATE_*, PET_*, RANK, ... that a launch there inherits
+    environ: Fact[dict[str, str]]  # CUDA_*, NCCL_*, PET_*, RANK, ...: what a launch there inherits
     system: Fact[System]
     probe_ms: dict[str, float]  # how long each probe took
 

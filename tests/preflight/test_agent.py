@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -172,6 +173,18 @@ def test_a_probe_that_crashes_costs_its_own_facts_only() -> None:
     assert answer["a"] == agent.missing("RuntimeError: broken")
     assert answer["b"] == agent.missing("the b probe ended without an answer")
     assert answer["c"] == 1
+
+
+def test_a_host_without_a_process_to_spare_still_answers() -> None:
+    def starved(ask: agent.Ask, emit: agent.Emit, answer: agent.Json) -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))  # no pipe can be made
+        inner: agent.Json = {}
+        agent.run_probes([agent.Probe("x", starved, ("x",), 1.0)], ask, inner)
+        emit("inner", inner)
+
+    answer: agent.Json = {}
+    agent.run_probes([agent.Probe("outer", starved, ("inner",), 5.0)], agent.read_request({}, None), answer)
+    assert "Too many open files" in answer["inner"]["x"]["missing"]
 
 
 def test_a_path_that_does_not_answer_says_so() -> None:
