@@ -29,14 +29,16 @@ static void sleep_ms(long ms)
 static void hang(void)
 {
     sigset_t every;
+    pid_t caller = getpid();
     sigfillset(&every);
     for (;;) {
         pid_t child = vfork();
         if (child == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             sigprocmask(SIG_SETMASK, &every, NULL);
-            for (;;)
-                pause();
+            while (getppid() == caller) /* it may have died before the line above was reached */
+                sleep_ms(200);
+            _exit(0);
         }
         if (child < 0)
             sleep_ms(1000);
