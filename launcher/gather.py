@@ -1,6 +1,7 @@
 """Facts from many hosts: stream the agent to each, wait for its marker, decode what follows."""
 
 import json
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable
@@ -16,7 +17,6 @@ from launcher.errors import (
     AgentCrashed,
     AgentGarbage,
     AgentTooSlow,
-    ConnectionLost,
     GpulaunchError,
     HostError,
     MalformedFacts,
@@ -118,9 +118,14 @@ def ask(connection: Connection, python: str, request: AgentRequest) -> HostFacts
     except ProgramNotStarted as failure:
         raise _no_python(connection.name, python, failure.why) from None
     with closing(stream):
-        with suppress(ConnectionLost):  # it ended before it read everything: its status and stderr say why
-            stream.write(_payload(request))
+        # A program that is not the agent may talk without ever reading, so we do not wait for it to read.
+        threading.Thread(target=_send, args=(stream, _payload(request)), daemon=True).start()
         return _decode(connection.name, _read_answer(stream, connection.name, python, deadline))
+
+
+def _send(stream: Stream, payload: bytes) -> None:
+    with suppress(HostError, OSError, ValueError):  # it ended early: its status and stderr say why
+        stream.write(payload)
 
 
 def _payload(request: AgentRequest) -> bytes:
