@@ -173,6 +173,30 @@ def test_exclusive_process_refuses_a_second_one_in_cudas_words(tmp_path: Path, o
     assert opened("--gpu", "0").pid in listed(directory)[0]
 
 
+def test_of_many_at_once_exclusive_process_takes_one(tmp_path: Path) -> None:
+    directory = stage(load_profile("2xl40s-exclusive"), tmp_path / "silicon")
+    argv = (str(directory / "bin" / "compute"), "--gpu", "0", "--seconds", "60")
+    with contextlib.ExitStack() as stack:
+        started: list[subprocess.Popen[str]] = [
+            stack.enter_context(
+                subprocess.Popen(
+                    argv,
+                    env=environment(directory),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for _ in range(6)
+        ]
+        wait_for(lambda: sum(process.poll() is not None for process in started) == 5, timeout_s=40)
+        for process in started:
+            process.kill()
+        ended = [process.communicate(timeout=30) for process in started]
+    assert sum(out.startswith("ready") for out, _ in ended) == 1
+    assert [errors for out, errors in ended if not out] == [BUSY] * 5
+
+
 def test_exclusive_process_lets_a_desktop_draw(tmp_path: Path, opened: Open) -> None:
     directory = stage(load_profile("2xl40s-exclusive"), tmp_path / "silicon")
     opened("--gpu", "0", "--kind", "G")
