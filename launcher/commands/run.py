@@ -33,7 +33,7 @@ from launcher.running.connections import Connections
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; all else goes to stderr.")
 @click.option(
     "--grace",
-    type=click.FloatRange(2, 86400),
+    type=click.FloatRange(3, 86400),
     default=DEFAULT_GRACE_S,
     show_default=True,
     help="Seconds the run goes on without us when the connection breaks.",

@@ -26,7 +26,7 @@ from launcher.running.happenings import (
 from launcher.transports.base import Connection, Stream
 
 EVENTS = "events.jsonl"
-BEAT_EVERY_S = 2.0
+BEAT_EVERY_S = 1.0
 SILENCE_S = 12.0
 """A follower says something every 2 s; after this long the link is dead, whatever TCP believes."""
 START_S = 60.0

@@ -66,6 +66,7 @@ class Watch:
         self.stopped_by_interrupt = False
         self.stopping = ""
         self._exceptions: dict[int, Told] = {}
+        self._left: set[int] = set()  # ranks whose script has ended
         self._dropped: set[str] = set()
 
     @property
@@ -118,6 +119,8 @@ class Watch:
                 yield from self._stop_all(
                     "not as planned: " + self.verification.mismatches[0], FAILURE_GRACE_S
                 )
+        elif told.event == "leaving" and isinstance(rank, int):
+            self._left.add(rank)
         elif told.event == "exception" and isinstance(rank, int):
             self._exceptions[rank] = told
         elif told.event == "rank_exit" and isinstance(rank, int):
@@ -144,6 +147,8 @@ class Watch:
 
     def _rank_failure(self, told: Told, rank: int, code: int | None, said: Told | None) -> Failure:
         what = f"rank {rank} on {told.host} {code_words(code)}"
+        if said is None and rank in self._left and (code is None or code < 0):
+            what += " after its script had ended, while the interpreter shut down"
         if said is None:
             return Failure(told.host, told.at, rank, code, what)
         error = said.fields

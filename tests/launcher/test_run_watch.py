@@ -107,7 +107,10 @@ def test_the_cause_is_the_first_in_time_not_the_first_to_arrive() -> None:
 
 def test_a_rank_that_died_of_its_peers_death_is_not_the_cause() -> None:
     watch = Watch(plan(CPU, CPU))
-    echo = {"type": "RuntimeError", "message": "[gloo] Connection closed by peer [10.0.0.2]:1", "tail": ["x"]}
+    echo: dict[str, Any] = {
+        "type": "RuntimeError",
+        "message": "[gloo] Connection closed by peer [10.0.0.2]:1",
+    }
     history: list[Happening] = [
         told("a", "exception", 4.0, rank=0, **echo),
         told("a", "rank_exit", 4.1, rank=0, code=1),
@@ -123,7 +126,7 @@ def test_a_rank_that_died_of_its_peers_death_is_not_the_cause() -> None:
 
 def test_the_exception_is_told_with_its_place_and_last_lines() -> None:
     watch = Watch(plan(CPU))
-    error = {
+    error: dict[str, Any] = {
         "type": "ValueError",
         "message": "bad\nmore",
         "where": "/x.py:3",

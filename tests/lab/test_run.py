@@ -1,0 +1,215 @@
+"""`gpulaunch run` over real SSH on simulated hosts, with real accelerate and gloo."""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import FreshLab
+from tests.lab import actors, network
+from tests.lab.hosts import Lab
+from tests.lab.run_cli import Cli, Uneven
+
+pytestmark = [pytest.mark.lab, pytest.mark.train]
+
+TRAIN = """
+import sys, time
+print("args", sys.argv[1:], flush=True)
+import torch
+from accelerate import Accelerator
+a = Accelerator()
+model = a.prepare(torch.nn.Linear(4, 1))
+optimizer = a.prepare(torch.optim.SGD(model.parameters(), lr=0.1))
+for step in range(3):
+    loss = model(torch.ones(2, 4) * (a.process_index + 1)).pow(2).mean()
+    a.backward(loss); optimizer.step(); optimizer.zero_grad()
+total = a.reduce(torch.tensor([a.process_index + 1.0]))
+print("sum", int(total), "of", a.num_processes, flush=True)
+"""
+END = "a.end_training()\n"  # without it torch's gloo threads sometimes abort the interpreter at its end
+WAIT = TRAIN + "time.sleep(120)\n"
+TRAIN += END
+
+
+@pytest.fixture
+def cli(lab: Lab, tmp_path: Path) -> Iterator[Cli]:
+    cli = Cli(lab, tmp_path / "home")
+    yield cli
+    cli.close()
+    _no_run_is_left(lab)
+
+
+def _no_run_is_left(lab: Lab, within_s: float = 5.0) -> None:
+    deadline = time.monotonic() + within_s
+    while left := {host.name: found for host in lab.hosts if (found := host.strays())}:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
+def names(lab: Lab, count: int) -> str:
+    return ",".join(host.name for host in lab.hosts[:count])
+
+
+def test_three_hosts_train_as_one_world(lab: Lab, cli: Cli) -> None:
+    cli.write(TRAIN, processes_per_host=1)
+    words = ["a b", "$HOME", "`id`", "'\"", "*", ";rm -rf x", "é\n", "\\", ""]
+    code, output = cli.run(names(lab, 3), "--", *words)
+    assert code == 0, output
+    assert output.count("sum 6 of 3") == 3
+    assert "3 ranks as planned: world size 3, on the CPU" in output
+    assert "mixed precision no in every rank, as planned" in output
+    assert f"[{lab.hosts[2].name} r2] sum 6 of 3" in output
+    assert "no process of the run is left on any host, port 29500 is free" in output
+    outcome = cli.outcome()
+    assert [rank["code"] for rank in outcome["ranks"]] == [0, 0, 0]
+    for rank, host in enumerate(lab.hosts):
+        log = Path(cli.home, outcome["logs"], host.name, f"rank-{rank}.log").read_text()
+        assert log.splitlines()[0] == f"args {words}"
+
+
+def test_ranks_per_host_may_differ(lab: Lab, tmp_path: Path) -> None:
+    counts = {lab.hosts[0].name: 2, lab.hosts[1].name: 1}
+    with Uneven(lab, tmp_path, counts) as uneven:
+        outcome = uneven.run(TRAIN)
+    assert outcome.exit_code == 0, uneven.screen.getvalue()
+    assert uneven.screen.getvalue().count("sum 6 of 3") == 3
+    assert [end.host for end in outcome.ranks] == [lab.hosts[0].name] * 2 + [lab.hosts[1].name]
+    _no_run_is_left(lab)
+
+
+def test_one_failing_rank_stops_every_host_and_is_named(lab: Lab, cli: Cli) -> None:
+    cli.write(WAIT.replace("time.sleep", "a.process_index == 1 and 1 / 0; time.sleep"), processes_per_host=1)
+    running = cli.start(names(lab, 2))
+    running.until(lambda text: "ZeroDivisionError" in text)
+    started = time.monotonic()
+    code, output = running.end()
+    assert time.monotonic() - started < 8
+    assert code == 1
+    host = lab.hosts[1].name
+    assert f"root cause: rank 1 on {host} failed with exit code 1: ZeroDivisionError" in output
+    assert re.search(r"at \S+/script/job\.py:\d+ on " + host, output)
+    assert "no process of the run is left on any host" in output
+
+
+def test_a_killed_rank_gives_its_signal(lab: Lab, cli: Cli) -> None:
+    cli.write(
+        WAIT.replace(
+            "time.sleep",
+            "a.process_index == 1 and __import__('os').kill(__import__('os').getpid(), 9); time.sleep",
+        ),
+        processes_per_host=1,
+    )
+    code, output = cli.run(names(lab, 2))
+    assert code == 128 + 9, output
+    assert "was ended by signal 9 (SIGKILL)" in output
+
+
+def test_ctrl_c_ends_every_process_on_every_host(lab: Lab, cli: Cli) -> None:
+    cli.write(WAIT, processes_per_host=2)
+    running = cli.start(names(lab, 2))
+    running.until(lambda text: text.count("sum") == 4)
+    running.interrupt()
+    started = time.monotonic()
+    code, output = running.end()
+    assert time.monotonic() - started < 8
+    assert code == 130, output
+    assert "no process of the run is left on any host, port 29500 is free" in output
+
+
+def test_a_killed_client_ends_the_run_after_the_grace(lab: Lab, cli: Cli) -> None:
+    cli.write(WAIT, processes_per_host=1)
+    running = cli.start(names(lab, 2), "--grace", "4")
+    running.until(lambda text: text.count("sum") == 2)
+    running.kill()
+    running.end()
+    _no_run_is_left(lab, 15)
+
+
+def test_a_port_stolen_after_preflight_is_replaced(lab: Lab, cli: Cli) -> None:
+    # The thief waits for our launcher to appear, then listens before torch can.
+    thief = """
+import glob, socket, time
+def launched():
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            if b"accelerate.comm" + b"ands.launch" in open(path, "rb").read(): return True
+        except OSError: pass
+while not launched(): time.sleep(0.005)
+s = socket.socket(); s.setsockopt(1, 2, 1); s.bind(("0.0.0.0", 29500)); s.listen()
+print("stolen", flush=True)
+time.sleep(60)
+"""
+    cli.write(TRAIN, processes_per_host=1)
+    import sys  # noqa: PLC0415 - the interpreter of the hosts
+
+    with lab.hosts[0].popen([sys.executable, "-c", thief]) as process:
+        code, output = cli.run(names(lab, 2))
+        lab.hosts[0].kill(process.pid)
+    assert code == 0, output
+    assert "port 29500 was taken by somebody else; starting again on another one" in output
+    assert cli.outcome()["attempts"] == 2
+
+
+def test_a_port_that_is_held_before_is_not_used(lab: Lab, cli: Cli) -> None:
+    cli.write(TRAIN, processes_per_host=1)
+    with actors.hold_port(lab.hosts[0], 29500):
+        code, output = cli.run(names(lab, 2))
+    assert code == 0, output
+    assert "--main_process_port 29500 -> " in output
+
+
+def test_a_dead_host_stops_the_others(fresh_lab: FreshLab, tmp_path: Path) -> None:
+    lab = fresh_lab(2)
+    cli = Cli(lab, tmp_path / "home")
+    cli.write(WAIT, processes_per_host=1)
+    running = cli.start(names(lab, 2), "--grace", "4")
+    running.until(lambda text: text.count("sum") == 2)
+    lab.hosts[1].halt()
+    started = time.monotonic()
+    code, output = running.end()
+    assert time.monotonic() - started < 40
+    assert code != 0
+    assert lab.hosts[1].name in output
+    deadline = time.monotonic() + 8
+    while lab.hosts[0].strays() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert lab.hosts[0].strays() == {}
+
+
+def test_a_short_cut_of_the_link_loses_nothing(lab: Lab, cli: Cli) -> None:
+    cli.write(
+        "import time\nfor n in range(160):\n    print('line', n, flush=True)\n    time.sleep(0.05)\n",
+        processes_per_host=1,
+    )
+    running = cli.start(names(lab, 1), "--grace", "60")
+    running.until(lambda text: "line 10\n" in text)
+    from tests.lab import sshd  # noqa: PLC0415
+
+    sshd.kill(lab.hosts[0], sessions=True)
+    time.sleep(1)
+    sshd.start(lab.hosts[0])
+    code, output = running.end()
+    assert code == 0, output
+    assert "connected again, nothing was lost" in output
+    shown = re.findall(r"r0\] line (\d+)$", output, re.MULTILINE)
+    assert shown == [str(n) for n in range(160)]
+
+
+def test_an_unreachable_host_is_code_3_and_nothing_starts(lab: Lab, cli: Cli) -> None:
+    cli.write(TRAIN, processes_per_host=1)
+    network.cut(lab.hosts[1])
+    try:
+        code, output = cli.run(names(lab, 2))
+    finally:
+        network.restore(lab.hosts[1])
+    assert code == 3, output
+    assert not (cli.home / "gpulaunch-runs").exists()
+
+
+def test_a_script_that_chooses_another_precision_is_stopped(lab: Lab, cli: Cli) -> None:
+    cli.write(WAIT.replace("Accelerator()", "Accelerator(mixed_precision=sys.argv[1])"), processes_per_host=1)
+    code, output = cli.run(names(lab, 2), "--", "bf16")
+    assert code == 4, output
+    assert "mixed precision is bf16 instead of no" in output
