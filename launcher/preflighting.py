@@ -179,6 +179,9 @@ def judge(
         findings += judge_cluster(
             ordered, settled, reach, expect=expect, clocks=clocks or {}, ignore=how.ignore
         )
+    use: WouldUse | None = None
+    if how.together and not how.from_file:
+        use = _would_use(entries, gathered, settled, script)
     return PreflightResult(
         job=settled,
         entries=tuple(entries),
@@ -187,9 +190,7 @@ def judge(
         reach=reach,
         findings=_in_table_order(findings),
         seconds=0.0,
-        would_use=_would_use(entries, ordered, settled, script)
-        if how.together and not how.from_file
-        else None,
+        would_use=use,
         not_asked=_not_asked(ordered, settled) if how.from_file else (),
         clocks=dict(clocks or {}),
     )
@@ -228,11 +229,11 @@ def _port_to_use(main: HostFacts, job: Job) -> int:
 
 
 def _would_use(
-    entries: Sequence[HostEntry], facts: Mapping[str, HostFacts], job: Job, script: ScriptReading | None
-) -> WouldUse | None:
-    pairs = [(entry, facts[entry.name]) for entry in entries if entry.name in facts]
-    if not pairs:
-        return None
+    entries: Sequence[HostEntry], gathered: Gathered, job: Job, script: ScriptReading | None
+) -> WouldUse:
+    if gathered.errors:
+        return WouldUse(problem=f"{', '.join(gathered.errors)} cannot be used")
+    pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
     try:
         plan = make_plan(pairs, job, run_id="preflight", script=script)
     except GpulaunchError as refusal:

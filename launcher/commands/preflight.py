@@ -157,13 +157,18 @@ def _from_files(asked: _Asked, options: dict[str, Any], manner: Manner) -> Prefl
         ]
     else:
         facts = [load_recording(path) for path in options["recordings"]]
+    job = asked.job
+    if options["smi_files"] and job.gpus == "auto":
+        job = replace(
+            job, gpus="all"
+        )  # who hands in what nvidia-smi said asks about GPUs, even if it found none
     named = {host.host: host for host in facts}
     if len(named) < len(facts):
         raise BadInput("two files are of the same host", "judge them one after the other")
     entries = [HostEntry(name) for name in named]
     together = manner.together and len(facts) == 1
     how = replace(manner, together=together, from_file=bool(options["smi_files"]))
-    return judge(entries, Gathered(named, {}), asked.job, manner=how)
+    return judge(entries, Gathered(named, {}), job, manner=how)
 
 
 def _show(result: PreflightResult, options: dict[str, Any]) -> None:

@@ -1,0 +1,141 @@
+"""`gpulaunch preflight`, explain, checks and record as a user types them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from launcher.cli import cli
+from launcher.commands.preflight import parse_gpus
+from launcher.errors import BadInput
+from launcher.hostcodes import host_codes
+from launcher.recording import record_json
+from launcher.report.checkdocs import pages
+from preflight.registry import table
+from tests.preflight.judging import host
+
+DOCS = Path(__file__).parents[2] / "docs" / "checks"
+SMI = Path(__file__).parents[3] / "shared" / "fixtures" / "nvidia-smi"
+
+
+def gpulaunch(*argv: str) -> Result:
+    return CliRunner().invoke(cli, argv, standalone_mode=False)
+
+
+def saved(tmp_path: Path, overlay: dict[str, object] | None = None, name: str = "titan") -> str:
+    path = tmp_path / f"{name}.json"
+    path.write_text(json.dumps(record_json(host(overlay, name), (), masked=False)))
+    return str(path)
+
+
+def test_a_healthy_recording_is_fine(tmp_path: Path) -> None:
+    result = gpulaunch("preflight", "--from", saved(tmp_path), "--gpus", "all")
+    assert result.return_value == 0
+    assert result.output.startswith("OK        titan: 2x NVIDIA L40S")
+
+
+def test_a_sick_recording_is_not_and_says_what_to_type(tmp_path: Path) -> None:
+    result = gpulaunch("preflight", "--from", saved(tmp_path, {"gpus.0.recovery_action": "gpu_reset"}))
+    assert result.return_value == 1
+    assert "fix: end its processes, then: sudo nvidia-smi --gpu-reset -i 0" in result.output
+
+
+def test_ignore_takes_codes_in_any_case_and_with_commas(tmp_path: Path) -> None:
+    path = saved(tmp_path, {"gpus.0.recovery_action": "gpu_reset"})
+    assert gpulaunch("preflight", "--from", path, "--ignore", "heal001,mode001").return_value == 0
+
+
+def test_ignoring_a_code_that_does_not_exist_is_a_mistake(tmp_path: Path) -> None:
+    result = gpulaunch("preflight", "--from", saved(tmp_path), "--ignore", "HEAL999")
+    assert isinstance(result.exception, BadInput)
+    assert "HEAL999" in result.exception.message
+
+
+def test_the_precision_that_is_asked_for_is_judged(tmp_path: Path) -> None:
+    path = saved(tmp_path, {f"gpus.{i}.capability": [7, 5] for i in (0, 1)})
+    result = gpulaunch("preflight", "--from", path, "--precision", "bf16", "--json")
+    document = json.loads(result.output)
+    assert "PREC001" in {finding["code"] for finding in document["findings"]}
+    assert document["would_use"]["precision"] == "fp16"
+
+
+def test_a_port_that_was_not_recorded_was_not_checked(tmp_path: Path) -> None:
+    result = gpulaunch("preflight", "--from", saved(tmp_path), "--port", "31000")
+    assert result.return_value == 1
+    assert "PORT001 on titan port 31000" in result.output
+
+
+def test_localhost_is_asked_without_ssh() -> None:
+    result = gpulaunch("preflight", "localhost", "--gpus", "none", "--json")
+    document = json.loads(result.output)
+    assert document["hosts"]["localhost"]["reached"] is True
+    assert document["hosts"]["localhost"]["summary"]["python"]
+    assert document["exit_code"] == result.return_value
+
+
+def test_record_then_judge_gives_the_same_facts(tmp_path: Path) -> None:
+    path = tmp_path / "here.json"
+    assert gpulaunch("record", "localhost", "-o", str(path), "--mask").exception is None
+    document = json.loads(path.read_text())
+    assert document["masked"] is True
+    assert gpulaunch("preflight", "--from", str(path), "--gpus", "none").exception is None
+    assert "exists" in str(gpulaunch("record", "localhost", "-o", str(path)).exception)
+
+
+@pytest.mark.skipif(not SMI.is_dir(), reason="the recordings are not beside this checkout")
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        ("rtx-3090_driver-590.44.01.xml", 0, "OK "),
+        ("a10_driver-535.129.03_remap-pending_q.txt", 1, "HEAL003"),
+        ("a100-sxm4-80gb_driver-535.54.03_mig.xml", 1, "GPU005"),
+        ("error_driver-not-communicating.txt", 1, "DRV001"),
+        ("error_driver-library-mismatch_driver-470.txt", 1, "DRV001"),
+        ("error_no-devices.txt", 1, "DRV001"),
+        ("2xgtx-1080ti_driver-440.82_memory-used-no-process-table.txt", 1, "PROC002"),
+        ("8xrtx-4090_driver-535.154.05_busy_q.txt", 1, "PROC001"),
+        ("2xrtx-a5000_driver-590.44.01.xml", 1, "PROC001"),
+    ],
+)
+def test_a_saved_nvidia_smi_is_judged_for_what_it_holds(name: str, code: int, words: str) -> None:
+    result = gpulaunch("preflight", "--from-smi", str(SMI / name))
+    assert result.return_value == code, result.output
+    assert words in result.output
+    assert "not asked of this source: ENV001" in result.output
+
+
+def test_every_code_can_be_explained() -> None:
+    for code in [*table(), *host_codes()]:
+        assert gpulaunch("explain", code.lower()).output.startswith(f"{code}: ")
+
+
+def test_a_misspelt_code_names_the_nearest() -> None:
+    result = gpulaunch("explain", "GPU03")
+    assert isinstance(result.exception, BadInput)
+    assert "GPU003" in result.exception.fix
+
+
+def test_checks_lists_all_of_them() -> None:
+    said = gpulaunch("checks").output
+    assert all(code in said for code in [*table(), *host_codes()])
+    document = json.loads(gpulaunch("checks", "--json").output)
+    assert [check["code"] for check in document["checks"]] == list(table())
+
+
+def test_the_pages_of_the_checks_are_current() -> None:
+    on_disk = {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
+    assert on_disk == pages(), "run: gpulaunch checks --markdown docs/checks"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("all", "all"), ("none", "none"), ("2", 2), ("0,", (0,)), ("0,2", (0, 2)), ("[GPU-ab]", ("GPU-ab",))],
+)
+def test_gpus_are_words_counts_or_lists(text: str, value: object) -> None:
+    assert parse_gpus(text) == value
+
+
+def test_other_words_for_gpus_are_refused() -> None:
+    with pytest.raises(BadInput, match="--gpus"):
+        parse_gpus("some")

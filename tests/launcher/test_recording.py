@@ -1,0 +1,93 @@
+"""Recordings: the same verdict elsewhere, masked or not, and nothing of the original left in a masked one."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import BadInput
+from launcher.masking import mask
+from launcher.recording import load_recording, record_json
+from preflight.facts import HostFacts
+from preflight.job import Expect, Job
+from preflight.registry import judge_host
+from preflight.wire import decode, encode
+from tests.preflight.judging import Case, all_cases, host
+
+STORY = {
+    "identity.user": "marta",
+    "identity.hostname": "gpu-box.example.edu",
+    "processes.processes": [
+        {
+            "pid": 4242, "start_ticks": 1, "ppid": 1, "pgid": 4242, "sid": 4242, "uid": 1000, "user": "marta",
+            "state": "S", "comm": "python", "age_s": 7200.0, "threads": 2, "tty": False, "cpu_ticks": 5,
+            "argv": ["/home/marta/venv/bin/python", "/home/marta/secret-project/train.py", "--token=hf_abc"],
+            "cgroup": "/user.slice/user-1000.slice", "wchan": {"missing": "not read"},
+            "environ": {"TORCHELASTIC_RUN_ID": "none", "LOCAL_RANK": "0", "MASTER_ADDR": "10.0.0.5"},
+            "gpu_files": ["/dev/nvidia0"],
+        }
+    ],
+    "script.text": "API_KEY = 'abc'",
+}  # fmt: skip
+
+
+def test_a_masked_recording_keeps_nothing_that_tells_who_and_where() -> None:
+    said = json.dumps(record_json(host(STORY, "gpu-box"), (), masked=True))
+    for secret in (
+        "marta",
+        "gpu-box",
+        "example.edu",
+        "secret-project",
+        "hf_abc",
+        "API_KEY",
+        "10.0.0.5",
+        "/ana",
+        '"ana"',
+    ):
+        assert secret not in said, secret
+
+
+def test_masked_names_still_fit_together() -> None:
+    masked = mask(encode(host(STORY, "gpu-box")))
+    process = masked["processes"]["processes"][0]
+    assert process["user"] == masked["identity"]["user"]
+    network = masked["network"]
+    assert network["ssh_server_address"] in network["interfaces"][1]["addresses"]
+    assert process["environ"]["MASTER_ADDR"] == network["ssh_server_address"]
+
+
+@pytest.mark.parametrize("case", [case for case in all_cases() if "hosts" not in case.data], ids=str)
+def test_a_masked_host_is_judged_like_the_host_itself(case: Case) -> None:
+    overlay = case.data.get("facts", {})
+    facts = host(overlay)
+    masked = decode(HostFacts, mask(encode(facts)))
+
+    def verdicts(of: HostFacts) -> list[tuple[str, str]]:
+        return [(finding.code, finding.severity.value) for finding in judge_host(of, Job(), Expect())]
+
+    assert verdicts(masked) == verdicts(facts)
+
+
+def test_a_recording_is_read_back_whole(tmp_path: Path) -> None:
+    facts = host(STORY)
+    path = tmp_path / "titan.json"
+    path.write_text(json.dumps(record_json(facts, judge_host(facts, Job(), Expect()), masked=False)))
+    assert load_recording(path) == facts
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "not JSON"),
+        ("[1]", "expected an object"),
+        ('{"schema": "other/1"}', "schema 'other/1'"),
+        ('{"facts": {"host": 3}}', "does not hold facts"),
+        ("{" * 5, "not JSON"),
+    ],
+)
+def test_what_is_no_recording_is_refused_by_name(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=words) as refusal:
+        load_recording(path)
+    assert str(path) in refusal.value.message

@@ -1,0 +1,134 @@
+"""What people and programs read after a preflight."""
+
+import json
+import random
+
+from launcher.errors import ConnectionTimedOut, HostError
+from launcher.gather import Gathered
+from launcher.inventory import HostEntry
+from launcher.preflighting import Manner, PreflightResult, judge
+from launcher.report.findings import fold, host_range, report_lines
+from launcher.report.preflight_json import preflight_json, verdict
+from preflight.facts import HostFacts, Reach
+from preflight.finding import Finding, Severity
+from preflight.job import Job
+from tests.preflight.judging import host
+
+RESET: dict[str, object] = {"gpus.0.recovery_action": "gpu_reset"}
+
+
+def result_of(
+    overlays: dict[str, dict[str, object]],
+    errors: dict[str, HostError] | None = None,
+    manner: Manner | None = None,
+) -> PreflightResult:
+    facts: dict[str, HostFacts] = {name: host(overlay, name) for name, overlay in overlays.items()}
+    names = [*overlays, *(errors or {})]
+    main = names[0]
+    reach = tuple(Reach(name, main, "10.0.0.5", 29500, ok=True, error="", ms=0.3) for name in names[1:])
+    entries = [HostEntry(name) for name in names]
+    return judge(entries, Gathered(facts, errors or {}), Job(), reach=reach, manner=manner)
+
+
+def text(result: PreflightResult) -> str:
+    return "\n".join(report_lines(result))
+
+
+def test_equal_hosts_that_are_well_are_one_line() -> None:
+    lines = text(result_of({f"l40s-{i:02}": {} for i in range(1, 8)})).splitlines()
+    assert lines[0].startswith("OK        l40s-[01-07]: 2x NVIDIA L40S, driver 595.80, torch 2.13.0+cu130")
+    assert lines[-1] == "7 hosts: ok"
+
+
+def test_equal_findings_are_folded_over_hosts() -> None:
+    said = text(result_of({f"l40s-{i:02}": RESET for i in range(1, 8)}))
+    assert said.count("HEAL001") == 1
+    assert "CRITICAL  HEAL001 on l40s-[01-07] gpu0: the driver asks for recovery: gpu reset" in said
+
+
+def test_the_order_of_findings_does_not_change_what_is_folded() -> None:
+    findings = list(result_of({f"l40s-{i:02}": RESET for i in range(1, 5)}).findings)
+    whole = {(item.codes, frozenset(item.hosts)) for item in fold(findings)}
+    random.Random(7).shuffle(findings)
+    assert {(item.codes, frozenset(item.hosts)) for item in fold(findings)} == whole
+
+
+def test_messages_that_name_their_host_are_folded_with_a_range_in_the_fix() -> None:
+    findings = [
+        Finding(
+            "PROC003", Severity.WARNING, (name,), "", f"{name} holds it", f"gpulaunch clean-zombies {name}"
+        )
+        for name in ("a-1", "a-2")
+    ]
+    (item,) = fold(findings)
+    assert item.message == "HOST holds it"
+    assert item.fix == "gpulaunch clean-zombies a-[1-2]"
+
+
+def test_a_short_host_name_is_not_replaced_inside_words() -> None:
+    (item,) = fold(
+        [Finding("X", Severity.INFO, (name,), "", "a bad cable", "ask") for name in ("a", "b")][:1]
+    )
+    assert item.message == "a bad cable"
+
+
+def test_checks_hidden_by_one_unread_fact_are_one_line() -> None:
+    said = text(result_of({"titan": {"gpus": {"missing": "the driver is away", "code": "error"}}}))
+    unread = [line for line in said.splitlines() if "not checked: gpus: the driver is away" in line]
+    assert len(unread) == 1
+    assert "GPU001" in unread[0]
+    assert "HEAL013" in unread[0]
+
+
+def test_a_host_that_does_not_answer_is_a_finding_with_its_own_code() -> None:
+    result = result_of({"titan": {}}, {"l40s-01": ConnectionTimedOut("l40s-01", "no answer", "ping l40s-01")})
+    assert result.exit_code == 1
+    assert "CRITICAL  HOST004 on l40s-01: no answer" in text(result)
+    assert "no launch on these hosts: l40s-01 cannot be used" in text(result)
+
+
+def test_text_from_hosts_cannot_steer_the_terminal() -> None:
+    evil = "\x1b]0;owned\x07\x1b[2Jtitan\nOK everything"
+    said = text(result_of({"titan": {"gpus.0.recovery_action": evil, "gpus.0.name": evil}}))
+    assert "\x1b" not in said
+    assert "\x07" not in said
+    assert not any(line.startswith("OK everything") for line in said.splitlines())
+
+
+def test_ignored_findings_are_shown_and_do_not_count() -> None:
+    result = result_of({"titan": RESET}, manner=Manner(ignore=frozenset({"HEAL001"})))
+    assert result.exit_code == 0
+    assert "IGNORED   HEAL001 on titan gpu0" in text(result)
+    assert text(result).endswith("1 host: ok (1 ignored)")
+
+
+def test_colour_is_only_in_the_verdict() -> None:
+    lines = list(report_lines(result_of({"titan": RESET}), colour=True))
+    assert lines[0].startswith("\x1b[1;31mCRITICAL \x1b[0m HEAL001 on titan")
+
+
+def test_the_document_says_everything_and_is_plain_json() -> None:
+    document = json.loads(json.dumps(preflight_json(result_of({"titan": RESET}), facts=True)))
+    assert document["schema"] == "gpulaunch.preflight/1"
+    assert document["exit_code"] == 1
+    titan = document["hosts"]["titan"]
+    assert titan["verdict"] == "critical"
+    assert titan["findings"][0]["code"] == "HEAL001"
+    assert titan["findings"][0]["stops_launch"] is True
+    assert titan["summary"]["gpus"][0]["capability"] == [8, 9]
+    assert titan["facts"]["driver"]["version"] == "595.80"
+    assert document["would_use"]["precision"] == "bf16"
+    assert document["would_use"]["main_port"] == 29500
+
+
+def test_unknown_weighs_more_than_a_warning() -> None:
+    findings = tuple(
+        Finding("X", severity, ("a",), "", "", "") for severity in (Severity.WARNING, Severity.UNKNOWN)
+    )
+    assert verdict(findings) == "unknown"
+    assert verdict(()) == "pass"
+
+
+def test_names_that_are_no_node_set_stay_as_they_are() -> None:
+    assert host_range(["user@10.0.0.7:2222", "l40s-01", "l40s-02"]) == "l40s-[01-02],user@10.0.0.7:2222"
+    assert host_range(["titan"]) == "titan"
