@@ -9,7 +9,7 @@ from preflight.facts import Gpu, HostFacts, Missing
 from preflight.job import GpuRequest, Job
 from preflight.script.reading import ScriptReading
 
-_NO_GPU_CODES = frozenset({"no-library", "not-loaded", "no-devices"})
+_NO_GPU_CODES = frozenset({"no-library", "no-devices"})
 
 
 class RanksRefused(GpulaunchError):
