@@ -114,6 +114,17 @@ def test_the_agent_says_the_same_through_nvidia_smi(name: str, tmp_path: Path) -
     assert [found for at, pair in enumerate(pairs) for found in disagreements(*pair, f"gpu{at}")] == []
 
 
+@pytest.mark.parametrize("name", ["2xl40s-exclusive", "rtx-2080+gtx-750-ti"])
+def test_without_pynvml_the_agent_asks_nvidia_smi(name: str, tmp_path: Path) -> None:
+    profile = load_profile(name)
+    through_nvml = ask_agent(profile, tmp_path).facts
+    through_smi = run_agent(ONLY_GPUS, environ=environment(tmp_path), pynvml=b"").facts
+    assert not isinstance(through_smi.driver, Missing)
+    assert through_smi.driver.source == "nvidia-smi"
+    pairs = list(zip(in_order(gpus(through_nvml)), in_order(gpus(through_smi)), strict=True))
+    assert [found for at, pair in enumerate(pairs) for found in disagreements(*pair, f"gpu{at}")] == []
+
+
 def test_a_mode_and_a_holder_reach_the_facts(tmp_path: Path) -> None:
     profile = load_profile("8xa100-mig")
     found = gpus(ask_agent(profile, tmp_path).facts)
