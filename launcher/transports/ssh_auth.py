@@ -5,6 +5,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -86,11 +87,12 @@ class _Attempts:
 def authenticate(transport: paramiko.Transport, endpoint: Endpoint, ring: KeyRing) -> None:
     """Authenticate, keys first. Raises AuthenticationFailed naming what was tried, or a lost connection."""
     attempts = _Attempts()
-    for label, key in _offers(endpoint, ring, attempts):
-        if _offer(transport, endpoint, label, key, attempts):
-            return
-        if attempts.methods and "publickey" not in attempts.methods:
-            break
+    with closing(_LazyAgent(endpoint)) as agent:
+        for label, key in _offers(endpoint, ring, attempts, agent):
+            if _offer(transport, endpoint, label, key, attempts):
+                return
+            if attempts.methods and "publickey" not in attempts.methods:
+                break
     if not attempts.methods and not _none(transport, endpoint, attempts):
         return
     if _by_password(transport, endpoint, ring, attempts):
@@ -122,12 +124,11 @@ def _read_key(path: str, passphrase: str | None) -> tuple[paramiko.PKey, ...]:
     return (key, bare)
 
 
-def _offers(endpoint: Endpoint, ring: KeyRing, attempts: _Attempts) -> Iterator[_Offer]:
+def _offers(endpoint: Endpoint, ring: KeyRing, attempts: _Attempts, agent: "_LazyAgent") -> Iterator[_Offer]:
     """Yield keys in the order to offer them: named files, the agent's keys, then the default files.
 
     A key that is named but encrypted (or only public) is taken from the agent where that holds it.
     """
-    agent = _LazyAgent(endpoint)
     offered: set[bytes] = set()
     for label, key in _in_order(endpoint, ring, attempts, agent):
         blob = key.public_blob.key_blob if key.public_blob else key.asbytes()
@@ -170,10 +171,21 @@ class _LazyAgent:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
+        self._agent: _Agent | None = None
 
     @cached_property
     def keys(self) -> "dict[bytes, paramiko.AgentKey]":
-        return _agent_keys(self._endpoint)
+        path = _agent_path(self._endpoint)
+        if not path:
+            return {}
+        with contextlib.suppress(OSError, paramiko.SSHException):
+            self._agent = _Agent(path)
+            return {key.blob: key for key in self._agent.get_keys()}
+        return {}
+
+    def close(self) -> None:
+        if self._agent is not None:
+            self._agent.close()
 
 
 def _public_blob(file: str) -> bytes:
@@ -184,15 +196,13 @@ def _public_blob(file: str) -> bytes:
     return b""
 
 
-def _agent_keys(endpoint: Endpoint) -> "dict[bytes, paramiko.AgentKey]":
-    path = endpoint.identity_agent or os.environ.get("SSH_AUTH_SOCK", "")
-    if path in ("", "none"):
-        return {}
-    if path == "SSH_AUTH_SOCK" or path.startswith("$"):
-        path = os.environ.get(path.lstrip("$").strip("{}"), "")
-    with contextlib.suppress(OSError, paramiko.SSHException):
-        return {key.blob: key for key in _Agent(str(Path(path).expanduser())).get_keys()}
-    return {}
+def _agent_path(endpoint: Endpoint) -> str:
+    """Return the agent's socket, or an empty string where there is none or none is wanted."""
+    named = endpoint.identity_agent
+    if named.startswith("$"):  # IdentityAgent $NAME takes the socket from the environment
+        named = os.environ.get(named.lstrip("$").strip("{}"), "none")
+    path = os.environ.get("SSH_AUTH_SOCK", "") if named in ("", "SSH_AUTH_SOCK") else named
+    return "" if path in ("", "none") else str(Path(path).expanduser())
 
 
 class _Agent(AgentSSH):
@@ -208,6 +218,7 @@ class _Agent(AgentSSH):
         except BaseException:
             conn.close()
             raise
+        self.close = conn.close
 
 
 def _offer(
