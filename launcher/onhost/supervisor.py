@@ -507,7 +507,7 @@ class Supervisor:
             env[name] = value.replace("{run_dir}", self.run_dir)
         env["GPULAUNCH_RUN_ID"] = self.spec["run_id"]
         env["GPULAUNCH_RUN_DIR"] = self.run_dir
-        env["GPULAUNCH_SUPERVISOR"] = "%d:%d" % tuple(self.state["supervisor"])
+        env["GPULAUNCH_SUPERVISOR"] = "%s:%d:%d" % (boot_id(), *self.state["supervisor"])
         return env
 
     def _become_launcher(self, argv: list[str], env: dict[str, str], cwd: str) -> None:
