@@ -1,0 +1,107 @@
+"""Endpoints: hosts.yaml wins, then ssh_config as OpenSSH reads it."""
+
+from getpass import getuser
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import ConfigError
+from launcher.inventory import HostEntry, Inventory
+from launcher.transports.base import Endpoint
+from launcher.transports.sshconfig import endpoint_for
+
+
+def merged(tmp_path: Path, text: str, entry: HostEntry, *others: HostEntry) -> Endpoint:
+    config = tmp_path / "config"
+    config.write_text(text)
+    inventory = Inventory(hosts={one.name: one for one in (entry, *others)})
+    return endpoint_for(entry, inventory, config)
+
+
+def test_ssh_config_gives_what_hosts_yaml_leaves_open(tmp_path: Path) -> None:
+    got = merged(
+        tmp_path,
+        '# x\nHost ti*n !tin\n  HostName %h.example.org\n  Port = 2222\n  User "ada"\n IdentityFile ~/k1\n'
+        "  UserKnownHostsFile /a/kh /b/kh\n  IdentityAgent none\n  IdentitiesOnly yes\n  ConnectTimeout 4\n"
+        "  HostKeyAlias ours\nHost *\n  User bob\n  IdentityFile /k2-%r\n",
+        HostEntry("titan"),
+    )
+    assert (got.address, got.port, got.user, got.connect_timeout_s) == ("titan.example.org", 2222, "ada", 4.0)
+    assert got.identity_files == ("~/k1", "/k2-ada")
+    assert got.known_hosts_files == ("/a/kh", "/b/kh")
+    assert (got.identity_agent, got.identities_only, got.host_key_alias) == ("none", True, "ours")
+
+
+def test_hosts_yaml_wins(tmp_path: Path) -> None:
+    entry = HostEntry("titan", "10.0.0.7", 22, "eve", "/key", ("none",))
+    got = merged(
+        tmp_path, "Host *\n HostName other\n Port 1\n User bob\n IdentityFile /k\n ProxyJump gate\n", entry
+    )
+    assert (got.address, got.port, got.user, got.jumps) == ("10.0.0.7", 22, "eve", ())
+    assert got.identity_files == ("/key", "/k")
+
+
+def test_an_unlisted_host_gets_sshs_defaults(tmp_path: Path) -> None:
+    got = merged(tmp_path, "", HostEntry("titan"))
+    assert (got.address, got.port, got.user) == ("titan", 22, getuser())
+
+
+def test_localhost_needs_no_ssh(tmp_path: Path) -> None:
+    assert merged(tmp_path, "", HostEntry("localhost")).transport == "local"
+
+
+def test_jump_hosts_are_hosts_of_their_own_and_only_the_first_brings_its_jumps(tmp_path: Path) -> None:
+    text = (
+        "Host titan\n ProxyJump gate,ada@inner:2200\nHost gate\n ProxyJump outer\nHost inner\n ProxyJump no\n"
+    )
+    got = merged(tmp_path, text, HostEntry("titan"), HostEntry("gate", "10.9.9.9"))
+    assert [(hop.address, hop.port) for hop in got.jumps] == [
+        ("outer", 22),
+        ("10.9.9.9", 22),
+        ("inner", 2200),
+    ]
+    assert got.jumps[2].user == "ada"
+
+
+def test_a_jump_host_that_names_itself_is_reached_directly(tmp_path: Path) -> None:
+    got = merged(tmp_path, "Host *\n ProxyJump gate\n", HostEntry("titan"))
+    assert [(hop.name, hop.jumps) for hop in got.jumps] == [("gate", ())]
+
+
+def test_a_proxy_command_keeps_its_quotes_and_gets_its_tokens(tmp_path: Path) -> None:
+    got = merged(tmp_path, "Host *\n ProxyCommand nc -x 'a b' %h %p # %%\n", HostEntry("titan", port=7))
+    assert got.proxy_command == "nc -x 'a b' titan 7 # %"
+
+
+def test_match_and_include_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "more").write_text(
+        'Host other\n User no\nMatch originalhost titan exec "test %n = titan"\n User ada\n'
+    )
+    text = f"Include {tmp_path}/mor*\nMatch host nowhere\n Port 1\nMatch all\n Port 9\n"
+    got = merged(tmp_path, text, HostEntry("titan"))
+    assert (got.user, got.port) == ("ada", 9)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Host titan\n Port ssh\n", "config:2: port: expected a number from 1 to 65535"),
+        ("\n\nPort\n", "config:3: expected `Keyword value`"),
+        ('User "ada\n', "config:1: .* has a quote without its partner"),
+        ("Match planet mars\n", "config:1: Match knows no 'planet'"),
+        ("Match host\n", "config:1: Match host: expected a value"),
+    ],
+)
+def test_a_broken_ssh_config_is_told_with_its_line(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        merged(tmp_path, text, HostEntry("titan"))
+
+
+def test_an_include_of_itself_ends(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does it include itself"):
+        merged(tmp_path, f"Include {tmp_path}/config\n", HostEntry("titan"))
+
+
+def test_a_config_that_is_named_but_absent_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        endpoint_for(HostEntry("titan"), Inventory(), tmp_path / "absent")
