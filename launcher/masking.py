@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 _KEPT_USERS = frozenset({"root", "nobody", ""})
-_SYSTEM_PATHS = re.compile(r"^/(dev|proc|sys|usr|bin|sbin|lib|lib64|etc|run|tmp|boot)(/|$)")
+_SYSTEM_PATHS = re.compile(r"^/(dev|proc|sys|usr|bin|sbin|lib|lib64|etc|run|boot)(/|$)")
 _PATH = re.compile(r"~?/[^\s:;,='\"\\]+")
 _UUID = re.compile(r"\b(GPU|MIG)-[0-9a-fA-F-]{8,}")
 _IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
@@ -92,7 +92,7 @@ class _Mask:
         return "/".join(self._component(part) for part in parts)
 
     def _component(self, part: str) -> str:
-        if part in ("", "~", ".", "..", "bin", "lib", "home") or _KEPT_WORD.match(part):
+        if part in ("", "~", ".", "..", "bin", "lib", "home", "tmp") or _KEPT_WORD.match(part):
             return part
         if part in self._words.values():
             return part

@@ -210,7 +210,9 @@ def gpus_of_a_host_are_alike(gpus: tuple[Gpu, ...], use: Selection) -> Iterator[
     Fix: list the GPUs of one model under `gpus:`.
     Source: NVML names.
     """
-    models = Counter(name_of(gpu) for gpu in gpus if gpu.index in use.candidates)
+    models = Counter(
+        gpu.name for gpu in gpus if gpu.index in use.candidates and not isinstance(gpu.name, Missing)
+    )
     if len(models) > 1:
         listed = ", ".join(f"{times}x {model}" for model, times in models.most_common())
         yield Problem(
