@@ -1,0 +1,322 @@
+"""Reads a script as Python would run it, with abstract values instead of real ones. Nothing is executed.
+
+The language is here and in `expressions`, `statements` and `calling`; what torch, transformers, accelerate,
+peft and trl do is in `library`. Both branches of an unknown condition are read, a loop's body twice (so that
+what one turn leaves behind meets the next), a call of the script's own functions where it stands.
+"""
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from preflight.script import calling, expressions, statements
+from preflight.script.reading import Place
+from preflight.script.source import Source, Sources
+from preflight.script.state import State
+from preflight.script.target import Target
+from preflight.script.values import UNKNOWN, Class, Const, Ext, Func, Module, Part, Ref, Thing, Value
+
+if TYPE_CHECKING:
+    from preflight.script.arguments import Declared
+
+MAX_STEPS = 400_000
+MAX_DEPTH = 12
+
+
+class TooLong(Exception):
+    """The script has more paths than will be followed; what was seen so far stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call as it is seen: evaluated arguments, and where each stands."""
+
+    node: ast.Call
+    place: Place
+    args: tuple[Value, ...]
+    kwargs: Mapping[str, Value]
+    places: Mapping[str, Place]  # of keyword arguments
+    open: bool  # there may be more arguments than are known
+
+    def get(self, name: str, position: int | None = None) -> Value | None:
+        """Return an argument by keyword or position, None when it is not given."""
+        if name in self.kwargs:
+            return self.kwargs[name]
+        if position is not None and position < len(self.args):
+            return self.args[position]
+        return None
+
+    def at(self, name: str) -> Place:
+        """Return where a keyword argument stands, else where the call does."""
+        return self.places.get(name, self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that rules may judge; `things` and `values` are what it is about."""
+
+    name: str
+    place: Place
+    ref: int | None = None
+    call: Call | None = None
+    what: str = ""
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+
+class Library(Protocol):
+    """What is known of code that is not the script's own."""
+
+    def constant(self, it: "Interpreter", name: str, place: Place) -> Value | None:
+        """Return the value of a library's name, None when it is nothing but a name."""
+
+    def call(self, it: "Interpreter", name: str, call: Call) -> Value:
+        """Return what calling a library's name gives, and do to the state what it does."""
+
+    def method(self, it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
+        """Return what a method of a known object gives."""
+
+    def attribute(self, it: "Interpreter", owner: Ref | Part, name: str, place: Place) -> Value:
+        """Return an attribute of a known object."""
+
+    def assign(self, it: "Interpreter", owner: Ref | Part, name: str, value: Value, place: Place) -> None:
+        """Note that an attribute of a known object was set."""
+
+    def subscript(self, it: "Interpreter", name: str, key: Value) -> Value:
+        """Return an item of a library's mapping, as of os.environ."""
+
+    def element(self, it: "Interpreter", iterable: Value) -> Value:
+        """Return what iterating over a value yields."""
+
+    def raw_backward(self, it: "Interpreter", call: Call) -> None:
+        """Note a `backward()` of something that is not known to be scaled."""
+
+    def class_kind(self, name: str) -> str:
+        """Return the kind of thing that a library's class makes, "" when not known."""
+
+    def construct(self, it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+        """Do what the library's constructor does to a new object of that class or of a subclass."""
+
+
+@dataclass(frozen=True, slots=True)
+class FuncInfo:
+    """A function of the script."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    source: Source
+    decorators: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassInfo:
+    """A class of the script; `names` are its class attributes and methods."""
+
+    node: ast.ClassDef
+    source: Source
+    bases: tuple[Value, ...]
+    names: Mapping[str, Value]
+    is_dataclass: bool
+
+
+Listener = Callable[["Interpreter", Event], None]
+
+
+class Interpreter:
+    """One reading of a script for one target."""
+
+    def __init__(self, sources: Sources, target: Target, library: Library, listener: Listener) -> None:
+        self.sources = sources
+        self.target = target
+        self.library = library
+        self.state = State()
+        self.functions: dict[int, FuncInfo] = {}
+        self.classes: dict[int, ClassInfo] = {}
+        self.parents: dict[int, int | None] = {}
+        self.captured: set[int] = set()
+        self.called: set[int] = set()
+        self.modules: dict[str, int] = {}  # path -> frame
+        self.loop_depth = 0
+        self.contexts: list[str] = []  # kinds of the with-blocks around the current point
+        self.stack: list[int] = []
+        self.returns: list[tuple[Value, State]] = []
+        self.breaks: list[State] = []
+        self.yields: list[Value] | None = None
+        self.declared: dict[int, Declared] = {}  # argparse options by the id of their thing
+        self.global_names: dict[int, dict[str, int]] = {}
+        self.frame = 0
+        self.complete = True
+        self._listener = listener
+        self._next = 0
+        self._steps = 0
+        self._depth = 0
+        self._source: Source | None = None
+
+    # --- running -----------------------------------------------------------------------
+
+    def run(self, source: Source) -> None:
+        """Read the script as `python script.py` would run it, then what nothing in it calls."""
+        try:
+            self.module_frame(source, main=True)
+            self._run_uncalled(source)
+        except (TooLong, RecursionError):
+            self.complete = False
+
+    def _run_uncalled(self, source: Source) -> None:
+        """A library of training functions, or a `main` that a tool calls: read each with its defaults."""
+        frame = self.modules[source.path]
+        names = dict(self.state.frames[frame])
+        order = sorted(names.items(), key=lambda item: item[0] not in ("main", "train"))
+        for _, value in order:
+            if isinstance(value, Func) and value.key not in self.called and value.key in self.functions:
+                self._run_alone(value, frame)
+
+    def _run_alone(self, func: Func, frame: int) -> None:
+        before = self.state.fork()
+        self.state = before.fork()
+        self.state.dead = False
+        self.frame = frame
+        node = ast.Call(
+            func=ast.Name(id="main", ctx=ast.Load()), args=[], keywords=[], lineno=1, col_offset=0
+        )
+        place = self.functions[func.key].source.place(self.functions[func.key].node)
+        calling.call_function(self, func, Call(node, place, (), {}, {}, open=False))
+        self.state = before
+
+    def module_frame(self, source: Source, *, main: bool = False) -> int:
+        """Return the frame of a module, reading it the first time."""
+        if source.path in self.modules:
+            return self.modules[source.path]
+        frame = self.new_frame(None)
+        self.modules[source.path] = frame
+        self.captured.add(frame)
+        self.state.frames[frame]["__name__"] = Const("__main__" if main else source.path)
+        self.state.frames[frame]["__file__"] = Const(source.path)
+        with self.within(source, frame):
+            statements.execute(self, source.tree.body)
+        self.state.dead = False
+        return frame
+
+    @contextmanager
+    def within(self, source: Source, frame: int) -> Iterator[None]:
+        """Evaluate in another file and frame for a while."""
+        before, self._source = self._source, source
+        frame_before, self.frame = self.frame, frame
+        try:
+            yield
+        finally:
+            self._source, self.frame = before, frame_before
+
+    @contextmanager
+    def deeper(self) -> Iterator[bool]:
+        """Yield whether one more nested call is still followed."""
+        self._depth += 1
+        try:
+            yield self._depth <= MAX_DEPTH
+        finally:
+            self._depth -= 1
+
+    def step(self) -> None:
+        """Count one piece of work. Raises TooLong."""
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise TooLong
+
+    # --- state -------------------------------------------------------------------------
+
+    @property
+    def source(self) -> Source:
+        """The file that is being read."""
+        if self._source is None:
+            raise RuntimeError("nothing is being read")
+        return self._source
+
+    def place(self, node: ast.AST) -> Place:
+        """Return where a piece of syntax stands."""
+        return self.source.place(node)
+
+    def new_frame(self, parent: int | None) -> int:
+        """Return a new, empty frame of names."""
+        self._next += 1
+        self.state.frames[self._next] = {}
+        self.parents[self._next] = parent
+        return self._next
+
+    def new(self, thing: Thing) -> Ref:
+        """Put a thing on the heap."""
+        self._next += 1
+        self.state.heap[self._next] = thing
+        return Ref(self._next)
+
+    def thing(self, value: Value | int | None) -> Thing | None:
+        """Return the thing that a value is, or is a part of."""
+        if isinstance(value, Ref):
+            return self.state.heap.get(value.id)
+        if isinstance(value, Part):
+            return self.state.heap.get(value.of)
+        return self.state.heap.get(value) if isinstance(value, int) else None
+
+    def kind(self, value: Value | None) -> str:
+        """Return the kind of thing a value is, "" when it is none."""
+        thing = self.thing(value) if isinstance(value, Ref) else None
+        return thing.kind if thing else ""
+
+    def change(self, ref: int, **attrs: Value) -> None:
+        """Change attributes of a thing."""
+        thing = self.state.heap.get(ref)
+        if thing is not None:
+            self.state.heap[ref] = thing.having(**attrs)
+
+    def emit(self, event: Event) -> None:
+        """Tell the rules."""
+        self._listener(self, event)
+
+    # --- names -------------------------------------------------------------------------
+
+    def lookup(self, name: str) -> Value:
+        """Return what a name means here."""
+        frame: int | None = self.frame
+        while frame is not None:
+            names = self.state.frames.get(frame, {})
+            if name in names:
+                return names[name]
+            frame = self.parents.get(frame)
+        return Ext(f"builtins.{name}") if name in expressions.BUILTINS else UNKNOWN
+
+    def bind(self, name: str, value: Value) -> None:
+        """Give a name of the current frame a value."""
+        frame = self.global_names.get(self.frame, {}).get(name, self.frame)
+        self.state.frames[frame][name] = value
+
+    def evaluate(self, node: ast.expr) -> Value:
+        """Return what an expression may be."""
+        self.step()
+        return expressions.evaluate(self, node)
+
+    def execute(self, body: list[ast.stmt]) -> None:
+        """Carry out statements."""
+        statements.execute(self, body)
+
+    def mro(self, key: int) -> Iterator[ClassInfo]:
+        """Yield a class of the script and its bases of the script."""
+        pending, seen = [key], set[int]()
+        while pending:
+            current = pending.pop(0)
+            info = self.classes.get(current)
+            if info is None or current in seen:
+                continue
+            seen.add(current)
+            yield info
+            pending += [base.key for base in info.bases if isinstance(base, Class)]
+
+    def library_base(self, key: int) -> str:
+        """Return the library class that a class of the script derives from, "" when none."""
+        for info in self.mro(key):
+            for base in info.bases:
+                if isinstance(base, Ext) and self.library.class_kind(base.name):
+                    return base.name
+        return ""
+
+    def module_of(self, value: Module) -> int | None:
+        """Return the frame of a module of the script's own."""
+        return self.modules.get(value.path)

@@ -1,0 +1,208 @@
+"""What libraries do, as far as precision and placement go: one table of names to functions."""
+
+from typing import TYPE_CHECKING
+
+from preflight.script import huggingface, models, pytorch, stdlib
+from preflight.script.calling import invoke, taint
+from preflight.script.interpreter import Call, Event
+from preflight.script.names import (
+    KNOWN_ROOTS,
+    MODEL_METHODS,
+    TORCH_DTYPES,
+    is_arguments_class,
+    is_model_class,
+    is_optimizer_class,
+    is_trainer_class,
+    root_and_last,
+)
+from preflight.script.reading import Place
+from preflight.script.values import (
+    UNKNOWN,
+    Class,
+    Const,
+    Dtype,
+    Func,
+    Map,
+    Method,
+    OneOf,
+    Part,
+    Ref,
+    Seq,
+    Thing,
+    Value,
+    join,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter import Interpreter
+
+_RUNNERS = frozenset({"fire", "absl", "typer", "tyro", "jsonargparse", "hydra", "click", "asyncio", "plac"})
+
+
+class Knowledge:
+    """The Library that the interpreter asks."""
+
+    def constant(self, it: "Interpreter", name: str, place: Place) -> Value | None:
+        """Return torch's dtypes; other names stay names."""
+        del it
+        root, last = root_and_last(name)
+        if root == "torch" and name == f"torch.{last}" and last in TORCH_DTYPES:
+            return Dtype(TORCH_DTYPES[last], place)
+        return None
+
+    def call(self, it: "Interpreter", name: str, call: Call) -> Value:
+        """Return what calling a library's name gives."""
+        for table in (stdlib.CALLS, pytorch.CALLS, huggingface.CALLS):
+            handler = table.get(name)
+            if handler is not None:
+                return handler(it, call)
+        kind = self.class_kind(name)
+        if kind:
+            ref = it.new(Thing(kind, call.place, {"__name__": Const(name)}))
+            self.construct(it, ref, name, call)
+            return ref
+        found = huggingface.call_by_form(it, name, call)
+        if found is not None:
+            return found
+        found = pytorch.call_by_form(it, name, call)
+        if found is not None:
+            return found
+        root, _ = root_and_last(name)
+        if root in _RUNNERS:
+            for argument in call.args:
+                if isinstance(argument, Func):
+                    invoke(it, argument, _without_arguments(call))
+        elif root not in KNOWN_ROOTS:
+            taint(it, call)
+        return UNKNOWN
+
+    def method(self, it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
+        """Return what a method of a known object gives."""
+        if name.startswith("super."):
+            return self._super(it, owner, name.removeprefix("super."), call)
+        thing = it.thing(owner)
+        if thing is None:
+            return UNKNOWN
+        if isinstance(owner, Part) or thing.kind == "model":
+            return models.model_method(it, owner, name, call)
+        for table in (stdlib.METHODS, pytorch.METHODS, huggingface.METHODS):
+            handler = table.get((thing.kind, name))
+            if handler is not None:
+                return handler(it, owner, call)
+        return UNKNOWN
+
+    def _super(self, it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
+        thing = it.thing(owner)
+        of_class = thing.get("__class__") if thing else None
+        if name != "__init__" or not isinstance(of_class, Class) or not isinstance(owner, Ref):
+            return UNKNOWN
+        for info in list(it.mro(of_class.key))[1:]:
+            init = info.names.get("__init__")
+            if isinstance(init, Func) and init.key not in it.stack:
+                return invoke(it, Func(init.key, init.frame, owner), call)
+        base = it.library_base(of_class.key)
+        if base:
+            self.construct(it, owner, base, call)
+        return UNKNOWN
+
+    def attribute(self, it: "Interpreter", owner: Ref | Part, name: str, place: Place) -> Value:
+        """Return an attribute of a known object."""
+        del place
+        thing = it.thing(owner)
+        if thing is None:
+            return UNKNOWN
+        if isinstance(owner, Part) or thing.kind == "model":
+            known = models.model_attribute(it, owner, name)
+            if known is not None:
+                return known
+            if isinstance(owner, Part) or name in MODEL_METHODS or name.startswith("__"):
+                return Method(owner, name)
+            return Part(owner.id, "module") if "__class__" not in thing.attrs else UNKNOWN
+        for table in (pytorch.ATTRIBUTES, huggingface.ATTRIBUTES):
+            handler = table.get((thing.kind, name))
+            if handler is not None:
+                return handler(it, thing)
+        methods = (stdlib.METHODS, pytorch.METHODS, huggingface.METHODS)
+        return Method(owner, name) if any((thing.kind, name) in table for table in methods) else UNKNOWN
+
+    def assign(self, it: "Interpreter", owner: Ref | Part, name: str, value: Value, place: Place) -> None:
+        """Note that an attribute was set."""
+        if isinstance(owner, Part):
+            models.parameter_assigned(it, owner, name, value, place)
+        elif it.kind(owner) == "arguments":
+            it.emit(Event("argument set", place, owner.id, None, name, {"value": value}))
+
+    def subscript(self, it: "Interpreter", name: str, key: Value) -> Value:
+        """Return an item of os.environ."""
+        if name.startswith("os.environ"):
+            return stdlib.environment(it, key, contains=name.endswith("__contains__"))
+        return UNKNOWN
+
+    def element(self, it: "Interpreter", iterable: Value) -> Value:
+        """Return what iterating over a value yields."""
+        if isinstance(iterable, Seq):
+            values = join(iterable.items) if iterable.items else UNKNOWN
+            return join((values, UNKNOWN)) if iterable.open and len(iterable.items) > 1 else values
+        if isinstance(iterable, Part):
+            return _part_element(iterable)
+        if isinstance(iterable, OneOf):
+            return join(self.element(it, item) for item in iterable.values)
+        if isinstance(iterable, Map):
+            return join(Const(name) for name, _ in iterable.items) if not iterable.open else UNKNOWN
+        return UNKNOWN
+
+    def raw_backward(self, it: "Interpreter", call: Call) -> None:
+        """Tell the rules of a backward() without a scaler or accelerator in it."""
+        it.emit(Event("backward", call.place, None, call, "raw"))
+
+    def class_kind(self, name: str) -> str:
+        """Return the kind of thing that a library's class makes."""
+        if is_trainer_class(name):
+            return "trainer"
+        if is_arguments_class(name):
+            return "arguments"
+        if is_optimizer_class(name):
+            return "optimizer"
+        if (
+            is_model_class(name)
+            or name in pytorch.MODULES
+            or (name.startswith("torch.nn.") and _is_layer(name))
+        ):
+            return "model"
+        return huggingface.CLASSES.get(name) or pytorch.CLASSES.get(name) or stdlib.CLASSES.get(name, "")
+
+    def construct(self, it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+        """Do what the library's constructor does."""
+        kind = self.class_kind(name)
+        if kind == "model":
+            pytorch.construct_module(it, ref, call)
+            return
+        for table in (huggingface.CONSTRUCT, pytorch.CONSTRUCT, stdlib.CONSTRUCT):
+            handler = table.get(kind)
+            if handler is not None:
+                handler(it, ref, name, call)
+                return
+
+
+def _is_layer(name: str) -> bool:
+    """torch.nn.Linear, not torch.nn.functional.relu, torch.nn.utils..., torch.nn.Parameter."""
+    parts = name.split(".")
+    return (
+        len(parts) == 3 and parts[2][:1].isupper() and parts[2] not in ("Parameter", "DataParallel", "Buffer")
+    )
+
+
+def _part_element(part: Part) -> Value:
+    if part.what == "parameters":
+        return Part(part.of, "parameter")
+    if part.what == "named":
+        return Seq((UNKNOWN, Part(part.of, "parameter")))
+    if part.what == "modules":
+        return Part(part.of, "module")
+    if part.what == "named modules":
+        return Seq((UNKNOWN, Part(part.of, "module")))
+    return UNKNOWN
+
+
+def _without_arguments(call: Call) -> Call:
+    return Call(call.node, call.place, (), {}, {}, open=False)

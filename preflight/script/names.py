@@ -1,0 +1,140 @@
+"""What libraries' names mean: which classes are models, trainers, configurations, optimizers. Tables."""
+
+import re
+
+TORCH_DTYPES = {
+    "float16": "float16",
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "float32": "float32",
+    "float": "float32",
+    "float64": "float64",
+    "double": "float64",
+    "float8_e4m3fn": "float8",
+    "float8_e5m2": "float8",
+    "int8": "int8",
+    "uint8": "uint8",
+    "int64": "int64",
+    "long": "int64",
+}
+
+TRAINER_ROOTS = frozenset({"transformers", "trl", "sentence_transformers", "optimum"})
+MODEL_ROOTS = frozenset(
+    {"transformers", "diffusers", "peft", "trl", "optimum", "timm", "torchvision", "sentence_transformers"}
+)
+KNOWN_ROOTS = frozenset(
+    {
+        *(
+            "builtins",
+            "os",
+            "sys",
+            "math",
+            "json",
+            "logging",
+            "random",
+            "time",
+            "copy",
+            "pathlib",
+            "functools",
+        ),
+        *("torch", "transformers", "accelerate", "peft", "trl", "diffusers", "datasets", "evaluate", "numpy"),
+        *("wandb", "tqdm", "bitsandbytes", "torchvision", "huggingface_hub", "tensorboard", "gc", "warnings"),
+        *("PIL", "safetensors", "packaging", "typing", "dataclasses", "contextlib", "itertools", "torchinfo"),
+        *("value", "matplotlib", "pandas", "sklearn", "scipy", "tokenizers", "mlflow", "rich", "psutil"),
+    }
+)
+"""Libraries whose functions do not change the dtype of a model behind the script's back, or are modelled."""
+
+_NOT_A_MODEL = re.compile(
+    r"Tokenizer|Processor|FeatureExtractor|ImageProcessor|Scheduler|Config|Collator|Dataset|Callback|Pipeline"
+    r"|Criteria|Streamer|Args|Arguments|Mixin|Output|Loader|Logger|EMAModel"
+)
+_MODEL = re.compile(
+    r"Model|For[A-Z]\w+|LMHead|UNet|Autoencoder|Transformer|Encoder|Decoder|ControlNet|Whisper|CLIP|T5|BERT|Bert"
+    r"|Llama|GPT|Net$|Adapter$|VQ|Prior$"
+)
+
+TRL_CONFIG = re.compile(
+    r"^(SFT|DPO|ORPO|KTO|CPO|GRPO|RLOO|PPO|Reward|BCO|GKD|NashMD|OnlineDPO|XPO|PRM)\w*Config$"
+)
+_ARGUMENTS = re.compile(r"(Training)?Arguments$")
+_OPTIMIZERS = frozenset(
+    {
+        *("Adam", "AdamW", "Adamax", "NAdam", "RAdam", "SparseAdam", "SGD", "Adagrad", "Adadelta", "RMSprop"),
+        *("ASGD", "Rprop", "LBFGS", "Adafactor", "Adam8bit", "AdamW8bit", "PagedAdamW8bit", "PagedAdamW"),
+        *(
+            "Lion",
+            "Lion8bit",
+            "PagedLion8bit",
+            "FusedAdam",
+            "FusedLAMB",
+            "DeepSpeedCPUAdam",
+            "Prodigy",
+            "LAMB",
+        ),
+        *("PagedAdamW32bit", "PagedAdam8bit", "Lamb", "Muon", "DAdaptAdam", "SophiaG"),
+    }
+)
+ADAM_LIKE = frozenset({"Adam", "AdamW", "NAdam", "RAdam", "Adamax", "SparseAdam"})
+"""Optimizers of torch whose eps of 1e-8 rounds to zero in float16."""
+
+MODEL_METHODS = frozenset(
+    {
+        *(
+            "to",
+            "half",
+            "float",
+            "bfloat16",
+            "double",
+            "cuda",
+            "cpu",
+            "type",
+            "parameters",
+            "named_parameters",
+        ),
+        *("train", "eval", "requires_grad_", "state_dict", "load_state_dict", "modules", "named_modules"),
+        *("children", "named_children", "apply", "zero_grad", "gradient_checkpointing_enable", "forward"),
+        *("gradient_checkpointing_disable", "enable_gradient_checkpointing", "enable_input_require_grads"),
+        *("save_pretrained", "push_to_hub", "generate", "add_adapter", "merge_and_unload", "__call__"),
+        *("print_trainable_parameters", "resize_token_embeddings", "get_input_embeddings", "register_buffer"),
+        *("set_adapter", "load_adapter", "tie_weights", "num_parameters", "get_submodule", "buffers"),
+        *("freeze_feature_encoder", "parallelize", "compile", "from_pretrained", "trainable_parameters"),
+        *("enable_xformers_memory_efficient_attention", "set_attn_processor", "get_nb_trainable_parameters"),
+    }
+)
+
+
+def root_and_last(name: str) -> tuple[str, str]:
+    """Return a dotted name's library and its last part."""
+    return name.split(".", 1)[0], name.rsplit(".", 1)[-1]
+
+
+def is_model_class(name: str) -> bool:
+    """Whether a library's class is a model to train or use."""
+    root, last = root_and_last(name)
+    if root not in MODEL_ROOTS or not last[:1].isupper():
+        return False
+    return bool(_MODEL.search(last)) and not _NOT_A_MODEL.search(last)
+
+
+def is_trainer_class(name: str) -> bool:
+    """Whether a library's class is a Trainer in the manner of transformers."""
+    root, last = root_and_last(name)
+    return root in TRAINER_ROOTS and last.endswith("Trainer") and last[:1].isupper()
+
+
+def is_arguments_class(name: str) -> bool:
+    """Whether a library's class is TrainingArguments or one of its descendants."""
+    root, last = root_and_last(name)
+    return root in TRAINER_ROOTS and (bool(_ARGUMENTS.search(last)) or is_trl_config(name))
+
+
+def is_trl_config(name: str) -> bool:
+    """Whether a library's class is a TRL configuration, whose bf16 is on unless told otherwise."""
+    root, last = root_and_last(name)
+    return root == "trl" and bool(TRL_CONFIG.match(last))
+
+
+def is_optimizer_class(name: str) -> bool:
+    """Whether a library's class is an optimizer."""
+    return root_and_last(name)[1] in _OPTIMIZERS

@@ -1,0 +1,81 @@
+"""The script's text and the modules of its own that it imports, found beside it. Nothing is executed."""
+
+import ast
+import posixpath
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from preflight.script.reading import Place
+
+Finder = Callable[[str], str | None]
+"""Returns the text of a file by its path, None when there is none."""
+
+MAX_MODULES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One parsed file."""
+
+    path: str
+    text: str
+    tree: ast.Module
+    package: str  # folder that its absolute imports of neighbours start from
+
+    def place(self, node: ast.AST) -> Place:
+        """Return where a piece of syntax stands."""
+        return Place(self.path, getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1)
+
+
+class Sources:
+    """The files of one script: itself, and what it imports from its own folders."""
+
+    def __init__(self, find: Finder | None = None) -> None:
+        self._find = find
+        self._read: dict[str, Source | None] = {}
+        self.problems: list[str] = []
+
+    def add(self, path: str, text: str) -> Source:
+        """Parse the script itself. Raises SyntaxError."""
+        source = _parse(path, text)
+        self._read[path] = source
+        return source
+
+    def imported(self, name: str, level: int, importer: Source) -> Source | None:
+        """Return the script's own module of that name, None when it is a library or not found."""
+        folder = posixpath.dirname(importer.path)
+        if level:
+            for _ in range(level - 1):
+                folder = posixpath.dirname(folder)
+            folders = [folder]
+        else:
+            folders = list(dict.fromkeys((importer.package, folder)))
+        parts = name.split(".") if name else []
+        for base in folders:
+            stem = posixpath.join(base, *parts)
+            for path in (f"{stem}.py", posixpath.join(stem, "__init__.py")):
+                source = self._load(path, importer.package)
+                if source is not None:
+                    return source
+        return None
+
+    def _load(self, path: str, package: str) -> Source | None:
+        if path in self._read:
+            return self._read[path]
+        if self._find is None or len(self._read) >= MAX_MODULES:
+            return None
+        text = self._find(path)
+        source: Source | None = None
+        if text is not None:
+            try:
+                source = _parse(path, text, package)
+            except (SyntaxError, ValueError, RecursionError) as error:
+                self.problems.append(f"{path}: {error}")
+        self._read[path] = source
+        return source
+
+
+def _parse(path: str, text: str, package: str | None = None) -> Source:
+    text = text.removeprefix("\ufeff")
+    folder = posixpath.dirname(path) if package is None else package
+    return Source(path, text, ast.parse(text, filename=path), folder)

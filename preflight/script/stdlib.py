@@ -1,0 +1,261 @@
+"""Python's own library: the environment, argparse, dataclasses, builtins."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from preflight.script import arguments
+from preflight.script.calling import invoke
+from preflight.script.interpreter import Call, Event
+from preflight.script.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Const,
+    Dtype,
+    Ext,
+    Func,
+    Map,
+    Method,
+    Part,
+    Rank,
+    Ref,
+    Scalar,
+    Seq,
+    Value,
+    join,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter import Interpreter
+
+_RANK_NAMES = frozenset({"RANK", "LOCAL_RANK", "SLURM_LOCALID", "SLURM_PROCID", "OMPI_COMM_WORLD_LOCAL_RANK"})
+
+
+def environment(
+    it: "Interpreter", key: Value, *, contains: bool = False, default: Value | None = None
+) -> Value:
+    """Return what an environment variable holds in a rank of a launch."""
+    name = text_of(key)
+    if name in _RANK_NAMES:
+        return TRUE if contains else Rank()
+    if name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE"):
+        if contains:
+            return TRUE
+        return Const(str(it.target.processes)) if name == "WORLD_SIZE" and it.target.processes else UNKNOWN
+    if name == "ACCELERATE_MIXED_PRECISION" and it.target.launch and not contains:
+        return Const(it.target.launch)
+    if default is not None:
+        return join((default, UNKNOWN))
+    return UNKNOWN
+
+
+def _environ_get(it: "Interpreter", call: Call) -> Value:
+    return environment(it, call.get("key", 0) or UNKNOWN, default=call.get("default", 1))
+
+
+def _environ_set(it: "Interpreter", call: Call) -> Value:
+    key, value = call.args
+    it.emit(Event("environ", call.place, None, call, text_of(key) or "", {"value": value}))
+    return NONE
+
+
+def _int(it: "Interpreter", call: Call) -> Value:
+    del it
+    value = call.args[0] if call.args else UNKNOWN
+    if isinstance(value, Const) and isinstance(value.value, str | int | float):
+        try:
+            return Const(int(value.value))
+        except ValueError:
+            return UNKNOWN
+    return value if isinstance(value, Rank) else UNKNOWN
+
+
+def _float(it: "Interpreter", call: Call) -> Value:
+    del it
+    value = call.args[0] if call.args else UNKNOWN
+    if isinstance(value, Const) and isinstance(value.value, str | int | float):
+        try:
+            return Const(float(value.value))
+        except ValueError:
+            return UNKNOWN
+    return UNKNOWN
+
+
+def _str(it: "Interpreter", call: Call) -> Value:
+    del it
+    value = call.args[0] if call.args else UNKNOWN
+    if isinstance(value, Const):
+        return Const(str(value.value))
+    if isinstance(value, Dtype):
+        return Const(f"torch.{value.name}")
+    return value if isinstance(value, Rank) else UNKNOWN
+
+
+def _bool(it: "Interpreter", call: Call) -> Value:
+    del it
+    value = call.args[0] if call.args else FALSE
+    return Const(bool(value.value)) if isinstance(value, Const) else UNKNOWN
+
+
+def _getattr(it: "Interpreter", call: Call) -> Value:
+    from preflight.script.expressions import get_attribute  # noqa: PLC0415 - it imports the interpreter
+
+    name = text_of(call.args[1]) if len(call.args) > 1 else None
+    if name is None:
+        return UNKNOWN
+    found = get_attribute(it, call.args[0], name, call.node)
+    fallback = call.args[2] if len(call.args) > 2 else None
+    if fallback is not None and (found == UNKNOWN or isinstance(found, Ext)):
+        return join((fallback, UNKNOWN))
+    return found
+
+
+def _setattr(it: "Interpreter", call: Call) -> Value:
+    name = text_of(call.args[1]) if len(call.args) > 2 else None
+    if name is not None and isinstance(call.args[0], Ref):
+        it.change(call.args[0].id, **{name: call.args[2]})
+    return NONE
+
+
+def _same(it: "Interpreter", call: Call) -> Value:
+    """list(x), tuple(x), iter(x), reversed(x): what they hold is what x holds."""
+    value = call.args[0] if call.args else Seq(())
+    return value if isinstance(value, Seq | Part) else Seq((it.library.element(it, value),), open=True)
+
+
+def _filter(it: "Interpreter", call: Call) -> Value:
+    """filter(lambda p: p.requires_grad, model.parameters()): parameters of that model still."""
+    value = call.args[1] if len(call.args) > 1 else UNKNOWN
+    return value if isinstance(value, Part) else Seq((it.library.element(it, value),), open=True)
+
+
+def _next(it: "Interpreter", call: Call) -> Value:
+    return it.library.element(it, call.args[0]) if call.args else UNKNOWN
+
+
+def _enumerate(it: "Interpreter", call: Call) -> Value:
+    item = it.library.element(it, call.args[0]) if call.args else UNKNOWN
+    return Seq((Seq((UNKNOWN, item)),), open=True)
+
+
+def _zip(it: "Interpreter", call: Call) -> Value:
+    return Seq((Seq(tuple(it.library.element(it, item) for item in call.args)),), open=True)
+
+
+def _range(it: "Interpreter", call: Call) -> Value:
+    del it, call
+    return Seq((UNKNOWN,), open=True)
+
+
+def _dict(it: "Interpreter", call: Call) -> Value:
+    del it
+    first = call.args[0] if call.args else Map(())
+    items: dict[Scalar, Value] = dict(first.items) if isinstance(first, Map) else {}
+    items.update(call.kwargs.items())
+    return Map(tuple(items.items()), call.open or not isinstance(first, Map) or first.open)
+
+
+def _vars(it: "Interpreter", call: Call) -> Value:
+    thing = it.thing(call.args[0]) if call.args else None
+    if thing is None:
+        return UNKNOWN
+    return Map(
+        tuple((name, value) for name, value in thing.attrs.items() if not name.startswith("__")), open=True
+    )
+
+
+def _super(it: "Interpreter", call: Call) -> Value:
+    del call
+    names = it.state.frames.get(it.frame, {})
+    first = next(iter(names.values()), UNKNOWN)
+    return Method(first, "super") if isinstance(first, Ref) else UNKNOWN
+
+
+def _deepcopy(it: "Interpreter", call: Call) -> Value:
+    """A copy is cast, saved and averaged without harm to the original: nobody trains it."""
+    value = call.args[0] if call.args else UNKNOWN
+    thing = it.thing(value) if isinstance(value, Ref) else None
+    if thing is None:
+        return value if isinstance(value, Const | Seq | Map) else UNKNOWN
+    return it.new(thing.having(optimized=FALSE, recast=FALSE, role=Const("copy")))
+
+
+def _field(it: "Interpreter", call: Call) -> Value:
+    default = call.get("default")
+    if default is not None:
+        return default
+    factory = call.get("default_factory")
+    return invoke(it, factory, Call(call.node, call.place, (), {}, {}, open=False)) if factory else UNKNOWN
+
+
+def _partial(it: "Interpreter", call: Call) -> Value:
+    del it
+    return (
+        call.args[0]
+        if len(call.args) == 1 and not call.kwargs and isinstance(call.args[0], Func)
+        else UNKNOWN
+    )
+
+
+def _exit(it: "Interpreter", call: Call) -> Value:
+    del call
+    it.state.dead = True
+    return UNKNOWN
+
+
+CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
+    "os.getenv": _environ_get,
+    "os.environ.get": _environ_get,
+    "os.environ.pop": _environ_get,
+    "os.environ.__setitem__": _environ_set,
+    "builtins.int": _int,
+    "builtins.float": _float,
+    "builtins.str": _str,
+    "builtins.bool": _bool,
+    "builtins.getattr": _getattr,
+    "builtins.setattr": _setattr,
+    "builtins.list": _same,
+    "builtins.tuple": _same,
+    "builtins.iter": _same,
+    "builtins.reversed": _same,
+    "builtins.sorted": _same,
+    "builtins.filter": _filter,
+    "builtins.next": _next,
+    "builtins.enumerate": _enumerate,
+    "builtins.zip": _zip,
+    "builtins.range": _range,
+    "builtins.dict": _dict,
+    "builtins.vars": _vars,
+    "builtins.super": _super,
+    "tqdm.tqdm": _same,
+    "tqdm.auto.tqdm": _same,
+    "tqdm.trange": _range,
+    "tqdm.auto.trange": _range,
+    "itertools.chain": lambda it, call: Seq(
+        tuple(it.library.element(it, item) for item in call.args), open=True
+    ),
+    "copy.deepcopy": _deepcopy,
+    "copy.copy": _deepcopy,
+    "dataclasses.field": _field,
+    "functools.partial": _partial,
+    "sys.exit": _exit,
+    "builtins.exit": _exit,
+    "builtins.quit": _exit,
+}
+
+METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Part, Call], Value]] = {
+    ("parser", "add_argument"): arguments.add_argument,
+    ("parser", "add_argument_group"): arguments.same_parser,
+    ("parser", "add_mutually_exclusive_group"): arguments.same_parser,
+    ("parser", "set_defaults"): arguments.set_defaults,
+    ("parser", "parse_args"): arguments.parse_args,
+    ("parser", "parse_known_args"): arguments.parse_known_args,
+}
+
+CLASSES = {"argparse.ArgumentParser": "parser", "argparse.Namespace": "namespace"}
+
+CONSTRUCT: dict[str, Callable[["Interpreter", Ref, str, Call], None]] = {
+    "namespace": lambda it, ref, _name, call: it.change(ref.id, **call.kwargs),
+}

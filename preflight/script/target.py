@@ -1,0 +1,36 @@
+"""What a script is read for: the hardware, versions and arguments under which it would run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from preflight.facts import Capability
+from preflight.job import Precision
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One kind of rank. A script is read once for each, so that what it asks the hardware has one answer."""
+
+    capability: Capability | None = None  # None: CPU ranks
+    processes: int | None = None  # world size; None when not known
+    launch: Precision | None = None  # mixed precision that the launch gives; None when not known
+    args: tuple[str, ...] | None = None  # the script's arguments; None when not known: its defaults then
+    versions: Mapping[str, str] = field(default_factory=dict)  # distribution -> version, where known
+
+    def version(self, distribution: str) -> tuple[int, ...] | None:
+        """Return a version as numbers, e.g. (5, 23), None when it is not known."""
+        text = self.versions.get(distribution)
+        if text is None:
+            return None
+        numbers: list[int] = []
+        for part in text.split("+")[0].split("."):
+            digits = part[: len(part) - len(part.lstrip("0123456789"))]
+            if not digits:
+                break
+            numbers.append(int(digits))
+        return tuple(numbers) or None
+
+    def at_least(self, distribution: str, *version: int) -> bool | None:
+        """Return whether the installed version is at least this, None when it is not known."""
+        have = self.version(distribution)
+        return None if have is None else have >= version
