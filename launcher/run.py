@@ -117,12 +117,11 @@ def check(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepa
 def carry_out(prepared: Prepared, screen: Screen) -> Outcome:
     """Launch and follow to the end; on a port that somebody took meanwhile, again on another one."""
     avoid: frozenset[int] = frozenset()
-    started = time.monotonic()
     attempt = 1
     while True:
         plan = prepared.plan(avoid)
-        attempted = Attempt(prepared.launch, plan, screen)
-        outcome = replace(attempted.run(), attempts=attempt, seconds=time.monotonic() - started)
+        attempted = Attempt(prepared.launch, plan, screen, number=attempt)
+        outcome = attempted.run()
         if attempt == PORT_ATTEMPTS or not attempted.port_was_taken(outcome):
             return outcome
         attempt += 1
@@ -135,7 +134,8 @@ def carry_out(prepared: Prepared, screen: Screen) -> Outcome:
 class Attempt:
     """One launch of one plan."""
 
-    def __init__(self, launch: Launch, plan: Plan, screen: Screen) -> None:
+    def __init__(self, launch: Launch, plan: Plan, screen: Screen, *, number: int = 1) -> None:
+        self._number = number
         self._launch = launch
         self._plan = plan
         self._screen = screen
@@ -171,7 +171,9 @@ class Attempt:
                 self._abandon()
                 raise
         self._screen.finish()
-        outcome = self._with_last_lines(outcome_of(self._watch, directory, time.monotonic() - started, 1))
+        outcome = self._with_last_lines(
+            outcome_of(self._watch, directory, time.monotonic() - started, self._number)
+        )
         (directory / "outcome.json").write_text(json.dumps(outcome_json(outcome), indent=1) + "\n")
         self._book.close()
         return outcome

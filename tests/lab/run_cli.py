@@ -149,7 +149,7 @@ class Uneven:
 
     def run(self, script: str) -> Outcome:
         """Plan as `make_plan` does, but for the counts; start and follow it."""
-        job = Job(name="uneven", script="job.py", gpus="none", precision="no")
+        job = Job(name="uneven", script="job.py", send_script=True, gpus="none", precision="no")
         launch = Launch(self.entries, job, self.connections, sent=Sent("job.py", script), logs=self.home)
         result = check(launch, lambda _: None).result
         hosts = [(entry, result.facts[entry.name]) for entry in self.entries]
