@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from launcher.commands.reaching import reaching, reaching_options
-from launcher.preflighting import preflight
+from launcher.preflighting import Manner, preflight
 from launcher.recording import record_json
 from preflight.job import Job
 
@@ -36,7 +36,7 @@ def command(host: str, *, output: Path, mask: bool, force: bool, **options: Any)
     entries = ways.inventory.resolve((host,))
     if len(entries) != 1:
         raise click.UsageError(f"{host} names {len(entries)} hosts; a recording is of one")
-    result = preflight(entries, Job(gpus="auto"), ways.open)
+    result = preflight(entries, Job(gpus="auto"), ways.open, manner=Manner(together=False))
     for error in result.errors.values():
         raise error
     facts = result.facts[entries[0].name]
