@@ -74,3 +74,18 @@ def fill_disk(host: LabHost, path: str) -> str:
 def remove_disk(host: LabHost, path: str) -> None:
     """Undo small_disk()."""
     host.run(["umount", "-l", path])
+
+
+def cuda_environment(host: LabHost, torch: str = "2.13.0+cu126") -> str:
+    """Install an interpreter whose package metadata show a CUDA build of torch; return its path.
+
+    For what reads metadata only (preflight, plans): nothing that imports torch runs in it.
+    """
+    place, version = "/opt/train", torch.partition("+cu")[2]
+    metadata = f"Metadata-Version: 2.1\nName: torch\nVersion: {torch}\n"
+    host.put(f"{place}/lib/torch-{torch}.dist-info/METADATA", metadata)
+    host.put(f"{place}/lib/torch/__init__.py", "raise ImportError('metadata only')\n")
+    cuda = f"{version[:2]}.{version[2:]}"
+    host.put(f"{place}/lib/torch/version.py", f"__version__ = {torch!r}\ncuda: str = {cuda!r}\nhip = None\n")
+    script = f'#!/bin/sh\nPYTHONPATH={place}/lib exec {sys.executable} "$@"\n'
+    return host.put(f"{place}/bin/python", script, mode=0o755)
