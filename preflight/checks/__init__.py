@@ -11,6 +11,7 @@ from preflight.checks import (  # noqa: I001 - the order of the table, not of th
     network,
     limits,
     paths,
+    faults,
     health,
     alike,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "compute_mode",
     "driver",
     "environment",
+    "faults",
     "gpus",
     "health",
     "limits",

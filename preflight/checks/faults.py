@@ -1,0 +1,141 @@
+"""Faults that the driver and the kernel report: recovery actions and Xids."""
+
+from collections.abc import Iterator
+
+from preflight.checks.reading import absent, span
+from preflight.facts import Gpu, HostFacts, KernelLog, Missing, Xid
+from preflight.finding import Problem, Severity
+from preflight.job import Expect
+from preflight.registry import host_check
+from preflight.xids import meaning
+
+_RECOVERY_FIX: dict[str, str] = {
+    "gpu_reset": "end its processes, then: sudo nvidia-smi --gpu-reset -i {index}",
+    "node_reboot": "ask the administrator to reboot the host",
+    "system_reboot": "ask the administrator to reboot the host",
+    "drain_p2p": "end the jobs that use NVLink to this GPU, then ask the administrator",
+    "drain_and_reset": "end all processes on the host's GPUs, then: sudo nvidia-smi --gpu-reset -i {index}",
+    "bus_reset": "ask the administrator to reset the PCI bus, or power-cycle the host",
+    "recover_imex": "ask the administrator to restart nvidia-imex",
+}
+
+
+@host_check("HEAL001", gpu_only=True)
+def no_gpu_asks_for_recovery(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
+    """No GPU's driver asks for a recovery action.
+
+    The driver knows when a GPU will fail the next job although it still lists it. The rank on it hangs or
+    dies.
+
+    Fix: what the action says: a reset (root), or a reboot.
+    Source: NVML field 230, GPU recovery action (driver 570 and later); older drivers do not have it.
+    """
+    for gpu in gpus:
+        action = gpu.recovery_action
+        if isinstance(action, Missing):
+            yield from absent(gpu, "recovery action", action)
+        elif action.lower() not in ("none", ""):
+            fix = _RECOVERY_FIX.get(action.lower(), "ask the administrator")
+            yield Problem(
+                f"the driver asks for recovery: {action.replace('_', ' ')}",
+                fix.format(index=gpu.index),
+                gpu=gpu.index,
+            )
+
+
+@host_check("HEAL002", Severity.WARNING, gpu_only=True)
+def no_xid_since_boot(facts: HostFacts, expect: Expect) -> Iterator[Problem]:
+    """The kernel log holds no NVIDIA error (Xid) since boot that condemns a GPU.
+
+    Some Xids mean that the GPU must be reset or replaced; others that a program misbehaved. The first kind
+    stops a launch unless the GPU was reset since; the second is told for a while and stops nothing. Where the
+    log cannot be read but every GPU's driver says that no recovery is needed, that is taken for an answer.
+
+    Fix: NVIDIA's Xid catalogue says per code; `expect: {fatal_xids: [...]}` is the site's own list.
+    Source: kernel log lines "NVRM: Xid"; https://docs.nvidia.com/deploy/xid-errors.
+    """
+    log = facts.kernel_log
+    if isinstance(log, Missing):
+        yield from _unread_log(facts, log)
+        return
+    for (bus, code), entries in _by_gpu(log).items():
+        last = entries[-1]
+        fatal = code in expect.fatal_xids
+        if not fatal and (code in expect.program_xids or not _recent(facts, last, expect.recent_xid_s)):
+            severity = Severity.INFO
+        elif fatal and not _said_well(facts, bus):
+            severity = Severity.CRITICAL
+        else:
+            severity = Severity.WARNING
+        times = f"{len(entries)} times, last" if len(entries) > 1 else "once,"
+        yield Problem(
+            f"Xid {code} ({meaning(code)}) {times} {_when(facts, last)}",
+            f"sudo dmesg | grep -i xid; https://docs.nvidia.com/deploy/xid-errors for {code}",
+            subject="" if _index_at(facts, bus) is not None else bus,
+            severity=severity,
+            gpu=_index_at(facts, bus),
+        )
+
+
+def _unread_log(facts: HostFacts, log: Missing) -> Iterator[Problem]:
+    if not isinstance(facts.gpus, Missing) and facts.gpus and all(_well(gpu) for gpu in facts.gpus):
+        yield Problem(
+            f"the kernel log cannot be read ({log.reason}); the driver says that no GPU needs recovery",
+            "to read it: ask the administrator to add you to group adm, or kernel.dmesg_restrict=0",
+            severity=Severity.INFO,
+            unasked=log.code == "not-asked",
+        )
+        return
+    yield Problem(
+        f"whether the kernel reported GPU errors is not known: {log.reason}",
+        "sudo dmesg | grep -i xid; or ask the administrator for group adm or kernel.dmesg_restrict=0",
+        severity=Severity.UNKNOWN,
+        unasked=log.code == "not-asked",
+    )
+
+
+def _well(gpu: Gpu) -> bool:
+    return isinstance(gpu.recovery_action, str) and gpu.recovery_action.lower() == "none"
+
+
+def _said_well(facts: HostFacts, bus: str) -> bool:
+    index = _index_at(facts, bus)
+    gpus = () if isinstance(facts.gpus, Missing) else facts.gpus
+    return any(gpu.index == index and _well(gpu) for gpu in gpus)
+
+
+def _by_gpu(log: KernelLog) -> dict[tuple[str, int], list[Xid]]:
+    found: dict[tuple[str, int], list[Xid]] = {}
+    for xid in log.xids:
+        found.setdefault((xid.pci_bus_id, xid.code), []).append(xid)
+    return found
+
+
+def _index_at(facts: HostFacts, bus: str) -> int | None:
+    """Return the GPU at a bus address as the kernel writes it ("0000:65:00"), None when none is there."""
+    key = _slot(bus)
+    for gpu in () if isinstance(facts.gpus, Missing) else facts.gpus:
+        if not isinstance(gpu.pci_bus_id, Missing) and key and _slot(gpu.pci_bus_id) == key:
+            return gpu.index
+    return None
+
+
+def _slot(bus: str) -> str:
+    domain, _, rest = bus.lower().partition(":")
+    return f"{domain.lstrip('0')}:{rest.partition('.')[0]}" if rest else ""
+
+
+def _age(facts: HostFacts, xid: Xid) -> float | None:
+    if isinstance(xid.at_uptime_s, Missing) or isinstance(facts.identity, Missing):
+        return None
+    return max(0.0, facts.identity.uptime_s - xid.at_uptime_s)
+
+
+def _recent(facts: HostFacts, xid: Xid, within_s: float) -> bool:
+    age = _age(facts, xid)
+    return age is None or age <= within_s
+
+
+def _when(facts: HostFacts, xid: Xid) -> str:
+    age = _age(facts, xid)
+    return "since boot" if age is None else f"{span(age)} ago"
