@@ -162,9 +162,9 @@ class Attempt:
         (directory / "plan.json").write_text(json.dumps(plan_json(self._plan), indent=1) + "\n")
         for line in launch_lines(self._plan, str(directory)):
             self._screen.say(line)
-        for follower in self._followers.values():
-            follower.start()
         with _interrupts() as interrupts:
+            for follower in self._followers.values():
+                follower.start()
             try:
                 self._loop(interrupts)
             except BaseException:

@@ -727,7 +727,8 @@ def touch_client(run_dir: str) -> None:
     path = os.path.join(run_dir, "client")
     try:
         fresh = "%s.%d" % (path, os.getpid())
-        with open(fresh, "w") as file:
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(fd, "w") as file:
             file.write("%.3f" % time.monotonic())
         os.rename(fresh, path)
     except OSError:

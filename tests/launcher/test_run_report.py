@@ -1,0 +1,90 @@
+"""What people and programs read of a run while it goes and when it is over."""
+
+import io
+import json
+
+from launcher.outcome import Outcome, outcome_of
+from launcher.report.run import Screen, outcome_json, outcome_lines
+from launcher.running.happenings import Happening
+from launcher.running.watch import Watch
+from tests.launcher.run_plans import NOWHERE, plan
+from tests.launcher.test_run_watch import GOOD, ended, replay, told
+
+CPU = (None,)
+
+
+def over(*history: Happening) -> Outcome:
+    watch = Watch(plan(CPU, CPU))
+    replay(watch, history)
+    return outcome_of(watch, NOWHERE, 12.34, 1)
+
+
+def failed() -> Outcome:
+    return over(
+        told(
+            "b", "exception", 2.0, rank=1, type="ValueError", message="no", where="/x.py:3", tail=["a", "b"]
+        ),
+        told("b", "rank_exit", 2.1, rank=1, code=1),
+        told("a", "rank_exit", 2.2, rank=0, code=-15, stopping=True),
+        ended("a"),
+        ended("b"),
+    )
+
+
+def test_a_good_end_is_two_lines() -> None:
+    assert list(outcome_lines(over(*GOOD))) == [
+        "no process of the run is left on any host, port 29500 is free",
+        "finished (exit code 0) after 12.3 s; logs: nowhere",
+    ]
+
+
+def test_a_failure_begins_with_its_root_cause_and_last_lines() -> None:
+    lines = list(outcome_lines(failed()))
+    assert lines[:5] == [
+        "root cause: rank 1 on b failed with exit code 1: ValueError: no",
+        "  at /x.py:3 on b",
+        "  | a",
+        "  | b",
+        "  after that: rank 0 on a was ended by signal 15 (SIGTERM)",
+    ]
+    assert lines[-1] == "failed (exit code 1) after 12.3 s; logs: nowhere"
+
+
+def test_the_document_holds_what_the_lines_say() -> None:
+    document = json.loads(json.dumps(outcome_json(failed())))
+    assert document["schema"] == "gpulaunch.run/1"
+    assert (document["verdict"], document["exit_code"]) == ("failed", 1)
+    assert document["root_cause"]["where"] == "/x.py:3"
+    assert document["ranks"] == [{"rank": 0, "host": "a", "code": -15}, {"rank": 1, "host": "b", "code": 1}]
+
+
+def test_ranks_that_never_reported_are_named() -> None:
+    silent = over(told("a", "launcher_exit", code=0), ended("a"), ended("b"))
+    assert any("never set up torch.distributed" in line for line in outcome_lines(silent))
+
+
+def test_a_busy_port_and_living_processes_are_told() -> None:
+    lines = list(outcome_lines(over(ended("a", port_free=False), ended("b", left=[7]))))
+    assert "b: could not be ended: 7" in lines
+    assert "main port 29500 on a is in use" in lines
+    assert not any("no process of the run is left" in line for line in lines)
+
+
+def test_every_line_has_its_origin_in_front() -> None:
+    stream = io.StringIO()
+    screen = Screen(stream)
+    screen.output("titan", "rank-3.log", b"one\ntwo\n", 0.0)
+    screen.output("titan", "launcher.log", b"warn\n", 0.0)
+    screen.output("titan", "supervisor.log", b"for files only\n", 0.0)
+    screen.quiet_launcher()
+    screen.output("titan", "launcher.log", b"forty lines\n", 0.0)
+    screen.finish()
+    assert stream.getvalue() == "[titan r3] one\n[titan r3] two\n[titan] warn\n"
+
+
+def test_a_hostile_line_cannot_steer_the_terminal() -> None:
+    stream = io.StringIO()
+    screen = Screen(stream)
+    screen.output("ti\x1b[2Jtan", "rank-0.log", b"\x1b[2Jgone\n", 0.0)
+    screen.say("bad \x1b]0;x\x07 news", bad=True)
+    assert "\x1b" not in stream.getvalue()
