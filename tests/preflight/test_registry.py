@@ -1,0 +1,144 @@
+"""The loop that runs the checks, and the tables that they read."""
+
+import pytest
+
+from preflight.errors import BadInput
+from preflight.facts import Capability
+from preflight.finding import Problem, Severity
+from preflight.job import Expect, Job
+from preflight.registry import CHECKS, host_check, judge_host, table, unasked
+from preflight.selection import select
+from preflight.versions import release, satisfies
+from preflight.wheels import driver_floor, find_wheel, runs_on
+from tests.preflight.judging import host
+
+
+def test_a_check_without_a_docstring_is_refused() -> None:
+    def mute() -> list[Problem]:
+        return []
+
+    with pytest.raises(TypeError, match="needs a docstring"):
+        host_check("ZZZ001")(mute)
+    assert "ZZZ001" not in CHECKS
+
+
+def test_a_code_is_taken_once() -> None:
+    def again() -> list[Problem]:
+        """Say something."""
+        return []
+
+    table()
+    with pytest.raises(TypeError, match="GPU001 is taken"):
+        host_check("GPU001")(again)
+
+
+def test_every_check_reads_facts_that_exist() -> None:
+    supplied = {"facts", "job", "expect", "use", "is_main", "hosts", "reach", "clocks"}
+    known = supplied | set(type(host()).__dataclass_fields__)
+    assert all(set(check.needs) <= known for check in table().values())
+
+
+def test_too_many_sick_gpus_are_not_left_out() -> None:
+    sick = host({f"gpus.{i}.recovery_action": "gpu_reset" for i in (0, 1)})
+    findings = judge_host(sick, Job(gpus=1), Expect())
+    assert [finding.severity for finding in findings] == [Severity.CRITICAL, Severity.CRITICAL]
+
+
+def test_a_gpu_is_sick_by_any_check_when_the_others_are_counted() -> None:
+    overlay = {"gpus.0.recovery_action": "gpu_reset", "gpus.1.mig_enabled": True}
+    findings = judge_host(host(overlay), Job(gpus=1), Expect())
+    assert all(finding.severity is Severity.CRITICAL for finding in findings)
+
+
+def test_what_a_source_was_not_asked_is_listed() -> None:
+    facts = host({"ports": {"missing": "the file does not hold it", "code": "not-asked"}})
+    assert unasked(facts) == ("PORT001", "PORT002")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "allowed", "candidates", "needed", "absent"),
+    [
+        ("all", "all", {0, 1}, 2, ()),
+        ("all", (1,), {1}, 1, ()),
+        ("all", 1, {0}, 1, ()),
+        (1, "all", {0, 1}, 1, ()),
+        ((0,), "all", {0}, 1, ()),
+        (("1",), "all", {1}, 1, ()),
+        (("GPU-00000001",), "all", {1}, 1, ()),
+        ((7,), "all", set(), 0, (7,)),
+        ("all", ("GPU-9",), set(), 0, ("GPU-9",)),
+        ("none", "all", set(), 0, ()),
+    ],
+)
+def test_a_job_gets_the_gpus_that_it_and_the_site_name(
+    gpus: object, allowed: object, candidates: set[int], needed: int, absent: tuple[object, ...]
+) -> None:
+    use = select(host(), Job(gpus=gpus), allowed)  # type: ignore[arg-type]
+    assert (use.candidates, use.needed, use.absent) == (candidates, needed, absent)
+
+
+@pytest.mark.parametrize(
+    ("version", "specifier", "fits"),
+    [
+        ("580.95.05", ">=570", True),
+        ("570", ">=570.0", True),
+        ("560.35", ">=570", False),
+        ("580.95", ">=570,<600", True),
+        ("580.95", "==580.*", True),
+        ("580.95", "!=580.*", False),
+        ("N/A", ">=1", False),
+        ("595.80", "", True),
+    ],
+)
+def test_versions_fit_specifiers(version: str, specifier: str, *, fits: bool) -> None:
+    assert satisfies(version, specifier) is fits
+
+
+@pytest.mark.parametrize("specifier", ["~=570", ">=", "570", ">=570.*"])
+def test_a_specifier_that_cannot_be_read_is_told(specifier: str) -> None:
+    with pytest.raises(BadInput, match="version clause"):
+        satisfies("580", specifier)
+
+
+def test_a_release_is_its_leading_numbers() -> None:
+    assert release("2.13.0+cu130") == (2, 13, 0)
+    assert release("rocm6.2") == ()
+
+
+@pytest.mark.parametrize(
+    ("torch", "cuda", "gpu", "runs"),
+    [
+        ("2.13.0", "12.6", (6, 0), True),  # P100
+        ("2.13.0", "12.6", (6, 1), True),  # 6.0 code runs on 6.1
+        ("2.13.0", "13.0", (7, 0), False),  # V100: 7.5 code does not run on 7.0
+        ("2.11.0", "12.8", (7, 0), False),
+        ("2.10.0", "12.8", (7, 0), True),  # Volta came back with 2.8
+        ("2.7.1", "12.8", (7, 0), False),
+        ("2.13.0", "13.0", (8, 9), True),  # 8.6 code runs on 8.9
+        ("2.13.0", "12.6", (12, 0), False),
+        ("2.13.0", "13.0", (12, 0), True),
+        ("2.13.0", "13.0", (13, 0), True),  # through PTX
+        ("2.8.0", "12.8", (13, 0), False),
+        ("2.13.0", "13.0", (8, 7), False),  # Jetson needs its own build
+    ],
+)
+def test_a_wheel_runs_on_what_it_was_compiled_for(
+    torch: str, cuda: str, gpu: Capability, *, runs: bool
+) -> None:
+    wheel = find_wheel(torch, cuda)
+    assert wheel is not None
+    assert runs_on(wheel, gpu) is runs
+
+
+@pytest.mark.parametrize(
+    ("torch", "cuda"),
+    [("2.13.0a0+gitabc", "13.0"), ("2.14.0.dev20261101", "13.0"), ("2.13.0", "12.8"), ("9.0", "13.0")],
+)
+def test_builds_outside_the_table_are_unknown(torch: str, cuda: str) -> None:
+    assert find_wheel(torch, cuda) is None
+
+
+def test_a_new_cuda_major_needs_a_new_driver() -> None:
+    assert driver_floor("13.2") == "580"
+    assert driver_floor("12.8") == "525.60.13"
+    assert driver_floor("14.0") == ""
