@@ -116,7 +116,14 @@ def load_model(it: "Interpreter", root: str, how: str, call: Call) -> Ref:
     quantized = _quantized(it, call)
     device_map = call.get("device_map") or NONE
     ref = it.new(
-        new_model(call.place, dtype, quantized=quantized, device_map=device_map, library=Const(root))
+        new_model(
+            call.place,
+            dtype,
+            quantized=quantized,
+            device_map=device_map,
+            device_map_at=Dtype("at", call.at("device_map")),
+            library=Const(root),
+        )
     )
     values = {"dtype": dtype, "device_map": device_map, "given": given or NONE}
     it.emit(Event("load", call.place, ref.id, call, keyword if given is not None else "", values))

@@ -64,6 +64,10 @@ class Event:
     what: str = ""
     values: Mapping[str, Value] = field(default_factory=dict)
 
+    def place_of(self, keyword: str) -> Place:
+        """Return where a keyword argument of the call stands, else where the event is."""
+        return self.place if self.call is None else self.call.at(keyword)
+
 
 class Library(Protocol):
     """What is known of code that is not the script's own."""
@@ -143,6 +147,7 @@ class Interpreter:
         self.breaks: list[State] = []
         self.yields: list[Value] | None = None
         self.declared: dict[int, Declared] = {}  # argparse options by the id of their thing
+        self.notes: dict[str, list[Place]] = {}  # what rules remember of what came before
         self.global_names: dict[int, dict[str, int]] = {}
         self.frame = 0
         self.complete = True

@@ -155,7 +155,7 @@ def _move(it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
                 owner.id if isinstance(owner, Ref) else owner.of,
                 call,
                 "model",
-                {"device": device},
+                {"device": device, "literal": Const(not isinstance(index, Device))},
             )
         )
         return owner
@@ -170,7 +170,16 @@ def _move(it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
                 device = as_device(item)
                 if isinstance(device, Device) and device.kind == "cuda":
                     ref = owner.id if isinstance(owner, Ref) else owner.of
-                    it.emit(Event("cuda", call.place, ref, call, "model", {"device": device}))
+                    it.emit(
+                        Event(
+                            "cuda",
+                            call.place,
+                            ref,
+                            call,
+                            "model",
+                            {"device": device, "literal": Const(not isinstance(item, Device))},
+                        )
+                    )
     return owner
 
 
@@ -194,11 +203,10 @@ def _cast(it: "Interpreter", owner: Ref | Part, dtype: Value, place: Place, *, s
     if thing is None:
         return
     model = owner.of if isinstance(owner, Part) else owner.id
+    _note_recast(it, model, thing, dtype)
     it.emit(
         Event("cast", place, model, None, "part" if isinstance(owner, Part) else "whole", {"dtype": dtype})
     )
-    if thing.get("optimized") == TRUE:
-        it.change(model, recast=dtype)
     if isinstance(owner, Part):
         if isinstance(dtype, Dtype) and dtype.name in ("float32", "float64"):
             it.change(model, upcast=TRUE)
@@ -211,6 +219,18 @@ def _cast(it: "Interpreter", owner: Ref | Part, dtype: Value, place: Place, *, s
     if thing.get("adapters") != NONE:
         new["adapters"] = new["dtype"]
     it.change(model, **new)
+
+
+def _note_recast(it: "Interpreter", model: int, thing: Thing, dtype: Value) -> None:
+    """A cast after the optimizer was made: its state keeps the old dtype. Casting back undoes it."""
+    if TRUE not in list(alternatives(thing.get("optimized"))):
+        return
+    before = thing.get("optimized_dtype")
+    same = isinstance(dtype, Dtype) and dtype == before
+    own = isinstance(dtype, Dtype) and dtype.name == OWN_DTYPE
+    if own and isinstance(before, Dtype) and before.name != "checkpoint" and thing.get("mixed", NONE) == NONE:
+        same = True  # all of it has one dtype, so any parameter's will do
+    it.change(model, recast=FALSE if same else dtype)
 
 
 def set_trained_dtype(it: "Interpreter", model: int, dtype: Value) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from preflight.script.calling import invoke
 from preflight.script.interpreter import Call, Event
-from preflight.script.models import as_device, dtype_of, new_model, set_trained_dtype
+from preflight.script.models import as_device, dtype_of, new_model, set_trained_dtype, trained_dtype
 from preflight.script.names import root_and_last
 from preflight.script.values import (
     FALSE,
@@ -87,7 +87,7 @@ def _set_device(it: "Interpreter", call: Call) -> Value:
 
 
 def _cuda_work(it: "Interpreter", call: Call) -> Value:
-    it.emit(Event("cuda", call.place, None, call, "work", {"device": Device("cuda")}))
+    it.emit(Event("cuda", call.place, None, call, "work", {"device": Device("cuda"), "literal": TRUE}))
     return UNKNOWN
 
 
@@ -97,7 +97,8 @@ def _tensor(it: "Interpreter", call: Call) -> Value:
         for item in alternatives(device):
             found = as_device(item)
             if isinstance(found, Device) and found.kind == "cuda":
-                it.emit(Event("cuda", call.at("device"), None, call, "tensor", {"device": found}))
+                values: dict[str, Value] = {"device": found, "literal": Const(not isinstance(item, Device))}
+                it.emit(Event("cuda", call.at("device"), None, call, "tensor", values))
     return UNKNOWN
 
 
@@ -127,7 +128,9 @@ def _optimizer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     params = call.get("params", 0) or UNKNOWN
     held = dict.fromkeys(models_in(params))
     for model in held:
-        it.change(model, optimized=TRUE, recast=FALSE)
+        thing = it.thing(model)
+        if thing is not None:
+            it.change(model, optimized=TRUE, recast=FALSE, optimized_dtype=trained_dtype(thing))
     it.change(
         ref.id,
         cls=Const(root_and_last(name)[1]),
@@ -267,12 +270,24 @@ def construct_module(it: "Interpreter", ref: Ref, call: Call) -> None:
     known = dtype if dtype != NONE else Dtype("float32", old.place)
     thing = new_model(old.place, known)
     it.state.heap[ref.id] = Thing("model", old.place, {**thing.attrs, **attrs})
+    owner = it.lookup("self")
+    if isinstance(dtype, Dtype) and dtype.name in ("float16", "bfloat16") and it.kind(owner) == "model":
+        it.change(owner.id if isinstance(owner, Ref) else 0, mixed=dtype)
     if dtype != NONE:
         it.emit(Event("layer", call.at("dtype"), ref.id, call, "", {"dtype": dtype}))
     for item in alternatives(call.get("device") or NONE):
         device = as_device(item)
         if isinstance(device, Device) and device.kind == "cuda":
-            it.emit(Event("cuda", call.at("device"), ref.id, call, "model", {"device": device}))
+            it.emit(
+                Event(
+                    "cuda",
+                    call.at("device"),
+                    ref.id,
+                    call,
+                    "model",
+                    {"device": device, "literal": Const(not isinstance(item, Device))},
+                )
+            )
 
 
 def _cast_training_params(it: "Interpreter", call: Call) -> Value:

@@ -41,6 +41,14 @@ class Sources:
         self._read[path] = source
         return source
 
+    def get(self, path: str) -> Source | None:
+        """Return a file that was read."""
+        return self._read.get(path)
+
+    def files(self) -> list[Source]:
+        """Return all files that were read."""
+        return [source for source in self._read.values() if source is not None]
+
     def imported(self, name: str, level: int, importer: Source) -> Source | None:
         """Return the script's own module of that name, None when it is a library or not found."""
         folder = posixpath.dirname(importer.path)

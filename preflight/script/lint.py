@@ -1,0 +1,189 @@
+"""Judges a training script by reading it: `gpulaunch lint`, and part of every preflight with a script."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from preflight.script import rules_placement, rules_precision, rules_scaling, rules_versions
+from preflight.script.interpreter import Event, Interpreter
+from preflight.script.library import Knowledge
+from preflight.script.reading import Place
+from preflight.script.rules import RULES, Hit, Level
+from preflight.script.source import Finder, Source, Sources
+from preflight.script.target import Target
+from preflight.script.values import Value
+
+_ALL = (rules_placement, rules_precision, rules_scaling, rules_versions)
+_IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
+_RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
+_PROBES = ((7, 5), (8, 0))
+"""What GPUs before and from Ampere on answer a script, when nobody says which GPUs it will run on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LintFinding:
+    """One fault of a script. `title` is what is wrong in general, `message` what is wrong here."""
+
+    code: str
+    level: Level
+    place: Place
+    title: str
+    message: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class LintResult:
+    """What reading a script found; `problems` is what could not be read, and so was not judged."""
+
+    findings: tuple[LintFinding, ...]
+    problems: tuple[str, ...]
+    files: tuple[str, ...]
+
+    @property
+    def errors(self) -> int:
+        """How many findings are errors."""
+        return sum(finding.level is Level.ERROR for finding in self.findings)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One run of the interpreter: its hits, and what precision each place asked for."""
+
+    hits: dict[tuple[str, Place], Hit]
+    asked: dict[Place, Value]
+    complete: bool
+    sources: Sources
+
+
+def lint(
+    text: str, path: str, targets: Sequence[Target] | None = None, *, find: Finder | None = None
+) -> LintResult:
+    """Return the faults of a script, by place.
+
+    `targets` are the kinds of ranks it will run as: one per compute capability of the launch. None: it is read
+    for GPUs before and from Ampere on, and what depends on that is at most a warning. `find` reads the
+    script's own modules. The script is never executed.
+    """
+    known = targets is not None
+    kinds = list(targets) if targets is not None else [Target(capability=probe) for probe in _PROBES]
+    return lint_for(text, path, kinds, certain=known, find=find)
+
+
+def lint_for(
+    text: str, path: str, targets: Sequence[Target], *, certain: bool, find: Finder | None = None
+) -> LintResult:
+    """Return the faults; `certain` False: the targets' capabilities are guesses, everything else is known."""
+    try:
+        readings = [_read(text, path, target, find) for target in targets]
+    except SyntaxError as error:
+        return LintResult((), (f"{path}:{error.lineno or 1}: not Python: {error.msg}",), (path,))
+    except (ValueError, RecursionError, MemoryError) as error:
+        return LintResult((), (f"{path}: cannot be read: {error}",), (path,))
+    merged = _merged(targets, readings, certain=certain)
+    merged += _disagreements(targets, readings, certain=certain)
+    sources = readings[0].sources
+    shown = [item for item in merged if not _ignored(item, sources)]
+    problems = list(sources.problems)
+    if not all(reading.complete for reading in readings):
+        problems.append(f"{path}: too many paths; what was not followed is not judged")
+    order = sorted(
+        shown, key=lambda item: (item.place.path != path, item.place.path, item.place.line, item.code)
+    )
+    return LintResult(
+        tuple(order), tuple(dict.fromkeys(problems)), tuple(source.path for source in sources.files())
+    )
+
+
+def _read(text: str, path: str, target: Target, find: Finder | None) -> _Reading:
+    sources = Sources(find)
+    source = sources.add(path, text)
+    reading = _Reading({}, {}, complete=True, sources=sources)
+
+    def listen(it: Interpreter, event: Event) -> None:
+        if event.name in ("accelerator", "arguments"):
+            thing = it.thing(event.ref)
+            if thing is not None:
+                reading.asked.setdefault(event.place, thing.get("asked"))
+        for code, row in RULES.items():
+            if event.name in row.events:
+                for hit in row.judge(it, event):
+                    _keep(reading.hits, code, hit)
+
+    it = Interpreter(sources, target, Knowledge(), listen)
+    it.run(source)
+    listen(it, Event("end", Place(path, 1)))
+    reading.complete = it.complete
+    return reading
+
+
+def _keep(hits: dict[tuple[str, Place], Hit], code: str, hit: Hit) -> None:
+    before = hits.get((code, hit.place))
+    if before is None or _RANK[hit.level] > _RANK[before.level]:
+        hits[code, hit.place] = hit
+
+
+def _merged(targets: Sequence[Target], readings: Sequence[_Reading], *, certain: bool) -> list[LintFinding]:
+    keys = dict.fromkeys(key for reading in readings for key in reading.hits)
+    found = []
+    for code, place in keys:
+        hits = [reading.hits[code, place] for reading in readings if (code, place) in reading.hits]
+        worst = max(hits, key=lambda hit: _RANK[hit.level])
+        everywhere = len(hits) == len(readings)
+        if not everywhere:
+            worst = _only_some(worst, targets, readings, (code, place), certain=certain)
+        found.append(LintFinding(code, worst.level, place, RULES[code].title, worst.message, worst.fix))
+    return found
+
+
+def _only_some(
+    hit: Hit,
+    targets: Sequence[Target],
+    readings: Sequence[_Reading],
+    key: tuple[str, Place],
+    *,
+    certain: bool,
+) -> Hit:
+    where = [target for target, reading in zip(targets, readings, strict=True) if key in reading.hits]
+    if certain:
+        names = ", ".join(_capability(target) for target in where)
+        return replace(hit, message=f"{hit.message} (on {names})")
+    old = all(target.capability is not None and target.capability < (8, 0) for target in where)
+    level = Level.WARNING if hit.level is Level.ERROR else hit.level
+    kind = "GPUs before Ampere" if old else "Ampere and newer GPUs"
+    return replace(hit, level=level, message=f"{hit.message} (on {kind})")
+
+
+def _capability(target: Target) -> str:
+    return "CPU" if target.capability is None else "compute capability {}.{}".format(*target.capability)
+
+
+def _disagreements(
+    targets: Sequence[Target], readings: Sequence[_Reading], *, certain: bool
+) -> list[LintFinding]:
+    """P120: the script chooses its precision from the GPU of this process, so ranks may disagree."""
+    found = []
+    places = dict.fromkeys(place for reading in readings for place in reading.asked)
+    for place in places:
+        values = [reading.asked[place] for reading in readings if place in reading.asked]
+        if len(set(values)) < 2:
+            continue
+        level = Level.ERROR if certain and len(targets) > 1 else Level.INFO
+        message = "each rank chooses its precision from its own GPU, so unlike GPUs disagree"
+        fix = "decide once, in the launch: leave the argument out"
+        found.append(LintFinding("P120", level, place, P120_TITLE, message, fix))
+    return found
+
+
+P120_TITLE = "The precision is chosen from this process's own GPU."
+
+
+def _ignored(finding: LintFinding, sources: Sources) -> bool:
+    source: Source | None = sources.get(finding.place.path)
+    lines = source.text.splitlines() if source else []
+    if not 0 < finding.place.line <= len(lines):
+        return False
+    match = _IGNORE.search(lines[finding.place.line - 1])
+    if match is None:
+        return False
+    return match[1] is None or finding.code in re.split(r"[,\s]+", match[1].strip())

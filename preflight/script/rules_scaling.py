@@ -1,0 +1,267 @@
+"""Rules P114 to P131: scaling, autocast, clipping, and who decides the precision."""
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter import Event
+from preflight.script.rules import Hit, Level, rule
+from preflight.script.training import trainings
+from preflight.script.values import FALSE, NONE, TRUE, Const, Dtype, Ref, Seq, alternatives, text_of, truth
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter import Interpreter
+
+
+@rule("P114", "autocast", "backward")
+def autocast_fp16_without_a_scaler(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """Autocast to fp16 around a loss that is not scaled.
+
+    Gradients below 6e-8 become zero. A GradScaler exists to prevent that; bf16 needs none.
+    Source: torch.amp's documentation.
+    """
+    if event.name == "autocast":
+        half = event.values.get("dtype") == Dtype("float16")
+        on = event.values.get("enabled") == TRUE and event.what == "cuda" and it.target.capability is not None
+        if half and on and "no_grad" not in it.contexts:
+            it.notes.setdefault("autocast fp16", []).append(event.place)
+        return
+    if event.what != "raw" or not it.notes.get("autocast fp16"):
+        return
+    if it.notes.get("scaler") or it.notes.get("accelerator") or it.notes.get("sharded"):
+        return
+    message = "the forward runs in float16 and the loss is not scaled: small gradients vanish"
+    fix = "use torch.amp.GradScaler, or autocast(dtype=torch.bfloat16) where it is native"
+    for place in it.notes["autocast fp16"]:
+        yield Hit(place, message, fix, Level.WARNING)
+
+
+@rule("P115", "accelerator", "scaler", "scaler step", "sharded")
+def two_scalers(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """The script has a GradScaler of its own, and accelerate's fp16 brings another.
+
+    Gradients are scaled and unscaled twice: "unscale_() has already been called on this optimizer".
+    Source: accelerate/accelerator.py.
+    """
+    if event.name == "sharded":
+        it.notes.setdefault("sharded", []).append(event.place)
+    elif event.name == "accelerator":
+        it.notes.setdefault("accelerator", []).append(event.place)
+        if event.values.get("effective") == Const("fp16"):
+            it.notes.setdefault("accelerator fp16", []).append(event.place)
+    elif event.name == "scaler":
+        if event.values.get("enabled") != FALSE:
+            it.notes.setdefault("scaler", []).append(event.place)
+    elif it.notes.get("accelerator fp16"):
+        scaler = it.thing(event.ref)
+        if scaler is not None and truth(scaler.get("enabled")):
+            message = "this scaler scales what accelerate's fp16 scales already"
+            fix = "drop one of the two: accelerator.backward(loss) scales by itself"
+            yield Hit(scaler.place, message, fix, Level.ERROR)
+
+
+@rule("P116", "clip")
+def clipping_scaled_gradients(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """Gradients are clipped while they are still scaled.
+
+    Clipping at 1.0 what is 65536 times too large leaves next to nothing of every gradient.
+    Source: torch.amp's documentation on unscale_; accelerate's clip_grad_norm_.
+    """
+    held = event.values.get("models", NONE)
+    models = [item for item in held.items if isinstance(item, Ref)] if isinstance(held, Seq) else []
+    for model in models:
+        thing = it.thing(model)
+        accelerator = it.thing(thing.get("accelerator")) if thing else None
+        if accelerator is not None:
+            if accelerator.get("mixed_precision") == Const("fp16") and accelerator.get("sharded") != TRUE:
+                yield Hit(
+                    event.place,
+                    "torch's clip_grad_norm_ clips gradients that accelerate's fp16 has scaled",
+                    "accelerator.clip_grad_norm_(...)",
+                    Level.WARNING,
+                )
+            continue
+        if it.notes.get("scaler") and not _unscaled(it, model):
+            message = "gradients are clipped before scaler.unscale_(optimizer), so while they are scaled"
+            yield Hit(event.place, message, "call scaler.unscale_(optimizer) first", Level.WARNING)
+
+
+def _unscaled(it: "Interpreter", model: Ref) -> bool:
+    """Whether an optimizer of the model may have been unscaled, or never meets a scaler."""
+    mine = [
+        thing
+        for thing in it.state.heap.values()
+        if thing.kind == "optimizer" and model in getattr(thing.get("models"), "items", ())
+    ]
+    return not mine or any(thing.get("unscaled", FALSE) != FALSE for thing in mine)
+
+
+@rule("P117", "evaluate", "train")
+def full_half_evaluation_before_training(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """trainer.evaluate() with fp16_full_eval or bf16_full_eval runs before trainer.train().
+
+    The Trainer casts the model for it and does not cast it back.
+    Source: transformers/trainer.py, evaluation_loop.
+    """
+    trainer = it.thing(event.ref)
+    if trainer is None or event.ref is None:
+        return
+    args = trainer.get("args")
+    thing = it.thing(args) if isinstance(args, Ref) else None
+    full = thing is not None and TRUE in (thing.get("fp16_full_eval"), thing.get("bf16_full_eval"))
+    if event.name == "evaluate" and full and trainer.get("trained") == FALSE:
+        it.change(event.ref, evaluated=Dtype("at", event.place))
+    evaluated = it.thing(event.ref)
+    spot = evaluated.get("evaluated", NONE) if evaluated else NONE
+    if event.name == "train" and isinstance(spot, Dtype) and spot.place:
+        message = "full half-precision evaluation casts the model, and the training after it uses it so"
+        yield Hit(spot.place, message, "evaluate after training, or without *_full_eval", Level.WARNING)
+
+
+@rule("P121", "bf16 asked")
+def bf16_support_counts_emulation(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """is_bf16_supported() says True on GPUs that only emulate bf16.
+
+    From torch 2.3 on it answers whether a bf16 tensor can be made, so Turing and Volta say True.
+    Source: torch/cuda/__init__.py.
+    """
+    call, capability = event.call, it.target.capability
+    if call is None or capability is None or capability >= (8, 0):
+        return
+    strict = truth(call.get("including_emulation", 0) or TRUE) is False
+    if strict or it.target.at_least("torch", 2, 3) is False:
+        return
+    message = "this says True on GPUs that only emulate bf16"
+    fix = "torch.cuda.is_bf16_supported(including_emulation=False), or get_device_capability() >= (8, 0)"
+    yield Hit(event.place, message, fix, Level.WARNING)
+
+
+@rule("P122", "accelerator")
+def precision_fixed_in_code(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """The mixed precision is a literal in the code, so no flag or configuration changes it.
+
+    Source: accelerate/state.py: the argument wins over environment, flag and config file.
+    """
+    call = event.call
+    literal = call is not None and any(
+        word.arg == "mixed_precision" and isinstance(word.value, ast.Constant) and word.value.value
+        for word in call.node.keywords
+    )
+    if literal and call is not None:
+        value = text_of(event.values.get("asked"))
+        message = f"mixed_precision={value!r} here wins over --mixed_precision and the launch's config"
+        yield Hit(call.at("mixed_precision"), message, "leave it out and let the launch decide", Level.INFO)
+    del it
+
+
+@rule("P123", "arguments")
+def both_off_is_not_off(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """fp16=False together with bf16=False does not mean float32.
+
+    The Trainer then takes what the launch says.
+    Source: transformers/training_args.py.
+    """
+    call = event.call
+    if call is not None and call.kwargs.get("fp16") == FALSE and call.kwargs.get("bf16") == FALSE:
+        message = "both off: the launch's mixed precision applies"
+        yield Hit(call.at("bf16"), message, "--precision no for float32", Level.INFO)
+    del it
+
+
+@rule("P124", "backward")
+def backward_around_accelerate(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """loss.backward() where accelerate's fp16 needs accelerator.backward(loss).
+
+    The scaler never sees the loss: "No inf checks were recorded for this optimizer".
+    Source: accelerate/accelerator.py, backward.
+    """
+    if event.what != "raw" or not it.loop_depth or "no_grad" in it.contexts:
+        return
+    for thing in it.state.heap.values():
+        if thing.kind != "optimizer" or not isinstance(thing.get("accelerator"), Ref):
+            continue
+        accelerator = it.thing(thing.get("accelerator"))
+        precision = accelerator.get("mixed_precision") if accelerator else NONE
+        if accelerator is None or accelerator.get("sharded") == TRUE:
+            continue
+        words = {text_of(item) for item in alternatives(precision)}
+        if words <= {"no", "bf16", "fp8"}:
+            continue
+        level = Level.ERROR if words == {"fp16"} else Level.WARNING
+        message = "accelerate does not see this backward(), and under fp16 its scaler then fails"
+        yield Hit(event.place, message, "accelerator.backward(loss)", level)
+        return
+
+
+@rule("P126", "arguments")
+def fp16_wherever_there_is_a_gpu(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """fp16=torch.cuda.is_available() turns fp16 on even where bf16 is native.
+
+    Source: field reports; see P101 for what it does to half-precision weights.
+    """
+    for word in event.call.node.keywords if event.call else ():
+        if word.arg == "fp16" and ast.unparse(word.value).endswith("cuda.is_available()"):
+            message = "fp16 is on wherever there is a GPU, also where bf16 is native"
+            yield Hit(event.place_of(word.arg), message, "let the launch decide: leave it out", Level.INFO)
+    del it
+
+
+@rule("P130", "load")
+def flash_attention_on_old_gpus(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """flash_attention_2 is asked for on GPUs before Ampere.
+
+    "FlashAttention only supports Ampere GPUs or newer."
+    Source: flash-attn's own check.
+    """
+    call, capability = event.call, it.target.capability
+    if call is None or capability is None or capability >= (8, 0):
+        return
+    if (
+        text_of(call.get("attn_implementation")) == "flash_attention_2"
+        or call.get("use_flash_attention_2") == TRUE
+    ):
+        keyword = "attn_implementation" if call.get("attn_implementation") else "use_flash_attention_2"
+        message = "flash_attention_2 needs compute capability 8.0 or newer"
+        yield Hit(call.at(keyword), message, 'attn_implementation="sdpa"', Level.ERROR)
+
+
+@rule("P131", "accelerator", "arguments")
+def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """bf16 is fixed in the script, and these GPUs only emulate it.
+
+    It runs slowly, and fails in kernels that have no bf16 form. accelerate and transformers do not refuse it.
+    Source: torch.cuda.is_bf16_supported counts emulation since torch 2.3.
+    """
+    thing, capability = it.thing(event.ref), it.target.capability
+    if thing is None or capability is None or capability >= (8, 0) or thing.get("asked") != Const("bf16"):
+        return
+    if thing.get("trl") == TRUE and thing.get("bf16") == NONE:
+        return  # P109
+    keyword = "mixed_precision" if event.name == "accelerator" else "bf16"
+    message = "bf16 is asked for here, and no flag can change that; these GPUs only emulate it"
+    yield Hit(event.place_of(keyword), message, "let the launch decide, or fp16 on these GPUs", Level.ERROR)
+
+
+@rule("P125", *("train",))
+def adapters_behind_reentrant_checkpoints(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """Gradient checkpointing of a frozen base with adapters, in its reentrant form.
+
+    The checkpointed blocks get inputs that need no gradient, so nothing inside them trains: "None of the inputs
+    have requires_grad=True". transformers before 5 uses the reentrant form unless told otherwise.
+    Source: torch.utils.checkpoint; transformers/modeling_utils.py.
+    """
+    if it.target.at_least("transformers", 5) is not False:
+        return
+    for training in trainings(it, event):
+        trainer = it.thing(event.ref)
+        args = it.thing(trainer.get("args")) if trainer else None
+        if args is None or args.get("gradient_checkpointing") != TRUE or training.model.get("peft") != TRUE:
+            continue
+        if (
+            training.model.get("inputs_require_grad") == TRUE
+            or args.get("gradient_checkpointing_kwargs") != NONE
+        ):
+            continue
+        message = "gradient checkpointing over a frozen base: the adapters inside get no gradient"
+        fix = 'gradient_checkpointing_kwargs={"use_reentrant": False}, or model.enable_input_require_grads()'
+        yield Hit(args.place, message, fix, Level.WARNING)

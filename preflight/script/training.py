@@ -1,0 +1,110 @@
+"""Moments of training: which model, in which precision, with which optimizer, and how sure that is."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from preflight.script import hfarguments
+from preflight.script.interpreter import Event
+from preflight.script.models import trained_dtype
+from preflight.script.pytorch import trained_models
+from preflight.script.reading import Place
+from preflight.script.values import (
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Const,
+    Dtype,
+    Ref,
+    Thing,
+    Value,
+    alternatives,
+    text_of,
+    truth,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter import Interpreter
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """One optimizer step on one model."""
+
+    model: Thing
+    dtype: Value  # of what is trained
+    precision: Value  # Const "no", "fp16", ...; Unknown when nobody knows
+    by: str  # "trainer", "accelerate", "torch"
+    sharded: bool  # DeepSpeed or FSDP keeps float32 masters
+    optimizer: Thing | None
+    place: Place
+    scaler: Thing | None = None
+
+    def sure_dtype(self) -> Dtype | None:
+        """Return the dtype when there is no doubt, else None."""
+        return self.dtype if isinstance(self.dtype, Dtype) else None
+
+    def maybe_dtype(self, name: str) -> Dtype | None:
+        """Return the dtype of that name when it is possible and everything else that is possible is known."""
+        options = list(alternatives(self.dtype))
+        if any(not isinstance(item, Dtype) and item != NONE for item in options):
+            return None
+        return next((item for item in options if isinstance(item, Dtype) and item.name == name), None)
+
+    def precisions(self) -> set[str]:
+        """Return the mixed precisions that are possible; empty when unknown."""
+        words = [text_of(item) for item in alternatives(self.precision)]
+        return {word for word in words if word} if all(words) else set()
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether code that could not be read has had the model."""
+        return self.model.get("touched") == TRUE
+
+
+def trainings(it: "Interpreter", event: Event) -> Iterator[Training]:
+    """Yield what an event trains."""
+    thing = it.thing(event.ref)
+    if thing is None:
+        return
+    if event.name == "train":
+        yield from _by_trainer(it, thing, event)
+    elif event.name == "scaler step":
+        optimizer = event.values.get("optimizer", UNKNOWN)
+        enabled = truth(thing.get("enabled"))
+        precision: Value = UNKNOWN if enabled is None else Const("fp16" if enabled else "no")
+        yield from _by_optimizer(it, optimizer, precision, "torch", event, scaler=thing)
+    elif event.name == "step":
+        accelerator = it.thing(_ref(thing.get("accelerator")))
+        if accelerator is not None:
+            precision, by = accelerator.get("mixed_precision"), "accelerate"
+        else:
+            precision, by = Const("no"), "torch"
+        yield from _by_optimizer(it, Ref(event.ref or 0), precision, by, event)
+
+
+def _ref(value: Value) -> Value:
+    return value if isinstance(value, Ref) else UNKNOWN
+
+
+def _by_trainer(it: "Interpreter", trainer: Thing, event: Event) -> Iterator[Training]:
+    args = trainer.get("args")
+    precision = hfarguments.mixed_precision(it, args)
+    sharded = hfarguments.sharded(it, args)
+    for item in alternatives(trainer.get("model")):
+        model = it.thing(item) if isinstance(item, Ref) else None
+        if model is not None and model.kind == "model":
+            yield Training(model, trained_dtype(model), precision, "trainer", sharded, None, event.place)
+
+
+def _by_optimizer(
+    it: "Interpreter", ref: Value, precision: Value, by: str, event: Event, *, scaler: Thing | None = None
+) -> Iterator[Training]:
+    optimizer = it.thing(ref) if isinstance(ref, Ref) else None
+    accelerator = it.thing(_ref(optimizer.get("accelerator"))) if optimizer else None
+    sharded = bool(accelerator and accelerator.get("sharded") == TRUE)
+    for item in trained_models(it, ref):
+        model = it.thing(item)
+        if model is not None:
+            apart = sharded or model.get("sharded") == TRUE
+            yield Training(model, trained_dtype(model), precision, by, apart, optimizer, event.place, scaler)
