@@ -94,7 +94,7 @@ JOBS = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(FACTS, JOBS)
 def test_no_facts_crash_a_check(facts: HostFacts, job: Job) -> None:
     findings = judge_host(facts, job, Expect(gpus=2, driver=">=570"))
@@ -103,7 +103,7 @@ def test_no_facts_crash_a_check(facts: HostFacts, job: Job) -> None:
     assert all(finding.code in table() and finding.message for finding in findings)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.dictionaries(st.sampled_from(["a", "b", "c"]), FACTS, max_size=3),
     JOBS,
@@ -114,7 +114,7 @@ def test_no_facts_crash_a_cluster_check(hosts: dict[str, HostFacts], job: Job, r
     assert [finding for finding in findings if "the check itself failed" in finding.message] == []
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(FACTS)
 def test_facts_survive_the_wire(facts: HostFacts) -> None:
     assert decode(HostFacts, encode(facts)) == facts
