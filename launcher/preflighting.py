@@ -20,6 +20,7 @@ from preflight.finding import Finding, Severity, exit_code
 from preflight.job import Job
 from preflight.ranks import resolve_gpus
 from preflight.registry import ClockOffset, judge_cluster, judge_host, table, unasked
+from preflight.script.read import read_script
 from preflight.script.reading import ScriptReading
 
 FREE_PORTS = 4
@@ -234,6 +235,7 @@ def _would_use(
     if gathered.errors:
         return WouldUse(problem=f"{', '.join(gathered.errors)} cannot be used")
     pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
+    script = script or script_on(pairs[0][1], job)
     try:
         plan = make_plan(pairs, job, run_id="preflight", script=script)
     except GpulaunchError as refusal:
@@ -245,6 +247,14 @@ def _would_use(
         main_port=plan.main_port,
         world_size=plan.world_size,
     )
+
+
+def script_on(main: HostFacts, job: Job) -> ScriptReading | None:
+    """Read the training script as it lies on the main host; None when it is not known here."""
+    if isinstance(main.script, Missing) or isinstance(main.script.text, Missing):
+        return None
+    versions = {} if isinstance(main.python, Missing) else main.python.packages
+    return read_script(main.script.text, main.script.path, args=job.args, versions=versions)
 
 
 class _Watch:
