@@ -7,6 +7,7 @@ from preflight.facts import ComputeProcess, Gpu, HostFacts, Identity, Missing, P
 from preflight.finding import Problem, Severity
 from preflight.job import Expect
 from preflight.leftovers import Classified, Kind, classify
+from preflight.process_tree import INIT_PID
 from preflight.registry import host_check
 
 LEFT_OVER = frozenset({Kind.OURS_DEAD, Kind.ORPHAN_CERTAIN, Kind.HALF_DEAD, Kind.STUCK})
@@ -75,7 +76,7 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
         for holder in gpu.processes:
             if holder.kind != "graphics":
                 told.add(holder.pid)
-                yield from _holder(facts, gpu, holder, known.get(holder.pid))
+                yield from _holder(facts, gpu, holder, _same(facts, gpu, known.get(holder.pid)))
         for item in known.values():
             if gpu.index in item.holds.gpus and item.process.pid not in told and item.kind in LEFT_OVER:
                 yield Problem(
@@ -83,6 +84,12 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
                     what_to_do(item.kind, facts.host, item.process),
                     gpu=gpu.index,
                 )
+
+
+def _same(facts: HostFacts, gpu: Gpu, item: Classified | None) -> Classified | None:
+    """In a container the pid may be of another namespace: there only who has the GPU open itself is meant."""
+    ours = isinstance(facts.identity, Identity) and facts.identity.initial_pid_namespace
+    return item if item is not None and (ours or gpu.index in item.holds.gpus) else None
 
 
 def _holder(facts: HostFacts, gpu: Gpu, holder: ComputeProcess, item: Classified | None) -> Iterator[Problem]:
@@ -193,6 +200,8 @@ def no_zombies(facts: HostFacts, processes: ProcessTable, expect: Expect) -> Ite
     for item in _classified(facts, expect).values():
         process = item.process
         if item.kind is Kind.ZOMBIE:
+            if process.ppid <= INIT_PID:
+                continue  # init collects it at its next turn
             fix = f"nothing to do; it goes when its parent, pid {process.ppid}, collects it or ends"
             yield Problem(describe(item), fix, subject=f"pid {process.pid}")
         elif process.state == "T" and item.kind not in LEFT_OVER and item.kind is not Kind.SUSPECT:
