@@ -58,7 +58,7 @@ def _partial_state(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
 
 
 def _prepare(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
-    for item in call.args:
+    for item in (inner for argument in call.args for inner in alternatives(argument)):
         if isinstance(item, Ref) and isinstance(owner, Ref):
             it.change(item.id, accelerator=owner)
             if it.kind(item) == "model":
@@ -150,8 +150,7 @@ def _quantized(it: "Interpreter", call: Call) -> Value:
     config = call.get("quantization_config")
     if config is None or config == NONE:
         return FALSE
-    del it
-    return UNKNOWN if NONE in list(alternatives(config)) else TRUE
+    return TRUE if all(it.kind(item) == "quantization" for item in alternatives(config)) else UNKNOWN
 
 
 def _peft_loaded(it: "Interpreter", cls: str, call: Call) -> Value:

@@ -149,7 +149,7 @@ def _only_some(
         names = ", ".join(_capability(target) for target in where)
         return replace(hit, message=f"{hit.message} (on {names})")
     old = all(target.capability is not None and target.capability < (8, 0) for target in where)
-    level = Level.WARNING if hit.level is Level.ERROR else hit.level
+    level = Level.WARNING if hit.level is Level.ERROR else Level.INFO
     kind = "GPUs before Ampere" if old else "Ampere and newer GPUs"
     return replace(hit, level=level, message=f"{hit.message} (on {kind})")
 

@@ -222,8 +222,8 @@ def _cast(it: "Interpreter", owner: Ref | Part, dtype: Value, place: Place, *, s
 
 
 def _note_recast(it: "Interpreter", model: int, thing: Thing, dtype: Value) -> None:
-    """A cast after the optimizer was made: its state keeps the old dtype. Casting back undoes it."""
-    if TRUE not in list(alternatives(thing.get("optimized"))):
+    """A cast after the first step: the optimizer's state keeps the old dtype. Casting back undoes it."""
+    if TRUE not in list(alternatives(thing.get("stepped", FALSE))):
         return
     before = thing.get("optimized_dtype")
     same = isinstance(dtype, Dtype) and dtype == before

@@ -153,7 +153,14 @@ def trained_models(it: "Interpreter", optimizer: Value) -> list[Ref]:
 def _optimizer_step(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
     if isinstance(owner, Ref):
         it.emit(Event("step", call.place, owner.id, call))
+        _note_step(it, owner)
     return NONE
+
+
+def _note_step(it: "Interpreter", optimizer: Ref) -> None:
+    """From the first step on the optimizer holds state in the parameters' dtype."""
+    for model in trained_models(it, optimizer):
+        it.change(model.id, stepped=TRUE)
 
 
 def _scaler(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
@@ -182,6 +189,7 @@ def _scaler_step(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
         optimizer = call.args[0].id
         it.emit(Event("scaler step", call.place, owner.id, call, "", {"optimizer": call.args[0]}))
         it.change(optimizer, unscaled=FALSE)
+        _note_step(it, call.args[0])
     return NONE
 
 

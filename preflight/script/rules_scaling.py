@@ -187,7 +187,8 @@ def backward_around_accelerate(it: "Interpreter", event: Event) -> Iterator[Hit]
         words = {text_of(item) for item in alternatives(precision)}
         if words <= {"no", "bf16", "fp8"}:
             continue
-        level = Level.ERROR if words == {"fp16"} else Level.WARNING
+        shards = "fsdp" in it.source.text.lower() or "deepspeed" in it.source.text.lower()
+        level = Level.ERROR if words == {"fp16"} and not shards else Level.WARNING
         message = "accelerate does not see this backward(), and under fp16 its scaler then fails"
         yield Hit(event.place, message, "accelerator.backward(loss)", level)
         return
@@ -246,8 +247,8 @@ def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: Event) -> Iterator[Hi
 def adapters_behind_reentrant_checkpoints(it: "Interpreter", event: Event) -> Iterator[Hit]:
     """Gradient checkpointing of a frozen base with adapters, in its reentrant form.
 
-    The checkpointed blocks get inputs that need no gradient, so nothing inside them trains: "None of the inputs
-    have requires_grad=True". transformers before 5 uses the reentrant form unless told otherwise.
+    The checkpointed blocks get inputs that need no gradient, so nothing inside them trains: "None of the
+    inputs have requires_grad=True". transformers before 5 uses the reentrant form unless told otherwise.
     Source: torch.utils.checkpoint; transformers/modeling_utils.py.
     """
     if it.target.at_least("transformers", 5) is not False:

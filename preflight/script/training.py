@@ -84,7 +84,8 @@ def trainings(it: "Interpreter", event: Event) -> Iterator[Training]:
 
 
 def _ref(value: Value) -> Value:
-    return value if isinstance(value, Ref) else UNKNOWN
+    """Return the object that a value is, or may be."""
+    return next((item for item in alternatives(value) if isinstance(item, Ref)), UNKNOWN)
 
 
 def _by_trainer(it: "Interpreter", trainer: Thing, event: Event) -> Iterator[Training]:
