@@ -116,6 +116,31 @@ def test_nvidia_smi_is_on_the_path(l40s: LabHost) -> None:
     assert [gpu.values["compute_mode"] for gpu in printed.gpus] == ["3", "3"]
 
 
+def test_nvidia_smi_answers_what_launchers_ask_it(l40s: LabHost, opened: Open) -> None:
+    opened("--gpu", "1", "--mib", "3000")
+    fields = "count,name,driver_version,index,memory.used,compute_cap"
+    printed = l40s.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]).stdout
+    used = [gpu.memory.used_mib for gpu in gpus(l40s) if not isinstance(gpu.memory, Missing)]
+    driver = load_profile("2xl40s-exclusive").system["driver_version"]
+    assert used[1] - used[0] == 3000
+    assert printed.splitlines() == [
+        f"2, NVIDIA L40S, {driver}, {index}, {used[index]}, 8.9" for index in range(2)
+    ]
+    refused = l40s.run(["nvidia-smi", "--query-gpu=nonsense", "--format=csv"], check=False)
+    assert (refused.returncode, refused.stdout) == (2, 'Field "nonsense" is not a valid field to query.\n')
+
+
+def test_hosts_of_one_profile_have_gpus_of_their_own(tmp_path: Path) -> None:
+    query = ["nvidia-smi", "--query-gpu=uuid,serial,pci.bus_id", "--format=csv,noheader"]
+    with Lab.up(2, tmp_path / "lab", profiles=["2xl40s"]) as lab:
+        printed = [host.run(query).stdout.splitlines() for host in lab.hosts]
+        read = [[gpu.uuid for gpu in gpus(host)] for host in lab.hosts]
+    uuids, serials, buses = zip(*(line.split(", ") for host in printed for line in host), strict=True)
+    assert uuids == (*read[0], *read[1])
+    assert len(set(uuids)) == len(set(serials)) == 4
+    assert buses[:2] == buses[2:]
+
+
 def test_the_pci_bus_shows_the_gpus(gpu_lab: Lab) -> None:
     found = facts(gpu_lab.host("l40s")).pci_gpus
     assert not isinstance(found, Missing)

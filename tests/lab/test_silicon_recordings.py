@@ -177,7 +177,7 @@ def test_the_stand_in_lists_gpus(name: str, tmp_path: Path) -> None:
 
 
 def test_the_stand_in_refuses_what_it_does_not_know(tmp_path: Path) -> None:
-    done = smi(stage(load_profile("t4"), tmp_path), "--query-gpu=name", "--format=csv")
+    done = smi(stage(load_profile("t4"), tmp_path), "-q", "-d", "MEMORY")
     assert done.returncode == 2
     assert "-q -x" in done.stderr
 

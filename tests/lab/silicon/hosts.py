@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from tests.lab.silicon.build import LIBRARY_NAME
 from tests.lab.silicon.profile import Profile, load_profile
+from tests.lab.silicon.salt import salted
 from tests.lab.silicon.state import MOUNT_POINT, stage, write_state
 
 NULL_DEVICE = os.makedev(1, 3)  # opens, reads and writes like nothing; only its name matters here
@@ -17,6 +18,11 @@ NVIDIA_VENDOR = "10de"
 
 class Host(Protocol):
     """What of a `tests.lab` host is used here."""
+
+    @property
+    def name(self) -> str:
+        """Its host name."""
+        ...
 
     def path(self, inner: str) -> Path:
         """Where an absolute path of the host lies for this machine."""
@@ -97,8 +103,11 @@ def _make_modules(host: Host, profile: Profile) -> None:
 
 
 def install(host: Host, profile: str | Profile) -> None:
-    """Give a running host the GPUs of a profile (its name, a file, or itself). Raises ProfileError."""
-    chosen = load_profile(profile) if isinstance(profile, str) else profile
+    """Give a running host the GPUs of a profile (its name, a file, or itself). Raises ProfileError.
+
+    Their UUIDs and serials are the host's own, so that hosts of one profile differ as real ones do.
+    """
+    chosen = salted(load_profile(profile) if isinstance(profile, str) else profile, host.name)
     stage(chosen, host.path(MOUNT_POINT))
     library = host.path(f"{_library_folder()}/{LIBRARY_NAME}")
     _link(f"{MOUNT_POINT}/lib/{LIBRARY_NAME}", library)
@@ -111,4 +120,4 @@ def install(host: Host, profile: str | Profile) -> None:
 
 def update(host: Host, profile: Profile) -> None:
     """Change what the GPUs say from the next nvmlInit on; live processes and devices stay."""
-    write_state(profile, host.path(MOUNT_POINT))
+    write_state(salted(profile, host.name), host.path(MOUNT_POINT))

@@ -1,4 +1,4 @@
-"""A stand-in for nvidia-smi in tests: `-q -x`, `-L`, and the messages of a driver that does not answer.
+"""A stand-in for nvidia-smi in tests: `-q -x`, `-L`, `--query-gpu`, and the words of a driver that fails.
 
 It prints the same state and the same live processes as the simulated NVML, in NVIDIA's schema v12.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from tests.lab.silicon import smi_query
 from tests.lab.silicon.compute import live_registrations, read_state, state_directory
 from tests.lab.silicon.smi_rows import (
     ABSENT,
@@ -27,7 +28,10 @@ NO_DRIVER = (
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
     "Make sure that the latest NVIDIA driver is installed and running."
 )
-USAGE = "the stand-in knows: nvidia-smi -q -x | -x -q | -L"
+NO_DEVICES = "No devices were found\n"
+USAGE = (
+    "the stand-in knows: nvidia-smi -q -x | -x -q | -L | --query-gpu=FIELDS --format=csv[,noheader][,nounits]"
+)
 
 
 class Failed(Exception):
@@ -195,10 +199,15 @@ def processes_of(section: Section) -> list[list[str]] | None:
     return rows + [[str(one.pid), one.kind, str(one.mib), "-", "-", _command(one.pid)] for one in live]
 
 
+def as_it_is_now(section: Section) -> Section:
+    """The section with the memory that live processes hold."""
+    live = sum(one.mib for one in live_registrations(state_directory()) if one.gpu == section["uuid"])
+    return with_live_memory(with_free_memory(section), live)
+
+
 def gpu_xml(section: Section, migs: list[Section]) -> list[str]:
     """The lines of one <gpu>."""
-    live = sum(one.mib for one in live_registrations(state_directory()) if one.gpu == section["uuid"])
-    now = with_live_memory(with_free_memory(section), live)
+    now = as_it_is_now(section)
     writer = Writer()
     for row in BEFORE_THROTTLE:
         if row[0] == "mig_devices" and migs:
@@ -247,6 +256,13 @@ def query_xml() -> str:
     return "\n".join([*lines, "</nvidia_smi_log>"]) + "\n"
 
 
+def query_csv(fields: list[str], words: frozenset[str]) -> str:
+    """`nvidia-smi --query-gpu=FIELDS --format=csv`."""
+    state = initialise()
+    gpus = [(index, as_it_is_now(section)) for index, section in gpus_of(state)]
+    return smi_query.rows(fields, words, gpus, state["system"]) if gpus else NO_DEVICES
+
+
 def list_gpus() -> str:
     """`nvidia-smi -L`."""
     state = initialise()
@@ -257,7 +273,7 @@ def list_gpus() -> str:
         for at, mig in enumerate(migs):
             short = mig["name"].partition("MIG ")[2] or mig["name"]
             lines.append("  MIG {:<12} Device {:>2}: (UUID: {})".format(short, at, mig["uuid"]))
-    return "\n".join(lines) + "\n" if lines else "No devices were found\n"
+    return "\n".join(lines) + "\n" if lines else NO_DEVICES
 
 
 def main(arguments: list[str]) -> int:
@@ -268,11 +284,16 @@ def main(arguments: list[str]) -> int:
             text = query_xml()
         elif wanted in (["-L"], ["--list-gpus"]):
             text = list_gpus()
+        elif query := smi_query.parse(arguments):
+            text = query_csv(*query)
         else:
             sys.stderr.write(USAGE + "\n")
             return 2
+    except smi_query.BadQuery as refused:
+        sys.stdout.write(f"{refused}\n")
+        return 2
     except Failed as failure:
         sys.stdout.write(f"{failure}\n")
         return failure.status
     sys.stdout.write(text)
-    return 6 if text == "No devices were found\n" else 0
+    return 6 if text == NO_DEVICES else 0
