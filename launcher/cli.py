@@ -45,6 +45,9 @@ COMMANDS: dict[str, Row] = {
         "launcher.commands.clean_zombies", "End what dead runs left on hosts: ranks, ports, GPU memory."
     ),
     "diagnose": Row("launcher.commands.diagnose", "Say what killed a run, from its log."),
+    "lint": Row(
+        "launcher.commands.lint", "Find precision and placement faults in a training script, by reading."
+    ),
     "explain": Row("launcher.commands.explain", "Say what a finding's code means and what to do."),
     "checks": Row("launcher.commands.checks", "List every check of a preflight."),
     "record": Row("launcher.commands.record", "Save what a host says, to be judged again anywhere."),

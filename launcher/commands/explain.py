@@ -8,6 +8,7 @@ from launcher.errors import BadInput
 from launcher.hostcodes import explain_host, host_codes
 from preflight.explain import explanation
 from preflight.registry import table
+from preflight.script.catalogue import explain_rule, rule_codes
 
 
 @click.command()
@@ -24,7 +25,9 @@ def explain(code: str) -> str:
         return explanation(checks[code])
     if code in hosts:
         return explain_host(code, hosts[code])
-    near = get_close_matches(code, [*checks, *hosts], n=3, cutoff=0.6)
+    if code in rule_codes():
+        return explain_rule(code)
+    near = get_close_matches(code, [*checks, *hosts, *rule_codes()], n=3, cutoff=0.6)
     raise BadInput(
         f"no finding is called {code}",
         f"did you mean {', '.join(near)}?" if near else "gpulaunch checks lists them",

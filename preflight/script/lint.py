@@ -61,8 +61,8 @@ def lint(
 ) -> LintResult:
     """Return the faults of a script, by place.
 
-    `targets` are the kinds of ranks it will run as: one per compute capability of the launch. None: it is read
-    for GPUs before and from Ampere on, and what depends on that is at most a warning. `find` reads the
+    `targets` are the kinds of ranks it will run as: one per compute capability of the launch. None: it is
+    read for GPUs before and from Ampere on, and what depends on that is at most a warning. `find` reads the
     script's own modules. The script is never executed.
     """
     known = targets is not None

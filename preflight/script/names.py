@@ -50,8 +50,8 @@ _NOT_A_MODEL = re.compile(
     r"|Criteria|Streamer|Args|Arguments|Mixin|Output|Loader|Logger|EMAModel"
 )
 _MODEL = re.compile(
-    r"Model|For[A-Z]\w+|LMHead|UNet|Autoencoder|Transformer|Encoder|Decoder|ControlNet|Whisper|CLIP|T5|BERT|Bert"
-    r"|Llama|GPT|Net$|Adapter$|VQ|Prior$"
+    r"Model|For[A-Z]\w+|LMHead|UNet|Autoencoder|Transformer|Encoder|Decoder|ControlNet|Whisper|CLIP|T5"
+    r"|BERT|Bert|Llama|GPT|Net$|Adapter$|VQ|Prior$"
 )
 
 TRL_CONFIG = re.compile(

@@ -51,8 +51,8 @@ def read_script(
 ) -> ScriptReading:
     """Return what the script was found to do; `problem` says why it could not be read. Nothing is executed.
 
-    `find` reads the modules of the script's own, `args` are the arguments it will get, `versions` those of the
-    training environment's packages.
+    `find` reads the modules of the script's own, `args` are the arguments it will get, `versions` are those
+    of the training environment's packages.
     """
     plain = Target(args=args, versions=versions or {})
     try:

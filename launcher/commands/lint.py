@@ -1,0 +1,130 @@
+"""gpulaunch lint SCRIPT: precision, placement and version faults, found by reading."""
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import click
+
+from launcher.config import Overrides, load_run_config
+from launcher.errors import BadInput
+from launcher.report.lint import lint_json, lint_text, sarif
+from preflight.facts import Capability
+from preflight.job import Job
+from preflight.script.lint import LintResult, lint_for
+from preflight.script.target import Target
+
+EXIT_FINDINGS = 1
+_PROBES: tuple[Capability, ...] = ((7, 5), (8, 0))
+_PACKAGES = ("torch", "transformers", "accelerate", "peft", "trl")
+_MAX_BYTES = 4 << 20
+
+
+@click.command()
+@click.argument("scripts", nargs=-1, metavar="SCRIPT...", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("-c", "--config", "config", default="", help="Run config: its script, arguments and precision.")
+@click.option("--processes", type=click.IntRange(1), metavar="N", help="World size to judge for.")
+@click.option(
+    "--capability", multiple=True, metavar="X.Y", help="Compute capability of the GPUs; repeatable."
+)
+@click.option("--cpu", is_flag=True, help="Judge for CPU ranks.")
+@click.option(
+    "--precision",
+    type=click.Choice(["no", "fp16", "bf16", "fp8"]),
+    help="Mixed precision that the launch gives.",
+)
+@click.option("--args", "script_args", default="", metavar="WORDS", help="The script's own arguments.")
+@click.option("--version", "versions", multiple=True, metavar="PACKAGE=X.Y", help="What is installed there.")
+@click.option("--quiet", is_flag=True, help="Leave out what is only worth knowing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0.")
+def command(scripts: tuple[Path, ...], config: str, **options: Any) -> int:
+    """Read training scripts, and the modules of their own that they import, without executing them."""
+    job = load_run_config(config, Overrides()) if config else None
+    paths = list(scripts)
+    if job is not None and not paths:
+        paths = [job.script_here or Path(job.job.script)]
+    if not paths:
+        raise BadInput("no script is named", "gpulaunch lint train.py")
+    targets = _targets(job.job if job else Job(), options)
+    certain = bool(options["capability"]) or bool(options["cpu"])
+    results = [_lint(path, targets, certain=certain) for path in paths]
+    if options["as_json"]:
+        click.echo(json.dumps(lint_json(results), indent=2))
+    elif options["as_sarif"]:
+        click.echo(json.dumps(sarif(results), indent=2))
+    else:
+        click.echo(lint_text(results, _lines, show_info=not options["quiet"]), nl=False)
+    return EXIT_FINDINGS if any(result.errors or _unread(result) for result in results) else 0
+
+
+def _unread(result: LintResult) -> bool:
+    """A script that is not Python was not judged, and that is no pass."""
+    return not result.findings and any("not Python" in problem for problem in result.problems)
+
+
+def _lint(path: Path, targets: Sequence[Target], *, certain: bool) -> LintResult:
+    text = _text(str(path))
+    if text is None:
+        raise BadInput(f"{path}: there is no such file, or it cannot be read", "name a Python file")
+    return lint_for(text, str(path), targets, certain=certain, find=_text)
+
+
+@cache
+def _text(path: str) -> str | None:
+    file = Path(path)
+    try:
+        if not file.is_file() or file.stat().st_size > _MAX_BYTES:
+            return None
+        return file.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError:
+        return None
+
+
+def _lines(path: str) -> Sequence[str]:
+    return (_text(path) or "").splitlines()
+
+
+def _targets(job: Job, options: dict[str, Any]) -> list[Target]:
+    args = tuple(options["script_args"].split()) or job.args or None
+    launch = options["precision"] or (None if job.precision == "auto" else job.precision)
+    base = {
+        "processes": options["processes"],
+        "launch": launch,
+        "args": args,
+        "versions": _installed() | _told(options["versions"]),
+    }
+    if options["cpu"] or job.gpus == "none":
+        return [Target(capability=None, **base)]
+    told = tuple(_capability(word) for word in options["capability"])
+    return [Target(capability=item, **base) for item in told or _PROBES]
+
+
+def _capability(word: str) -> Capability:
+    match = re.fullmatch(r"(\d+)\.(\d+)", word)
+    if match is None:
+        raise BadInput(f"--capability {word}: expected two numbers such as 7.5", "--capability 8.9")
+    return int(match[1]), int(match[2])
+
+
+def _told(words: Sequence[str]) -> dict[str, str]:
+    pairs = [word.partition("=") for word in words]
+    for name, _, value in pairs:
+        if not name or not value:
+            raise BadInput(f"--version {name}: expected PACKAGE=X.Y", "--version transformers=4.57")
+    return {name.lower(): value for name, _, value in pairs}
+
+
+def _installed() -> dict[str, str]:
+    """Return the versions installed beside gpulaunch; a package that is absent stays unknown."""
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

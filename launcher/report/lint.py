@@ -1,0 +1,109 @@
+"""What lint found, for people (with the source), for programs (JSON) and for code hosts (SARIF)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from launcher.report.text import clean
+from launcher.version import version
+from preflight.script.lint import P120_TITLE, LintFinding, LintResult
+from preflight.script.rules import RULES, Level
+
+LINT_SCHEMA = "gpulaunch.lint/1"
+SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+Lines = Callable[[str], Sequence[str]]
+"""Returns the lines of a file that was read."""
+
+_SARIF_LEVEL = {Level.ERROR: "error", Level.WARNING: "warning", Level.INFO: "note"}
+
+
+def lint_text(results: Sequence[LintResult], lines: Lines, *, show_info: bool = True) -> str:
+    """Return findings as `file:line:col CODE message` with excerpt, reason and fix, and a closing line."""
+    parts: list[str] = []
+    shown = [
+        item for result in results for item in result.findings if show_info or item.level is not Level.INFO
+    ]
+    for finding in shown:
+        parts += [*_finding_lines(finding, lines), ""]
+    parts += [f"not judged: {problem}" for result in results for problem in result.problems]
+    parts.append(_summary(shown))
+    return "\n".join(clean(part, keep_lines=False) for part in parts) + "\n"
+
+
+def lint_json(results: Sequence[LintResult]) -> dict[str, Any]:
+    """Return findings as plain JSON types, schema gpulaunch.lint/1."""
+    return {
+        "schema": LINT_SCHEMA,
+        "findings": [_json(item) for result in results for item in result.findings],
+        "problems": [problem for result in results for problem in result.problems],
+        "files": [path for result in results for path in result.files],
+    }
+
+
+def sarif(results: Sequence[LintResult]) -> dict[str, Any]:
+    """Return findings as SARIF 2.1.0."""
+    codes = sorted({item.code for result in results for item in result.findings})
+    driver = {
+        "name": "gpulaunch",
+        "version": version(),
+        "rules": [{"id": code, "shortDescription": {"text": _title(code)}} for code in codes],
+    }
+    found = [_sarif_result(item) for result in results for item in result.findings]
+    return {
+        "$schema": SARIF_SCHEMA,
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": found}],
+    }
+
+
+def _finding_lines(finding: LintFinding, lines: Lines) -> Iterator[str]:
+    place = finding.place
+    yield f"{place}:{place.column} {finding.code} {finding.level.value}: {finding.message}"
+    text = lines(place.path)
+    if 0 < place.line <= len(text):
+        source = text[place.line - 1]
+        indent = len(source) - len(source.lstrip())
+        yield f"    | {source.strip()}"
+        yield f"    | {' ' * max(0, place.column - 1 - indent)}^"
+    yield f"    why: {finding.title}"
+    if finding.fix:
+        yield f"    fix: {finding.fix}"
+
+
+def _summary(found: Sequence[LintFinding]) -> str:
+    if not found:
+        return "no faults found"
+    counts = [(sum(item.level is level for item in found), level.value) for level in reversed(Level)]
+    words = [
+        f"{number} {name}{'s' if number != 1 and name != 'info' else ''}" for number, name in counts if number
+    ]
+    return f"{', '.join(words)}; gpulaunch explain CODE says more"
+
+
+def _json(finding: LintFinding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "severity": finding.level.value,
+        "file": finding.place.path,
+        "line": finding.place.line,
+        "column": finding.place.column,
+        "message": finding.message,
+        "why": finding.title,
+        "fix": finding.fix,
+    }
+
+
+def _sarif_result(finding: LintFinding) -> dict[str, Any]:
+    region = {"startLine": finding.place.line, "startColumn": finding.place.column}
+    location = {"artifactLocation": {"uri": finding.place.path}, "region": region}
+    message = f"{finding.message}. Fix: {finding.fix}" if finding.fix else finding.message
+    return {
+        "ruleId": finding.code,
+        "level": _SARIF_LEVEL[finding.level],
+        "message": {"text": message},
+        "locations": [{"physicalLocation": location}],
+    }
+
+
+def _title(code: str) -> str:
+    return RULES[code].title if code in RULES else P120_TITLE
