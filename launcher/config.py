@@ -27,6 +27,7 @@ class Overrides:
     gpus: str = ""
     port: str = ""
     precision: str = ""
+    guard: str = ""
     extra_args: tuple[str, ...] = ()  # after --; appended to args
 
 
@@ -123,6 +124,8 @@ def _overriding(overrides: Overrides, mistakes: Mistakes) -> Iterator[tuple[str,
         yield "main_port", Item(overrides.port, "--port")
     if overrides.precision:
         yield "precision", Item(overrides.precision, "--precision")
+    if overrides.guard:
+        yield "guard", Item(overrides.guard, "--guard")
 
 
 def _parse(text: str, source: str, mistakes: Mistakes) -> Item:

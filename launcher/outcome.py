@@ -1,9 +1,9 @@
 """How a run ended, by rank, as one value: what is reported, and what the exit code comes from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from launcher.plan import Plan
 from launcher.running.failures import Failure, shell_code
@@ -46,6 +46,10 @@ class Outcome:
     run_dirs: Mapping[str, str]  # host -> run directory there
     seconds: float
     attempts: int = 1
+    rehearsed: Mapping[int, Mapping[str, Any]] = field(
+        default_factory=dict
+    )  # by rank: what its guard measured
+    guard_told: tuple[tuple[str, int, Mapping[str, Any]], ...] = ()  # host, rank, what its guard saw
 
     @property
     def is_clean(self) -> bool:
@@ -79,6 +83,8 @@ def outcome_of(watch: Watch, directory: Path, seconds: float, attempts: int) -> 
         run_dirs=dict(watch.run_dirs),
         seconds=seconds,
         attempts=attempts,
+        rehearsed=dict(watch.guarding.rehearsed),
+        guard_told=tuple(watch.guarding.told),
     )
 
 

@@ -149,7 +149,20 @@ def _environment(
         env["NCCL_SOCKET_IFNAME"] = f"={interface}"  # "=": this very name, not every name that starts so
         env["GLOO_SOCKET_IFNAME"] = interface
     theirs = {**entry.env, **job.env}
+    env |= _guard_environment(job)
     return env | {name: value for name, value in theirs.items() if name not in _OWNED_ENV}
+
+
+def _guard_environment(job: Job) -> dict[str, str]:
+    """Return what rank.py and the guard beside it go by; see launcher/onhost/guard.py."""
+    guard: dict[str, str] = {} if job.guard == "off" else {"GPULAUNCH_GUARD": job.guard}
+    if not job.rehearse_steps:
+        return guard
+    return {
+        "GPULAUNCH_GUARD": "stop",
+        "GPULAUNCH_REHEARSE": str(job.rehearse_steps),
+        "GPULAUNCH_OUTPUT": job.output,
+    }
 
 
 def _threads(facts: HostFacts, ranks: NodeRanks) -> int:

@@ -28,6 +28,8 @@ from preflight.job import DEFAULT_MAIN_PORT, Expect
 
 MAX_GPUS = 1024
 PRECISIONS = ("auto", "no", "fp16", "bf16", "fp8")
+GUARDS = ("stop", "warn", "off")
+BATCH_KINDS = ("batch", "accumulation")
 HOST_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:-]*"
 """A host's name: what ssh would take too, and never an option."""
 
@@ -265,8 +267,27 @@ CONFIG_KEYS: tuple[Key, ...] = (
     Key(
         "output",
         Text("a path there"),
-        "Where the script writes; preflight checks that it can.",
+        "Where the script writes; preflight checks that it can, and a rehearsal stays away from it.",
         "output/paper_r64",
+    ),
+    Key(
+        "guard",
+        Choice(GUARDS),
+        "What the guard in each rank does about what cannot train; off: there is none.",
+        "warn",
+        "stop",
+    ),
+    Key(
+        "batch_args",
+        MapOf(Scalar(), "batch or accumulation", r"\w+", BATCH_KINDS),
+        "The script's options for both; `rehearse --fit` halves one and doubles the other.",
+        '{batch: "--batch-size", accumulation: "--gradient-accumulation"}',
+    ),
+    Key(
+        "rehearse_args",
+        ListOf(Scalar()),
+        "Arguments added in a rehearsal; `{scratch}` is a directory of its own, removed afterwards.",
+        '["--output", "{scratch}/out", "--eval-steps", 5]',
     ),
 )
 

@@ -13,6 +13,8 @@ GpuRequest: TypeAlias = Literal["all", "none", "auto"] | int | tuple[int | str, 
 into "all" or "none" once the hosts have answered.
 """
 
+GuardPolicy: TypeAlias = Literal["stop", "warn", "off"]
+
 DEFAULT_MAIN_PORT = 29500
 
 
@@ -33,6 +35,10 @@ class Job:
     env: dict[str, str] = field(default_factory=dict)
     workdir: str = ""  # "" = the host's own, else the user's home (localhost: the current directory)
     output: str = ""
+    guard: GuardPolicy = "stop"  # what is done about what cannot train
+    batch_args: dict[str, str] = field(default_factory=dict)  # "batch", "accumulation" -> the script's option
+    rehearse_args: tuple[str, ...] = ()  # added in a rehearsal; {scratch} is its own directory
+    rehearse_steps: int = 0  # 0: a real run
 
     @property
     def wants_gpus(self) -> bool:

@@ -27,6 +27,7 @@ from launcher.running.connections import Connections
 @click.option("--gpus", default="", help="all, none, auto, a count per host, or a list of indices or UUIDs.")
 @click.option("--port", default="", help="Main port to ask for; another free one is taken when it is busy.")
 @click.option("--precision", default="", help="auto, no, fp16, bf16 or fp8.")
+@click.option("--guard", default="", help="What the guard in each rank does: stop, warn or off.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a key of the run config.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="Findings that shall not stop the launch.")
 @click.option("-n", "--dry-run", is_flag=True, help="Print the plan and why; start nothing.")
@@ -60,6 +61,7 @@ def command(config: str, extra: tuple[str, ...], **options: Any) -> int:
         gpus=options["gpus"],
         port=options["port"],
         precision=options["precision"],
+        guard=options["guard"],
         extra_args=extra,
     )
     run_config = load_run_config(config, overrides)

@@ -198,6 +198,25 @@ class Witness:
         return seen
 
 
+def load_guard(place: Place) -> None:
+    """Load guard.py, which lies beside this file, where the plan asks for the guard or for a rehearsal."""
+    if not (os.environ.get("GPULAUNCH_GUARD") or os.environ.get("GPULAUNCH_REHEARSE")):
+        return
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    name = "_gpulaunch_guard"
+    spec = spec_from_file_location(name, os.path.join(place.run_dir, "guard.py"))
+    assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - a .py file has a loader
+    guard = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(guard)
+
+    def after_import(watched: dict[str, Callable[[ModuleType], None]]) -> None:
+        sys.meta_path.insert(0, AfterImport(watched, place.report))
+
+    own = guard.Place(place.rank, place.local_rank, place.run_dir)
+    guard.prepare(own, guard.Tools(place.report, after_import, gpu_uuid))
+
+
 def gpu_uuid(device: Any) -> str:
     """Return the UUID of a CUDA device, "" when it cannot be told without opening CUDA first."""
     torch = sys.modules.get("torch")
@@ -427,6 +446,10 @@ def main() -> None:
     attempt("introduce the rank", place.report, lambda: introduce(place))
     attempt("report crashes", place.report, report_crashes)
     attempt("watch the libraries", place.report, Witness(place).watch)
+    if os.environ.get("GPULAUNCH_REHEARSE"):
+        load_guard(place)  # not attempted: unguarded, a rehearsal would be a run
+    else:
+        attempt("load the guard", place.report, lambda: load_guard(place))
     ending = Ending(place)
     ending.run(become(sys.argv[1:]))
 

@@ -77,12 +77,18 @@ def start_request(plan: Plan, node: NodePlan, grace_s: float | None) -> bytes:
         "env": node.env,
         "unset": node.unset,
         "cwd": node.cwd,
-        "files": node.files,
+        "files": [*node.files, *_guard(node)],
         "grace_s": grace_s,
         "main_port": plan.main_port if node.node_rank == 0 and plan.world_size > 1 else None,
         "rank_source": onhost_source("rank").decode(),
     }
     return request({"mode": "start", "spec": spec})
+
+
+def _guard(node: NodePlan) -> list[tuple[str, str]]:
+    """Return guard.py where the plan has rank.py load it."""
+    wanted = "GPULAUNCH_GUARD" in node.env
+    return [("guard.py", onhost_source("guard").decode())] if wanted else []
 
 
 def follow_request(run_id: str, offsets: Mapping[str, int]) -> bytes:

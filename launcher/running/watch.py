@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from launcher.plan import Plan
 from launcher.running.failures import Failure, code_words, root_cause
+from launcher.running.guarding import STOP_EXIT, Guarding, GuardStop
 from launcher.running.happenings import (
     Dropped,
     Ended,
@@ -55,6 +56,7 @@ class Watch:
         self.plan = plan
         self.hosts = tuple(node.host for node in plan.nodes)
         self.verification = Verification(plan)
+        self.guarding = Guarding(stops=plan.nodes[0].env.get("GPULAUNCH_GUARD") == "stop")
         self.failures: list[Failure] = []
         self.rank_codes: dict[int, int | None] = {}
         self.launcher_codes: dict[str, int | None] = {}
@@ -129,10 +131,25 @@ class Watch:
             yield from self._launcher_exit(told)
         elif told.event == "supervisor_died":
             yield from self._fail(Failure(told.host, told.at, None, None, "the supervisor was killed"))
+        elif told.event in ("guard", "guard_facts", "rehearsal") and isinstance(rank, int):
+            yield from self._guard_told(told, rank)
         elif told.event == "guard_failed":
             yield Say(
                 f"{told.host}: {told.fields.get('what')} did not work: {told.fields.get('error')}", bad=True
             )
+
+    def _guard_told(self, told: Told, rank: int) -> Iterator[Action]:
+        """A stop is told before its rank has ended, which may hang in its own shutdown: end all of it now."""
+        if told.event == "rehearsal":
+            self.guarding.rehearsed[rank] = told.fields
+            return
+        take = self.guarding.tell if told.event == "guard" else self.guarding.compare
+        for said in take(told.host, rank, told.fields):
+            if isinstance(said, GuardStop):
+                stop = Failure(told.host, told.at, rank, STOP_EXIT, said.what, last_lines=said.lines)
+                yield from self._fail(stop)
+            else:
+                yield Say(said, bad=True)
 
     def _rank_exit(self, told: Told, rank: int) -> Iterator[Action]:
         code = told.fields.get("code")
