@@ -178,6 +178,8 @@ def process_group_without_a_device(it: "Interpreter", event: Event) -> Iterator[
             it.notes.setdefault("device set", []).append(event.place)
     elif event.name == "cuda":
         it.notes.setdefault("cuda used", []).append(event.place)
+    elif event.name == "ddp" and event.values.get("ids", NONE) == NONE:
+        return
     elif event.name != "end":
         it.notes.setdefault("device set", []).append(event.place)
     elif it.notes.get("process group") and it.notes.get("cuda used"):

@@ -10,6 +10,7 @@ from preflight.script.models import trained_dtype
 from preflight.script.pytorch import trained_models
 from preflight.script.reading import Place
 from preflight.script.values import (
+    FALSE,
     NONE,
     TRUE,
     UNKNOWN,
@@ -45,7 +46,12 @@ class Training:
         return self.dtype if isinstance(self.dtype, Dtype) else None
 
     def maybe_dtype(self, name: str) -> Dtype | None:
-        """Return the dtype of that name when it is possible and everything else that is possible is known."""
+        """Return the dtype of that name when it is possible and everything else that is possible is known.
+
+        None also when it came from a cast between two steps: that is a fault of its own (P111).
+        """
+        if any(isinstance(item, Dtype) for item in alternatives(self.model.get("recast", FALSE))):
+            return None
         options = list(alternatives(self.dtype))
         if any(not isinstance(item, Dtype) and item != NONE for item in options):
             return None

@@ -1,0 +1,15 @@
+# target: processes=2
+import argparse
+
+import torch
+from accelerate import Accelerator
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--device", default="cuda:1")
+args = parser.parse_args()
+codec = nn.Linear(2, 2).to("cuda")  # expect: D202 error
+teacher = nn.Linear(2, 2).to(torch.device("cuda:0"))  # expect: D201 error
+other = nn.Linear(2, 2).to(args.device)  # expect: D201 error
+third = nn.Linear(2, 2).cuda(0)  # expect: D201 error
+accelerator = Accelerator()

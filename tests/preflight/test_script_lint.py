@@ -1,0 +1,150 @@
+"""The script rules on scripts: what `# expect:` marks is found there, and nothing else."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from preflight.script.catalogue import explain_rule, rule_codes
+from preflight.script.lint import LintResult, lint, lint_for
+from preflight.script.rules import Level
+from preflight.script.target import Target
+
+HERE = Path(__file__).parent / "scripts"
+BAD = sorted(path for path in (HERE / "bad").glob("*.py"))
+GOOD = sorted((HERE / "good").glob("*.py"))
+VERSIONED = ("torch", "transformers", "trl", "peft", "accelerate")
+
+
+def read(path: str) -> str | None:
+    file = Path(path)
+    return file.read_text(encoding="utf-8") if file.is_file() else None
+
+
+def judged(path: Path) -> LintResult:
+    text = path.read_text(encoding="utf-8")
+    words = [word for line in re.findall(r"# target: (.*)", text) for word in line.split()]
+    told = [word.partition("=")[::2] for word in words]
+    values = dict(told)
+    versions = {name: values[name] for name in VERSIONED if name in values}
+    capabilities = [tuple(map(int, value.split("."))) for name, value in told if name == "capability"]
+    targets = [
+        Target(
+            capability=(capability[0], capability[1]),
+            processes=int(values["processes"]) if "processes" in values else None,
+            launch="fp16" if values.get("launch") == "fp16" else None,
+            args=tuple(values["args"].split(",")) if "args" in values else None,
+            versions=versions,
+        )
+        for capability in capabilities or [(7, 5), (8, 0)]
+    ]
+    return lint_for(text, str(path), targets, certain=bool(capabilities), find=read)
+
+
+def expected(files: tuple[str, ...]) -> set[tuple[str, int, str, str]]:
+    found = set()
+    for name in files:
+        for number, line in enumerate(Path(name).read_text(encoding="utf-8").splitlines(), 1):
+            match = re.search(r"# expect: (.*)", line)
+            for word in match[1].split(", ") if match else ():
+                code, level = word.split()
+                found.add((Path(name).name, number, code, level))
+    return found
+
+
+@pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
+def test_each_planted_fault_is_found_at_its_line(path: Path) -> None:
+    result = judged(path)
+    told = {(Path(f.place.path).name, f.place.line, f.code, f.level.value) for f in result.findings}
+    wanted = expected(result.files)
+    assert wanted, "a bad script says what is wrong with it"
+    assert wanted <= told, f"missed; told {sorted(told)}"
+    extra = {item for item in told - wanted if item[3] != "info"}
+    assert not extra
+    assert not result.problems
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
+def test_nothing_is_said_against_a_good_script(path: Path) -> None:
+    result = judged(path)
+    assert [f for f in result.findings if f.level is Level.ERROR] == []
+    if path.stem != "accepted_pure_fp16":
+        assert [f for f in result.findings if f.level is Level.WARNING] == []
+    assert not result.problems
+
+
+def test_every_rule_has_a_bad_script() -> None:
+    marked = {code for path in (HERE / "bad").rglob("*.py") for _, _, code, _ in expected((str(path),))}
+    assert set(rule_codes()) - {"P123"} <= marked
+
+
+def test_every_rule_is_explained() -> None:
+    for code in rule_codes():
+        text = explain_rule(code)
+        assert text.startswith(f"{code}: ")
+        assert "Source:" in text
+
+
+def test_both_switches_off_is_explained() -> None:
+    text = "from transformers import TrainingArguments\nTrainingArguments('o', fp16=False, bf16=False)\n"
+    assert [(f.code, f.level) for f in lint(text, "t.py").findings] == [("P123", Level.INFO)]
+
+
+def test_what_depends_on_unknown_hardware_is_no_error() -> None:
+    text = "from accelerate import Accelerator\nAccelerator(mixed_precision='bf16')\n"
+    guessed = [(f.code, f.level) for f in lint(text, "t.py").findings]
+    assert ("P131", Level.WARNING) in guessed
+    known = [(f.code, f.level) for f in lint(text, "t.py", [Target(capability=(7, 5))]).findings]
+    assert ("P131", Level.ERROR) in known
+    assert not any(f.code == "P131" for f in lint(text, "t.py", [Target(capability=(8, 0))]).findings)
+
+
+def test_one_process_needs_no_placement() -> None:
+    for name in ("fixed_devices", "visible_devices", "data_parallel", "no_device_for_ranks", "fixed_map"):
+        path = HERE / "bad" / f"{name}.py"
+        result = lint(path.read_text(), str(path), [Target(capability=(8, 0), processes=1)])
+        assert not [f for f in result.findings if f.level is not Level.INFO], name
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["print 'python 2'\n", "def f(:\n", "\x00", "while True\n"],
+)
+def test_what_is_not_python_is_a_problem_and_not_a_pass(text: str) -> None:
+    assert lint(text, "t.py").problems
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\ufeffimport torch\r\nx = torch.float16\r\n",
+        "# -*- coding: latin-1 -*-\ns = 'é'\n",
+        "def f():\n    return f()\nf()\n",
+        "class A(A2 := object): pass\nA().x.y.z[0](*a, **k)\n",
+        "match 1:\n    case 1: pass\n    case _: pass\n",
+        "async def f():\n    async with x as y:\n        await y\n    async for z in w: yield z\n",
+        "x = [i for i in range(3) for j in i if j]\n(lambda *a, **k: a)(1, b=2)\n",
+        "try:\n    raise ValueError\nexcept* ValueError:\n    pass\n",
+        "while True:\n    if x: break\n    continue\nelse:\n    y = 1\n",
+        "import a.b.c as d, os\nfrom . import e\nfrom .. import f\nfrom g import *\n",
+        "global_x = 1\ndef f():\n    global global_x\n    global_x = 2\nf()\ndel global_x\n",
+        "a, *b = 1, 2, 3\n(c, d), e = (1, 2), 3\na[0], b.c = 1, 2\na += 1; a[0] += 1\n",
+    ],
+)
+def test_odd_scripts_are_read_without_a_crash(text: str) -> None:
+    assert lint(text, "t.py").findings == ()
+
+
+def test_a_script_is_never_executed(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    lint(f"open({str(mark)!r}, 'w').write('x')\nimport os\nos.system('touch {mark}')\n", "t.py")
+    assert not mark.exists()
+
+
+def test_a_script_with_too_many_paths_says_so() -> None:
+    lines = ["def f(n):", *(f"    if n > {i}: n = g{i}(n)" for i in range(60)), "    return n"]
+    calls = [f"def g{i}(n):\n    return " + " + ".join(f"f{j}(n)" for j in range(3)) for i in range(60)]
+    text = "\n".join([*lines, *calls, *(f"def f{j}(n): return f(n)" for j in range(3)), "f(x)"])
+    result = lint(text, "t.py")
+    assert result.findings == ()
