@@ -3,13 +3,16 @@
 import contextlib
 import errno
 import ipaddress
+import os
 import queue
 import socket
 import subprocess
 import threading
 import time
+from typing import Self
 
 from launcher.errors import ConnectionRefused, ConnectionTimedOut, HostError, NameNotResolved
+from launcher.report.text import one_line
 from launcher.transports.base import Endpoint
 
 _Address = tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]
@@ -119,7 +122,37 @@ def _explain(endpoint: Endpoint, failures: list[OSError]) -> HostError:
     return HostError(endpoint.name, f"cannot connect to {where}: {said}")
 
 
-def _run_proxy(endpoint: Endpoint) -> socket.socket:
+class ProxySocket(socket.socket):
+    """Our end of a ProxyCommand's stdin and stdout, which knows what the command said on stderr."""
+
+    _SAID_KEPT = 1 << 12
+    _END_S = 0.5
+
+    def watch(self, process: "subprocess.Popen[bytes]") -> Self:
+        """Take the command's stderr and its end; nobody stays a zombie."""
+        self._process = process
+        self._tail = b""
+        self._drain = threading.Thread(target=self._read_stderr, daemon=True)
+        self._drain.start()
+        return self
+
+    def why_ended(self) -> str:
+        """Return how the command ended and its last words, "" while it runs."""
+        self._drain.join(self._END_S)
+        status = self._process.poll()
+        if status is None:
+            return ""
+        ended = f"signal {-status}" if status < 0 else f"exit status {status}"
+        said = one_line(self._tail.strip(), 300)
+        return f"its ProxyCommand ended with {ended}" + (f": {said}" if said else "")
+
+    def _read_stderr(self) -> None:
+        with self._process as process:  # waits for its end, too
+            while process.stderr and (data := os.read(process.stderr.fileno(), self._SAID_KEPT)):
+                self._tail = (self._tail + data)[-self._SAID_KEPT :]
+
+
+def _run_proxy(endpoint: Endpoint) -> ProxySocket:
     """Start the ProxyCommand with one end of a socket pair as its stdin and stdout, as OpenSSH does."""
     ours, theirs = socket.socketpair()
     try:
@@ -128,7 +161,7 @@ def _run_proxy(endpoint: Endpoint) -> socket.socket:
             ["/bin/sh", "-c", f"exec {endpoint.proxy_command}"],
             stdin=theirs.fileno(),
             stdout=theirs.fileno(),
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             start_new_session=True,
         )
     except OSError as failure:
@@ -136,7 +169,4 @@ def _run_proxy(endpoint: Endpoint) -> socket.socket:
         raise HostError(endpoint.name, f"ProxyCommand cannot be started: {failure.strerror}") from None
     finally:
         theirs.close()
-    threading.Thread(
-        target=process.wait, daemon=True
-    ).start()  # it ends when our end closes; nobody stays a zombie
-    return ours
+    return ProxySocket(fileno=ours.detach()).watch(process)

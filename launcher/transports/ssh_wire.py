@@ -17,6 +17,7 @@ from paramiko.common import MSG_CHANNEL_REQUEST
 
 from launcher.errors import ConnectionLost, ConnectionTimedOut, HostError
 from launcher.transports.base import Endpoint
+from launcher.transports.dial import ProxySocket
 
 _Handlers: TypeAlias = dict[int, Callable[..., Any]]
 _PARAMIKO = cast("Any", paramiko.Transport)
@@ -114,6 +115,8 @@ class Wire(paramiko.Transport):
             )
         if isinstance(failure, paramiko.ssh_exception.IncompatiblePeer):
             raise HostError(endpoint.name, f"no SSH algorithm in common: {failure}")
+        if isinstance(self.sock, ProxySocket) and (why := self.sock.why_ended()):
+            raise ConnectionLost(endpoint.name, why, "Try its ProxyCommand of ~/.ssh/config by hand")
         if not seen:
             message = f"port {endpoint.port} of {endpoint.address} does not speak SSH, or hung up at once"
             raise ConnectionLost(

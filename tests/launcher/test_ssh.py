@@ -335,8 +335,8 @@ def test_a_proxy_command_is_the_way_to_the_host(sshd: Sshd, tmp_path: Path) -> N
 
 
 def test_a_proxy_command_that_fails_is_told(sshd: Sshd) -> None:
-    with pytest.raises(ConnectionLost):
-        sshd.open(proxy_command="exit 1")
+    with pytest.raises(ConnectionLost, match=r"ProxyCommand ended with exit status 3: no tunnel today$"):
+        sshd.open(proxy_command="sh -c 'echo no tunnel today >&2; exit 3'")
 
 
 def test_a_connection_that_dies_ends_its_streams(sshd: Sshd) -> None:
