@@ -4,6 +4,9 @@
     follow   send the logs and events from given byte offsets on, until the run has ended
     stop     ask the supervisor to end the run, wait for it
     status   print state.json and whether its supervisor lives
+    list     print what runs of this user are here
+    fetch    send the files of a run that the other side does not have yet
+    remove   delete the directory of a run that is over
 
 Three processes outlive the connection: `guardian -> supervisor -> launcher -> ranks`. Guardian and supervisor
 are child subreapers, so nothing a rank starts can leave the tree, however it daemonises. If the supervisor is
@@ -13,7 +16,11 @@ read end of `lifeline`, a FIFO whose last writer's end makes the kernel itself k
 The run directory (`$XDG_STATE_HOME/gpulaunch/runs/RUN_ID`, mode 0700) is all the truth there is: spec.json,
 state.json (replaced atomically), events.jsonl (one JSON object per line, one write each; `t` is the wall
 clock, `m` the monotonic one, seconds), launcher.log, rank-N.log, `client` (monotonic time of the last word
-from a client), `stop.json` (who asked to stop, with which grace).
+from a client), `detached` (there once nobody needs to follow), `stop.json` (who asked to stop, with which
+grace), sizes.jsonl (how long each log was at which time).
+
+Each GPU of a run is claimed by a file in /tmp, which the supervisor and its guardian keep locked: the kernel
+lets go of the lock when both are gone, so a claim is believed exactly as long as its run lives.
 """
 
 from __future__ import annotations
@@ -33,6 +40,8 @@ from typing import Any, Iterator, NamedTuple
 MARKER = "GPULAUNCH-RUN-1"
 EVENTS = "events.jsonl"
 STATE = "state.json"
+SIZES = "sizes.jsonl"
+DETACHED = "detached"
 TICK_S = 0.2
 ALIVE_EVERY_S = 2.0
 CHUNK = 256 << 10
@@ -40,6 +49,13 @@ STOP_GRACE_S = 10.0  # from SIGTERM to SIGKILL where nobody says otherwise
 FAILURE_GRACE_S = 3.0  # from SIGTERM to SIGKILL after a rank has failed: its peers hang in a collective
 LAUNCHER_EXIT_S = 3.0  # how long the launcher may take to end by itself once its ranks are gone
 KILL_WAIT_S = 15.0  # a process in state D may never go; it is reported instead of waited for
+SIZES_EVERY_S = 30.0  # how exactly `logs --since 10m` finds its place
+TAIL = 8 << 10  # of rank 0's log, for step and loss
+CLAIMS_DIR = "/tmp"  # noqa: S108 - root's and sticky: nobody deletes another user's claim
+CLAIM_PREFIX = "gpulaunch-claim-"
+CLAIM_ATTEMPTS = 5
+CLAIM_FRESH_S = 60.0  # younger, an unlocked claim may be about to be locked
+CLAIM_REFRESH_S = 3600.0  # systemd-tmpfiles removes what nobody has touched for days
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -206,6 +222,26 @@ def write_event(fd: int, name: str, fields: dict[str, object]) -> None:
         os.write(fd, json.dumps(line).encode() + b"\n")
 
 
+def append_line(path: str, line: dict[str, object]) -> None:
+    """Add one line to a file in one write. Raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(fd)
+
+
+def log_sizes(run_dir: str) -> dict[str, int]:
+    """Return how long each log of a run is, in bytes."""
+    sizes = {}
+    with contextlib.suppress(OSError), os.scandir(run_dir) as entries:
+        for entry in entries:
+            if entry.name.endswith(".log"):
+                with contextlib.suppress(OSError):
+                    sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+    return sizes
+
+
 def boot_id() -> str:
     """Return this boot's id: pids of an earlier boot mean nothing."""
     try:
@@ -220,6 +256,142 @@ def is_alive(state: dict[str, Any]) -> bool:
     if not state or state.get("boot_id") != boot_id():
         return False
     return any(state.get(who) and is_same(*state[who]) for who in ("supervisor", "guardian"))
+
+
+# --- claims -----------------------------------------------------------------------------
+
+
+def claim_is_live(fd: int, said: dict[str, Any]) -> bool:
+    """Return whether the run behind a claim may still live: its lock is held, and in this boot."""
+    import fcntl
+
+    if said.get("boot_id", boot_id()) != boot_id():
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno == errno.EWOULDBLOCK
+    fcntl.flock(fd, fcntl.LOCK_UN)
+    return False
+
+
+def read_claim(path: str) -> tuple[dict[str, Any], int, bool] | None:
+    """Return (what a claim says, its owner's uid, whether it is live); None: no claim, or gone."""
+    try:
+        # O_NONBLOCK: somebody may have put a FIFO there.
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        try:
+            said = json.loads(os.read(fd, 4096))
+        except (OSError, ValueError):
+            said = {}
+        said = said if isinstance(said, dict) else {}
+        return said, found.st_uid, claim_is_live(fd, said)
+    finally:
+        os.close(fd)
+
+
+def claim_paths(directory: str, gpu: str) -> list[str]:
+    """Return the files that claim a GPU, live or not."""
+    start = CLAIM_PREFIX + re.sub(r"[^A-Za-z0-9-]", "_", gpu) + "."
+    with contextlib.suppress(OSError):
+        return [os.path.join(directory, name) for name in os.listdir(directory) if name.startswith(start)]
+    return []
+
+
+def make_claim(directory: str, gpu: str, run_id: str) -> tuple[str, int]:
+    """Create and lock a claim; return its path and the descriptor that holds the lock. Raises OSError."""
+    import fcntl
+
+    name = CLAIM_PREFIX + re.sub(r"[^A-Za-z0-9-]", "_", gpu) + "." + os.urandom(6).hex()
+    path = os.path.join(directory, name)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        os.fchmod(fd, 0o644)
+        give_up = time.monotonic() + 1.0
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:  # a reader looks at it just now
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(0.005)
+        me = os.getpid()
+        said = {"gpu": gpu, "run_id": run_id, "boot_id": boot_id(), "pid": me, "ticks": ticks_of(me)}
+        os.write(fd, json.dumps({**said, "since": time.time()}).encode())
+    except BaseException:
+        os.close(fd)
+        os.unlink(path)
+        raise
+    return path, fd
+
+
+def rival_of(directory: str, gpu: str, mine: dict[str, int]) -> str:
+    """Return who else claims a GPU, "" when nobody does; what is provably over and ours is removed."""
+    for path in claim_paths(directory, gpu):
+        found = None if path in mine else read_claim(path)
+        if found is None:
+            continue
+        said, uid, live = found
+        if live:
+            return "run %s of %s (pid %s)" % (said.get("run_id", "?"), user_name(uid), said.get("pid", "?"))
+        with contextlib.suppress(OSError):
+            if uid == os.geteuid() and time.time() - os.stat(path).st_mtime > CLAIM_FRESH_S:
+                os.unlink(path)
+    return ""
+
+
+def take_claims(spec: dict[str, Any]) -> tuple[dict[str, int], str]:
+    """Claim every GPU of the run; return {path: descriptor} and what did not work. Raises Refused.
+
+    Each first claims and then looks for others, so of two at once never both go on; who finds the other
+    steps back for a random while, so mostly one does.
+    """
+    gpus = spec.get("gpus") or []
+    directory = spec.get("claims_dir") or CLAIMS_DIR
+    rival = gpu = ""
+    for attempt in range(CLAIM_ATTEMPTS):
+        mine: dict[str, int] = {}
+        try:
+            mine.update(make_claim(directory, gpu, spec["run_id"]) for gpu in gpus)
+        except OSError as error:
+            release_claims(mine)
+            return {}, "the GPUs cannot be claimed in %s: %s" % (directory, error.strerror)
+        for gpu in gpus:
+            rival = rival_of(directory, gpu, mine)
+            if rival:
+                break
+        else:
+            return mine, ""
+        release_claims(mine)
+        time.sleep((0.02 + os.urandom(1)[0] / 1000.0) * (attempt + 1))
+    raise Refused("GPU %s is claimed by %s" % (gpu, rival))
+
+
+def release_claims(claims: dict[str, int]) -> None:
+    """Give the GPUs back."""
+    for path, fd in claims.items():
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        with contextlib.suppress(OSError):
+            os.close(fd)
+    claims.clear()
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a user, the number where there is none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 # --- start ------------------------------------------------------------------------------
@@ -307,14 +479,27 @@ def guardian(spec: dict[str, Any], run_dir: str, done: int) -> None:
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         # Both ends in one descriptor: opening does not wait for a reader, and both processes hold it.
         os.open(os.path.join(run_dir, "lifeline"), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        claims, problem = take_claims(spec)
         me = os.getpid()
         pid = os.fork()
         if pid == 0:
-            code = Supervisor(spec, run_dir, me, done).run()
+            code = Supervisor(spec, run_dir, me, done).run(claims, problem)
         else:
             os.close(done)
             guard(spec, run_dir, pid)
+            release_claims(claims)
             code = 0
+    except Refused as refusal:
+        os.write(done, json.dumps({"refused": str(refusal)}).encode())
+        end: dict[str, Any] = {
+            "launcher_code": None,
+            "ranks": {},
+            "left": [],
+            "why": str(refusal),
+            "port_free": None,
+        }
+        state = {"run_id": spec["run_id"], "boot_id": boot_id(), "phase": "ended", "run_dir": run_dir}
+        write_file(os.path.join(run_dir, STATE), json.dumps({**state, "exit": end, "ended": time.time()}))
     except BaseException:
         import traceback
 
@@ -407,6 +592,9 @@ class Supervisor:
         self.events_in = os.open(events, os.O_RDONLY | os.O_CLOEXEC)
         self.events_out = os.open(events, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         self.events_rest = b""
+        self.claims: dict[str, int] = {}
+        self.sizes: dict[str, int] = {}
+        self.next_sizes = self.next_refresh = 0.0
         self.state: dict[str, Any] = {
             "run_id": spec["run_id"],
             "boot_id": boot_id(),
@@ -420,9 +608,12 @@ class Supervisor:
             "left": [],
         }
 
-    def run(self) -> int:
+    def run(self, claims: dict[str, int], problem: str) -> int:
         """Live until the run has ended and nothing of it is left; return the process's exit code."""
         prctl(PR_SET_CHILD_SUBREAPER, 1)
+        self.claims = claims
+        if problem:
+            self._event("guard_failed", what="claim the GPUs", error=problem)
         poller, wake = self._arm()
         try:
             self.launcher = self._start_launcher()
@@ -441,6 +632,7 @@ class Supervisor:
             self._see_ranks_end(poller)
             self._reap(poller)
             self._watch_client()
+            self._keep_records()
             if self.asked:
                 self._asked_to_stop()
             if self._advance():
@@ -604,8 +796,27 @@ class Supervisor:
                 self.codes[unseen[0]] = code
                 self._event("rank_exit", rank=unseen[0], code=code, stopping=bool(self.stage))
 
+    def _keep_records(self) -> None:
+        """Note how long the logs are, for `logs --since`, and show tidiers that the claims are in use."""
+        now = time.monotonic()
+        if now >= self.next_sizes:
+            self.next_sizes = now + SIZES_EVERY_S
+            sizes = log_sizes(self.run_dir)
+            if sizes != self.sizes:
+                self.sizes = sizes
+                with contextlib.suppress(OSError):
+                    append_line(os.path.join(self.run_dir, SIZES), {"t": time.time(), "sizes": sizes})
+        if now >= self.next_refresh:
+            self.next_refresh = now + CLAIM_REFRESH_S
+            for fd in self.claims.values():
+                with contextlib.suppress(OSError):
+                    os.utime(fd)
+
     def _watch_client(self) -> None:
         if self.grace_s is None or self.stage:
+            return
+        if os.path.exists(os.path.join(self.run_dir, DETACHED)):
+            self.grace_s = None
             return
         try:
             with open(os.path.join(self.run_dir, "client")) as file:
@@ -623,9 +834,9 @@ class Supervisor:
         wish = read_json(os.path.join(self.run_dir, "stop.json")) or {}
         grace = wish.get("grace_s")
         grace_s = float(grace) if isinstance(grace, (int, float)) else STOP_GRACE_S
-        self._stop(str(wish.get("why") or "asked to stop (SIGTERM)"), grace_s)
+        self._stop(str(wish.get("why") or "asked to stop (SIGTERM)"), grace_s, asked=True)
 
-    def _stop(self, why: str, grace_s: float) -> None:
+    def _stop(self, why: str, grace_s: float, *, asked: bool = False) -> None:
         """Begin to end the run, or shorten the grace of an end that has begun. No `why`: by itself."""
         until = time.monotonic() + grace_s
         if self.stage:
@@ -635,7 +846,7 @@ class Supervisor:
         self.why = why
         self.grace_until = self.stage_until = until
         if why:
-            self._event("stopping", why=why, grace_s=grace_s)
+            self._event("stopping", why=why, grace_s=grace_s, asked=asked)
         self._save("stopping")
         # The ranks first and alone: a launcher that is asked kills DataLoader workers with them, and a rank
         # that wants to write its last checkpoint needs those.
@@ -699,6 +910,7 @@ class Supervisor:
             "why": self.why,
             "port_free": port_is_free(port) if port else None,
         }
+        release_claims(self.claims)
         self._event("ended", **end)
         self.state.update(exit=end, ended=time.time())
         self._save("ended")
@@ -758,9 +970,15 @@ def frame(header: dict[str, Any], data: bytes = b"") -> memoryview:
 class Follower:
     """Sends what the run directory has and gets, as frames: a JSON header line, then `size` raw bytes."""
 
-    def __init__(self, run_dir: str, offsets: dict[str, int]) -> None:
+    def __init__(self, run_dir: str, request: dict[str, Any]) -> None:
         self.run_dir = run_dir
-        self.offsets = {name: int(offset) for name, offset in offsets.items()}
+        self.offsets = {name: int(offset) for name, offset in request.get("offsets", {}).items()}
+        self.viewer = bool(request.get("viewer"))  # only looks: its presence keeps no attached run alive
+        self.only: list[str] | None = request.get("only")
+        # `once`: what is there now and no more, however fast it grows.
+        self.limits = log_sizes(run_dir) if request.get("once") else None
+        if "since" in request:
+            self.offsets.update(offsets_since(run_dir, request["since"]))
         self.files: dict[str, int] = {}
         self.state: dict[str, Any] = {}
         self.out = memoryview(b"")
@@ -794,6 +1012,9 @@ class Follower:
                 self.next_alive = time.monotonic() + ALIVE_EVERY_S
 
     def _running(self) -> bool:
+        if self.limits is not None:
+            self.state = read_json(os.path.join(self.run_dir, STATE)) or {}
+            return False
         # What was read last stands when the run directory has been deleted.
         self.state = read_json(os.path.join(self.run_dir, STATE)) or self.state
         return self.state.get("phase") != "ended" and is_alive(self.state)
@@ -820,7 +1041,10 @@ class Follower:
         return False
 
     def _obey(self, words: list[bytes]) -> bool:
-        touch_client(self.run_dir)
+        if not self.viewer:
+            touch_client(self.run_dir)
+        if words and words[0] == b"detach":
+            detach_run(self.run_dir)
         if words and words[0] == b"stop":
             grace_s = float(words[1]) if len(words) > 1 else STOP_GRACE_S
             why = b" ".join(words[2:]).decode("utf-8", "replace") or "asked to stop"
@@ -834,7 +1058,7 @@ class Follower:
         except OSError:
             names = list(self.files)  # the directory was deleted: what is open can still be read
         for name in names:
-            if name not in self.files and (name == EVENTS or name.endswith(".log")):
+            if name not in self.files and self._wanted(name):
                 try:
                     self.files[name] = os.open(os.path.join(self.run_dir, name), os.O_RDONLY | os.O_CLOEXEC)
                 except OSError:
@@ -842,7 +1066,8 @@ class Follower:
         parts = []
         for name, fd in self.files.items():
             offset = self.offsets.get(name, 0)
-            data = os.pread(fd, CHUNK, offset)
+            room = CHUNK if self.limits is None else min(CHUNK, self.limits.get(name, 0) - offset)
+            data = os.pread(fd, room, offset) if room > 0 else b""
             if name == EVENTS:
                 data = data[: data.rfind(b"\n") + 1]
             if data:
@@ -850,6 +1075,214 @@ class Follower:
                 self.offsets[name] = offset + len(data)
         self.out = memoryview(b"".join(parts))
         return bool(parts)
+
+    def _wanted(self, name: str) -> bool:
+        if self.only is not None:
+            return name in self.only
+        return name == EVENTS or name.endswith(".log")
+
+
+def detach_run(run_dir: str) -> None:
+    """Let the run go on without a client, and say so among the events."""
+    write_file(os.path.join(run_dir, DETACHED), "")
+    events = os.open(os.path.join(run_dir, EVENTS), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    try:
+        write_event(events, "detached", {})
+    finally:
+        os.close(events)
+
+
+def offsets_since(run_dir: str, since: dict[str, float]) -> dict[str, int]:
+    """Return where to begin for {"bytes": n}, at a line's start, or {"seconds": n}, a little early."""
+    now = log_sizes(run_dir)
+    if "bytes" in since:
+        return {name: line_start(run_dir, name, size - int(since["bytes"])) for name, size in now.items()}
+    before: dict[str, int] = {}
+    with contextlib.suppress(OSError), open(os.path.join(run_dir, SIZES), "rb") as file:
+        for line in file:
+            with contextlib.suppress(ValueError, TypeError, AttributeError, KeyError):
+                noted = json.loads(line)
+                if noted["t"] > time.time() - float(since["seconds"]):
+                    break
+                before = {str(name): int(size) for name, size in noted["sizes"].items()}
+    return before
+
+
+def line_start(run_dir: str, name: str, offset: int) -> int:
+    """Return where the first whole line at or after an offset begins; a long line is cut."""
+    if offset <= 0:
+        return 0
+    try:
+        with open(os.path.join(run_dir, name), "rb") as file:
+            file.seek(offset - 1)
+            found = file.read(4096).find(b"\n")
+    except OSError:
+        return offset
+    return offset + found if found >= 0 else offset
+
+
+# --- what is here -----------------------------------------------------------------------
+
+
+def list_runs(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the runs of this user on this host: those that live or were lost, and the ended on request."""
+    base = runs_dir()
+    try:
+        names = [name for name in os.listdir(base) if not name.startswith(".")]
+    except OSError:
+        names = []
+    found = []
+    for name in sorted(names):
+        if not name.startswith(str(request.get("prefix", ""))):
+            continue
+        run = describe_run(os.path.join(base, name), tail=int(request.get("tail", TAIL)))
+        if run is not None and (request.get("ended") or run["state"].get("phase") != "ended"):
+            found.append(run)
+    if request.get("newest"):
+        found = sorted(found, key=lambda run: run["state"].get("started") or 0.0)[-1:]
+    gpus = {gpu for run in found if run["alive"] for gpu in run["spec"].get("gpus") or ()}
+    return {
+        "runs": found,
+        "user": user_name(os.geteuid()),
+        "host": os.uname().nodename,
+        "t": time.time(),
+        "gpu_use": gpu_use() if gpus and request.get("gpu_use") else {},
+    }
+
+
+def describe_run(run_dir: str, *, tail: int) -> dict[str, Any] | None:
+    """Return what one run directory says, None when it is none (or goes away just now)."""
+    spec = read_json(os.path.join(run_dir, "spec.json"))
+    if spec is None:
+        return None
+    state = read_json(os.path.join(run_dir, STATE)) or {}
+    alive = is_alive(state)
+    age = None
+    with contextlib.suppress(OSError, ValueError), open(os.path.join(run_dir, "client")) as file:
+        age = time.monotonic() - float(file.read())
+    keep = ("run_id", "job", "host", "node_rank", "nodes", "first_rank", "ranks", "world_size")
+    return {
+        "run_id": os.path.basename(run_dir),
+        "spec": {name: spec.get(name) for name in (*keep, "grace_s", "gpus", "launch")},
+        "state": state,
+        "alive": alive,
+        "detached": spec.get("grace_s") is None or os.path.exists(os.path.join(run_dir, DETACHED)),
+        "client_age_s": age,
+        "tail": last_bytes(os.path.join(run_dir, "rank-%d.log" % (spec.get("first_rank") or 0)), tail),
+    }
+
+
+def last_bytes(path: str, count: int) -> str:
+    """Return the end of a file as text."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - count))
+            return file.read(count).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def gpu_use() -> dict[str, list[int]]:
+    """Return {GPU UUID: [percent busy, MiB used]} as nvidia-smi gives it; empty where it does not."""
+    import subprocess
+
+    query = ["nvidia-smi", "--query-gpu=uuid,utilization.gpu,memory.used", "--format=csv,noheader,nounits"]
+    found = {}
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(query, stdin=subprocess.DEVNULL, capture_output=True, timeout=5.0, check=False)
+        for line in done.stdout.decode("utf-8", "replace").splitlines():
+            with contextlib.suppress(ValueError):
+                uuid, percent, memory = (word.strip() for word in line.split(","))
+                found[uuid] = [int(percent), int(memory)]
+    return found
+
+
+def remove_run(run_dir: str) -> None:
+    """Delete a run directory. Raises Refused while anything of the run lives."""
+    import shutil
+
+    if is_alive(read_json(os.path.join(run_dir, STATE)) or {}):
+        raise Refused("%s still runs; stop it first" % os.path.basename(run_dir))
+    alive = members(os.getpid(), os.path.basename(run_dir), {os.getpid()}, environ=True)
+    if alive:
+        raise Refused("processes of %s still live: %s" % (os.path.basename(run_dir), sorted(alive)))
+    gone = os.path.join(os.path.dirname(run_dir), ".%s.%d" % (os.path.basename(run_dir), os.getpid()))
+    try:
+        os.rename(run_dir, gone)  # so that no half of it is ever taken for a run
+        shutil.rmtree(gone)
+    except OSError as error:
+        raise Refused("%s cannot be removed: %s" % (run_dir, error)) from None
+
+
+# --- fetch ------------------------------------------------------------------------------
+
+OURS = ("rank.py", "guard.py", "lifeline", "client")  # of no use anywhere else
+
+
+def files_below(top: str, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield (name, path) of every file; links are left out, so nothing leads elsewhere."""
+    for place, directories, names in os.walk(top):
+        directories[:] = sorted(name for name in directories if name != "__pycache__")
+        for name in sorted(names):
+            path = os.path.join(place, name)
+            if (place != top or name not in OURS or prefix) and not os.path.islink(path):
+                yield prefix + os.path.relpath(path, top), path
+
+
+def send_files(run_dir: str, request: dict[str, Any]) -> int:
+    """Send what the other side lacks, as frames: file, offset, the whole size, mtime_ns; then the end.
+
+    `have` is {name: [size, mtime_ns]} of whole files, `part` {name: [whole size, mtime_ns, bytes there]} of
+    begun ones; a log, which only grows, is sent from the size that is there.
+    """
+    spec = read_json(os.path.join(run_dir, "spec.json")) or {}
+    output = str((spec.get("launch") or {}).get("output") or "") if request.get("output") else ""
+    output = os.path.expanduser(output.replace("{run_dir}", run_dir))
+    skipped = []
+    every = list(files_below(run_dir, ""))
+    if output and os.path.isabs(output):
+        every += files_below(output, "output/")
+    for name, path in every:
+        try:
+            send_file(name, path, request)
+        except (OSError, UnicodeError) as error:
+            skipped.append([name.encode("utf-8", "replace").decode(), str(error)])
+    end = {"end": read_json(os.path.join(run_dir, STATE)) or {}, "skipped": skipped, "t": time.time()}
+    write_all(frame(end))
+    return 0
+
+
+def send_file(name: str, path: str, request: dict[str, Any]) -> None:
+    """Send one file from where the other side's copy ends. Raises OSError when it cannot be read."""
+    name.encode()  # a name that is no text cannot be said in JSON
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            return
+        size, mtime = found.st_size, found.st_mtime_ns
+        have, part = request.get("have", {}).get(name), request.get("part", {}).get(name)
+        grows = "/" not in name and name.endswith((".log", ".jsonl"))
+        if have and (have == [size, mtime] or (grows and have[0] >= size)):
+            return
+        offset = have[0] if have and grows else part[2] if part and part[:2] == [size, mtime] else 0
+        while True:
+            data = os.pread(fd, min(CHUNK, size - offset), offset)
+            header = {"file": name, "offset": offset, "whole": size, "mtime_ns": mtime, "grows": grows}
+            write_all(frame({**header, "size": len(data)}, data))
+            offset += len(data)
+            if offset >= size:
+                return
+            if not data:
+                raise OSError(errno.EIO, "became shorter while it was read")
+    finally:
+        os.close(fd)
+
+
+def write_all(data: memoryview) -> None:
+    """Write to the client, however long it takes."""
+    while data:
+        data = data[os.write(1, data) :]
 
 
 # --- the door ---------------------------------------------------------------------------
@@ -864,8 +1297,13 @@ def say(document: dict[str, Any]) -> None:
 
 def find_run(run_id: str) -> str:
     """Return the directory of a run. Raises Refused when it is not on this host."""
-    path = os.path.join(runs_dir(), os.path.basename(run_id))
-    if not run_id or not stat.S_ISDIR(os.stat(path).st_mode if os.path.exists(path) else 0):
+    path = os.path.join(runs_dir(), run_id)
+    if (
+        not run_id
+        or "/" in run_id
+        or run_id.startswith(".")
+        or not stat.S_ISDIR(os.stat(path).st_mode if os.path.exists(path) else 0)
+    ):
         raise Refused("no run called %s on this host" % run_id)
     return path
 
@@ -893,12 +1331,21 @@ def serve(request: dict[str, Any]) -> int:
         state = daemonise(spec, run_dir)
         say({"state": state, "t": time.time()})
         return Follower(run_dir, {}).run()
+    if mode == "list":
+        say(list_runs(request))
+        return 0
     run_dir = find_run(request["run_id"])
     state = read_json(os.path.join(run_dir, STATE)) or {}
     if mode == "follow":
-        touch_client(run_dir)
-        say({"state": state, "alive": is_alive(state), "t": time.time()})
-        return Follower(run_dir, request.get("offsets", {})).run()
+        if not request.get("viewer"):
+            touch_client(run_dir)
+        say({"state": state, "alive": is_alive(state), "sizes": log_sizes(run_dir), "t": time.time()})
+        return Follower(run_dir, request).run()
+    if mode == "fetch":
+        say({"state": state, "t": time.time()})
+        return send_files(run_dir, request)
+    if mode == "remove":
+        remove_run(run_dir)
     if mode == "stop":
         state = stop_and_wait(run_dir, request)
     say({"state": state, "alive": is_alive(state), "t": time.time()})
