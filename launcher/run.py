@@ -69,7 +69,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A preflight that lets the launch happen, and all that a plan needs."""
+    """A preflight, and all that a plan needs."""
 
     launch: Launch
     result: PreflightResult
@@ -88,6 +88,17 @@ class Prepared:
             avoid_ports=avoid_ports,
         )
 
+    def refusal(self) -> LaunchRefused | None:
+        """Return why the launch may not happen, None when it may."""
+        stopping = [finding for finding in self.result.findings if stops_launch(finding)]
+        if not stopping:
+            return None
+        codes = ",".join(dict.fromkeys(finding.code for finding in stopping))
+        return LaunchRefused(
+            f"nothing was started: preflight found what stops this launch ({codes})",
+            f"fix it, or launch in spite of it with --ignore {codes}",
+        )
+
 
 def new_run_id(name: str) -> str:
     """Return a name for a run: what, when, and enough chance for two in one second."""
@@ -97,6 +108,15 @@ def new_run_id(name: str) -> str:
 
 def check(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepared:
     """Preflight the hosts. Raises the HostError of one that cannot be used, or LaunchRefused."""
+    prepared = ask(launch, on_result)
+    refusal = prepared.refusal()
+    if refusal is not None:
+        raise refusal
+    return prepared
+
+
+def ask(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepared:
+    """Preflight the hosts, whatever is found. Raises the HostError of one that cannot be used."""
     manner = Manner(ignore=launch.ignore, width=launch.width)
     result = preflight(
         launch.entries, launch.job, launch.connections.borrow, manner=manner, probe=launch.probe
@@ -104,13 +124,6 @@ def check(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepa
     on_result(result)
     for error in result.errors.values():
         raise error
-    stopping = [finding for finding in result.findings if stops_launch(finding)]
-    if stopping:
-        codes = ",".join(dict.fromkeys(finding.code for finding in stopping))
-        raise LaunchRefused(
-            f"nothing was started: preflight found what stops this launch ({codes})",
-            f"fix it, or launch in spite of it with --ignore {codes}",
-        )
     return Prepared(launch, result, None)
 
 

@@ -9,15 +9,18 @@ import click
 
 from launcher.commands.reaching import reaching, reaching_options
 from launcher.config import Overrides, RunConfig, load_run_config
-from launcher.errors import BadInput
+from launcher.errors import BadInput, GpulaunchError
 from launcher.planning import Sent
 from launcher.preflighting import PreflightResult
+from launcher.rehearsal import rehearse
+from launcher.rehearsing.kept import fingerprint, keep, standing
 from launcher.report.findings import report_lines
 from launcher.report.plan import plan_json, plan_text
 from launcher.report.preflight_json import preflight_json
+from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
 from launcher.report.run import Screen, outcome_json, outcome_lines
 from launcher.report.text import wants_colour
-from launcher.run import DEFAULT_GRACE_S, Launch, carry_out, check, entries_here
+from launcher.run import DEFAULT_GRACE_S, Launch, Prepared, ask, carry_out, check, entries_here
 from launcher.running.connections import Connections
 
 
@@ -31,6 +34,7 @@ from launcher.running.connections import Connections
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a key of the run config.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="Findings that shall not stop the launch.")
 @click.option("-n", "--dry-run", is_flag=True, help="Print the plan and why; start nothing.")
+@click.option("--rehearse", is_flag=True, help="Rehearse a few steps first; run only if all is proven.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; all else goes to stderr.")
 @click.option(
     "--grace",
@@ -55,6 +59,21 @@ def command(config: str, extra: tuple[str, ...], **options: Any) -> int:
     1: findings stopped the launch; 3: a host could not be reached; 4: the ranks were not as planned; 5: the
     run could not be carried through; 130: Ctrl-C (once: SIGTERM everywhere, twice: SIGKILL).
     """
+    run_config, launch = launch_of(config, extra, options)
+    try:
+        return _run(
+            run_config,
+            launch,
+            dry_run=options["dry_run"],
+            as_json=options["as_json"],
+            rehearse_first=options["rehearse"],
+        )
+    finally:
+        launch.connections.close()
+
+
+def launch_of(config: str, extra: tuple[str, ...], options: dict[str, Any]) -> tuple[RunConfig, Launch]:
+    """Return the run config and the launch that the options of `run` and `rehearse` describe."""
     overrides = Overrides(
         sets=options["sets"],
         hosts=options["hosts"],
@@ -70,7 +89,7 @@ def command(config: str, extra: tuple[str, ...], **options: Any) -> int:
         accept_new_host_keys=options["accept_new_host_keys"],
         parallel=options["parallel"],
     )
-    launch = Launch(
+    return run_config, Launch(
         entries=entries_here(ways.inventory.resolve(run_config.hosts), run_config.job),
         job=run_config.job,
         connections=Connections(ways.open),
@@ -80,13 +99,9 @@ def command(config: str, extra: tuple[str, ...], **options: Any) -> int:
         logs=options["logs"],
         width=ways.width,
     )
-    try:
-        return _run(launch, dry_run=options["dry_run"], as_json=options["as_json"])
-    finally:
-        launch.connections.close()
 
 
-def _run(launch: Launch, *, dry_run: bool, as_json: bool) -> int:
+def _run(config: RunConfig, launch: Launch, *, dry_run: bool, as_json: bool, rehearse_first: bool) -> int:
     screen = Screen(sys.stderr if as_json else sys.stdout)
     told: list[PreflightResult] = []
 
@@ -96,24 +111,52 @@ def _run(launch: Launch, *, dry_run: bool, as_json: bool) -> int:
             screen.show(line)
 
     try:
-        prepared = check(launch, on_result)
+        prepared = (ask if dry_run else check)(launch, on_result)
     except Exception:
         if as_json and told:
             _print(preflight_json(told[0]))
         raise
     if dry_run:
-        plan = prepared.plan()
-        if as_json:
-            _print(plan_json(plan))
-        else:
-            click.echo(plan_text(plan), nl=False)
-        return 0
+        return _show_plan(prepared, as_json=as_json)
+    if rehearse_first and not rehearsed_well(config, launch, screen):
+        screen.say("nothing was started: the rehearsal has not proven this run", bad=True)
+        return 1
+    words = standing(config.path, fingerprint(launch.job, prepared.result.facts, launch.sent))
+    if words:
+        screen.say(words, bad="rehearse again" in words or "not prove" in words)
     outcome = carry_out(prepared, screen)
     for line in outcome_lines(outcome):
         screen.say(line, bad=outcome.exit_code != 0)
     if as_json:
         _print(outcome_json(outcome))
     return outcome.exit_code
+
+
+def _show_plan(prepared: Prepared, *, as_json: bool) -> int:
+    """Print the plan, also where findings stop it; those are raised then."""
+    refusal = prepared.refusal()
+    try:
+        plan = prepared.plan()
+    except GpulaunchError:
+        if as_json:
+            _print(preflight_json(prepared.result))
+        raise
+    if as_json:
+        _print(plan_json(plan))
+    else:
+        click.echo(plan_text(plan), nl=False)
+    if refusal is not None:
+        raise refusal
+    return 0
+
+
+def rehearsed_well(config: RunConfig, launch: Launch, screen: Screen) -> bool:
+    """Rehearse before a run; keep the proof."""
+    done = rehearse(launch, lambda _: None, screen)
+    for line in rehearsal_lines(done, launch.job):
+        screen.show(line)
+    keep(config.path, rehearsal_json(done, config.name))
+    return done.verdict.proven
 
 
 def _print(document: dict[str, Any]) -> None:
