@@ -45,6 +45,9 @@ COMMANDS: dict[str, Row] = {
         "launcher.commands.clean_zombies", "End what dead runs left on hosts: ranks, ports, GPU memory."
     ),
     "diagnose": Row("launcher.commands.diagnose", "Say what killed a run, from its log."),
+    "rehearse": Row(
+        "launcher.commands.rehearse", "Prove a launch by a few real steps; leave nothing behind."
+    ),
     "lint": Row(
         "launcher.commands.lint", "Find precision and placement faults in a training script, by reading."
     ),

@@ -742,6 +742,7 @@ class Rehearsal:
         self.done = 0
         self.times: List[float] = [time.monotonic()]
         self.with_gradient: set[int] = set()
+        self.optimizers: List[Any] = []  # held, so that they can still be measured when the script has ended
         self.losses: List[float] = []
         self.non_finite: set[str] = set()
         self.trainer: dict[str, Any] = {}
@@ -760,6 +761,8 @@ class Rehearsal:
 
     def before_step(self, optimizer: Any) -> None:
         """See which parameters have a gradient."""
+        if not any(each is optimizer for each in self.optimizers):
+            self.optimizers.append(optimizer)
         own = list(parameters(optimizer))
         found = [p for p in own if p.grad is not None]
         self.with_gradient.update(id(p) for p in found)
@@ -822,14 +825,14 @@ class Rehearsal:
 
     def finish(self) -> None:
         """Report once what was measured."""
-        if not self.told and self.guard.torch is not None and self.guard.watched:
+        if not self.told and self.guard.torch is not None and self.optimizers:
             self.told = True
             self.guard.tools.report("rehearsal", **self.measured())
 
     def measured(self) -> dict[str, Any]:
         """Return the measurements as JSON types."""
         guard = self.guard
-        optimizers = list(guard.watched)
+        optimizers = self.optimizers
         trained = [p for optimizer in optimizers for p in parameters(optimizer)]
         without = [p for p in trained if id(p) not in self.with_gradient]
         bad = [p for p in trained if not bool(guard.torch.isfinite(p.detach()).all())]

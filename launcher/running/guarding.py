@@ -49,7 +49,7 @@ class Guarding:
         gpu = str(fields.get("gpu") or "")
         for other, (other_host, known) in self._facts.items():
             if gpu and gpu == known.get("gpu"):
-                text = f"rank {other} on {other_host} and rank {rank} on {host} train on the same GPU, {gpu} [G6]"
+                text = f"rank {other} on {other_host} and rank {rank} on {host} are on one GPU, {gpu} [G6]"
                 fix = "fix: use accelerator.device in the script, never a fixed cuda:N or device_map='auto'"
                 yield self._wrong(text, fix)
         first = next(iter(self._facts.items()), None)
@@ -59,24 +59,21 @@ class Guarding:
         other, (other_host, known) = first
         for name, words in (("mixed_precision", "mixed precision"), ("scaler", "a GradScaler")):
             if fields.get(name) != known.get(name):
-                yield self._unlike(
-                    words, (other, other_host, known.get(name)), (rank, host, fields.get(name))
-                )
-        mine, theirs = (sorted(dict(each.get("dtypes") or {})) for each in (fields, known))
-        if mine != theirs:
-            yield self._unlike(
-                "trainable dtypes", (other, other_host, "+".join(theirs)), (rank, host, "+".join(mine))
-            )
+                theirs, mine = known.get(name), fields.get(name)
+                yield self._unlike(words, (other, other_host, theirs), (rank, host, mine))
+        dtypes = ["+".join(sorted(dict(each.get("dtypes") or {}))) for each in (known, fields)]
+        if dtypes[0] != dtypes[1]:
+            yield self._unlike("trainable dtypes", (other, other_host, dtypes[0]), (rank, host, dtypes[1]))
         if fields.get("versions") != known.get("versions") and "versions" not in self._said:
             self._said.add("versions")
             yield (
-                f"rank {other} on {other_host} and rank {rank} on {host} run different library versions [G7]: "
+                f"rank {other} on {other_host} and rank {rank} on {host} run different versions [G7]: "
                 f"{known.get('versions')} and {fields.get('versions')}"
             )
 
     def _unlike(self, what: str, one: tuple[int, str, Any], other: tuple[int, str, Any]) -> str | GuardStop:
         text = (
-            f"{what}: {one_line(str(one[2]), 80)} in rank {one[0]} on {one[1]}, {one_line(str(other[2]), 80)}"
+            f"{what}: {one_line(str(one[2]), 80)} in rank {one[0]} on {one[1]}; {one_line(str(other[2]), 80)}"
             f" in rank {other[0]} on {other[1]} [G7]; DDP would mix their gradients without an error"
         )
         return self._wrong(

@@ -1,0 +1,52 @@
+"""gpulaunch rehearse: prove a launch by a few real steps of the real script on the real hosts."""
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from launcher.commands.run import command as run_command
+from launcher.commands.run import launch_of
+from launcher.preflighting import PreflightResult
+from launcher.rehearsal import DEFAULT_STEPS, rehearse
+from launcher.rehearsing.kept import keep
+from launcher.report.findings import report_lines
+from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
+from launcher.report.run import Screen
+from launcher.report.text import wants_colour
+
+_NOT_HERE = ("dry_run", "rehearse", "guard")
+_SHARED: list[click.Parameter] = [each for each in run_command.params if each.name not in _NOT_HERE]
+
+
+@click.command("rehearse", params=_SHARED)
+@click.option("--steps", type=click.IntRange(2, 1000), default=DEFAULT_STEPS, show_default=True)
+@click.option("--fit", is_flag=True, help="On out-of-memory try again with half the batch (`batch_args`).")
+def command(config: str, extra: tuple[str, ...], steps: int, *, fit: bool, **options: Any) -> int:
+    """Run a few real optimizer steps on the hosts, prove what can be proven, leave nothing behind.
+
+    Shown for every rank: dtypes of parameters, gradients and optimizer state, the scaler, finite values,
+    the GPU, the world, gradients for all that is trained, memory, speed. transformers' Trainer evaluates and
+    saves once, if it ever would. The exit code is 0 only if all of it is proven; `run` then says what has
+    changed since. Else it is that of the run, or 1.
+    """
+    run_config, launch = launch_of(config, extra, {**options, "guard": ""})
+    as_json = options["as_json"]
+    screen = Screen(sys.stderr if as_json else sys.stdout)
+
+    def on_result(result: PreflightResult) -> None:
+        for line in report_lines(result, colour=wants_colour(screen.stream)):
+            screen.show(line)
+
+    try:
+        done = rehearse(launch, on_result, screen, steps=steps, fit=fit)
+    finally:
+        launch.connections.close()
+    document = rehearsal_json(done, run_config.name)
+    keep(run_config.path, document)
+    for line in rehearsal_lines(done, launch.job):
+        screen.show(line)
+    if as_json:
+        click.echo(json.dumps(document, indent=1))
+    return 0 if done.verdict.proven else done.outcome.exit_code or 1

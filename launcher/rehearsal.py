@@ -1,0 +1,100 @@
+"""`gpulaunch rehearse`: the real script on the real hosts by the real plan, for a few optimizer steps.
+
+The guard in each rank stops it and measures (launcher/onhost/guard.py). The script works in a directory of
+links to its own one, where its output folder is empty; that directory is removed afterwards.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from launcher.errors import GpulaunchError
+from launcher.outcome import Outcome
+from launcher.plan import NodePlan
+from launcher.preflighting import PreflightResult
+from launcher.rehearsing.batch import halved
+from launcher.rehearsing.kept import Fingerprint, fingerprint
+from launcher.rehearsing.verdict import Proof, Verdict, judge
+from launcher.report.run import Screen
+from launcher.report.text import one_line
+from launcher.run import Launch, Prepared, carry_out, check
+from preflight.job import Job
+
+DEFAULT_STEPS = 10
+CLEAN_S = 120.0
+"""Removing a scratch directory with checkpoints of a few hundred GB on a slow file system takes its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """A rehearsal that is over, and for which arguments of the script it was."""
+
+    outcome: Outcome
+    verdict: Verdict
+    fingerprint: Fingerprint
+    args: tuple[str, ...]
+    tried: tuple[tuple[str, ...], ...]  # arguments that did not fit
+
+
+def rehearsal_of(job: Job, steps: int) -> Job:
+    """Return the job as it is rehearsed."""
+    return replace(
+        job,
+        name=f"{job.name}-rehearsal",
+        args=(*job.args, *job.rehearse_args),
+        rehearse_steps=steps,
+    )
+
+
+def rehearse(
+    launch: Launch,
+    on_result: Callable[[PreflightResult], None],
+    screen: Screen,
+    *,
+    steps: int = DEFAULT_STEPS,
+    fit: bool = False,
+) -> Rehearsed:
+    """Rehearse; with `fit` again with half the batch while it does not fit. Raises what `check` raises."""
+    tried: list[tuple[str, ...]] = []
+    args = launch.job.args
+    while True:
+        job = replace(launch.job, args=args)
+        prepared = check(replace(launch, job=rehearsal_of(job, steps)), on_result)
+        outcome = carry_out(prepared, screen)
+        verdict = judge(outcome, tuple(clean_up(prepared, outcome)))
+        smaller = halved(args, job.batch_args)
+        if not (fit and verdict.out_of_memory and smaller):
+            found = fingerprint(launch.job, prepared.result.facts, launch.sent)
+            return Rehearsed(outcome, verdict, found, args, tuple(tried))
+        tried.append(args)
+        screen.say(f"out of GPU memory; rehearsing again with {' '.join(smaller)}", bad=True)
+        args = smaller
+
+
+def clean_up(prepared: Prepared, outcome: Outcome) -> Iterator[Proof]:
+    """Remove the scratch directory on every host; yield whether it is gone and no real output changed."""
+    for entry, node in zip(prepared.launch.entries, outcome.plan.nodes, strict=True):
+        run_dir = outcome.run_dirs.get(node.host)
+        if not run_dir:
+            continue  # nothing was started there
+        try:
+            with prepared.launch.connections.borrow(entry) as connection:
+                done = connection.run(
+                    (node.python, f"{run_dir}/guard.py", "clean"), timeout_s=CLEAN_S, max_output=1 << 20
+                )
+            answer = json.loads(done.stdout.decode().strip().splitlines()[-1])
+        except (GpulaunchError, ValueError, IndexError) as error:
+            text = f"could not be removed on {node.host}: {one_line(str(error), 200)}"
+            yield Proof("scratch", False, text)
+            continue
+        yield _cleaned(node, answer)
+
+
+def _cleaned(node: NodePlan, answer: dict[str, object]) -> Proof:
+    changed = answer.get("changed")
+    if isinstance(changed, list) and changed:
+        names = one_line(", ".join(map(str, changed)), 300)
+        return Proof("output", False, f"the real output on {node.host} changed meanwhile: {names}")
+    if not answer.get("removed"):
+        return Proof("scratch", False, f"{answer.get('scratch')} on {node.host} could not be removed")
+    return Proof("output", True, f"no file of a real run was touched on {node.host}, none was left behind")
