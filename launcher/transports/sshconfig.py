@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from launcher.errors import BadInput, ConfigError
+from launcher.errors import BadInput, ConfigError, NameNotResolved
 from launcher.inventory import HostEntry, Inventory
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, OpenOptions
@@ -22,7 +22,17 @@ def opener_for(
     inventory: Inventory, options: OpenOptions, ssh_config: Path | None = None
 ) -> Callable[[HostEntry], Connection]:
     """Return what opens hosts of this inventory: `endpoint_for`, then `open_endpoint`."""
-    return lambda entry: open_endpoint(endpoint_for(entry, inventory, ssh_config), options)
+
+    def opener(entry: HostEntry) -> Connection:
+        try:
+            return open_endpoint(endpoint_for(entry, inventory, ssh_config), options)
+        except NameNotResolved as error:
+            near = "" if entry.listed else inventory.nearest(entry.alias)
+            if not near:
+                raise
+            raise NameNotResolved(entry.name, error.detail, f'did you mean "{near}" of hosts.yaml?') from None
+
+    return opener
 
 
 def endpoint_for(entry: HostEntry, inventory: Inventory, ssh_config: Path | None = None) -> Endpoint:

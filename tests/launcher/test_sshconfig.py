@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from launcher.errors import ConfigError
+from launcher.errors import ConfigError, NameNotResolved
 from launcher.inventory import HostEntry, Inventory
-from launcher.transports.base import Endpoint
-from launcher.transports.sshconfig import endpoint_for
+from launcher.transports.base import Endpoint, OpenOptions
+from launcher.transports.sshconfig import endpoint_for, opener_for
 
 
 def merged(tmp_path: Path, text: str, entry: HostEntry, *others: HostEntry) -> Endpoint:
@@ -44,6 +44,15 @@ def test_hosts_yaml_wins(tmp_path: Path) -> None:
 def test_an_unlisted_host_gets_sshs_defaults(tmp_path: Path) -> None:
     got = merged(tmp_path, "", HostEntry("titan"))
     assert (got.address, got.port, got.user) == ("titan", 22, getuser())
+
+
+def test_a_name_that_does_not_resolve_is_compared_with_the_listed_ones(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("")
+    inventory = Inventory(hosts={"titan": HostEntry("titan", "127.0.0.1")})
+    opener = opener_for(inventory, OpenOptions(), tmp_path / "config")
+    with pytest.raises(NameNotResolved) as caught:
+        opener(inventory.entry("titann"))
+    assert caught.value.fix == 'did you mean "titan" of hosts.yaml?'
 
 
 def test_localhost_needs_no_ssh(tmp_path: Path) -> None:
