@@ -213,6 +213,29 @@ class MapOf:
 
 
 @dataclass(frozen=True, slots=True)
+class Either:
+    """One scalar for all, or a mapping."""
+
+    scalar: Kind
+    mapping: MapOf
+
+    @property
+    def expected(self) -> str:
+        return f"{self.scalar.expected}, or {self.mapping.expected}"
+
+    def read(self, item: Item, mistakes: Mistakes) -> Any:
+        if isinstance(item.value, dict):
+            return self.mapping.read(item, mistakes) or None
+        if not isinstance(item.value, str):
+            mistakes.expected(item, self.expected)
+            return None
+        return self.scalar.read(item, mistakes)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [self.scalar.schema(), {**self.mapping.schema(), "type": "object"}]}
+
+
+@dataclass(frozen=True, slots=True)
 class Key:
     """One row of a table: a key, what it holds, what it is for, and a value that works."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from launcher.kinds import (
     Choice,
+    Either,
     Flag,
     Integer,
     Key,
@@ -241,7 +242,16 @@ CONFIG_KEYS: tuple[Key, ...] = (
         "all",
         "all",
     ),
-    Key("processes_per_host", Integer(1, 4096), "CPU ranks per host, where no GPUs are used.", "2", "1"),
+    Key(
+        "processes_per_host",
+        Either(
+            Integer(1, 4096),
+            MapOf(Integer(1, 4096), "a host: a name, a range such as l40s-[01-04], or a group", _HOST_WORD),
+        ),
+        "CPU ranks per host, where no GPUs are used: one number, or a number for each host.",
+        "{l40s-01: 2, l40s-02: 1}",
+        "1",
+    ),
     Key(
         "precision",
         Choice(PRECISIONS),

@@ -28,7 +28,7 @@ class Job:
     args: tuple[str, ...] = ()
     send_script: bool = False  # the script lies beside the config here and travels with the launch
     gpus: GpuRequest = "all"
-    processes_per_host: int | None = None  # only with gpus: none
+    processes_per_host: int | dict[str, int] | None = None  # only with gpus: none; by host where they differ
     precision: PrecisionRequest = "auto"
     precision_args: dict[str, tuple[str, ...]] = field(default_factory=dict)
     main_port: int = DEFAULT_MAIN_PORT
@@ -39,6 +39,12 @@ class Job:
     batch_args: dict[str, str] = field(default_factory=dict)  # "batch", "accumulation" -> the script's option
     rehearse_args: tuple[str, ...] = ()  # added in a rehearsal; {scratch} is its own directory
     rehearse_steps: int = 0  # 0: a real run
+
+    def cpu_ranks(self, host: str) -> int:
+        """Return how many ranks a host gets where they run on the CPU; 0: the mapping does not name it."""
+        if isinstance(self.processes_per_host, dict):
+            return self.processes_per_host.get(host, 0)
+        return self.processes_per_host or 1
 
     @property
     def wants_gpus(self) -> bool:

@@ -46,7 +46,7 @@ def map_ranks(
     asked for is absent or cannot work, or when the host has too few.
     """
     if job.gpus == "none":
-        return _cpu_ranks(facts.host, job.processes_per_host or 1)
+        return _cpu_ranks(facts.host, job.cpu_ranks(facts.host))
     if isinstance(facts.gpus, Missing):
         raise RanksRefused(f"{facts.host}: its GPUs are not known: {facts.gpus.reason}")
     offered, without = _offer(facts.host, facts.gpus, allowed)
@@ -60,6 +60,11 @@ def map_ranks(
 
 
 def _cpu_ranks(host: str, count: int) -> NodeRanks:
+    if count < 1:
+        raise RanksRefused(
+            f"{host}: processes_per_host does not say how many ranks it gets",
+            f"add `{host}: 1` under processes_per_host, or leave {host} out of --hosts",
+        )
     slots = tuple(RankSlot(rank, None, None) for rank in range(count))
     words = "1 CPU rank" if count == 1 else f"{count} CPU ranks"
     return NodeRanks(host, slots, False, (Reason(f"{words} on {host}", "gpus: none"),))

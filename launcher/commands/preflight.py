@@ -10,6 +10,7 @@ import click
 
 from launcher.commands.reaching import Reaching, reaching, reaching_options
 from launcher.config import Overrides, load_run_config
+from launcher.counts import settle_counts
 from launcher.errors import BadInput
 from launcher.gather import Gathered
 from launcher.hostcodes import host_codes
@@ -135,7 +136,7 @@ def _from_hosts(asked: _Asked, ways: Reaching, manner: Manner) -> PreflightResul
         with LiveHosts(entries) as live:
             return preflight(
                 entries,
-                asked.job,
+                settle_counts(asked.job, ways.inventory),
                 connections.borrow,
                 manner=manner,
                 probe=reach_probe(connections.borrow, width=ways.width),

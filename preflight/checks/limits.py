@@ -12,12 +12,14 @@ from preflight.selection import Selection
 RDMA_MEMLOCK_KIB = 64 * 1024
 
 
-def _ranks(job: Job, use: Selection) -> int:
-    return use.needed if job.wants_gpus else (job.processes_per_host or 1)
+def _ranks(host: str, job: Job, use: Selection) -> int:
+    return use.needed if job.wants_gpus else job.cpu_ranks(host)
 
 
 @host_check("LIM001", Severity.WARNING)
-def shared_memory_is_enough(limits: Limits, expect: Expect, job: Job, use: Selection) -> Iterator[Problem]:
+def shared_memory_is_enough(
+    host: str, limits: Limits, expect: Expect, job: Job, use: Selection
+) -> Iterator[Problem]:
     """Shared memory (/dev/shm) has room for DataLoader workers and NCCL.
 
     DataLoader workers pass batches through /dev/shm and NCCL its buffers. In a container it is 64 MiB by
@@ -26,7 +28,7 @@ def shared_memory_is_enough(limits: Limits, expect: Expect, job: Job, use: Selec
     Fix: `docker run --shm-size=16g` or `--ipc=host`; remove stale files of dead runs from /dev/shm.
     Source: statvfs; threshold `shm_mib_per_rank` of `expect:`; PyTorch README, Docker image section.
     """
-    wanted = expect.shm_mib_per_rank * _ranks(job, use)
+    wanted = expect.shm_mib_per_rank * _ranks(host, job, use)
     if not wanted:
         return
     if isinstance(limits.shm_free_mib, Missing):
@@ -38,7 +40,7 @@ def shared_memory_is_enough(limits: Limits, expect: Expect, job: Job, use: Selec
     elif limits.shm_free_mib < wanted:
         yield Problem(
             f"shared memory (/dev/shm) has {gib(limits.shm_free_mib)} free; {gib(wanted)} are wanted for "
-            f"{_ranks(job, use)} ranks",
+            f"{_ranks(host, job, use)} ranks",
             "in a container: --shm-size=16g or --ipc=host; else: ls -la /dev/shm for files of dead runs",
         )
 
