@@ -6,6 +6,7 @@ from preflight.checks import (  # noqa: I001 - the order of the table, not of th
     gpus,
     compute_mode,
     processes,
+    claims,
     ports,
     precision,
     network,
@@ -14,10 +15,12 @@ from preflight.checks import (  # noqa: I001 - the order of the table, not of th
     faults,
     health,
     alike,
+    script,
 )
 
 __all__ = [
     "alike",
+    "claims",
     "compute_mode",
     "driver",
     "environment",
@@ -30,4 +33,5 @@ __all__ = [
     "ports",
     "precision",
     "processes",
+    "script",
 ]

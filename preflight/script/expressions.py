@@ -405,8 +405,7 @@ def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
                 it.evaluate(condition)
         if isinstance(node, ast.DictComp):
             it.evaluate(node.key)
-            it.evaluate(node.value)
-            return Map((), open=True)
+            return Map((("*", it.evaluate(node.value)),), open=True)
         item = it.evaluate(getattr(node, "elt"))  # noqa: B009 - one of three node classes that have it
     finally:
         it.frame = outer

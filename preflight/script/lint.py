@@ -87,12 +87,13 @@ def lint_for(
     problems = list(sources.problems)
     if not all(reading.complete for reading in readings):
         problems.append(f"{path}: too many paths; what was not followed is not judged")
-    order = sorted(
-        shown, key=lambda item: (item.place.path != path, item.place.path, item.place.line, item.code)
-    )
-    return LintResult(
-        tuple(order), tuple(dict.fromkeys(problems)), tuple(source.path for source in sources.files())
-    )
+    order = sorted(shown, key=lambda item: (item.place.path != path, *_position(item.place), item.code))
+    files = tuple(source.path for source in sources.files())
+    return LintResult(tuple(order), tuple(dict.fromkeys(problems)), files)
+
+
+def _position(place: Place) -> tuple[str, int, int]:
+    return place.path, place.line, place.column
 
 
 def _read(text: str, path: str, target: Target, find: Finder | None) -> _Reading:

@@ -162,7 +162,12 @@ def both_off_is_not_off(it: "Interpreter", event: Event) -> Iterator[Hit]:
     Source: transformers/training_args.py.
     """
     call = event.call
-    if call is not None and call.kwargs.get("fp16") == FALSE and call.kwargs.get("bf16") == FALSE:
+    written = (
+        {word.arg for word in call.node.keywords if isinstance(word.value, ast.Constant)} if call else set()
+    )
+    if call is None or not {"fp16", "bf16"} <= written:
+        return
+    if call.kwargs["fp16"] == FALSE and call.kwargs["bf16"] == FALSE:
         message = "both off: the launch's mixed precision applies"
         yield Hit(call.at("bf16"), message, "--precision no for float32", Level.INFO)
     del it

@@ -1,0 +1,32 @@
+"""The training script, read and never executed."""
+
+from collections.abc import Iterator, Mapping
+
+from preflight.facts import HostFacts, Missing
+from preflight.finding import Problem, Severity
+from preflight.job import Job
+from preflight.registry import cluster_check
+from preflight.script.judging import judge_script
+from preflight.script.rules import Level
+
+_SEVERITY = {Level.ERROR: Severity.CRITICAL, Level.WARNING: Severity.WARNING}
+
+
+@cluster_check("SCR001")
+def the_script_can_train_as_launched(hosts: Mapping[str, HostFacts], job: Job) -> Iterator[Problem]:
+    """The training script has no precision, placement or version fault that stops this launch.
+
+    It is read for the GPUs, versions, arguments and precision of this launch, and never executed. What is
+    sure to fail is critical, what may is a warning; `gpulaunch explain` knows the rule each message names.
+
+    Fix: what the message says; a line that is meant so takes `# gpulaunch: ignore[CODE]`.
+    Source: the rules of `gpulaunch lint`.
+    """
+    main = next(iter(hosts.values()), None)
+    if main is None or isinstance(main.script, Missing) or isinstance(main.script.text, Missing):
+        return
+    for finding in judge_script(main.script.text, main.script.path, hosts, job).findings:
+        severity = _SEVERITY.get(finding.level)
+        if severity is not None:
+            message = f"{finding.place} {finding.code}: {finding.message}"
+            yield Problem(message, finding.fix, str(finding.place), severity)

@@ -1,0 +1,113 @@
+"""gpulaunch lint as people and programs meet it."""
+
+import json
+from pathlib import Path
+
+import click.testing
+import pytest
+
+from launcher.commands.lint import command
+from launcher.errors import BadInput
+from launcher.report.lint import lint_text
+from preflight.script.lint import lint
+
+SCRIPT = """\
+import torch
+from transformers import AutoModel, Trainer, TrainingArguments
+model = AutoModel.from_pretrained("m", torch_dtype=torch.float16)
+Trainer(model, TrainingArguments("o", fp16=True)).train()
+"""
+
+
+def run(*words: str) -> tuple[int, str]:
+    result = click.testing.CliRunner().invoke(command, words, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    code: int = result.return_value
+    return code, result.output
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+def test_an_error_is_told_with_place_excerpt_reason_and_fix(script: str) -> None:
+    code, output = run(script)
+    lines = output.splitlines()
+    assert code == 1
+    assert lines[0].startswith(f"{script}:3:40 P101 error: ")
+    assert lines[1].strip() == '| model = AutoModel.from_pretrained("m", torch_dtype=torch.float16)'
+    assert lines[2].index("^") == lines[1].index("torch_dtype")
+    assert any(line.strip().startswith("fix: load with dtype=torch.float32") for line in lines)
+    assert lines[-1].startswith("1 error")
+
+
+def test_a_clean_script_is_fine(tmp_path: Path) -> None:
+    path = tmp_path / "ok.py"
+    path.write_text("import torch\n")
+    assert run(str(path)) == (0, "no faults found\n")
+
+
+def test_json_names_code_severity_file_line_message_and_fix(script: str) -> None:
+    code, output = run(script, "--json")
+    data = json.loads(output)
+    (finding,) = data["findings"]
+    assert (code, data["schema"]) == (1, "gpulaunch.lint/1")
+    assert (finding["code"], finding["severity"], finding["file"], finding["line"]) == (
+        "P101",
+        "error",
+        script,
+        3,
+    )
+    assert finding["message"]
+    assert finding["fix"]
+
+
+def test_sarif_is_what_code_hosts_take(script: str) -> None:
+    data = json.loads(run(script, "--sarif")[1])
+    (result,) = data["runs"][0]["results"]
+    assert (data["version"], result["ruleId"], result["level"]) == ("2.1.0", "P101", "error")
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 3
+    assert data["runs"][0]["tool"]["driver"]["rules"][0]["id"] == "P101"
+
+
+def test_arguments_and_hardware_are_heeded(tmp_path: Path) -> None:
+    path = tmp_path / "t.py"
+    path.write_text(
+        "import argparse\nfrom accelerate import Accelerator\np = argparse.ArgumentParser()\n"
+        "p.add_argument('--mp')\na = p.parse_args()\nAccelerator(mixed_precision=a.mp)\n"
+    )
+    assert run(str(path))[0] == 0
+    assert run(str(path), "--args", "--mp bf16", "--capability", "7.5")[0] == 1
+    assert run(str(path), "--args", "--mp bf16", "--capability", "8.9")[0] == 0
+    assert run(str(path), "--args", "--mp bf16", "--cpu")[0] == 0
+
+
+def test_the_script_of_a_run_config_is_found() -> None:
+    code, output = run("--config", "paper_r64")
+    assert (code, "error" in output) == (0, False)
+
+
+def test_what_is_not_python_is_not_a_pass(tmp_path: Path) -> None:
+    path = tmp_path / "t.py"
+    path.write_text("print 'two'\n")
+    code, output = run(str(path))
+    assert code == 1
+    assert "not judged" in output
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("/nowhere/x.py",), ("--capability", "new", __file__), ("--version", "trl", __file__)]
+)
+def test_mistakes_on_the_command_line_are_told(words: tuple[str, ...]) -> None:
+    with pytest.raises(BadInput):
+        run(*words)
+
+
+def test_escapes_in_a_script_do_not_reach_the_terminal() -> None:
+    text = SCRIPT.replace('"m"', '"\x1b[2Jm"')
+    result = lint(text, "t.py")
+    assert "\x1b" not in lint_text([result], lambda _: text.splitlines())
