@@ -43,6 +43,7 @@ import select  # noqa: E402
 import signal  # noqa: E402
 import time  # noqa: E402
 from functools import partial  # noqa: E402
+from stat import S_ISREG  # noqa: E402
 from typing import Any, BinaryIO, Callable, NamedTuple, Optional  # noqa: E402
 
 AGENT_VERSION = "1"
@@ -458,6 +459,57 @@ def probe_host(ask: Ask, emit: Emit, answer: Json) -> None:
     emit("environ", fact(launch_environ))
     emit("infiniband", fact(infiniband))
     emit("pci_gpus", fact(pci_gpus))
+    emit("claims", fact(gpu_claims))
+
+
+CLAIMS_DIR = "/tmp"  # noqa: S108 - as launcher/onhost/supervisor.py has it
+CLAIM_PREFIX = "gpulaunch-claim-"
+
+
+def gpu_claims() -> list[Json]:
+    """Return facts.GpuClaim for every live claim: its file is locked by the run, in this boot."""
+    boot = text_or("/proc/sys/kernel/random/boot_id")
+    found = []
+    for name in sorted(os.listdir(CLAIMS_DIR)):
+        if not name.startswith(CLAIM_PREFIX):
+            continue
+        claim = _claim(os.path.join(CLAIMS_DIR, name), boot)
+        if claim is not None:
+            uuid = name[len(CLAIM_PREFIX) :].rpartition(".")[0]
+            found.append({"gpu_uuid": uuid, **claim})
+    return found
+
+
+def _claim(path: str, boot: str) -> Optional[Json]:
+    """Read one claim; None when it is none, or provably its owner's no more."""
+    import fcntl
+
+    try:
+        # Anybody may have put anything there: a link is not followed, a FIFO does not hold us.
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(fd)
+        if not S_ISREG(status.st_mode):
+            return None
+        try:
+            said = json.loads(os.read(fd, 4096))
+            run_id, pid = str(said["run_id"]), int(said["pid"])
+            since, written_in = float(said["since"]), said["boot_id"]
+        except (OSError, ValueError, TypeError, KeyError):
+            run_id, pid, since, written_in = "", 0, status.st_mtime, boot
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if written_in != boot:
+                return None
+        else:
+            return None  # nobody holds it
+        uid = status.st_uid
+        return {"run_id": run_id, "user": user_name(uid), "uid": uid, "pid": pid, "since_unix": since}
+    finally:
+        os.close(fd)
 
 
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of include/linux/proc_ns.h
@@ -2646,7 +2698,7 @@ PROBES = (
     Probe("paths", probe_paths, ("paths",), 5.0),
     Probe("script", probe_script, ("script",), 5.0),
     Probe("python", probe_python, ("python",), 8.0),
-    Probe("host", probe_host, ("identity", "limits", "environ", "infiniband", "pci_gpus"), 5.0),
+    Probe("host", probe_host, ("identity", "limits", "environ", "infiniband", "pci_gpus", "claims"), 5.0),
 )
 """What runs on a host, the slowest first."""
 

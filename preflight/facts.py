@@ -382,6 +382,18 @@ class System:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuClaim:
+    """A GPU that a live run of gpulaunch holds, whoever's it is; the claim's file is locked by its owner."""
+
+    gpu_uuid: str
+    run_id: str  # "" when the claim does not say
+    user: str  # the file's owner: what the claim itself says is not asked
+    uid: int
+    pid: int
+    since_unix: float
+
+
+@dataclass(frozen=True, slots=True)
 class HostFacts:
     """Everything the agent answered about one host, each part on its own or missing with its reason."""
 
@@ -403,6 +415,7 @@ class HostFacts:
     environ: Fact[dict[str, str]]  # CUDA_*, NCCL_*, PET_*, RANK, ...: what a launch there inherits
     system: Fact[System]
     probe_ms: dict[str, float]  # how long each probe took
+    claims: Fact[tuple[GpuClaim, ...]] = Missing("the answer does not hold it", "not-asked")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,44 @@
+"""Claims: which GPUs live runs of gpulaunch hold on this host, whoever started them."""
+
+from collections.abc import Iterator
+
+from preflight.checks.reading import how_to_read, span
+from preflight.facts import Gpu, GpuClaim, HostFacts, Identity, Missing
+from preflight.finding import Problem, Severity
+from preflight.registry import host_check
+
+
+@host_check("PROC005", gpu_only=True)
+def no_other_run_claims_the_gpus(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
+    """No other live run of gpulaunch holds a GPU that the job uses.
+
+    A run claims its GPUs before its launcher starts, so this tells of a neighbour whose ranks have not
+    opened the GPU yet and whom the driver's process list cannot show. A claim is believed while the run's
+    supervisor holds the lock on its file; what a dead run left says nothing.
+
+    Fix: wait for that run, `gpulaunch stop RUN` if it is yours, or use other GPUs with --gpus.
+    Source: /tmp/gpulaunch-claim-*, flock(2).
+    """
+    claims = facts.claims
+    if isinstance(claims, Missing):
+        if claims.code != "not-asked":  # a recording from before there were claims
+            words = f"claims of other runs not checked: {claims.reason}"
+            yield Problem(words, how_to_read(claims), severity=Severity.UNKNOWN)
+        return
+    for gpu in gpus:
+        for claim in claims:
+            if claim.gpu_uuid == gpu.uuid:
+                yield Problem(_words(facts, claim), _fix(facts, claim), gpu=gpu.index)
+
+
+def _words(facts: HostFacts, claim: GpuClaim) -> str:
+    now = facts.identity.now_unix if isinstance(facts.identity, Identity) else claim.since_unix
+    run = f"run {claim.run_id}" if claim.run_id else "a run that does not say its name"
+    return f"claimed by {run} of {claim.user}, {span(max(0.0, now - claim.since_unix))} ago"
+
+
+def _fix(facts: HostFacts, claim: GpuClaim) -> str:
+    mine = isinstance(facts.identity, Identity) and facts.identity.uid == claim.uid
+    if mine and claim.run_id:
+        return f"gpulaunch stop {claim.run_id}, wait for it to end, or use other GPUs with --gpus"
+    return f"wait for it to end, ask {claim.user}, or use other GPUs with --gpus"
