@@ -1,5 +1,6 @@
 """A preflight: ask the hosts, judge each and all together, and say what a launch would use."""
 
+import hashlib
 import os
 import posixpath
 import time
@@ -13,9 +14,9 @@ from launcher.fanout import WIDTH
 from launcher.gather import AgentRequest, Gathered, Open, gather
 from launcher.inventory import HostEntry
 from launcher.network_choice import choose_main_address, choose_main_port
-from launcher.planning import make_plan
+from launcher.planning import Sent, make_plan
 from launcher.reach import probe_reach
-from preflight.facts import HostFacts, Missing, Reach
+from preflight.facts import HostFacts, Missing, Reach, ScriptFacts
 from preflight.finding import Finding, Severity, exit_code
 from preflight.job import Job
 from preflight.ranks import resolve_gpus
@@ -78,6 +79,7 @@ class Manner:
     deadline_s: float = 20.0
     skip: tuple[str, ...] = ()
     from_file: bool = False  # leave out checks whose facts a saved nvidia-smi cannot hold
+    sent: Sent | None = None  # the script that travels with the launch: read here, as it will lie there
 
 
 def preflight(
@@ -160,6 +162,8 @@ def judge(
 ) -> PreflightResult:
     """Judge what was gathered; pure."""
     how = manner or Manner()
+    if how.sent is not None:
+        gathered = replace(gathered, facts=_with_script(gathered.facts, how.sent))
     facts = gathered.facts
     settled = resolve_gpus(job, facts.values())
     findings: list[Finding] = [_from_error(error, how.ignore) for error in gathered.errors.values()]
@@ -247,6 +251,13 @@ def _would_use(
         main_port=plan.main_port,
         world_size=plan.world_size,
     )
+
+
+def _with_script(facts: Mapping[str, HostFacts], sent: Sent) -> dict[str, HostFacts]:
+    """Return the facts with the script that the launch will bring along."""
+    raw = sent.text.encode()
+    script = ScriptFacts(sent.name, hashlib.sha256(raw).hexdigest(), len(raw), sent.text)
+    return {name: replace(host, script=script) for name, host in facts.items()}
 
 
 def script_on(main: HostFacts, job: Job) -> ScriptReading | None:

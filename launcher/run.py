@@ -19,7 +19,7 @@ from launcher.network_choice import choose_main_address
 from launcher.outcome import Outcome, outcome_of
 from launcher.plan import Plan
 from launcher.planning import Sent, make_plan
-from launcher.preflighting import Manner, PreflightResult, preflight
+from launcher.preflighting import Manner, PreflightResult, preflight, script_on
 from launcher.reach import probe_reach
 from launcher.report.plan import plan_json
 from launcher.report.run import Screen, launch_lines, outcome_json
@@ -117,14 +117,14 @@ def check(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepa
 
 def ask(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepared:
     """Preflight the hosts, whatever is found. Raises the HostError of one that cannot be used."""
-    manner = Manner(ignore=launch.ignore, width=launch.width)
+    manner = Manner(ignore=launch.ignore, width=launch.width, sent=launch.sent)
     result = preflight(
         launch.entries, launch.job, launch.connections.borrow, manner=manner, probe=launch.probe
     )
     on_result(result)
     for error in result.errors.values():
         raise error
-    return Prepared(launch, result, None)
+    return Prepared(launch, result, script_on(result.facts[launch.entries[0].name], launch.job))
 
 
 def carry_out(prepared: Prepared, screen: Screen) -> Outcome:

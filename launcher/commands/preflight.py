@@ -15,6 +15,7 @@ from launcher.errors import BadInput
 from launcher.gather import Gathered
 from launcher.hostcodes import host_codes
 from launcher.inventory import LOCALHOST, HostEntry
+from launcher.planning import Sent
 from launcher.preflighting import Manner, PreflightResult, judge, preflight, reach_probe
 from launcher.recording import load_recording
 from launcher.report.findings import report_lines
@@ -22,6 +23,7 @@ from launcher.report.live import LiveHosts
 from launcher.report.preflight_json import preflight_json
 from launcher.report.text import wants_colour
 from launcher.running.connections import Connections
+from launcher.sending import sent_script
 from preflight.explain import known_codes
 from preflight.job import GpuRequest, Job
 
@@ -34,6 +36,7 @@ class _Asked:
 
     job: Job
     hosts: tuple[str, ...]
+    sent: Sent | None = None
 
 
 @click.command()
@@ -73,6 +76,7 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
     ignore = _codes(options["ignore"])
     manner = Manner(ignore=ignore, together=not options["separately"], width=options["parallel"])
     asked = _asked(hosts, options)
+    manner = replace(manner, sent=asked.sent)
     if options["recordings"] or options["smi_files"]:
         result = _from_files(asked, options, manner)
     else:
@@ -112,7 +116,7 @@ def _asked(hosts: tuple[str, ...], options: dict[str, Any]) -> _Asked:
         precision=options["precision"] or "",
     )
     config = load_run_config(options["config"], overrides)
-    return _Asked(config.job, config.hosts)
+    return _Asked(config.job, config.hosts, sent_script(config))
 
 
 def parse_gpus(text: str) -> GpuRequest:

@@ -9,8 +9,7 @@ import click
 
 from launcher.commands.reaching import reaching, reaching_options
 from launcher.config import Overrides, RunConfig, load_run_config
-from launcher.errors import BadInput, GpulaunchError
-from launcher.planning import Sent
+from launcher.errors import GpulaunchError
 from launcher.preflighting import PreflightResult
 from launcher.rehearsal import rehearse
 from launcher.rehearsing.kept import fingerprint, keep, standing
@@ -22,6 +21,7 @@ from launcher.report.run import Screen, outcome_json, outcome_lines
 from launcher.report.text import wants_colour
 from launcher.run import DEFAULT_GRACE_S, Launch, Prepared, ask, carry_out, check, entries_here
 from launcher.running.connections import Connections
+from launcher.sending import sent_script
 
 
 @click.command("run")
@@ -93,7 +93,7 @@ def launch_of(config: str, extra: tuple[str, ...], options: dict[str, Any]) -> t
         entries=entries_here(ways.inventory.resolve(run_config.hosts), run_config.job),
         job=run_config.job,
         connections=Connections(ways.open),
-        sent=_sent(run_config),
+        sent=sent_script(run_config),
         ignore=_codes(options["ignore"]),
         grace_s=options["grace"],
         logs=options["logs"],
@@ -166,14 +166,3 @@ def _print(document: dict[str, Any]) -> None:
 def _codes(words: tuple[str, ...]) -> frozenset[str]:
     """Return the codes of --ignore, given together or one by one."""
     return frozenset(code.strip().upper() for word in words for code in word.split(",") if code.strip())
-
-
-def _sent(config: RunConfig) -> Sent | None:
-    if config.script_here is None:
-        return None
-    try:
-        return Sent(config.script_here.name, config.script_here.read_text(encoding="utf-8"))
-    except UnicodeDecodeError:
-        raise BadInput(
-            f"{config.script_here}: the script to send is not UTF-8 text", "save it as UTF-8"
-        ) from None
