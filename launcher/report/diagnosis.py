@@ -1,71 +1,94 @@
 """What killed a run, told to people on one screen and to programs as one document."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from launcher.report.text import one_line
-from preflight.diagnosis.diagnose import BENIGN, UNKNOWN, Cause, Diagnosis
+from preflight.diagnosis.answer import BENIGN, UNKNOWN, Cause, Diagnosis, Evidence
 
 SCHEMA = "gpulaunch.diagnosis/1"
 _SHOWN_CAUSES = 3
 _SHOWN_EVIDENCE = 3
+_SHOWN_WARNINGS = 5
 _WIDTH = 150
 
 
 def lines(diagnosis: Diagnosis) -> list[str]:
-    """Return the answer for a person, the first cause in full."""
-    if diagnosis.verdict == BENIGN:
-        told = ["no failure found in this log"]
-    elif diagnosis.verdict == UNKNOWN:
-        told = ["it failed, but this log does not say why; look at the other ranks' and hosts' logs"]
-    else:
-        told = _cause_lines(diagnosis.causes[0], full=True)
-        told += [
-            text for cause in diagnosis.causes[1:_SHOWN_CAUSES] for text in _cause_lines(cause, full=False)
-        ]
-    for warned in diagnosis.warnings:
+    """Return the answer for a person: the first cause in full, the next in a line each, then warnings."""
+    told = _verdict(diagnosis)
+    for cause in diagnosis.causes[1:_SHOWN_CAUSES]:
+        told.append(f"also      {_where(cause.evidence[0])}: {_head(cause)}")
+    for warned in diagnosis.warnings[:_SHOWN_WARNINGS]:
         label = "harmless" if warned.safe else "look"
         told.append(f"{label:<9} {warned.code} line {warned.number}: {warned.verdict}")
     return told
 
 
-def _cause_lines(cause: Cause, *, full: bool) -> list[str]:
-    rank = f", rank {cause.rank}" if cause.rank is not None else ""
-    head = f"{cause.slug} ({cause.code}, {cause.confidence}{rank}): {one_line(cause.cause, 400)}"
-    if not full:
-        return [f"also      line {cause.evidence[0].number}: {head}"]
-    told = [head]
-    told += [
-        f"  line {each.number}: {one_line(each.text, _WIDTH)}" for each in cause.evidence[:_SHOWN_EVIDENCE]
-    ]
+def _verdict(diagnosis: Diagnosis) -> list[str]:
+    if diagnosis.verdict == BENIGN:
+        return ["no failure found"]
+    if not diagnosis.causes:
+        return ["it failed, but this log does not say why; look at the other ranks' and hosts' logs"]
+    first = diagnosis.causes[0]
+    unknown = ["it failed; why is not in the table of known failures"] if first.slug == UNKNOWN else []
+    return [*unknown, *_full(first)]
+
+
+def _full(cause: Cause) -> list[str]:
+    told = [_head(cause)]
+    told += [f"  {_where(each)}: {one_line(each.text, _WIDTH)}" for each in cause.evidence[:_SHOWN_EVIDENCE]]
     if cause.place:
         told.append(f"  in your code: {one_line(cause.place, _WIDTH)}")
     told.append(f"  fix: {cause.fix}")
+    if cause.command:
+        told.append(f"  type: {one_line(cause.command, _WIDTH)}")
     return told
 
 
-def document(diagnosis: Diagnosis, sources: tuple[str, ...]) -> dict[str, Any]:
+def _head(cause: Cause) -> str:
+    host = f", {one_line(cause.host, 60)}" if cause.host else ""
+    rank = f", rank {cause.rank}" if cause.rank is not None else ""
+    return f"{cause.slug} ({cause.code}, {cause.confidence}{host}{rank}): {one_line(cause.cause, 400)}"
+
+
+def _where(evidence: Evidence) -> str:
+    place = f"line {evidence.number}" if evidence.number else ""
+    return " ".join(word for word in (one_line(evidence.source, 60), place) if word)
+
+
+def document(diagnosis: Diagnosis, sources: Iterable[str]) -> dict[str, Any]:
     """Return the documented JSON document."""
     return {
         "schema": SCHEMA,
         "sources": list(sources),
         "verdict": diagnosis.verdict,
-        "causes": [
-            {
-                "code": cause.code,
-                "class": cause.slug,
-                "confidence": cause.confidence,
-                "cause": cause.cause,
-                "fix": cause.fix,
-                "place": cause.place,
-                "rank": cause.rank,
-                "evidence": [
-                    {"line": each.number, "rank": each.rank, "text": each.text} for each in cause.evidence
-                ],
-            }
-            for cause in diagnosis.causes
-        ],
+        "causes": [_cause(cause) for cause in diagnosis.causes],
         "warnings": [
             {"code": each.code, "safe": each.safe, "verdict": each.verdict, "line": each.number}
             for each in diagnosis.warnings
+        ],
+    }
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    return {
+        "code": cause.code,
+        "class": cause.slug,
+        "confidence": cause.confidence,
+        "cause": cause.cause,
+        "fix": cause.fix,
+        "command": cause.command,
+        "place": cause.place,
+        "host": cause.host,
+        "rank": cause.rank,
+        "evidence": [
+            {
+                "source": each.source,
+                "line": each.number,
+                "host": each.host,
+                "rank": each.rank,
+                "text": each.text,
+            }
+            for each in cause.evidence
         ],
     }

@@ -4,16 +4,23 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from preflight.diagnosis.stamps import stamp_of
+from preflight.diagnosis.wrapping import rejoin
+
 MAX_LINE = 8192
 """Characters of a line that are read; a longer one (a dumped tensor, a 50 MB line) says it in its beginning."""
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]")
+# Colours that were pasted without their escape character.
+_BARE_COLOUR = re.compile(r"(?<![\w\]])\[(?:\d{1,2};){0,3}\d{1,2}m")
 _RANK = re.compile(
     r"""
     ^(?:
-        \[(?:[\w.-]+\ )?(?:rank|default|r)(?P<torch>\d+)\]:?      # torch, torchrun --tee, gpulaunch
-      | (?P<srun>\d{1,5}):\                                       # srun --label
-      | \[\d+,(?P<mpi>\d+)\]<std(?:err|out)>:?                    # mpirun --tag-output
+        \[(?:[\w.-]+\ )?(?:rank|default|r|Rank\ )(?P<torch>\d{1,6})\]:?   # torch, torchrun --tee, gpulaunch
+      | \[[\w./-]{1,64}/r(?P<gpulaunch>\d{1,6})\]:?                       # gpulaunch run
+      | (?P<srun>\d{1,5}):\                                               # srun --label
+      | \[\d+,(?P<mpi>\d{1,6})\]<std(?:err|out)>:?                        # mpirun --tag-output
+      | \[rank:\ (?P<lightning>\d{1,6})\]                                 # Lightning
     )\s?
     """,
     re.VERBOSE,
@@ -21,64 +28,119 @@ _RANK = re.compile(
 _WRAPPER = re.compile(
     r"""
     ^(?:
-        \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)\ (?:std(?:out|err)\ [FP]\ )?   # docker, k8s
-      | \(\w+(?:\ pid=\d+)?(?:,\ ip=[\d.]+)?\)\                                                    # Ray
-      | [\w.-]{1,64}\ +\|\ (?=\S)                                                                  # docker compose
-      | [\w.-]{1,64}:\ (?=\[rank\d+\]|Traceback|\ \ File\ )                                        # pdsh, clush
+        \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)\ (?:std(?:out|err)\ [FP]\ )?     # docker, k8s
+      | \(\w+(?:\([^)]*\))?\ pid=\d+(?:,\ ip=[\d.]+)?\)\ ?                                           # Ray
+      | [\w.-]{1,64}\ +\|\ (?=\S)                                                                    # docker compose
+      | [\w.-]{1,64}:\ (?=\[rank\d+\]|Traceback|\ \ File\ |\w+Error: )                               # pdsh, clush
+      | (?:[A-Z][a-z]{2}\ [\d\ ]\d\ [\d:]{8}\ )[\w.-]{1,64}\ [\w./@-]{1,64}(?:\[\d+\])?:\            # journald
+      | (?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\ \d\d-\d\d\ [\d:]{8}(?:\.\d+)?\ (?:\[)?[\w./]+:\d+\]\ ?  # vLLM
+      | [EF]\d{4}\ [\d:.]{8,18}\ +\d+\ (?:site-packages/)?[\w./-]+:\d+\]\ (?=Traceback|\ \ \ ?|\w+(?:Error|Exception)) # glog
+      | >+\ (?=\S)                                                                                   # quoted
     )
     """,
     re.VERBOSE,
 )
+# First characters a prefix can begin with; most lines of a log begin with none of them.
+_PREFIXED = re.compile(r"[\[\d(>\w]")
 # A progress bar glued to what was printed after it: " 25%|██▌   | 5/20 [00:00<00:00, 77.45it/s]RuntimeError: ..."
 _BAR = re.compile(r"^.{0,120}?\d{1,3}%\|[^|]{0,200}\|[^\[\]]{0,60}\[[^\]]{0,120}\]\s?")
-_BOX_EDGE = re.compile(r"^[╭┌][─━]+ ?(?P<title>[^─━]*?) ?[─━]+[╮┐]$|^[╰└][─━]+[╯┘]$")
+_BOX_EDGE = re.compile(r"^[╭┌+][─━-]+ ?(?P<title>[^─━]*?) ?[─━-]+[╮┐+]$|^[╰└][─━]+[╯┘]$")
+_BOX_SIDES = "│┃|"
+_MOST_PREFIXES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line; `number` counts the physical lines of the text from 1, `rank` is None where nothing says it."""
+    """One line. `number` counts the lines of its text from 1; `order` those of all logs that are read together.
+
+    `rank` is None where nothing says it; `at` is its stamp, or the one before it in the same log.
+    """
 
     number: int
     text: str
     rank: int | None
+    source: str = ""
+    host: str = ""
+    order: int = 0
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The text of one log, and what is known about it from outside: a file's name, whose it is."""
+
+    text: str
+    name: str = ""
+    rank: int | None = None
+    host: str = ""
 
 
 def read_lines(text: str) -> tuple[Line, ...]:
-    """Return the log's lines, stripped of colours, rank and collector prefixes, boxes and progress bars."""
-    return tuple(_read(text))
+    """Return one log's lines, stripped of colours, rank and collector prefixes, boxes and progress bars."""
+    return read_logs((Log(text),))
 
 
-def _read(text: str) -> Iterator[Line]:
+def read_logs(logs: "tuple[Log, ...]") -> tuple[Line, ...]:
+    """Return the lines of several logs, one log after the other; their stamps say how they interleave."""
+    found: list[Line] = []
+    for log in logs:
+        found.extend(_read(log, len(found), stamped=len(logs) > 1))
+    return tuple(found)
+
+
+def _read(log: Log, order: int, *, stamped: bool) -> Iterator[Line]:
+    at: float | None = None
+    name = log.name if stamped else ""
+    for number, raw in rejoin(_physical(log.text)):
+        if stamped:
+            at = stamp_of(raw) or at
+        rank, bare = unwrap(raw)
+        yield Line(number, bare, log.rank if rank is None else rank, name, log.host, order, at)
+        order += 1
+
+
+def _physical(text: str) -> Iterator[tuple[int, str]]:
+    """Return (number, text) of every line that holds something, colours gone."""
+    coloured = "\x1b" in text or "m" in text
     for number, raw in enumerate(text.split("\n"), 1):
-        for part in raw[:MAX_LINE].split("\r"):
-            if part.strip():
-                rank, bare = _unwrap(_ANSI.sub("", part))
-                yield Line(number, bare, rank)
+        for part in (raw,) if "\r" not in raw else raw.split("\r"):
+            if not part or part.isspace():
+                continue
+            part = part[:MAX_LINE]  # noqa: PLW2901 - the rest is not read
+            if coloured and ("\x1b" in part or "m" in part):
+                part = _BARE_COLOUR.sub("", _ANSI.sub("", part)) if "[" in part or "\x1b" in part else part  # noqa: PLW2901
+            yield number, part
 
 
-def _unwrap(text: str) -> tuple[int | None, str]:
+def unwrap(text: str) -> tuple[int | None, str]:
+    """Return (rank, text) of one line without what stands around it."""
     rank: int | None = None
-    for _ in range(4):  # a torch prefix inside srun's inside docker's, and no more
-        found = _RANK.match(text)
-        if found:
-            rank = next(int(value) for value in found.groups() if value)
-        elif not (found := _WRAPPER.match(text)):
-            break
-        text = text[found.end() :]
+    if _PREFIXED.match(text):
+        for _ in range(_MOST_PREFIXES):  # a torch prefix inside srun's inside docker's
+            found = _RANK.match(text)
+            if found:
+                rank = next(int(value) for value in found.groups() if value)
+            elif not (found := _WRAPPER.match(text)):
+                break
+            text = text[found.end() :]
     text = _unbox(text)
-    bar = _BAR.match(text)
-    if bar and text[bar.end() :].strip():
-        text = text[bar.end() :]
+    if "%|" in text:
+        bar = _BAR.match(text)
+        if bar and text[bar.end() :].strip():
+            text = text[bar.end() :]
     return rank, text.rstrip()
 
 
 def _unbox(text: str) -> str:
     """Undo what rich draws around tracebacks."""
     stripped = text.strip()
+    if len(stripped) < 2 or stripped[0] not in "╭┌+╰└│┃|":
+        return text
     edge = _BOX_EDGE.match(stripped)
     if edge:
         title = (edge["title"] or "").strip()
         return title + ":" if title.startswith("Traceback") else title
-    if len(stripped) > 1 and stripped[0] in "│┃" and stripped[-1] in "│┃":
-        return stripped[1:-1].rstrip()
+    if stripped[0] in _BOX_SIDES and stripped[-1] in _BOX_SIDES:
+        inner = stripped[1:-1].rstrip()
+        return inner.removeprefix(" ")
     return text

@@ -1,101 +1,105 @@
-"""Loss and gradient norm as a running log prints them, and when they have gone bad. Pure."""
+"""Loss, gradient norm and loss scale as a running log prints them. Pure."""
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from preflight.diagnosis.lines import Line
 
-_NUMBER = r"(?P<{name}>[-+]?(?:nan|inf(?:inity)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?))"
-# Not "val_loss", not "loss_scale"; an average in brackets behind the value is not read.
+_VALUE = r"['\"]?(?:tensor\(\s*\[?)?(?P<value>[-+]?(?:nan|inf(?:inity)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?![\w.]*[\w])"
+_SEPARATOR = r"['\"]?\s*(?:\((?:avg|mean|smoothed)\))?\s*(?:[:=|]|\bis\b|\s)\s*"
+# The name before the value: "loss", "train_loss", "lm loss", "Loss/train", "loss_cls"; what belongs to evaluation,
+# scaling or bookkeeping is left out below.
 _LOSS = re.compile(
-    r"(?<![\w.])(?:train[_/])?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?" + _NUMBER.format(name="value"),
-    re.IGNORECASE,
+    r"(?<![\w.])(?P<name>(?:[a-z]\w*[ _/.-])?\w*loss(?:[_/]\w+)?)" + _SEPARATOR + _VALUE, re.IGNORECASE
 )
 _NORM = re.compile(
-    r"(?<![\w.])(?:train[_/])?grad[_ ]?norm['\"]?\s*[:=]\s*['\"]?(?:tensor\()?"
-    + _NUMBER.format(name="value"),
+    r"(?<![\w.])(?:\w+[_/])?(?:grad(?:ient)?s?[_ /-]?norm|gnorm|global[_ ]?norm)" + _SEPARATOR + _VALUE,
     re.IGNORECASE,
 )
-
-# fp16 scaling looks for its scale at the start, and now and then a step is skipped: that is no failure.
-_NORMS_IN_A_ROW = 3
-_LOSSES = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Bad:
-    """A series that has gone bad: what it shows, and the lines that prove it."""
-
-    what: str
-    numbers: tuple[int, ...]
+_SCALE = re.compile(
+    r"(?<![\w.])(?:(?:loss|grad|amp|fp16 grad)[_ -]?scale|reducing (?:loss scale )?to|reducing loss scale to)"
+    + _SEPARATOR
+    + _VALUE,
+    re.IGNORECASE,
+)
+_NOT_TRAINING = re.compile(
+    r"(?:^|[_/ .-])(?:val(?:id(?:ation)?)?|eval(?:uation)?|test|dev|best|min|max|prev(?:ious)?|early|old|last|packet|no|zero|scale)(?:$|[_/ .-]|\d)|loss[_ ]scale|lossless",
+    re.IGNORECASE,
+)
+_PLAIN = re.compile(
+    r"^(?:.*[_/ .-])?(?:train(?:ing)?[_/ ])?(?:total[_ ]|lm[_ ]|avg[_ ]|avr[_ ]|mean[_ ]|running[_ ])?loss$",
+    re.IGNORECASE,
+)
+_WORDS = ("loss", "norm", "scale", "LOSS", "Loss")
+_TABLE_HEAD = re.compile(r"\b\w*loss\b.*\b\w*loss\b", re.IGNORECASE)
+_TABLE_ROW = re.compile(
+    r"^\s*\d+/\d+\s+[\d.]+[GM]B?\s+(?P<values>(?:[-+]?(?:nan|inf|[\d.]+)\s+){2,})", re.IGNORECASE
+)
+MAX_PRINTED = 600
+"""Characters of a line in which steps are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One logged step; a value that the line does not hold is None."""
+    """One logged step; a value that the line does not hold is None. `rewarded`: reinforcement, whose loss may be 0."""
 
-    number: int
+    line: Line
     loss: float | None
     norm: float | None
+    scale: float | None
+    rewarded: bool = False
 
 
 def read_points(lines: Sequence[Line]) -> tuple[Point, ...]:
     """Return the logged steps in order."""
     found: list[Point] = []
+    in_table = False
     for line in lines:
-        if "loss" not in line.text.lower() and "norm" not in line.text.lower():
-            continue
-        loss, norm = _value(_LOSS, line.text), _value(_NORM, line.text)
-        if loss is not None or norm is not None:
-            found.append(Point(line.number, loss, norm))
+        text = line.text
+        if any(word in text for word in _WORDS):
+            in_table = in_table or _is_table_head(text)
+            point = point_of(line)
+            if point is not None:
+                found.append(point)
+        elif in_table and (row := _TABLE_ROW.match(text)):
+            values = [float(value) for value in row["values"].split()]
+            found.append(Point(line, sum(values), None, None))
     return tuple(found)
 
 
-def judge(points: Sequence[Point]) -> Bad | None:
-    """Return what is bad about the series, None when it trains (or may)."""
-    for rule in (_zero_with_nan, _loss_nan, _norms_stay_nan):
-        bad = rule(points)
-        if bad is not None:
-            return bad
-    return None
+def point_of(line: Line) -> Point | None:
+    """Return the step that a line logs, None when it logs none."""
+    text = line.text[:MAX_PRINTED]
+    loss, norm, scale = _loss(text), _value(_NORM, text), _value(_SCALE, text)
+    if loss is None and norm is None and scale is None:
+        return None
+    return Point(line, loss, norm, scale, "reward" in text)
+
+
+def _is_table_head(text: str) -> bool:
+    return not any(char.isdigit() for char in text) and _TABLE_HEAD.search(text) is not None
+
+
+def _loss(text: str) -> float | None:
+    """Return the training loss of a line: the plain one where there is one, else the first."""
+    first: float | None = None
+    for found in _LOSS.finditer(text):
+        name = found["name"]
+        if _NOT_TRAINING.search(name) or _is_choice(text, found):
+            continue
+        value = float(found["value"])
+        if _PLAIN.match(name):
+            return value
+        first = value if first is None else first
+    return first
+
+
+def _is_choice(text: str, found: re.Match[str]) -> bool:
+    """Whether the value belongs to a word behind it: "loss 2x smaller", "loss 0 errors"."""
+    return re.match(r"\s*(?:%|x\b|errors?\b|warnings?\b)", text[found.end() :]) is not None
 
 
 def _value(pattern: re.Pattern[str], text: str) -> float | None:
     found = pattern.search(text)
     return float(found["value"]) if found else None
-
-
-def _zero_with_nan(points: Sequence[Point]) -> Bad | None:
-    """Trainer logs the average of the losses that are not NaN: 0.0 when none is left."""
-    hits = [p.number for p in points if p.loss == 0 and p.norm is not None and not math.isfinite(p.norm)]
-    if len(hits) < _LOSSES:
-        return None
-    return Bad(
-        "the loss is logged as 0.0 while the gradient norm is NaN: every step's loss was NaN", tuple(hits)
-    )
-
-
-def _loss_nan(points: Sequence[Point]) -> Bad | None:
-    losses = [point for point in points if point.loss is not None]
-    hits = [point.number for point in losses if point.loss is not None and not math.isfinite(point.loss)]
-    last_is_bad = bool(hits) and hits[-1] == losses[-1].number
-    if len(hits) >= _LOSSES or last_is_bad:
-        return Bad("the loss is NaN or infinite", tuple(hits))
-    return None
-
-
-def _norms_stay_nan(points: Sequence[Point]) -> Bad | None:
-    norms = [point for point in points if point.norm is not None]
-    tail: list[int] = []
-    for point in reversed(norms):
-        if point.norm is None or math.isfinite(point.norm):
-            break
-        tail.append(point.number)
-    if len(tail) < _NORMS_IN_A_ROW:
-        return None
-    return Bad(
-        "the gradient norm stays NaN or infinite: no step changes the weights for the better",
-        tuple(reversed(tail)),
-    )

@@ -1,23 +1,40 @@
 """Python tracebacks in a log: which exceptions were raised, in which order, from which line of the user's code."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from preflight.diagnosis.lines import Line
 
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
-_RICH_FRAME = re.compile(r"^\s*(?P<file>/?[\w./~-]+\.py):(?P<line>\d+) in \S+")
+_FRAME = re.compile(
+    r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)'
+    r"|^\s*(?:File )?(?P<short>(?:[~/.\w]|<ipython)[\w./~<> -]*(?:\.py|>)):(?P<shortline>\d+),? in \S"
+)
+_CELL = re.compile(
+    r"^(?:Cell (?P<cell>In *\[\d+\]), line (?P<line>\d+)|(?:File )?(?P<file>[~/<][^\s(]*) in )"
+)
+_ARROW = re.compile(r"^-{2,}> ?(?P<line>\d+) ")
 _EXCEPTION = re.compile(
-    r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z_]\w*|[a-z_]\w*(?:\.\w+)*Error)(?:\((?P<inner>\w+)\))?(?:: ?(?P<message>.*))?$"
+    r"^(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*)|[a-z_]\w*(?:\.\w+)*(?:Error|Exception))(?:\((?P<inner>\w+)\))?(?:: ?(?P<message>.*))?$"
+)
+_ENDS_LIKE_ERROR = re.compile(
+    r"(?:Error|Exception|Exit|Interrupt|Warning|Failed|Timeout|Iteration|Killed|Fault|Failure|Found)$"
 )
 _NOT_AN_EXCEPTION = re.compile(
-    r"^(?:Traceback|File|During|The above|Original|INFO|WARNING|ERROR|DEBUG|Epoch)\b"
+    r"^(?:Traceback|File|During|The above|Original|INFO|WARNING|ERROR|DEBUG|CRITICAL|Epoch|Cell|Step|Loss|Note|See|Warning|Error)\b"
 )
 _CAUSE = "The above exception was the direct cause of the following exception"
 _CONTEXT = "During handling of the above exception, another exception occurred"
-_LIBRARY = re.compile(r"(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen|^<string>|importlib")
+# A worker's own traceback, printed inside the message of what was raised again for it.
+_INNER = re.compile(
+    r"Original Traceback|-- Process \d+ terminated with the following error|RemoteTraceback|^\"\"\"$|ray::\w"
+)
+_WRAPS = re.compile(r"Caught \w+ in |ProcessRaisedException|RayTaskError|RemoteTraceback|RemoteError")
+_LIBRARY = re.compile(
+    r"(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen|^<string>|importlib|/conda-bld/|^<__array|/torchinductor_"
+)
+_BARE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception): (?![-+\d.naif%\s]+$)\S")
 # A traceback longer than this is a recursion; what counts stands at its end and is found by itself.
 _LONGEST = 400
 
@@ -32,19 +49,29 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """One exception as printed. `follows` says how the one printed before it is linked to it."""
+    """One exception as printed. `follows` says how the one printed before it is linked to it.
+
+    `chain` numbers the tracebacks that belong together; `handled` is True in a chain's members that were only
+    being handled when the next one came.
+    """
 
     type: str
     message: str
-    number: int  # of the line that names it
-    rank: int | None
+    line: Line  # that names it
     frames: tuple[Frame, ...]
-    follows: str  # "" first of its chain, "cause" (raise ... from), "context" (during handling)
+    follows: str = ""  # "" first of its chain, "cause" (raise ... from), "context" (during handling)
+    chain: int = 0
+    bare: bool = False  # no traceback above it
 
     @property
     def name(self) -> str:
         """The type without its module."""
         return self.type.rpartition(".")[2]
+
+    @property
+    def text(self) -> str:
+        """Type and message as Python prints them."""
+        return f"{self.type}: {self.message}".rstrip(": ")
 
     @property
     def place(self) -> Frame | None:
@@ -54,49 +81,97 @@ class Raised:
 
 def find_raised(lines: Sequence[Line]) -> tuple[Raised, ...]:
     """Return every exception of every traceback, in the order printed, ranks kept apart."""
-    by_rank: dict[int | None, list[Line]] = {}
+    by_stream: dict[tuple[str, int | None], list[Line]] = {}
     for line in lines:
-        by_rank.setdefault(line.rank, []).append(line)
-    found = [raised for own in by_rank.values() for raised in _of_one_rank(own)]
-    return tuple(sorted(found, key=lambda raised: raised.number))
+        by_stream.setdefault((line.source, line.rank), []).append(line)
+    found: list[Raised] = []
+    for own in by_stream.values():
+        found += [replace(raised, chain=raised.chain + len(found)) for raised in _of_one_stream(own)]
+    return tuple(sorted(found, key=lambda raised: raised.line.order))
 
 
-def roots(raised: Iterable[Raised]) -> tuple[Raised, ...]:
-    """Return the exceptions that no other one caused, and of each chain of causes the innermost."""
-    return tuple(each for each in raised if each.follows != "cause")
+def wraps_another(raised: Raised) -> bool:
+    """Whether it only tells of an exception in another process or thread."""
+    return _WRAPS.search(raised.text) is not None
 
 
-def _of_one_rank(lines: Sequence[Line]) -> Iterable[Raised]:
-    follows = ""
-    index = 0
+def _of_one_stream(lines: Sequence[Line]) -> Iterator[Raised]:
+    follows, chain, index = "", 0, 0
     while index < len(lines):
         text = lines[index].text
-        if _CAUSE in text:
-            follows = "cause"
-        elif _CONTEXT in text:
-            follows = "context"
-        elif _HEADER.search(text):
-            raised, index = _one(lines, index, follows)
-            follows = ""
+        if _HEADER.search(text):
+            linked = follows or ("cause" if _is_inner(lines, index) else "")
+            chain += 0 if linked else 1
+            raised, index = _one(lines, index)
             if raised is not None:
-                yield raised
+                yield replace(raised, follows=linked, chain=chain)
+                follows = ""
             continue
+        if _CAUSE in text or _CONTEXT in text:
+            follows = "cause" if _CAUSE in text else "context"
+        elif _BARE.match(text):
+            chain += 0 if follows else 1
+            yield replace(_bare(lines[index], text), follows=follows, chain=chain)
+            follows = ""
         index += 1
 
 
-def _one(lines: Sequence[Line], start: int, follows: str) -> tuple[Raised | None, int]:
+def _is_inner(lines: Sequence[Line], index: int) -> bool:
+    """Whether a traceback stands in the message of the exception above it: it is then the deeper one."""
+    above = [line.text for line in lines[max(0, index - 2) : index + 1]]
+    return any(_INNER.search(text) for text in above) and index > 0
+
+
+def _bare(line: Line, text: str) -> Raised:
+    kind, _, message = text.partition(": ")
+    return Raised(kind, message, line, (), bare=True)
+
+
+def _one(lines: Sequence[Line], start: int) -> tuple[Raised | None, int]:
     frames: list[Frame] = []
+    file = ""
+    indent = lines[start].text[: len(lines[start].text) - len(lines[start].text.lstrip())]
+    boxed = "traceback :" in lines[start].text
     for index in range(start + 1, min(len(lines), start + _LONGEST)):
         text = lines[index].text
         if _HEADER.search(text):
             return None, index
-        frame = _FRAME.match(text) or _RICH_FRAME.match(text)
+        frame = _FRAME.match(text)
         if frame:
-            frames.append(Frame(frame["file"], int(frame["line"])))
+            frames.append(Frame(frame["file"] or frame["short"], int(frame["line"] or frame["shortline"])))
             continue
-        named = None if text[:1].isspace() or _NOT_AN_EXCEPTION.match(text) else _EXCEPTION.match(text)
+        file, cell = _notebook(text, file)
+        frames += [cell] if cell else []
+        if boxed or (indent and text.startswith(indent)):
+            text = (
+                text.strip()
+                if boxed and text.startswith("    ") and not text.startswith("      ")
+                else text.removeprefix(indent)
+            )
+        named = _named(text)
         if named and (frames or named["message"]):
-            line = lines[index]
-            message = named["message"] or ""
-            return Raised(named["type"], message, line.number, line.rank, tuple(frames), follows), index + 1
+            return Raised(named["type"], named["message"] or "", lines[index], tuple(frames)), index + 1
     return None, start + 1
+
+
+def _named(text: str) -> re.Match[str] | None:
+    """Return the exception that a line names, None when it names none."""
+    if text[:1].isspace() or _NOT_AN_EXCEPTION.match(text):
+        return None
+    found = _EXCEPTION.match(text)
+    if found and (
+        found["message"] is not None or _ENDS_LIKE_ERROR.search(found["type"]) or "." in found["type"]
+    ):
+        return found
+    return None
+
+
+def _notebook(text: str, file: str) -> tuple[str, Frame | None]:
+    """Return the file whose lines follow, and the frame that an arrow points at."""
+    head = _CELL.match(text)
+    if head:
+        if head["cell"]:
+            return "", Frame(f"Cell {head['cell']}", int(head["line"]))
+        return head["file"], None
+    arrow = _ARROW.match(text)
+    return file, Frame(file, int(arrow["line"])) if arrow and file else None

@@ -1,0 +1,222 @@
+"""What the lines of a log accuse, and the order in which that is believed. Pure."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from preflight.diagnosis.answer import USER_CODE, USER_EXCEPTION, Cause, Confidence, Evidence
+from preflight.diagnosis.lines import Line
+from preflight.diagnosis.matching import Hit, first_match
+from preflight.diagnosis.remedies import command_for
+from preflight.diagnosis.signs import Course, is_soft
+from preflight.diagnosis.tracebacks import Raised, wraps_another
+from preflight.signatures import Depth, Signature
+
+MOST_EVIDENCE = 5
+# They only report that a child ended, or that somebody asked for the end.
+_LAUNCHER_ERRORS = frozenset(
+    {
+        "ChildFailedError",
+        "CalledProcessError",
+        "SignalException",
+        "SystemExit",
+        "ProcessExitedException",
+        "ProcessRaisedException",
+    }
+)
+_ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
+_OTHER_FAILURES = re.compile(r"^\s*Failures:")
+_ROOT_CAUSE = re.compile(r"Root Cause \(first observed failure\)")
+_KILLED = re.compile(r"exitcode\s*:\s*-(?!15\b)\d")
+_CONFIDENCE: Mapping[Depth, Confidence] = {
+    Depth.ROOT: "certain",
+    Depth.GENERAL: "likely",
+    Depth.ENDING: "likely",
+    Depth.VICTIM: "possible",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A cause, and what its place among others depends on."""
+
+    cause: Cause
+    depth: Depth
+    soft: bool  # only lines that warn say it
+    first: Line
+    aside: bool = (
+        False  # something about the GPUs that only warned, beside an exception that is about other things
+    )
+
+    @classmethod
+    def of_series(cls, cause: Cause, first: Line) -> Self:
+        """Return what the losses of a log accuse."""
+        return cls(cause, Depth.ROOT, soft=False, first=first)
+
+    @property
+    def key(self) -> tuple[int, bool, float, int]:
+        """Deepest first, firm before soft, then by time, then by line."""
+        at = self.first.at if self.first.at is not None else (math.inf if self.first.source else 0.0)
+        depth = self.depth + 1 if self.soft and self.aside else self.depth
+        return (depth, self.soft, at, self.first.order)
+
+
+def candidates(hits: Sequence[Hit], raised: Sequence[Raised], course: Course) -> list[Candidate]:
+    """Return everything the log accuses, unordered; nothing when the run plainly went on to its end."""
+    last = max((line.order for line in course.failing), default=-1)
+    if course.failing and course.went_on(last):
+        return []
+    chains = _chains(raised)
+    lived = [hit for hit in hits if course.moved(hit.line.order, last)]
+    dead = [hit for hit in hits if hit not in lived] if lived else list(hits)
+    own = _user_exceptions([chain for chain in chains if not course.moved(chain[-1].line.order, last)], hits)
+    found = [_of_row(each, chains, beside=own) for each in _by_code(dead, course)]
+    if not course.failing:
+        found = [each for each in found if _tells_alone(each)]
+    explained = any(each.depth <= Depth.GENERAL and not each.soft for each in found)
+    return [*found, *(each for each in own if not (explained and each.soft))]
+
+
+def evidence_of(lines: Iterable[Line]) -> tuple[Evidence, ...]:
+    """Return lines as evidence."""
+    return tuple(
+        Evidence(line.number, line.rank, line.text.strip(), line.source, line.host) for line in lines
+    )
+
+
+def _chains(raised: Sequence[Raised]) -> list[list[Raised]]:
+    by_chain: dict[tuple[str, int | None, int], list[Raised]] = {}
+    for each in raised:
+        by_chain.setdefault((each.line.source, each.line.rank, each.chain), []).append(each)
+    return list(by_chain.values())
+
+
+def _by_code(hits: Iterable[Hit], course: Course) -> list[tuple[Signature, Depth, list[Line]]]:
+    """Return (row, depth, lines) for each row that was hit; a box's other failures count as victims."""
+    aside = _other_failures(course.failing)
+    found: dict[tuple[str, Depth], tuple[Signature, Depth, list[Line]]] = {}
+    for hit in hits:
+        depth = Depth.VICTIM if hit.line.order in aside and hit.row.depth is Depth.ENDING else hit.row.depth
+        found.setdefault((hit.row.code, depth), (hit.row, depth, []))[2].append(hit.line)
+    codes = {row.code for row, depth, _ in found.values() if depth < Depth.VICTIM}
+    return [each for each in found.values() if each[1] is each[0].depth or each[0].code not in codes]
+
+
+def _other_failures(failing: Sequence[Line]) -> frozenset[int]:
+    """Return the lines of torch's box that are about failures seen after the first one.
+
+    What it calls the root cause is only the first that it saw end: it is believed where that one was killed by
+    a signal, and not where it raised an exception because its peer was gone.
+    """
+    found: set[int] = set()
+    inside: range | None = None
+    start: int | None = None
+    for line in failing:
+        if _OTHER_FAILURES.search(line.text):
+            start = line.order
+        elif _ROOT_CAUSE.search(line.text):
+            inside = range(start, line.order) if start is not None else None
+        elif inside is not None and "exitcode" in line.text:
+            found.update(inside if _KILLED.search(line.text) else ())
+            inside = None
+    return frozenset(found)
+
+
+def _of_row(
+    found: tuple[Signature, Depth, list[Line]],
+    chains: Sequence[Sequence[Raised]],
+    *,
+    beside: Sequence[Candidate],
+) -> Candidate:
+    row, depth, lines = found
+    firm = [line for line in lines if not is_soft(line.text)]
+    shown = firm or lines
+    soft = not firm
+    confidence: Confidence = "likely" if soft and depth is Depth.ROOT else _CONFIDENCE[depth]
+    numbers = {line.order for line in lines}
+    chain = next((chain for chain in chains if any(each.line.order in numbers for each in chain)), ())
+    cause = Cause(
+        code=row.code,
+        slug=row.slug,
+        confidence=confidence,
+        cause=row.cause,
+        fix=row.fix,
+        evidence=evidence_of(shown[:MOST_EVIDENCE]),
+        place=_place(chain),
+        rank=shown[0].rank,
+        host=shown[0].host,
+        command=command_for(row.code, "\n".join(line.text for line in shown[:20])),
+    )
+    aside = any(not _ABOUT_GPUS.search(each.cause.cause) for each in beside if not each.soft)
+    return Candidate(cause, depth, soft, shown[0], aside)
+
+
+def _place(chain: Sequence[Raised]) -> str:
+    """Return the user's line that a chain of exceptions came from: the innermost one's, where it has one."""
+    for each in chain:
+        if each.place is not None:
+            return f"{each.place.file}:{each.place.line}"
+    return ""
+
+
+def _tells_alone(candidate: Candidate) -> bool:
+    """Whether it counts where nothing else shows a failure."""
+    row = first_match(candidate.cause.evidence[0].text)
+    return not candidate.soft and (row is None or row.telling)
+
+
+def _user_exceptions(chains: Sequence[Sequence[Raised]], hits: Sequence[Hit]) -> list[Candidate]:
+    """Return the exceptions that are in no row: the user's own errors, with their places."""
+    matched = {hit.line.order for hit in hits}
+    found: dict[str, Candidate] = {}
+    for chain in chains:
+        members = [each for each in chain if each.name not in _LAUNCHER_ERRORS]
+        if not members or any(_is_known(each, matched) for each in chain):
+            continue
+        root = _innermost(members)
+        found.setdefault(root.text, _of_exception(root, chain))
+    return list(found.values())
+
+
+def _is_known(raised: Raised, matched: set[int] | frozenset[int]) -> bool:
+    return (raised.line.order in matched and not wraps_another(raised)) or _row_of(raised) is not None
+
+
+def _row_of(raised: Raised) -> Signature | None:
+    if wraps_another(raised) or (is_soft(raised.text) and raised.bare):
+        return None
+    return first_match(raised.text)
+
+
+def _innermost(chain: Sequence[Raised]) -> Raised:
+    """Return the exception that began a chain.
+
+    What another process or thread raised stands behind the one that tells of it; of exceptions raised while
+    another was handled, the last one ended the run.
+    """
+    for index, each in enumerate(chain[:-1]):
+        if wraps_another(each):
+            return chain[index + 1]
+    last = len(chain) - 1
+    while last > 0 and chain[last].follows == "cause":
+        last -= 1
+    return chain[last]
+
+
+def _of_exception(raised: Raised, chain: Sequence[Raised]) -> Candidate:
+    cause = Cause(
+        code=USER_CODE,
+        slug=USER_EXCEPTION,
+        confidence="possible" if raised.bare else "likely",
+        cause=f"the script raised {raised.text}",
+        fix="see the traceback; gpulaunch knows no general cure for it",
+        evidence=evidence_of([raised.line]),
+        place=_place([raised, *chain]),
+        rank=raised.line.rank,
+        host=raised.line.host,
+    )
+    return Candidate(
+        cause, Depth.ROOT if not raised.bare else Depth.GENERAL, soft=raised.bare, first=raised.line
+    )

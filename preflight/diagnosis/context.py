@@ -1,0 +1,137 @@
+"""What is known about a run besides its log, and what that does to a diagnosis. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from preflight.diagnosis.answer import Cause, Confidence, Evidence
+from preflight.facts import Capability, HostFacts, KernelLog, Limits, Missing
+from preflight.signatures import Depth, signature
+
+# Xids that say that the GPU or its link failed (NVIDIA's Xid catalogue); 13, 31, 43 and 45 are a program's.
+BROKEN_XIDS = frozenset(
+    {46, 48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 109, 110, 119, 120, 121, 136, 140, 143, 145, 149}
+)
+FAULT_XIDS = frozenset({13, 31})
+_FULL = 0.9
+_EMPTY = 0.6
+_SHM_LITTLE_MIB = 256
+_SIGNAL_CODES = {1: "S72", 4: "S79", 6: "S69", 7: "S74", 8: "S79", 9: "S70", 11: "S71", 15: "S73"}
+_CUDA_CODES = frozenset(
+    {"S20", "S22", "S30", "S37", "S38", "S39", "S40", "S41", "S54", "S55", "S56", "S57", "S69", "S33"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Facts about the run. Absent ones are None or empty, and then change nothing.
+
+    `exit_signals`: signals that ended ranks; `gpu_used`: the greatest share of GPU memory seen in use, 0 to 1;
+    `precision`: the plan's mixed precision; `capability`: the lowest of the run's GPUs.
+    """
+
+    kernel_logs: tuple[KernelLog, ...] = ()
+    exit_signals: tuple[int, ...] = ()
+    exit_codes: tuple[int, ...] = ()
+    gpu_used: float | None = None
+    shm_free_mib: int | None = None
+    precision: str = ""
+    capability: Capability | None = None
+
+
+def context_of(facts: Iterable[HostFacts], exit_codes: Iterable[int] = ()) -> Context:
+    """Return the context that hosts' facts and ranks' exit codes (negative: a signal) make."""
+    hosts = tuple(facts)
+    codes = tuple(exit_codes)
+    limits = [host.limits for host in hosts if isinstance(host.limits, Limits)]
+    free = [each.shm_free_mib for each in limits if not isinstance(each.shm_free_mib, Missing)]
+    gpus = [gpu for host in hosts if not isinstance(host.gpus, Missing) for gpu in host.gpus]
+    capabilities = [gpu.capability for gpu in gpus if not isinstance(gpu.capability, Missing)]
+    return Context(
+        kernel_logs=tuple(host.kernel_log for host in hosts if isinstance(host.kernel_log, KernelLog)),
+        exit_signals=tuple(sorted({signal for code in codes if (signal := _signal(code))})),
+        exit_codes=codes,
+        shm_free_mib=min(free, default=None),
+        capability=min(capabilities, default=None),
+    )
+
+
+def _signal(code: int) -> int:
+    if code < 0:
+        return -code
+    return code - 128 if 128 < code < 160 else 0
+
+
+def weigh(causes: tuple[Cause, ...], context: Context) -> tuple[Cause, ...]:
+    """Return the causes with what the context adds, more or less certain, in their order."""
+    known = (*causes, *_added(causes, context))
+    weighed = tuple(_weighed(cause, context) for cause in known)
+    return tuple(sorted(weighed, key=lambda cause: _rank(cause, context)))
+
+
+def _rank(cause: Cause, context: Context) -> int:
+    """Return where a cause stands; `sorted` keeps the order of the others."""
+    row = signature(cause.code)
+    depth = row.depth if row else Depth.ROOT
+    if cause.code == "S70" and _oom_kills(context):
+        return Depth.ROOT
+    return depth
+
+
+def _added(causes: tuple[Cause, ...], context: Context) -> list[Cause]:
+    codes = {cause.code for cause in causes}
+    found = [
+        _from_signal(number)
+        for number in context.exit_signals
+        if _SIGNAL_CODES.get(number) and not codes & {_SIGNAL_CODES[number], *_explains(number)}
+    ]
+    broken = [
+        (xid.text, xid.code) for log in context.kernel_logs for xid in log.xids if xid.code in BROKEN_XIDS
+    ]
+    if broken and "S40" not in codes and (codes & _CUDA_CODES):
+        found.insert(0, _made("S40", "likely", [text for text, _ in broken]))
+    return found
+
+
+def _explains(number: int) -> frozenset[str]:
+    """Return the codes that say why a rank ended by that signal."""
+    return {
+        9: frozenset({"S77", "S70"}),
+        6: frozenset({"S54", "S38", "S40", "S39", "S20"}),
+        7: frozenset({"S60"}),
+    }.get(number, frozenset())
+
+
+def _from_signal(number: int) -> Cause:
+    return _made(_SIGNAL_CODES[number], "likely", [f"a rank ended by signal {number}"])
+
+
+def _made(code: str, confidence: Confidence, texts: list[str]) -> Cause:
+    row = signature(code)
+    if row is None:
+        raise LookupError(code)
+    evidence = tuple(
+        Evidence(0, None, text, "kernel log" if code in ("S40", "S77") else "exit") for text in texts[:5]
+    )
+    return Cause(row.code, row.slug, confidence, row.cause, row.fix, evidence)
+
+
+def _weighed(cause: Cause, context: Context) -> Cause:
+    kills = _oom_kills(context)
+    if cause.code == "S70" and kills:
+        told = tuple(Evidence(0, None, text, "kernel log") for text in kills[:3])
+        return replace(cause, confidence="certain", evidence=(*cause.evidence, *told))
+    if cause.code == "S70" and context.kernel_logs:
+        return replace(cause, confidence="possible")
+    if cause.code == "S20" and context.gpu_used is not None and context.gpu_used < _EMPTY:
+        return replace(cause, confidence="likely")
+    if cause.code == "S22" and context.gpu_used is not None and context.gpu_used > _FULL:
+        return replace(cause, slug="cuda-oom", confidence="likely")
+    if cause.code == "S74" and context.shm_free_mib is not None and context.shm_free_mib < _SHM_LITTLE_MIB:
+        return replace(cause, confidence="certain")
+    if cause.code == "S38" and any(xid.code in FAULT_XIDS for log in context.kernel_logs for xid in log.xids):
+        return replace(cause, confidence="certain")
+    return cause
+
+
+def _oom_kills(context: Context) -> list[str]:
+    return [text for log in context.kernel_logs for text in log.oom_kills]

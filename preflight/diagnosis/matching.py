@@ -1,0 +1,78 @@
+"""Which rows of the signature table a log's lines match, looked for fast. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from preflight.diagnosis.lines import Line
+from preflight.signature_rows.kind import Alternative
+from preflight.signatures import NOTICES, SIGNATURES, Signature
+
+_DIGITS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A line and the row that it matches."""
+
+    row: Signature
+    line: Line
+
+
+def find_hits(lines: Sequence[Line]) -> list[Hit]:
+    """Return the lines that match a row, each with the first row that does; harmless lines are left out.
+
+    Lines that differ only in their numbers are looked at once: of a long log few shapes are left, and only
+    those that hold a literal of some row are tried with patterns.
+    """
+    shapes = shape("\n".join(line.text for line in lines)).split("\n")
+    active = _active(set(shapes))
+    found = []
+    for line, its_shape in zip(lines, shapes, strict=True):
+        rows = active.get(its_shape)
+        row = _first(rows, line.text) if rows else None
+        if row is not None and not is_harmless(line.text):
+            found.append(Hit(row, line))
+    return found
+
+
+def shape(text: str) -> str:
+    """Return a text with every number replaced by 0."""
+    return _DIGITS.sub("0", text)
+
+
+def is_harmless(text: str) -> bool:
+    """Whether a line is one that is known to alarm for nothing."""
+    return any(notice.safe and notice.pattern.search(text) for notice in NOTICES)
+
+
+def first_match(text: str) -> Signature | None:
+    """Return the first row of the whole table that matches a text."""
+    return next((row for row in SIGNATURES if row.matches(text)), None)
+
+
+_Rows = tuple[tuple[Signature, Alternative], ...]
+_TABLE: tuple[tuple[str, Signature, Alternative], ...] = tuple(
+    (shape(alternative.literal), row, alternative) for row in SIGNATURES for alternative in row.alternatives
+)
+
+
+def _active(shapes: set[str]) -> dict[str, _Rows]:
+    """Return {shape: rows it may match}, shapes that can match none left out."""
+    everything = "\n".join(shapes)
+    possible: dict[str, bool] = {}
+    for literal, _, _ in _TABLE:
+        if literal not in possible:
+            possible[literal] = literal in everything
+    left = [entry for entry in _TABLE if possible[entry[0]]]
+    literals = list(dict.fromkeys(literal for literal, _, _ in left))
+    found: dict[str, _Rows] = {}
+    for each in shapes:
+        there = {literal for literal in literals if literal in each}
+        if there:
+            found[each] = tuple((row, alternative) for literal, row, alternative in left if literal in there)
+    return found
+
+
+def _first(rows: _Rows, text: str) -> Signature | None:
+    return next((row for row, alternative in rows if alternative.pattern.search(text)), None)

@@ -1,0 +1,96 @@
+"""What to type or to change for one cause in one log, where its lines say enough for that. Pure."""
+
+import re
+from collections.abc import Callable
+
+_PACKAGES = {
+    "cv2": "opencv-python-headless", "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml", "skimage": "scikit-image",
+    "bs4": "beautifulsoup4", "flash_attn": "flash-attn --no-build-isolation", "google": "protobuf", "dateutil": "python-dateutil",
+    "Levenshtein": "python-Levenshtein", "apex": "apex (from github.com/NVIDIA/apex)", "pkg_resources": "setuptools", "mpi4py": "mpi4py",
+    "pytorch_lightning": "pytorch-lightning", "open_clip": "open-clip-torch", "attr": "attrs", "git": "gitpython", "dotenv": "python-dotenv",
+    "timm": "timm", "fairscale": "fairscale", "pynvml": "nvidia-ml-py", "tensorboard": "tensorboard", "sentence_transformers": "sentence-transformers",
+}  # fmt: skip
+_RENAMED = {
+    "tokenizer": "processing_class", "evaluation_strategy": "eval_strategy", "max_seq_length": "max_length", "no_cuda": "use_cpu",
+    "use_auth_token": "token", "torch_dtype": "dtype", "use_flash_attention_2": "attn_implementation='flash_attention_2'",
+    "gpus": "devices", "distributed_backend": "strategy", "replace_sampler_ddp": "use_distributed_sampler",
+    "per_gpu_train_batch_size": "per_device_train_batch_size", "per_gpu_eval_batch_size": "per_device_eval_batch_size",
+    "load_in_8bit": "quantization_config=BitsAndBytesConfig(load_in_8bit=True)",
+    "load_in_4bit": "quantization_config=BitsAndBytesConfig(load_in_4bit=True)", "dispatch_batches": "dataloader_config",
+    "split_batches": "dataloader_config", "fp16_backend": "fp16", "half_precision_backend": "fp16",
+}  # fmt: skip
+_MODULE = re.compile(r"No module named ['\"]?([\w.]+)|The ['\"`]?([\w-]+)['\"`]? distribution was not found")
+_INSTALL = re.compile(r"`?pip3? install ([\w\[\]<>=.,-]+)`?")
+_ARGUMENT = re.compile(r"unexpected keyword argument ['\"]?(\w+)")
+_PORT = re.compile(
+    r"port[`'\": ]+(\d{2,5})\b|\]?:(\d{4,5})\b(?=.{0,40}(?:in use|EADDR|errno))|[Pp]ort `?(\d{2,5})"
+)
+_REPO = re.compile(
+    r"huggingface\.co/(?:api/models/)?((?!docs/|settings/)[\w.-]+/[\w.-]+?)(?:/resolve|/raw|/tree|[\s'\".,)]|$)|model ([\w.-]+/[\w.-]+) is restricted"
+)
+_FILE = re.compile(r"['\"](/[^'\"]+)['\"]")
+
+
+def command_for(code: str, text: str) -> str:
+    """Return what to do, made from a cause's lines (joined); "" where they do not say enough."""
+    make = _MAKERS.get(code)
+    return make(text) if make else ""
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.search(text)
+    return next((group for group in found.groups() if group), "") if found else ""
+
+
+def _install(text: str) -> str:
+    told = _INSTALL.search(text)
+    if told:
+        return f"pip install {told[1].rstrip('.,')}"
+    module = _first(_MODULE, text).partition(".")[0]
+    return f"pip install {_PACKAGES.get(module, module.replace('_', '-'))}" if module else ""
+
+
+def _rename(text: str) -> str:
+    name = _first(_ARGUMENT, text)
+    if name in _RENAMED:
+        new = _RENAMED[name]
+        return f"write {new}{'' if '=' in new else '='} instead of {name}="
+    return f"take {name}= out of the call" if name else ""
+
+
+def _port(text: str) -> str:
+    port = _first(_PORT, text)
+    return f"ss -ltnp 'sport = :{port}' on the main host shows who holds port {port}" if port else ""
+
+
+def _download(text: str) -> str:
+    repo = _first(_REPO, text)
+    return f"hf auth login && hf download {repo}" if repo else ""
+
+
+def _fetch(text: str) -> str:
+    repo = _first(_REPO, text)
+    return f"hf download {repo}" if repo else ""
+
+
+def _disk(text: str) -> str:
+    path = _first(_FILE, text)
+    return f"df -h {path}" if path else ""
+
+
+_MAKERS: dict[str, Callable[[str], str]] = {
+    "S89": _install,
+    "S91": lambda _: "pip install -U bitsandbytes",
+    "S90": _rename,
+    "S50": _port,
+    "S80": _download,
+    "S81": _download,
+    "S82": _fetch,
+    "S76": _disk,
+    "S75": lambda _: "ulimit -n 65536",
+    "S60": lambda _: "docker run --ipc=host ...",
+    "S70": lambda _: "sudo dmesg -T | grep -i -E 'killed process|oom'",
+    "S71": lambda _: "python -X faulthandler train.py",
+    "S38": lambda _: "CUDA_LAUNCH_BLOCKING=1 python train.py",
+    "S61": lambda _: "DistributedDataParallelKwargs(find_unused_parameters=True)",
+}

@@ -1,0 +1,82 @@
+"""Signs of how a run went: that it failed, that it went on, that it ended well; how firm a line's word is. Pure."""
+
+import re
+import sys
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from preflight.diagnosis.lines import Line
+
+# Something ended badly, whatever it was.
+_FAILED = re.compile(
+    r"Traceback \(most recent call last\)|^\S+ FAILED$|exitcode\s*:\s*-?[1-9]|core dumped"
+    r"|^(?:Root Cause|Failures:|Root Cause \(first)|^(?:\w+\.)*\w{2,}(?:Error|Exception): (?![-+\d.naif%\s]+$)\S|^(?:\w+\.)+\w+(?:Error|Exception)$"
+    r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned non-zero exit status|terminate called"
+    r"|\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b|\bKilled$|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
+    r"|Fatal Python error|[Dd]eath signal|^\[[EF] \S+|^\[?[EF]\d{4} [\d:]{8}|NCCL WARN|Test NCCL failure|^srun: error|slurmstepd: error|NVRM: Xid|Out of memory: Killed|OOMKilled"
+    r"|^(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State: (?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA error: |^(?:\S+\.)?\w+Error\b.{0,40}$"
+    r"|^Fatal\b|\[FATAL\]|\bFATAL\b|^\S*python\S*: (?:error|can't open)|stopping training\b|command not found"
+)
+# It went through to its end. Said by trainers, not by launchers.
+_DONE = re.compile(
+    r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished|complete)\b|[Ff]inished training|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
+    r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|[Rr]un (?:finished|completed) successfully|exits successfully|finished successfully|All \d+ ranks? finished|state: COMPLETED|State: COMPLETED"
+    r"|exit(?:ed with)? code:? 0\b|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]"
+)
+_MOVES = re.compile(r"(?<![\w])(?:train[_/ ])?\w*[Ll](?:oss|OSS)['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
+_SOFT = re.compile(
+    r"\b[Ww]arn(?:ing)?\b|Warning: |\bWARN(?:ING)?\b|\bINFO\b|\bDEBUG\b|[Rr]etry|[Rr]etri|[Ii]gnor(?:ed|ing)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|[Hh]andled\b"
+    r"|^\[?W\d{4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting"
+)
+_HARD = re.compile(r"NCCL WARN|Received \d+ death signal|closing signal|oom|slurmstepd|NVRM")
+_LAUNCHER_FAILED = re.compile(
+    r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b|died with <Signals|exitcode\s*:\s*-?[1-9]"
+)
+_STAMP = re.compile(r"\d\d:\d\d:\d\d")
+_MOVES_ENOUGH = 3
+
+
+class Course:
+    """How a run went, as far as its lines say: where it failed, made steps, and said that it was done."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self.failing: list[Line] = []
+        self._moves: list[int] = []
+        self._done: list[int] = []
+        for line in lines:
+            text = line.text
+            if _FAILED.search(text) and not is_soft(text):
+                self.failing.append(line)
+            elif _DONE.search(text):
+                self._done.append(line.order)
+            elif ("oss" in text or "LOSS" in text) and _MOVES.search(text) and _written_at_once(text):
+                self._moves.append(line.order)
+
+    def went_on(self, after: int) -> bool:
+        """Whether the run plainly went on to the end behind a line (its `order`).
+
+        Steps count only from bars and stamped lines, which are written at once; what a dying process had in
+        its buffer is printed behind its own traceback. A script's "done" does not undo a launcher's "failed".
+        """
+        if self.moved(after, sys.maxsize):
+            return True
+        launcher = any(
+            line.order >= after and _LAUNCHER_FAILED.search(line.text) for line in self.failing[-3:]
+        )
+        return not launcher and bool(self._done) and self._done[-1] > after
+
+    def moved(self, after: int, before: int) -> bool:
+        """Whether steps were made between two lines."""
+        return bisect_left(self._moves, before) - bisect_right(self._moves, after) >= _MOVES_ENOUGH
+
+
+def is_soft(text: str) -> bool:
+    """Whether a line only warns, tries again or tells: nothing ends by it."""
+    return _SOFT.search(text) is not None and not _HARD.search(text) and not _IS_EXCEPTION.match(text)
+
+
+_IS_EXCEPTION = re.compile(r"(?:\w+\.)*\w+(?:Error|Exception|Interrupt): ")
+
+
+def _written_at_once(text: str) -> bool:
+    return "it/s" in text or "s/it" in text or _STAMP.search(text[:60]) is not None

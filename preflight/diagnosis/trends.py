@@ -1,0 +1,126 @@
+"""When a series of losses, gradient norms or loss scales has gone bad, and what of it is normal. Pure."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from preflight.diagnosis.answer import COLLAPSE_CODE, NAN_CODE, ZERO_CODE, Confidence
+from preflight.diagnosis.series import Point
+
+# fp16 scaling looks for its scale at the start, and now and then a step is skipped: that is no failure.
+_NORMS_IN_A_ROW = 3
+_ZEROS_IN_A_ROW = 3
+_LOSSES = 3
+_SHARE = 0.05
+_DROP_FROM = 0.05
+"""A loss that was above this and is printed as 0.0 in the next step has not converged to it."""
+_SCALE_FLOOR = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A series that has gone bad: what it shows, how sure that is, and the steps that prove it."""
+
+    code: str
+    what: str
+    points: tuple[Point, ...]
+    confidence: Confidence = "certain"
+
+
+def judge(points: Sequence[Point]) -> Bad | None:
+    """Return what is bad about the series, None when it trains (or may)."""
+    for rule in (_zero_with_nan, _loss_nan, _norms_stay_nan, _scale_collapsed, _loss_stuck_at_zero):
+        bad = rule(points)
+        if bad is not None:
+            return bad
+    return None
+
+
+def is_bad(value: float | None) -> bool:
+    """Whether a value is NaN or infinite; a missing one is not."""
+    return value is not None and not math.isfinite(value)
+
+
+def _zero_with_nan(points: Sequence[Point]) -> Bad | None:
+    """Trainer logs the average of the losses that are not NaN: 0.0 when none is left."""
+    hits = tuple(point for point in points if point.loss == 0 and is_bad(point.norm))
+    pairs = [point for point in points if point.loss is not None and point.norm is not None]
+    if len(hits) < 2 and not (hits and (hits[-1] is pairs[-1])):
+        return None
+    return Bad(
+        ZERO_CODE, "the loss is logged as 0.0 while the gradient norm is NaN: every step's loss was NaN", hits
+    )
+
+
+def _loss_nan(points: Sequence[Point]) -> Bad | None:
+    losses = [point for point in points if point.loss is not None]
+    hits = tuple(point for point in losses if is_bad(point.loss))
+    if not hits:
+        return None
+    ends_bad = hits[-1] is losses[-1]
+    often = len(hits) >= _LOSSES or (len(hits) >= 2 and len(hits) >= _SHARE * len(losses))
+    if ends_bad or (often and not _recovered(losses, hits)):
+        return Bad(NAN_CODE, "the loss is NaN or infinite", hits, "certain" if often else "likely")
+    return None
+
+
+def _recovered(losses: Sequence[Point], hits: Sequence[Point]) -> bool:
+    """Whether only the search for a loss scale at the start printed them: all sound since, and for long."""
+    last = next(index for index, point in enumerate(losses) if point is hits[-1])
+    sound = len(losses) - 1 - last
+    return (
+        len(hits) == last + 1 - _first(losses, hits) and sound >= 3 * len(hits) and _first(losses, hits) <= 2
+    )
+
+
+def _first(losses: Sequence[Point], hits: Sequence[Point]) -> int:
+    return next(index for index, point in enumerate(losses) if point is hits[0])
+
+
+def _norms_stay_nan(points: Sequence[Point]) -> Bad | None:
+    norms = [point for point in points if point.norm is not None]
+    tail = _tail(norms, bad=True)
+    if len(tail) < _NORMS_IN_A_ROW:
+        return None
+    return Bad(
+        NAN_CODE, "the gradient norm stays NaN or infinite: no step changes the weights for the better", tail
+    )
+
+
+def _tail(norms: Sequence[Point], *, bad: bool) -> tuple[Point, ...]:
+    """Return the last points whose norm is all bad (or all sound)."""
+    found: list[Point] = []
+    for point in reversed(norms):
+        if is_bad(point.norm) is not bad:
+            break
+        found.append(point)
+    return tuple(reversed(found))
+
+
+def _scale_collapsed(points: Sequence[Point]) -> Bad | None:
+    scales = [point for point in points if point.scale is not None]
+    tail = [point for point in scales[-3:] if point.scale is not None and point.scale < _SCALE_FLOOR]
+    if not tail or len(tail) < min(3, len(scales)) or len(scales) < 2:
+        return None
+    return Bad(COLLAPSE_CODE, "the loss scale collapsed: every step overflows and is skipped", tuple(tail))
+
+
+def _loss_stuck_at_zero(points: Sequence[Point]) -> Bad | None:
+    losses = [point for point in points if point.loss is not None]
+    zeros: list[Point] = []
+    for point in reversed(losses):
+        if point.loss != 0 or point.rewarded or (point.norm is not None and point.norm != 0):
+            break
+        zeros.append(point)
+    if len(zeros) < _ZEROS_IN_A_ROW:
+        return None
+    before = losses[-len(zeros) - 1].loss if len(zeros) < len(losses) else None
+    if before is not None and (not math.isfinite(before) or before < _DROP_FROM):
+        return None
+    return Bad(
+        ZERO_CODE,
+        "the loss is exactly 0.0 step after step: NaN losses that the trainer leaves out of its average, or no"
+        " token of the data is trained on (every label is -100)",
+        tuple(reversed(zeros)),
+        "likely",
+    )

@@ -1,0 +1,71 @@
+"""Lines that a terminal or a box cut at its width, put together again. Pure."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+NARROWEST, WIDEST = 60, 250
+"""Columns between which a width is believed to be a terminal's."""
+_ENOUGH = 3
+"""Lines of exactly the greatest length that make it a width."""
+_MOST_JOINED = 12
+# A line that begins like this is a new one, however long the one before it was.
+_BEGINS = re.compile(
+    r"\s*(?:File \"|Traceback|During handling|The above exc|\[|\{|\d{4}-\d\d-\d\d|\d{1,3}%\||[EWIF]\d{4} |[│╭╰┃┌└|+*=#-]|\(\w+ pid="
+    r"|raise\b|return\b|(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Warning)\b|\S+:\d+:\d+ \[|NCCL|Root Cause|traceback :|\w+ +: )"
+)
+_INDENTED_CODE = re.compile(r"\s{2,}\S")
+
+
+def rejoin(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Return the lines with those put together that were one; each has the number of its first part."""
+    whole = list(lines)
+    width = _width(text for _, text in whole)
+    after_box = _box_widths([text for _, text in whole])
+    index = 0
+    while index < len(whole):
+        number, text = whole[index]
+        taken = 1
+        while index + taken < len(whole) and taken < _MOST_JOINED:
+            last, following = whole[index + taken - 1][1], whole[index + taken][1]
+            glue = _glue(last, following, width, after_box.get(index + taken - 1, 0))
+            if glue is None:
+                break
+            text = text.rstrip("\n") + glue + following.lstrip() if glue else text + following
+            taken += 1
+        yield number, text
+        index += taken
+
+
+def _width(texts: Iterable[str]) -> int:
+    """Return the columns of the terminal this was cut at, 0 when nothing says so."""
+    lengths = Counter(len(text) for text in texts)
+    longest = max(lengths, default=0)
+    if not NARROWEST <= longest <= WIDEST or lengths[longest] < _ENOUGH:
+        return 0
+    return longest
+
+
+def _box_widths(texts: list[str]) -> dict[int, int]:
+    """Return {line: width} for lines below the lower edge of a rich box, which breaks those at words."""
+    found: dict[int, int] = {}
+    for index, text in enumerate(texts):
+        stripped = text.strip()
+        if len(stripped) >= NARROWEST and stripped[0] in "╰└" and stripped[-1] in "╯┘":
+            for below in range(index + 1, min(index + 1 + _MOST_JOINED, len(texts))):
+                if texts[below].strip()[:1] in ("╭", "┌", "│"):
+                    break
+                found[below] = len(stripped)
+    return found
+
+
+def _glue(last: str, following: str, width: int, box: int) -> str | None:
+    """Return what stood between two parts of one line: "", a blank, or None when they are two lines."""
+    if _BEGINS.match(following):
+        return None
+    if width and len(last) == width:
+        return ""
+    if not box or _INDENTED_CODE.match(following):
+        return None
+    first_word = following.split(None, 1)[0]
+    return " " if len(last.rstrip()) <= box < len(last.rstrip()) + 1 + len(first_word) else None

@@ -1,0 +1,1 @@
+"""The rows of `preflight.signatures`, a module per topic."""

@@ -1,0 +1,36 @@
+"""Lines that look alarming, and whether they may be ignored."""
+
+from preflight.signature_rows.kind import Notice, notice
+
+ROWS: tuple[Notice, ...] = (
+    notice("W01", r"use_cache=True. is incompatible|Caching is incompatible with gradient checkpointing",
+            "harmless: the cache is switched off for training", safe=True),
+    notice("W02", r"None of the inputs have requires_grad=True",
+            "not harmless: reentrant checkpointing over frozen inputs, nothing inside it is trained; use_reentrant=False",
+            safe=False),
+    notice("W03", r"not running the flash-attention implementation", "harmless: speed only", safe=True),
+    notice("W04", r"Mismatch dtype between input and weight",
+            "the numbers are right (an unfused kernel is used), but dtypes are mixed: see gpulaunch lint", safe=True),
+    notice("W05", r"Setting OMP_NUM_THREADS environment variable", "harmless: speed only", safe=True),
+    notice("W06", r"values were not passed to .accelerate launch",
+            "the precision may come from the host's default_config.yaml; gpulaunch run passes everything", safe=True),
+    notice("W07", r"`torch_dtype` is deprecated", "harmless from transformers 4.56 on", safe=True),
+    notice("W08", r"`tokenizer` is deprecated", "an error from transformers 5.0 on: processing_class=", safe=True),
+    notice("W09", r"torch\.cuda\.amp\.\w+\(args\.\.\.\)` is deprecated", "harmless", safe=True),
+    notice("W10", r"GradScaler is enabled, but CUDA is not available",
+            "not harmless on a GPU job: this rank sees no GPU", safe=False),
+    notice("W11", r"libnccl-net\.so", "harmless: no network plugin, NCCL uses its own", safe=True),
+    notice("W12", r"errno: 97 - Address family not supported", "harmless: no IPv6 here", safe=True),
+    notice("W13", r"destroy_process_group\(\) was not called", "harmless at the end of a run", safe=True),
+    notice("W14", r"find_unused_parameters=True was specified", "harmless: speed only", safe=True),
+    notice("W15", r"Detected kernel version .* below the recommended minimum", "may hang: kernel before 5.5", safe=False),
+    notice("W16", r"lr_scheduler\.step\(\). before .optimizer\.step\(\)",
+            "harmless once under fp16 (the first step is skipped)", safe=True),
+    notice("W17", r"newly initialized", "harmless for a new head only: these weights are random", safe=True),
+    notice("W18", r"using GPU \d+ (?:to perform barrier|as device used by this process)",
+            "not harmless: which rank has which GPU is unknown; set the device first", safe=False),
+    notice("W19", r"device_map=`auto` while triggering a distributed run",
+            "not harmless: every rank spreads its model over all GPUs", safe=False),
+    notice("W20", r"current process just got forked, after parallelism has already been used",
+            "harmless: TOKENIZERS_PARALLELISM=false silences it", safe=True),
+)  # fmt: skip
