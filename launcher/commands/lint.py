@@ -12,7 +12,9 @@ import click
 
 from launcher.config import Overrides, load_run_config
 from launcher.errors import BadInput
+from launcher.fixing import diff, fixed
 from launcher.report.lint import lint_json, lint_text, sarif
+from launcher.report.text import clean
 from preflight.facts import Capability
 from preflight.job import Job
 from preflight.script.lint import LintResult, lint_for
@@ -40,6 +42,8 @@ _MAX_BYTES = 4 << 20
 @click.option("--args", "script_args", default="", metavar="WORDS", help="The script's own arguments.")
 @click.option("--version", "versions", multiple=True, metavar="PACKAGE=X.Y", help="What is installed there.")
 @click.option("--quiet", is_flag=True, help="Leave out what is only worth knowing.")
+@click.option("--fix", is_flag=True, help="Show mechanical fixes as a diff, and write them after a yes.")
+@click.option("--yes", is_flag=True, help="With --fix: write without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0.")
 def command(scripts: tuple[Path, ...], config: str, **options: Any) -> int:
@@ -59,7 +63,23 @@ def command(scripts: tuple[Path, ...], config: str, **options: Any) -> int:
         click.echo(json.dumps(sarif(results), indent=2))
     else:
         click.echo(lint_text(results, _lines, show_info=not options["quiet"]), nl=False)
+    if options["fix"]:
+        for path, result in zip(paths, results, strict=True):
+            _fix(path, result, sure=options["yes"])
     return EXIT_FINDINGS if any(result.errors or _unread(result) for result in results) else 0
+
+
+def _fix(path: Path, result: LintResult, *, sure: bool) -> None:
+    """Show what would change; write it only after a yes."""
+    before = path.read_bytes().decode("utf-8", errors="surrogateescape")
+    after = fixed(before, str(path), result.findings)
+    change = diff(before, after, str(path))
+    if not change:
+        click.echo(f"{path}: nothing that can be fixed mechanically")
+        return
+    click.echo(clean(change), nl=False)
+    if sure or click.confirm(f"write {path}?"):
+        path.write_bytes(after.encode("utf-8", errors="surrogateescape"))
 
 
 def _unread(result: LintResult) -> bool:
