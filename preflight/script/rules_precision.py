@@ -224,7 +224,7 @@ def layers_of_another_dtype(it: "Interpreter", event: Event) -> Iterator[Hit]:
             yield Hit(dtype.place or training.model.place, message, fix, Level.WARNING)
 
 
-@rule("P111", *_STEPS)
+@rule("P111", *_STEPS, "trained")
 def model_cast_between_steps(it: "Interpreter", event: Event) -> Iterator[Hit]:
     """The model is cast between two steps of its optimizer.
 

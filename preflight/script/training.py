@@ -73,7 +73,7 @@ def trainings(it: "Interpreter", event: Event) -> Iterator[Training]:
     thing = it.thing(event.ref)
     if thing is None:
         return
-    if event.name == "train":
+    if event.name in ("train", "trained"):
         yield from _by_trainer(it, thing, event)
     elif event.name == "scaler step":
         optimizer = event.values.get("optimizer", UNKNOWN)
