@@ -9,7 +9,9 @@ from launcher.plan import Plan
 from launcher.running.failures import Failure, shell_code
 from launcher.running.watch import Watch
 
-Verdict: TypeAlias = Literal["finished", "failed", "interrupted", "not as planned", "not carried through"]
+Verdict: TypeAlias = Literal[
+    "finished", "failed", "interrupted", "not as planned", "not carried through", "detached"
+]
 
 EXIT_NOT_AS_PLANNED = 4
 EXIT_NOT_CARRIED_THROUGH = 5
@@ -97,6 +99,8 @@ def _verdict(watch: Watch) -> tuple[Verdict, int, str]:
     cause = watch.root_cause
     if watch.interrupts and (cause is None or watch.stopped_by_interrupt):
         return "interrupted", EXIT_INTERRUPTED, "Ctrl-C"
+    if watch.stopped_by:
+        return "interrupted", EXIT_INTERRUPTED, watch.stopped_by
     if cause is not None and cause.rank is not None:
         return "failed", shell_code(cause.code), cause.what
     if watch.lost:

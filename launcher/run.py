@@ -25,11 +25,14 @@ from launcher.report.plan import plan_json
 from launcher.report.run import Screen, launch_lines, outcome_json
 from launcher.running import protocol
 from launcher.running.connections import Connections
+from launcher.running.departure import Departure
 from launcher.running.failures import says_port_taken
 from launcher.running.happenings import Happening, Interrupted, Output, Tick
 from launcher.running.logbook import LogBook
 from launcher.running.node import Follower
 from launcher.running.watch import FAILURE_GRACE_S, Say, Stop, Watch
+from launcher.runs.finding import remember
+from launcher.runs.record import launch_record
 from preflight.facts import HostFacts, Reach
 from preflight.finding import stops_launch
 from preflight.job import Job
@@ -38,7 +41,8 @@ from preflight.script.reading import ScriptReading
 PORT_ATTEMPTS = 3
 QUEUE_LENGTH = 64
 """Happenings that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
-DEFAULT_GRACE_S = 10.0
+DEFAULT_GRACE_S = 600.0
+LEAVE_S = 5.0
 _POLL_S = 0.1
 _LAST_LINES = 20
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -56,6 +60,7 @@ class Launch:
     grace_s: float = DEFAULT_GRACE_S
     logs: Path = Path("gpulaunch-runs")
     width: int = 64
+    detach: bool = False  # leave the run once its ranks are as planned
 
     def probe(
         self, order: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int
@@ -155,12 +160,14 @@ class Attempt:
         self._book = LogBook(launch.logs / plan.run_id)
         self._watch = Watch(plan)
         self._happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
+        self._departure = Departure(self._watch, time.monotonic()) if launch.detach else None
+        self._left = False
         self._followers = {
             node.host: Follower(
                 plan.run_id,
                 node,
                 partial(launch.connections.take, entry),
-                protocol.start_request(plan, node, launch.grace_s),
+                protocol.start_request(plan, node, launch.grace_s, launch.entries),
                 patience_s=launch.grace_s + FAILURE_GRACE_S,
                 happenings=self._happenings,
             )
@@ -173,6 +180,7 @@ class Attempt:
         directory = self._book.directory
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "plan.json").write_text(json.dumps(plan_json(self._plan), indent=1) + "\n")
+        remember(launch_record(self._plan, self._plan.nodes[0], self._launch.entries))
         for line in launch_lines(self._plan, str(directory)):
             self._screen.say(line)
         with _interrupts() as interrupts:
@@ -187,7 +195,10 @@ class Attempt:
         outcome = self._with_last_lines(
             outcome_of(self._watch, directory, time.monotonic() - started, self._number)
         )
-        (directory / "outcome.json").write_text(json.dumps(outcome_json(outcome), indent=1) + "\n")
+        if self._left:
+            outcome = replace(outcome, verdict="detached", exit_code=0)
+        else:
+            (directory / "outcome.json").write_text(json.dumps(outcome_json(outcome), indent=1) + "\n")
         self._book.close()
         return outcome
 
@@ -211,13 +222,28 @@ class Attempt:
         return replace(outcome, root_cause=replace(cause, last_lines=lines))
 
     def _loop(self, interrupts: "Interrupts") -> None:
-        while not self._watch.done:
+        while not self._watch.done and not self._may_leave():
             if interrupts.take():
                 self._act(Interrupted())
             try:
                 self._act(self._happenings.get(timeout=_POLL_S))
             except queue.Empty:
                 self._act(Tick(time.time()))
+
+    def _may_leave(self) -> bool:
+        """Return whether a detached run goes on without us; take the steps that lead there."""
+        step = self._departure.step(time.monotonic()) if self._departure is not None else "wait"
+        if step == "detach":
+            for follower in self._followers.values():
+                follower.detach()
+        if step == "leave":
+            self._left = True
+            for follower in self._followers.values():
+                follower.leave()
+            deadline = time.monotonic() + LEAVE_S
+            for follower in self._followers.values():
+                follower.join(max(0.0, deadline - time.monotonic()))
+        return self._left
 
     def _act(self, happening: Happening) -> None:
         if isinstance(happening, Output):

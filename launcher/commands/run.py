@@ -36,6 +36,7 @@ from launcher.sending import sent_script
 @click.option("-n", "--dry-run", is_flag=True, help="Print the plan and why; start nothing.")
 @click.option("--rehearse", is_flag=True, help="Rehearse a few steps first; run only if all is proven.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; all else goes to stderr.")
+@click.option("-d", "--detach", is_flag=True, help="Leave once the ranks are as planned; the run goes on.")
 @click.option(
     "--grace",
     type=click.FloatRange(3, 86400),
@@ -98,6 +99,7 @@ def launch_of(config: str, extra: tuple[str, ...], options: dict[str, Any]) -> t
         grace_s=options["grace"],
         logs=options["logs"],
         width=ways.width,
+        detach=options.get("detach", False),
     )
 
 

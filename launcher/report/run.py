@@ -89,6 +89,9 @@ def launch_lines(plan: Plan, where: str) -> Iterator[str]:
 
 def outcome_lines(outcome: Outcome) -> Iterator[str]:
     """Yield how it ended: the root cause with its last lines first, then what became of the rest."""
+    if outcome.verdict == "detached":
+        yield from _detached_lines(outcome)
+        return
     cause = outcome.root_cause
     if cause is not None:
         yield from _cause_lines(outcome, cause)
@@ -109,6 +112,16 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
         )
     words = outcome.verdict if cause is not None or not outcome.why else f"{outcome.verdict}: {outcome.why}"
     yield f"{words} (exit code {outcome.exit_code}) after {outcome.seconds:.1f} s; logs: {outcome.directory}"
+
+
+def _detached_lines(outcome: Outcome) -> Iterator[str]:
+    if not outcome.verified:
+        ranks = ", ".join(str(rank) for rank in outcome.silent)
+        yield f"not verified yet: rank {ranks} has not set up torch.distributed or accelerate so far"
+    run_id = outcome.plan.run_id
+    yield f"detached after {outcome.seconds:.1f} s; the run goes on. Come back with:"
+    for words in ("attach", "logs -f", "ps", "stop", "fetch"):
+        yield f"  gpulaunch {words}" + ("" if words == "ps" else f" {run_id}")
 
 
 def _cause_lines(outcome: Outcome, cause: Failure) -> Iterator[str]:

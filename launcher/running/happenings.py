@@ -4,16 +4,17 @@ Times (`at`) are seconds of this machine's wall clock; a host's own times are mo
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The host's supervisor runs and has started the launcher."""
+    """The host's supervisor runs and has started the launcher, now or (attached to) some time ago."""
 
     host: str
     run_dir: str
+    sizes: Mapping[str, int] = field(default_factory=dict)  # of the logs that were there already
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from launcher.errors import GpulaunchError, HostError
@@ -30,6 +30,8 @@ BEAT_EVERY_S = 1.0
 SILENCE_S = 12.0
 """A follower says something every 2 s; after this long the link is dead, whatever TCP believes."""
 START_S = 60.0
+STOP_PATIENCE_S = 20.0
+BYE = b"bye\n"
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 _POLL_S = 0.1
 
@@ -42,11 +44,13 @@ class Follower(threading.Thread):
         run_id: str,
         node: NodePlan,
         open_way: Callable[[], Connection],
-        start: bytes,
+        start: bytes | None,
         *,
         patience_s: float,
         happenings: "queue.Queue[Happening]",
+        offsets: Mapping[str, int] | None = None,
     ) -> None:
+        """`start` None: the run is there already; `offsets` is what of its logs we have."""
         super().__init__(name=f"follow {node.host}", daemon=True)
         self._run_id = run_id
         self._node = node
@@ -57,12 +61,14 @@ class Follower(threading.Thread):
         self._stream: Stream | None = None
         self._beat = 0.0
         self._words: deque[bytes] = deque()
-        self._offsets: dict[str, int] = {}
+        self._offsets: dict[str, int] = dict(offsets or {})
         self._events_rest = b""
         self._skew_s: float | None = None  # this clock minus the host's, smallest seen: the least delayed
         self._heard = time.monotonic()
         self._running_there = False
         self._done = False
+        self._left = False  # nobody reads what happens any more
+        self._give_up_at = float("inf")
 
     @property
     def host(self) -> str:
@@ -72,11 +78,22 @@ class Follower(threading.Thread):
     def stop_run(self, grace_s: float, why: str) -> None:
         """Have the host's supervisor end the run: SIGTERM, `grace_s`, SIGKILL; sent once there is a link."""
         self._words.append(b"stop %.3f %s\n" % (grace_s, one_line(why, 200).encode()))
+        # A run that is to end is not waited for as long as one that is to go on.
+        self._give_up_at = min(self._give_up_at, time.monotonic() + grace_s + STOP_PATIENCE_S)
+
+    def detach(self) -> None:
+        """Have the run go on without us; the host answers with the event "detached"."""
+        self._words.append(b"detach\n")
+
+    def leave(self) -> None:
+        """Follow no more; the run goes on there, or ends after its grace."""
+        self._words.append(BYE)
 
     def run(self) -> None:
         """Follow to the end, through as many connections as it takes."""
         try:
-            self._first()
+            if self._start_request is not None:
+                self._first()
             while not self._done:
                 self._again()
         except Exception as error:  # noqa: BLE001 - a thread's error must reach the loop, or the run would wait forever
@@ -84,7 +101,7 @@ class Follower(threading.Thread):
 
     def _put(self, happening: Happening) -> None:
         """Hand it to the loop; while a slow terminal holds that up, the host still hears that we live."""
-        while True:
+        while not self._left:
             try:
                 self._happenings.put(happening, timeout=0.5)
             except queue.Full:
@@ -99,6 +116,7 @@ class Follower(threading.Thread):
 
     def _first(self) -> None:
         argv = protocol.command(self._node.python, "start", self._run_id)
+        assert self._start_request is not None  # noqa: S101 - run() has asked
         try:
             with self._open_way() as connection:
                 self._converse(connection, argv, self._start_request, self._on_start)
@@ -111,10 +129,15 @@ class Follower(threading.Thread):
     def _again(self) -> None:
         """Reconnect with growing pauses until it works or patience ends."""
         for attempt in range(1000):
-            if time.monotonic() - self._heard > self._patience_s:
-                self._finish(Lost(self.host, f"not reached again for {self._patience_s:g} s"))
+            now = time.monotonic()
+            if now - self._heard > self._patience_s or now > self._give_up_at:
+                self._finish(Lost(self.host, f"not reached again for {now - self._heard:.0f} s"))
                 return
-            time.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
+            if self._running_there or attempt:
+                time.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
+            if self._words and self._words[-1] == BYE:
+                self._done = self._left = True
+                return
             try:
                 with self._open_way() as connection:
                     argv = protocol.command(self._node.python, "follow", self._run_id)
@@ -172,7 +195,8 @@ class Follower(threading.Thread):
         now = time.monotonic()
         while self._words:
             stream.write(self._words[0])
-            self._words.popleft()
+            if self._words.popleft() == BYE:
+                self._done = self._left = True
             self._beat = now
         if now - self._beat > BEAT_EVERY_S:
             self._beat = now
@@ -195,7 +219,13 @@ class Follower(threading.Thread):
         if "refused" in answer:
             self._finish(Lost(self.host, str(answer["refused"])))
             return
-        self._put(Resumed(self.host))
+        if self._running_there:
+            self._put(Resumed(self.host))
+            return
+        self._running_there = True
+        self._see_clock(answer)
+        run_dir = str(answer.get("state", {}).get("run_dir", ""))
+        self._put(Started(self.host, run_dir, dict(answer.get("sizes") or {})))
 
     def _on_frame(self, frame: protocol.Frame) -> None:
         header = frame.header

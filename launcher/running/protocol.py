@@ -7,12 +7,14 @@ with `size`, that many raw bytes.
 
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.inventory import HostEntry
 from launcher.onhost_source import onhost_source
 from launcher.plan import NodePlan, Plan
+from launcher.runs.record import launch_record
 
 MARKER = b"GPULAUNCH-RUN-1 "
 
@@ -62,8 +64,13 @@ def request(document: Mapping[str, Any]) -> bytes:
     return b"%d %d\n" % (len(source), len(body)) + source + body
 
 
-def start_request(plan: Plan, node: NodePlan, grace_s: float | None) -> bytes:
-    """Return the request that starts one node of a plan; grace_s None: the run needs no follower."""
+def start_request(
+    plan: Plan, node: NodePlan, grace_s: float | None, entries: Iterable[HostEntry] = ()
+) -> bytes:
+    """Return the request that starts one node of a plan; grace_s None: the run needs no follower.
+
+    `entries` are how every node is reached: the host keeps them, for whoever looks for the run there.
+    """
     spec = {
         "run_id": plan.run_id,
         "job": plan.job_name,
@@ -79,6 +86,8 @@ def start_request(plan: Plan, node: NodePlan, grace_s: float | None) -> bytes:
         "cwd": node.cwd,
         "files": [*node.files, *_guard(node)],
         "grace_s": grace_s,
+        "gpus": [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],
+        "launch": launch_record(plan, node, entries),
         "main_port": plan.main_port if node.node_rank == 0 and plan.world_size > 1 else None,
         "rank_source": onhost_source("rank").decode(),
     }
@@ -91,9 +100,13 @@ def _guard(node: NodePlan) -> list[tuple[str, str]]:
     return [("guard.py", onhost_source("guard").decode())] if wanted else []
 
 
-def follow_request(run_id: str, offsets: Mapping[str, int]) -> bytes:
-    """Return the request that follows a run from these offsets on."""
-    return request({"mode": "follow", "run_id": run_id, "offsets": dict(offsets)})
+def follow_request(run_id: str, offsets: Mapping[str, int], **wishes: object) -> bytes:
+    """Return the request that follows a run from these offsets on.
+
+    Wishes: `viewer` (true: looking keeps no attached run alive), `once` (true: what is there now, no more),
+    `only` (names of logs), `since` ({"bytes": n} or {"seconds": n}).
+    """
+    return request({"mode": "follow", "run_id": run_id, "offsets": dict(offsets), **wishes})
 
 
 class Reader:

@@ -94,6 +94,11 @@ class Verification:
         return self._all(placed) and not self.mismatches
 
     @property
+    def introduced(self) -> bool:
+        """Whether every rank has started and told who it is, and none contradicts the plan."""
+        return self._all(bool) and not self.mismatches
+
+    @property
     def precise(self) -> bool:
         """Whether every rank has told that its mixed precision is as planned."""
         return self._all(lambda told: "mixed_precision" in told) and not self.mismatches

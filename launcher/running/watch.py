@@ -67,6 +67,8 @@ class Watch:
         self.interrupts = 0
         self.stopped_by_interrupt = False
         self.stopping = ""
+        self.stopped_by = ""  # who else asked for the end
+        self.detached: set[str] = set()  # hosts that have promised to go on without a client
         self._exceptions: dict[int, Told] = {}
         self._left: set[int] = set()  # ranks whose script has ended
         self._dropped: set[str] = set()
@@ -123,6 +125,10 @@ class Watch:
                 )
         elif told.event == "leaving" and isinstance(rank, int):
             self._left.add(rank)
+        elif told.event == "detached":
+            self.detached.add(told.host)
+        elif told.event == "stopping" and told.fields.get("asked"):
+            yield from self._stopped_by_another(told)
         elif told.event == "exception" and isinstance(rank, int):
             self._exceptions[rank] = told
         elif told.event == "rank_exit" and isinstance(rank, int):
@@ -150,6 +156,17 @@ class Watch:
                 yield from self._fail(stop)
             else:
                 yield Say(said, bad=True)
+
+    def _stopped_by_another(self, told: Told) -> Iterator[Action]:
+        """Have every host end: whoever asked one of them may not have reached the others."""
+        if self.stopping or self.failures:
+            return
+        self.stopped_by = str(told.fields.get("why") or "somebody")
+        grace = told.fields.get("grace_s")
+        yield Say(f"{told.host}: {self.stopped_by}; stopping every node", bad=True)
+        yield from self._stop_all(
+            self.stopped_by, float(grace) if isinstance(grace, int | float) else STOP_GRACE_S
+        )
 
     def _rank_exit(self, told: Told, rank: int) -> Iterator[Action]:
         code = told.fields.get("code")

@@ -1,0 +1,39 @@
+"""One question to a host's run directories, one answer."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.errors import BadInput, HostError
+from launcher.report.text import one_line
+from launcher.running import protocol
+from launcher.transports.base import Connection
+
+ANSWER_S = 60.0
+
+
+class NotThere(BadInput):
+    """The host has answered that it cannot do what was asked; the message says why."""
+
+
+def ask(
+    connection: Connection, python: str, document: Mapping[str, Any], *, timeout_s: float = ANSWER_S
+) -> dict[str, Any]:
+    """Send one request and return the answer.
+
+    Raises NotThere when the host refuses, HostError when it cannot be asked.
+    """
+    mode = str(document["mode"])
+    argv = protocol.command(python, mode, str(document.get("run_id", "-")))
+    done = connection.run(argv, stdin=protocol.request(document), timeout_s=timeout_s)
+    reader = protocol.Reader()
+    try:
+        for frame in reader.feed(done.stdout):
+            if "refused" in frame.header:
+                raise NotThere(f"{connection.name}: {one_line(str(frame.header['refused']), 300)}")
+            return dict(frame.header)
+    except protocol.Garbled as error:
+        raise HostError(connection.name, f"its answer cannot be read: {error}") from None
+    said = one_line((done.stderr or reader.noise).strip()[-300:], 300)
+    words = f"{python} gave no answer (exit status {done.exit_status})"
+    fix = "set `python:` of this host in hosts.yaml" if done.exit_status in (126, 127) else ""
+    raise HostError(connection.name, words + (f": {said}" if said else ""), fix)

@@ -1,0 +1,109 @@
+"""Finding runs by asking hosts: those of hosts.yaml, this machine, and where runs known here were started."""
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.bugs import user_state_dir
+from launcher.errors import GpulaunchError, HostError
+from launcher.fanout import fanout
+from launcher.gather import Open
+from launcher.inventory import ALL, LOCALHOST, HostEntry, Inventory
+from launcher.runs.asking import ask
+from launcher.runs.found import LAST, FoundRun, choose, gather_runs
+from launcher.runs.record import read_record
+from preflight.errors import BadInput
+
+KEPT_RECORDS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What the hosts told, and which could not be asked."""
+
+    runs: tuple[FoundRun, ...]
+    errors: Mapping[str, HostError]
+
+
+def records_dir() -> Path:
+    """Return where this user's launches are remembered, one file each."""
+    return user_state_dir() / "launches"
+
+
+def remember(record: Mapping[str, Any]) -> None:
+    """Keep a launch's record here; what cannot be kept is no reason to fail, the hosts have it too."""
+    try:
+        folder = records_dir()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = folder / f".{record['run_id']}.new"
+        fresh.write_text(json.dumps(record) + "\n")
+        fresh.rename(folder / f"{record['run_id']}.json")
+        for old in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)[:-KEPT_RECORDS]:
+            old.unlink(missing_ok=True)
+    except OSError:
+        return
+
+
+def forget(run_id: str) -> None:
+    """Drop the record of a run that has been removed."""
+    (records_dir() / f"{run_id}.json").unlink(missing_ok=True)
+
+
+def hosts_to_ask(inventory: Inventory, words: Sequence[str]) -> tuple[HostEntry, ...]:
+    """Return the hosts named, or all of hosts.yaml, this machine, and those of the launches known here."""
+    if words:
+        return inventory.resolve(words)
+    known = {LOCALHOST: inventory.entry(LOCALHOST)}
+    if inventory.hosts:
+        known.update({entry.name: entry for entry in inventory.resolve((ALL,))})
+    for entry in _remembered():
+        known.setdefault(entry.name, inventory.hosts.get(entry.name, entry))
+    return tuple(known.values())
+
+
+def search(entries: Iterable[HostEntry], open_entry: Open, *, width: int, **request: object) -> Search:
+    """Ask every host for its runs, side by side. `request` is what mode list of the supervisor takes."""
+
+    def one(entry: HostEntry) -> tuple[HostEntry, dict[str, Any], float]:
+        with open_entry(entry) as connection:
+            answer = ask(connection, entry.python, {"mode": "list", **request})
+        return entry, answer, time.time()
+
+    hosts = tuple(entries)
+    results = fanout(one, hosts, width=width)
+    good = [result for result in results if not isinstance(result, GpulaunchError)]
+    errors = {
+        entry.name: result if isinstance(result, HostError) else HostError(entry.name, result.message)
+        for entry, result in zip(hosts, results, strict=True)
+        if isinstance(result, GpulaunchError)
+    }
+    return Search(gather_runs(good), errors)
+
+
+def find(word: str, entries: Iterable[HostEntry], open_entry: Open, *, width: int) -> FoundRun:
+    """Return the run that a word means on these hosts. Raises BadInput, or HostError when none answered."""
+    hosts = tuple(entries)
+    wanted: dict[str, object] = {"newest": True} if word == LAST else {"prefix": word}
+    found = search(hosts, open_entry, width=width, ended=True, tail=0, **wanted)
+    if len(found.errors) == len(hosts):
+        raise next(iter(found.errors.values()))
+    try:
+        return choose(found.runs, word)
+    except BadInput as error:
+        if not found.errors:
+            raise
+        silent = ", ".join(found.errors)
+        raise BadInput(f"{error.message}; these did not answer: {silent}", error.fix) from None
+
+
+def _remembered() -> list[HostEntry]:
+    entries: list[HostEntry] = []
+    for path in sorted(records_dir().glob("*.json")) if records_dir().is_dir() else ():
+        try:
+            entries += read_record(json.loads(path.read_text())).entries
+        except (OSError, ValueError, BadInput):
+            continue
+    return entries

@@ -1,0 +1,37 @@
+"""Step and loss as a training script prints them, from the end of rank 0's log. Pure."""
+
+import re
+from dataclasses import dataclass
+
+_NUMBER = r"[-+]?(?:nan|inf|\d+(?:\.\d*)?(?:e[-+]?\d+)?)"
+_LOSS = re.compile(
+    r"(?<![\w.])(?:train[_/])?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?(" + _NUMBER + ")", re.IGNORECASE
+)
+_BAR = re.compile(r"(?<![\d/.])(\d+)/(\d+) \[\d+:")  # tqdm: 40/120 [00:12<00:24
+_STEP = re.compile(
+    r"(?<![\w.])(?:global_?)?step['\"]?\s*[:=#]?\s*(\d+)(?:\s*(?:/|of)\s*(\d+))?", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The last step and loss that were printed; None: none was seen."""
+
+    step: int | None
+    steps: int | None  # in all, where the script says so
+    loss: float | None
+
+
+def read_progress(text: str) -> Progress:
+    """Return the last of each in the text, which may begin and end anywhere."""
+    step = steps = None
+    loss = None
+    for line in re.split(r"[\r\n]+", text):
+        bar = _BAR.search(line) or _STEP.search(line)
+        if bar is not None:
+            step = int(bar[1])
+            steps = int(bar[2]) if bar[2] else steps
+        said = _LOSS.search(line)
+        if said is not None:
+            loss = float(said[1])
+    return Progress(step, steps, loss)

@@ -1,0 +1,123 @@
+"""What a launch leaves on each of its hosts about all of them, so that any machine can find it whole."""
+
+import getpass
+import os
+import posixpath
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.inventory import HostEntry
+from launcher.plan import NodePlan, Plan
+from preflight.decision import Decision, NodeRanks, RankSlot
+from preflight.errors import BadInput
+
+SCHEMA = "gpulaunch.launch/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A launch as its record tells it."""
+
+    plan: Plan  # argv, environment and files are not told again
+    entries: tuple[HostEntry, ...]  # how whoever launched it reached each node, in the order of the nodes
+    by: str  # user@machine
+    at: float  # when, by that machine's clock
+
+
+def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> dict[str, Any]:
+    """Return the record that goes to one node. No argument and no variable of the script is in it."""
+    ways = {entry.name: entry for entry in entries}
+    output = node.env.get("GPULAUNCH_OUTPUT", "")
+    return {
+        "schema": SCHEMA,
+        "run_id": plan.run_id,
+        "job": plan.job_name,
+        "by": f"{_user()}@{os.uname().nodename}",
+        "at": time.time(),
+        "world_size": plan.world_size,
+        "main_address": plan.main_address,
+        "main_port": plan.main_port,
+        "mixed_precision": plan.precision.mixed_precision,
+        "output": posixpath.join(node.cwd or "~", output) if output else "",
+        "nodes": [_node(each, ways.get(each.host)) for each in plan.nodes],
+    }
+
+
+def read_record(data: Mapping[str, Any]) -> Launched:
+    """Return the launch that a record tells. Raises BadInput when it does not tell one."""
+    try:
+        nodes = tuple(_read_node(node) for node in data["nodes"])
+        plan = Plan(
+            run_id=str(data["run_id"]),
+            job_name=str(data["job"]),
+            nodes=nodes,
+            world_size=int(data["world_size"]),
+            main_address=str(data["main_address"]),
+            main_port=int(data["main_port"]),
+            precision=Decision(data["mixed_precision"], ()),
+            changes=(),
+            because=(),
+            findings=(),
+        )
+        entries = tuple(_read_way(node) for node in data["nodes"])
+        return Launched(plan, entries, str(data["by"]), float(data["at"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"the record of this launch cannot be read: {error!r}") from None
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a number without a name
+        return str(os.getuid())
+
+
+def _node(node: NodePlan, way: HostEntry | None) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "host": node.host,
+        "node_rank": node.node_rank,
+        "first_rank": node.first_rank,
+        "python": node.python,
+        "slots": [
+            [slot.local_rank, slot.gpu_uuid, slot.gpu_index, slot.gpu_name] for slot in node.ranks.slots
+        ],
+        "masked": node.ranks.masked,
+    }
+    if way is not None:
+        data["way"] = {"address": way.address, "port": way.port, "user": way.user, "jump": list(way.jump)}
+        data["way"]["alias"] = way.alias
+    return data
+
+
+def _read_node(data: Mapping[str, Any]) -> NodePlan:
+    slots = tuple(
+        RankSlot(int(rank), uuid, index, str(name or "")) for rank, uuid, index, name in data["slots"]
+    )
+    return NodePlan(
+        host=str(data["host"]),
+        node_rank=int(data["node_rank"]),
+        ranks=NodeRanks(str(data["host"]), slots, bool(data["masked"]), ()),
+        first_rank=int(data["first_rank"]),
+        python=str(data["python"]),
+        argv=(),
+        env={},
+        unset=(),
+        cwd="",
+        files=(),
+    )
+
+
+def _read_way(data: Mapping[str, Any]) -> HostEntry:
+    way = data.get("way") or {}
+    return HostEntry(
+        name=str(data["host"]),
+        address=str(way.get("address") or ""),
+        port=None if way.get("port") is None else int(way["port"]),
+        user=str(way.get("user") or ""),
+        jump=tuple(str(hop) for hop in way.get("jump") or ()),
+        python=str(data["python"]),
+        alias=str(way.get("alias") or data["host"]),
+        listed=False,
+    )
