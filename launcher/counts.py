@@ -19,7 +19,7 @@ def settle_counts(job: Job, inventory: Inventory) -> Job:
         for entry in inventory.resolve([word]):
             if counts.setdefault(entry.name, count) != count:
                 raise ConfigError(
-                    f"processes_per_host: {entry.name} gets {counts[entry.name]} ranks, and {count} by {word}",
+                    f"processes_per_host: {entry.name} gets {counts[entry.name]} ranks, {count} by {word}",
                     "name each host once",
                 )
     return replace(job, processes_per_host=counts)

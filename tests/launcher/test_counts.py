@@ -12,7 +12,7 @@ from preflight.job import Job
 from preflight.ranks import RanksRefused, map_ranks
 from tests.hardware import cpu_host
 
-HOSTS = "hosts: {l40s-[01-03]: {}, titan: {}}\ngroups: {ada: ['l40s-[01-03]']}\n"
+HOSTS = "hosts: {'l40s-[01-03]': {}, titan: {}}\ngroups: {ada: ['l40s-[01-03]']}\n"
 
 
 def settled(tmp_path: Path, counts: dict[str, int]) -> Job:
@@ -29,7 +29,7 @@ def test_ranges_groups_and_names_give_each_host_its_number(tmp_path: Path) -> No
 
 
 def test_two_numbers_for_one_host_are_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="l40s-02 gets 2 ranks, and 3 by l40s-02"):
+    with pytest.raises(ConfigError, match="l40s-02 gets 2 ranks, 3 by l40s-02"):
         settled(tmp_path, {"l40s-[01-02]": 2, "l40s-02": 3})
 
 
