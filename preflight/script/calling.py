@@ -70,11 +70,23 @@ def define_class(it: "Interpreter", node: ast.ClassDef) -> Class:
 
 def call(it: "Interpreter", node: ast.Call) -> Value:
     """Return what a call gives."""
+    if (
+        isinstance(node.func, ast.Attribute)
+        and node.func.attr == "backward"
+        and _is_scaled(it, node.func.value)
+    ):
+        it.state.scaled = True
+        return NONE
     func = it.evaluate(node.func)
     seen = _arguments(it, node)
     if isinstance(func, Ext) and func.name.startswith("value.") and isinstance(node.func, ast.Attribute):
         return _plain_method(it, it.evaluate(node.func.value), func.name.removeprefix("value."), seen)
     return join(invoke(it, item, seen) for item in alternatives(func))
+
+
+def _is_scaled(it: "Interpreter", node: ast.expr) -> bool:
+    """Whether this is, or may be, what a GradScaler gave for a loss."""
+    return any(isinstance(item, Map) and item.get("__scaled__") for item in alternatives(it.evaluate(node)))
 
 
 def call_simple(it: "Interpreter", func: Func, node: ast.AST) -> Value:

@@ -153,6 +153,7 @@ class Knowledge:
 
     def raw_backward(self, it: "Interpreter", call: Call) -> None:
         """Tell the rules of a backward() without a scaler or accelerator in it."""
+        it.state.scaled = False
         it.emit(Event("backward", call.place, None, call, "raw"))
 
     def class_kind(self, name: str) -> str:

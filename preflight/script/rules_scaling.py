@@ -81,7 +81,7 @@ def clipping_scaled_gradients(it: "Interpreter", event: Event) -> Iterator[Hit]:
                     Level.WARNING,
                 )
             continue
-        if it.notes.get("scaler") and not _unscaled(it, model):
+        if it.state.scaled and it.notes.get("scaler") and not _unscaled(it, model):
             message = "gradients are clipped before scaler.unscale_(optimizer), so while they are scaled"
             yield Hit(event.place, message, "call scaler.unscale_(optimizer) first", Level.WARNING)
 

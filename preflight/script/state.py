@@ -13,11 +13,12 @@ class State:
     heap: dict[int, Thing] = field(default_factory=dict)
     device_set: bool = False  # the rank has chosen its GPU
     dead: bool = False
+    scaled: bool = False  # the gradients are those of a loss that a GradScaler scaled
 
     def fork(self) -> "State":
         """Return a copy that can go its own way."""
         frames = {key: dict(names) for key, names in self.frames.items()}
-        return State(frames, dict(self.heap), self.device_set, self.dead)
+        return State(frames, dict(self.heap), self.device_set, self.dead, self.scaled)
 
 
 def joined(states: list[State]) -> State:
@@ -33,6 +34,7 @@ def joined(states: list[State]) -> State:
 
 def _join_into(result: State, other: State) -> None:
     result.device_set = result.device_set and other.device_set
+    result.scaled = result.scaled or other.scaled
     for key, names in other.frames.items():
         mine = result.frames.setdefault(key, names)
         if mine is names:
