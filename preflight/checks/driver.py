@@ -40,6 +40,8 @@ _WHY: dict[MissingCode, tuple[str, str]] = {
     "reset-required": ("a GPU needs a reset", "sudo nvidia-smi --gpu-reset -i INDEX, or reboot"),
 }
 
+_OLDEST_WHEELS = "https://download.pytorch.org/whl/cu126"
+
 
 @host_check("DRV001", gate=True, gpu_only=True)
 def the_driver_answers(facts: HostFacts) -> Iterator[Problem]:
@@ -121,11 +123,11 @@ def the_driver_runs_this_torch(driver: Driver, python: PythonEnv) -> Iterator[Pr
             severity=Severity.UNKNOWN,
         )
     elif compare(release(driver.version), release(floor)) < 0:
+        older = f", or: {python.executable} -m pip install torch --index-url {_OLDEST_WHEELS}"
         yield Problem(
             f"torch was built with CUDA {build}, which needs driver {floor} or newer; this is "
             f"{driver.version}",
-            f"ask the administrator for driver {floor}+, or: {python.executable} -m pip install torch "
-            "--index-url https://download.pytorch.org/whl/cu126",
+            f"ask the administrator for driver {floor}+" + (older if build.startswith("13") else ""),
         )
 
 
