@@ -15,7 +15,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One mixed precision for the whole launch. `changed_from` is the user's request when it was overruled."""
+    """One mixed precision for the whole launch. `changed_from` is what was asked for and overruled."""
 
     mixed_precision: Precision
     because: tuple[Reason, ...]
