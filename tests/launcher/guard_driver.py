@@ -1,0 +1,393 @@
+"""Runs guarded trainings in forks of one process, so that torch is imported once. Prints one JSON document.
+
+A scenario is a function that trains; it returns what it computed. Its guard's policy is in its defaults.
+"""
+
+import copy
+import importlib.util
+import io
+import json
+import os
+import pickle
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch._dynamo  # here, and not again in every fork that compiles
+
+Scenario = Callable[["Kit"], Any]
+
+
+class Kit:
+    """What a scenario gets: the guard's module and the guard."""
+
+    def __init__(self, module: Any, guard: Any) -> None:
+        self.module = module
+        self.guard = guard
+
+
+def net(*, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)).to(dtype)
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(1)
+    x = torch.randn(32, 8)
+    return x, x.sum(1, keepdim=True)
+
+
+def mse(model: torch.nn.Module) -> torch.Tensor:
+    x, y = batch()
+    out = model(x.to(next(model.parameters()).dtype))
+    return torch.nn.functional.mse_loss(out.float(), y)
+
+
+def train(
+    model: torch.nn.Module, optimizer: Any, steps: int, each: Callable[[int], None] | None = None
+) -> Any:
+    losses = []
+    for step in range(1, steps + 1):
+        optimizer.zero_grad()
+        loss = mse(model)
+        loss.backward()
+        if each:
+            each(step)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def many_kinds(kit: Kit) -> Any:
+    """Everything a script may do with optimizers; the numbers must not depend on the guard."""
+    found: dict[str, Any] = {}
+    for name, make in {
+        "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2),
+        "fused": lambda p: torch.optim.AdamW(p, lr=1e-2, fused=True),
+        "foreach": lambda p: torch.optim.Adam(p, lr=1e-2, foreach=True),
+        "sgd": lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9),
+        "adafactor": lambda p: torch.optim.Adafactor(p, lr=1e-2),
+    }.items():
+        model = net()
+        clip = lambda _, m=model: torch.nn.utils.clip_grad_norm_(m.parameters(), 0.5)  # noqa: E731
+        found[name] = train(model, make(model.parameters()), 30, clip)  # type: ignore[no-untyped-call]
+    model = net()
+    lbfgs = torch.optim.LBFGS(model.parameters(), max_iter=3)
+
+    def closure() -> torch.Tensor:
+        lbfgs.zero_grad()
+        loss = mse(model)
+        loss.backward()
+        return loss
+
+    found["lbfgs"] = [float(lbfgs.step(closure)) for _ in range(4)]
+    found["accumulated"] = accumulated()
+    found["scaled"] = scaled(fused=False)
+    found["scaled and fused"] = scaled(fused=True)
+    found["two optimizers"] = two_optimizers()
+    compiled = torch.compile(net(), backend="eager")
+    found["compiled"] = train(compiled, torch.optim.AdamW(compiled.parameters(), lr=1e-2), 5)
+    found["random"] = torch.rand(1).item()
+    return found
+
+
+def accumulated() -> list[float]:
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(5):
+        for _ in range(4):
+            loss = mse(model) / 4
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+        losses.append(loss.item())
+    return losses
+
+
+def scaled(*, fused: bool, spoil: int = 0, steps: int = 12) -> list[float]:
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, fused=fused)
+    scaler = torch.amp.GradScaler("cpu")
+    losses = []
+    for step in range(steps):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = mse(model)
+        factor = float("inf") if spoil and step >= spoil else 1.0
+        scaler.scale(loss * factor).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+def two_optimizers() -> list[float]:
+    one, two = net(), net()
+    first, second = torch.optim.Adam(one.parameters()), torch.optim.Adam(two.parameters())
+    losses = []
+    for step in range(6):
+        for model, optimizer, every in ((one, first, 1), (two, second, 3)):
+            if step % every == 0:
+                optimizer.zero_grad()
+                loss = mse(model)
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+    return losses
+
+
+def broken_guard(kit: Kit) -> Any:
+    """Every look of the guard raises."""
+    looks = [
+        name for name in dir(kit.guard) if name.startswith(("_look", "_compare", "_send", "_first", "_after"))
+    ]
+    looks += ["_note", "_scaler_stepped", "_missing_gradients"]
+
+    def boom(*_: Any) -> None:
+        raise RuntimeError("a bug in the guard")
+
+    for name in looks:
+        setattr(kit.guard, name, boom)
+    return many_kinds(kit)
+
+
+def half_under_a_scaler(kit: Kit, *, fused: bool = False) -> Any:
+    model = net(dtype=torch.float16)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=fused)
+    scaler = torch.amp.GradScaler("cpu")
+    for _ in range(3):
+        scaler.scale(mse(model)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    return "trained on"
+
+
+def half_and_fused(kit: Kit) -> Any:
+    return half_under_a_scaler(kit, fused=True)
+
+
+def sharded_scaler(kit: Kit) -> Any:
+    class ShardedGradScaler(torch.amp.GradScaler):  # type: ignore[misc]
+        def _unscale_grads_(self, *args: Any) -> Any:
+            return super()._unscale_grads_(*args[:3], True)  # as FSDP's does
+
+    model = net(dtype=torch.float16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    scaler = ShardedGradScaler("cpu")
+    scaler.scale(mse(model)).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return "trained on"
+
+
+def pure_half_sgd(kit: Kit) -> Any:
+    model = net(dtype=torch.float16)
+    return train(model, torch.optim.SGD(model.parameters(), lr=1e-3), 3)
+
+
+def pure_half_adam(kit: Kit) -> Any:
+    model = net(dtype=torch.float16)
+    return train(model, torch.optim.AdamW(model.parameters(), lr=1e-3), 3)
+
+
+def pure_bf16(kit: Kit) -> Any:
+    model = net(dtype=torch.bfloat16)
+    return train(model, torch.optim.AdamW(model.parameters(), lr=1e-3), 5)
+
+
+def weights_spoiled_at_30(kit: Kit) -> Any:
+    model = net()
+
+    def spoil(step: int) -> None:
+        if step == 30:
+            with torch.no_grad():
+                model[0].weight[0, 0] = float("nan")
+
+    return train(model, torch.optim.SGD(model.parameters(), lr=1e-3), 60, spoil)
+
+
+def frozen_after_nan_once(kit: Kit) -> Any:
+    """A script that skips a step with a bad gradient by itself is left alone."""
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    for step in range(10):
+        optimizer.zero_grad()
+        (mse(model) * (float("nan") if step == 5 else 1.0)).backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        if torch.isfinite(norm):
+            optimizer.step()
+    return "trained on"
+
+
+def always_overflows(kit: Kit) -> Any:
+    return scaled(fused=False, spoil=3, steps=40)
+
+
+def always_overflows_fused(kit: Kit) -> Any:
+    return scaled(fused=True, spoil=3, steps=40)
+
+
+def dead_adapters(kit: Kit) -> Any:
+    model = net()
+    model.lora_A = torch.nn.Parameter(torch.zeros(4, 4))
+    model.lora_B = torch.nn.Parameter(torch.zeros(4, 4))
+    return train(model, torch.optim.AdamW(model.parameters(), lr=1e-3), 5)
+
+
+def one_unused(kit: Kit) -> Any:
+    model = net()
+    model.unused = torch.nn.Parameter(torch.zeros(4))
+    return train(model, torch.optim.AdamW(model.parameters(), lr=1e-3), 5)
+
+
+def cast_with_fused_adam(kit: Kit) -> Any:
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    train(model, optimizer, 2)
+    model.to(torch.bfloat16)
+    try:
+        return train(model, optimizer, 1)
+    except RuntimeError as error:
+        return str(error)
+
+
+def caught(kit: Kit) -> Any:
+    """A script that catches everything does not train on."""
+    model = net(dtype=torch.float16)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for _ in range(5):
+        try:
+            train(model, optimizer, 1)
+        except BaseException:  # noqa: BLE001 - what such scripts do
+            continue
+    return "trained on"
+
+
+def in_a_worker(kit: Kit) -> Any:
+    """What a forked child does is not the rank's."""
+    pid = os.fork()
+    if pid == 0:
+        model = net(dtype=torch.float16)
+        train(model, torch.optim.AdamW(model.parameters(), lr=1e-3), 4)
+        os._exit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def pickled(kit: Kit) -> Any:
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    train(model, optimizer, 2)
+    scaler = pickle.loads(pickle.dumps(torch.amp.GradScaler("cpu")))
+    pickle.dumps(torch.nn.utils.clip_grad_norm_)
+    torch.save(optimizer.state_dict(), io.BytesIO())
+    again = copy.deepcopy(optimizer)
+    pickle.loads(pickle.dumps(optimizer))
+    return [type(scaler).__name__, len(again.param_groups)]
+
+
+def fake_gpus(kit: Kit) -> Any:
+    """A rank that was given GPU-1 and trains bf16 on GPU-0 of a TITAN RTX; no CUDA is needed to say so."""
+    device = torch.device("cuda:0")
+    p = types.SimpleNamespace(device=device, dtype=torch.bfloat16, requires_grad=True, grad=None)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    optimizer.param_groups[0]["params"] = [p]
+    torch.cuda.get_device_capability = lambda *_: (7, 5)
+    kit.module.planned_gpu = lambda _: "GPU-1"
+    kit.guard.tools = kit.guard.tools._replace(gpu_uuid=lambda _: "GPU-0")
+    seen = kit.guard.record(optimizer)
+    seen.tries = 1
+    kit.guard.stops = False
+    kit.guard._first_look(optimizer, seen)
+    return "told"
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    many_kinds,
+    broken_guard,
+    half_under_a_scaler,
+    half_and_fused,
+    sharded_scaler,
+    pure_half_sgd,
+    pure_half_adam,
+    pure_bf16,
+    weights_spoiled_at_30,
+    frozen_after_nan_once,
+    always_overflows,
+    always_overflows_fused,
+    dead_adapters,
+    one_unused,
+    cast_with_fused_adam,
+    caught,
+    in_a_worker,
+    pickled,
+    fake_gpus,
+)
+
+
+def run_one(scenario: Scenario, guard_file: str, policy: str) -> dict[str, Any]:
+    """Run a scenario in a fork; return its exit code, what the guard told, what it computed."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read)
+        out = os.fdopen(write, "w", buffering=1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        code = 99
+        try:
+            out.write(json.dumps({"value": child(scenario, guard_file, policy, out)}) + "\n")
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 98
+        except BaseException as error:  # noqa: BLE001 - told to the test
+            out.write(json.dumps({"error": repr(error)}) + "\n")
+        finally:
+            out.flush()
+            os._exit(code)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        lines = [json.loads(line) for line in pipe]
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    events = [line for line in lines if "event" in line]
+    value: dict[str, Any] = next((line for line in lines if "event" not in line), {})
+    return {"code": code, "events": events, **value}
+
+
+def child(scenario: Scenario, guard_file: str, policy: str, out: Any) -> Any:
+    spec = importlib.util.spec_from_file_location("_gpulaunch_guard", guard_file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["_gpulaunch_guard"] = module
+    spec.loader.exec_module(module)
+
+    def report(event: str, **fields: object) -> None:
+        out.write(json.dumps({"event": event, **fields}, default=str) + "\n")
+
+    tools = module.Tools(report, lambda _: None, lambda _: "")
+    guard = module.Guard(module.Place(0, 0, "/nowhere"), tools, stops=policy == "stop")
+    if policy != "off":
+        guard.install(torch)
+    return scenario(Kit(module, guard))
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    guard_file, wanted = sys.argv[1], sys.argv[2:]
+    found: dict[str, Any] = {}
+    for scenario in SCENARIOS:
+        name = scenario.__name__
+        if wanted and name not in wanted:
+            continue
+        found[name] = run_one(scenario, guard_file, "stop")
+        if scenario is many_kinds:
+            found["unguarded"] = run_one(scenario, guard_file, "off")
+        if scenario is pure_half_adam:
+            found[f"{name} with warn"] = run_one(scenario, guard_file, "warn")
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

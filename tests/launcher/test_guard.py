@@ -1,0 +1,120 @@
+"""The guard beside real trainings: it sees what it must, changes nothing, harms nothing when it breaks."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.train
+
+HERE = Path(__file__).parent
+GUARD = HERE.parents[1] / "launcher" / "onhost" / "guard.py"
+STOPPED = 86
+
+
+@pytest.fixture(scope="session")
+def seen() -> dict[str, dict[str, Any]]:
+    """Every scenario of guard_driver.py, run once, each in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, str(HERE / "guard_driver.py"), str(GUARD)],
+        capture_output=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()[-3000:]
+    found: dict[str, dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def told(result: dict[str, Any]) -> list[tuple[str, bool, int]]:
+    return [
+        (each["code"], each["stops"], each["step"]) for each in result["events"] if each["event"] == "guard"
+    ]
+
+
+def failures(result: dict[str, Any]) -> list[str]:
+    return [each["what"] for each in result["events"] if each["event"] == "guard_failed"]
+
+
+def test_every_number_is_the_same_with_and_without_the_guard(seen: dict[str, Any]) -> None:
+    assert len(seen["unguarded"]["value"]) == 12
+    assert seen["many_kinds"]["value"] == seen["unguarded"]["value"]
+    assert told(seen["many_kinds"]) == []
+    assert failures(seen["many_kinds"]) == []
+
+
+def test_a_guard_that_crashes_everywhere_changes_nothing_and_says_so_once(seen: dict[str, Any]) -> None:
+    assert seen["broken_guard"]["value"] == seen["unguarded"]["value"]
+    what = failures(seen["broken_guard"])
+    assert len(what) == len(set(what)) == 11
+
+
+@pytest.mark.parametrize("name", ["half_under_a_scaler", "half_and_fused", "pure_half_adam"])
+def test_half_trainables_are_stopped_before_their_first_step(seen: dict[str, Any], name: str) -> None:
+    assert told(seen[name]) == [("G1", True, 1)]
+    assert seen[name]["code"] == STOPPED
+    stop = next(each for each in seen[name]["events"] if each["event"] == "guard")
+    assert stop["parameters"] == ["0.weight", "0.bias", "2.weight", "2.bias"]
+
+
+def test_the_policy_warn_tells_and_trains_on(seen: dict[str, Any]) -> None:
+    result = seen["pure_half_adam with warn"]
+    assert result["code"] == 0
+    assert [(code, stops) for code, stops, _ in told(result)][:2] == [("G1", False), ("G4", False)]
+
+
+@pytest.mark.parametrize("name", ["sharded_scaler", "pure_half_sgd", "pure_bf16", "frozen_after_nan_once"])
+def test_what_can_train_is_not_stopped(seen: dict[str, Any], name: str) -> None:
+    assert seen[name]["code"] == 0
+    assert not any(stops for _, stops, _ in told(seen[name]))
+
+
+def test_nan_between_two_samples_is_found_at_the_first_bad_step(seen: dict[str, Any]) -> None:
+    result = seen["weights_spoiled_at_30"]
+    assert told(result)[-1] == ("G4", True, 31)
+    message = result["events"][-1]["message"]
+    assert "finite after step 25" in message
+    assert "gradients, loss at step 31" in message
+
+
+@pytest.mark.parametrize("name", ["always_overflows", "always_overflows_fused"])
+def test_eight_skipped_steps_in_a_row_stop(seen: dict[str, Any], name: str) -> None:
+    assert told(seen[name]) == [("G5", True, 4)]
+    assert seen[name]["code"] == STOPPED
+
+
+def test_adapters_without_gradient_stop_and_one_unused_parameter_warns(seen: dict[str, Any]) -> None:
+    assert told(seen["dead_adapters"]) == [("G9", True, 2)]
+    assert told(seen["one_unused"]) == [("G9", False, 1)]
+    assert seen["one_unused"]["code"] == 0
+
+
+def test_a_cast_under_fused_adam_is_named_before_its_own_error(seen: dict[str, Any]) -> None:
+    assert told(seen["cast_with_fused_adam"]) == [("G3", False, 3)]
+    assert "found Float" in seen["cast_with_fused_adam"]["value"]
+
+
+def test_a_script_that_catches_everything_is_ended_all_the_same(seen: dict[str, Any]) -> None:
+    assert seen["caught"]["code"] == STOPPED
+    assert seen["caught"]["events"][-1] == {"event": "leaving", "code": STOPPED}
+
+
+def test_a_forked_worker_is_not_watched(seen: dict[str, Any]) -> None:
+    assert seen["in_a_worker"]["value"] == 7
+    assert seen["in_a_worker"]["events"] == []
+
+
+def test_optimizers_scalers_and_wrapped_functions_still_pickle(seen: dict[str, Any]) -> None:
+    assert seen["pickled"]["value"] == ["GradScaler", 1]
+    assert failures(seen["pickled"]) == []
+
+
+def test_another_gpu_than_planned_and_emulated_bf16_are_told(seen: dict[str, Any]) -> None:
+    messages = {each["code"]: each for each in seen["fake_gpus"]["events"] if each["event"] == "guard"}
+    assert messages["G6"]["severity"] == "stop"
+    assert "GPU-0" in messages["G6"]["message"]
+    assert "GPU-1" in messages["G6"]["message"]
+    assert "7.5" in messages["G8"]["message"]
