@@ -2,8 +2,6 @@
 
 import json
 import queue
-import re
-import secrets
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,11 +11,12 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
+from launcher.asked import DEFAULT_GRACE_S, new_run_id
 from launcher.errors import LaunchRefused
 from launcher.inventory import HostEntry
 from launcher.network_choice import choose_main_address
 from launcher.outcome import Outcome, outcome_of
-from launcher.plan import Plan
+from launcher.plan import NodePlan, Plan
 from launcher.planning import Sent, make_plan
 from launcher.preflighting import Manner, PreflightResult, preflight, script_on
 from launcher.reach import probe_reach
@@ -26,6 +25,7 @@ from launcher.report.run import Screen, launch_lines, outcome_json
 from launcher.running import protocol
 from launcher.running.connections import Connections
 from launcher.running.departure import Departure
+from launcher.running.early import EarlyStarts
 from launcher.running.failures import says_port_taken
 from launcher.running.happenings import Happening, Interrupted, Output, Tick
 from launcher.running.logbook import LogBook
@@ -33,6 +33,7 @@ from launcher.running.node import Follower
 from launcher.running.watch import FAILURE_GRACE_S, Say, Stop, Watch
 from launcher.runs.finding import remember
 from launcher.runs.record import launch_record
+from launcher.transports.base import Connection
 from preflight.facts import HostFacts, Reach
 from preflight.finding import stops_launch
 from preflight.job import Job
@@ -41,11 +42,9 @@ from preflight.script.reading import ScriptReading
 PORT_ATTEMPTS = 3
 QUEUE_LENGTH = 64
 """Happenings that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
-DEFAULT_GRACE_S = 600.0
 LEAVE_S = 5.0
 _POLL_S = 0.1
 _LAST_LINES = 20
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +60,7 @@ class Launch:
     logs: Path = Path("gpulaunch-runs")
     width: int = 64
     detach: bool = False  # leave the run once its ranks are as planned
+    early: EarlyStarts | None = None  # nodes that have begun already
 
     def probe(
         self, order: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int
@@ -83,10 +83,11 @@ class Prepared:
     def plan(self, avoid_ports: frozenset[int] = frozenset()) -> Plan:
         """Return a plan of its own name. Raises LaunchRefused and the refusals of planning."""
         hosts = [(entry, self.result.facts[entry.name]) for entry in self.launch.entries]
+        early = self.launch.early
         return make_plan(
             hosts,
             self.launch.job,
-            run_id=new_run_id(self.launch.job.name),
+            run_id=early.run_id if early and not avoid_ports else new_run_id(self.launch.job.name),
             script=self.script,
             sent=self.launch.sent,
             findings=self.result.findings,
@@ -103,12 +104,6 @@ class Prepared:
             f"nothing was started: preflight found what stops this launch ({codes})",
             f"fix it, or launch in spite of it with --ignore {codes}",
         )
-
-
-def new_run_id(name: str) -> str:
-    """Return a name for a run: what, when, and enough chance for two in one second."""
-    safe = _UNSAFE.sub("-", name).strip("-.")[:40] or "run"
-    return f"{safe}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
 
 
 def check(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepared:
@@ -163,16 +158,23 @@ class Attempt:
         self._departure = Departure(self._watch, time.monotonic()) if launch.detach else None
         self._left = False
         self._followers = {
-            node.host: Follower(
-                plan.run_id,
-                node,
-                partial(launch.connections.take, entry),
-                protocol.start_request(plan, node, launch.grace_s, launch.entries),
-                patience_s=launch.grace_s + FAILURE_GRACE_S,
-                happenings=self._happenings,
-            )
+            node.host: self._follower(node, entry)
             for node, entry in zip(plan.nodes, launch.entries, strict=True)
         }
+
+    def _follower(self, node: NodePlan, entry: HostEntry) -> Follower:
+        launch, plan = self._launch, self._plan
+        way = partial(launch.connections.take, entry)
+        early = launch.early.take(node.host, plan.run_id) if launch.early else None
+        start = protocol.start_request if early is None else protocol.order
+        return Follower(
+            plan.run_id,
+            node,
+            way if early is None else partial(_first, [early], way),
+            start(plan, node, launch.grace_s, launch.entries),
+            patience_s=launch.grace_s + FAILURE_GRACE_S,
+            happenings=self._happenings,
+        )
 
     def run(self) -> Outcome:
         """Start every node at once, follow them, return how it ended."""
@@ -183,7 +185,7 @@ class Attempt:
         remember(launch_record(self._plan, self._plan.nodes[0], self._launch.entries))
         for line in launch_lines(self._plan, str(directory)):
             self._screen.say(line)
-        with _interrupts() as interrupts:
+        with interrupts_counted() as interrupts:
             for follower in self._followers.values():
                 follower.start()
             try:
@@ -274,6 +276,11 @@ class Attempt:
                 continue
 
 
+def _first(begun: list[Connection], way: Callable[[], Connection]) -> Connection:
+    """Return what has begun already, once; a new connection after that."""
+    return begun.pop() if begun else way()
+
+
 class Interrupts:
     """Ctrl-C and its like, counted by the signal handler and taken by the loop."""
 
@@ -294,7 +301,7 @@ class Interrupts:
 
 
 @contextmanager
-def _interrupts() -> Iterator[Interrupts]:
+def interrupts_counted() -> Iterator[Interrupts]:
     """Count SIGINT, SIGTERM and SIGHUP: each of them ends the run everywhere before it ends us."""
     interrupts = Interrupts()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -304,12 +311,3 @@ def _interrupts() -> Iterator[Interrupts]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def entries_here(entries: Sequence[HostEntry], job: Job) -> tuple[HostEntry, ...]:
-    """Return the entries, the local host's with the current directory as its working directory."""
-    here = str(Path.cwd())
-    return tuple(
-        replace(entry, workdir=here) if entry.is_local and not (entry.workdir or job.workdir) else entry
-        for entry in entries
-    )

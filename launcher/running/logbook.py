@@ -33,7 +33,12 @@ class LogBook:
 
     def path(self, host: str, log: str) -> Path:
         """Return where a log lies."""
-        return self.directory / _safe(host) / _safe(log)
+        return self.directory / safe_name(host) / safe_name(log)
+
+    def sizes(self, host: str) -> dict[str, int]:
+        """Return how much of each log of a host is here already."""
+        folder = self.directory / safe_name(host)
+        return {path.name: path.stat().st_size for path in folder.glob("*.log")} if folder.is_dir() else {}
 
     def last_lines(self, host: str, log: str, count: int) -> tuple[str, ...]:
         """Return the last lines of a log, safe to print; of a progress bar its last state."""
@@ -56,6 +61,6 @@ class LogBook:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
-def _safe(name: str) -> str:
+def safe_name(name: str) -> str:
     """Return a host's or log's name as a file name: what comes from a host must not choose where it lands."""
     return _UNSAFE.sub("_", name).lstrip(".") or "_"

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.errors import GpulaunchError, HostError
@@ -36,6 +37,14 @@ BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 _POLL_S = 0.1
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A run that is there already: what of its logs we have, and what protocol.follow_request may be told."""
+
+    offsets: Mapping[str, int] = field(default_factory=dict)
+    wishes: Mapping[str, object] = field(default_factory=dict)
+
+
 class Follower(threading.Thread):
     """Puts everything that happens on one host into the run's queue, until the run has ended there."""
 
@@ -44,24 +53,24 @@ class Follower(threading.Thread):
         run_id: str,
         node: NodePlan,
         open_way: Callable[[], Connection],
-        start: bytes | None,
+        start: bytes | Running,
         *,
         patience_s: float,
         happenings: "queue.Queue[Happening]",
-        offsets: Mapping[str, int] | None = None,
     ) -> None:
-        """`start` None: the run is there already; `offsets` is what of its logs we have."""
         super().__init__(name=f"follow {node.host}", daemon=True)
         self._run_id = run_id
         self._node = node
         self._open_way = open_way
-        self._start_request = start
+        self._start_request = start if isinstance(start, bytes) else None
+        known = start if isinstance(start, Running) else Running()
         self._patience_s = patience_s
         self._happenings = happenings
         self._stream: Stream | None = None
         self._beat = 0.0
         self._words: deque[bytes] = deque()
-        self._offsets: dict[str, int] = dict(offsets or {})
+        self._offsets: dict[str, int] = dict(known.offsets)
+        self._wishes = known.wishes
         self._events_rest = b""
         self._skew_s: float | None = None  # this clock minus the host's, smallest seen: the least delayed
         self._heard = time.monotonic()
@@ -141,7 +150,7 @@ class Follower(threading.Thread):
             try:
                 with self._open_way() as connection:
                     argv = protocol.command(self._node.python, "follow", self._run_id)
-                    body = protocol.follow_request(self._run_id, self._offsets)
+                    body = protocol.follow_request(self._run_id, self._offsets, **self._wishes)
                     self._converse(connection, argv, body, self._on_follow)
                     return
             except GpulaunchError as error:

@@ -1,0 +1,135 @@
+"""Attached to a run that is there already: the view of `gpulaunch run`, until it ends or is left again."""
+
+import queue
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from launcher.inventory import HostEntry
+from launcher.outcome import Outcome, outcome_of
+from launcher.plan import Plan
+from launcher.report.run import Screen
+from launcher.run import LEAVE_S, QUEUE_LENGTH, Interrupts, interrupts_counted
+from launcher.running.connections import Open
+from launcher.running.departure import PROMISE_S
+from launcher.running.happenings import Happening, Interrupted, Output, Started, Tick
+from launcher.running.logbook import LogBook
+from launcher.running.node import Follower, Running
+from launcher.running.watch import Say, Stop, Watch
+
+Choice: TypeAlias = Literal["detach", "stop", "go on"]
+
+SHOWN = 10 << 10
+"""How much of each log that was there before is shown; the file here gets all of it."""
+_POLL_S = 0.1
+
+
+class Attachment:
+    """Follows every node of a run from the bytes on that are here."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        entries: tuple[HostEntry, ...],
+        open_entry: Open,
+        screen: Screen,
+        *,
+        logs: Path,
+        choose: Callable[[], Choice],
+    ) -> None:
+        self._screen = screen
+        self._choose = choose
+        self._book = LogBook(logs / plan.run_id)
+        self._watch = Watch(plan)
+        self._happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
+        self._old: dict[tuple[str, str], int] = {}  # below this, bytes are history and not shown
+        self._followers = {
+            node.host: Follower(
+                plan.run_id,
+                node,
+                partial(open_entry, entry),
+                Running(self._book.sizes(node.host)),
+                patience_s=float("inf"),  # it goes on there whatever becomes of our way to it
+                happenings=self._happenings,
+            )
+            for node, entry in zip(plan.nodes, entries, strict=True)
+        }
+
+    def run(self) -> Outcome | None:
+        """Follow to the end; return how it ended, None when it was left and goes on."""
+        began = time.monotonic()
+        self._book.directory.mkdir(parents=True, exist_ok=True)
+        with interrupts_counted() as interrupts:
+            for follower in self._followers.values():
+                follower.start()
+            left = self._loop(interrupts)
+        self._screen.finish()
+        self._book.close()
+        if left:
+            return None
+        return outcome_of(self._watch, self._book.directory, time.monotonic() - began, 1)
+
+    def _loop(self, interrupts: Interrupts) -> bool:
+        """Return whether the run was left before it ended."""
+        while not self._watch.done:
+            if interrupts.take() and self._interrupted():
+                return True
+            self._next()
+        return False
+
+    def _next(self) -> None:
+        try:
+            self._act(self._happenings.get(timeout=_POLL_S))
+        except queue.Empty:
+            self._act(Tick(time.time()))
+
+    def _interrupted(self) -> bool:
+        """Ask what Ctrl-C shall mean; return whether to leave."""
+        choice: Choice = "stop" if self._watch.stopping else self._choose()
+        if choice == "stop":
+            self._act(Interrupted())
+        if choice != "detach":
+            return False
+        for follower in self._followers.values():
+            follower.detach()
+        deadline = time.monotonic() + PROMISE_S
+        while not self._watch.done and not self._watch.detached.issuperset(self._watch.hosts):
+            if time.monotonic() > deadline:
+                silent = ", ".join(sorted(set(self._watch.hosts) - self._watch.detached))
+                self._screen.say(f"{silent}: not heard that the run there goes on without us", bad=True)
+                break
+            self._next()
+        for follower in self._followers.values():
+            follower.leave()
+        give_up = time.monotonic() + LEAVE_S
+        for follower in self._followers.values():
+            follower.join(max(0.0, give_up - time.monotonic()))
+        return True
+
+    def _act(self, happening: Happening) -> None:
+        match happening:
+            case Started(host=host, sizes=sizes):
+                self._note_history(host, sizes)
+            case Output(host=host, log=log, offset=offset, data=data):
+                self._book.write(host, log, offset, data)
+                fresh = max(0, self._old.get((host, log), 0) - offset)
+                if fresh < len(data):
+                    self._screen.output(host, log, data[fresh:], time.monotonic())
+                return
+            case Tick():
+                self._screen.tick(time.monotonic())
+            case _:
+                pass
+        for action in self._watch.handle(happening):
+            match action:
+                case Say(text=text, bad=bad):
+                    self._screen.say(text, bad=bad)
+                case Stop(hosts=hosts, grace_s=grace_s, why=why):
+                    for host in hosts:
+                        self._followers[host].stop_run(grace_s, why)
+
+    def _note_history(self, host: str, sizes: Mapping[str, int]) -> None:
+        for log, size in sizes.items():
+            self._old[host, log] = max(0, size - SHOWN)
