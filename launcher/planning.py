@@ -19,22 +19,6 @@ from preflight.script.reading import ScriptReading
 
 Host = tuple[HostEntry, HostFacts]
 
-_OWNED_ENV = (
-    "RANK",
-    "LOCAL_RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "NODE_RANK",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_ORDER",
-    "ACCELERATE_MIXED_PRECISION",
-    "ACCELERATE_USE_CPU",
-    "PET_RDZV_ID",
-)
-"""Variables that the plan itself sets or that accelerate overwrites: what `env:` says of them is not used."""
-
 _MAX_THREADS_PER_GPU_RANK = 8
 
 
@@ -150,7 +134,7 @@ def _environment(
         env["GLOO_SOCKET_IFNAME"] = interface
     theirs = {**entry.env, **job.env}
     env |= _guard_environment(job)
-    return env | {name: value for name, value in theirs.items() if name not in _OWNED_ENV}
+    return env | {name: value for name, value in theirs.items() if name not in accelerate.OWNED_ENV}
 
 
 def _guard_environment(job: Job) -> dict[str, str]:
@@ -208,6 +192,8 @@ def _port_changes(job: Job, port: MainPort) -> tuple[Change, ...]:
 def _env_changes(hosts: Sequence[Host], job: Job) -> tuple[Change, ...]:
     dropped: dict[str, str] = {}
     for entry, _ in hosts:
-        dropped |= {name: value for name, value in {**entry.env, **job.env}.items() if name in _OWNED_ENV}
+        dropped |= {
+            name: value for name, value in {**entry.env, **job.env}.items() if name in accelerate.OWNED_ENV
+        }
     why = "the launch sets it itself, from gpus, precision and hosts"
     return tuple(Change(f"env {name}", value, "", why) for name, value in sorted(dropped.items()))

@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from launcher.fanout import WIDTH
-from launcher.gather import Open
-from launcher.inventory import Inventory, load_inventory
-from launcher.transports.base import OpenOptions
+from launcher.inventory import HostEntry, Inventory, load_inventory
+from launcher.transports.base import Connection, OpenOptions
 from launcher.transports.sshconfig import opener_for
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -23,7 +22,7 @@ class Reaching:
     """The inventory, and how to open its hosts."""
 
     inventory: Inventory
-    open: Open
+    open: Callable[[HostEntry], Connection]
     width: int
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
+from launcher.commands.asking import asked
+from launcher.commands.launching import launch_of
 from launcher.commands.run import command as run_command
-from launcher.commands.run import launch_of
 from launcher.preflighting import PreflightResult
 from launcher.rehearsal import DEFAULT_STEPS, rehearse
 from launcher.rehearsing.kept import keep
@@ -31,7 +32,8 @@ def command(config: str, extra: tuple[str, ...], steps: int, *, fit: bool, **opt
     saves once, if it ever would. The exit code is 0 only if all of it is proven; `run` then says what has
     changed since. Else it is that of the run, or 1.
     """
-    run_config, launch = launch_of(config, extra, {**options, "guard": ""})
+    what = asked(config, extra, {**options, "guard": ""})
+    launch = launch_of(what, options)
     as_json = options["as_json"]
     screen = Screen(sys.stderr if as_json else sys.stdout)
 
@@ -43,8 +45,8 @@ def command(config: str, extra: tuple[str, ...], steps: int, *, fit: bool, **opt
         done = rehearse(launch, on_result, screen, steps=steps, fit=fit)
     finally:
         launch.connections.close()
-    document = rehearsal_json(done, run_config.name)
-    keep(run_config.path, document)
+    document = rehearsal_json(done, what.config.name)
+    keep(what.config.path, document)
     for line in rehearsal_lines(done, launch.job):
         screen.show(line)
     if as_json:

@@ -1,27 +1,13 @@
 """gpulaunch run: check the hosts, launch the training on all of them, follow it to its end."""
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from launcher.commands.reaching import reaching, reaching_options
-from launcher.config import Overrides, RunConfig, load_run_config
-from launcher.errors import GpulaunchError
-from launcher.preflighting import PreflightResult
-from launcher.rehearsal import rehearse
-from launcher.rehearsing.kept import fingerprint, keep, standing
-from launcher.report.findings import report_lines
-from launcher.report.plan import plan_json, plan_text
-from launcher.report.preflight_json import preflight_json
-from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
-from launcher.report.run import Screen, outcome_json, outcome_lines
-from launcher.report.text import wants_colour
-from launcher.run import DEFAULT_GRACE_S, Launch, Prepared, ask, carry_out, check, entries_here
-from launcher.running.connections import Connections
-from launcher.sending import sent_script
+from launcher.asked import DEFAULT_GRACE_S
+from launcher.commands.asking import asked, begin_early
+from launcher.commands.reaching import reaching_options
 
 
 @click.command("run")
@@ -60,111 +46,22 @@ def command(config: str, extra: tuple[str, ...], **options: Any) -> int:
     1: findings stopped the launch; 3: a host could not be reached; 4: the ranks were not as planned; 5: the
     run could not be carried through; 130: Ctrl-C (once: SIGTERM everywhere, twice: SIGKILL).
     """
-    run_config, launch = launch_of(config, extra, options)
+    what = asked(config, extra, options)
+    early = None if options["dry_run"] or options["rehearse"] else begin_early(what)
     try:
-        return _run(
-            run_config,
-            launch,
-            dry_run=options["dry_run"],
-            as_json=options["as_json"],
-            rehearse_first=options["rehearse"],
-        )
+        from launcher.commands import launching  # noqa: PLC0415 - loads while what has begun early does, too
+
+        launch = launching.launch_of(what, options, early)
+        try:
+            return launching.run(
+                what.config,
+                launch,
+                dry_run=options["dry_run"],
+                as_json=options["as_json"],
+                rehearse_first=options["rehearse"],
+            )
+        finally:
+            launch.connections.close()
     finally:
-        launch.connections.close()
-
-
-def launch_of(config: str, extra: tuple[str, ...], options: dict[str, Any]) -> tuple[RunConfig, Launch]:
-    """Return the run config and the launch that the options of `run` and `rehearse` describe."""
-    overrides = Overrides(
-        sets=options["sets"],
-        hosts=options["hosts"],
-        gpus=options["gpus"],
-        port=options["port"],
-        precision=options["precision"],
-        guard=options["guard"],
-        extra_args=extra,
-    )
-    run_config = load_run_config(config, overrides)
-    ways = reaching(
-        options["inventory"],
-        accept_new_host_keys=options["accept_new_host_keys"],
-        parallel=options["parallel"],
-    )
-    return run_config, Launch(
-        entries=entries_here(ways.inventory.resolve(run_config.hosts), run_config.job),
-        job=run_config.job,
-        connections=Connections(ways.open),
-        sent=sent_script(run_config),
-        ignore=_codes(options["ignore"]),
-        grace_s=options["grace"],
-        logs=options["logs"],
-        width=ways.width,
-        detach=options.get("detach", False),
-    )
-
-
-def _run(config: RunConfig, launch: Launch, *, dry_run: bool, as_json: bool, rehearse_first: bool) -> int:
-    screen = Screen(sys.stderr if as_json else sys.stdout)
-    told: list[PreflightResult] = []
-
-    def on_result(result: PreflightResult) -> None:
-        told.append(result)
-        for line in report_lines(result, colour=wants_colour(screen.stream)):
-            screen.show(line)
-
-    try:
-        prepared = (ask if dry_run else check)(launch, on_result)
-    except Exception:
-        if as_json and told:
-            _print(preflight_json(told[0]))
-        raise
-    if dry_run:
-        return _show_plan(prepared, as_json=as_json)
-    if rehearse_first and not rehearsed_well(config, launch, screen):
-        screen.say("nothing was started: the rehearsal has not proven this run", bad=True)
-        return 1
-    words = standing(config.path, fingerprint(launch.job, prepared.result.facts, launch.sent))
-    if words:
-        screen.say(words, bad="rehearse again" in words or "not prove" in words)
-    outcome = carry_out(prepared, screen)
-    for line in outcome_lines(outcome):
-        screen.say(line, bad=outcome.exit_code != 0)
-    if as_json:
-        _print(outcome_json(outcome))
-    return outcome.exit_code
-
-
-def _show_plan(prepared: Prepared, *, as_json: bool) -> int:
-    """Print the plan, also where findings stop it; those are raised then."""
-    refusal = prepared.refusal()
-    try:
-        plan = prepared.plan()
-    except GpulaunchError:
-        if as_json:
-            _print(preflight_json(prepared.result))
-        raise
-    if as_json:
-        _print(plan_json(plan))
-    else:
-        click.echo(plan_text(plan), nl=False)
-    if refusal is not None:
-        raise refusal
-    return 0
-
-
-def rehearsed_well(config: RunConfig, launch: Launch, screen: Screen) -> bool:
-    """Rehearse before a run; keep the proof."""
-    done = rehearse(launch, lambda _: None, screen)
-    for line in rehearsal_lines(done, launch.job):
-        screen.show(line)
-    keep(config.path, rehearsal_json(done, config.name))
-    return done.verdict.proven
-
-
-def _print(document: dict[str, Any]) -> None:
-    click.echo(json.dumps(document, indent=1))
-
-
-def _codes(words: tuple[str, ...]) -> frozenset[str]:
-    """Return the codes of --ignore, given together or one by one."""
-    return frozenset(code.strip().upper() for word in words for code in word.split(",") if code.strip())
+        if early is not None:
+            early.close()

@@ -56,6 +56,25 @@ UNSET = (
 )
 """Names and PREFIX* patterns that no launch inherits. accelerate and torch read each of them at start."""
 
+OWNED_ENV = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "NODE_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "ACCELERATE_MIXED_PRECISION",
+    "ACCELERATE_USE_CPU",
+    "PET_RDZV_ID",
+)
+"""Variables that the plan itself sets or that accelerate overwrites: what `env:` says of them is not used."""
+
+FIXED_ENV = {"PYTHONUNBUFFERED": "1"}
+"""What every launcher gets, whatever the plan."""
+
 
 @dataclass(frozen=True, slots=True)
 class World:
@@ -93,7 +112,7 @@ def environment(world: World, ranks: NodeRanks, omp_threads: int) -> dict[str, s
     env = {
         "GPULAUNCH_RUN_ID": world.run_id,
         "OMP_NUM_THREADS": str(omp_threads),
-        "PYTHONUNBUFFERED": "1",
+        **FIXED_ENV,
     }
     if world.size > 1:
         # Without an id of its own every static rendezvous is called "none", and a stranger's launcher on the

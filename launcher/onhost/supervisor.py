@@ -427,17 +427,12 @@ def make_run_dir(spec: dict[str, Any]) -> str:
     return path
 
 
-def daemonise(spec: dict[str, Any], run_dir: str) -> dict[str, Any]:
-    """Start guardian and supervisor in a session of their own; return the supervisor's first state."""
-    ready, done = os.pipe()
-    if os.fork() == 0:
-        try:
-            os.setsid()
-            os.close(ready)
-            guardian(spec, run_dir, done)
-        finally:
-            os._exit(1)
-    os.close(done)
+def daemonise(spec: dict[str, Any], run_dir: str, early: Any = None) -> dict[str, Any]:
+    """Start guardian and supervisor in a session of their own; return the supervisor's first state.
+
+    With `early` (early.py) both wait already, and the launcher's interpreter has begun to import.
+    """
+    ready = early.hatch(spec, run_dir) if early is not None else fork_guardian(spec, run_dir)
     answer = b""
     while True:
         data = os.read(ready, 65536)
@@ -455,8 +450,31 @@ def daemonise(spec: dict[str, Any], run_dir: str) -> dict[str, Any]:
     return state
 
 
-def detach(run_dir: str, keep: int) -> None:
-    """Let go of the terminal and of every inherited descriptor but `keep`."""
+def fork_guardian(spec: dict[str, Any], run_dir: str) -> int:
+    """Return the descriptor on which the supervisor's first state comes."""
+    ready, done = os.pipe()
+    if os.fork() == 0:
+        try:
+            os.setsid()
+            os.close(ready)
+            guardian(spec, run_dir, done)
+        finally:
+            os._exit(1)
+    os.close(done)
+    return ready
+
+
+def settle(spec: dict[str, Any], run_dir: str, keep: set[int]) -> None:
+    """Become a daemon of the run: detached, its files private, the lifeline in hand."""
+    detach(run_dir, keep)
+    spec["umask"] = os.umask(0o077)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    # Both ends in one descriptor: opening does not wait for a reader, and both processes hold it.
+    os.open(os.path.join(run_dir, "lifeline"), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def detach(run_dir: str, keep: set[int]) -> None:
+    """Let go of the terminal and of every inherited descriptor but those to keep."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -465,23 +483,22 @@ def detach(run_dir: str, keep: int) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) != keep:
+        if int(name) > 2 and int(name) not in keep:
             with contextlib.suppress(OSError):
                 os.close(int(name))
 
 
-def guardian(spec: dict[str, Any], run_dir: str, done: int) -> None:
+def guardian(spec: dict[str, Any], run_dir: str, done: int, early: Any = None) -> None:
     """Wait for the supervisor; when it was killed, end everything below and write the end down."""
     code = 1
     try:
-        detach(run_dir, done)
-        spec["umask"] = os.umask(0o077)
-        prctl(PR_SET_CHILD_SUBREAPER, 1)
-        # Both ends in one descriptor: opening does not wait for a reader, and both processes hold it.
-        os.open(os.path.join(run_dir, "lifeline"), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        settle(spec, run_dir, {done} if early is None else {done, early.link.fileno()})
         claims, problem = take_claims(spec)
         me = os.getpid()
-        pid = os.fork()
+        if early is not None:
+            pid = early.hand_over([spec, run_dir, list(claims), problem], list(claims.values()))
+        else:
+            pid = os.fork()
         if pid == 0:
             code = Supervisor(spec, run_dir, me, done).run(claims, problem)
         else:
@@ -500,6 +517,24 @@ def guardian(spec: dict[str, Any], run_dir: str, done: int) -> None:
         }
         state = {"run_id": spec["run_id"], "boot_id": boot_id(), "phase": "ended", "run_dir": run_dir}
         write_file(os.path.join(run_dir, STATE), json.dumps({**state, "exit": end, "ended": time.time()}))
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def supervise_early(message: list[Any], descriptors: list[int], done: int, early: Any) -> None:
+    """The whole life of a supervisor that was there before the plan."""
+    code = 1
+    try:
+        spec, run_dir, claims, problem = message
+        settle(spec, run_dir, {done, early.interpreter_in, *descriptors})
+        supervisor = Supervisor(spec, run_dir, os.getppid(), done)
+        supervisor.early = early
+        code = supervisor.run(dict(zip(claims, descriptors)), problem)  # noqa: B905 - Python 3.9
     except BaseException:
         import traceback
 
@@ -592,6 +627,7 @@ class Supervisor:
         self.events_in = os.open(events, os.O_RDONLY | os.O_CLOEXEC)
         self.events_out = os.open(events, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         self.events_rest = b""
+        self.early: Any = None  # an interpreter that waits for the plan (early.py)
         self.claims: dict[str, int] = {}
         self.sizes: dict[str, int] = {}
         self.next_sizes = self.next_refresh = 0.0
@@ -662,6 +698,11 @@ class Supervisor:
         env = self._environment()
         argv = self._argv()
         cwd = os.path.expanduser((self.spec.get("cwd") or "~").replace("{run_dir}", self.run_dir))
+        if self.early is not None:
+            pid = self.early.launch(argv, env, cwd, os.path.join(self.run_dir, "launcher.log"))
+            if pid:
+                self.state["early"] = True
+                return pid, ticks_of(pid)
         failed, report = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
         if pid == 0:
@@ -687,6 +728,7 @@ class Supervisor:
         script = {"{run_dir}/" + name for name, _ in self.spec.get("files", [])}
         if ours < len(argv) and argv[ours] in script:
             ours += 1
+        argv[0] = os.path.expanduser(argv[0])
         return [word.replace("{run_dir}", self.run_dir) for word in argv[:ours]] + argv[ours:]
 
     def _environment(self) -> dict[str, str]:
@@ -978,7 +1020,7 @@ class Follower:
         # `once`: what is there now and no more, however fast it grows.
         self.limits = log_sizes(run_dir) if request.get("once") else None
         if "since" in request:
-            self.offsets.update(offsets_since(run_dir, request["since"]))
+            self.offsets = {**offsets_since(run_dir, request["since"]), **self.offsets}
         self.files: dict[str, int] = {}
         self.state: dict[str, Any] = {}
         self.out = memoryview(b"")
@@ -1321,14 +1363,14 @@ def stop_and_wait(run_dir: str, request: dict[str, Any]) -> dict[str, Any]:
     return read_json(os.path.join(run_dir, STATE)) or {}
 
 
-def serve(request: dict[str, Any]) -> int:
+def serve(request: dict[str, Any], early: Any = None) -> int:
     """Carry out one request; return the exit code of the client-side process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a local terminal is the client's to hear
     mode = request["mode"]
     if mode == "start":
         spec = request["spec"]
         run_dir = make_run_dir(spec)
-        state = daemonise(spec, run_dir)
+        state = daemonise(spec, run_dir, early)
         say({"state": state, "t": time.time()})
         return Follower(run_dir, {}).run()
     if mode == "list":
@@ -1352,10 +1394,10 @@ def serve(request: dict[str, Any]) -> int:
     return 0
 
 
-def main(request: bytes) -> int:
+def main(request: bytes, early: Any = None) -> int:
     """Entry of the bootstrap: request is the JSON document that followed this file on stdin."""
     try:
-        return serve(json.loads(request))
+        return serve(json.loads(request), early)
     except Refused as refusal:
         say({"refused": str(refusal)})
         return 3

@@ -14,26 +14,12 @@ from typing import Any
 from launcher.inventory import HostEntry
 from launcher.onhost_source import onhost_source
 from launcher.plan import NodePlan, Plan
+from launcher.running import bootstrap
 from launcher.runs.record import launch_record
 
 MARKER = b"GPULAUNCH-RUN-1 "
 
-# Raw reads only: what follows on stdin belongs to the follower, and a buffer would swallow it.
-BOOTSTRAP = (
-    "import sys,zlib\n"
-    "f=open(0,'rb',0,closefd=False)\n"
-    "a,b=map(int,f.readline().split())\n"
-    "def r(n):\n"
-    " d=b''\n"
-    " while len(d)<n:\n"
-    "  c=f.read(n-len(d))\n"
-    "  if not c: sys.exit(4)\n"
-    "  d+=c\n"
-    " return d\n"
-    "g={'__name__':'gpulaunch_supervisor'}\n"
-    "exec(compile(zlib.decompress(r(a)),'supervisor.py','exec'),g)\n"
-    "sys.exit(g['main'](r(b)))\n"
-)
+command = bootstrap.command
 
 NOISE_KEPT = 4096
 MAX_HEADER = 16 << 20
@@ -52,11 +38,6 @@ class Frame:
     data: bytes
 
 
-def command(python: str, mode: str, run_id: str) -> tuple[str, ...]:
-    """Return the argv that runs the supervisor's source from stdin; the words at the end are for `ps`."""
-    return (python, "-S", "-s", "-E", "-c", BOOTSTRAP, "gpulaunch-supervisor", mode, run_id)
-
-
 def request(document: Mapping[str, Any]) -> bytes:
     """Return what is written to the command's stdin first."""
     source = zlib.compress(onhost_source("supervisor"), 6)
@@ -71,7 +52,17 @@ def start_request(
 
     `entries` are how every node is reached: the host keeps them, for whoever looks for the run there.
     """
-    spec = {
+    return request({"mode": "start", "spec": _spec(plan, node, grace_s, entries)})
+
+
+def order(plan: Plan, node: NodePlan, grace_s: float | None, entries: Iterable[HostEntry] = ()) -> bytes:
+    """Return what a node that has begun early waits for."""
+    body = json.dumps({"mode": "start", "spec": _spec(plan, node, grace_s, entries)}).encode()
+    return b"%d\n" % len(body) + body
+
+
+def _spec(plan: Plan, node: NodePlan, grace_s: float | None, entries: Iterable[HostEntry]) -> dict[str, Any]:
+    return {
         "run_id": plan.run_id,
         "job": plan.job_name,
         "host": node.host,
@@ -91,7 +82,6 @@ def start_request(
         "main_port": plan.main_port if node.node_rank == 0 and plan.world_size > 1 else None,
         "rank_source": onhost_source("rank").decode(),
     }
-    return request({"mode": "start", "spec": spec})
 
 
 def _guard(node: NodePlan) -> list[tuple[str, str]]:

@@ -1,0 +1,56 @@
+"""What the options of `run` and `rehearse` ask for. Imports little: nodes begin before the rest is loaded."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.asked import entries_here, new_run_id
+from launcher.commands.reaching import Reaching, reaching
+from launcher.config import Overrides, RunConfig, load_run_config
+from launcher.counts import settle_counts
+from launcher.engines import accelerate
+from launcher.inventory import HostEntry
+from launcher.running.early import EarlyStarts
+from preflight.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A run config, the hosts that it is for, and how to reach them."""
+
+    config: RunConfig
+    job: Job
+    entries: tuple[HostEntry, ...]
+    ways: Reaching
+
+
+def asked(config: str, extra: tuple[str, ...], options: dict[str, Any]) -> Asked:
+    """Read the run config and the inventory. Raises ConfigError and BadInput with every mistake in them."""
+    overrides = Overrides(
+        sets=options["sets"],
+        hosts=options["hosts"],
+        gpus=options["gpus"],
+        port=options["port"],
+        precision=options["precision"],
+        guard=options["guard"],
+        extra_args=extra,
+    )
+    run_config = load_run_config(config, overrides)
+    ways = reaching(
+        options["inventory"],
+        accept_new_host_keys=options["accept_new_host_keys"],
+        parallel=options["parallel"],
+    )
+    job = settle_counts(run_config.job, ways.inventory)
+    return Asked(run_config, job, entries_here(ways.inventory.resolve(run_config.hosts), job), ways)
+
+
+def begin_early(what: Asked) -> EarlyStarts:
+    """Begin on the hosts that need no connection for it: this machine."""
+    early = EarlyStarts(new_run_id(what.job.name))
+    for entry in what.entries:
+        if entry.is_local:
+            theirs = {**entry.env, **what.job.env}
+            env = {name: value for name, value in theirs.items() if name not in accelerate.OWNED_ENV}
+            cwd = what.job.workdir or entry.workdir
+            early.begin(entry, accelerate.FIXED_ENV | env, accelerate.UNSET, cwd, what.ways.open)
+    return early

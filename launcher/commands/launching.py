@@ -1,0 +1,114 @@
+"""A launch as `run` tells it: findings, plan, rehearsal, output, outcome."""
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from launcher.commands.asking import Asked
+from launcher.config import RunConfig
+from launcher.errors import BadInput, GpulaunchError
+from launcher.hostcodes import host_codes
+from launcher.preflighting import PreflightResult
+from launcher.rehearsal import rehearse
+from launcher.rehearsing.kept import fingerprint, keep, standing
+from launcher.report.findings import report_lines
+from launcher.report.plan import plan_json, plan_text
+from launcher.report.preflight_json import preflight_json
+from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
+from launcher.report.run import Screen, outcome_json, outcome_lines
+from launcher.report.text import wants_colour
+from launcher.run import Launch, Prepared, ask, carry_out, check
+from launcher.running.connections import Connections
+from launcher.running.early import EarlyStarts
+from launcher.sending import sent_script
+from preflight.explain import known_codes
+
+
+def launch_of(what: Asked, options: dict[str, Any], early: EarlyStarts | None = None) -> Launch:
+    """Return the launch that the options of `run` and `rehearse` describe."""
+    return Launch(
+        entries=what.entries,
+        job=what.job,
+        connections=Connections(what.ways.open),
+        sent=sent_script(what.config),
+        ignore=_codes(options["ignore"]),
+        grace_s=options["grace"],
+        logs=options["logs"],
+        width=what.ways.width,
+        detach=options.get("detach", False),
+        early=early,
+    )
+
+
+def run(config: RunConfig, launch: Launch, *, dry_run: bool, as_json: bool, rehearse_first: bool) -> int:
+    """Carry `gpulaunch run` through; return its exit code."""
+    screen = Screen(sys.stderr if as_json else sys.stdout)
+    told: list[PreflightResult] = []
+
+    def on_result(result: PreflightResult) -> None:
+        told.append(result)
+        for line in report_lines(result, colour=wants_colour(screen.stream)):
+            screen.show(line)
+
+    try:
+        prepared = (ask if dry_run else check)(launch, on_result)
+    except Exception:
+        if as_json and told:
+            _print(preflight_json(told[0]))
+        raise
+    if dry_run:
+        return _show_plan(prepared, as_json=as_json)
+    if rehearse_first and not rehearsed_well(config, launch, screen):
+        screen.say("nothing was started: the rehearsal has not proven this run", bad=True)
+        return 1
+    words = standing(config.path, fingerprint(launch.job, prepared.result.facts, launch.sent))
+    if words:
+        screen.say(words, bad="rehearse again" in words or "not prove" in words)
+    outcome = carry_out(prepared, screen)
+    for line in outcome_lines(outcome):
+        screen.say(line, bad=outcome.exit_code != 0)
+    if as_json:
+        _print(outcome_json(outcome))
+    return outcome.exit_code
+
+
+def _show_plan(prepared: Prepared, *, as_json: bool) -> int:
+    """Print the plan, also where findings stop it; those are raised then."""
+    refusal = prepared.refusal()
+    try:
+        plan = prepared.plan()
+    except GpulaunchError:
+        if as_json:
+            _print(preflight_json(prepared.result))
+        raise
+    if as_json:
+        _print(plan_json(plan))
+    else:
+        click.echo(plan_text(plan), nl=False)
+    if refusal is not None:
+        raise refusal
+    return 0
+
+
+def rehearsed_well(config: RunConfig, launch: Launch, screen: Screen) -> bool:
+    """Rehearse before a run; keep the proof."""
+    done = rehearse(launch, lambda _: None, screen)
+    for line in rehearsal_lines(done, launch.job):
+        screen.show(line)
+    keep(config.path, rehearsal_json(done, config.name))
+    return done.verdict.proven
+
+
+def _print(document: dict[str, Any]) -> None:
+    click.echo(json.dumps(document, indent=1))
+
+
+def _codes(words: tuple[str, ...]) -> frozenset[str]:
+    """Return the codes of --ignore; one that does not exist would ignore nothing, silently."""
+    codes = frozenset(code.strip().upper() for word in words for code in word.split(",") if code.strip())
+    unknown = sorted(codes - known_codes(host_codes()))
+    if unknown:
+        raise BadInput(f"--ignore: no check is called {', '.join(unknown)}", "gpulaunch checks lists them")
+    return codes

@@ -1,0 +1,23 @@
+"""How what runs on a host gets there: as source over stdin, into an interpreter that knows nothing yet."""
+
+# Raw reads only: what follows on stdin belongs to the follower, and a buffer would swallow it.
+BOOTSTRAP = (
+    "import sys,zlib\n"
+    "f=open(0,'rb',0,closefd=False)\n"
+    "a,b=map(int,f.readline().split())\n"
+    "def r(n):\n"
+    " d=b''\n"
+    " while len(d)<n:\n"
+    "  c=f.read(n-len(d))\n"
+    "  if not c: sys.exit(4)\n"
+    "  d+=c\n"
+    " return d\n"
+    "g={'__name__':'gpulaunch_supervisor'}\n"
+    "exec(compile(zlib.decompress(r(a)),'supervisor.py','exec'),g)\n"
+    "sys.exit(g['main'](r(b)))\n"
+)
+
+
+def command(python: str, mode: str, run_id: str) -> tuple[str, ...]:
+    """Return the argv that runs the supervisor's source from stdin; the words at the end are for `ps`."""
+    return (python, "-S", "-s", "-E", "-c", BOOTSTRAP, "gpulaunch-supervisor", mode, run_id)
