@@ -1,6 +1,7 @@
 """Facts from many hosts: stream the agent to each, wait for its marker, decode what follows."""
 
 import json
+import pkgutil
 import threading
 import time
 import zlib
@@ -8,7 +9,6 @@ from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeAlias
@@ -36,6 +36,8 @@ MAX_ANSWER = 32 << 20
 GRACE_S = 15.0
 """On top of the agent's own deadline: an interpreter that starts from a slow disk, the way there and back."""
 _LONGEST_HEADER = 64
+_LEVEL = 6
+"""The last per cent of size would take three times as long, which is felt with one host."""
 _EXIT_OLD_PYTHON = 86
 _EXIT_BAD_PAYLOAD = 87
 _SHELL_CANNOT_START = (126, 127)
@@ -118,8 +120,11 @@ def ask(connection: Connection, python: str, request: AgentRequest) -> HostFacts
     except ProgramNotStarted as failure:
         raise _no_python(connection.name, python, failure.why) from None
     with closing(stream):
-        # A program that is not the agent may talk without ever reading, so we do not wait for it to read.
-        threading.Thread(target=_send, args=(stream, _payload(request)), daemon=True).start()
+        payload = _payload(request)
+        if stream.fits(payload):
+            _send(stream, payload)
+        else:  # a program that is not the agent may talk without ever reading: we do not wait for it
+            threading.Thread(target=_send, args=(stream, payload), daemon=True).start()
         return _decode(connection.name, _read_answer(stream, connection.name, python, deadline))
 
 
@@ -140,7 +145,7 @@ def _payload(request: AgentRequest) -> bytes:
 @cache
 def _packed_agent() -> bytes:
     """Return the agent as the bootstrap reads it; packed once for all hosts."""
-    packed = zlib.compress(files("preflight").joinpath("agent.py").read_bytes(), 9)
+    packed = zlib.compress(pkgutil.get_data("preflight", "agent.py") or b"", _LEVEL)
     return b"%d\n%s" % (len(packed), packed)
 
 
@@ -153,7 +158,7 @@ def _packed_pynvml() -> bytes:
     found = Path(spec.origin)
     beside = found if found.name == "pynvml.py" else found.parent.with_name("pynvml.py")
     try:  # the old `pynvml` package, where it is installed too, hides the module that lies beside it
-        return zlib.compress(beside.read_bytes(), 9)
+        return zlib.compress(beside.read_bytes(), _LEVEL)
     except OSError:
         return b""
 

@@ -1,8 +1,8 @@
 """How a file of launcher/onhost/ travels: compressed over stdin to a one-line bootstrap."""
 
+import pkgutil
 import zlib
 from functools import cache
-from importlib.resources import files
 
 # Reads "<length>\n<zlib bytes>" from stdin and runs it as a script; what follows on stdin is the script's.
 # The working directory leaves sys.path: a stray json.py in somebody's home must not run.
@@ -15,7 +15,10 @@ _BOOTSTRAP = (
 @cache
 def onhost_source(name: str) -> bytes:
     """Return the source of launcher/onhost/NAME.py."""
-    return files("launcher.onhost").joinpath(f"{name}.py").read_bytes()
+    source = pkgutil.get_data("launcher.onhost", f"{name}.py")
+    if source is None:
+        raise FileNotFoundError(f"launcher/onhost/{name}.py")
+    return source
 
 
 @cache

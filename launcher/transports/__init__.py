@@ -1,6 +1,14 @@
 """Ways to a host. A transport is one module here and one line in `open_endpoint`."""
 
+import sys
+import threading
+from importlib import import_module
+
 from launcher.transports.base import Connection, Endpoint, OpenOptions
+
+_UNUSED = "invoke"
+"""A third of paramiko's import time, for its own `Match exec`, which is not used here."""
+_importing = threading.Lock()  # hosts are opened by many threads
 
 
 def open_endpoint(endpoint: Endpoint, options: OpenOptions) -> Connection:
@@ -12,6 +20,19 @@ def open_endpoint(endpoint: Endpoint, options: OpenOptions) -> Connection:
         from launcher.transports.local import LocalConnection  # noqa: PLC0415 - costs nothing until used
 
         return LocalConnection(endpoint)
-    from launcher.transports.ssh import open_ssh  # noqa: PLC0415 - paramiko takes 0.15 s to import
+    _import_paramiko()
+    from launcher.transports.ssh import open_ssh  # noqa: PLC0415 - paramiko takes 0.1 s to import
 
     return open_ssh(endpoint, options)
+
+
+def _import_paramiko() -> None:
+    """Import paramiko without the package that it does without when that is not installed."""
+    with _importing:
+        if "paramiko" in sys.modules or _UNUSED in sys.modules:
+            return
+        sys.modules[_UNUSED] = None  # type: ignore[assignment]  # this is how an import is made to fail
+        try:
+            import_module("paramiko")
+        finally:
+            del sys.modules[_UNUSED]

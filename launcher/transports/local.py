@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import selectors
 import signal
 import subprocess
@@ -118,6 +119,10 @@ class LocalStream:
                 continue
             except (OSError, ValueError) as failure:
                 raise ConnectionLost(self.host, f"the command's input was closed: {failure}") from None
+
+    def fits(self, data: bytes) -> bool:
+        """Say whether `data` can be written without waiting for the command to read."""
+        return len(data) <= select.PIPE_BUF and _ready(self._stdin, selectors.EVENT_WRITE, 0.0)
 
     def close_stdin(self) -> None:
         """Send EOF."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeAlias
 
 from launcher.errors import ConfigError
 
@@ -29,6 +30,11 @@ class Line:
     words: tuple[str, ...]
     text: str  # the value as written, for commands
     where: str  # FILE:LINE
+
+
+_Block: TypeAlias = tuple[Line, tuple[Line, ...]]
+"""A line that turns directives on or off, and the directives up to the next such line."""
+_HEADS = frozenset({"host", "match", "<include>", "</include>"})
 
 
 @dataclass(slots=True)
@@ -64,20 +70,22 @@ def lookup(path: Path | None, name: str, user: str = "") -> dict[str, list[Line]
     return state.values
 
 
-def _apply(lines: tuple[Line, ...], state: _Lookup) -> None:
-    """Apply the lines in order; blocks that do not match are passed over."""
+def _apply(blocks: tuple[_Block, ...], state: _Lookup) -> None:
+    """Apply the blocks in order; those that do not match are passed over."""
     active, depth_active = True, [True]
-    for line in lines:
-        if line.key == "<include>":
+    for head, lines in blocks:
+        if head.key == "<include>":
             depth_active.append(active)
-        elif line.key == "</include>":
+        elif head.key == "</include>":
             active = depth_active.pop()  # a Host inside an included file ends with that file
-        elif line.key == "host":
-            active = depth_active[-1] and _matches(line.words, state.original)
-        elif line.key == "match":
-            active = depth_active[-1] and _match(line, state)
-        elif active and (line.key in _REPEATED or line.key not in state.values):
-            state.values.setdefault(line.key, []).append(line)
+        elif head.key == "host":
+            active = depth_active[-1] and _matches(head.words, state.original)
+        elif head.key == "match":
+            active = depth_active[-1] and _match(head, state)
+        if active:
+            for line in lines:
+                if line.key in _REPEATED or line.key not in state.values:
+                    state.values.setdefault(line.key, []).append(line)
 
 
 def _match(line: Line, state: _Lookup) -> bool:
@@ -153,9 +161,11 @@ def expand(text: str, name: str, host: str, port: str, user: str) -> str:
 
 
 def _matches(patterns: tuple[str, ...], name: str) -> bool:
-    found = False
+    found, lower = False, name.lower()
     for pattern in patterns:
-        if fnmatch.fnmatchcase(name.lower(), pattern.removeprefix("!").lower().replace("[", "[[]")):
+        wanted = pattern.removeprefix("!").lower()
+        plain = "*" not in wanted and "?" not in wanted
+        if wanted == lower if plain else fnmatch.fnmatchcase(lower, wanted.replace("[", "[[]")):
             if pattern.startswith("!"):
                 return False
             found = True
@@ -163,9 +173,15 @@ def _matches(patterns: tuple[str, ...], name: str) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _read(path: str, system: bool) -> tuple[Line, ...]:  # noqa: FBT001 - lru_cache keys
-    """Return a file's lines, included ones in place. Read once for all hosts."""
-    return tuple(_lines(Path(path), system=system, depth=0))
+def _read(path: str, system: bool) -> tuple[_Block, ...]:  # noqa: FBT001 - lru_cache keys
+    """Return a file's blocks, included ones in place. Read once for all hosts."""
+    blocks: list[tuple[Line, list[Line]]] = [(Line("", (), "", path), [])]
+    for line in _lines(Path(path), system=system, depth=0):
+        if line.key in _HEADS:
+            blocks.append((line, []))
+        else:
+            blocks[-1][1].append(line)
+    return tuple((head, tuple(lines)) for head, lines in blocks)
 
 
 def _lines(path: Path, *, system: bool, depth: int) -> Iterator[Line]:
