@@ -131,6 +131,15 @@ def test_a_slow_interpreter_is_waited_for(client: Client) -> None:
     assert told["seconds"] > 1.5
 
 
+def test_an_interpreter_may_lie_where_a_shell_would_trip(client: Client) -> None:
+    host = client.lab.hosts[0]
+    place = "/opt/my env;exit 1/$HOME `id` 'x' \"y\"/python"
+    host.path(place).parent.mkdir(parents=True)
+    host.path(place).symlink_to(sys.executable)
+    client.write({host.name: {"python": place}})
+    assert unusable(client.preflight(host.name)) == {}
+
+
 def test_an_unknown_host_key_is_refused_until_it_is_accepted_and_then_known(client: Client) -> None:
     host = client.lab.hosts[0]
     public = client.home / "host.pub"
@@ -260,6 +269,16 @@ def test_a_password_is_asked_for_at_a_terminal_and_never_shown(client: Client, p
     code, screen = client.at_terminal(("wrong", password), "preflight", name, "--gpus", "none")
     assert f"alice@{name}: password: " in screen
     assert screen.count("password: ") == 2
+    assert "HOST0" not in screen, screen
+    assert password not in screen
+    assert code in (0, 1)
+
+
+def test_a_host_that_asks_through_pam_is_answered(client: Client, password: str) -> None:
+    host = client.lab.hosts[0]
+    host.put("/etc/pam.d/sshd", "".join(f"{what} required pam_unix.so\n" for what in ("auth", "account")))
+    sshd.configure(host, "UsePAM yes", "KbdInteractiveAuthentication yes", "PasswordAuthentication no")
+    code, screen = client.at_terminal((password,), "preflight", host.name, "--gpus", "none")
     assert "HOST0" not in screen, screen
     assert password not in screen
     assert code in (0, 1)
