@@ -41,6 +41,13 @@ COMMANDS: dict[str, Row] = {
     "run": Row(
         "launcher.commands.run", "Check the hosts, launch the training on all of them, follow it to its end."
     ),
+    "ps": Row("launcher.commands.ps", "List runs on hosts: state, step and loss, GPUs, who, since when."),
+    "logs": Row("launcher.commands.logs", "Print what the ranks of a run have printed, or follow it."),
+    "attach": Row("launcher.commands.attach", "Go back to a run, from this machine or another one."),
+    "stop": Row("launcher.commands.stop", "Stop a run on all of its hosts."),
+    "fetch": Row("launcher.commands.fetch", "Copy a run's logs and output to here."),
+    "rm": Row("launcher.commands.rm", "Delete a run that is over from its hosts."),
+    "prune": Row("launcher.commands.prune", "Delete old runs that are over from hosts."),
     "clean-zombies": Row(
         "launcher.commands.clean_zombies", "End what dead runs left on hosts: ranks, ports, GPU memory."
     ),

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,9 @@ class Fetched:
 class Receiver:
     """Writes what one host sends below a directory of ours. Names from the host never lead out of it."""
 
-    def __init__(self, directory: Path, on_bytes: Callable[[int], None]) -> None:
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.fetched = Fetched()
-        self._on_bytes = on_bytes
         self._path = Path()
         self._fd = -1
 
@@ -68,7 +67,6 @@ class Receiver:
             written = os.pwrite(self._fd, view, offset)
             view, offset = view[written:], offset + written
         self.fetched.bytes += len(data)
-        self._on_bytes(len(data))
         if offset >= whole:
             self._finish(target, mtime, grows=grows)
 

@@ -1,0 +1,70 @@
+"""gpulaunch fetch: the logs and the output of a run, to here."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from launcher.commands.runs_options import LOGS, found_run, nodes_of, run_options, ways_of
+from launcher.errors import GpulaunchError, HostError
+from launcher.fanout import fanout
+from launcher.inventory import HostEntry
+from launcher.plan import NodePlan
+from launcher.report.text import clean, one_line
+from launcher.running.logbook import safe_name
+from launcher.runs.fetching import Fetched, Receiver, fetch_host
+from preflight.errors import BadInput
+
+EXIT_PARTLY = 1
+EXIT_UNREACHED = 3
+
+
+@click.command("fetch")
+@click.argument("run")
+@click.option("--to", type=click.Path(file_okay=False, path_type=Path), help="Default: gpulaunch-runs/RUN.")
+@click.option(
+    "--host", default="", help="Only this node's files, for an output directory that all nodes share."
+)
+@click.option("--logs-only", is_flag=True, help="Logs and records, not the output directory.")
+@run_options
+def command(run: str, **options: Any) -> int:
+    """Copy RUN's logs, records and output directory (TensorBoard events, checkpoints) to HOST/ below --to.
+
+    What is here already is not sent again; a file appears under its name once it is whole. After a broken
+    connection the same command goes on where it ended. Links are not followed. Exit code 1: a file could
+    not be read there; 3: a host could not be reached.
+    """
+    ways = ways_of(options)
+    plan, entries = nodes_of(found_run(run, ways, options))
+    nodes = [(node, entry) for node, entry in zip(plan.nodes, entries, strict=True)]
+    if options["host"]:
+        nodes = [pair for pair in nodes if pair[0].host == options["host"]]
+        if not nodes:
+            raise BadInput(
+                f"{plan.run_id} has no node called {options['host']}", "gpulaunch ps --json names them"
+            )
+    directory = options["to"] or LOGS / plan.run_id
+
+    def one(pair: tuple[NodePlan, HostEntry]) -> Fetched:
+        receiver = Receiver(directory / safe_name(pair[0].host))
+        return fetch_host(plan.run_id, pair[1], ways.open, receiver, output=not options["logs_only"])
+
+    code = 0
+    for (node, _), result in zip(nodes, fanout(one, nodes, width=ways.width), strict=True):
+        code = max(code, _tell(node.host, result))
+    click.echo(f"in {directory}")
+    return code
+
+
+def _tell(host: str, result: Fetched | GpulaunchError) -> int:
+    name = clean(host, keep_lines=False)
+    if isinstance(result, GpulaunchError):
+        detail = result.detail if isinstance(result, HostError) else result.message
+        click.echo(f"{name}: {one_line(detail, 400)}", err=True)
+        if result.fix:
+            click.echo(f"  fix: {result.fix}", err=True)
+        return EXIT_UNREACHED
+    click.echo(f"{name}: {result.files} files, {result.bytes / 1e6:.1f} MB")
+    for words in result.skipped:
+        click.echo(f"{name}: not read: {one_line(words, 300)}", err=True)
+    return EXIT_PARTLY if result.skipped else 0

@@ -1,0 +1,47 @@
+"""gpulaunch prune: delete old runs that are over from hosts."""
+
+import time
+from typing import Any
+
+import click
+
+from launcher.commands.reaching import reaching_options
+from launcher.commands.removing import remove
+from launcher.commands.runs_options import ways_of
+from launcher.report.runs import run_line
+from launcher.report.text import clean
+from launcher.runs.finding import hosts_to_ask, search
+from launcher.runs.view import read_since
+from preflight.errors import BadInput
+
+
+@click.command("prune")
+@click.argument("hosts", nargs=-1)
+@click.option(
+    "--older-than", default="30d", show_default=True, metavar="AGE", help="Ended this long ago: 12h, 30d."
+)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@reaching_options
+def command(hosts: tuple[str, ...], **options: Any) -> int:
+    """Delete the directories of your runs on HOSTS that ended long ago; they are shown first.
+
+    A run that lives on any of its hosts, or whose end is not known, is kept. Exit code 1: a host refused;
+    3: a host could not be reached.
+    """
+    age = read_since(options["older_than"]).get("seconds")
+    if age is None:
+        raise BadInput(f'--older-than "{options["older_than"]}" is no duration', "--older-than 30d")
+    ways = ways_of(options)
+    found = search(hosts_to_ask(ways.inventory, hosts), ways.open, width=ways.width, ended=True, tail=0)
+    for name, error in found.errors.items():
+        click.echo(f"{clean(name)}: not asked: {clean(error.detail, keep_lines=False)}", err=True)
+    now = time.time()
+    old = [run for run in found.runs if run.ended is not None and now - run.ended >= age]
+    for run in old:
+        click.echo(run_line(run, now))
+    if not old:
+        click.echo(f"no run ended more than {options['older_than']} ago")
+        return 3 if found.errors and hosts else 0
+    if not options["yes"]:
+        click.confirm(f"Delete the logs and records of these {len(old)} runs on the hosts?", abort=True)
+    return max(remove(old, ways.open), 3 if found.errors and hosts else 0)

@@ -1,0 +1,47 @@
+"""gpulaunch ps: which runs there are, found by asking the hosts."""
+
+import json
+import time
+from pathlib import Path
+
+import click
+
+from launcher.commands.reaching import reaching, reaching_options
+from launcher.report.runs import runs_json, runs_lines
+from launcher.report.text import clean
+from launcher.runs.finding import hosts_to_ask, search
+
+
+@click.command("ps")
+@click.argument("hosts", nargs=-1)
+@click.option("--all", "-a", "ended", is_flag=True, help="Also runs that are over.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@reaching_options
+def command(
+    hosts: tuple[str, ...],
+    *,
+    ended: bool,
+    as_json: bool,
+    inventory: Path | None,
+    accept_new_host_keys: bool,
+    parallel: int,
+) -> int:
+    """List your runs on HOSTS: those that run, and those that were lost.
+
+    Without HOSTS: all of hosts.yaml, this machine, and the hosts of runs that were started from here. Exit
+    code 3: a host that was named did not answer.
+    """
+    ways = reaching(inventory, accept_new_host_keys=accept_new_host_keys, parallel=parallel)
+    entries = hosts_to_ask(ways.inventory, hosts)
+    found = search(entries, ways.open, width=ways.width, ended=ended, gpu_use=True)
+    errors = {name: clean(error.detail, keep_lines=False) for name, error in found.errors.items()}
+    if as_json:
+        click.echo(json.dumps(runs_json(found.runs, errors), indent=1))
+    elif found.runs:
+        for line in runs_lines(found.runs, time.time()):
+            click.echo(line)
+    else:
+        click.echo("no run" + ("" if ended else " lives") + f" on {len(entries) - len(errors)} hosts")
+    for name, why in errors.items():
+        click.echo(f"{clean(name)}: not asked: {why}", err=True)
+    return 3 if errors and (hosts or len(errors) == len(entries)) else 0

@@ -1,0 +1,32 @@
+"""What rm and prune share: delete runs on the hosts that hold them, and say how it went."""
+
+from collections.abc import Iterable
+
+import click
+
+from launcher.errors import GpulaunchError, HostError
+from launcher.report.text import one_line
+from launcher.running.connections import Open
+from launcher.runs.finding import forget
+from launcher.runs.found import FoundRun
+from launcher.runs.stopping import remove_run
+
+EXIT_REFUSED = 1
+EXIT_UNREACHED = 3
+
+
+def remove(runs: Iterable[FoundRun], open_entry: Open) -> int:
+    """Delete the runs where they were found; return the exit code."""
+    code = 0
+    for run in runs:
+        entries = [node.entry for node in run.nodes]
+        results = remove_run(run.run_id, entries, open_entry)
+        for result in results:
+            if not isinstance(result, GpulaunchError):
+                continue
+            code = max(code, EXIT_UNREACHED if isinstance(result, HostError) else EXIT_REFUSED)
+            click.echo(f"{run.run_id}: {one_line(result.message, 300)}", err=True)
+        if all(not isinstance(result, GpulaunchError) for result in results):
+            forget(run.run_id)
+            click.echo(f"{run.run_id}: removed from {len(entries)} host" + ("" if len(entries) == 1 else "s"))
+    return code

@@ -1,0 +1,27 @@
+"""gpulaunch rm: delete a run that is over from its hosts."""
+
+import time
+from typing import Any
+
+import click
+
+from launcher.commands.removing import remove
+from launcher.commands.runs_options import found_run, run_options, ways_of
+from launcher.report.runs import run_line
+
+
+@click.command("rm")
+@click.argument("run")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@run_options
+def command(run: str, **options: Any) -> int:
+    """Delete RUN's directory (logs, records) on every host of it. Its output and what is here stay.
+
+    Only what is over is deleted. Exit code 1: a host refused, 3: a host could not be reached.
+    """
+    ways = ways_of(options)
+    found = found_run(run, ways, options)
+    click.echo(run_line(found, time.time()))
+    if not options["yes"]:
+        click.confirm("Delete its logs and records on the hosts?", abort=True)
+    return remove([found], ways.open)

@@ -1,0 +1,68 @@
+"""gpulaunch stop: end a run on all of its nodes, and hear from each that nothing is left."""
+
+import getpass
+import os
+from typing import Any
+
+import click
+
+from launcher.commands.runs_options import found_run, nodes_of, run_options, ways_of
+from launcher.errors import GpulaunchError, HostError
+from launcher.report.text import clean, one_line
+from launcher.runs.stopping import stop_run
+
+EXIT_LEFT = 1
+EXIT_UNREACHED = 3
+
+
+@click.command("stop")
+@click.argument("run")
+@click.option("--now", is_flag=True, help="SIGKILL at once: no time for a last checkpoint.")
+@click.option(
+    "--grace",
+    type=click.FloatRange(0, 86400),
+    default=30.0,
+    show_default=True,
+    help="Seconds from SIGTERM to SIGKILL; a script that handles SIGTERM saves its checkpoint in them.",
+)
+@run_options
+def command(run: str, **options: Any) -> int:
+    """Stop RUN (a unique beginning of its id, or `last`): SIGTERM on every node, a grace period, SIGKILL.
+
+    Two who stop one run do no harm: the shorter grace counts. Exit code 0: every node has answered that
+    nothing of the run is left; 1: something cannot be ended; 3: a node could not be reached.
+    """
+    ways = ways_of(options)
+    found = found_run(run, ways, options)
+    plan, entries = nodes_of(found)
+    grace_s = 0.0 if options["now"] else float(options["grace"])
+    why = f"stopped by {getpass.getuser()}@{os.uname().nodename}"
+    results = stop_run(plan.run_id, entries, ways.open, grace_s=grace_s, why=why)
+    code = 0
+    for node, result in zip(plan.nodes, results, strict=True):
+        words, worse = _told(result)
+        code = max(code, worse)
+        click.echo(f"{clean(node.host, keep_lines=False)}: {words}", err=worse != 0)
+    if code == 0:
+        click.echo(f"{plan.run_id} has ended on every node; nothing of it is left")
+    return code
+
+
+def _told(result: "dict[str, Any] | GpulaunchError") -> tuple[str, int]:
+    if isinstance(result, GpulaunchError):
+        detail = result.detail if isinstance(result, HostError) else result.message
+        return f"not stopped: {one_line(detail, 300)}", EXIT_UNREACHED
+    state = result.get("state") or {}
+    end = state.get("exit") or {}
+    if end.get("left"):
+        return "could not be ended: " + ", ".join(str(pid) for pid in end["left"]), EXIT_LEFT
+    if state.get("phase") != "ended" and result.get("alive"):
+        return "has not ended in time", EXIT_LEFT
+    if state.get("phase") != "ended":
+        return (
+            "was lost before: its supervisor is gone; gpulaunch clean-zombies tells what it left",
+            EXIT_LEFT,
+        )
+    codes = ", ".join(f"rank {rank}: {code}" for rank, code in sorted((end.get("ranks") or {}).items()))
+    port = ", its port is still in use" if end.get("port_free") is False else ""
+    return f"ended ({codes or 'no rank had started'}){port}", 0
