@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from launcher.plan import Plan
 from launcher.running.failures import Failure, shell_code
 from launcher.running.watch import Watch
+from preflight.diagnosis.answer import Diagnosis
 
 Verdict: TypeAlias = Literal[
     "finished", "failed", "interrupted", "not as planned", "not carried through", "detached"
@@ -51,6 +52,7 @@ class Outcome:
     rehearsed: Mapping[int, Mapping[str, Any]] = field(
         default_factory=dict
     )  # by rank: what its guard measured
+    diagnosis: Diagnosis | None = None  # of the failing rank's last lines
     guard_told: tuple[tuple[str, int, Mapping[str, Any]], ...] = ()  # host, rank, what its guard saw
 
     @property

@@ -30,6 +30,7 @@ from launcher.running.failures import says_port_taken
 from launcher.running.happenings import Happening, Interrupted, Output, Tick
 from launcher.running.logbook import LogBook
 from launcher.running.node import Follower
+from launcher.running.reasons import with_reasons
 from launcher.running.watch import FAILURE_GRACE_S, Say, Stop, Watch
 from launcher.runs.finding import remember
 from launcher.runs.record import launch_record
@@ -194,9 +195,8 @@ class Attempt:
                 self._abandon()
                 raise
         self._screen.finish()
-        outcome = self._with_last_lines(
-            outcome_of(self._watch, directory, time.monotonic() - started, self._number)
-        )
+        outcome = outcome_of(self._watch, directory, time.monotonic() - started, self._number)
+        outcome = with_reasons(self._with_last_lines(outcome), self._book)
         if self._left:
             outcome = replace(outcome, verdict="detached", exit_code=0)
         else:

@@ -2,14 +2,18 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, TextIO
 
 from launcher.outcome import Outcome
 from launcher.plan import Plan
+from launcher.report.diagnosis import document as diagnosis_json
+from launcher.report.diagnosis import lines as diagnosis_text
 from launcher.report.plan import change_text
 from launcher.report.text import clean, one_line, wants_colour
 from launcher.running.failures import Failure, code_words
 from launcher.running.lines import LineCutter
+from preflight.diagnosis.answer import UNKNOWN, USER_EXCEPTION, Diagnosis
 
 SCHEMA = "gpulaunch.run/1"
 _COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
@@ -95,6 +99,7 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
     cause = outcome.root_cause
     if cause is not None:
         yield from _cause_lines(outcome, cause)
+        yield from _diagnosis_lines(outcome.diagnosis)
     for text in outcome.mismatches:
         yield f"not as planned: {text}"
     if outcome.silent and outcome.verdict == "finished" and outcome.plan.world_size > 1:
@@ -137,6 +142,15 @@ def _cause_lines(outcome: Outcome, cause: Failure) -> Iterator[str]:
         yield f"  after that: {told}{more}"
 
 
+def _diagnosis_lines(diagnosis: Diagnosis | None) -> Iterator[str]:
+    """Yield the first cause with its evidence and fix; nothing where its own exception says all."""
+    if diagnosis is None or not diagnosis.causes or diagnosis.verdict in (USER_EXCEPTION, UNKNOWN):
+        return
+    first, *rest = diagnosis_text(replace(diagnosis, causes=diagnosis.causes[:1], warnings=()))
+    yield f"diagnosis: {first}"
+    yield from rest
+
+
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
     """Return the outcome as plain JSON types, schema gpulaunch.run/1."""
     cause = outcome.root_cause
@@ -147,6 +161,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "verdict": outcome.verdict,
         "exit_code": outcome.exit_code,
         "why": outcome.why,
+        "diagnosis": None if outcome.diagnosis is None else diagnosis_json(outcome.diagnosis, ()),
         "root_cause": None if cause is None else _cause_json(cause),
         "ranks": [{"rank": end.rank, "host": end.host, "code": end.code} for end in outcome.ranks],
         "world_size": outcome.plan.world_size,

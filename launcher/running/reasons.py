@@ -1,0 +1,33 @@
+"""Why a run died: what `diagnose` makes of the last lines that the failing rank and its launcher wrote."""
+
+from dataclasses import replace
+
+from launcher.outcome import Outcome
+from launcher.running.logbook import LogBook
+from preflight.diagnosis.context import Context
+from preflight.diagnosis.diagnose import diagnose_logs
+from preflight.diagnosis.lines import Log
+
+LAST_LINES = 400
+
+
+def with_reasons(outcome: Outcome, book: LogBook) -> Outcome:
+    """Return the outcome with a diagnosis where a rank or a launcher failed; logs are read from memory."""
+    cause = outcome.root_cause
+    if cause is None:
+        return outcome
+    names = ["launcher.log"] if cause.rank is None else [f"rank-{cause.rank}.log", "launcher.log"]
+    logs = tuple(
+        Log(
+            "\n".join(lines),
+            f"{cause.host}/{name}",
+            None if name == "launcher.log" else cause.rank,
+            cause.host,
+        )
+        for name in names
+        if (lines := book.last_lines(cause.host, name, LAST_LINES))
+    )
+    codes = () if cause.code is None else (cause.code,)
+    signals = tuple(-code for code in codes if code < 0)
+    found = diagnose_logs(logs, Context(exit_codes=codes, exit_signals=signals))
+    return replace(outcome, diagnosis=found)
