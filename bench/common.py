@@ -37,13 +37,24 @@ class Target:
 
 
 def cost_of_command(
-    argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_s: float = 300.0, ok: bool = True
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    timeout_s: float = 300.0,
+    ok: bool = True,
 ) -> Cost:
     """Run a command and return what it and all the children it waited for took."""
     before = _cpu(resource.RUSAGE_CHILDREN)
     started = time.monotonic()
     done = subprocess.run(
-        argv, env=dict(env or os.environ), capture_output=True, timeout=timeout_s, check=False, cwd=ROOT
+        argv,
+        env=dict(env or os.environ),
+        input=stdin,
+        capture_output=True,
+        timeout=timeout_s,
+        check=False,
+        cwd=ROOT,
     )
     wall_s = time.monotonic() - started
     if ok and done.returncode != 0:
