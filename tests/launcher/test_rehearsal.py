@@ -1,0 +1,282 @@
+"""Rehearsals judged, kept and compared; and one carried out, through the command."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.outcome import Outcome, outcome_of
+from launcher.planning import Sent
+from launcher.rehearsal import Rehearsed, rehearsal_of
+from launcher.rehearsing.batch import halved, value_of
+from launcher.rehearsing.kept import Fingerprint, changed, fingerprint
+from launcher.rehearsing.verdict import Proof, Verdict, judge
+from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
+from launcher.running.failures import Failure
+from launcher.running.watch import Watch
+from preflight.job import Job, Precision
+from tests.hardware import l40s, titan
+from tests.launcher.run_plans import NOWHERE, plan
+
+ROOT = Path(__file__).parents[2]
+MEASURED: dict[str, Any] = {
+    "complete": True,
+    "steps": 10,
+    "performed": 10,
+    "skipped": 0,
+    "parameter_dtypes": {"float32": 4},
+    "gradient_dtypes": {"float32": 4},
+    "state_dtypes": {"float32": 8},
+    "scaler": True,
+    "scale": 65536.0,
+    "mixed_precision": "fp16",
+    "losses": [5.0, 4.0],
+    "finite": {"loss": True, "gradients": True, "weights": True},
+    "without_gradient": [],
+    "trainable": 4,
+    "devices": {"cuda:0": 4},
+    "gpu": "GPU-0",
+    "memory": {"rss_peak_mib": 512, "gpu_peak_reserved_mib": 20480, "gpu_total_mib": 24576},
+    "step_s": [9.0, 0.5, 0.5, 0.5],
+    "start_s": 3.0,
+    "events": {"save": 4.5},
+    "total_steps": 120,
+    "samples_per_step": 64,
+}
+
+
+def outcome(
+    *, gpu: str | None = "GPU-0", precision: Precision = "fp16", measured: dict[str, Any] | None = None
+) -> Outcome:
+    made = outcome_of(Watch(plan((gpu,), precision=precision)), NOWHERE, 5.0, 1)
+    return replace(made, rehearsed={0: MEASURED} if measured is None else {0: measured})
+
+
+def failing(verdict: Verdict) -> list[tuple[str, bool | None]]:
+    return [(proof.name, proof.ok) for proof in verdict.proofs if proof.ok is not True]
+
+
+def judged(**changes: Any) -> list[tuple[str, bool | None]]:
+    return failing(judge(outcome(measured={**MEASURED, **changes})))
+
+
+def test_a_good_rehearsal_proves_everything() -> None:
+    verdict = judge(outcome())
+    assert verdict.proven
+    assert failing(verdict) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "ok", "changes"),
+    [
+        ("steps", False, {"performed": 0}),
+        ("parameters", False, {"parameter_dtypes": {"float16": 4}, "gradient_dtypes": {"float16": 4}}),
+        ("gradients' dtype", False, {"gradient_dtypes": {"bfloat16": 4}}),
+        ("optimizer state", False, {"state_dtypes": {"float16": 8}}),
+        ("precision", False, {"mixed_precision": "bf16"}),
+        ("precision", False, {"scaler": False}),
+        ("precision", None, {"mixed_precision": None}),
+        ("loss", False, {"finite": {"loss": False, "gradients": True, "weights": True}}),
+        ("loss", None, {"finite": {"loss": None, "gradients": True, "weights": True}}),
+        ("gradients", False, {"finite": {"loss": True, "gradients": False, "weights": True}}),
+        ("weights", False, {"finite": {"loss": True, "gradients": True, "weights": False}}),
+        ("reached", False, {"without_gradient": ["lora_A"]}),
+        ("device", False, {"gpu": "GPU-7"}),
+        ("device", None, {"gpu": ""}),
+        ("memory", None, {"memory": {}}),
+    ],
+)
+def test_each_proof_can_fail_alone(name: str, changes: dict[str, Any], *, ok: bool | None) -> None:
+    assert judged(**changes) == [(name, ok)]
+
+
+def test_a_rank_that_told_nothing_proves_nothing() -> None:
+    assert failing(judge(outcome(measured={}))) == [("steps", None)]
+
+
+def test_a_cpu_rank_needs_the_cpu() -> None:
+    on_cpu = {**MEASURED, "devices": {"cpu": 4}, "gpu": "", "mixed_precision": "no", "scaler": False}
+    assert judge(outcome(gpu=None, precision="no", measured=on_cpu)).proven
+    wrong = judge(outcome(gpu=None, precision="no", measured={**on_cpu, "devices": {"cuda:0": 4}}))
+    assert failing(wrong) == [("device", False)]
+
+
+def test_a_failed_run_is_never_proven() -> None:
+    failed = replace(outcome(), verdict="failed", exit_code=86, why="the guard stopped rank 0")
+    assert failing(judge(failed)) == [("end", False)]
+
+
+def test_a_scratch_directory_left_behind_is_no_proof() -> None:
+    verdict = judge(outcome(), (Proof("scratch", False, "could not be removed"),))
+    assert not verdict.proven
+
+
+def test_speed_leaves_the_first_step_out_and_gives_the_runs_duration() -> None:
+    estimate = judge(outcome()).estimate
+    assert estimate.step_s == 0.5
+    assert estimate.run_s == 120 * 0.5 + 3.0
+    assert estimate.samples_per_s == 128
+
+
+def test_the_slowest_rank_is_named() -> None:
+    made = outcome_of(Watch(plan(("GPU-0",), ("GPU-0",), precision="fp16")), NOWHERE, 5.0, 1)
+    slow = {**MEASURED, "step_s": [9.0, 0.9, 0.9]}
+    assert judge(replace(made, rehearsed={0: MEASURED, 1: slow})).estimate.slowest_rank == 1
+
+
+# --- out of memory ---
+
+
+def out_of_memory() -> Outcome:
+    said = {"type": "OutOfMemoryError", "message": "CUDA out of memory. Tried to allocate 2.00 GiB"}
+    cause = Failure("a", 1.0, 0, 1, "rank 0 failed", exception=said)
+    return replace(outcome(), verdict="failed", exit_code=1, why="oom", root_cause=cause)
+
+
+def test_out_of_memory_says_what_to_try_next() -> None:
+    verdict = judge(out_of_memory())
+    assert verdict.out_of_memory
+    job = Job(batch_args={"batch": "--bs", "accumulation": "--acc"})
+    done = Rehearsed(out_of_memory(), verdict, NOW, ("--bs", "8", "--acc=2"), ())
+    assert "    --bs 4 --acc=4" in list(rehearsal_lines(done, job))
+
+
+@pytest.mark.parametrize(
+    ("args", "smaller"),
+    [
+        (("--bs", "8", "--acc", "2"), ("--bs", "4", "--acc", "4")),
+        (("--bs=8", "--acc=2"), ("--bs=4", "--acc=4")),
+        (("--bs", "8"), ("--bs", "4", "--acc", "2")),
+        (("--bs", "3", "--acc", "2"), ("--bs", "1", "--acc", "6")),
+        (("--bs", "1", "--acc", "2"), None),
+        (("--acc", "2"), None),
+    ],
+)
+def test_half_the_batch_takes_twice_the_accumulation(
+    args: tuple[str, ...], smaller: tuple[str, ...] | None
+) -> None:
+    assert halved(args, {"batch": "--bs", "accumulation": "--acc"}) == smaller
+
+
+def test_without_batch_args_nothing_is_halved() -> None:
+    assert halved(("--bs", "8"), {}) is None
+    assert value_of(("--bsx", "8"), "--bs") is None
+
+
+# --- the kept proof ---
+
+NOW = Fingerprint("abc", "cfg", ("titan",), {"titan": ("GPU-0",)}, {"titan": {"torch": "2.13.0"}})
+
+
+def test_what_has_changed_since_is_named() -> None:
+    before = NOW.as_json()
+    assert changed(before, NOW) == ()
+    assert changed(before, replace(NOW, script="xyz")) == ("the script",)
+    assert changed(before, replace(NOW, config="other")) == ("the config",)
+    assert changed(before, replace(NOW, gpus={"titan": ("GPU-9",)})) == ("the GPUs",)
+    assert changed(before, replace(NOW, versions={"titan": {"torch": "2.14.0"}})) == (
+        "torch on titan (2.13.0 -> 2.14.0)",
+    )
+    assert changed(before, replace(NOW, hosts=("l40s",), gpus={}, versions={})) == ("the hosts",)
+
+
+def test_an_unreadable_script_is_never_called_unchanged() -> None:
+    unread = replace(NOW, script="")
+    assert "cannot be read" in changed(unread.as_json(), unread)[0]
+
+
+def test_the_fingerprint_follows_script_config_and_hosts() -> None:
+    facts = {"titan": titan()}
+    job, sent = Job(script="t.py"), Sent("t.py", "print(1)")
+    first = fingerprint(job, facts, sent)
+    assert first == fingerprint(replace(job, name="other"), facts, sent)
+    assert first.script != fingerprint(job, facts, Sent("t.py", "print(2)")).script
+    assert first.config != fingerprint(replace(job, args=("--x",)), facts, sent).config
+    assert first.hosts != fingerprint(job, {"l40s-01": l40s()}, sent).hosts
+
+
+def test_a_rehearsal_adds_its_arguments_and_steps() -> None:
+    job = rehearsal_of(Job(name="x", args=("a",), rehearse_args=("--output", "{scratch}")), 7)
+    assert (job.args, job.rehearse_steps) == (("a", "--output", "{scratch}"), 7)
+
+
+def test_the_document_is_plain_json() -> None:
+    done = Rehearsed(outcome(), judge(outcome()), NOW, ("a",), ())
+    document = json.loads(json.dumps(rehearsal_json(done, "x")))
+    assert (document["schema"], document["proven"]) == ("gpulaunch.rehearsal/1", True)
+    assert document["ranks"][0]["measured"]["scale"] == 65536.0
+
+
+# --- the whole of it, here ---
+
+SCRIPT = """
+import os, sys, torch
+from accelerate import Accelerator
+accelerator = Accelerator()
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+if "half" in sys.argv: model.half()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+model, optimizer = accelerator.prepare(model, optimizer)
+x = torch.randn(16, 4, dtype=next(model.parameters()).dtype)
+for step in range(int(os.environ.get("STEPS", 40))):
+    loss = (model(x) - 1).pow(2).mean()
+    accelerator.backward(loss); optimizer.step(); optimizer.zero_grad()
+os.makedirs("out", exist_ok=True)
+open("out/done", "w").write("trained")
+"""
+CONFIG = "script: train.py\nsend_script: true\ngpus: none\nprocesses_per_host: 2\noutput: out\n"
+
+
+def gpulaunch(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "launcher.cli", *words],
+        cwd=root,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "XDG_STATE_HOME": str(root / "state"),
+            "OMP_NUM_THREADS": "1",
+        }
+        | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+
+
+@pytest.mark.train
+def test_a_rehearsal_is_carried_out_kept_and_compared_by_the_run(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "job.yaml").write_text(CONFIG)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "former").write_text("of a real run")
+    done = gpulaunch(tmp_path, "rehearse", "-c", "job.yaml", "--steps", "4", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads(done.stdout)
+    assert document["proven"]
+    assert [rank["measured"]["steps"] for rank in document["ranks"]] == [4, 4]
+    assert sorted(each.name for each in tmp_path.iterdir() if each.name.startswith(".")) == []
+    assert [each.name for each in (tmp_path / "out").iterdir()] == ["former"]
+
+    run = gpulaunch(tmp_path, "run", "-c", "job.yaml")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "all proven, and nothing has changed since" in run.stdout
+    assert (tmp_path / "out" / "done").exists()
+
+
+@pytest.mark.train
+def test_what_cannot_train_is_not_rehearsed_well_and_not_run(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "job.yaml").write_text(CONFIG)
+    done = gpulaunch(tmp_path, "run", "--rehearse", "-c", "job.yaml", "--ignore", "SCR001", "--", "half")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "[G1]" in done.stdout
+    assert "nothing was started: the rehearsal has not proven this run" in done.stdout
+    assert not (tmp_path / "out").exists()
