@@ -106,13 +106,17 @@ class Prepared:
             f"fix it, or launch in spite of it with --ignore {codes}",
         )
 
+    def demand(self) -> None:
+        """Raise LaunchRefused when findings stop the launch."""
+        refusal = self.refusal()
+        if refusal is not None:
+            raise refusal
+
 
 def check(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepared:
     """Preflight the hosts. Raises the HostError of one that cannot be used, or LaunchRefused."""
     prepared = ask(launch, on_result)
-    refusal = prepared.refusal()
-    if refusal is not None:
-        raise refusal
+    prepared.demand()
     return prepared
 
 

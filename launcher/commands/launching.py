@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ from launcher.commands.asking import Asked
 from launcher.config import RunConfig
 from launcher.errors import BadInput, GpulaunchError
 from launcher.hostcodes import host_codes
+from launcher.making_room import leftovers, make_room
 from launcher.preflighting import PreflightResult
 from launcher.rehearsal import rehearse
 from launcher.rehearsing.kept import fingerprint, keep, standing
@@ -19,7 +21,7 @@ from launcher.report.preflight_json import preflight_json
 from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
 from launcher.report.run import Screen, outcome_json, outcome_lines
 from launcher.report.text import wants_colour
-from launcher.run import Launch, Prepared, ask, carry_out, check
+from launcher.run import Launch, Prepared, ask, carry_out
 from launcher.running.connections import Connections
 from launcher.running.early import EarlyStarts
 from launcher.sending import sent_script
@@ -42,8 +44,19 @@ def launch_of(what: Asked, options: dict[str, Any], early: EarlyStarts | None = 
     )
 
 
-def run(config: RunConfig, launch: Launch, *, dry_run: bool, as_json: bool, rehearse_first: bool) -> int:
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How `run` is to go about it."""
+
+    dry_run: bool = False
+    as_json: bool = False
+    rehearse: bool = False
+    clean: bool = False
+
+
+def run(config: RunConfig, launch: Launch, wishes: Wishes) -> int:
     """Carry `gpulaunch run` through; return its exit code."""
+    as_json = wishes.as_json
     screen = Screen(sys.stderr if as_json else sys.stdout)
     told: list[PreflightResult] = []
 
@@ -53,14 +66,19 @@ def run(config: RunConfig, launch: Launch, *, dry_run: bool, as_json: bool, rehe
             screen.show(line)
 
     try:
-        prepared = (ask if dry_run else check)(launch, on_result)
+        prepared = ask(launch, on_result)
+        if not wishes.dry_run:
+            if _made_room(prepared, screen, wishes):
+                screen.say("leftovers were ended; checking the hosts again")
+                prepared = ask(launch, on_result)
+            prepared.demand()
     except Exception:
         if as_json and told:
-            _print(preflight_json(told[0]))
+            _print(preflight_json(told[-1]))
         raise
-    if dry_run:
+    if wishes.dry_run:
         return _show_plan(prepared, as_json=as_json)
-    if rehearse_first and not rehearsed_well(config, launch, screen):
+    if wishes.rehearse and not rehearsed_well(config, launch, screen):
         screen.say("nothing was started: the rehearsal has not proven this run", bad=True)
         return 1
     words = standing(config.path, fingerprint(launch.job, prepared.result.facts, launch.sent))
@@ -72,6 +90,21 @@ def run(config: RunConfig, launch: Launch, *, dry_run: bool, as_json: bool, rehe
     if as_json:
         _print(outcome_json(outcome))
     return outcome.exit_code
+
+
+def _made_room(prepared: Prepared, screen: Screen, wishes: Wishes) -> bool:
+    """End leftovers of the user's own that block the launch, or all of them with --clean."""
+    launch = prepared.launch
+    rooms = leftovers(launch.entries, prepared.result.facts)
+    if not wishes.clean and (prepared.refusal() is None or not any(room.blocks for room in rooms)):
+        return False
+    asks = sys.stdin.isatty() and not wishes.as_json
+    done = make_room(
+        rooms, launch.connections, screen.show, certain=wishes.clean, confirm=click.confirm if asks else None
+    )
+    if rooms and not done:
+        screen.say("nothing was ended; --clean ends what is proven left over, before the launch")
+    return done
 
 
 def _show_plan(prepared: Prepared, *, as_json: bool) -> int:

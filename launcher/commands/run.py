@@ -20,6 +20,7 @@ from launcher.commands.reaching import reaching_options
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a key of the run config.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="Findings that shall not stop the launch.")
 @click.option("-n", "--dry-run", is_flag=True, help="Print the plan and why; start nothing.")
+@click.option("--clean", is_flag=True, help="First end what is proven left over from dead runs of yours.")
 @click.option("--rehearse", is_flag=True, help="Rehearse a few steps first; run only if all is proven.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; all else goes to stderr.")
 @click.option("-d", "--detach", is_flag=True, help="Leave once the ranks are as planned; the run goes on.")
@@ -56,9 +57,9 @@ def command(config: str, extra: tuple[str, ...], **options: Any) -> int:
             return launching.run(
                 what.config,
                 launch,
-                dry_run=options["dry_run"],
-                as_json=options["as_json"],
-                rehearse_first=options["rehearse"],
+                launching.Wishes(
+                    options["dry_run"], options["as_json"], options["rehearse"], options["clean"]
+                ),
             )
         finally:
             launch.connections.close()
