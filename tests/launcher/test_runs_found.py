@@ -1,0 +1,181 @@
+"""What hosts tell of runs, put together: conditions, progress, choosing, the record of a launch."""
+
+import json
+from typing import Any
+
+import pytest
+
+from launcher.inventory import HostEntry
+from launcher.report.runs import runs_json, runs_lines
+from launcher.runs.found import FoundRun, choose, gather_runs
+from launcher.runs.progress import Progress, read_progress
+from launcher.runs.record import launch_record, read_record
+from launcher.runs.view import Selection, read_since
+from preflight.errors import BadInput
+from tests.launcher.run_plans import plan
+
+A, B = HostEntry("a", address="10.0.0.1"), HostEntry("b", address="10.0.0.2", port=2222, user="ana")
+PLAN = plan((None,), (None, None))
+
+
+def told(run_id: str = "r1", node_rank: int = 0, **fields: Any) -> dict[str, Any]:
+    record = launch_record(PLAN, PLAN.nodes[node_rank], (A, B))
+    spec = {"node_rank": node_rank, "nodes": 2, "ranks": 1, "first_rank": node_rank, "launch": record}
+    state = {"phase": "running", "started": 1000.0 + node_rank, **fields.pop("state", {})}
+    return {"run_id": run_id, "spec": spec, "state": state, "alive": True, **fields}
+
+
+def over(run_id: str = "r1", node_rank: int = 0, ended: float = 2000.0, **end: Any) -> dict[str, Any]:
+    whole = {"ranks": {"0": 0}, "why": "", "launcher_code": 0, "left": [], **end}
+    return told(run_id, node_rank, state={"phase": "ended", "exit": whole, "ended": ended}, alive=False)
+
+
+def found(*answers: tuple[HostEntry, list[dict[str, Any]]]) -> tuple[FoundRun, ...]:
+    return gather_runs((entry, {"runs": runs, "t": 5000.0, "user": "ana"}, 5000.0) for entry, runs in answers)
+
+
+def test_the_nodes_of_a_run_are_put_together_whatever_host_told_them() -> None:
+    (run,) = found((B, [told(node_rank=1)]), (A, [told()]))
+    assert (run.condition, run.total_nodes, run.started) == ("running", 2, 1000.0)
+    assert run.entries() == (A, B)
+
+
+def test_a_host_asked_under_two_names_counts_once() -> None:
+    (run,) = found((A, [told()]), (HostEntry("localhost"), [told()]))
+    assert len(run.nodes) == 1
+
+
+def test_a_node_that_was_not_asked_is_reached_as_its_launcher_reached_it() -> None:
+    (run,) = found((HostEntry("laptop-name-of-a"), [told()]))
+    first, second = run.entries()
+    assert first.name == "laptop-name-of-a"
+    assert (second.name, second.address, second.port, second.user) == ("b", "10.0.0.2", 2222, "ana")
+
+
+@pytest.mark.parametrize(
+    ("node", "condition"),
+    [
+        (told(), "running"),
+        (told(state={"phase": "stopping"}), "stopping"),
+        (told(alive=False), "lost"),
+        (told(state={}, alive=False), "lost"),
+        (over(), "finished"),
+        (over(ranks={"0": 3}), "failed"),
+        (over(ranks={"0": -11}), "failed"),
+        (over(ranks={"0": -15}, why="stopped by ana@x"), "stopped"),
+        (over(ranks={"0": -9}, why="the supervisor was killed"), "failed"),
+        (over(ranks={}, launcher_code=1), "failed"),
+        (over(ranks={}, why="GPU x is claimed by run y"), "stopped"),
+    ],
+)
+def test_what_has_become_of_a_node(node: dict[str, Any], condition: str) -> None:
+    (run,) = found((A, [node]))
+    assert run.condition == condition
+
+
+def test_a_run_is_over_when_all_its_nodes_are_and_its_first_failure_is_told() -> None:
+    (run,) = found((A, [over(ranks={"0": -15}, ended=2001.0)]), (B, [over(node_rank=1, ranks={"1": 7})]))
+    assert (run.condition, run.why, run.ended) == ("failed", "rank 1 exit 7", 2001.0)
+    (half,) = found((A, [over()]), (B, [told(node_rank=1)]))
+    assert (half.condition, half.ended) == ("running", None)
+
+
+def test_a_hosts_own_clock_is_not_believed() -> None:
+    answer = {"runs": [told()], "t": 5000.0 + 86400, "user": "ana"}
+    (run,) = gather_runs([(A, answer, 5000.0)])
+    assert run.started == 1000.0 - 86400
+
+
+def test_a_word_means_the_newest_a_whole_name_or_the_beginning_of_exactly_one() -> None:
+    runs = found(
+        (A, [told("x-1"), told("x-12", state={"started": 3.0}), told("y-1", state={"started": 9e9})])
+    )
+    assert choose(runs, "last").run_id == "y-1"
+    assert choose(runs, "x-1").run_id == "x-1"
+    assert choose(runs, "y").run_id == "y-1"
+    with pytest.raises(BadInput, match="begins 2 runs"):
+        choose(runs, "x")
+    with pytest.raises(BadInput, match='no run called "z"'):
+        choose(runs, "z")
+    with pytest.raises(BadInput, match="no run was found"):
+        choose((), "last")
+
+
+def test_a_record_tells_the_launch_again_and_nothing_that_may_be_secret() -> None:
+    record = json.loads(json.dumps(launch_record(PLAN, PLAN.nodes[0], (A, B))))
+    launched = read_record(record)
+    assert [node.first_rank for node in launched.plan.nodes] == [0, 1]
+    assert [len(node.ranks.slots) for node in launched.plan.nodes] == [1, 2]
+    assert (launched.plan.world_size, launched.plan.main_port) == (PLAN.world_size, PLAN.main_port)
+    assert not {"argv", "env", "command"} & {key for node in record["nodes"] for key in node}
+
+
+@pytest.mark.parametrize("broken", [{}, {"nodes": 3}, {"nodes": [{"host": "a"}]}, {"nodes": [[]]}])
+def test_a_record_that_tells_no_launch_is_refused(broken: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_record(broken)
+
+
+@pytest.mark.parametrize(
+    ("text", "progress"),
+    [
+        ("", Progress(None, None, None)),
+        ("step 3 loss: 0.5\nstep 4 loss: 0.25\n", Progress(4, None, 0.25)),
+        ("{'loss': 1.5, 'grad_norm': 2.0, 'epoch': 0.1}\n", Progress(None, None, 1.5)),
+        (" 30%|###   | 40/120 [00:12<00:24,  3.3it/s]\r 31%| | 41/120 [00:13<", Progress(41, 120, None)),
+        ("global_step=7 train_loss=nan", Progress(7, None, None)),
+        ("Step 10 of 200, eval_loss: 3.0, val_loss=4", Progress(10, 200, None)),
+        ("loss_scale: 65536", Progress(None, None, None)),
+    ],
+)
+def test_step_and_loss_are_read_from_the_end_of_a_log(text: str, progress: Progress) -> None:
+    read = read_progress(text)
+    assert (read.step, read.steps) == (progress.step, progress.steps)
+    if "nan" not in text:
+        assert read.loss == progress.loss
+
+
+def test_the_table_shows_state_progress_and_whom_to_ask() -> None:
+    runs = found((A, [told(tail="step 5/9 loss: 0.5\n", client_age_s=90.0)]))
+    title, row, remark = runs_lines(runs, 1090.0)
+    assert title.split()[:4] == ["RUN", "STATE", "STEP", "LOSS"]
+    assert "running, alone for 2 min" in row
+    assert "5/9" in row
+    assert "1/2" in row
+    assert "1 of its nodes not asked or not heard: b" in remark
+    document = json.loads(json.dumps(runs_json(runs, {"b": "refused"})))
+    assert document["runs"][0]["missing"] == ["b"]
+
+
+def test_escapes_from_a_host_do_not_reach_the_terminal() -> None:
+    runs = found((A, [told("\x1b[2Jr", tail="loss: 1\x1b]0;x\x07")]))
+    assert "\x1b" not in "".join(runs_lines(runs, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("word", "since"),
+    [
+        ("10m", {"seconds": 600.0}),
+        ("1.5h", {"seconds": 5400.0}),
+        ("4096", {"bytes": 4096.0}),
+        ("64kB", {"bytes": 64e3}),
+    ],
+)
+def test_since_is_a_time_ago_or_bytes(word: str, since: dict[str, float]) -> None:
+    assert read_since(word) == since
+
+
+@pytest.mark.parametrize("word", ["", "ten", "-5", "10M", "5 m"])
+def test_since_is_nothing_else(word: str) -> None:
+    with pytest.raises(BadInput, match="neither"):
+        read_since(word)
+
+
+def test_a_rank_is_on_one_node_and_a_rank_that_is_not_is_refused() -> None:
+    assert [node.host for node in Selection(rank=2).nodes(PLAN)] == ["b"]
+    assert Selection(rank=2).only(PLAN.nodes[1]) == ["rank-2.log"]
+    assert Selection().only(PLAN.nodes[1]) == ["launcher.log", "rank-1.log", "rank-2.log"]
+    with pytest.raises(BadInput, match="ranks 0 to 2"):
+        Selection(rank=3).nodes(PLAN)
+    with pytest.raises(BadInput, match="on a, b"):
+        Selection(host="c").nodes(PLAN)
