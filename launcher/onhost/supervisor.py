@@ -258,6 +258,15 @@ def is_alive(state: dict[str, Any]) -> bool:
     return any(state.get(who) and is_same(*state[who]) for who in ("supervisor", "guardian"))
 
 
+def look(run_dir: str, known: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Return state.json, or what was known of it when it is gone, and whether its keepers live."""
+    state = read_json(os.path.join(run_dir, STATE)) or known
+    alive = is_alive(state)
+    if not alive:  # they may have written their end and gone between the two looks
+        state = read_json(os.path.join(run_dir, STATE)) or state
+    return state, alive
+
+
 # --- claims -----------------------------------------------------------------------------
 
 
@@ -1058,8 +1067,8 @@ class Follower:
             self.state = read_json(os.path.join(self.run_dir, STATE)) or {}
             return False
         # What was read last stands when the run directory has been deleted.
-        self.state = read_json(os.path.join(self.run_dir, STATE)) or self.state
-        return self.state.get("phase") != "ended" and is_alive(self.state)
+        self.state, alive = look(self.run_dir, self.state)
+        return self.state.get("phase") != "ended" and alive
 
     def _turn(self, *, idle: bool) -> bool:
         """Move bytes in both directions without ever blocking; return True when the client is gone."""
@@ -1197,8 +1206,7 @@ def describe_run(run_dir: str, *, tail: int) -> dict[str, Any] | None:
     spec = read_json(os.path.join(run_dir, "spec.json"))
     if spec is None:
         return None
-    state = read_json(os.path.join(run_dir, STATE)) or {}
-    alive = is_alive(state)
+    state, alive = look(run_dir, {})
     age = None
     with contextlib.suppress(OSError, ValueError), open(os.path.join(run_dir, "client")) as file:
         age = time.monotonic() - float(file.read())
