@@ -5,7 +5,7 @@ import logging
 import shlex
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
 from types import TracebackType
@@ -74,10 +74,9 @@ class SshConnection:
         limit_s = self._endpoint.connect_timeout_s
         try:
             channel = self._wire.open_channel("session", timeout=limit_s)
-            with _closing_after(self._wire, limit_s):
-                channel.exec_command(command.encode("utf-8", "surrogateescape"))
+            self._wire.execute(channel, command.encode("utf-8", "surrogateescape"), limit_s)
         except (paramiko.SSHException, OSError, EOFError) as failure:
-            if "timeout" in str(failure).lower() or self._wire.gave_up:
+            if "timeout" in str(failure).lower():
                 message = f"it opened no session within {limit_s:g} s"
                 raise ConnectionTimedOut(self.name, message, "Is its sshd overloaded?") from None
             raise ConnectionLost(self.name, f"it opened no session: {failure or 'connection lost'}") from None
@@ -244,15 +243,3 @@ def _quoted(argv: Iterable[str]) -> str:
 
 def _nothing() -> None:
     pass
-
-
-@contextlib.contextmanager
-def _closing_after(wire: Wire, limit_s: float) -> Iterator[None]:
-    """Close the wire if the block takes too long: paramiko waits without end for the answer to an exec."""
-    timer = threading.Timer(limit_s, wire.give_up)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias, cast
 
 import paramiko
-from paramiko.common import MSG_CHANNEL_REQUEST
+from paramiko.common import MSG_CHANNEL_REQUEST, cMSG_CHANNEL_REQUEST
 
 from launcher.errors import ConnectionLost, ConnectionTimedOut, HostError
 from launcher.transports.base import Endpoint
@@ -89,7 +89,6 @@ class Wire(paramiko.Transport):
 
     def __init__(self, sock: socket.socket | ChannelSocket, limit_s: float) -> None:
         super().__init__(cast("Any", sock))
-        self.gave_up = False
         self.refusals: dict[int, str] = {}  # channel id -> the host's words
         self._asked = threading.local()  # a jump host's wire opens channels for many threads
         self.banner_timeout = self.handshake_timeout = self.auth_timeout = self.channel_timeout = limit_s
@@ -124,10 +123,24 @@ class Wire(paramiko.Transport):
             )
         raise ConnectionLost(endpoint.name, f"the SSH handshake failed: {failure or 'the host hung up'}")
 
-    def give_up(self) -> None:
-        """Close because a step took too long; whoever waits for it sees `gave_up`."""
-        self.gave_up = True
-        self.close()
+    def execute(self, channel: paramiko.Channel, command: bytes, limit_s: float) -> None:
+        """Ask for a command to be run, as Channel.exec_command does, but wait for the answer limit_s at most.
+
+        Raises TimeoutError, the connection closed then, or SSHException where the host says no.
+        """
+        asked = cast("Any", channel)
+        message = paramiko.Message()
+        message.add_byte(cMSG_CHANNEL_REQUEST)
+        message.add_int(asked.remote_chanid)
+        message.add_string("exec")
+        message.add_boolean(True)
+        message.add_string(command)
+        asked._event_pending()
+        cast("Any", self)._send_user_message(message)
+        if not asked.event.wait(limit_s):
+            self.close()
+            raise TimeoutError("timeout")
+        asked._wait_for_event()
 
     def close(self) -> None:
         """Close at once: without the shutdown, the reading thread would notice only after its poll."""
