@@ -1,0 +1,184 @@
+"""GPU claims for real: taken with a run, believed while it lives, over with it, forged by nobody."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.onhost import supervisor
+from preflight import agent
+from tests.launcher.onhost_driver import Driver, pids_of
+
+WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
+GPU = "GPU-11111111-2222-3333-4444-555555555555"
+OTHER = "GPU-99999999-2222-3333-4444-555555555555"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    (tmp_path / "claims").mkdir()
+    return str(tmp_path / "claims")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Driver]:
+    driver = Driver(tmp_path / "one")
+    driver.home.mkdir()
+    yield driver
+    driver.kill_everything()
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Iterator[Driver]:
+    driver = Driver(tmp_path / "two", "r2")
+    driver.home.mkdir()
+    yield driver
+    driver.kill_everything()
+
+
+def start(driver: Driver, place: str, *gpus: str) -> None:
+    driver.start(WAIT, gpus=list(gpus), claims_dir=place)
+
+
+def live(place: str) -> dict[str, str]:
+    """Return {GPU: run} of the claims that are believed."""
+    found = [supervisor.read_claim(str(path)) for path in sorted(Path(place).iterdir())]
+    return {said["gpu"]: said["run_id"] for said, _, alive in filter(None, found) if alive}
+
+
+def test_a_run_claims_its_gpus_and_gives_them_back(run: Driver, place: str) -> None:
+    start(run, place, GPU, OTHER)
+    assert live(place) == {GPU: "r1", OTHER: "r1"}
+    run.say("stop 5 enough")
+    run.ended()
+    assert list(Path(place).iterdir()) == []
+
+
+def test_a_second_run_on_a_claimed_gpu_is_refused_with_the_first_ones_name(
+    run: Driver, second: Driver, place: str
+) -> None:
+    start(run, place, GPU)
+    start(second, place, OTHER, GPU)
+    assert second.answer["refused"].startswith(f"GPU {GPU} is claimed by run r1 of ")
+    assert second.gone() == {}
+    assert live(place) == {GPU: "r1"}
+    state = json.loads((second.run_dir / "state.json").read_text())
+    assert (state["phase"], state["exit"]["ranks"]) == ("ended", {})
+
+
+def test_runs_on_different_gpus_are_no_rivals(run: Driver, second: Driver, place: str) -> None:
+    start(run, place, GPU)
+    start(second, place, OTHER)
+    assert live(place) == {GPU: "r1", OTHER: "r2"}
+
+
+def test_the_claim_outlives_the_supervisor_until_the_guardian_has_ended_everything(
+    run: Driver, place: str
+) -> None:
+    start(run, place, GPU)
+    os.kill(pids_of(run.answer)[0], signal.SIGKILL)
+    run.ended()
+    assert run.gone() == {}
+    assert live(place) == {}
+
+
+def test_a_claim_whose_run_was_killed_whole_counts_for_nothing(
+    run: Driver, second: Driver, place: str
+) -> None:
+    start(run, place, GPU)
+    supervisor_pid, guardian, _ = pids_of(run.answer)
+    os.kill(guardian, signal.SIGKILL)
+    os.kill(supervisor_pid, signal.SIGKILL)
+    assert run.gone() == {}
+    assert live(place) == {}
+    assert len(list(Path(place).iterdir())) == 1  # nobody was left to remove it
+    start(second, place, GPU)
+    assert live(place) == {GPU: "r2"}
+
+
+def test_the_claim_of_a_run_without_its_guardian_still_counts(run: Driver, place: str) -> None:
+    start(run, place, GPU)
+    os.kill(pids_of(run.answer)[1], signal.SIGKILL)
+    time.sleep(0.2)
+    assert live(place) == {GPU: "r1"}
+
+
+def test_what_is_no_claim_hinders_nobody(run: Driver, place: str, tmp_path: Path) -> None:
+    def named(end: str) -> Path:
+        return Path(place, f"{supervisor.CLAIM_PREFIX}{GPU}.{end}")
+
+    os.mkfifo(named("fifo"))
+    named("link").symlink_to("/etc/passwd")
+    named("directory").mkdir()
+    named("text").write_text("no JSON")
+    named("other").write_text("[1, 2]")
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    named("victim").symlink_to(victim)
+    start(run, place, GPU)
+    assert "refused" not in run.answer
+    assert victim.read_text() == "precious"
+
+
+def test_a_claim_of_an_earlier_boot_counts_for_nothing_even_if_somebody_locks_it(place: str) -> None:
+    path, fd = supervisor.make_claim(place, GPU, "old")
+    data = json.loads(Path(path).read_text())
+    os.pwrite(fd, json.dumps({**data, "boot_id": "x" * 36}).encode().ljust(400), 0)
+    assert supervisor.rival_of(place, GPU, {}) == ""
+    os.close(fd)
+
+
+def test_the_owner_is_the_files_owner_not_what_it_says(place: str) -> None:
+    path, fd = supervisor.make_claim(place, GPU, "r9")
+    os.chown(path, 12345, -1)
+    assert "of 12345" in supervisor.rival_of(place, GPU, {})
+    os.close(fd)
+
+
+def test_of_many_at_once_at_most_one_has_the_gpu(place: str) -> None:
+    release, hold = os.pipe()
+    children = []
+    for number in range(6):
+        ready, report = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.close(hold)
+                supervisor.take_claims({"gpus": [GPU], "run_id": f"r{number}", "claims_dir": place})
+                os.write(report, b"won")
+                os.read(release, 1)  # keeps the claim until everybody has tried
+            finally:
+                os._exit(0)
+        os.close(report)
+        children.append((pid, ready))
+    won = [os.read(ready, 3) for _, ready in children]
+    os.close(hold)
+    for pid, ready in children:
+        os.waitpid(pid, 0)
+        os.close(ready)
+    os.close(release)
+    assert won.count(b"won") <= 1
+
+
+def test_a_directory_that_takes_no_claims_stops_no_run_and_is_told(run: Driver) -> None:
+    start(run, "/proc", GPU)
+    assert run.event("guard_failed")["what"] == "claim the GPUs"
+    run.until(lambda: b"up" in run.log())
+
+
+def test_the_agent_tells_live_claims_with_their_owner() -> None:
+    before = {claim["gpu_uuid"] for claim in agent.gpu_claims()}
+    claims, problem = supervisor.take_claims({"gpus": [GPU], "run_id": "r-agent"})
+    try:
+        (claim,) = [claim for claim in agent.gpu_claims() if claim["gpu_uuid"] == GPU]
+        expected: dict[str, Any] = {"run_id": "r-agent", "uid": os.geteuid(), "pid": os.getpid()}
+        assert expected.items() <= claim.items()
+        assert problem == ""
+    finally:
+        supervisor.release_claims(claims)
+    assert {claim["gpu_uuid"] for claim in agent.gpu_claims()} == before
