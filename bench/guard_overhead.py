@@ -1,0 +1,120 @@
+"""What the guard costs on the CPU, on a step of templates/paper_r64.py.
+
+    OMP_NUM_THREADS=1 python bench/guard_overhead.py [--steps 200]
+
+Two answers, both in CPU time, so that a busy machine changes little. *Inside*: what is spent in the guard's
+own code per step, from a guard whose every entry is timed. *Side by side*: the same training with the guard
+switched on and off in turns, medians of the steps.
+"""
+
+import argparse
+import importlib.util
+import json
+import runpy
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+WARM_STEPS = 5
+
+
+def load_guard() -> Any:
+    spec = importlib.util.spec_from_file_location("_gpulaunch_guard", ROOT / "launcher/onhost/guard.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["_gpulaunch_guard"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class Meter:
+    """Times a guard from outside: its entries, and the steps it watches."""
+
+    def __init__(self, guard: Any) -> None:
+        self.guard = guard
+        self.inside = 0.0
+        self.depth = 0
+        self.per_step: list[tuple[bool, float, float]] = []  # guard on, whole step, inside the guard
+        self.began = time.process_time()
+        self.on = True
+        for name in ("safely", "is_active"):
+            self._time(name)
+
+    def _time(self, name: str) -> None:
+        original = getattr(self.guard, name)
+
+        def timed(*args: Any) -> Any:
+            if name == "is_active" and not self.on:
+                return False
+            self.depth += 1
+            start = time.process_time()
+            try:
+                return original(*args)
+            finally:
+                self.depth -= 1
+                if not self.depth:
+                    self.inside += time.process_time() - start
+
+        setattr(self.guard, name, timed)
+
+    def stepped(self) -> None:
+        now = time.process_time()
+        self.per_step.append((self.on, now - self.began, self.inside))
+        self.began, self.inside = time.process_time(), 0.0
+
+
+def train(meter: Meter, steps: int, switch_every: int) -> None:
+    import torch  # noqa: PLC0415 - the guard must be there first, as in a rank
+
+    meter.guard.install(torch)
+    count = 0
+
+    def after(*_: Any) -> None:
+        nonlocal count
+        count += 1
+        meter.stepped()
+        meter.on = count <= WARM_STEPS or (count // switch_every) % 2 == 0
+
+    torch.optim.optimizer = sys.modules["torch.optim.optimizer"]
+    sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook(after)
+    script = str(ROOT / "templates/paper_r64.py")
+    with tempfile.TemporaryDirectory() as output:
+        sys.argv = [script, "--max-steps", str(steps), "--output", output]
+        runpy.run_path(script, run_name="__main__")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--switch-every", type=int, default=1, help="steps with, then without the guard")
+    options = parser.parse_args()
+    module = load_guard()
+    told: list[Any] = []
+    tools = module.Tools(lambda *event, **fields: told.append((event, fields)), lambda _: None, lambda _: "")
+    meter = Meter(module.Guard(module.Place(0, 0, "/nowhere"), tools, stops=True))
+    train(meter, options.steps, options.switch_every)
+    counted = meter.per_step[WARM_STEPS:]
+    on = [whole for guarded, whole, _ in counted if guarded]
+    off = [whole for guarded, whole, _ in counted if not guarded]
+    inside = [spent for guarded, _, spent in counted if guarded]
+    sampled = max(inside)
+    result = {
+        "steps": len(counted),
+        "step_ms": round(1000 * statistics.median(off), 3),
+        "inside_ms_median": round(1000 * statistics.median(inside), 4),
+        "inside_ms_mean": round(1000 * statistics.mean(inside), 4),
+        "inside_ms_worst_step": round(1000 * sampled, 3),
+        "inside_percent": round(100 * statistics.mean(inside) / statistics.mean(off), 3),
+        "side_by_side_percent": round(100 * (statistics.median(on) / statistics.median(off) - 1), 2),
+        "guard_failed": [fields for event, fields in told if "guard_failed" in event],
+    }
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
