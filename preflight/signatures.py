@@ -19,7 +19,7 @@ from preflight.signature_rows.kind import Depth, Notice, Signature
 
 __all__ = ["NOTICES", "SIGNATURES", "Depth", "Notice", "Signature", "signature"]
 
-SIGNATURES: tuple[Signature, ...] = (
+_TABLE: tuple[Signature, ...] = (
     *precision.ROWS,
     *memory.ROWS,
     *gpus.ROWS,
@@ -29,6 +29,8 @@ SIGNATURES: tuple[Signature, ...] = (
     *files.ROWS,
     *endings.ROWS,
 )
+# What only tells of another process is tried last.
+SIGNATURES: tuple[Signature, ...] = tuple(sorted(_TABLE, key=lambda row: row.depth is Depth.VICTIM))
 
 NOTICES: tuple[Notice, ...] = notices.ROWS
 

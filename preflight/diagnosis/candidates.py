@@ -12,7 +12,7 @@ from preflight.diagnosis.matching import Hit, first_match
 from preflight.diagnosis.remedies import command_for
 from preflight.diagnosis.signs import Course, is_soft
 from preflight.diagnosis.tracebacks import Raised, wraps_another
-from preflight.signatures import Depth, Signature
+from preflight.signatures import Depth, Signature, signature
 
 MOST_EVIDENCE = 5
 # They only report that a child ended, or that somebody asked for the end.
@@ -25,6 +25,13 @@ _LAUNCHER_ERRORS = frozenset(
         "ProcessExitedException",
         "ProcessRaisedException",
     }
+)
+_READING_ERRORS = frozenset(
+    {"JSONDecodeError", "UnicodeDecodeError", "EOFError", "BadZipFile", "error", "IncompleteReadError"}
+)
+_READS_MODELS = re.compile(
+    r"/(?:torch/serialization|safetensors/|transformers/(?:tokenization|configuration_utils|modeling_utils|feature_extraction"
+    r"|image_processing|processing_utils|convert_slow|generation/configuration)|tokenizers/|peft/(?:config|utils/save_and_load|peft_model))"
 )
 _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
 _OTHER_FAILURES = re.compile(r"^\s*Failures:")
@@ -71,10 +78,11 @@ def candidates(hits: Sequence[Hit], raised: Sequence[Raised], course: Course) ->
     chains = _chains(raised)
     lived = [hit for hit in hits if course.moved(hit.line.order, last)]
     dead = [hit for hit in hits if hit not in lived] if lived else list(hits)
-    own = _user_exceptions([chain for chain in chains if not course.moved(chain[-1].line.order, last)], hits)
-    found = [_of_row(each, chains, beside=own) for each in _by_code(dead, course)]
+    open_ends = [chain for chain in chains if not course.moved(chain[-1].line.order, last)]
+    own = _user_exceptions(open_ends, hits, course)
+    found = [_of_row(each, chains, course, beside=own) for each in _by_code(dead, course)]
     if not course.failing:
-        found = [each for each in found if _tells_alone(each)]
+        found = [each for each in found if _tells_alone(each) and not course.went_on(each.first.order)]
     explained = any(each.depth <= Depth.GENERAL and not each.soft for each in found)
     return [*found, *(each for each in own if not (explained and each.soft))]
 
@@ -127,6 +135,7 @@ def _other_failures(failing: Sequence[Line]) -> frozenset[int]:
 def _of_row(
     found: tuple[Signature, Depth, list[Line]],
     chains: Sequence[Sequence[Raised]],
+    course: Course,
     *,
     beside: Sequence[Candidate],
 ) -> Candidate:
@@ -147,7 +156,7 @@ def _of_row(
         place=_place(chain),
         rank=shown[0].rank,
         host=shown[0].host,
-        command=command_for(row.code, "\n".join(line.text for line in shown[:20])),
+        command=command_for(row.code, course.text_from(shown[:MOST_EVIDENCE])),
     )
     aside = any(not _ABOUT_GPUS.search(each.cause.cause) for each in beside if not each.soft)
     return Candidate(cause, depth, soft, shown[0], aside)
@@ -167,7 +176,9 @@ def _tells_alone(candidate: Candidate) -> bool:
     return not candidate.soft and (row is None or row.telling)
 
 
-def _user_exceptions(chains: Sequence[Sequence[Raised]], hits: Sequence[Hit]) -> list[Candidate]:
+def _user_exceptions(
+    chains: Sequence[Sequence[Raised]], hits: Sequence[Hit], course: Course
+) -> list[Candidate]:
     """Return the exceptions that are in no row: the user's own errors, with their places."""
     matched = {hit.line.order for hit in hits}
     found: dict[str, Candidate] = {}
@@ -176,8 +187,22 @@ def _user_exceptions(chains: Sequence[Sequence[Raised]], hits: Sequence[Hit]) ->
         if not members or any(_is_known(each, matched) for each in chain):
             continue
         root = _innermost(members)
-        found.setdefault(root.text, _of_exception(root, chain))
+        row = _row_of_place(chain)
+        made = (
+            _of_exception(root, chain)
+            if row is None
+            else _of_row((row, row.depth, [root.line]), [chain], course, beside=())
+        )
+        found.setdefault(root.text, made)
     return list(found.values())
+
+
+def _row_of_place(chain: Sequence[Raised]) -> Signature | None:
+    """Return the row of an exception that says little, but was raised where a library reads a model's files."""
+    for each in chain:
+        if each.name in _READING_ERRORS and any(_READS_MODELS.search(frame.file) for frame in each.frames):
+            return signature("S85")
+    return None
 
 
 def _is_known(raised: Raised, matched: set[int] | frozenset[int]) -> bool:

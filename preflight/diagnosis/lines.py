@@ -30,7 +30,7 @@ _WRAPPER = re.compile(
     ^(?:
         \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)\ (?:std(?:out|err)\ [FP]\ )?     # docker, k8s
       | \(\w+(?:\([^)]*\))?\ pid=\d+(?:,\ ip=[\d.]+)?\)\ ?                                           # Ray
-      | [\w.-]{1,64}\ +\|\ (?=\S)                                                                    # docker compose
+      | [\w.-]{1,64}\ +\|\                                                                     # docker compose
       | [\w.-]{1,64}:\ (?=\[rank\d+\]|Traceback|\ \ File\ |\w+Error: )                               # pdsh, clush
       | (?:[A-Z][a-z]{2}\ [\d\ ]\d\ [\d:]{8}\ )[\w.-]{1,64}\ [\w./@-]{1,64}(?:\[\d+\])?:\            # journald
       | (?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\ \d\d-\d\d\ [\d:]{8}(?:\.\d+)?\ (?:\[)?[\w./]+:\d+\]\ ?  # vLLM
@@ -127,7 +127,8 @@ def unwrap(text: str) -> tuple[int | None, str]:
     if "%|" in text:
         bar = _BAR.match(text)
         if bar and text[bar.end() :].strip():
-            text = text[bar.end() :]
+            behind, text = unwrap(text[bar.end() :])
+            rank = behind if rank is None else rank
     return rank, text.rstrip()
 
 

@@ -25,6 +25,8 @@ def find_hits(lines: Sequence[Line]) -> list[Hit]:
     Lines that differ only in their numbers are looked at once: of a long log few shapes are left, and only
     those that hold a literal of some row are tried with patterns.
     """
+    if not lines:
+        return []
     shapes = shape("\n".join(line.text for line in lines)).split("\n")
     active = _active(set(shapes))
     found = []

@@ -26,7 +26,7 @@ _PORT = re.compile(
     r"port[`'\": ]+(\d{2,5})\b|\]?:(\d{4,5})\b(?=.{0,40}(?:in use|EADDR|errno))|[Pp]ort `?(\d{2,5})"
 )
 _REPO = re.compile(
-    r"huggingface\.co/(?:api/models/)?((?!docs/|settings/)[\w.-]+/[\w.-]+?)(?:/resolve|/raw|/tree|[\s'\".,)]|$)|model ([\w.-]+/[\w.-]+) is restricted"
+    r"huggingface\.co/(?:api/models/)?((?!docs/|settings/)[\w.-]+/[\w.-]*\w)|model ([\w.-]+/[\w.-]+) is restricted"
 )
 _FILE = re.compile(r"['\"](/[^'\"]+)['\"]")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from preflight.diagnosis.lines import Line
 
-_VALUE = r"['\"]?(?:tensor\(\s*\[?)?(?P<value>[-+]?(?:nan|inf(?:inity)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?![\w.]*[\w])"
+_VALUE = r"['\"]?(?:tensor\(\s*\[?)?(?P<value>[-+]?(?:nan(?=\.0\b)|nan|inf(?:inity)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?:(?<=nan)\.0)?(?![\w.]*[\w])"
 _SEPARATOR = r"['\"]?\s*(?:\((?:avg|mean|smoothed)\))?\s*(?:[:=|]|\bis\b|\s)\s*"
 # The name before the value: "loss", "train_loss", "lm loss", "Loss/train", "loss_cls"; what belongs to evaluation,
 # scaling or bookkeeping is left out below.

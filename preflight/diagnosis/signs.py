@@ -14,7 +14,7 @@ _FAILED = re.compile(
     r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned non-zero exit status|terminate called"
     r"|\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b|\bKilled$|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
     r"|Fatal Python error|[Dd]eath signal|^\[[EF] \S+|^\[?[EF]\d{4} [\d:]{8}|NCCL WARN|Test NCCL failure|^srun: error|slurmstepd: error|NVRM: Xid|Out of memory: Killed|OOMKilled"
-    r"|^(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State: (?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA error: |^(?:\S+\.)?\w+Error\b.{0,40}$"
+    r"|^(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State: (?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA error: |^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
     r"|^Fatal\b|\[FATAL\]|\bFATAL\b|^\S*python\S*: (?:error|can't open)|stopping training\b|command not found"
 )
 # It went through to its end. Said by trainers, not by launchers.
@@ -26,7 +26,7 @@ _DONE = re.compile(
 _MOVES = re.compile(r"(?<![\w])(?:train[_/ ])?\w*[Ll](?:oss|OSS)['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
 _SOFT = re.compile(
     r"\b[Ww]arn(?:ing)?\b|Warning: |\bWARN(?:ING)?\b|\bINFO\b|\bDEBUG\b|[Rr]etry|[Rr]etri|[Ii]gnor(?:ed|ing)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|[Hh]andled\b"
-    r"|^\[?W\d{4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting"
+    r"|^\[?W\d{4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b"
 )
 _HARD = re.compile(r"NCCL WARN|Received \d+ death signal|closing signal|oom|slurmstepd|NVRM")
 _LAUNCHER_FAILED = re.compile(
@@ -34,12 +34,14 @@ _LAUNCHER_FAILED = re.compile(
 )
 _STAMP = re.compile(r"\d\d:\d\d:\d\d")
 _MOVES_ENOUGH = 3
+_BELOW = 4
 
 
 class Course:
     """How a run went, as far as its lines say: where it failed, made steps, and said that it was done."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
+        self._lines = lines
         self.failing: list[Line] = []
         self._moves: list[int] = []
         self._done: list[int] = []
@@ -64,6 +66,11 @@ class Course:
             line.order >= after and _LAUNCHER_FAILED.search(line.text) for line in self.failing[-3:]
         )
         return not launcher and bool(self._done) and self._done[-1] > after
+
+    def text_from(self, lines: Sequence[Line]) -> str:
+        """Return lines with what stands right below each: messages of several lines end there."""
+        orders = dict.fromkeys(order for line in lines for order in range(line.order, line.order + _BELOW))
+        return "\n".join(self._lines[order].text for order in orders if order < len(self._lines))
 
     def moved(self, after: int, before: int) -> bool:
         """Whether steps were made between two lines."""

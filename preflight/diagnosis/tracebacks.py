@@ -83,10 +83,12 @@ def find_raised(lines: Sequence[Line]) -> tuple[Raised, ...]:
     """Return every exception of every traceback, in the order printed, ranks kept apart."""
     by_stream: dict[tuple[str, int | None], list[Line]] = {}
     for line in lines:
-        by_stream.setdefault((line.source, line.rank), []).append(line)
+        own = by_stream.setdefault((line.source, line.rank), [])
+        if not own or own[-1].text != line.text:  # collectors double lines
+            own.append(line)
     found: list[Raised] = []
-    for own in by_stream.values():
-        found += [replace(raised, chain=raised.chain + len(found)) for raised in _of_one_stream(own)]
+    for stream in by_stream.values():
+        found += [replace(raised, chain=raised.chain + len(found)) for raised in _of_one_stream(stream)]
     return tuple(sorted(found, key=lambda raised: raised.line.order))
 
 

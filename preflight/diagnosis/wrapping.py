@@ -9,6 +9,13 @@ NARROWEST, WIDEST = 60, 250
 _ENOUGH = 3
 """Lines of exactly the greatest length that make it a width."""
 _MOST_JOINED = 12
+_DRAWN = 10
+_BEGINNING = 10
+_DIGITS = re.compile(r"\d+")
+# The same for a line that was cut at exactly the width: it may have been cut anywhere.
+_BEGINS_SURELY = re.compile(
+    r"\s*File \"|Traceback|During handling|The above exc|\[(?:rank|default)\d|\d{4}-\d\d-\d\d[T ]|[│╭╰┃┌└]|\d{1,3}%\|"
+)
 # A line that begins like this is a new one, however long the one before it was.
 _BEGINS = re.compile(
     r"\s*(?:File \"|Traceback|During handling|The above exc|\[|\{|\d{4}-\d\d-\d\d|\d{1,3}%\||[EWIF]\d{4} |[│╭╰┃┌└|+*=#-]|\(\w+ pid="
@@ -39,11 +46,21 @@ def rejoin(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 def _width(texts: Iterable[str]) -> int:
     """Return the columns of the terminal this was cut at, 0 when nothing says so."""
-    lengths = Counter(len(text) for text in texts)
+    lengths = Counter(len(text) for text in texts if not _is_rule(text))
     longest = max(lengths, default=0)
     if not NARROWEST <= longest <= WIDEST or lengths[longest] < _ENOUGH:
         return 0
     return longest
+
+
+def _is_rule(text: str) -> bool:
+    """Whether a line is drawn to its end: "=====", "node-1: -----"."""
+    return len(set(text.rstrip()[-_DRAWN:])) <= 1
+
+
+def _alike(last: str, following: str) -> bool:
+    """Whether two lines begin alike but for their numbers: lines of one format, each whole."""
+    return _DIGITS.sub("0", last.strip()[:_BEGINNING]) == _DIGITS.sub("0", following.strip()[:_BEGINNING])
 
 
 def _box_widths(texts: list[str]) -> dict[int, int]:
@@ -61,11 +78,11 @@ def _box_widths(texts: list[str]) -> dict[int, int]:
 
 def _glue(last: str, following: str, width: int, box: int) -> str | None:
     """Return what stood between two parts of one line: "", a blank, or None when they are two lines."""
-    if _BEGINS.match(following):
+    if _is_rule(last) or _is_rule(following):
         return None
     if width and len(last) == width:
-        return ""
-    if not box or _INDENTED_CODE.match(following):
+        return None if _BEGINS_SURELY.match(following) or _alike(last, following) else ""
+    if not box or _BEGINS.match(following) or _INDENTED_CODE.match(following):
         return None
     first_word = following.split(None, 1)[0]
     return " " if len(last.rstrip()) <= box < len(last.rstrip()) + 1 + len(first_word) else None

@@ -9,7 +9,7 @@ ROWS: tuple[Signature, ...] = (
               " torch.multiprocessing.set_sharing_strategy('file_system')", "run"),
     Signature("S76", "disk-full", ROOT,
               r"No space left on device|Disk quota exceeded|PytorchStreamWriter failed writing|basic_ios::clear: iostream error|[Nn]ot enough (?:free )?(?:disk )?space"
-              r"|unexpected pos \d+ vs \d+|\[Errno 122\]|\[Errno 28\]|os error 28\b|os error 122\b|\bENOSPC\b|\bEDQUOT\b|(?:database or )?disk is full|[Dd]isk (?:is )?full\b"
+              r"|unexpected pos \d+ vs \d+|\[Errno 122\]|\[Errno 28\]|os error 28\b|os error 122\b|\bENOSPC\b|\bEDQUOT\b|(?:database or )?disk is full|[Dd]isk (?:is )?full\b|\d+ requested and \d+ written"
               r"|There is not enough space on the disk|write failed: No space|errno ?[=:] ?28\b|[Ii]nsufficient (?:disk )?space|quota (?:has been )?exceeded|exceed(?:ed|s) (?:your|the|disk|storage) quota"
               r"|local storage usage exceeded|low on resource: ephemeral-storage|ephemeral[- ]storage .{0,60}exceed|file write failed: time|H5F?\w*.{0,80}No space|unable to (?:extend|flush) file.{0,40}space",
               "the disk (or the quota) is full where the run writes", "free space, or move the output, HF_HOME and TMPDIR", "run"),
@@ -36,7 +36,7 @@ ROWS: tuple[Signature, ...] = (
               "the model directory holds no weights", "copy or download it again", "run"),
     Signature("S86", "bad-checkpoint", ROOT,
               r"Couldn't instantiate the backend tokenizer|did not match any variant of untagged enum|expected value at line 1 column 1|data did not match any variant"
-              r"|EOF while parsing (?:a|an) \w+ at line|(?:expected|invalid) .{0,40} at line \d+ column \d+|Can't load tokenizer for|Unable to load vocabulary from file|not a (?:valid )?(?:sentencepiece|tiktoken) model"
+              r"|EOF while parsing (?:a|an) \w+ at line|(?:expected|invalid) .{0,40} at line \d+ column \d+|Can't load tokenizer for '[./]|Unable to load vocabulary from file|not a (?:valid )?(?:sentencepiece|tiktoken) model"
               r"|Internal: .{0,80}(?:sentencepiece|model_proto)|could not parse ModelProto|Error parsing line b|vocab_file.{0,40}NoneType|tokenizer\.(?:json|model).{0,60}(?:corrupt|invalid|No such file)|expected str, bytes or os\.PathLike object, not NoneType",
               "tokenizer.json is broken, a Git LFS pointer, or written by a newer tokenizers",
               "copy it again; the same tokenizers version on all hosts", "run"),
@@ -58,7 +58,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S82", "hf-hub-auth", ROOT,
               r"couldn't connect to 'https?://|LocalEntryNotFoundError|OfflineModeIsEnabled|outgoing traffic has been disabled|Cannot reach https?://|(?:MaxRetryError|ProxyError|SSLError|ConnectTimeout|ReadTimeout|ConnectionError).{0,300}(?:huggingface\.co|hf\.co|hf-mirror)"
               r"|HTTPS?ConnectionPool\(host='(?:huggingface\.co|cdn-lfs\S*|\S*hf\.co|hf-mirror\.com|datasets-server\S*)'|There was a specific connection error when trying to load|cannot find the (?:appropriate snapshot|requested files) in|[Cc]annot find the requested files in the (?:local|disk) cache"
-              r"|Offline mode is enabled|An error happened while trying to locate the (?:file|files) on the Hub|Can't load (?:the )?(?:configuration|config|image processor|feature extractor|model|the model) (?:of|for) '|Couldn't reach (?:'|https?://|\S+ on the Hub)|ConnectionError: Couldn't"
+              r"|Offline mode is enabled|An error happened while trying to locate the (?:file|files) on the Hub|Can't load (?:the )?(?:tokenizer for '(?![./])|(?:configuration|config|image processor|feature extractor|model|the model) (?:of|for) ')|Couldn't reach (?:'|https?://|\S+ on the Hub)|ConnectionError: Couldn't"
               r"|(?:huggingface\.co|hf\.co).{0,200}(?:timed out|Name or service not known|Temporary failure in name resolution|certificate verify failed|Connection reset|unreachable)|unable to access 'https://huggingface\.co|xet.{0,80}(?:Request error|timed out|failed)|CAS (?:service|client) error",
               "the Hub cannot be reached (or offline mode is on) and the file is not in this host's cache",
               "download it on that host first: hf download REPO", "run"),

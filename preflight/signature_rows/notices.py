@@ -33,4 +33,9 @@ ROWS: tuple[Notice, ...] = (
             "not harmless: every rank spreads its model over all GPUs", safe=False),
     notice("W20", r"current process just got forked, after parallelism has already been used",
             "harmless: TOKENIZERS_PARALLELISM=false silences it", safe=True),
+    notice("W21", r"Unable to register cu(?:DNN|FFT|BLAS) factory|TF-TRT Warning|Could not load dynamic library 'lib(?:cu|nv)",
+           "harmless: TensorFlow's greeting", safe=True),
+    notice("W22", r"NaN or Inf found in input tensor", "a value written to TensorBoard is NaN: see the losses", safe=False),
+    notice("W23", r"thrown while requesting (?:HEAD|GET) https?://", "harmless when it succeeds in the end: the Hub was slow",
+           safe=True),
 )  # fmt: skip

@@ -48,4 +48,7 @@ ROWS: tuple[Signature, ...] = (
               r"|numpy\.core\.multiarray failed to import|module '\w+' has no attribute '__version__'|AttributeError: module '(?:torch|transformers|numpy|peft|accelerate|datasets|pyarrow|PIL\.Image|np)[\w.]*' has no attribute",
               "a package is missing in the environment of this host, or of another version",
               "install it in the interpreter that hosts.yaml names (python:), the same on all hosts", "run"),
+    Signature("S98", "user-exception", ROOT,
+              r": error: (?:unrecognized arguments|the following arguments are required|argument \S+: |ambiguous option|one of the arguments|invalid choice)|^Error: (?:No such option|Missing (?:argument|option)|Got unexpected extra argument)",
+              "the command line is not what the script takes", "python SCRIPT --help", "run"),
 )  # fmt: skip

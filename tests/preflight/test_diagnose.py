@@ -1,0 +1,176 @@
+import re
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from preflight.diagnosis.answer import BENIGN, UNKNOWN
+from preflight.diagnosis.diagnose import diagnose, diagnose_logs
+from preflight.diagnosis.lines import Log
+from preflight.signature_rows.kind import branches, longest_literal
+from preflight.signatures import NOTICES, SIGNATURES, signature
+from tests.preflight.diagnosis_logs import LOGS, SEEN_THROUGH, blocks, near_misses, recorded
+
+SHARED = LOGS.parents[2] / ".." / "shared" / "fixtures" / "crash-logs"
+HITS = blocks("hits.txt")
+OTHERS = [*blocks("composed.txt"), *blocks("healthy.txt")]
+RECORDED = recorded()
+
+
+@pytest.mark.parametrize(("heading", "log"), HITS, ids=[heading for heading, _ in HITS])
+def test_every_row_is_named_for_the_log_that_it_is_made_for(heading: str, log: str) -> None:
+    code, slug = heading.split()
+    found = diagnose(log)
+    assert (found.verdict, found.causes[0].code) == (slug, code)
+
+
+@pytest.mark.parametrize(("code", "line"), near_misses(), ids=[code for code, _ in near_misses()])
+def test_a_near_miss_is_no_cause(code: str, line: str) -> None:
+    row = signature(code)
+    assert row is not None
+    assert not row.matches(line)
+    assert diagnose(f"{line}\nstep 1 loss 2.0\n").verdict == BENIGN
+
+
+def test_every_row_has_a_hit_and_a_near_miss() -> None:
+    codes = {row.code for row in SIGNATURES}
+    assert {heading.split()[0] for heading, _ in HITS} == codes
+    assert {code for code, _ in near_misses()} == codes
+
+
+def test_codes_are_unique() -> None:
+    codes = [row.code for row in SIGNATURES] + [notice.code for notice in NOTICES]
+    assert len(codes) == len(set(codes))
+
+
+@pytest.mark.parametrize(("heading", "log"), OTHERS, ids=[heading for heading, _ in OTHERS])
+def test_composed_and_healthy_logs(heading: str, log: str) -> None:
+    assert diagnose(log).verdict == heading.split(maxsplit=1)[0]
+
+
+@pytest.mark.parametrize(("slug", "path"), RECORDED, ids=[path.stem for _, path in RECORDED])
+def test_recorded_failures(slug: str, path: Path) -> None:
+    assert diagnose(path.read_text(encoding="utf-8")).verdict == slug
+
+
+def test_enough_failures_were_provoked_for_real() -> None:
+    assert len([slug for slug, _ in RECORDED if slug != BENIGN]) >= 35
+
+
+@pytest.mark.parametrize("name", SEEN_THROUGH)
+def test_what_stands_around_lines_is_seen_through(name: str) -> None:
+    wrong = []
+    for heading, log in [(heading.split()[1], log) for heading, log in HITS] + OTHERS:
+        found = diagnose(SEEN_THROUGH[name](log)).verdict
+        if found != heading.split()[0]:
+            wrong.append((heading, found, log[:80]))
+    assert wrong == []
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared logs are not beside this checkout")
+def test_the_shared_logs_by_their_first_cause() -> None:
+    rows = [line.split("\t") for line in (SHARED / "index.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+    right = 0
+    for name, slug, _, cause, *_ in rows:
+        wanted = BENIGN if cause.startswith("no failure") else slug
+        text = (SHARED / name).read_bytes().decode("utf-8", "replace")
+        right += diagnose(text).verdict == wanted
+    assert right >= 0.97 * len(rows)
+
+
+def test_several_logs_are_put_in_order_by_their_times() -> None:
+    raised = 'Traceback (most recent call last):\n  File "a.py", line 1, in m\n'
+    late = f"2026-03-01 10:05:00,100 ERROR x\n{raised}RuntimeError: CUDA error: out of memory\n"
+    early = f"2026-03-01 10:01:00,100 ERROR x\n{raised}OSError: [Errno 28] No space left on device\n"
+    found = diagnose_logs((Log(late, "a/rank-0.log", 0, "a"), Log(early, "b/rank-1.log", 1, "b")))
+    assert [cause.slug for cause in found.causes] == ["disk-full", "cuda-oom"]
+    assert (found.causes[0].host, found.causes[0].rank, found.causes[0].evidence[0].source) == (
+        "b",
+        1,
+        "b/rank-1.log",
+    )
+
+
+def test_a_sigkill_without_evidence_of_memory_is_never_certain() -> None:
+    log = "E1121 01:11:20 1 api.py:882] failed (exitcode: -9) local_rank: 1 (pid: 512) of binary: python\n"
+    assert diagnose(log).causes[0].confidence == "likely"
+    kernel = diagnose("Out of memory: Killed process 512 (python) total-vm:1kB\n" + log)
+    assert (kernel.causes[0].code, kernel.causes[0].confidence) == ("S77", "certain")
+
+
+def test_the_line_of_the_users_code_and_the_command_are_told() -> None:
+    found = diagnose(dict(HITS)["S90 deprecated-tokenizer-arg"]).causes[0]
+    assert found.place == "/home/ana/ft/train.py:40"
+    assert found.command == "write processing_class= instead of tokenizer="
+    assert (
+        diagnose(dict(HITS)["S89 missing-module"]).causes[0].command == "pip install opencv-python-headless"
+    )
+    assert "meta-llama/Llama-3.1-8B" in diagnose(dict(HITS)["S80 hf-hub-auth"]).causes[0].command
+
+
+def test_a_first_exception_that_is_in_no_row_is_named_with_its_place() -> None:
+    found = diagnose((LOGS / "recorded" / "user-exception__worker-error.txt").read_text(encoding="utf-8"))
+    assert found.causes[0].cause == "the script raised KeyError: 'caption'"
+    assert found.causes[0].place == "/workspace/run/train.py:5"
+
+
+def test_harmless_lines_are_named_and_are_no_cause() -> None:
+    found = diagnose(
+        "`use_cache=True` is incompatible with gradient checkpointing. Setting `use_cache=False`\n"
+    )
+    assert (found.verdict, found.warnings[0].code, found.warnings[0].safe) == (BENIGN, "W01", True)
+    unsafe = diagnose(
+        "checkpoint.py:31: UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n"
+    )
+    assert (unsafe.verdict, unsafe.warnings[0].safe) == (BENIGN, False)
+
+
+@pytest.mark.parametrize(
+    "log", ["", "\n", "\x00", "\r\r\r", "│", "╭──╮\n", "Traceback (most recent call last):\n"]
+)
+def test_little_is_answered(log: str) -> None:
+    assert diagnose(log).verdict in (BENIGN, UNKNOWN)
+
+
+_PIECES = st.sampled_from(
+    """Traceback (most recent call last):
+  File "a.py", line 3, in f
+ValueError: x
+[rank0]: loss: nan
+The above exception was the direct cause of the following exception:
+│ x │
+╰──╯
+100%|█| 1/1 [00:01<00:00]
+exitcode  : -9 (pid: 3)
+Failures:
+Root Cause (first observed failure):
+\x1b[31m
+{'loss': 0.0, 'grad_norm': nan}
+CUDA out of memory
+""".splitlines(keepends=True)
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(_PIECES, st.text(max_size=40)), max_size=40))
+def test_no_text_makes_it_raise(pieces: list[str]) -> None:
+    found = diagnose("".join(pieces))
+    assert found.verdict == (found.causes[0].slug if found.causes else found.verdict)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(list(SIGNATURES)), st.data())
+def test_a_literal_never_hides_a_match(row: object, data: st.DataObject) -> None:
+    pattern = data.draw(st.sampled_from(branches(getattr(row, "pattern"))))  # noqa: B009 - sampled as object
+    text = data.draw(st.from_regex(re.compile(pattern), fullmatch=False))
+    assert longest_literal(pattern) in text
+
+
+def test_a_long_log_is_read_in_seconds() -> None:
+    step = "2026-03-01 10:00:00,100 - trainer - INFO - step {n} loss: 2.{n} lr: 0.0001 grad_norm: 1.{n} 41{n} tok/s\n"
+    log = "".join(step.format(n=number) for number in range(100_000)) + dict(HITS)["S20 cuda-oom"]
+    began = time.monotonic()
+    assert diagnose(log).verdict == "cuda-oom"
+    assert time.monotonic() - began < 30
