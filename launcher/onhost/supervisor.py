@@ -49,6 +49,8 @@ STOP_GRACE_S = 10.0  # from SIGTERM to SIGKILL where nobody says otherwise
 FAILURE_GRACE_S = 3.0  # from SIGTERM to SIGKILL after a rank has failed: its peers hang in a collective
 LAUNCHER_EXIT_S = 3.0  # how long the launcher may take to end by itself once its ranks are gone
 KILL_WAIT_S = 15.0  # a process in state D may never go; it is reported instead of waited for
+RESERVE = "reserve"  # room on a full disk for how the run ended
+RESERVE_BYTES = 64 << 10
 SIZES_EVERY_S = 30.0  # how exactly `logs --since 10m` finds its place
 TAIL = 8 << 10  # of rank 0's log, for step and loss
 CLAIMS_DIR = "/tmp"  # noqa: S108 - root's and sticky: nobody deletes another user's claim
@@ -215,11 +217,14 @@ def read_json(path: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def write_event(fd: int, name: str, fields: dict[str, object]) -> None:
-    """Add one line to events.jsonl in one write. A full disk must not end the run, so failure is silent."""
+def write_event(fd: int, name: str, fields: dict[str, object]) -> bytes:
+    """Add one line to events.jsonl in one write; return what a full disk did not take."""
     line = {"event": name, "t": time.time(), "m": time.monotonic(), **fields}
-    with contextlib.suppress(OSError):
-        os.write(fd, json.dumps(line).encode() + b"\n")
+    data = json.dumps(line).encode() + b"\n"
+    try:
+        return data[os.write(fd, data) :]
+    except OSError:
+        return data
 
 
 def append_line(path: str, line: dict[str, object]) -> None:
@@ -429,6 +434,7 @@ def make_run_dir(spec: dict[str, Any]) -> str:
         write_file(os.path.join(path, "spec.json"), json.dumps(kept, indent=1) + "\n")
         for name in (EVENTS, "launcher.log", "supervisor.log"):
             os.close(os.open(os.path.join(path, name), os.O_WRONLY | os.O_CREAT, 0o600))
+        write_file(os.path.join(path, RESERVE), "\0" * RESERVE_BYTES)
         os.mkfifo(os.path.join(path, "lifeline"), 0o600)
         touch_client(path)
     except OSError as error:
@@ -639,6 +645,7 @@ class Supervisor:
         self.early: Any = None  # an interpreter that waits for the plan (early.py)
         self.claims: dict[str, int] = {}
         self.sizes: dict[str, int] = {}
+        self.unwritten = b""  # events that a full disk did not take
         self.next_sizes = self.next_refresh = 0.0
         self.state: dict[str, Any] = {
             "run_id": spec["run_id"],
@@ -818,7 +825,14 @@ class Supervisor:
             self._stop("rank %d failed with exit code %d" % (known.rank, code), FAILURE_GRACE_S)
 
     def _event(self, name: str, **fields: object) -> None:
-        write_event(self.events_out, name, fields)
+        with contextlib.suppress(OSError):
+            while self.unwritten:
+                self.unwritten = self.unwritten[os.write(self.events_out, self.unwritten) :]
+        if self.unwritten:  # in order, or not yet
+            line = {"event": name, "t": time.time(), "m": time.monotonic(), **fields}
+            self.unwritten += json.dumps(line).encode() + b"\n"
+        else:
+            self.unwritten = write_event(self.events_out, name, fields)
 
     def _reap(self, poller: select.poll) -> None:
         for pid, code in reap():
@@ -962,6 +976,9 @@ class Supervisor:
             "port_free": port_is_free(port) if port else None,
         }
         release_claims(self.claims)
+        # Nothing of the run writes any more, so what this frees is there for the last words.
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self.run_dir, RESERVE))
         self._event("ended", **end)
         self.state.update(exit=end, ended=time.time())
         self._save("ended")
@@ -1266,7 +1283,7 @@ def remove_run(run_dir: str) -> None:
 
 # --- fetch ------------------------------------------------------------------------------
 
-OURS = ("rank.py", "guard.py", "lifeline", "client")  # of no use anywhere else
+OURS = ("rank.py", "guard.py", "lifeline", "client", RESERVE)  # of no use anywhere else
 
 
 def files_below(top: str, prefix: str) -> Iterator[tuple[str, str]]:
