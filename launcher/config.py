@@ -11,6 +11,7 @@ from launcher.errors import ConfigError
 from launcher.hostwords import split
 from launcher.inventory import LOCALHOST, user_config_dir
 from launcher.schema import CONFIG, CONFIG_KEYS
+from launcher.syncing.spec import SyncSpec
 from launcher.templates import templates_dir
 from launcher.yamldoc import Item, Mistakes, nearest
 from preflight.job import Job
@@ -35,7 +36,8 @@ class Overrides:
 class RunConfig:
     """A run config, validated. `hosts` are words for `Inventory.resolve`.
 
-    `script_here` is set with send_script: the file here whose text travels with the launch.
+    `script_here` is set with send_script: the file here whose text travels with the launch. `sync` is set
+    where the working tree is sent to the hosts first.
     """
 
     name: str
@@ -43,6 +45,7 @@ class RunConfig:
     job: Job
     hosts: tuple[str, ...]
     script_here: Path | None = None
+    sync: SyncSpec | None = None
 
 
 def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> RunConfig:
@@ -58,8 +61,9 @@ def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> Ru
     here = _script_here(root, path, data, mistakes)
     mistakes.raise_if_any()
     hosts = data.pop("hosts", ()) or (LOCALHOST,)
+    sync = data.pop("sync", None)
     data["args"] = data.get("args", ()) + overrides.extra_args
-    return RunConfig(path.stem, path, Job(name=path.stem, **data), hosts, here)
+    return RunConfig(path.stem, path, Job(name=path.stem, **data), hosts, here, sync)
 
 
 def find_config(name_or_path: str) -> Path:
@@ -159,6 +163,8 @@ def _judge_together(root: Item, data: dict[str, Any], mistakes: Mistakes) -> Non
         mistakes.add(entries["processes_per_host"], "only for CPU ranks: set gpus: none (or auto) too")
     if data.get("send_script") and "script" not in entries:
         mistakes.add(entries["send_script"], "there is no script to send; set script")
+    if data.get("send_script") and data.get("sync"):
+        mistakes.add(entries["send_script"], "sync sends the script with its tree already; keep one of them")
 
 
 def _script_here(root: Item, path: Path, data: dict[str, Any], mistakes: Mistakes) -> Path | None:

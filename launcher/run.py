@@ -62,6 +62,7 @@ class Launch:
     width: int = 64
     detach: bool = False  # leave the run once its ranks are as planned
     early: EarlyStarts | None = None  # nodes that have begun already
+    kept: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, here and on every host
 
     def probe(
         self, order: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int
@@ -85,7 +86,7 @@ class Prepared:
         """Return a plan of its own name. Raises LaunchRefused and the refusals of planning."""
         hosts = [(entry, self.result.facts[entry.name]) for entry in self.launch.entries]
         early = self.launch.early
-        return make_plan(
+        plan = make_plan(
             hosts,
             self.launch.job,
             run_id=early.run_id if early and not avoid_ports else new_run_id(self.launch.job.name),
@@ -94,6 +95,8 @@ class Prepared:
             findings=self.result.findings,
             avoid_ports=avoid_ports,
         )
+        nodes = (replace(node, files=(*node.files, *self.launch.kept)) for node in plan.nodes)
+        return replace(plan, nodes=tuple(nodes))
 
     def refusal(self) -> LaunchRefused | None:
         """Return why the launch may not happen, None when it may."""
@@ -187,6 +190,8 @@ class Attempt:
         directory = self._book.directory
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "plan.json").write_text(json.dumps(plan_json(self._plan), indent=1) + "\n")
+        for name, text in self._launch.kept:
+            (directory / name).write_text(text)
         remember(launch_record(self._plan, self._plan.nodes[0], self._launch.entries))
         for line in launch_lines(self._plan, str(directory)):
             self._screen.say(line)

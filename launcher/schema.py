@@ -24,6 +24,7 @@ from launcher.kinds import (
     Special,
     Text,
 )
+from launcher.syncing.spec import SYNC_KEYS, SyncKind
 from launcher.yamldoc import Item
 from preflight.job import DEFAULT_MAIN_PORT, Expect
 
@@ -299,6 +300,13 @@ CONFIG_KEYS: tuple[Key, ...] = (
         "Arguments added in a rehearsal; `{scratch}` is a directory of its own, removed afterwards.",
         '["--output", "{scratch}/out", "--eval-steps", 5]',
     ),
+    Key(
+        "sync",
+        SyncKind(),
+        "Send the working tree here to the hosts before the launch; see docs/sync.md.",
+        "true",
+        "false",
+    ),
 )
 
 INVENTORY = Record(INVENTORY_KEYS)
@@ -327,6 +335,7 @@ def reference() -> str:
         ("A host (and `defaults`)", HOST_KEYS),
         ("`expect` of a host", EXPECT_KEYS),
         ("A run config", CONFIG_KEYS),
+        ("`sync` of a run config", SYNC_KEYS),
     ]
     return "\n".join(_section(title, keys) for title, keys in parts)
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -65,6 +65,7 @@ def run(config: RunConfig, launch: Launch, wishes: Wishes) -> int:
         for line in report_lines(result, colour=wants_colour(screen.stream)):
             screen.show(line)
 
+    launch = synced(config, launch, screen, dry_run=wishes.dry_run)
     try:
         prepared = ask(launch, on_result)
         if not wishes.dry_run:
@@ -90,6 +91,20 @@ def run(config: RunConfig, launch: Launch, wishes: Wishes) -> int:
     if as_json:
         _print(outcome_json(outcome))
     return outcome.exit_code
+
+
+def synced(config: RunConfig, launch: Launch, screen: Screen, *, dry_run: bool = False) -> Launch:
+    """Send the working tree where the run config says so; return the launch that keeps what was sent."""
+    if config.sync is None:
+        return launch
+    if dry_run:
+        screen.say("sync: nothing is sent in a dry run; hosts are judged by what lies there now")
+        return launch
+    from launcher.syncing.before import Ways, sync_before  # noqa: PLC0415 - most launches do without it
+
+    ways = Ways(launch.entries, launch.connections.borrow, launch.width)
+    source = sync_before(config.sync, launch.job, ways, screen.say, logs=launch.logs)
+    return replace(launch, kept=(("source.json", source),))
 
 
 def _made_room(prepared: Prepared, screen: Screen, wishes: Wishes) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from launcher.commands.asking import asked
-from launcher.commands.launching import launch_of
+from launcher.commands.launching import launch_of, synced
 from launcher.commands.run import command as run_command
 from launcher.preflighting import PreflightResult
 from launcher.rehearsal import DEFAULT_STEPS, rehearse
@@ -42,6 +42,7 @@ def command(config: str, extra: tuple[str, ...], steps: int, *, fit: bool, **opt
             screen.show(line)
 
     try:
+        launch = synced(what.config, launch, screen)
         done = rehearse(launch, on_result, screen, steps=steps, fit=fit)
     finally:
         launch.connections.close()

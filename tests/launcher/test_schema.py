@@ -29,7 +29,7 @@ def names(keys: tuple[kinds.Key, ...]) -> set[str]:
 
 def test_every_key_has_a_field_and_every_field_a_key() -> None:
     assert names(schema.HOST_KEYS) == fields(HostEntry) - {"name", "alias", "listed"}
-    assert names(schema.CONFIG_KEYS) - {"hosts"} == fields(Job) - {"name", "rehearse_steps"}
+    assert names(schema.CONFIG_KEYS) - {"hosts", "sync"} == fields(Job) - {"name", "rehearse_steps"}
     assert names(schema.EXPECT_KEYS) == fields(Expect)
 
 
@@ -50,7 +50,7 @@ def test_what_we_ship_follows_its_schema(what: str, path: str) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    [*schema.HOST_KEYS, *schema.CONFIG_KEYS, *schema.EXPECT_KEYS, *schema.INVENTORY_KEYS],
+    [*schema.HOST_KEYS, *schema.CONFIG_KEYS, *schema.EXPECT_KEYS, *schema.INVENTORY_KEYS, *schema.SYNC_KEYS],
     ids=lambda key: key.name,
 )
 def test_the_example_of_every_key_is_valid(key: kinds.Key) -> None:

@@ -1,0 +1,1 @@
+"""The working tree, sent to the hosts before a launch."""

@@ -1,0 +1,177 @@
+"""Sends a tree to many hosts side by side: each directory once, nothing in place before all is there."""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from launcher.errors import GpulaunchError
+from launcher.fanout import WIDTH, fanout
+from launcher.gather import Open
+from launcher.inventory import HostEntry
+from launcher.syncing.errors import SyncFailed
+from launcher.syncing.host import Done, Receiver
+from launcher.syncing.tree import STATE, Tree
+
+HERE = "here"
+PROGRESS_S = 3.0
+_SHOWN_ERRORS = 4
+_LAST_STEP = "; on other hosts the tree may be in place already"
+
+Say = Callable[[str], None]
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class HostSync:
+    """What became of one host. `same_as` names the host (or "here") whose directory it shares."""
+
+    root: str
+    same_as: str = ""
+    sent: int = 0  # bytes of the files
+    seconds: float = 0.0
+    done: Done = field(default_factory=Done)
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """One tree, and where it goes: host name -> directory there."""
+
+    tree: Tree
+    targets: Mapping[str, str]
+    delete: bool = False
+    width: int = WIDTH
+
+
+def send_tree(sync: Sync, entries: Sequence[HostEntry], opener: Open, say: Say) -> dict[str, HostSync]:
+    """Send the tree; return what became of each host, in their order.
+
+    Raises SyncFailed with what every failed host said, or the HostError of the only one: then no host has
+    anything new in place, unless a host failed in the very last step, which is said.
+    """
+    receivers: list[Receiver] = []
+    try:
+        opened = _open(sync, entries, opener, receivers)
+        leaders = _leaders(sync.tree.root, opened)
+        found = {each.entry.name: HostSync(each.root, leaders[each.entry.name]) for each in opened}
+        lead = [each for each in opened if not leaders[each.entry.name]]
+        with _Progress(say, len(lead)).telling() as progress:
+            staged = _all(lambda each: _stage(sync, each, progress), lead, sync.width)
+        committed = _all(lambda each: each.at.commit(), lead, sync.width, also=_LAST_STEP)
+        for each, (sent, seconds), done in zip(lead, staged, committed, strict=True):
+            found[each.entry.name] = HostSync(each.root, "", sent, seconds, done)
+        return found
+    finally:
+        fanout(Receiver.close, receivers, width=sync.width)
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    entry: HostEntry
+    at: Receiver
+    nonce: str
+    root: str
+
+
+def _open(sync: Sync, entries: Sequence[HostEntry], opener: Open, receivers: list[Receiver]) -> list[_Open]:
+    """Open the directory on every host; `receivers` gets each as soon as it has to be closed."""
+
+    def one(entry: HostEntry) -> _Open:
+        receiver = Receiver(opener(entry), entry.python)
+        receivers.append(receiver)
+        nonce = secrets.token_hex(16)
+        return _Open(entry, receiver, nonce, receiver.begin(sync.targets[entry.name], nonce))
+
+    return _all(one, entries, sync.width)
+
+
+def _leaders(root: Path, opened: Sequence[_Open]) -> dict[str, str]:
+    """Return by host whose directory it has: "" its own, "here" the tree itself, else another host's name.
+
+    Every host has left a file named after its nonce; who sees it has the same directory, whatever its path.
+    """
+    nonces = {each.nonce: each.entry.name for each in opened}
+    seen = _all(lambda each: each.at.seen(nonces), opened, WIDTH)
+    leaders: dict[str, str] = {}
+    for each, visible in zip(opened, seen, strict=True):
+        if (root / STATE / f"nonce-{each.nonce}").exists():
+            leaders[each.entry.name] = HERE
+            continue
+        first = next(name for nonce, name in nonces.items() if nonce in visible or nonce == each.nonce)
+        leaders[each.entry.name] = "" if first == each.entry.name else (leaders[first] or first)
+    return leaders
+
+
+def _stage(sync: Sync, each: _Open, progress: "_Progress") -> tuple[int, float]:
+    """Send one host what it lacks; return bytes and seconds."""
+    started = time.monotonic()
+    needed = each.at.compare(sync.tree.entries, delete=sync.delete)
+    size = sum(sync.tree.entries[index].size for index in needed)
+    progress.expect(size)
+    for index in needed:
+        each.at.put(index, sync.tree.entries[index], sync.tree.root, progress.add)
+    each.at.staged()
+    return size, time.monotonic() - started
+
+
+def _all(function: Callable[[Item], Value], items: Sequence[Item], width: int, also: str = "") -> list[Value]:
+    """Return what the function gives for each. Raises one error that holds all of them."""
+    good: list[Value] = []
+    errors: list[GpulaunchError] = []
+    for result in fanout(function, items, width=width):
+        if isinstance(result, GpulaunchError):
+            errors.append(result)
+        else:
+            good.append(result)
+    if len(errors) == 1 and not also:
+        raise errors[0]
+    if errors:
+        words = [error.message for error in errors[:_SHOWN_ERRORS]]
+        more = [f"{len(errors) - _SHOWN_ERRORS} more hosts"] if len(errors) > _SHOWN_ERRORS else []
+        raise SyncFailed("\n".join([*words, *more]) + also, errors[0].fix)
+    return good
+
+
+class _Progress:
+    """Says now and then how much has been sent, from a thread of its own."""
+
+    def __init__(self, say: Say, hosts: int) -> None:
+        self._say = say
+        self._hosts = hosts
+        self._lock = threading.Lock()
+        self._wanted = 0
+        self._sent = 0
+        self._over = threading.Event()
+
+    def expect(self, count: int) -> None:
+        """Add bytes that are to be sent."""
+        with self._lock:
+            self._wanted += count
+
+    def add(self, count: int) -> None:
+        """Add bytes that were sent."""
+        with self._lock:
+            self._sent += count
+
+    @contextmanager
+    def telling(self) -> "Iterator[_Progress]":
+        """Tell while the body runs."""
+        thread = threading.Thread(target=self._tell, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._over.set()
+            thread.join()
+
+    def _tell(self) -> None:
+        while not self._over.wait(PROGRESS_S):
+            with self._lock:
+                sent, wanted = self._sent / 2**20, self._wanted / 2**20
+            hosts = "1 host" if self._hosts == 1 else f"{self._hosts} hosts"
+            self._say(f"sync: {sent:.0f} of {wanted:.0f} MiB sent to {hosts}")
