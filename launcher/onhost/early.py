@@ -107,7 +107,8 @@ class Early:
 
     def hatch(self, spec: dict[str, Any], run_dir: str) -> int:
         """Hand the plan over; return the descriptor on which the supervisor's first state comes."""
-        write_all(self.orders, pack([marshal.dumps(self.code), json.dumps([spec, run_dir]).encode()]))
+        with contextlib.suppress(OSError):  # somebody killed it: no answer says so, too
+            write_all(self.orders, pack([marshal.dumps(self.code), json.dumps([spec, run_dir]).encode()]))
         os.close(self.orders)
         return self.ready
 
@@ -186,7 +187,7 @@ class Early:
             os._exit(127)
         os.chdir(os.path.expanduser(self.wish["cwd"] or "~"))
         null = os.open(os.devnull, os.O_RDONLY)
-        said = os.memfd_create("gpulaunch-said", 0)
+        said = os.memfd_create("gpulaunch-said")
         for source, target in ((null, 0), (said, 1), (said, 2)):
             os.dup2(source, target)
         os.set_inheritable(reader, True)
