@@ -30,6 +30,12 @@ accelerator = Accelerator()
 """
 
 
+UNPROVEN = """
+from somewhere import train
+train()
+"""
+
+
 class Inherited:
     """The host as it was found, and the user who was handed it."""
 
@@ -113,9 +119,17 @@ def test_field_note_4_from_what_was_found_to_one_gpu_per_rank(inherited: Inherit
     (node,) = plan["nodes"]
     ranks = node["ranks"]
     assert [(slot["local_rank"], slot["gpu_uuid"]) for slot in ranks["slots"]] == list(enumerate(uuids))
-    assert ranks["masked"], "in Exclusive_Process mode a rank sees no GPU of another"
-    assert any("each rank sees its own GPU only" in why["text"] for why in ranks["because"])
     assert plan["changes"] == []
+    assert not ranks["masked"]
+    assert any("takes the GPU of its LOCAL_RANK first" in why["text"] for why in ranks["because"])
+
+    (inherited.client.home / "train.py").write_text(UNPROVEN)
+    code, plan, stderr = inherited.dry_run()
+    assert code == 0, stderr
+    careful = plan["nodes"][0]["ranks"]
+    assert careful["slots"] == ranks["slots"]
+    assert careful["masked"], "in Exclusive_Process mode no rank may touch the GPU of another"
+    assert any("each rank sees its own GPU only" in why["text"] for why in careful["because"])
     shown = inherited.client.run("run", "--config", "./job.yaml", "--hosts", host.name, "--dry-run")
     assert shown.returncode == 0
     assert all(uuid in shown.stdout.decode() for uuid in uuids)
