@@ -55,6 +55,7 @@ def old_python(host: LabHost) -> str:
 
 def test_every_way_to_fail_has_its_own_code_and_is_only_its_own_hosts_matter(client: Client) -> None:
     well, broken, closed, frozen, _ = client.lab.hosts
+    silent = [f"silent{number}" for number in range(8)]
     stranger = client.home / "stranger"
     stranger.write_text(files.new_key()[0])
     client.write(
@@ -62,7 +63,7 @@ def test_every_way_to_fail_has_its_own_code_and_is_only_its_own_hosts_matter(cli
             well.name: {},
             "unresolved": {"address": "no-such-host.invalid"},
             "refused": {"address": closed.address},
-            "silent": client.entry(broken, address=client.lab.silent_address()),
+            **{name: client.entry(broken, address=client.lab.silent_address()) for name in silent},
             "frozen": client.entry(frozen),
             "stranger": client.entry(broken, identity_file=str(stranger)),
             "no-python": client.entry(broken, python="/opt/absent/bin/python"),
@@ -74,16 +75,14 @@ def test_every_way_to_fail_has_its_own_code_and_is_only_its_own_hosts_matter(cli
     sshd.kill(closed)
     sshd.freeze(frozen)
     try:
-        started = time.monotonic()
         told = client.preflight("all")
-        took_s = time.monotonic() - started
     finally:
         sshd.thaw(frozen)
         sshd.start(closed)
     assert unusable(told) == {
         "unresolved": "HOST002",
         "refused": "HOST003",
-        "silent": "HOST004",
+        **dict.fromkeys(silent, "HOST004"),
         "frozen": "HOST004",
         "stranger": "HOST007",
         "no-python": "HOST008",
@@ -92,7 +91,7 @@ def test_every_way_to_fail_has_its_own_code_and_is_only_its_own_hosts_matter(cli
         "garbage": "HOST010",
     }
     assert told["hosts"][well.name]["reached"]
-    assert took_s < CONNECT_TIMEOUT_S + 8, "time-outs run side by side"
+    assert told["seconds"] < len(silent) * CONNECT_TIMEOUT_S / 2, "time-outs run side by side"
 
     def message(host: str, code: str) -> str:
         return str(finding(told, host, code)["message"])
