@@ -731,6 +731,24 @@ class Guard:
         if self.rehearsal is not None:
             with contextlib.suppress(Exception):
                 self.rehearsal.finish()
+        if self.leaving is not None:
+            with contextlib.suppress(Exception):
+                self._end_cleanly(self.leaving)
+
+    def _end_cleanly(self, code: int) -> None:
+        """Keep torch's own threads from aborting an interpreter that ends in the middle of a training."""
+        if code:
+            import logging
+            import multiprocessing.util
+
+            multiprocessing.util._exit_function()  # type: ignore[attr-defined] # noqa: SLF001 - workers end
+            logging.shutdown()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+        distributed = sys.modules.get("torch.distributed")  # a rehearsal: every rank is at this same step
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            distributed.destroy_process_group()
 
 
 class Rehearsal:

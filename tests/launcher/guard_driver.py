@@ -209,6 +209,35 @@ def weights_spoiled_at_30(kit: Kit) -> Any:
     return train(model, torch.optim.SGD(model.parameters(), lr=1e-3), 60, spoil)
 
 
+def read_late(kit: Kit) -> Any:
+    """As on a GPU: what is computed arrives some steps later, and nobody waits for it."""
+    waits: list[int] = []
+
+    class Slow:
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def query(self) -> bool:
+            self.asked += 1
+            waits.append(self.asked)
+            return self.asked > 3
+
+        def synchronize(self) -> None:
+            raise AssertionError("the guard waited")
+
+    class Late(kit.module.Reading):  # type: ignore[misc, name-defined]
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            self.events = [Slow()]
+
+    kit.module.Reading = Late
+    kit.guard._note = lambda *_: None  # a loss on a GPU is not read at once either
+    try:
+        return weights_spoiled_at_30(kit)
+    finally:
+        kit.guard.tools.report("waits", most=max(waits))
+
+
 def frozen_after_nan_once(kit: Kit) -> Any:
     """A script that skips a step with a bad gradient by itself is left alone."""
     model = net()
@@ -314,6 +343,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     pure_half_adam,
     pure_bf16,
     weights_spoiled_at_30,
+    read_late,
     frozen_after_nan_once,
     always_overflows,
     always_overflows_fused,

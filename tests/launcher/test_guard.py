@@ -80,6 +80,16 @@ def test_nan_between_two_samples_is_found_at_the_first_bad_step(seen: dict[str, 
     assert "gradients, loss at step 31" in message
 
 
+def test_values_that_arrive_late_are_judged_when_they_have_arrived(seen: dict[str, Any]) -> None:
+    result = seen["read_late"]
+    assert result["code"] == STOPPED
+    # Sampled at step 50 and read later; the stop names the bad sample, and the last good one.
+    assert [each for each in told(result) if each[1]] == [("G4", True, 50)]
+    stop = next(each for each in result["events"] if each.get("stops"))
+    assert "finite after step 25" in stop["message"]
+    assert failures(result) == []
+
+
 @pytest.mark.parametrize("name", ["always_overflows", "always_overflows_fused"])
 def test_eight_skipped_steps_in_a_row_stop(seen: dict[str, Any], name: str) -> None:
     assert told(seen[name]) == [("G5", True, 4)]
