@@ -9,7 +9,7 @@ from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose_lines
 from preflight.diagnosis.lines import MAX_LINE, Line, unwrap
 from preflight.diagnosis.matching import first_match
-from preflight.diagnosis.series import Point, point_of
+from preflight.diagnosis.series import Point, PointReader
 from preflight.diagnosis.stamps import stamp_of
 
 KEPT_LINES = 4000
@@ -44,6 +44,7 @@ class LiveDiagnosis:
         self._said: set[tuple[str, str, int | None]] = set()
         self._paces: dict[tuple[str, int | None], deque[float]] = {}
         self._remaining: dict[tuple[str, int | None], int] = {}
+        self._reader = PointReader()
         self._order = 0
 
     def feed(
@@ -85,7 +86,7 @@ class LiveDiagnosis:
         if self._remaining.get(key, 0) > 0 or first_match(bare) is not None:
             self._telling.append(line)
             self._remaining[key] = self._remaining.get(key, 0) - 1
-        point = point_of(line)
+        point = self._reader.point_of(line)
         return self._step(key, point, at_s) if point is not None else []
 
     def _step(self, key: tuple[str, int | None], point: Point, at_s: float | None) -> list[LiveWarning]:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.signs import ONES
 
-_VALUE = r"['\"]?(?:tensor\(\s*\[?)?(?P<value>[-+]?(?:nan(?=\.0\b)|nan|inf(?:inity)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?:(?<=nan)\.0)?(?![\w.]*[\w])"
+_VALUE = r"['\"]?(?:tensor\(\s*\[?)?(?P<value>[-+]?(?:nan(?=\.\d\b)|nan|inf(?:inity)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?:(?<=nan)\.\d)?(?![\w.]*[\w])"
 _SEPARATOR = r"['\"]?\s*(?:\((?:avg|mean|smoothed)\))?\s*(?:[:=|]|\bis\b|\s)\s*"
 # The name before the value: "loss", "train_loss", "lm loss", "Loss/train", "loss_cls"; what belongs to evaluation,
 # scaling or bookkeeping is left out below.
@@ -36,6 +37,8 @@ _TABLE_HEAD = re.compile(r"\b\w*loss\b.*\b\w*loss\b", re.IGNORECASE)
 _TABLE_ROW = re.compile(
     r"^\s*\d+/\d+\s+[\d.]+[GM]B?\s+(?P<values>(?:[-+]?(?:nan|inf|[\d.]+)\s+){2,})", re.IGNORECASE
 )
+Spans = tuple[tuple[int, int] | None, tuple[int, int] | None, tuple[int, int] | None]
+_MOST_FORMATS = 20_000
 MAX_PRINTED = 600
 """Characters of a line in which steps are looked for."""
 
@@ -51,47 +54,64 @@ class Point:
     rewarded: bool = False
 
 
+class PointReader:
+    """Reads steps; where the values stand is looked up once for lines that differ only in digits."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Spans] = {}
+
+    def point_of(self, line: Line) -> Point | None:
+        """Return the step that a line logs, None when it logs none."""
+        text = line.text[:MAX_PRINTED]
+        if not any(word in text for word in _WORDS):
+            return None
+        alike = text.translate(ONES)
+        spans = self._known.get(alike)
+        if spans is None:
+            if len(self._known) >= _MOST_FORMATS:
+                self._known.clear()
+            spans = self._known[alike] = _spans(alike)
+        if not any(spans):
+            return None
+        loss, norm, scale = (float(text[slice(*span)]) if span else None for span in spans)
+        return Point(line, loss, norm, scale, "reward" in text)
+
+
 def read_points(lines: Sequence[Line]) -> tuple[Point, ...]:
     """Return the logged steps in order."""
+    reader = PointReader()
     found: list[Point] = []
     in_table = False
     for line in lines:
-        text = line.text
-        if any(word in text for word in _WORDS):
-            in_table = in_table or _is_table_head(text)
-            point = point_of(line)
-            if point is not None:
-                found.append(point)
-        elif in_table and (row := _TABLE_ROW.match(text)):
+        point = reader.point_of(line)
+        if point is not None:
+            found.append(point)
+        elif "loss" in line.text:
+            in_table = in_table or _is_table_head(line.text)
+        elif in_table and (row := _TABLE_ROW.match(line.text)):
             values = [float(value) for value in row["values"].split()]
             found.append(Point(line, sum(values), None, None))
     return tuple(found)
 
 
-def point_of(line: Line) -> Point | None:
-    """Return the step that a line logs, None when it logs none."""
-    text = line.text[:MAX_PRINTED]
-    loss, norm, scale = _loss(text), _value(_NORM, text), _value(_SCALE, text)
-    if loss is None and norm is None and scale is None:
-        return None
-    return Point(line, loss, norm, scale, "reward" in text)
+def _spans(text: str) -> Spans:
+    return (_loss(text), _span(_NORM, text), _span(_SCALE, text))
 
 
 def _is_table_head(text: str) -> bool:
     return not any(char.isdigit() for char in text) and _TABLE_HEAD.search(text) is not None
 
 
-def _loss(text: str) -> float | None:
-    """Return the training loss of a line: the plain one where there is one, else the first."""
-    first: float | None = None
+def _loss(text: str) -> tuple[int, int] | None:
+    """Return where the training loss of a line stands: the plain one where there is one, else the first."""
+    first: tuple[int, int] | None = None
     for found in _LOSS.finditer(text):
         name = found["name"]
         if _NOT_TRAINING.search(name) or _is_choice(text, found):
             continue
-        value = float(found["value"])
         if _PLAIN.match(name):
-            return value
-        first = value if first is None else first
+            return found.span("value")
+        first = found.span("value") if first is None else first
     return first
 
 
@@ -100,6 +120,6 @@ def _is_choice(text: str, found: re.Match[str]) -> bool:
     return re.match(r"\s*(?:%|x\b|errors?\b|warnings?\b)", text[found.end() :]) is not None
 
 
-def _value(pattern: re.Pattern[str], text: str) -> float | None:
+def _span(pattern: re.Pattern[str], text: str) -> tuple[int, int] | None:
     found = pattern.search(text)
-    return float(found["value"]) if found else None
+    return found.span("value") if found else None

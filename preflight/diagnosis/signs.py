@@ -3,7 +3,7 @@
 import re
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from preflight.diagnosis.lines import Line
 
@@ -14,25 +14,29 @@ _FAILED = re.compile(
     r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned non-zero exit status|terminate called"
     r"|\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? -?[1-9]|died with <Signals|^Killed\b|\bKilled$|Segmentation fault|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
     r"|Fatal Python error|[Dd]eath signal|^\[[EF] \S+|^\[?[EF]\d{4} [\d:]{8}|NCCL WARN|Test NCCL failure|^srun: error|slurmstepd: error|NVRM: Xid|Out of memory: Killed|OOMKilled"
-    r"|^(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State: (?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA error: |^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
+    r"|^(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State: (?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA [Ee]rror: |^\[\d+\] +[-+]? *\d+ +killed\b|^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
     r"|^Fatal\b|\[FATAL\]|\bFATAL\b|^\S*python\S*: (?:error|can't open)|stopping training\b|command not found"
 )
 # It went through to its end. Said by trainers, not by launchers.
 _DONE = re.compile(
     r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished|complete)\b|[Ff]inished training|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
     r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|[Rr]un (?:finished|completed) successfully|exits successfully|finished successfully|All \d+ ranks? finished|state: COMPLETED|State: COMPLETED"
-    r"|exit(?:ed with)? code:? 0\b|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]"
+    r"|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]"
 )
 _MOVES = re.compile(r"(?<![\w])(?:train[_/ ])?\w*[Ll](?:oss|OSS)['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
 _SOFT = re.compile(
     r"\b[Ww]arn(?:ing)?\b|Warning: |\bWARN(?:ING)?\b|\bINFO\b|\bDEBUG\b|[Rr]etry|[Rr]etri|[Ii]gnor(?:ed|ing)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|[Hh]andled\b"
     r"|^\[?W\d{4} |^\[W |\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|\[I \S+|[Rr]esum(?:ed|ing)|may (?:be|cause|lead)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b"
 )
-_HARD = re.compile(r"NCCL WARN|Received \d+ death signal|closing signal|oom|slurmstepd|NVRM")
+_HARD = re.compile(
+    r"NCCL WARN|death signal|Unable to determine the device|GPU is lost|closing signal|oom|slurmstepd|NVRM"
+)
 _LAUNCHER_FAILED = re.compile(
     r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b|died with <Signals|exitcode\s*:\s*-?[1-9]"
 )
 _STAMP = re.compile(r"\d\d:\d\d:\d\d")
+ONES = str.maketrans("023456789", "111111111")
+"""Turns every digit into a 1: lines of one format become one text, and a number that is not 0 stays one."""
 _MOVES_ENOUGH = 3
 _BELOW = 4
 
@@ -45,13 +49,12 @@ class Course:
         self.failing: list[Line] = []
         self._moves: list[int] = []
         self._done: list[int] = []
-        for line in lines:
-            text = line.text
-            if _FAILED.search(text) and not is_soft(text):
+        for line, kind in zip(lines, _kinds(lines), strict=True):
+            if kind == "failed" and _FAILED.search(line.text):
                 self.failing.append(line)
-            elif _DONE.search(text):
+            elif kind == "done":
                 self._done.append(line.order)
-            elif ("oss" in text or "LOSS" in text) and _MOVES.search(text) and _written_at_once(text):
+            elif kind == "moves":
                 self._moves.append(line.order)
 
     def went_on(self, after: int) -> bool:
@@ -75,6 +78,26 @@ class Course:
     def moved(self, after: int, before: int) -> bool:
         """Whether steps were made between two lines."""
         return bisect_left(self._moves, before) - bisect_right(self._moves, after) >= _MOVES_ENOUGH
+
+
+def _kinds(lines: Sequence[Line]) -> Iterator[str]:
+    """Yield what each line is about; lines that differ only in digits are looked at once."""
+    known: dict[str, str] = {}
+    for line in lines:
+        alike = line.text.translate(ONES)
+        kind = known.get(alike)
+        if kind is None:
+            kind = known[alike] = _kind(alike)
+        yield kind
+
+
+def _kind(text: str) -> str:
+    if _FAILED.search(text) and not is_soft(text):
+        return "failed"
+    if _DONE.search(text):
+        return "done"
+    moves = ("oss" in text or "LOSS" in text) and _MOVES.search(text) and _written_at_once(text)
+    return "moves" if moves else ""
 
 
 def is_soft(text: str) -> bool:

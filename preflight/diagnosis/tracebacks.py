@@ -30,7 +30,7 @@ _CONTEXT = "During handling of the above exception, another exception occurred"
 _INNER = re.compile(
     r"Original Traceback|-- Process \d+ terminated with the following error|RemoteTraceback|^\"\"\"$|ray::\w"
 )
-_WRAPS = re.compile(r"Caught \w+ in |ProcessRaisedException|RayTaskError|RemoteTraceback|RemoteError")
+_WRAPS = re.compile(r"Caught \w+ in |ProcessRaisedException|RayTaskError|RemoteTraceback|\bRemoteError")
 _LIBRARY = re.compile(
     r"(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen|^<string>|importlib|/conda-bld/|^<__array|/torchinductor_"
 )

@@ -55,7 +55,8 @@ def _width(texts: Iterable[str]) -> int:
 
 def _is_rule(text: str) -> bool:
     """Whether a line is drawn to its end: "=====", "node-1: -----"."""
-    return len(set(text.rstrip()[-_DRAWN:])) <= 1
+    end = text.rstrip()[-_DRAWN:]
+    return not end[-1:].isalnum() and len(set(end)) <= 1
 
 
 def _alike(last: str, following: str) -> bool:

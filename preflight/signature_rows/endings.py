@@ -36,7 +36,7 @@ ROWS: tuple[Signature, ...] = (
               r"DUE TO PREEMPTION|DUE TO NODE FAILURE|NODE_FAIL|[Pp]reempted by (?:a )?(?:higher|scheduler)|Preempting (?:job|pod)|NodeLost|node (?:failure|has failed)|Spot (?:instance|interruption).{0,60}(?:terminat|interrupt|reclaim)|CANCELLED AT .{0,80} DUE TO|[Tt]he node was (?:shut ?down|drained)|TerminationByKubelet|Evicted\b.{0,40}(?:pod|Pod)",
               "the scheduler took the node away: preemption, a node that failed, an eviction", "resume from the last checkpoint", "known"),
     Signature("S70", "host-oom-killed", ENDING,
-              r"\bSIGKILL\b(?!_)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?: +|: 9|$)|zsh: killed|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|A process in the process pool was terminated abruptly|BrokenProcessPool|Worker exited with code -9|" + _signal(9, "SIGKILL"),
+              r"\bSIGKILL\b(?!_)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?: +|: 9|$)|zsh: killed|^\[\d+\] +[-+]? *\d+ +killed\b|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|A process in the process pool was terminated abruptly|BrokenProcessPool|Worker exited with code -9|" + _signal(9, "SIGKILL"),
               "a process was killed with SIGKILL: the kernel's OOM killer is the usual one, a scheduler or a person may be it",
               "sudo dmesg -T | grep -i -E 'killed process|oom'; then less host memory: workers, ranks, loading", "run"),
     Signature("S78", "terminated", ENDING,

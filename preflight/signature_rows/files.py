@@ -50,13 +50,13 @@ ROWS: tuple[Signature, ...] = (
               "accept the licence on the Hub; hf auth login on every host", "run"),
     Signature("S81", "hf-hub-auth", ROOT,
               r"(?:401|403|404|407|429|50[0234]) (?:Client|Server) Error.{0,200}huggingface|(?:401|403|429) Client Error|Client error '4(?:01|03|04|29)|Server error '50\d.{0,80}hugging|Invalid credentials in Authorization header|Repository Not Found"
-              r"|RepositoryNotFoundError|Revision(?: )?NotFound(?:Error)?|EntryNotFoundError|Invalid user token|Too Many Requests for url|[Tt]oken is required|LocalTokenNotFoundError|make sure you (?:are authenticated|don't have a local directory|pass a token)"
+              r"|RepositoryNotFoundError|Revision(?: )?NotFound(?:Error)?|EntryNotFoundError|Invalid user token|Too Many Requests for url|[Tt]oken is required|(?:^|: )[A-Za-z0-9][\w-]*(?:\.\d[\w-]*)*(?:/[\w.-]+)? is not a local folder|LocalTokenNotFoundError|make sure you (?:are authenticated|don't have a local directory|pass a token)"
               r"|You must be authenticated to access|BadRequestError.{0,60}hugging|Invalid username or password|DatasetNotFoundError|doesn't exist on the Hub|token seems invalid|huggingface-cli login|hf auth login|HfHubHTTPError"
               r"|[Ww]andb.{0,60}(?:api_key not configured|UsageError|CommError)|You must call wandb\.init|HTTP Error 40[13]",
               "the Hub refused this host: no or a bad token, a private or renamed repository, or too many requests",
               "hf auth login on every host; download once and run offline", "known"),
     Signature("S82", "hf-hub-auth", ROOT,
-              r"couldn't connect to 'https?://|LocalEntryNotFoundError|OfflineModeIsEnabled|outgoing traffic has been disabled|Cannot reach https?://|(?:MaxRetryError|ProxyError|SSLError|ConnectTimeout|ReadTimeout|ConnectionError).{0,300}(?:huggingface\.co|hf\.co|hf-mirror)"
+              r"couldn't connect to 'https?://|LocalEntryNotFoundError|OfflineModeIsEnabled|outgoing traffic has been disabled|Cannot reach https?://|(?:MaxRetryError|ProxyError|SSLError|ConnectError|ConnectTimeout|ReadTimeout|ConnectionError).{0,300}(?:huggingface\.co|hf\.co|hf-mirror)"
               r"|HTTPS?ConnectionPool\(host='(?:huggingface\.co|cdn-lfs\S*|\S*hf\.co|hf-mirror\.com|datasets-server\S*)'|There was a specific connection error when trying to load|cannot find the (?:appropriate snapshot|requested files) in|[Cc]annot find the requested files in the (?:local|disk) cache"
               r"|Offline mode is enabled|An error happened while trying to locate the (?:file|files) on the Hub|Can't load (?:the )?(?:tokenizer for '(?![./])|(?:configuration|config|image processor|feature extractor|model|the model) (?:of|for) ')|Couldn't reach (?:'|https?://|\S+ on the Hub)|ConnectionError: Couldn't"
               r"|(?:huggingface\.co|hf\.co).{0,200}(?:timed out|Name or service not known|Temporary failure in name resolution|certificate verify failed|Connection reset|unreachable)|unable to access 'https://huggingface\.co|xet.{0,80}(?:Request error|timed out|failed)|CAS (?:service|client) error",

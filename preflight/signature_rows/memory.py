@@ -7,7 +7,7 @@ ROWS: tuple[Signature, ...] = (
               r"Error while creating shared memory segment|posix_fallocate failed|insufficient shared memory \(shm\)"
               r"|(?:are|is|was|run) out of shared memory|killed by signal: Bus error|unable to write to file </torch_"
               r"|No space left on device.{0,200}/dev/shm|/dev/shm.{0,200}No space left on device"
-              r"|unable to (?:mmap|allocate|resize|open).{0,60}shared memory|unable to mmap \d+ bytes from file </torch_"
+              r"|unable to (?:mmap|allocate|resize|open).{0,20}shared memory(?!.*Too many open)|unable to mmap \d+ bytes from file </torch_"
               r"|Couldn't (?:allocate|open) shared (?:memory|file)|[Ee]rror: failed to extend /dev/shm"
               r"|Call to (?:posix_fallocate|ftruncate|shm_open).{0,40}failed|shm_open\(.{0,80}\).{0,40}(?:failed|No space)"
               r"|Unexpected bus error encountered in worker|Error while attaching to shared memory segment"
@@ -16,7 +16,7 @@ ROWS: tuple[Signature, ...] = (
               "/dev/shm is full (Docker gives 64 MB)", "docker run --ipc=host or --shm-size=16g; fewer workers", "run"),
     Signature("S20", "cuda-oom", ROOT,
               r"CUDA out of memory|HIP out of memory|XPU out of memory|NPU out of memory|(?:cuda|torch)\S*OutOfMemoryError\b"
-              r"|^OutOfMemoryError\b|CUDA error: out of memory|cuda runtime error \(2\) ?: out of memory|CUDA_ERROR_OUT_OF_MEMORY"
+              r"|^OutOfMemoryError\b|CUDA [Ee]rror: out of memory|cuda runtime error \(2\) ?: out of memory|CUDA_ERROR_OUT_OF_MEMORY"
               r"|cudaErrorMemoryAllocation|CUDA driver error: out of memory|Tried to allocate [\d.]+ [KMGT]iB"
               r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUSOLVER_STATUS_ALLOC_FAILED|cuDNN error: CUDNN_STATUS_ALLOC"
               r"|Failed to CUDA calloc|Cuda failure (?:\d+ )?'?out of memory|NCCL WARN.{0,80}out of memory|ncclUnhandledCudaError.{0,120}out of memory"

@@ -31,7 +31,7 @@ ROWS: tuple[Signature, ...] = (
               r"FlashAttention(?:-?\d)? only supports? (?:Ampere|Hopper|Turing|fp16|head)|Flash ?Attention-?\s?\d? has been"
               r" toggled on|FlashAttention only support fp16 and bf16|flash_attn\S*: undefined symbol"
               r"|[Ff]lash[_ -]?[Aa]tt\w*[^:]{0,60}(?:package|library)[^.]{0,40}(?:seems to be |is )?not (?:be )?installed"
-              r"|FlashAttention\w* (?:is )?not supported|FlashAttention backward for head dim|Expected is_sm\d+x? to be true"
+              r"|FlashAttention\w* (?:is )?not supported|FlashAttention backward for head dim|Expected is_sm\d+x?(?: \|\| is_sm\d+x?)* to be true|The current flash attention version|Flash ?Attention(?: [\d.]+)? only supports"
               r"|flash_attn_(?:gpu|cuda|2_cuda)\W.{0,80}(?:cannot open shared object|No module named)"
               r"|No module named '?(?:flash_attn|flash_attn_\w+|flash_attention)\b"
               r"|FlashAttention-?\d? .{0,80}requires? (?:a )?(?:GPU|compute|CUDA|Ampere)"
@@ -48,7 +48,7 @@ ROWS: tuple[Signature, ...] = (
               r"|[Bb][Ff](?:loat)?16[`'\"]? (?:is |are )?not supported (?:on|by|with) (?:this|your|the current|current|GPU|the)"
               r"|[Tt]ype bf16 is not supported|(?:GPU|[Dd]evice|hardware|card) does(?:n't| not) support [`'\"]?[Bb][Ff](?:loat)?16"
               r"|[Bb][Ff](?:loat)?16 requested,? but|CUBLAS_STATUS_NOT_SUPPORTED.{0,300}CUDA_R_16BF"
-              r"|Feature '[\w.]*bf16[\w.]*' requires \.target sm_80|bf16 requires? (?:an? )?Ampere"
+              r"|Feature '[^']*bf16[^']*' requires \.target|bf16 requires? (?:an? )?Ampere"
               r"|[Bb][Ff](?:loat)?16 (?:training )?(?:requires|needs) (?:a GPU|GPUs|compute capability|an? Ampere|CUDA)"
               r"|to use bf16,? you need",
               "bf16 on a GPU older than compute capability 8.0, or on a process that sees no GPU",

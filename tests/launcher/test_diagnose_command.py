@@ -1,0 +1,89 @@
+"""`gpulaunch diagnose` and `explain` of its codes, as a user types them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from launcher.cli import cli
+from launcher.errors import BadInput
+from preflight.diagnosis.pages import page, signature_codes
+
+DOCS = Path(__file__).parents[2] / "docs"
+OOM = """Traceback (most recent call last):
+  File "train.py", line 7, in <module>
+RuntimeError: CUDA out of memory. Tried
+"""
+
+
+def gpulaunch(*argv: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(cli, argv, standalone_mode=False, input=stdin)
+
+
+def a_run(directory: Path, name: str = "paper-20260301-100000-ab12cd") -> Path:
+    (directory / name / "titan").mkdir(parents=True)
+    (directory / name / "titan" / "rank-3.log").write_text(OOM)
+    (directory / name / "titan" / "launcher.log").write_text("launching\n")
+    return directory
+
+
+def test_a_log_is_diagnosed_on_one_screen(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(OOM)
+    told = gpulaunch("diagnose", str(log)).output.splitlines()
+    assert told[0].startswith("cuda-oom (S20, certain)")
+    assert told[1:3] == ["  line 3: RuntimeError: CUDA out of memory. Tried", "  in your code: train.py:7"]
+    assert any(line.startswith("  fix: ") for line in told)
+
+
+def test_the_json_document_has_the_documented_keys() -> None:
+    document = json.loads(gpulaunch("diagnose", "-", "--json", stdin=OOM).output)
+    assert (document["schema"], document["verdict"], document["sources"]) == (
+        "gpulaunch.diagnosis/1",
+        "cuda-oom",
+        ["stdin"],
+    )
+    cause = document["causes"][0]
+    assert (cause["code"], cause["class"], cause["confidence"], cause["place"]) == (
+        "S20",
+        "cuda-oom",
+        "certain",
+        "train.py:7",
+    )
+    assert cause["evidence"][0]["line"] == 3
+    assert cause["fix"]
+    assert document["warnings"] == []
+
+
+def test_a_run_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
+    runs = a_run(tmp_path)
+    document = json.loads(gpulaunch("diagnose", "paper-2026", "--logs", str(runs), "--json").output)
+    cause = document["causes"][0]
+    assert (cause["class"], cause["rank"], cause["host"]) == ("cuda-oom", 3, "titan")
+    assert cause["evidence"][0]["source"] == "titan/rank-3.log"
+
+
+@pytest.mark.parametrize("word", ["paper", "other", "no/such/file.log", ""])
+def test_what_names_no_log_or_several_is_refused(tmp_path: Path, word: str) -> None:
+    runs = a_run(a_run(tmp_path), "paper-20260302-100000-ab12ce")
+    assert isinstance(gpulaunch("diagnose", word, "--logs", str(runs)).exception, BadInput)
+
+
+def test_a_healthy_log_has_no_failure() -> None:
+    assert gpulaunch("diagnose", "-", stdin="step 1 loss 2.0\n").output == "no failure found\n"
+
+
+def test_a_log_cannot_steer_the_terminal() -> None:
+    told = gpulaunch("diagnose", "-", stdin="RuntimeError: CUDA out of memory \x9b31m \u202e\n").output
+    assert "\x9b" not in told
+    assert "\u202e" not in told
+
+
+def test_every_code_can_be_explained() -> None:
+    for code in signature_codes():
+        assert gpulaunch("explain", code).output.startswith(f"{code}: ")
+
+
+def test_the_page_of_the_causes_is_current() -> None:
+    assert (DOCS / "signatures.md").read_text(encoding="utf-8") == page()

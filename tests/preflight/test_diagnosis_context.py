@@ -1,0 +1,49 @@
+from preflight.diagnosis.context import Context
+from preflight.diagnosis.diagnose import diagnose
+from preflight.facts import KernelLog, Missing, Xid
+
+_KILLED = "E1121 01:11:20 1 api.py:882] failed (exitcode: -9) local_rank: 1 (pid: 512) of binary: python\n"
+
+
+def _kernel(*, kills: tuple[str, ...] = (), xids: tuple[int, ...] = ()) -> KernelLog:
+    seen = tuple(
+        Xid(code, "0000:3b:00", Missing("none"), f"NVRM: Xid (PCI:0000:3b:00): {code}, GPU") for code in xids
+    )
+    return KernelLog("dmesg", seen, kills, ())
+
+
+def test_the_kernels_oom_line_makes_a_sigkill_certain() -> None:
+    context = Context(kernel_logs=(_kernel(kills=("Out of memory: Killed process 512 (python)",)),))
+    cause = diagnose(_KILLED, context).causes[0]
+    assert (cause.slug, cause.confidence) == ("host-oom-killed", "certain")
+    assert "Killed process 512" in cause.evidence[-1].text
+
+
+def test_a_kernel_log_without_an_oom_line_makes_it_only_possible() -> None:
+    assert diagnose(_KILLED, Context(kernel_logs=(_kernel(),))).causes[0].confidence == "possible"
+
+
+def test_an_xid_of_a_broken_gpu_stands_before_what_cuda_said() -> None:
+    log = "RuntimeError: NCCL error in: x.cpp:1, unhandled cuda error, NCCL version 2.20\n"
+    found = diagnose(log, Context(kernel_logs=(_kernel(xids=(79,)),)))
+    assert found.verdict == "gpu-lost"
+
+
+def test_an_xid_of_a_programs_own_fault_breaks_no_gpu() -> None:
+    log = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    found = diagnose(log, Context(kernel_logs=(_kernel(xids=(31,)),)))
+    assert (found.verdict, found.causes[0].confidence) == ("illegal-memory-access", "certain")
+
+
+def test_a_signal_that_no_line_tells_of_is_a_cause() -> None:
+    assert diagnose("step 1 loss 2.0\n", Context(exit_signals=(11,), exit_codes=(-11,))).verdict == "segfault"
+
+
+def test_a_run_that_failed_without_a_word_is_unknown() -> None:
+    assert diagnose("step 1 loss 2.0\n", Context(exit_codes=(1,))).verdict == "unknown"
+
+
+def test_out_of_memory_on_an_empty_gpu_is_less_certain() -> None:
+    log = "RuntimeError: CUDA out of memory. Tried to allocate 2 GiB\n"
+    assert diagnose(log, Context(gpu_used=0.2)).causes[0].confidence == "likely"
+    assert diagnose(log).causes[0].confidence == "certain"
