@@ -301,8 +301,8 @@ class Guard:
     def _leave_for_good(self) -> None:
         """The script has caught our SystemExit and trains on, or it went to a thread: end the process."""
         with contextlib.suppress(Exception):
-            self._at_exit()
             self.tools.report("leaving", code=self.leaving)
+            self._at_exit()
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(self.leaving or 0)
