@@ -63,7 +63,9 @@ def in_words(error: OSError, target: str) -> Refused:
     where = error.filename if isinstance(error.filename, str) else ""
     place = os.path.join(target, where) if where else target
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Refused("no space left for %s" % target, "make room there, or set sync.to to another disk")
+        return Refused(
+            "no space left (or no inodes) for %s" % target, "make room there, or set sync.to to another disk"
+        )
     if error.errno == errno.EROFS:
         return Refused("%s is on a read-only file system" % place, "set sync.to to a directory you may write")
     if error.errno in (errno.EACCES, errno.EPERM):
@@ -254,10 +256,14 @@ class Receiver:
     def begin(self, entries: List[Entry], *, delete: bool) -> List[int]:
         """Take the lock, return the indices of what is not here."""
         self.delete = delete
-        for entry in entries:
-            parts_of(entry[0])
-        if len({entry[0] for entry in entries}) != len(entries):
+        paths = {entry[0] for entry in entries}
+        if len(paths) != len(entries):
             raise Refused("one path is named twice; nothing was written")
+        for path in paths:
+            parts = parts_of(path)
+            for count in range(1, len(parts)):
+                if "/".join(parts[:count]) in paths:
+                    raise Refused("%r lies below a file or a link; nothing was written" % path)
         self.entries = entries
         self._take_lock()
         self._sweep()

@@ -83,13 +83,11 @@ def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path 
     return Tree(root, tuple(_entry(root, name, status) for name, status in found), by_git, tuple(notes))
 
 
-def _spec(patterns: tuple[str, ...]) -> GitIgnoreSpec:
+def _spec(patterns: tuple[str, ...], origin: str = "sync.exclude") -> GitIgnoreSpec:
     try:
         return GitIgnoreSpec.from_lines(patterns)
     except ValueError as error:
-        raise SyncFailed(
-            f"sync.exclude: {one_line(str(error))}", "patterns are those of .gitignore"
-        ) from None
+        raise SyncFailed(f"{origin}: {one_line(str(error))}", "patterns are those of .gitignore") from None
 
 
 def _logs_inside(root: Path, logs: Path | None) -> tuple[str, ...]:
@@ -121,7 +119,7 @@ def _walk(root: Path, below: str, above: tuple[tuple[str, GitIgnoreSpec], ...]) 
     rules = above
     ignore = root / below / ".gitignore"
     if ignore.is_file():
-        rules = (*above, (below, _spec(tuple(_text(ignore).splitlines()))))
+        rules = (*above, (below, _spec(tuple(_text(ignore).splitlines()), str(ignore))))
     try:
         with os.scandir(root / below) as found:
             entries = sorted(found, key=lambda entry: entry.name)

@@ -1,0 +1,163 @@
+"""Which files of a working tree are sent."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from launcher.syncing import git as asking
+from launcher.syncing.errors import SyncFailed
+from launcher.syncing.tree import Tree, read_tree
+from tests.launcher.sync_tree import git, write
+
+
+def paths(tree: Tree) -> list[str]:
+    return [entry.path for entry in tree.entries]
+
+
+def read(root: Path, *exclude: str) -> Tree:
+    return read_tree(root, exclude=exclude, max_mib=16)
+
+
+FILES = {
+    "train.py": "print(1)\n",
+    "pkg/a.py": "",
+    "pkg/__pycache__/a.pyc": "x",
+    "pkg/out.log": "",
+    "pkg/keep.log": "",
+    "data/big.bin": "0",
+    ".gitignore": "*.log\n/data/\n",
+    "pkg/.gitignore": "!keep.log\n",
+    "gpulaunch-runs/r1/plan.json": "{}",
+}
+SENT = [".gitignore", "pkg/.gitignore", "pkg/a.py", "pkg/keep.log", "train.py"]
+
+
+@pytest.mark.parametrize("versioned", [True, False], ids=["git", "no git"])
+def test_what_gitignore_leaves_out_is_not_sent(tmp_path: Path, *, versioned: bool) -> None:
+    write(tmp_path, FILES)
+    if versioned:
+        git(tmp_path, "init", "-q")
+    tree = read(tmp_path)
+    assert paths(tree) == SENT
+    assert tree.by_git is versioned
+
+
+def test_a_tracked_file_is_sent_whatever_gitignore_says_and_a_removed_one_is_not(tmp_path: Path) -> None:
+    write(tmp_path, {"a.log": "tracked", "gone.py": "", ".gitignore": "*.log\n"})
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-f", ".")
+    (tmp_path / "gone.py").unlink()
+    assert paths(read(tmp_path)) == [".gitignore", "a.log"]
+
+
+def test_a_checkout_inside_the_checkout_is_sent_by_its_own_rules(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": "", "lib/b.py": "", "lib/b.tmp": "", "lib/.gitignore": "*.tmp\n"})
+    git(tmp_path, "init", "-q")
+    git(tmp_path / "lib", "init", "-q")
+    assert paths(read(tmp_path)) == ["a.py", "lib/.gitignore", "lib/b.py"]
+
+
+def test_excluded_patterns_are_left_out_of_a_checkout_too(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": "", "notes/x.md": "", "b.ckpt": ""})
+    git(tmp_path, "init", "-q")
+    assert paths(read(tmp_path, "*.ckpt", "notes/")) == ["a.py"]
+
+
+def test_a_subdirectory_of_a_checkout_is_a_tree(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": "", "sub/b.py": ""})
+    git(tmp_path, "init", "-q")
+    assert paths(read(tmp_path / "sub")) == ["b.py"]
+
+
+def test_the_directory_of_the_runs_here_is_never_sent(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": "", "my-runs/r/plan.json": ""})
+    tree = read_tree(tmp_path, exclude=(), max_mib=1, logs=tmp_path / "my-runs")
+    assert paths(tree) == ["a.py"]
+
+
+def test_a_link_is_sent_as_a_link_and_one_that_leaves_the_tree_is_told(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": ""})
+    (tmp_path / "inside").symlink_to("a.py")
+    (tmp_path / "outside").symlink_to("../elsewhere")
+    tree = read(tmp_path)
+    assert [(entry.path, entry.kind, entry.content) for entry in tree.entries[1:]] == [
+        ("inside", "l", "a.py"),
+        ("outside", "l", "../elsewhere"),
+    ]
+    assert tree.notes == ("outside is a link out of the tree: it is sent as a link to ../elsewhere",)
+
+
+def test_what_is_neither_file_nor_link_is_told_and_not_sent(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    tree = read(tmp_path)
+    assert tree.entries == ()
+    assert tree.notes == ("pipe is no file and is not sent",)
+
+
+def test_a_name_of_any_bytes_is_sent(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9")).write_text("x")
+    git(tmp_path, "init", "-q")
+    assert paths(read(tmp_path)) == ["caf\udce9"]
+    assert read(tmp_path).content_hash
+
+
+def test_too_large_a_tree_is_refused_with_its_biggest_files(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": "", "small.bin": "0" * 1000, "model.bin": "0" * (2 << 20)})
+    with pytest.raises(SyncFailed, match=r"the biggest: model.bin \(2 MiB\), small.bin") as failure:
+        read_tree(tmp_path, exclude=(), max_mib=1)
+    assert "sync.exclude" in failure.value.fix
+    assert read_tree(tmp_path, exclude=("model.bin",), max_mib=1).entries
+
+
+def test_the_home_directory_is_no_tree() -> None:
+    with pytest.raises(SyncFailed, match="is no working tree"):
+        read(Path.home())
+
+
+def test_a_pattern_that_is_none_is_a_mistake_of_the_user(tmp_path: Path) -> None:
+    with pytest.raises(SyncFailed, match=r"sync\.exclude"):
+        read(tmp_path, "!")
+
+
+def test_the_content_hash_is_that_of_names_contents_and_what_can_be_run(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": "1"})
+    first = read(tmp_path).content_hash
+    os.utime(tmp_path / "a.py", (0, 0))
+    assert read(tmp_path).content_hash == first
+    (tmp_path / "a.py").chmod(0o755)
+    second = read(tmp_path).content_hash
+    (tmp_path / "a.py").rename(tmp_path / "b.py")
+    assert len({first, second, read(tmp_path).content_hash}) == 3
+
+
+def test_a_version_is_the_commit_with_the_edits(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "work")
+    assert asking.version_of(tmp_path) == asking.Version()
+    write(tmp_path, {"a.py": "1\n"})
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "one")
+    clean = asking.version_of(tmp_path)
+    assert (len(clean.commit), clean.branch, clean.dirty, clean.diff) == (40, "work", False, "")
+    write(tmp_path, {"a.py": "2\n"})
+    edited = asking.version_of(tmp_path)
+    assert edited.dirty
+    assert "-1\n+2\n" in edited.diff
+    assert edited.diff_is_whole
+
+
+def test_a_diff_is_kept_up_to_a_limit(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    write(tmp_path, {"a.txt": "1\n"})
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "one")
+    write(tmp_path, {"a.txt": "line\n" * 100_000})
+    version = asking.version_of(tmp_path)
+    assert len(version.diff) == asking.MAX_DIFF
+    assert not version.diff_is_whole
+
+
+def test_a_checkout_that_git_refuses_is_not_sent_by_other_rules(tmp_path: Path) -> None:
+    write(tmp_path, {".git/HEAD": "nonsense", "secret.env": ""})
+    with pytest.raises(SyncFailed, match="git cannot read this checkout"):
+        read(tmp_path)
