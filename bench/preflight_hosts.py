@@ -9,7 +9,8 @@ Targets: gather <= 1.3x bare paramiko; pdsh and clush >= 5x gather.
 
 Where the hosts are simulated on this machine, a hundred agents at work on the same cores make every
 instruction of the client slower, which `true` does not. So bare paramiko is also measured while it runs the
-very same agent, sent and read by hand: that ratio is what our own code adds.
+very same agent, sent and read by hand: that ratio is what our own code adds. `whole preflight` is the command
+itself, with its judging and with every node's connect to the main host: a second command on each.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.common import Cost, Target, cost_of_command, side_by_side, tell
+from bench.common import ROOT, Cost, Target, cost_of_command, side_by_side, tell
 from bench.loopback import Loopback
 
 GATHER = """
@@ -87,8 +88,9 @@ def main() -> int:
 
 
 def _measure(inventory: Path, ssh_config: Path, names: list[str], rounds: int) -> int:
-    ways = _ways(inventory, ssh_config, names)
-    costs = side_by_side(ways, rounds)
+    with tempfile.TemporaryDirectory() as home:
+        ways = _ways(inventory.resolve(), ssh_config.resolve(), names, Path(home))
+        costs = side_by_side(ways, rounds)
     print(f"{len(names)} hosts, median of {rounds} rounds, client CPU (user + system, children included)")
     for name, cost in costs.items():
         each_ms = 1000 * cost.cpu_s / len(names)
@@ -106,20 +108,25 @@ def _measure(inventory: Path, ssh_config: Path, names: list[str], rounds: int) -
     return tell(targets)
 
 
-def _ways(inventory: Path, ssh_config: Path, names: list[str]) -> dict[str, Callable[[], Cost]]:
+def _ways(inventory: Path, ssh_config: Path, names: list[str], home: Path) -> dict[str, Callable[[], Cost]]:
     python, joined = sys.executable, ",".join(names)
+    (home / ".ssh").mkdir(mode=0o700)
+    (home / ".ssh" / "config").write_bytes(ssh_config.read_bytes())
+    env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT)}
     hosts = _addresses(inventory, ssh_config, names)
     plain = json.dumps({"hosts": hosts, "command": "true", "payload": ""}).encode()
     agent = json.dumps({"hosts": hosts, **_agent(inventory, names)}).encode()
+    whole = [python, "-m", "launcher.cli", "preflight", "-i", str(inventory), "--gpus", "none", "--json"]
     ways: dict[str, Callable[[], Cost]] = {
         "gather": lambda: cost_of_command([python, "-c", GATHER, str(inventory), str(ssh_config), *names]),
+        "whole preflight": lambda: cost_of_command([*whole, *names], env=env, ok=False),
         "bare paramiko": lambda: cost_of_command([python, "-c", BARE], stdin=plain),
         "bare with agent": lambda: cost_of_command([python, "-c", BARE], stdin=agent),
     }
     if shutil.which("pdsh"):
-        env = os.environ | {"PDSH_SSH_ARGS_APPEND": f"-F {ssh_config}"}
+        for_pdsh = os.environ | {"PDSH_SSH_ARGS_APPEND": f"-F {ssh_config}"}
         argv = ["pdsh", "-S", "-R", "ssh", "-f", "64", "-w", joined, "true"]
-        ways["pdsh"] = lambda: cost_of_command(argv, env=env)
+        ways["pdsh"] = lambda: cost_of_command(argv, env=for_pdsh)
     if shutil.which("clush"):
         ways["clush"] = lambda: cost_of_command(
             ["clush", "-S", "-f", "64", "-o", f"-F {ssh_config}", "-w", joined, "true"]
