@@ -573,14 +573,20 @@ def guard(spec: dict[str, Any], run_dir: str, pid: int) -> None:
     if state.get("phase") == "ended":
         return
     code = os.waitstatus_to_exitcode(status)
-    events = os.open(os.path.join(run_dir, EVENTS), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    write_event(events, "supervisor_died", {"code": code})
+    events = -1  # a write to it fails, as all others do, when the run directory is gone
+    with contextlib.suppress(OSError):
+        events = os.open(os.path.join(run_dir, EVENTS), os.O_WRONLY | os.O_APPEND)
+    died = write_event(events, "supervisor_died", {"code": code})
     left = end_all(spec["run_id"], {os.getpid()})
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(run_dir, RESERVE))
+        os.write(events, died)
     why = "the supervisor was killed" if code < 0 else "the supervisor failed (supervisor.log says why)"
     end: dict[str, Any] = {"launcher_code": None, "ranks": {}, "left": left, "why": why, "port_free": None}
     write_event(events, "ended", end)
     state.update(phase="ended", exit=end, ended=time.time())
-    write_file(os.path.join(run_dir, STATE), json.dumps(state))
+    with contextlib.suppress(OSError):
+        write_file(os.path.join(run_dir, STATE), json.dumps(state))
 
 
 def end_all(run_id: str, spare: set[int]) -> list[int]:
@@ -1299,8 +1305,8 @@ def files_below(top: str, prefix: str) -> Iterator[tuple[str, str]]:
 def send_files(run_dir: str, request: dict[str, Any]) -> int:
     """Send what the other side lacks, as frames: file, offset, the whole size, mtime_ns; then the end.
 
-    `have` is {name: [size, mtime_ns]} of whole files, `part` {name: [whole size, mtime_ns, bytes there]} of
-    begun ones; a log, which only grows, is sent from the size that is there.
+    `have` is {name: [size, mtime_ns]} of whole files, `part` {name: [[whole size, mtime_ns, bytes there]]}
+    of begun ones; a log, which only grows, is sent from the size that is there.
     """
     spec = read_json(os.path.join(run_dir, "spec.json")) or {}
     output = str((spec.get("launch") or {}).get("output") or "") if request.get("output") else ""
@@ -1328,11 +1334,12 @@ def send_file(name: str, path: str, request: dict[str, Any]) -> None:
         if not stat.S_ISREG(found.st_mode):
             return
         size, mtime = found.st_size, found.st_mtime_ns
-        have, part = request.get("have", {}).get(name), request.get("part", {}).get(name)
+        have, parts = request.get("have", {}).get(name), request.get("part", {}).get(name, [])
         grows = "/" not in name and name.endswith((".log", ".jsonl"))
         if have and (have == [size, mtime] or (grows and have[0] >= size)):
             return
-        offset = have[0] if have and grows else part[2] if part and part[:2] == [size, mtime] else 0
+        begun = [part[2] for part in parts if part[:2] == [size, mtime]]
+        offset = have[0] if have and grows else max(begun, default=0)
         while True:
             data = os.pread(fd, min(CHUNK, size - offset), offset)
             header = {"file": name, "offset": offset, "whole": size, "mtime_ns": mtime, "grows": grows}

@@ -40,7 +40,7 @@ class Receiver:
     def wanted(self) -> dict[str, Any]:
         """Return what is here already, as mode fetch takes it."""
         have: dict[str, list[int]] = {}
-        part: dict[str, list[int]] = {}
+        part: dict[str, list[list[int]]] = {}
         for path in sorted(self.directory.rglob("*")) if self.directory.is_dir() else ():
             if path.is_symlink() or not path.is_file():
                 continue
@@ -50,7 +50,8 @@ class Receiver:
                 have[name] = [status.st_size, status.st_mtime_ns]
             else:
                 whole = path.with_name(begun["name"]).relative_to(self.directory).as_posix()
-                part[whole] = [int(begun["size"]), int(begun["mtime"]), status.st_size]
+                there = [int(begun["size"]), int(begun["mtime"]), status.st_size]
+                part.setdefault(whole, []).append(there)
         return {"have": have, "part": part}
 
     def take(self, header: Mapping[str, Any], data: bytes) -> None:

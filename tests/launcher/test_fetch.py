@@ -1,0 +1,228 @@
+"""Fetching, listing, removing and looking at real runs on this machine; and a host that lies about names."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.errors import HostError
+from launcher.inventory import HostEntry
+from launcher.running import protocol
+from launcher.running.connections import Open
+from launcher.runs.asking import NotThere, ask
+from launcher.runs.fetching import Receiver, fetch_host
+from launcher.runs.record import launch_record
+from launcher.transports.base import Endpoint, iter_stdout
+from launcher.transports.local import LocalConnection
+from tests.launcher.onhost_driver import PYTHON, Driver
+from tests.launcher.run_plans import plan
+
+HERE = HostEntry("here", python=PYTHON)
+WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
+
+
+class Elsewhere(LocalConnection):
+    """This machine with another home for its runs."""
+
+    def __init__(self, home: Path, _entry: HostEntry) -> None:
+        super().__init__(Endpoint("here", "local", ""))
+        self._home = home
+
+    def run(self, argv: Any, **options: Any) -> Any:
+        return super().run(("env", f"XDG_STATE_HOME={self._home}", *argv), **options)
+
+    def start(self, argv: Any) -> Any:
+        return super().start(("env", f"XDG_STATE_HOME={self._home}", *argv))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Driver]:
+    driver = Driver(tmp_path / "there")
+    driver.home.mkdir()
+    yield driver
+    driver.kill_everything()
+
+
+@pytest.fixture
+def there(run: Driver) -> Open:
+    return lambda entry: Elsewhere(run.home, entry)
+
+
+def start(run: Driver, script: str, **spec: Any) -> None:
+    whole = plan((None,))
+    record = launch_record(whole, whole.nodes[0], (HERE,)) | {"output": str(run.home / "out")}
+    run.start(script, launch=record, nodes=1, node_rank=0, first_rank=0, world_size=1, job="job", **spec)
+
+
+def question(run: Driver, mode: str, **fields: object) -> dict[str, Any]:
+    with Elsewhere(run.home, HERE) as connection:
+        return ask(connection, PYTHON, {"mode": mode, **fields})
+
+
+def test_a_run_is_fetched_whole_once_and_then_only_what_is_new(
+    run: Driver, there: Open, tmp_path: Path
+) -> None:
+    out = run.home / "out"
+    (out / "runs").mkdir(parents=True)
+    (out / "runs" / "events.out.tfevents.1").write_bytes(os.urandom(300_000))
+    (out / "empty").touch()
+    (out / "link").symlink_to("/etc/passwd")
+    start(run, "print('hello')")
+    run.ended()
+    here = tmp_path / "here"
+    first = fetch_host("r1", HERE, there, Receiver(here), output=True)
+    assert (here / "rank-0.log").read_bytes() == b"hello\n"
+    copied = here / "output" / "runs" / "events.out.tfevents.1"
+    assert copied.read_bytes() == (out / "runs" / "events.out.tfevents.1").read_bytes()
+    assert copied.stat().st_mtime_ns == (out / "runs" / "events.out.tfevents.1").stat().st_mtime_ns
+    assert (here / "output" / "empty").read_bytes() == b""
+    assert not (here / "output" / "link").exists()
+    assert first.skipped == []
+    assert fetch_host("r1", HERE, there, Receiver(here), output=True).bytes == 0
+    (out / "runs" / "events.out.tfevents.1").write_bytes(b"changed")
+    assert fetch_host("r1", HERE, there, Receiver(here), output=True).bytes == 7
+    assert copied.read_bytes() == b"changed"
+
+
+def test_a_broken_fetch_goes_on_where_it_ended(run: Driver, there: Open, tmp_path: Path) -> None:
+    out = run.home / "out"
+    out.mkdir()
+    data = os.urandom(700_000)
+    (out / "model.bin").write_bytes(data)
+    start(run, "print('hello')")
+    run.ended()
+    here = tmp_path / "here"
+    mtime = (out / "model.bin").stat().st_mtime_ns
+    (here / "output").mkdir(parents=True)
+    (here / "output" / f".model.bin.{mtime}-{len(data)}.part").write_bytes(data[:500_000])
+    (here / "output" / ".model.bin.5-17.part").write_bytes(b"of an older one")
+    (here / "rank-0.log").write_bytes(b"hel")
+    fetched = fetch_host("r1", HERE, there, Receiver(here), output=True)
+    assert (here / "output" / "model.bin").read_bytes() == data
+    assert (here / "rank-0.log").read_bytes() == b"hello\n"
+    assert fetched.bytes < 300_000
+    assert [path.name for path in (here / "output").iterdir()] == ["model.bin"]
+
+
+def test_a_file_that_is_not_whole_does_not_have_its_name(tmp_path: Path) -> None:
+    receiver = Receiver(tmp_path / "h")
+    receiver.take({"file": "output/m", "offset": 0, "whole": 10, "mtime_ns": 5, "grows": False}, b"12345")
+    receiver.close()
+    assert not (tmp_path / "h" / "output" / "m").exists()
+    assert receiver.wanted() == {"have": {}, "part": {"output/m": [[10, 5, 5]]}}
+
+
+@pytest.mark.parametrize(
+    "name", ["../x", "/etc/x", "output/../../x", "a//b", "", "a/./b", "a\0b", "link/x", "output/deep/../x"]
+)
+def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "h").mkdir()
+    (tmp_path / "h" / "link").symlink_to(outside)
+    receiver = Receiver(tmp_path / "h")
+    with pytest.raises(HostError):
+        receiver.take({"file": name, "offset": 0, "whole": 1, "mtime_ns": 5, "grows": False}, b"1")
+    assert list(outside.iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["h", "outside"]
+
+
+def test_a_link_in_the_place_of_a_log_is_not_written_through(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "h").mkdir()
+    (tmp_path / "h" / "rank-0.log").symlink_to(victim)
+    receiver = Receiver(tmp_path / "h")
+    with pytest.raises(OSError, match="symbolic links"):
+        receiver.take({"file": "rank-0.log", "offset": 0, "whole": 1, "mtime_ns": 5, "grows": True}, b"1")
+    assert victim.read_text() == "precious"
+
+
+def test_a_living_run_is_listed_with_its_state_its_tail_and_whether_somebody_follows(run: Driver) -> None:
+    start(run, "print('step 1 loss: 0.5', flush=True)\n" + WAIT)
+    run.until(lambda: b"up" in run.log())
+    (told,) = question(run, "list")["runs"]
+    assert (told["alive"], told["detached"], told["state"]["phase"]) == (True, False, "running")
+    assert told["tail"] == "step 1 loss: 0.5\nup\n"
+    assert told["client_age_s"] < 30
+    assert question(run, "list", prefix="x")["runs"] == []
+    run.say("detach")
+    run.event("detached")
+    assert question(run, "list")["runs"][0]["detached"]
+    with pytest.raises(NotThere, match="still runs"):
+        question(run, "remove", run_id="r1")
+
+
+def test_an_ended_run_is_listed_when_asked_for_and_can_be_removed(run: Driver) -> None:
+    start(run, "print(1)")
+    run.ended()
+    assert question(run, "list")["runs"] == []
+    assert len(question(run, "list", ended=True)["runs"]) == 1
+    assert len(question(run, "list", ended=True, newest=True)["runs"]) == 1
+    question(run, "remove", run_id="r1")
+    assert list(run.run_dir.parent.iterdir()) == []
+    with pytest.raises(NotThere, match="no run called r1"):
+        question(run, "remove", run_id="r1")
+
+
+@pytest.mark.parametrize("run_id", [".", "..", "../runs", "", "r1/..", "/tmp"])
+def test_nothing_but_a_run_can_be_named(run: Driver, run_id: str) -> None:
+    start(run, "print(1)")
+    run.ended()
+    with pytest.raises(NotThere, match="no run called"):
+        question(run, "remove", run_id=run_id)
+    assert run.run_dir.exists()
+
+
+def test_a_detached_run_needs_no_follower_any_more(run: Driver) -> None:
+    start(run, "import time; time.sleep(3); print('done')", grace_s=1.0)
+    run.say("detach")
+    run.event("detached")
+    run.hang_up()
+    assert run.gone(10) == {}
+    assert (run.run_dir / "rank-0.log").read_bytes() == b"done\n"
+
+
+def test_looking_keeps_no_attached_run_alive(run: Driver) -> None:
+    start(run, WAIT, grace_s=1.5)
+    run.until(lambda: b"up" in run.log())
+    run.hang_up()
+    argv = ("env", f"XDG_STATE_HOME={run.home}", *protocol.command(PYTHON, "follow", "r1"))
+    viewer = run.connection.start(argv)
+    viewer.write(protocol.follow_request("r1", {}, viewer=True))
+    for _ in range(30):
+        viewer.write(b"beat\n")
+        time.sleep(0.1)
+    viewer.close()
+    assert run.gone(8) == {}
+
+
+def test_once_tells_what_is_there_now_and_since_where_to_begin(run: Driver) -> None:
+    start(run, "import time\nfor n in range(100): print('line', n)\nprint('up', flush=True); time.sleep(60)")
+    run.until(lambda: b"up" in run.log())
+    wishes = {"viewer": True, "once": True, "only": ["rank-0.log"], "since": {"bytes": 20}}
+    stream = Elsewhere(run.home, HERE).start(protocol.command(PYTHON, "follow", "r1"))
+    stream.write(protocol.follow_request("r1", {}, **wishes))
+    frames = list(protocol.Reader().feed(b"".join(iter_stdout(stream))))
+    stream.close()
+    assert b"".join(frame.data for frame in frames) == b"line 98\nline 99\nup\n"
+    assert "end" in frames[-1].header
+
+
+def test_a_run_of_the_past_is_found_by_the_time_of_its_output(run: Driver) -> None:
+    from launcher.onhost import supervisor  # noqa: PLC0415 - only here
+
+    start(run, "print('a' * 50)")
+    run.ended()
+    sizes = run.run_dir / "sizes.jsonl"
+    noted = [
+        {"t": time.time() - 900, "sizes": {"rank-0.log": 7}},
+        {"t": time.time(), "sizes": {"rank-0.log": 9}},
+    ]
+    sizes.write_text("".join(json.dumps(line) + "\n" for line in noted) + '{"torn')
+    assert supervisor.offsets_since(str(run.run_dir), {"seconds": 600.0}) == {"rank-0.log": 7}
+    assert supervisor.offsets_since(str(run.run_dir), {"seconds": 1800.0}) == {}
