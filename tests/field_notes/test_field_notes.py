@@ -115,6 +115,24 @@ def test_note_0_corrected_trains_under_the_scaler(tmp_path: Path, tiny_model: st
     assert_trains(done)
 
 
+def test_a_rehearsed_trainer_evaluates_and_saves_once_into_the_scratch(
+    tmp_path: Path, tiny_model: str
+) -> None:
+    late = 'eval_strategy="steps", eval_steps=500, save_strategy="steps", save_steps=500'
+    script = scripts.NOTE_0_FIXED.replace('save_strategy="no"', late).replace("max_steps=6", "max_steps=600")
+    script = script.replace("train_dataset=data)", "train_dataset=data, eval_dataset=data)")
+    done = run_rank(tmp_path, script, tiny_model, shim="cpu_scaler", GPULAUNCH_REHEARSE="4")
+    assert done.code == 0, done.log[-3000:]
+    (measured,) = done.told("rehearsal")
+    assert measured["complete"]
+    assert measured["steps"] == 4
+    assert set(measured["events"]) == {"evaluation", "save"}
+    assert (measured["total_steps"], measured["samples_per_step"]) == (600, 4)
+    assert measured["without_gradient"] == []
+    assert not (tmp_path / "work" / "out").exists()
+    assert list(tmp_path.glob("work/.gpulaunch-rehearsal/*/out/checkpoint-4"))
+
+
 # --- note 1: the flag --fp16 or its absence ---
 
 

@@ -272,6 +272,21 @@ def test_a_rehearsal_is_carried_out_kept_and_compared_by_the_run(tmp_path: Path)
 
 
 @pytest.mark.train
+def test_fit_halves_the_batch_until_it_fits(tmp_path: Path) -> None:
+    oom = "if int(sys.argv[sys.argv.index('--bs') + 1]) > 2:\n    "
+    oom += "raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB')\n"
+    (tmp_path / "train.py").write_text(SCRIPT.replace("for step in", oom + "for step in"))
+    options = "args: [--bs, 4]\nbatch_args: {batch: --bs, accumulation: --acc}\n"
+    (tmp_path / "job.yaml").write_text(CONFIG.replace("host: 2", "host: 1") + options)
+    done = gpulaunch(tmp_path, "rehearse", "-c", "job.yaml", "--steps", "3", "--fit", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads(done.stdout)
+    assert document["did_not_fit"] == [["--bs", "4"]]
+    assert document["args"] == ["--bs", "2", "--acc", "2"]
+    assert document["proven"]
+
+
+@pytest.mark.train
 def test_what_cannot_train_is_not_rehearsed_well_and_not_run(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     (tmp_path / "job.yaml").write_text(CONFIG)
