@@ -21,8 +21,8 @@ __all__ = ["NOTICES", "SIGNATURES", "Depth", "Notice", "Signature", "signature"]
 
 _TABLE: tuple[Signature, ...] = (
     *precision.ROWS,
-    *memory.ROWS,
     *gpus.ROWS,
+    *memory.ROWS,
     *meeting.ROWS,
     *collectives.ROWS,
     *software.ROWS,

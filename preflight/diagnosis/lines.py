@@ -35,6 +35,9 @@ _WRAPPER = re.compile(
       | (?:[A-Z][a-z]{2}\ [\d\ ]\d\ [\d:]{8}\ )[\w.-]{1,64}\ [\w./@-]{1,64}(?:\[\d+\])?:\            # journald
       | (?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\ \d\d-\d\d\ [\d:]{8}(?:\.\d+)?\ (?:\[)?[\w./]+:\d+\]\ ?  # vLLM
       | [EF]\d{4}\ [\d:.]{8,18}\ +\d+\ (?:site-packages/)?[\w./-]+:\d+\]\ (?=Traceback|\ \ \ ?|\w+(?:Error|Exception)) # glog
+      | std(?:err|out):\ ?                                                                            # accelerate test
+      | \[\d{4}-\d\d-\d\d\ [\d:]{8}\]\ \[(?:INFO|ERROR|WARNING)\]\ (?=\[rank\d|Traceback|\ \ |\w+(?:Error|Exception):) # a parent's log
+      | \d{6}Z\ (?=[╭╰│])                                                                            # cut stamps
       | >+\ (?=\S)                                                                                   # quoted
     )
     """,
@@ -94,9 +97,11 @@ def _read(log: Log, order: int, *, stamped: bool) -> Iterator[Line]:
     for number, raw in rejoin(_physical(log.text)):
         if stamped:
             at = stamp_of(raw) or at
-        rank, bare = unwrap(raw)
-        yield Line(number, bare, log.rank if rank is None else rank, name, log.host, order, at)
-        order += 1
+        rank, bar, bare = unwrap(raw)
+        rank = log.rank if rank is None else rank
+        for text in (bar, bare) if bar else (bare,):
+            yield Line(number, text, rank, name, log.host, order, at)
+            order += 1
 
 
 def _physical(text: str) -> Iterator[tuple[int, str]]:
@@ -112,9 +117,13 @@ def _physical(text: str) -> Iterator[tuple[int, str]]:
             yield number, part
 
 
-def unwrap(text: str) -> tuple[int | None, str]:
-    """Return (rank, text) of one line without what stands around it."""
+def unwrap(text: str) -> tuple[int | None, str, str]:
+    """Return (rank, bar, text) of one line without what stands around it.
+
+    `bar` is a progress bar that shows a loss and to which something else was glued; else "".
+    """
     rank: int | None = None
+    shown = ""
     if _PREFIXED.match(text):
         for _ in range(_MOST_PREFIXES):  # a torch prefix inside srun's inside docker's
             found = _RANK.match(text)
@@ -127,9 +136,10 @@ def unwrap(text: str) -> tuple[int | None, str]:
     if "%|" in text:
         bar = _BAR.match(text)
         if bar and text[bar.end() :].strip():
-            behind, text = unwrap(text[bar.end() :])
-            rank = behind if rank is None else rank
-    return rank, text.rstrip()
+            shown = bar[0] if "loss" in bar[0] else ""
+            behind, further, text = unwrap(text[bar.end() :])
+            rank, shown = behind if rank is None else rank, further or shown
+    return rank, shown, text.rstrip()
 
 
 def _unbox(text: str) -> str:

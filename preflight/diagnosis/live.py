@@ -75,12 +75,19 @@ class LiveDiagnosis:
         return diagnose_lines(lines, context)
 
     def _take(self, part: str, rank: int | None, host: str, at_s: float | None) -> list[LiveWarning]:
-        self._order += 1
-        own_rank, bare = unwrap(part)
+        own_rank, bar, bare = unwrap(part)
         shown = own_rank if own_rank is not None else rank
+        return [
+            warning for text in (bar, bare) if text for warning in self._see(part, text, (host, shown), at_s)
+        ]
+
+    def _see(
+        self, part: str, bare: str, key: tuple[str, int | None], at_s: float | None
+    ) -> list[LiveWarning]:
+        host, shown = key
+        self._order += 1
         line = Line(self._order, bare, shown, host, host, self._order, stamp_of(part))
         self._recent.append(line)
-        key = (host, shown)
         if any(header in bare for header in _HEADERS):
             self._remaining[key] = _AFTER_HEADER
         if self._remaining.get(key, 0) > 0 or first_match(bare) is not None:

@@ -52,6 +52,7 @@ class Point:
     norm: float | None
     scale: float | None
     rewarded: bool = False
+    overflow: bool = False  # a step that was skipped, and why
 
 
 class PointReader:
@@ -74,7 +75,7 @@ class PointReader:
         if not any(spans):
             return None
         loss, norm, scale = (float(text[slice(*span)]) if span else None for span in spans)
-        return Point(line, loss, norm, scale, "reward" in text)
+        return Point(line, loss, norm, scale, "reward" in text, "verflow" in text or "OVERFLOW" in text)
 
 
 def read_points(lines: Sequence[Line]) -> tuple[Point, ...]:

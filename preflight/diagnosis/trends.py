@@ -15,6 +15,9 @@ _SHARE = 0.05
 _DROP_FROM = 0.05
 """A loss that was above this and is printed as 0.0 in the next step has not converged to it."""
 _SCALE_FLOOR = 1e-3
+_SKIPPED = 40
+"""Steps skipped in a row that no search for a scale needs: 2**40 is more than where it begins."""
+_COLLAPSED = "the loss scale collapsed: every step overflows and is skipped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +101,25 @@ def _tail(norms: Sequence[Point], *, bad: bool) -> tuple[Point, ...]:
 
 
 def _scale_collapsed(points: Sequence[Point]) -> Bad | None:
-    scales = [point for point in points if point.scale is not None]
+    skipped = tuple(_skipped_at_the_end(points))
+    if len(skipped) >= _SKIPPED or [p for p in skipped[-2:] if p.scale is not None and p.scale <= 1][1:]:
+        return Bad(COLLAPSE_CODE, _COLLAPSED, skipped[-5:])
+    scales = [point for point in points if point.scale is not None and not point.overflow]
     tail = [point for point in scales[-3:] if point.scale is not None and point.scale < _SCALE_FLOOR]
     if not tail or len(tail) < min(3, len(scales)) or len(scales) < 2:
         return None
-    return Bad(COLLAPSE_CODE, "the loss scale collapsed: every step overflows and is skipped", tuple(tail))
+    return Bad(COLLAPSE_CODE, _COLLAPSED, tuple(tail))
+
+
+def _skipped_at_the_end(points: Sequence[Point]) -> list[Point]:
+    """Return the steps skipped for an overflow since the last one that was made with a sound loss."""
+    found: list[Point] = []
+    for point in reversed(points):
+        if point.overflow:
+            found.append(point)
+        elif point.loss is not None and math.isfinite(point.loss):
+            break
+    return found[::-1]
 
 
 def _loss_stuck_at_zero(points: Sequence[Point]) -> Bad | None:

@@ -18,6 +18,12 @@ def near_misses() -> list[tuple[str, str]]:
     return [(code, line) for code, _, line in (text.partition("\t") for text in lines)]
 
 
+def messages() -> list[tuple[str, str]]:
+    """Return (class, message): the forms in which libraries of many versions name one failure."""
+    lines = (LOGS / "messages.txt").read_text(encoding="utf-8").splitlines()
+    return [(slug, message) for slug, _, message in (text.partition("|") for text in lines)]
+
+
 def recorded() -> list[tuple[str, Path]]:
     """Return (class, path) of the logs that `tests.failures.provoke` recorded."""
     return [(path.name.partition("__")[0], path) for path in sorted((LOGS / "recorded").glob("*.txt"))]

@@ -11,7 +11,9 @@ from preflight.diagnosis.diagnose import diagnose, diagnose_logs
 from preflight.diagnosis.lines import Log
 from preflight.signature_rows.kind import branches, longest_literal
 from preflight.signatures import NOTICES, SIGNATURES, signature
-from tests.preflight.diagnosis_logs import LOGS, SEEN_THROUGH, blocks, near_misses, recorded
+from tests.failures.kinds import kinds
+from tests.failures.provoke import provoke
+from tests.preflight.diagnosis_logs import LOGS, SEEN_THROUGH, blocks, messages, near_misses, recorded
 
 SHARED = LOGS.parents[2] / ".." / "shared" / "fixtures" / "crash-logs"
 HITS = blocks("hits.txt")
@@ -53,6 +55,28 @@ def test_composed_and_healthy_logs(heading: str, log: str) -> None:
 @pytest.mark.parametrize(("slug", "path"), RECORDED, ids=[path.stem for _, path in RECORDED])
 def test_recorded_failures(slug: str, path: Path) -> None:
     assert diagnose(path.read_text(encoding="utf-8")).verdict == slug
+
+
+def test_a_message_is_known_with_a_traceback_and_alone() -> None:
+    above = 'Traceback (most recent call last):\n  File "/home/u/train.py", line 3, in <module>\n    main()\n'
+    logs = [(slug, f"{before}{message}\n") for slug, message in messages() for before in (above, "")]
+    wrong = [
+        (slug, log, diagnose(log).verdict)
+        for slug, log in logs
+        if diagnose(log).verdict != slug and (slug != "user-exception" or log.startswith(above))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.train
+@pytest.mark.parametrize("name", ["unscale", "cut-checkpoint", "rank-1-absent", "signal-11", "trains-ddp"])
+def test_a_failure_made_now_is_recognised(name: str) -> None:
+    kind = next(kind for kind in kinds() if kind.name == name)
+    assert diagnose(provoke(kind)).verdict == kind.slug
+
+
+def test_every_kind_that_can_be_provoked_is_recorded() -> None:
+    assert {path.name for _, path in RECORDED} == {f"{kind.slug}__{kind.name}.txt" for kind in kinds()}
 
 
 def test_enough_failures_were_provoked_for_real() -> None:
