@@ -1,30 +1,15 @@
 """gpulaunch itself, as a user starts it, against the lab's hosts."""
 
-import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from launcher import planning
-from launcher.engines import accelerate
-from launcher.inventory import load_inventory
-from launcher.outcome import Outcome
-from launcher.planning import Sent, make_plan
-from launcher.report.run import Screen
-from launcher.run import Attempt, Launch, check, new_run_id
-from launcher.running.connections import Connections
-from launcher.transports import open_endpoint
-from launcher.transports.base import OpenOptions
-from launcher.transports.sshconfig import endpoint_for
-from preflight.job import Job
-from preflight.ranks import map_ranks
 from tests.lab.hosts import Lab
 
 CHECKOUT = Path(__file__).parents[2]
@@ -123,44 +108,3 @@ class Running:
         while data := self.process.stdout.read():
             self.output += data
         return self.output.decode(errors="replace")
-
-
-class Uneven:
-    """A launch with another number of CPU ranks on each host, as hosts with other numbers of GPUs give it."""
-
-    def __init__(self, lab: Lab, home: Path, counts: Mapping[str, int]) -> None:
-        self.counts = counts
-        self.screen = io.StringIO()
-        known = str(lab.known_hosts)
-        inventory = load_inventory(lab.inventory_path)
-        self.entries = inventory.resolve(counts)
-        self.connections = Connections(
-            lambda entry: open_endpoint(
-                replace(endpoint_for(entry, inventory), known_hosts_files=(known,)), OpenOptions()
-            )
-        )
-        self.home = home
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.connections.close()
-
-    def run(self, script: str) -> Outcome:
-        """Plan as `make_plan` does, but for the counts; start and follow it."""
-        job = Job(name="uneven", script="job.py", send_script=True, gpus="none", precision="no")
-        launch = Launch(self.entries, job, self.connections, sent=Sent("job.py", script), logs=self.home)
-        result = check(launch, lambda _: None).result
-        hosts = [(entry, result.facts[entry.name]) for entry in self.entries]
-        ranks = {
-            name: map_ranks(result.facts[name], replace(job, processes_per_host=count), None)
-            for name, count in self.counts.items()
-        }
-        even = make_plan(hosts, job, run_id=new_run_id("uneven"), sent=launch.sent)
-        world = accelerate.World(
-            even.run_id, len(hosts), sum(self.counts.values()), even.main_address, even.main_port, "no"
-        )
-        nodes = planning._nodes(hosts, job, world, ranks, launch.sent)
-        plan = replace(even, nodes=nodes, world_size=world.size)
-        return Attempt(launch, plan, Screen(self.screen)).run()

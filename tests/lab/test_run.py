@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import FreshLab
 from tests.lab import actors, network
 from tests.lab.hosts import Lab
-from tests.lab.run_cli import Cli, Uneven
+from tests.lab.run_cli import Cli
 
 pytestmark = [pytest.mark.lab, pytest.mark.train]
 
@@ -69,14 +69,32 @@ def test_three_hosts_train_as_one_world(lab: Lab, cli: Cli) -> None:
         assert log.splitlines()[0] == f"args {words}"
 
 
-def test_ranks_per_host_may_differ(lab: Lab, tmp_path: Path) -> None:
-    counts = {lab.hosts[0].name: 2, lab.hosts[1].name: 1}
-    with Uneven(lab, tmp_path, counts) as uneven:
-        outcome = uneven.run(TRAIN)
-    assert outcome.exit_code == 0, uneven.screen.getvalue()
-    assert uneven.screen.getvalue().count("sum 6 of 3") == 3
-    assert [end.host for end in outcome.ranks] == [lab.hosts[0].name] * 2 + [lab.hosts[1].name]
-    _no_run_is_left(lab)
+def test_two_hosts_with_unequal_ranks_train_as_one_world(lab: Lab, cli: Cli) -> None:
+    first, second = (host.name for host in lab.hosts[:2])
+    cli.write(TRAIN, processes_per_host={first: 2, second: 1})
+    code, output = cli.run(names(lab, 2))
+    assert code == 0, output
+    assert output.count("sum 6 of 3") == 3
+    assert f"3 ranks on {first} (2), {second} (1)" in output
+    assert "3 ranks as planned: world size 3, on the CPU" in output
+    assert [rank["host"] for rank in cli.outcome()["ranks"]] == [first, first, second]
+
+
+def test_three_hosts_with_unequal_ranks_train_as_one_world(lab: Lab, cli: Cli) -> None:
+    first, second, third = (host.name for host in lab.hosts)
+    cli.write(TRAIN, processes_per_host={first: 1, second: 2, third: 1})
+    code, output = cli.run(names(lab, 3))
+    assert code == 0, output
+    assert output.count("sum 10 of 4") == 4
+    assert [rank["host"] for rank in cli.outcome()["ranks"]] == [first, second, second, third]
+
+
+def test_a_host_without_a_number_of_ranks_is_named_before_anything_starts(lab: Lab, cli: Cli) -> None:
+    cli.write(TRAIN, processes_per_host={lab.hosts[0].name: 1})
+    code, output = cli.run(names(lab, 2))
+    assert code == 1, output
+    assert f"{lab.hosts[1].name}: processes_per_host does not say how many ranks it gets" in output
+    assert not (cli.home / "gpulaunch-runs").exists()
 
 
 def test_one_failing_rank_stops_every_host_and_is_named(lab: Lab, cli: Cli) -> None:
