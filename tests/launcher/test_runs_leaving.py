@@ -1,0 +1,83 @@
+"""When a detached run may be left, and what a run followed by us does when somebody else stops it."""
+
+from launcher.outcome import outcome_of
+from launcher.running.departure import PROMISE_S, QUIET_S, VERIFY_S, Departure
+from launcher.running.happenings import Ended, Refused, Told
+from launcher.running.watch import Stop, Watch
+from tests.launcher.run_plans import NOWHERE, plan
+from tests.launcher.test_run_watch import CPU, placed, replay, said, stops, told
+
+
+def introduced(host: str, rank: int) -> Told:
+    return told(host, "rank", rank=rank, local_rank=0, world_size=2, pid=5, ticks=6)
+
+
+def test_a_detached_run_is_left_once_ranks_are_as_planned_and_every_host_has_promised() -> None:
+    watch = Watch(plan(CPU, CPU))
+    departure = Departure(watch, 0.0)
+    assert departure.step(1.0) == "wait"
+    replay(watch, [placed("a", 0, 2)])
+    assert departure.step(2.0) == "wait"
+    replay(watch, [placed("b", 1, 2)])
+    assert departure.step(3.0) == "detach"
+    assert departure.step(3.1) == "wait"
+    replay(watch, [told("a", "detached")])
+    assert departure.step(3.2) == "wait"
+    replay(watch, [told("b", "detached")])
+    assert departure.step(3.3) == "leave"
+
+
+def test_ranks_that_set_up_no_world_are_left_after_a_while_slow_ones_later() -> None:
+    quiet = Watch(plan(CPU, CPU))
+    departure = Departure(quiet, 0.0)
+    replay(quiet, [introduced("a", 0), introduced("b", 1)])
+    assert departure.step(1.0) == "wait"
+    assert departure.step(1.5 + QUIET_S) == "detach"
+    slow = Departure(Watch(plan(CPU, CPU)), 0.0)
+    assert slow.step(VERIFY_S) == "wait"
+    assert slow.step(VERIFY_S + 1.0) == "detach"
+
+
+def test_a_host_that_never_promises_is_not_waited_for_for_ever() -> None:
+    watch = Watch(plan(CPU, CPU))
+    departure = Departure(watch, 0.0)
+    replay(watch, [placed("a", 0, 2), placed("b", 1, 2)])
+    assert departure.step(1.0) == "detach"
+    assert departure.step(1.5 + PROMISE_S) == "leave"
+
+
+def test_a_run_that_is_ending_is_followed_to_its_end_and_never_left() -> None:
+    for happening in (placed("b", 1, 3), Refused("b", "no space"), told("b", "rank_exit", rank=1, code=1)):
+        watch = Watch(plan(CPU, CPU))
+        departure = Departure(watch, 0.0)
+        replay(watch, [placed("a", 0, 2), happening])
+        assert departure.step(VERIFY_S + 1.0) == "wait"
+
+
+def test_somebody_elses_stop_ends_every_host_with_their_grace_and_is_named() -> None:
+    watch = Watch(plan(CPU, CPU))
+    stop = told("a", "stopping", why="stopped by ana@x", grace_s=300, asked=True)
+    actions = replay(watch, [stop, told("b", "stopping", why="stopped by ana@x", grace_s=300, asked=True)])
+    assert stops(actions) == [Stop(("a", "b"), 300.0, "stopped by ana@x")]
+    assert said(actions).count("stopped by ana@x") == 1
+    ends = [told("a", "rank_exit", rank=0, code=-15, stopping=True), told("b", "rank_exit", rank=1, code=0)]
+    over = {"phase": "ended", "exit": {"left": [], "port_free": True, "why": "stopped by ana@x"}}
+    replay(watch, [*ends, Ended("a", over), Ended("b", over)])
+    outcome = outcome_of(watch, NOWHERE, 1.0, 1)
+    assert (outcome.verdict, outcome.exit_code, outcome.why) == ("interrupted", 130, "stopped by ana@x")
+
+
+def test_a_supervisors_own_stop_after_a_failure_is_nobodys_wish() -> None:
+    watch = Watch(plan(CPU, CPU))
+    failed = told("a", "rank_exit", rank=0, code=3)
+    stopping = told("a", "stopping", why="rank 0 failed with exit code 3", grace_s=3, asked=False)
+    replay(watch, [failed, stopping])
+    assert watch.stopped_by == ""
+
+
+def test_our_own_ctrl_c_is_not_somebody_elses_stop() -> None:
+    from launcher.running.happenings import Interrupted  # noqa: PLC0415 - only here
+
+    watch = Watch(plan(CPU))
+    replay(watch, [Interrupted(), told("a", "stopping", why="Ctrl-C", grace_s=10, asked=True)])
+    assert watch.stopped_by == ""
