@@ -1,6 +1,6 @@
 # Test shim, put in front of a script: two "GPUs" in Exclusive_Process mode on a machine that has none. What
-# goes to cuda:N stays on the CPU, but first takes GPU N's only context, as the driver would: a lock that ends with
-# the process. The second process that wants the same GPU gets the driver's error.
+# goes to cuda:N stays on the CPU, but first takes its only context, as the driver would: a lock that goes
+# with the process. The second process that wants the same GPU gets the driver's error.
 from typing import Any
 
 
