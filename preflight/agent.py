@@ -1646,7 +1646,9 @@ def path_facts(role: str, path: str, mounts: list[tuple[str, str, str]]) -> Json
         "path": path,
         **mount_of(resolved, mounts),
         "exists": exists,
-        "writable": os.access(nearest, os.W_OK | (os.X_OK if os.path.isdir(nearest) else 0)),
+        # A directory is wanted below `nearest`, which a plain file in the way does not allow even to root.
+        "writable": os.access(nearest, os.W_OK | (os.X_OK if os.path.isdir(nearest) else 0))
+        and (nearest == resolved or os.path.isdir(nearest)),
         "free_mib": room if lacking else room.f_bavail * room.f_frsize >> 20,
         "total_mib": room if lacking else room.f_blocks * room.f_frsize >> 20,
         "free_inodes_percent": room if lacking else inodes,

@@ -1,7 +1,9 @@
 """The logs of a run as files here: every byte once, at the offset it has there; and each log's last lines."""
 
+import json
 import os
 import re
+import time
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,17 +21,29 @@ class LogBook:
         self.directory = directory
         self._files: dict[tuple[str, str], int] = {}
         self._tails: dict[tuple[str, str], bytes] = {}
+        self._sizes: dict[str, int] = {}
 
     def write(self, host: str, log: str, offset: int, data: bytes) -> None:
         """Put bytes at their offset. Raises OSError when this disk is full."""
         key = (host, log)
         if key not in self._files:
             self._files[key] = self._open(host, log)
+        name = f"{_safe(host)}/{_safe(log)}"
+        self._sizes[name] = max(self._sizes.get(name, 0), offset + len(data))
         view = memoryview(data)
         while view:
-            written = os.pwrite(self._files[key], view, offset)
+            try:
+                written = os.pwrite(self._files[key], view, offset)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(self.path(host, log))) from None
             view, offset = view[written:], offset + written
         self._tails[key] = (self._tails.get(key, b"") + data[-LAST_BYTES:])[-LAST_BYTES:]
+
+    def note(self, text: str, *, bad: bool = False) -> None:
+        """Keep what was told of the run, with the time and how long each log is by now (events.jsonl)."""
+        line = json.dumps({"at": time.time(), "text": text, "bad": bad, "sizes": self._sizes})
+        with (self.directory / "events.jsonl").open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
 
     def path(self, host: str, log: str) -> Path:
         """Return where a log lies."""

@@ -28,7 +28,9 @@ for step in range(3):
 total = a.reduce(torch.tensor([a.process_index + 1.0]))
 print("sum", int(total), "of", a.num_processes, flush=True)
 """
-END = "a.end_training()\n"  # without it torch's gloo threads sometimes abort the interpreter at its end
+# torch's gloo threads that still need the GIL while the interpreter ends abort it ("terminate called without
+# an active exception"), under plain accelerate too; on a busy machine that is not rare.
+END = "a.end_training(); time.sleep(0.5)\n"
 WAIT = TRAIN + "time.sleep(120)\n"
 TRAIN += END
 
