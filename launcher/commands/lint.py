@@ -14,6 +14,7 @@ from launcher.config import Overrides, load_run_config
 from launcher.errors import BadInput
 from launcher.fixing import diff, fixed
 from launcher.report.lint import lint_json, lint_text, sarif
+from launcher.report.lintdocs import page
 from launcher.report.text import clean
 from preflight.facts import Capability
 from preflight.job import Job
@@ -45,9 +46,18 @@ _MAX_BYTES = 4 << 20
 @click.option("--fix", is_flag=True, help="Show mechanical fixes as a diff, and write them after a yes.")
 @click.option("--yes", is_flag=True, help="With --fix: write without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option(
+    "--markdown",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the page of all rules into FILE, and judge nothing.",
+)
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0.")
 def command(scripts: tuple[Path, ...], config: str, **options: Any) -> int:
     """Read training scripts, and the modules of their own that they import, without executing them."""
+    if options["markdown"]:
+        options["markdown"].write_text(page(), encoding="utf-8")
+        return 0
     job = load_run_config(config, Overrides()) if config else None
     paths = list(scripts)
     if job is not None and not paths:

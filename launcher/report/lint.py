@@ -6,6 +6,7 @@ from typing import Any
 from launcher.report.text import clean
 from launcher.version import version
 from preflight.script.lint import P120_TITLE, LintFinding, LintResult
+from preflight.script.reading import Place
 from preflight.script.rules import RULES, Level
 
 LINT_SCHEMA = "gpulaunch.lint/1"
@@ -21,7 +22,10 @@ def lint_text(results: Sequence[LintResult], lines: Lines, *, show_info: bool = 
     """Return findings as `file:line:col CODE message` with excerpt, reason and fix, and a closing line."""
     parts: list[str] = []
     shown = [
-        item for result in results for item in result.findings if show_info or item.level is not Level.INFO
+        item
+        for result in results
+        for item in result.findings
+        if item.part_of is None and (show_info or item.level is not Level.INFO)
     ]
     for finding in shown:
         parts += [*_finding_lines(finding, lines), ""]
@@ -48,7 +52,7 @@ def sarif(results: Sequence[LintResult]) -> dict[str, Any]:
         "version": version(),
         "rules": [{"id": code, "shortDescription": {"text": _title(code)}} for code in codes],
     }
-    found = [_sarif_result(item) for result in results for item in result.findings]
+    found = [_sarif_result(item) for result in results for item in result.findings if item.part_of is None]
     return {
         "$schema": SARIF_SCHEMA,
         "version": "2.1.0",
@@ -65,9 +69,16 @@ def _finding_lines(finding: LintFinding, lines: Lines) -> Iterator[str]:
         indent = len(source) - len(source.lstrip())
         yield f"    | {source.strip()}"
         yield f"    | {' ' * max(0, place.column - 1 - indent)}^"
+    for spot in finding.related:
+        yield f"    see: {spot}:{spot.column}{_excerpt(spot, lines)}"
     yield f"    why: {finding.title}"
     if finding.fix:
         yield f"    fix: {finding.fix}"
+
+
+def _excerpt(place: Place, lines: Lines) -> str:
+    text = lines(place.path)
+    return f"  {text[place.line - 1].strip()}" if 0 < place.line <= len(text) else ""
 
 
 def _summary(found: Sequence[LintFinding]) -> str:
@@ -90,19 +101,27 @@ def _json(finding: LintFinding) -> dict[str, Any]:
         "message": finding.message,
         "why": finding.title,
         "fix": finding.fix,
+        "related": [
+            {"file": spot.path, "line": spot.line, "column": spot.column} for spot in finding.related
+        ],
+        "part_of": str(finding.part_of) if finding.part_of else "",
     }
 
 
 def _sarif_result(finding: LintFinding) -> dict[str, Any]:
-    region = {"startLine": finding.place.line, "startColumn": finding.place.column}
-    location = {"artifactLocation": {"uri": finding.place.path}, "region": region}
     message = f"{finding.message}. Fix: {finding.fix}" if finding.fix else finding.message
     return {
         "ruleId": finding.code,
         "level": _SARIF_LEVEL[finding.level],
         "message": {"text": message},
-        "locations": [{"physicalLocation": location}],
+        "locations": [_location(finding.place)],
+        "relatedLocations": [_location(spot) for spot in finding.related],
     }
+
+
+def _location(place: Place) -> dict[str, Any]:
+    region = {"startLine": place.line, "startColumn": place.column}
+    return {"physicalLocation": {"artifactLocation": {"uri": place.path}, "region": region}}
 
 
 def _title(code: str) -> str:

@@ -4,10 +4,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from preflight.script import expressions
+from preflight.script import configs, expressions
 from preflight.script.reading import Place
 from preflight.script.state import joined
 from preflight.script.values import (
+    FALSE,
     NONE,
     TRUE,
     UNKNOWN,
@@ -22,9 +23,12 @@ from preflight.script.values import (
     Scalar,
     Seq,
     Thing,
+    Unknown,
     Value,
     alternatives,
     join,
+    merged,
+    text_of,
 )
 
 if TYPE_CHECKING:
@@ -116,9 +120,15 @@ def invoke(it: "Interpreter", func: Value, seen: "Call") -> Value:
         return _call_object(it, func, seen)
     if isinstance(seen.node.func, ast.Attribute) and seen.node.func.attr == "backward":
         it.library.raw_backward(it, seen)
+    elif isinstance(func, Unknown) and _is_move(seen):
+        it.library.moved(it, seen)
     elif not isinstance(func, Part):
         taint(it, seen)
     return UNKNOWN
+
+
+def _is_move(seen: "Call") -> bool:
+    return isinstance(seen.node.func, ast.Attribute) and seen.node.func.attr in ("to", "cuda")
 
 
 def _call_object(it: "Interpreter", ref: Ref, seen: "Call") -> Value:
@@ -159,6 +169,7 @@ def _arguments(it: "Interpreter", node: ast.Call) -> "Call":
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
     places: dict[str, Place] = {}
+    maybe: set[str] = set()
     is_open = False
     for part in node.args:
         if not isinstance(part, ast.Starred):
@@ -176,7 +187,9 @@ def _arguments(it: "Interpreter", node: ast.Call) -> "Call":
             places[keyword.arg] = it.place(keyword)
             continue
         is_open = _spread(kwargs, places, value, it.place(keyword)) or is_open
-    return Call(node, it.place(node), tuple(args), kwargs, places, is_open)
+        maps = [set(dict(item.items)) for item in alternatives(value) if isinstance(item, Map)]
+        maybe |= {str(name) for names in maps for name in names if any(name not in other for other in maps)}
+    return Call(node, it.place(node), tuple(args), kwargs, places, is_open, frozenset(maybe))
 
 
 def _spread(kwargs: dict[str, Value], places: dict[str, Place], value: Value, place: Place) -> bool:
@@ -192,7 +205,7 @@ def _spread(kwargs: dict[str, Value], places: dict[str, Place], value: Value, pl
             if isinstance(name, str):
                 before = kwargs.get(name)
                 kwargs[name] = inner if before is None or len(options) == 1 else join((before, inner))
-                places[name] = getattr(inner, "place", None) or place
+                places[name] = item.places.get(name) or getattr(inner, "place", None) or place
     return is_open
 
 
@@ -266,12 +279,38 @@ def _bind_parameters(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Cal
             known = _default(it, func, defaults[name])
             names[name] = join((known, UNKNOWN)) if seen.open else known
         else:
-            names[name] = UNKNOWN
+            names[name] = given_by_decorator(it, info, name)
     if arguments.vararg is not None:
         names[arguments.vararg.arg] = Seq(tuple(given), seen.open)
     if arguments.kwarg is not None:
         items: tuple[tuple[Scalar, Value], ...] = tuple(rest.items())
-        names[arguments.kwarg.arg] = Map(items, seen.open)
+        names[arguments.kwarg.arg] = Map(items, seen.open, {name: seen.at(str(name)) for name, _ in items})
+
+
+def given_by_decorator(it: "Interpreter", info: "FuncInfo", name: str) -> Value:
+    """Return what a decorator puts in: the default of a click option, the configuration of hydra.main."""
+    if isinstance(info.node, ast.Lambda):
+        return UNKNOWN
+    for node in info.node.decorator_list:
+        func = it.evaluate(node.func) if isinstance(node, ast.Call) else None
+        if not isinstance(node, ast.Call) or not isinstance(func, Ext):
+            continue
+        seen = _arguments(it, node)
+        if func.name in ("click.option", "click.argument", "typer.Option"):
+            flags = [text_of(item) or "" for item in seen.args]
+            spelled = {part.lstrip("-").replace("-", "_") for flag in flags for part in flag.split("/")}
+            if name in spelled:
+                return (
+                    FALSE
+                    if seen.get("is_flag") == TRUE and "default" not in seen.kwargs
+                    else seen.get("default") or UNKNOWN
+                )
+        if func.name == "hydra.main":
+            folder, stem = text_of(seen.get("config_path", 0)), text_of(seen.get("config_name", 1))
+            if stem is not None:
+                stem = stem.removesuffix(".yaml")
+                return configs.loaded(it, Const(f"{folder}/{stem}.yaml" if folder else f"{stem}.yaml"))
+    return UNKNOWN
 
 
 def _default(it: "Interpreter", func: Func, node: ast.expr) -> Value:
@@ -339,6 +378,8 @@ def _rebind(it: "Interpreter", seen: "Call", value: Value) -> None:
 
 
 def _text_method(text: str, name: str, seen: "Call") -> Value:
+    if name in ("read_text", "open", "resolve", "expanduser", "as_posix", "absolute"):
+        return Const(text)  # of a path, which its text stands for
     words = [item.value for item in seen.args if isinstance(item, Const) and isinstance(item.value, str)]
     if len(words) != len(seen.args):
         return UNKNOWN
@@ -364,18 +405,17 @@ def _map_method(it: "Interpreter", owner: Map, name: str, seen: "Call") -> Value
             found = owner.get(key.value)
             if name == "pop":
                 kept = tuple(item for item in owner.items if item[0] != key.value)
-                _rebind(it, seen, Map(kept, owner.open))
+                _rebind(it, seen, Map(kept, owner.open, owner.places))
             if found is not None:
                 return found
             return join((fallback, UNKNOWN)) if owner.open else fallback
         return join((*(value for _, value in owner.items), fallback, UNKNOWN))
     if name == "update":
         extra = seen.args[0] if seen.args else Map(())
-        items = dict(owner.items)
-        items |= dict(extra.items) if isinstance(extra, Map) else {}
-        items.update(seen.kwargs.items())
-        unknown = not isinstance(extra, Map) or extra.open or seen.open
-        _rebind(it, seen, Map(tuple(items.items()), owner.open or unknown))
+        unknown = not isinstance(extra, Map) or seen.open
+        new = merged(owner, extra) if isinstance(extra, Map) else owner
+        told = merged(new, seen.named())
+        _rebind(it, seen, Map(told.items, told.open or unknown, told.places))
         return NONE
     if name == "copy":
         return owner

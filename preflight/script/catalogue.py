@@ -1,10 +1,10 @@
 """All script rules, for `gpulaunch explain` and the documentation."""
 
-from preflight.script import rules_placement, rules_precision, rules_scaling, rules_versions
+from preflight.script import rules_models, rules_placement, rules_precision, rules_scaling, rules_versions
 from preflight.script.lint import P120_TITLE
 from preflight.script.rules import RULES
 
-MODULES = (rules_precision, rules_scaling, rules_placement, rules_versions)
+MODULES = (rules_models, rules_precision, rules_scaling, rules_placement, rules_versions)
 
 _P120 = f"""{P120_TITLE}
 
@@ -19,7 +19,13 @@ def rule_codes() -> tuple[str, ...]:
     return tuple(sorted((*RULES, "P120")))
 
 
+def rule_text(code: str) -> str:
+    """Return a rule's title, reason and source."""
+    return _P120 if code == "P120" else RULES[code].text
+
+
 def explain_rule(code: str) -> str:
     """Return a rule's code, title, reason and source."""
-    text = _P120 if code == "P120" else RULES[code].text
-    return f"{code}: {text.rstrip()}\n\nSilence it on one line with `# gpulaunch: ignore[{code}]`.\n"
+    return (
+        f"{code}: {rule_text(code).rstrip()}\n\nSilence it on one line with `# gpulaunch: ignore[{code}]`.\n"
+    )

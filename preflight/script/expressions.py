@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from preflight.script import calling
+from preflight.script.reading import Place
 from preflight.script.values import (
     FALSE,
     NONE,
@@ -30,6 +31,7 @@ from preflight.script.values import (
     Value,
     alternatives,
     join,
+    merged,
     text_of,
     truth,
 )
@@ -73,8 +75,9 @@ def _children(it: "Interpreter", node: ast.expr) -> Value:
 
 
 def _constant(it: "Interpreter", node: ast.Constant) -> Value:
-    del it
-    return UNKNOWN if node.value is Ellipsis or isinstance(node.value, complex) else Const(node.value)
+    if node.value is Ellipsis or isinstance(node.value, complex):
+        return UNKNOWN
+    return Const(node.value, it.place(node))
 
 
 def _name(it: "Interpreter", node: ast.Name) -> Value:
@@ -118,6 +121,10 @@ def _plain_method(owner: "Map | Seq | Const | Dtype | Device", name: str) -> Val
         return UNKNOWN
     if isinstance(owner, Dtype):
         return UNKNOWN
+    if isinstance(owner, Map) and (held := owner.get(name)) is not None:
+        return held  # OmegaConf, Munch and the like: an entry is an attribute
+    if isinstance(owner, Const) and name in ("parent", "parents") and isinstance(owner.value, str):
+        return Const(owner.value.rpartition("/")[0] or ".")
     return Ext(f"value.{name}")  # called with its owner in place by `calling`
 
 
@@ -225,16 +232,19 @@ def _binary(it: "Interpreter", node: ast.BinOp) -> Value:
             return Device("cuda", of_rank=True) if text.startswith("cuda:") else Rank()
         return Rank()
     if isinstance(left, Map) and isinstance(right, Map) and isinstance(node.op, ast.BitOr):
-        return Map(tuple({**dict(left.items), **dict(right.items)}.items()), left.open or right.open)
+        return merged(left, right)
     if isinstance(left, Seq) and isinstance(right, Seq) and isinstance(node.op, ast.Add):
         return Seq((*left.items, *right.items), left.open or right.open)
+    one, other = text_of(left), text_of(right)
+    if isinstance(node.op, ast.Div) and one is not None and other is not None:
+        return Const(f"{one}/{other}")  # paths, which their texts stand for
     operation = _BINARY.get(type(node.op))
     if operation and isinstance(left, Const) and isinstance(right, Const):
-        return _calculated(operation, left.value, right.value)
+        return _calculated(operation, left.value, right.value, it.place(node))
     return UNKNOWN
 
 
-def _calculated(operation: Callable[[Any, Any], Any], left: Scalar, right: Scalar) -> Value:
+def _calculated(operation: Callable[[Any, Any], Any], left: Scalar, right: Scalar, place: Place) -> Value:
     if isinstance(left, str | bytes) != isinstance(right, str | bytes):
         return UNKNOWN  # "x" * n could be large, and "%" formatting is not needed
     try:
@@ -243,7 +253,7 @@ def _calculated(operation: Callable[[Any, Any], Any], left: Scalar, right: Scala
         return UNKNOWN
     if isinstance(result, str | bytes) and len(result) > _MAX_TEXT:
         return UNKNOWN
-    return Const(result) if isinstance(result, str | int | float | bool | bytes) else UNKNOWN
+    return Const(result, place) if isinstance(result, str | int | float | bool | bytes) else UNKNOWN
 
 
 def _compare(it: "Interpreter", node: ast.Compare) -> Value:
@@ -308,6 +318,7 @@ def _rank_against(op: ast.cmpop, value: Scalar) -> bool | None:
 
 def _same(left: Value, right: Value) -> bool | None:
     known = (Const, Dtype, Device, Seq, Map, Ref, Func, Class)
+    left, right = _actual(left), _actual(right)
     if isinstance(left, Ext) and isinstance(right, Ext):
         return True if left == right else None
     if isinstance(left, known) and isinstance(right, known):
@@ -319,6 +330,13 @@ def _same(left: Value, right: Value) -> bool | None:
     if NONE in (left, right) and not any(isinstance(item, type(UNKNOWN)) for item in (left, right)):
         return left == right  # a function, a rank, a library's class: not None
     return None
+
+
+def _actual(value: Value) -> Value:
+    """Return the dtype that `next(model.parameters()).dtype` is, Unknown when parameters may differ."""
+    if isinstance(value, Dtype) and value.name in ("own", "checkpoint"):
+        return Dtype(value.actual) if value.actual else UNKNOWN
+    return value
 
 
 def _contains(it: "Interpreter", whole: Value, item: Value) -> bool | None:
@@ -354,7 +372,7 @@ def _joined_text(it: "Interpreter", node: ast.JoinedStr) -> Value:
         return Device("cuda", of_rank=True)
     if unknown:
         return UNKNOWN
-    return Rank() if ranked else Const(text)
+    return Rank() if ranked else Const(text, it.place(node))
 
 
 def _sequence(it: "Interpreter", node: ast.expr) -> Value:
@@ -376,12 +394,14 @@ def _sequence(it: "Interpreter", node: ast.expr) -> Value:
 
 def _dict(it: "Interpreter", node: ast.Dict) -> Value:
     items: dict[Scalar, Value] = {}
+    places: dict[Scalar, Place] = {}
     is_open = False
     for key, part in zip(node.keys, node.values, strict=True):
         value = it.evaluate(part)
         if key is None:
             if isinstance(value, Map):
                 items |= dict(value.items)
+                places |= value.places
                 is_open = is_open or value.open
             else:
                 is_open = True
@@ -389,9 +409,10 @@ def _dict(it: "Interpreter", node: ast.Dict) -> Value:
         name = it.evaluate(key)
         if isinstance(name, Const):
             items[name.value] = value
+            places[name.value] = it.place(key)
         else:
             is_open = True
-    return Map(tuple(items.items()), is_open)
+    return Map(tuple(items.items()), is_open, places)
 
 
 def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
@@ -484,10 +505,11 @@ def _set_item(it: "Interpreter", target: ast.Subscript, value: Value) -> None:
         it.library.call(it, f"{owner.name}.__setitem__", calling.bare(it, target, (key, value)))
         return
     if isinstance(owner, Map):
-        items = dict(owner.items)
+        items, places = dict(owner.items), dict(owner.places)
         if isinstance(key, Const):
             items[key.value] = value
-        assign(it, target.value, Map(tuple(items.items()), owner.open or not isinstance(key, Const)))
+            places[key.value] = it.place(target)
+        assign(it, target.value, Map(tuple(items.items()), owner.open or not isinstance(key, Const), places))
 
 
 _HANDLERS: dict[type[ast.expr], Callable[["Interpreter", Any], Value]] = {

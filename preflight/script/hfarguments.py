@@ -13,6 +13,7 @@ from preflight.script.values import (
     UNKNOWN,
     Class,
     Const,
+    Dtype,
     Ext,
     Part,
     Ref,
@@ -49,6 +50,8 @@ def construct(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
 
 def _finish(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     it.change(ref.id, asked=effective(it, ref, name), trl=Const(is_trl_config(name)), __name__=Const(name))
+    switch = next((word for word in _SWITCHES if word in call.places), "")
+    it.change(ref.id, asked_at=Dtype("at", call.at(switch)))
     it.state.device_set = True
     it.emit(Event("arguments", call.place, ref.id, call, name))
 

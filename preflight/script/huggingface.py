@@ -8,7 +8,6 @@ from preflight.script.calling import call_function, instantiate
 from preflight.script.interpreter import Call, Event
 from preflight.script.models import attach_adapters, dtype_of, new_model, trained_dtype
 from preflight.script.names import is_model_class, root_and_last
-from preflight.script.reading import Place
 from preflight.script.values import (
     FALSE,
     NONE,
@@ -51,6 +50,7 @@ def _accelerator(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     it.change(
         ref.id, mixed_precision=effective, asked=asked, sharded=Const(shards), cpu=call.get("cpu") or FALSE
     )
+    it.change(ref.id, asked_at=Dtype("at", call.at("mixed_precision")))
     it.state.device_set = True
     it.emit(Event("accelerator", call.place, ref.id, call, "", {"asked": asked, "effective": effective}))
 
@@ -71,6 +71,10 @@ def _prepare(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
 
 def _accelerator_backward(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
     it.emit(Event("backward", call.place, owner.id if isinstance(owner, Ref) else None, call, "accelerator"))
+    for item in alternatives(call.args[0] if call.args else UNKNOWN):
+        scaler = item.get("__scaler__") if isinstance(item, Map) else None
+        if isinstance(scaler, Ref):
+            it.emit(Event("scaled twice", call.place, scaler.id, call))
     return NONE
 
 
@@ -103,8 +107,11 @@ def _loaded(it: "Interpreter", owner: str, last: str, call: Call) -> Value | Non
         return _peft_loaded(it, cls, call)
     if cls.endswith("Pipeline") or root not in ("transformers", "diffusers", "trl", "unsloth", "optimum"):
         return UNKNOWN
-    if not is_model_class(owner) and not cls.startswith("Auto"):
+    if not is_model_class(owner) and not cls.startswith("Auto") and not cls.endswith("Config"):
         return UNKNOWN
+    if cls.endswith("Config") and root == "transformers":
+        it.emit(Event("attention", call.place, None, call))
+        return it.new(Thing("model config", call.place, {"__name__": Const(owner)}))
     if any(word in cls for word in ("Tokenizer", "Processor", "Config", "Extractor")):
         return UNKNOWN
     return load_model(it, root, last, call)
@@ -194,7 +201,10 @@ def _prepare_kbit(it: "Interpreter", call: Call) -> Value:
 def _lora_config(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     del name
     it.change(
-        ref.id, modules_to_save=call.get("modules_to_save") or NONE, bias=call.get("bias") or Const("none")
+        ref.id,
+        modules_to_save=call.get("modules_to_save") or NONE,
+        bias=call.get("bias") or Const("none"),
+        extra_at=Dtype("at", call.at("modules_to_save" if "modules_to_save" in call.kwargs else "bias")),
     )
 
 
@@ -247,18 +257,12 @@ def _by_name(it: "Interpreter", args: Value, call: Call) -> Value:
         return it.new(new_model(call.place, Dtype("float32", call.place)))
     if not isinstance(more, Map):
         return UNKNOWN
-    given = more.get("dtype") or more.get("torch_dtype")
-    dtype = Dtype("float32", call.place) if given is None else dtype_of(given, _place(given, call))
-    device_map = more.get("device_map") or NONE
-    ref = it.new(new_model(call.place, dtype, device_map=device_map))
-    it.emit(
-        Event("load", call.place, ref.id, call, "", {"dtype": dtype, "device_map": device_map, "given": NONE})
-    )
-    return ref
-
-
-def _place(value: Value, call: Call) -> Place:
-    return value.place if isinstance(value, Dtype) and value.place else call.place
+    named: dict[str, Value] = {name: value for name, value in more.items if isinstance(name, str)}
+    places = {name: more.places.get(name, call.place) for name in named}
+    load = Call(call.node, call.place, (), named, places, open=more.open)
+    if "dtype" in named or "torch_dtype" in named:
+        return load_model(it, "transformers", "from_pretrained", load)
+    return load_model(it, "transformers", "from_config", load)  # float32, as TRL loads by name
 
 
 def _train(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
@@ -280,6 +284,7 @@ def _between_steps(it: "Interpreter", trainer: Ref, call: Call) -> None:
         if held is not None and isinstance(model, Ref):
             it.change(model.id, stepped=TRUE, optimized=TRUE, optimized_dtype=trained_dtype(held))
     given = {"model": join(models) if models else UNKNOWN}
+    it.contexts.append("training")
     seen = Call(call.node, call.place, (UNKNOWN,) * 3, given, {}, open=True)
     callbacks = thing.get("callbacks")
     for item in callbacks.items if isinstance(callbacks, Seq) else ():
@@ -287,6 +292,7 @@ def _between_steps(it: "Interpreter", trainer: Ref, call: Call) -> None:
         made = instantiate(it, item, none) if isinstance(item, Class) else item
         _call_methods(it, made, _CALLBACKS, seen)
     _call_methods(it, trainer, _OVERRIDDEN, Call(call.node, call.place, (), given, {}, open=True))
+    it.contexts.remove("training")
     it.emit(Event("trained", call.place, trainer.id, call))
 
 
@@ -323,7 +329,7 @@ def _kbit_device_map(it: "Interpreter", call: Call) -> Value:
 
 def _distributed(it: "Interpreter", thing: Thing) -> Value:
     del thing
-    return Const(it.target.processes) if it.target.processes else UNKNOWN
+    return Const(it.target.world)
 
 
 CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {

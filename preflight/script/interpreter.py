@@ -16,7 +16,20 @@ from preflight.script.reading import Place
 from preflight.script.source import Source, Sources
 from preflight.script.state import State
 from preflight.script.target import Target
-from preflight.script.values import UNKNOWN, Class, Const, Ext, Func, Module, Part, Ref, Thing, Value
+from preflight.script.values import (
+    UNKNOWN,
+    Class,
+    Const,
+    Ext,
+    Func,
+    Map,
+    Module,
+    Part,
+    Ref,
+    Scalar,
+    Thing,
+    Value,
+)
 
 if TYPE_CHECKING:
     from preflight.script.arguments import Declared
@@ -39,6 +52,7 @@ class Call:
     kwargs: Mapping[str, Value]
     places: Mapping[str, Place]  # of keyword arguments
     open: bool  # there may be more arguments than are known
+    maybe: frozenset[str] = frozenset()  # keywords that are given on some paths only
 
     def get(self, name: str, position: int | None = None) -> Value | None:
         """Return an argument by keyword or position, None when it is not given."""
@@ -47,6 +61,11 @@ class Call:
         if position is not None and position < len(self.args):
             return self.args[position]
         return None
+
+    def named(self) -> Map:
+        """Return the keyword arguments as the dict they are to the function."""
+        places: dict[Scalar, Place] = dict(self.places.items())
+        return Map(tuple(self.kwargs.items()), self.open, places)
 
     def at(self, name: str) -> Place:
         """Return where a keyword argument stands, else where the call does."""
@@ -95,6 +114,9 @@ class Library(Protocol):
 
     def raw_backward(self, it: "Interpreter", call: Call) -> None:
         """Note a `backward()` of something that is not known to be scaled."""
+
+    def moved(self, it: "Interpreter", call: Call) -> None:
+        """Note `.to(...)` or `.cuda(...)` of something that is not known."""
 
     def class_kind(self, name: str) -> str:
         """Return the kind of thing that a library's class makes, "" when not known."""
@@ -148,6 +170,9 @@ class Interpreter:
         self.yields: list[Value] | None = None
         self.declared: dict[int, Declared] = {}  # argparse options by the id of their thing
         self.notes: dict[str, list[Place]] = {}  # what rules remember of what came before
+        self.asked: dict[Place, Value] = {}  # mixed precision that each Accelerator or TrainingArguments has
+        self.autocasts: dict[Place, str] = {}  # dtypes of the script's own autocasts around training
+        self.kept: list[Call] = []  # what functools.partial was given
         self.global_names: dict[int, dict[str, int]] = {}
         self.frame = 0
         self.complete = True
@@ -265,6 +290,11 @@ class Interpreter:
         """Return the kind of thing a value is, "" when it is none."""
         thing = self.thing(value) if isinstance(value, Ref) else None
         return thing.kind if thing else ""
+
+    def keep(self, call: Call) -> int:
+        """Remember a call's arguments, and return under which number."""
+        self.kept.append(call)
+        return len(self.kept) - 1
 
     def change(self, ref: int, **attrs: Value) -> None:
         """Change attributes of a thing."""

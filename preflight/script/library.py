@@ -1,5 +1,6 @@
 """What libraries do, as far as precision and placement go: one table of names to functions."""
 
+import ast
 from typing import TYPE_CHECKING
 
 from preflight.script import huggingface, models, pytorch, stdlib
@@ -20,6 +21,7 @@ from preflight.script.values import (
     UNKNOWN,
     Class,
     Const,
+    Device,
     Dtype,
     Func,
     Map,
@@ -30,7 +32,9 @@ from preflight.script.values import (
     Seq,
     Thing,
     Value,
+    alternatives,
     join,
+    text_of,
 )
 
 if TYPE_CHECKING:
@@ -129,6 +133,13 @@ class Knowledge:
         """Note that an attribute was set."""
         if isinstance(owner, Part):
             models.parameter_assigned(it, owner, name, value, place)
+        elif it.kind(owner) == "model config" and name in ("_attn_implementation", "attn_implementation"):
+            node = ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=[], keywords=[])
+            it.emit(
+                Event(
+                    "attention", place, None, Call(node, place, (), {name: value}, {name: place}, open=False)
+                )
+            )
         elif it.kind(owner) == "arguments":
             it.emit(Event("argument set", place, owner.id, None, name, {"value": value}))
 
@@ -155,6 +166,19 @@ class Knowledge:
         """Tell the rules of a backward() without a scaler or accelerator in it."""
         it.state.scaled = False
         it.emit(Event("backward", call.place, None, call, "raw"))
+
+    def moved(self, it: "Interpreter", call: Call) -> None:
+        """Tell the rules of something unknown that is put on a GPU named by its number."""
+        for argument in (*call.args, *call.kwargs.values()):
+            for item in alternatives(argument):
+                cuda = getattr(call.node.func, "attr", "") == "cuda"
+                device = models.as_device(item) if cuda or text_of(item) else item
+                if isinstance(device, Device) and device.kind == "cuda" and device.index is not None:
+                    values: dict[str, Value] = {
+                        "device": device,
+                        "literal": Const(not isinstance(item, Device)),
+                    }
+                    it.emit(Event("cuda", call.place, None, call, "tensor", values))
 
     def class_kind(self, name: str) -> str:
         """Return the kind of thing that a library's class makes."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from preflight.script import rules_placement, rules_precision, rules_scaling, rules_versions
+from preflight.script import rules_models, rules_placement, rules_precision, rules_scaling, rules_versions
 from preflight.script.interpreter import Event, Interpreter
 from preflight.script.library import Knowledge
 from preflight.script.reading import Place
@@ -13,9 +13,10 @@ from preflight.script.source import Finder, Source, Sources
 from preflight.script.target import Target
 from preflight.script.values import Value
 
-_ALL = (rules_placement, rules_precision, rules_scaling, rules_versions)
+_ALL = (rules_models, rules_placement, rules_precision, rules_scaling, rules_versions)
 _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
+_MAX_RELATED = 8
 _PROBES = ((7, 5), (8, 0))
 """What GPUs before and from Ampere on answer a script, when nobody says which GPUs it will run on."""
 
@@ -30,6 +31,8 @@ class LintFinding:
     title: str
     message: str
     fix: str
+    related: tuple[Place, ...] = ()
+    part_of: Place | None = None  # this is the other half of the fault that is told there
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class _Reading:
 
     hits: dict[tuple[str, Place], Hit]
     asked: dict[Place, Value]
+    parts: dict[Place, tuple[Place, ...]]
     complete: bool
     sources: Sources
 
@@ -83,6 +87,7 @@ def lint_for(
     merged = _merged(targets, readings, certain=certain)
     merged += _disagreements(targets, readings, certain=certain)
     sources = readings[0].sources
+    merged += _other_halves(merged)
     shown = [item for item in merged if not _ignored(item, sources)]
     problems = list(sources.problems)
     if not all(reading.complete for reading in readings):
@@ -99,13 +104,16 @@ def _position(place: Place) -> tuple[str, int, int]:
 def _read(text: str, path: str, target: Target, find: Finder | None) -> _Reading:
     sources = Sources(find)
     source = sources.add(path, text)
-    reading = _Reading({}, {}, complete=True, sources=sources)
+    reading = _Reading({}, {}, {}, complete=True, sources=sources)
 
     def listen(it: Interpreter, event: Event) -> None:
         if event.name in ("accelerator", "arguments"):
             thing = it.thing(event.ref)
             if thing is not None:
-                reading.asked.setdefault(event.place, thing.get("asked"))
+                words = ("mixed_precision", "bf16", "fp16")
+                spots = [event.call.at(word) for word in words if event.call and word in event.call.kwargs]
+                reading.asked.setdefault((spots or [event.place])[0], thing.get("asked"))
+                reading.parts.setdefault((spots or [event.place])[0], (*spots[1:], event.place))
         for code, row in RULES.items():
             if event.name in row.events:
                 for hit in row.judge(it, event):
@@ -120,8 +128,12 @@ def _read(text: str, path: str, target: Target, find: Finder | None) -> _Reading
 
 def _keep(hits: dict[tuple[str, Place], Hit], code: str, hit: Hit) -> None:
     before = hits.get((code, hit.place))
-    if before is None or _RANK[hit.level] > _RANK[before.level]:
+    if before is None:
         hits[code, hit.place] = hit
+        return
+    related = tuple(dict.fromkeys((*before.related, *hit.related)))[:_MAX_RELATED]
+    worse = hit if _RANK[hit.level] > _RANK[before.level] else before
+    hits[code, hit.place] = worse if worse.related == related else replace(worse, related=related)
 
 
 def _merged(targets: Sequence[Target], readings: Sequence[_Reading], *, certain: bool) -> list[LintFinding]:
@@ -133,7 +145,9 @@ def _merged(targets: Sequence[Target], readings: Sequence[_Reading], *, certain:
         everywhere = len(hits) == len(readings)
         if not everywhere:
             worst = _only_some(worst, targets, readings, (code, place), certain=certain)
-        found.append(LintFinding(code, worst.level, place, RULES[code].title, worst.message, worst.fix))
+        related = _elsewhere(place, [spot for hit in hits for spot in hit.related])
+        title = RULES[code].title
+        found.append(LintFinding(code, worst.level, place, title, worst.message, worst.fix, related))
     return found
 
 
@@ -155,6 +169,28 @@ def _only_some(
     return replace(hit, level=level, message=f"{hit.message} (on {kind})")
 
 
+def _other_halves(found: Sequence[LintFinding]) -> list[LintFinding]:
+    """A fault of two places is told at both: where it is judged, and as an info where its other half is."""
+    told = {(item.code, item.place.path, item.place.line) for item in found}
+    halves: dict[tuple[str, str, int], LintFinding] = {}
+    for item in found:
+        for place in item.related:
+            key = (item.code, place.path, place.line)
+            if key not in told:
+                message = f"part of {item.code} at {item.place}: {item.message}"
+                halves.setdefault(
+                    key,
+                    LintFinding(item.code, Level.INFO, place, item.title, message, item.fix, (), item.place),
+                )
+    return list(halves.values())
+
+
+def _elsewhere(place: Place, related: Sequence[Place]) -> tuple[Place, ...]:
+    """Return the places that are on another line, each line once."""
+    lines = {(spot.path, spot.line): spot for spot in related}
+    return tuple(spot for line, spot in lines.items() if line != (place.path, place.line))
+
+
 def _capability(target: Target) -> str:
     return "CPU" if target.capability is None else "compute capability {}.{}".format(*target.capability)
 
@@ -172,7 +208,8 @@ def _disagreements(
         level = Level.ERROR if certain and len(targets) > 1 else Level.INFO
         message = "each rank chooses its precision from its own GPU, so unlike GPUs disagree"
         fix = "decide once, in the launch: leave the argument out"
-        found.append(LintFinding("P120", level, place, P120_TITLE, message, fix))
+        related = next(reading.parts[place] for reading in readings if place in reading.parts)
+        found.append(LintFinding("P120", level, place, P120_TITLE, message, fix, _elsewhere(place, related)))
     return found
 
 

@@ -97,7 +97,7 @@ def model_method(  # noqa: PLR0912 - one line per method, read as a table
     it: "Interpreter", owner: Ref | Part, name: str, call: Call
 ) -> Value:
     """Carry out a method of a model, or of a submodule or parameters of one."""
-    if isinstance(owner, Part) and owner.what in ("parameter", "data", "parameters"):
+    if isinstance(owner, Part) and owner.what in ("parameter", "data", "parameters", "grad"):
         return _parameter_method(it, owner, name, call)
     if name in _CASTS and not call.args:
         _cast(it, owner, Dtype(_CASTS[name], call.place), call.place)
@@ -123,9 +123,17 @@ def model_method(  # noqa: PLR0912 - one line per method, read as a table
         return NONE
     if name in ("gradient_checkpointing_enable", "enable_gradient_checkpointing"):
         it.emit(Event("checkpointing", call.place, model, call))
+        given = call.get("gradient_checkpointing_kwargs", 0) or (UNKNOWN if call.open else NONE)
+        it.change(model, checkpointing=given, checkpointing_at=Dtype("at", call.place))
+        return NONE
+    if name == "parallelize":
+        it.emit(Event("spread", call.place, model, call, "", {"map": call.get("device_map", 0) or NONE}))
         return NONE
     if name == "enable_input_require_grads":
         it.change(model, inputs_require_grad=TRUE)
+        return NONE
+    if name in ("update_parameters", "update") and call.args and isinstance(owner, Ref):
+        averaged(it, owner, call.args[0], call)
         return NONE
     if name in ("eval", "train", "merge_and_unload", "compile", "unload"):
         return owner
@@ -136,6 +144,7 @@ def _require_grad(it: "Interpreter", owner: Ref | Part, wanted: Value) -> None:
     if isinstance(owner, Part):
         it.change(owner.of, trainable=Const("some"))
         return
+    it.change(owner.id, __frozen__=Const(wanted == FALSE))
     words = [Const("all") if item == TRUE else Const("none") for item in alternatives(wanted)]
     it.change(owner.id, trainable=join(words))
 
@@ -188,14 +197,14 @@ def as_device(value: Value) -> Value:
     if isinstance(value, Device):
         return value
     if isinstance(value, Const) and isinstance(value.value, int) and not isinstance(value.value, bool):
-        return Device("cuda", value.value)
+        return Device("cuda", value.value, place=value.place)
     text = text_of(value)
-    if text is None:
+    if text is None or not isinstance(value, Const):
         return UNKNOWN
     kind, _, index = text.partition(":")
     if kind not in ("cuda", "cpu", "mps", "xpu", "npu", "meta", "gpu"):
         return UNKNOWN
-    return Device(kind, int(index) if index.isdigit() else None)
+    return Device(kind, int(index) if index.isdigit() else None, place=value.place)
 
 
 def _cast(it: "Interpreter", owner: Ref | Part, dtype: Value, place: Place, *, sure: bool = True) -> None:
@@ -231,6 +240,8 @@ def _note_recast(it: "Interpreter", model: int, thing: Thing, dtype: Value) -> N
     if own and isinstance(before, Dtype) and before.name != "checkpoint" and thing.get("mixed", NONE) == NONE:
         same = True  # all of it has one dtype, so any parameter's will do
     it.change(model, recast=FALSE if same else dtype)
+    if isinstance(dtype, Dtype) and dtype.name in ("float16", "bfloat16") and not same:
+        it.change(model, rounded=dtype)
 
 
 def set_trained_dtype(it: "Interpreter", model: int, dtype: Value) -> None:
@@ -264,7 +275,14 @@ def attach_adapters(it: "Interpreter", model: int, config: Value, call: Call, *,
         and lora is not None
         and (_given(lora.get("modules_to_save")) or text_of(lora.get("bias")) in ("all", "lora_only"))
     )
-    it.change(model, adapters=dtype, half_extra=Const(extra), trainable=Const("all"), peft=TRUE)
+    it.change(
+        model,
+        adapters=dtype,
+        half_extra=Const(extra),
+        half_extra_at=lora.get("extra_at") if lora else NONE,
+        trainable=Const("all"),
+        peft=TRUE,
+    )
     it.emit(Event("adapters", call.place, model, call, "", {"config": config, "base": base}))
 
 
@@ -290,7 +308,16 @@ def _parameter_method(it: "Interpreter", owner: Part, name: str, call: Call) -> 
     if name == "requires_grad_":
         wanted = call.get("requires_grad", 0) or TRUE
         parameter_assigned(it, owner, "requires_grad", wanted, call.place)
-    return owner if name in ("detach", "clone", "contiguous") else UNKNOWN
+    if name in ("lerp_", "copy_", "mul_", "lerp"):
+        if name.startswith("lerp") and call.args and isinstance(call.args[0], Part):
+            averaged(it, Ref(owner.of), Ref(call.args[0].of), call)
+        return owner
+    return owner if name in ("detach", "clone", "contiguous", "cpu", "cuda") else UNKNOWN
+
+
+def averaged(it: "Interpreter", average: Value, model: Value, call: Call) -> None:
+    """Note that a moving average takes a step towards its model."""
+    it.emit(Event("average", call.place, None, call, "", {"average": average, "model": model}))
 
 
 def parameter_assigned(it: "Interpreter", owner: Part, name: str, value: Value, place: Place) -> None:
@@ -309,22 +336,43 @@ def parameter_assigned(it: "Interpreter", owner: Part, name: str, value: Value, 
         thing = it.thing(owner)
         what = f"{owner.what}.{name}"
         it.emit(Event("parameter data", place, owner.of, None, what, {"dtype": dtype or value}))
-        if name == "data" and owner.what == "parameter" and dtype is not None and thing is not None:
+        before = thing is not None and thing.get("optimized") != TRUE
+        if name == "data" and owner.what == "parameter" and dtype is not None and before:
             set_trained_dtype(it, owner.of, dtype)
+
+
+def _uniform(thing: Thing | None) -> str:
+    """Return the dtype of every parameter of a model, "" where they may differ."""
+    dtype = thing.get("dtype") if thing else UNKNOWN
+    plain = thing is not None and thing.get("adapters") == NONE and thing.get("mixed", NONE) == NONE
+    known = isinstance(dtype, Dtype) and dtype.name not in (OWN_DTYPE, "checkpoint")
+    if thing is None or not plain or not known or not isinstance(dtype, Dtype):
+        return ""
+    return dtype.name if thing.get("upcast") == FALSE and thing.get("touched") != TRUE else ""
+
+
+def _needs_grad(thing: Thing | None) -> Value:
+    """`if p.requires_grad:` chooses what is trained, which is what counts here."""
+    words = [text_of(item) for item in alternatives(thing.get("trainable"))] if thing else []
+    return FALSE if words == ["none"] else (TRUE if "none" not in words and words else UNKNOWN)
 
 
 def model_attribute(it: "Interpreter", owner: Ref | Part, name: str) -> Value | None:
     """Return an attribute of a model or of a part of one, None when it is to be called as a method."""
     model = owner.of if isinstance(owner, Part) else owner.id
     thing = it.thing(owner)
+    if isinstance(owner, Part) and owner.what == "grad" and name == "data":
+        return owner
     if isinstance(owner, Part) and owner.what in ("parameter", "parameters"):
         if name == "data":
             return Part(model, "data")
         if name == "grad":
             return Part(model, "grad")
         if name == "dtype":
-            return Dtype(OWN_DTYPE)
-        return UNKNOWN if name in ("requires_grad", "device", "shape", "is_cuda") else None
+            return Dtype(OWN_DTYPE, actual=_uniform(thing))
+        if name == "requires_grad":
+            return _needs_grad(thing)
+        return UNKNOWN if name in ("device", "shape", "is_cuda") else None
     if name == "dtype":
         return (
             Dtype(OWN_DTYPE)

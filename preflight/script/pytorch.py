@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from preflight.script.calling import invoke
 from preflight.script.interpreter import Call, Event
-from preflight.script.models import as_device, dtype_of, new_model, set_trained_dtype, trained_dtype
+from preflight.script.models import as_device, averaged, dtype_of, new_model, set_trained_dtype, trained_dtype
 from preflight.script.names import root_and_last
 from preflight.script.values import (
     FALSE,
@@ -74,7 +74,7 @@ def _one_device(kind: Value, index: Value | None) -> Value:
         return Device("cuda", of_rank=True)
     found = as_device(kind)
     if isinstance(found, Device) and isinstance(index, Const) and isinstance(index.value, int):
-        return Device(found.kind, index.value)
+        return Device(found.kind, index.value, place=index.place)
     return UNKNOWN if isinstance(found, Device) and index is not None and index != NONE else found
 
 
@@ -173,8 +173,8 @@ def _scaler(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
 
 
 def _scaler_scale(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
-    del it, owner
-    return Map((("__scaled__", call.args[0] if call.args else UNKNOWN),))
+    it.emit(Event("scaled", call.place, owner.id if isinstance(owner, Ref) else owner.of, call))
+    return Map((("__scaled__", call.args[0] if call.args else UNKNOWN), ("__scaler__", owner)))
 
 
 def _scaler_unscale(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
@@ -307,6 +307,21 @@ def _cast_training_params(it: "Interpreter", call: Call) -> Value:
     return NONE
 
 
+def _checkpoint(it: "Interpreter", call: Call) -> Value:
+    """torch.utils.checkpoint.checkpoint(block, x)."""
+    block = call.get("function", 0) or UNKNOWN
+    it.emit(Event("checkpoint", call.place, None, call, "", {"block": block}))
+    return UNKNOWN
+
+
+def _lerp(it: "Interpreter", call: Call) -> Value:
+    """torch.lerp(average, parameter, weight) and its like for lists."""
+    first, second = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
+    if isinstance(first, Part) and isinstance(second, Part):
+        averaged(it, Ref(first.of), Ref(second.of), call)
+    return UNKNOWN
+
+
 def _moving_average(it: "Interpreter", call: Call) -> Value:
     model = call.get("model", 0) or UNKNOWN
     thing = it.thing(model) if isinstance(model, Ref) else None
@@ -341,6 +356,13 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "torch.distributed.fsdp.fully_shard": _fsdp,
     "torch.distributed._composable.fsdp.fully_shard": _fsdp,
     "torch.compile": _wrapped,
+    "torch.utils.checkpoint.checkpoint": _checkpoint,
+    "torch.lerp": _lerp,
+    "torch._foreach_lerp_": _lerp,
+    "torch.distributed.get_rank": lambda _it, _call: Rank(),
+    "torch.distributed.get_node_local_rank": lambda _it, _call: Rank(),
+    "torch.distributed.get_world_size": lambda it, _call: Const(it.target.world),
+    "torch.distributed.is_initialized": lambda _it, _call: UNKNOWN,
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _wrapped,
     "torch.multiprocessing.spawn": _spawn,
     "torch.optim.swa_utils.AveragedModel": _moving_average,

@@ -28,6 +28,8 @@ class Hit:
     message: str
     fix: str
     level: Level
+    related: tuple[Place, ...] = ()
+    """Other places that are part of the fault: where the value is named, or where the other half is."""
 
 
 Judge = Callable[["Interpreter", "Event"], Iterator[Hit]]

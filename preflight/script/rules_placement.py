@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import Event
+from preflight.script.models import as_device
 from preflight.script.reading import Place
 from preflight.script.rules import Hit, Level, rule
 from preflight.script.values import (
@@ -17,12 +18,14 @@ from preflight.script.values import (
     Seq,
     Value,
     alternatives,
+    place_of,
     text_of,
 )
 
 if TYPE_CHECKING:
     from preflight.script.interpreter import Interpreter
 
+_MAP_FIX = 'remove device_map, or device_map={"": PartialState().process_index}'
 _SPREAD = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 
 
@@ -33,11 +36,11 @@ def _level(it: "Interpreter") -> Level | None:
     return Level.ERROR if it.target.processes else Level.WARNING
 
 
-def _fixed(value: Value | None) -> int | None:
-    """Return the index of a device that is the same for every rank."""
+def _fixed(value: Value | None) -> Device | None:
+    """Return a device that is the same for every rank."""
     for item in alternatives(value or NONE):
         if isinstance(item, Device) and item.kind == "cuda" and item.index is not None and not item.of_rank:
-            return item.index
+            return item
     return None
 
 
@@ -52,7 +55,7 @@ def one_gpu_for_all_ranks(it: "Interpreter", event: Event) -> Iterator[Hit]:
     device = event.values.get("device")
     if isinstance(device, Device) and device.of_rank:
         it.notes.setdefault("rank device", []).append(event.place)
-    level, index = _level(it), _fixed(device)
+    level, fixed = _level(it), _fixed(device)
     if level is None:
         return
     if event.name == "cuda" and event.values.get("literal") != TRUE:
@@ -60,10 +63,13 @@ def one_gpu_for_all_ranks(it: "Interpreter", event: Event) -> Iterator[Hit]:
     if event.name == "ddp":
         ids = event.values.get("ids")
         item = ids.items[0] if isinstance(ids, Seq) and len(ids.items) == 1 else NONE
-        index = item.value if isinstance(item, Const) and isinstance(item.value, int) else None
-    if index is not None:
-        message = f"every rank uses GPU {index} here"
-        yield Hit(event.place, message, "accelerator.device, or the device of LOCAL_RANK", level)
+        found = as_device(item)
+        fixed = found if isinstance(found, Device) and found.index is not None else None
+    if fixed is not None:
+        message = f"every rank uses GPU {fixed.index}"
+        place = fixed.place or event.place
+        used = () if place.line == event.place.line else (event.place,)
+        yield Hit(place, message, "accelerator.device, or the device of LOCAL_RANK", level, used)
 
 
 @rule("D202", "cuda", "accelerator", "arguments", "set device")
@@ -110,7 +116,7 @@ def visible_devices_set_by_the_script(it: "Interpreter", event: Event) -> Iterat
         yield Hit(event.place, message, "remove it; choose GPUs with --gpus", level)
 
 
-@rule("D204", "train", "prepare")
+@rule("D204", "train", "prepare", "spread")
 def model_spread_over_gpus(it: "Interpreter", event: Event) -> Iterator[Hit]:
     """A trained model is loaded with device_map="auto" or the like.
 
@@ -120,6 +126,12 @@ def model_spread_over_gpus(it: "Interpreter", event: Event) -> Iterator[Hit]:
     Source: accelerate/accelerator.py, verify_device_map; reproduced with accelerate 1.15.
     """
     if it.target.capability is None:
+        return
+    if event.name == "spread":
+        level = _level(it)
+        if level is not None:
+            message = "the model's layers are spread over GPUs by number, the same in every rank"
+            yield Hit(event.place, message, "remove .parallelize(); one GPU per rank", level)
         return
     trainer = it.thing(event.ref) if event.name == "train" else None
     models = [trainer.get("model")] if trainer else [Ref(event.ref or 0)]
@@ -133,6 +145,7 @@ def model_spread_over_gpus(it: "Interpreter", event: Event) -> Iterator[Hit]:
 
 def _judge_map(it: "Interpreter", value: Value, spot: Value, fallback: Place) -> Iterator[Hit]:
     place = getattr(spot, "place", None) or fallback
+    related = _origins(value, place)
     options = list(alternatives(value))
     names = [text_of(item) for item in options]
     several = it.target.processes is None or it.target.processes > 1
@@ -142,16 +155,23 @@ def _judge_map(it: "Interpreter", value: Value, spot: Value, fallback: Place) ->
         if not several:
             level = Level.INFO
         message = "the trained model is spread over all GPUs, which no launch of several processes can train"
-        yield Hit(
-            place, message, 'remove device_map, or device_map={"": PartialState().process_index}', level
-        )
+        yield Hit(place, message, _MAP_FIX, level, related)
         return
     for item in options:
         index = _map_index(item)
         if index is not None and several:
             level = Level.ERROR if it.target.processes else Level.WARNING
-            fix = 'remove device_map, or device_map={"": PartialState().process_index}'
-            yield Hit(place, f"every rank loads the model onto GPU {index}", fix, level)
+            yield Hit(place, f"every rank loads the model onto GPU {index}", _MAP_FIX, level, related)
+
+
+def _origins(value: Value, place: Place) -> tuple[Place, ...]:
+    """Return where a fixed map is written, when it is not where it is used."""
+    written = (
+        place_of(item)
+        for item in alternatives(value)
+        if text_of(item) in _SPREAD or _map_index(item) is not None
+    )
+    return tuple(spot for spot in written if spot and (spot.path, spot.line) != (place.path, place.line))
 
 
 def _map_index(value: Value) -> int | None:

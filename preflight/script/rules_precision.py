@@ -45,7 +45,8 @@ def fp16_parameters_under_a_scaler(it: "Interpreter", event: Event) -> Iterator[
             continue
         sure = training.precisions() == {"fp16"}
         message = "the trained parameters are float16, and fp16 mixed precision is on"
-        yield Hit(_place(dtype, training), message, _FLOAT32, _level(training, sure=sure))
+        level = _level(training, sure=sure)
+        yield Hit(_place(dtype, training), message, _FLOAT32, level, training.switched_at())
 
 
 @rule("P102", *_STEPS)
@@ -69,7 +70,8 @@ def pure_fp16_training(it: "Interpreter", event: Event) -> Iterator[Hit]:
         level = _level(training, sure=bool(training.precisions()) and _divides_by_zero(it, training))
         if optimizer is not None and text_of(optimizer.get("cls")) not in ADAM_LIKE:
             message += ": small updates are lost"
-        yield Hit(_place(dtype, training), message, f"{_FLOAT32} (with --precision fp16)", level)
+        related = (optimizer.place,) if optimizer is not None else ()
+        yield Hit(_place(dtype, training), message, f"{_FLOAT32} (with --precision fp16)", level, related)
 
 
 def _is_off(training: Training) -> bool:
@@ -102,7 +104,8 @@ def dtype_left_to_the_checkpoint(it: "Interpreter", event: Event) -> Iterator[Hi
         if dtype is None or training.precisions() != {"fp16"} or training.sharded:
             continue
         message = "no dtype is named, so the checkpoint decides it, and fp16 mixed precision needs float32"
-        yield Hit(_place(dtype, training), message, "dtype=torch.float32", Level.WARNING)
+        spots = training.switched_at()
+        yield Hit(_place(dtype, training), message, "dtype=torch.float32", Level.WARNING, spots)
 
 
 @rule("P104", *_STEPS)
@@ -121,7 +124,12 @@ def trained_beside_the_adapters(it: "Interpreter", event: Event) -> Iterator[Hit
             continue
         message = f"modules_to_save or bias are trained in the base's {base.name}, and fp16 is on"
         fix = "cast the trainable parameters to float32 after get_peft_model"
-        yield Hit(base.place or training.model.place, message, fix, _level(training))
+        spot = training.model.get("half_extra_at", NONE)
+        related = (
+            *((spot.place,) if isinstance(spot, Dtype) and spot.place else ()),
+            *training.switched_at(),
+        )
+        yield Hit(base.place or training.model.place, message, fix, _level(training), related)
 
 
 @rule("P105", *_STEPS)
@@ -139,7 +147,7 @@ def half_adapters_under_a_scaler(it: "Interpreter", event: Event) -> Iterator[Hi
             continue
         message = "the adapters are float16, and fp16 mixed precision is on"
         fix = "remove the cast (or autocast_adapter_dtype=False): PEFT keeps adapters in float32"
-        yield Hit(_place(dtype, training), message, fix, _level(training))
+        yield Hit(_place(dtype, training), message, fix, _level(training), training.switched_at())
 
 
 @rule("P106", *_STEPS)
@@ -159,7 +167,7 @@ def bf16_parameters_under_a_scaler(it: "Interpreter", event: Event) -> Iterator[
         sure = training.precisions() == {"fp16"} and it.target.capability is not None
         message = "the trained parameters are bfloat16, and fp16 mixed precision is on"
         fix = "use bf16 (native from compute capability 8.0), or load with dtype=torch.float32"
-        yield Hit(_place(dtype, training), message, fix, _level(training, sure=sure))
+        yield Hit(_place(dtype, training), message, fix, _level(training, sure=sure), training.switched_at())
 
 
 @rule("P107", "train")
@@ -174,7 +182,7 @@ def trl_casts_adapters_of_a_quantized_base(it: "Interpreter", event: Event) -> I
             continue
         message = "TRL casts the adapters of a quantized base to bfloat16, and fp16=True is set"
         fix = "bf16=True on GPUs that have it, or upcast the trainable parameters after the trainer is built"
-        yield Hit(training.model.place, message, fix, Level.ERROR)
+        yield Hit(training.model.place, message, fix, Level.ERROR, training.switched_at())
 
 
 @rule("P108", "scaler step")
@@ -191,7 +199,7 @@ def scaler_switched_off_for_fp16(it: "Interpreter", event: Event) -> Iterator[Hi
         if it.target.capability is None:
             continue
         message = "the scaler is off because the parameters are float16: the error is hidden, not the fault"
-        yield Hit(training.scaler.place, message, _FLOAT32, _level(training))
+        yield Hit(training.scaler.place, message, _FLOAT32, _level(training), (_place(dtype, training),))
 
 
 @rule("P109", "arguments")
@@ -244,6 +252,11 @@ def model_cast_between_steps(it: "Interpreter", event: Event) -> Iterator[Hit]:
             message = "the trained model is cast here while its optimizer's state keeps the old dtype"
             fix = "cast copy.deepcopy(model) instead, or record and restore the dtype of each parameter"
             yield Hit(item.place or training.model.place, message, fix, level)
+        rounded = training.model.get("rounded", NONE)
+        if isinstance(rounded, Dtype) and training.model.get("recast", FALSE) == FALSE:
+            message = "the model under training is rounded to half precision here and cast back"
+            fix = "cast copy.deepcopy(model) instead, or use autocast"
+            yield Hit(rounded.place or training.model.place, message, fix, Level.WARNING)
 
 
 @rule("P112", "parameter data")

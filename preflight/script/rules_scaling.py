@@ -6,8 +6,19 @@ from typing import TYPE_CHECKING
 
 from preflight.script.interpreter import Event
 from preflight.script.rules import Hit, Level, rule
-from preflight.script.training import trainings
-from preflight.script.values import FALSE, NONE, TRUE, Const, Dtype, Ref, Seq, alternatives, text_of, truth
+from preflight.script.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    Const,
+    Dtype,
+    Ref,
+    Seq,
+    alternatives,
+    place_of,
+    text_of,
+    truth,
+)
 
 if TYPE_CHECKING:
     from preflight.script.interpreter import Interpreter
@@ -36,7 +47,7 @@ def autocast_fp16_without_a_scaler(it: "Interpreter", event: Event) -> Iterator[
         yield Hit(place, message, fix, Level.WARNING)
 
 
-@rule("P115", "accelerator", "scaler", "scaler step", "sharded")
+@rule("P115", "accelerator", "scaler", "scaler step", "scaled twice", "scaled", "sharded")
 def two_scalers(it: "Interpreter", event: Event) -> Iterator[Hit]:
     """The script has a GradScaler of its own, and accelerate's fp16 brings another.
 
@@ -52,12 +63,24 @@ def two_scalers(it: "Interpreter", event: Event) -> Iterator[Hit]:
     elif event.name == "scaler":
         if event.values.get("enabled") != FALSE:
             it.notes.setdefault("scaler", []).append(event.place)
-    elif it.notes.get("accelerator fp16"):
+    elif event.name == "scaled" and "training" in it.contexts:
+        yield from _within_a_trainer(it, event)
+    elif event.name != "scaled" and it.notes.get("accelerator fp16"):
         scaler = it.thing(event.ref)
         if scaler is not None and truth(scaler.get("enabled")):
             message = "this scaler scales what accelerate's fp16 scales already"
             fix = "drop one of the two: accelerator.backward(loss) scales by itself"
-            yield Hit(scaler.place, message, fix, Level.ERROR)
+            yield Hit(scaler.place, message, fix, Level.ERROR, (event.place,))
+
+
+def _within_a_trainer(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """A scaler of the script's own in a method that the Trainer calls while fp16=True has one already."""
+    scaler = it.thing(event.ref)
+    if scaler is None or not truth(scaler.get("enabled")) or Const("fp16") not in it.asked.values():
+        return
+    message = "this scaler scales what the Trainer's fp16 scales already"
+    fix = "drop one of the two: fp16=True scales by itself"
+    yield Hit(scaler.place, message, fix, Level.ERROR, (event.place,))
 
 
 @rule("P116", "clip")
@@ -212,7 +235,7 @@ def fp16_wherever_there_is_a_gpu(it: "Interpreter", event: Event) -> Iterator[Hi
     del it
 
 
-@rule("P130", "load")
+@rule("P130", "load", "attention")
 def flash_attention_on_old_gpus(it: "Interpreter", event: Event) -> Iterator[Hit]:
     """flash_attention_2 is asked for on GPUs before Ampere.
 
@@ -222,16 +245,17 @@ def flash_attention_on_old_gpus(it: "Interpreter", event: Event) -> Iterator[Hit
     call, capability = event.call, it.target.capability
     if call is None or capability is None or capability >= (8, 0):
         return
-    if (
-        text_of(call.get("attn_implementation")) == "flash_attention_2"
-        or call.get("use_flash_attention_2") == TRUE
-    ):
-        keyword = "attn_implementation" if call.get("attn_implementation") else "use_flash_attention_2"
+    for keyword in ("attn_implementation", "_attn_implementation", "use_flash_attention_2"):
+        value = call.get(keyword)
+        if text_of(value) != "flash_attention_2" and (keyword[:3] != "use" or value != TRUE):
+            continue
+        written = place_of(value)
         message = "flash_attention_2 needs compute capability 8.0 or newer"
-        yield Hit(call.at(keyword), message, 'attn_implementation="sdpa"', Level.ERROR)
+        fix = 'attn_implementation="sdpa"'
+        yield Hit(call.at(keyword), message, fix, Level.ERROR, (written,) if written else ())
 
 
-@rule("P131", "accelerator", "arguments")
+@rule("P131", "accelerator", "arguments", "load", "autocast")
 def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: Event) -> Iterator[Hit]:
     """bf16 is fixed in the script, and these GPUs only emulate it.
 
@@ -239,35 +263,65 @@ def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: Event) -> Iterator[Hi
     Source: torch.cuda.is_bf16_supported counts emulation since torch 2.3.
     """
     thing, capability = it.thing(event.ref), it.target.capability
-    if thing is None or capability is None or capability >= (8, 0) or thing.get("asked") != Const("bf16"):
+    if thing is None or capability is None or capability >= (8, 0):
+        return
+    if event.name in ("load", "autocast"):
+        yield from _emulated(event)
+        return
+    if thing.get("asked") != Const("bf16"):
         return
     if thing.get("trl") == TRUE and thing.get("bf16") == NONE:
         return  # P109
     keyword = "mixed_precision" if event.name == "accelerator" else "bf16"
     message = "bf16 is asked for here, and no flag can change that; these GPUs only emulate it"
-    yield Hit(event.place_of(keyword), message, "let the launch decide, or fp16 on these GPUs", Level.ERROR)
+    written = place_of(thing.get("asked")) if event.name == "accelerator" else place_of(thing.get("bf16"))
+    related = (written,) if written else ()
+    fix = "let the launch decide, or fp16 on these GPUs"
+    yield Hit(event.place_of(keyword), message, fix, Level.ERROR, related)
 
 
-@rule("P125", *("train",))
-def adapters_behind_reentrant_checkpoints(it: "Interpreter", event: Event) -> Iterator[Hit]:
-    """Gradient checkpointing of a frozen base with adapters, in its reentrant form.
-
-    The checkpointed blocks get inputs that need no gradient, so nothing inside them trains: "None of the
-    inputs have requires_grad=True". transformers before 5 uses the reentrant form unless told otherwise.
-    Source: torch.utils.checkpoint; transformers/modeling_utils.py.
-    """
-    if it.target.at_least("transformers", 5) is not False:
+def _emulated(event: Event) -> Iterator[Hit]:
+    """A model loaded, or autocast, in bf16, whatever the GPU."""
+    dtype = event.values.get("dtype")
+    if not isinstance(dtype, Dtype) or dtype.name != "bfloat16" or event.values.get("enabled") == FALSE:
         return
-    for training in trainings(it, event):
-        trainer = it.thing(event.ref)
-        args = it.thing(trainer.get("args")) if trainer else None
-        if args is None or args.get("gradient_checkpointing") != TRUE or training.model.get("peft") != TRUE:
-            continue
-        if (
-            training.model.get("inputs_require_grad") == TRUE
-            or args.get("gradient_checkpointing_kwargs") != NONE
-        ):
-            continue
-        message = "gradient checkpointing over a frozen base: the adapters inside get no gradient"
-        fix = 'gradient_checkpointing_kwargs={"use_reentrant": False}, or model.enable_input_require_grads()'
-        yield Hit(args.place, message, fix, Level.WARNING)
+    if event.name == "autocast" and event.what != "cuda":
+        return
+    message = "bf16 is named here, and these GPUs only emulate it"
+    yield Hit(dtype.place or event.place, message, "float32 weights and fp16 on these GPUs", Level.WARNING)
+
+
+@rule("P118", "accelerator", "arguments", "autocast", "step", "trained", "backward")
+def autocast_beside_the_launch(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """The script's own autocast, of another precision than accelerate's or the Trainer's.
+
+    Inside the block the script's dtype wins, and nobody scales the loss for it: fp16 without a scaler loses
+    small gradients, and bf16 under an fp16 scaler is scaled for nothing. With a bare Accelerator() the rest
+    depends on the machine's flag or config file. accelerator.autocast() follows the launch.
+    Source: accelerate/accelerator.py, prepare_model and autocast.
+    """
+    if event.name in ("accelerator", "arguments"):
+        it.notes.setdefault("decides", []).append(event.place)
+        thing = it.thing(event.ref)
+        if thing is not None:
+            it.asked[event.place] = (
+                thing.get("mixed_precision") if event.name == "accelerator" else thing.get("asked")
+            )
+    elif event.name == "autocast":
+        training = "no_grad" not in it.contexts and (it.loop_depth or "training" in it.contexts)
+        if training and event.values.get("enabled") == TRUE and event.what == "cuda":
+            dtype = event.values.get("dtype")
+            if isinstance(dtype, Dtype):
+                it.autocasts[event.place] = dtype.name
+    elif it.autocasts and len(it.asked) == 1 and (event.name != "backward" or event.what == "accelerator"):
+        where, asked = next(iter(it.asked.items()))
+        words = {text_of(item) for item in alternatives(asked)}
+        for place, name in it.autocasts.items():
+            mine = {"float16": "fp16", "bfloat16": "bf16"}.get(name, "no")
+            if mine in words or mine == "no":
+                continue
+            known = ", ".join(sorted(word for word in words if word)) or "whatever the launch says"
+            message = f"autocast is {mine} here, and the mixed precision of the launch is {known}"
+            yield Hit(
+                place, message, "accelerator.autocast(), or leave it to the launch", Level.WARNING, (where,)
+            )

@@ -45,7 +45,8 @@ def removed_keyword(it: "Interpreter", event: Event) -> Iterator[Hit]:
         for old, instead in _ARGUMENTS.items():
             if old in call.kwargs and not (new is False and old != "evaluation_strategy"):
                 fix = f"{instead}=" if instead else f"remove {old}"
-                yield Hit(call.at(old), f"{old} is gone in transformers 5", fix, _since(new))
+                level = Level.INFO if old in call.maybe else _since(new)
+                yield Hit(call.at(old), f"{old} is gone in transformers 5", fix, level)
     elif event.name == "load" and new is not False:
         for old in _QUANTIZED:
             if old in call.kwargs and call.kwargs[old] not in (FALSE, NONE):
@@ -64,7 +65,8 @@ def _tokenizer(it: "Interpreter", event: Event) -> Iterator[Hit]:
         gone, old = it.target.at_least("transformers", 5), it.target.at_least("transformers", 4, 46) is False
     if not old:
         message = f"{last}(tokenizer=) is deprecated, and a TypeError from transformers 5 and trl 0.16 on"
-        yield Hit(call.at("tokenizer"), message, "processing_class=", _since(gone))
+        level = Level.INFO if "tokenizer" in call.maybe else _since(gone)
+        yield Hit(call.at("tokenizer"), message, "processing_class=", level)
 
 
 @rule("V302", "load")

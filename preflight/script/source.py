@@ -5,6 +5,7 @@ import posixpath
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from preflight.script.names import KNOWN_ROOTS
 from preflight.script.reading import Place
 
 Finder = Callable[[str], str | None]
@@ -49,6 +50,10 @@ class Sources:
         """Return all files that were read."""
         return [source for source in self._read.values() if source is not None]
 
+    def text(self, path: str) -> str | None:
+        """Return the text of a file that is no module."""
+        return self._find(path) if self._find is not None else None
+
     def imported(self, name: str, level: int, importer: Source) -> Source | None:
         """Return the script's own module of that name, None when it is a library or not found."""
         folder = posixpath.dirname(importer.path)
@@ -58,6 +63,11 @@ class Sources:
             folders = [folder]
         else:
             folders = list(dict.fromkeys((importer.package, folder)))
+            if name.partition(".")[0] not in KNOWN_ROOTS:
+                # Put on sys.path by the script or by PYTHONPATH: the project's folder above the script's.
+                folders += [
+                    above for item in folders[:1] if (above := posixpath.dirname(item)) not in ("", "/")
+                ]
         parts = name.split(".") if name else []
         for base in folders:
             stem = posixpath.join(base, *parts)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from preflight.script import arguments
 from preflight.script.calling import invoke
+from preflight.script.configs import loaded
 from preflight.script.interpreter import Call, Event
 from preflight.script.values import (
     FALSE,
@@ -14,16 +15,17 @@ from preflight.script.values import (
     Const,
     Dtype,
     Ext,
-    Func,
     Map,
     Method,
     Part,
     Rank,
     Ref,
-    Scalar,
     Seq,
+    Thing,
     Value,
+    alternatives,
     join,
+    merged,
     text_of,
 )
 
@@ -43,7 +45,7 @@ def environment(
     if name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE"):
         if contains:
             return TRUE
-        return Const(str(it.target.processes)) if name == "WORLD_SIZE" and it.target.processes else UNKNOWN
+        return Const(str(it.target.world)) if name == "WORLD_SIZE" else UNKNOWN
     if name == "ACCELERATE_MIXED_PRECISION" and it.target.launch and not contains:
         return Const(it.target.launch)
     if default is not None:
@@ -53,6 +55,15 @@ def environment(
 
 def _environ_get(it: "Interpreter", call: Call) -> Value:
     return environment(it, call.get("key", 0) or UNKNOWN, default=call.get("default", 1))
+
+
+def _environ_update(it: "Interpreter", call: Call) -> Value:
+    given = call.args[0] if call.args else Map(())
+    for item in (given, call.named()):
+        for name, value in item.items if isinstance(item, Map) else ():
+            place = item.places.get(name, call.place) if isinstance(item, Map) else call.place
+            it.emit(Event("environ", place, None, call, str(name), {"value": value}))
+    return NONE
 
 
 def _environ_set(it: "Interpreter", call: Call) -> Value:
@@ -152,9 +163,7 @@ def _range(it: "Interpreter", call: Call) -> Value:
 def _dict(it: "Interpreter", call: Call) -> Value:
     del it
     first = call.args[0] if call.args else Map(())
-    items: dict[Scalar, Value] = dict(first.items) if isinstance(first, Map) else {}
-    items.update(call.kwargs.items())
-    return Map(tuple(items.items()), call.open or not isinstance(first, Map) or first.open)
+    return merged(first if isinstance(first, Map) else Map((), open=True), call.named())
 
 
 def _vars(it: "Interpreter", call: Call) -> Value:
@@ -191,12 +200,61 @@ def _field(it: "Interpreter", call: Call) -> Value:
 
 
 def _partial(it: "Interpreter", call: Call) -> Value:
-    del it
-    return (
-        call.args[0]
-        if len(call.args) == 1 and not call.kwargs and isinstance(call.args[0], Func)
-        else UNKNOWN
+    """functools.partial(f, ...): what it was given is put before what it will be called with."""
+    if not call.args:
+        return UNKNOWN
+    return it.new(Thing("partial", call.place, {"func": call.args[0], "given": Const(it.keep(call))}))
+
+
+def _call_partial(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    thing = it.thing(owner)
+    number = thing.get("given") if thing else NONE
+    if thing is None or not isinstance(number, Const) or not isinstance(number.value, int):
+        return UNKNOWN
+    before = it.kept[number.value]
+    whole = Call(
+        call.node,
+        call.place,
+        (*before.args[1:], *call.args),
+        {**before.kwargs, **call.kwargs},
+        {**before.places, **call.places},
+        open=before.open or call.open,
     )
+    return join(invoke(it, item, whole) for item in alternatives(thing.get("func")))
+
+
+def _open(it: "Interpreter", call: Call) -> Value:
+    return it.new(Thing("file", call.place, {"path": call.get("file", 0) or UNKNOWN}))
+
+
+def _path(it: "Interpreter", call: Call) -> Value:
+    """pathlib.Path(...) and os.path.join(...) of known words are their text."""
+    words = [text_of(item) for item in call.args]
+    del it
+    return Const("/".join(word for word in words if word)) if words and all(words) else UNKNOWN
+
+
+def _same_text(it: "Interpreter", call: Call) -> Value:
+    del it
+    return call.args[0] if call.args else UNKNOWN
+
+
+def _dirname(it: "Interpreter", call: Call) -> Value:
+    del it
+    text = text_of(call.args[0]) if call.args else None
+    return UNKNOWN if text is None else Const(text.rpartition("/")[0] or ".")
+
+
+def _config(it: "Interpreter", call: Call) -> Value:
+    """yaml.safe_load(f), json.load(f), OmegaConf.load(path): what lies beside the script is read."""
+    given = call.args[0] if call.args else UNKNOWN
+    thing = it.thing(given) if isinstance(given, Ref) else None
+    return loaded(it, thing.get("path") if thing is not None and thing.kind == "file" else given)
+
+
+def _file_itself(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    del it, call
+    return owner
 
 
 def _exit(it: "Interpreter", call: Call) -> Value:
@@ -210,6 +268,8 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "os.environ.get": _environ_get,
     "os.environ.pop": _environ_get,
     "os.environ.__setitem__": _environ_set,
+    "os.environ.update": _environ_update,
+    "os.putenv": _environ_set,
     "builtins.int": _int,
     "builtins.float": _float,
     "builtins.str": _str,
@@ -240,12 +300,28 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "copy.copy": _deepcopy,
     "dataclasses.field": _field,
     "functools.partial": _partial,
+    "builtins.open": _open,
+    "io.open": _open,
+    "pathlib.Path": _path,
+    "os.path.join": _path,
+    "os.path.abspath": _same_text,
+    "os.path.realpath": _same_text,
+    "os.path.expanduser": _same_text,
+    "os.path.dirname": _dirname,
+    **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "json.loads"), _config),
+    "omegaconf.OmegaConf.load": _config,
+    "omegaconf.OmegaConf.create": lambda _it, call: call.args[0] if call.args else UNKNOWN,
+    "omegaconf.OmegaConf.to_container": lambda _it, call: call.args[0] if call.args else UNKNOWN,
+    "types.SimpleNamespace": lambda it, call: it.new(Thing("namespace", call.place, dict(call.kwargs))),
     "sys.exit": _exit,
     "builtins.exit": _exit,
     "builtins.quit": _exit,
 }
 
 METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Part, Call], Value]] = {
+    ("file", "read"): _file_itself,
+    ("file", "__enter__"): _file_itself,
+    ("partial", "__call__"): _call_partial,
     ("parser", "add_argument"): arguments.add_argument,
     ("parser", "add_argument_group"): arguments.same_parser,
     ("parser", "add_mutually_exclusive_group"): arguments.same_parser,

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from preflight.facts import Capability
 from preflight.job import Precision
 
+SEVERAL = 2
+"""A launch of unknown size is read as one of several processes; what depends on that is at most a warning."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -16,6 +19,11 @@ class Target:
     launch: Precision | None = None  # mixed precision that the launch gives; None when not known
     args: tuple[str, ...] | None = None  # the script's arguments; None when not known: its defaults then
     versions: Mapping[str, str] = field(default_factory=dict)  # distribution -> version, where known
+
+    @property
+    def world(self) -> int:
+        """The world size that the script is told: where it is not known, one of several processes."""
+        return self.processes or SEVERAL
 
     def version(self, distribution: str) -> tuple[int, ...] | None:
         """Return a version as numbers, e.g. (5, 23), None when it is not known."""

@@ -40,6 +40,13 @@ class Training:
     optimizer: Thing | None
     place: Place
     scaler: Thing | None = None
+    switch: Value = NONE  # a Dtype whose place is where the precision is asked for
+
+    def switched_at(self) -> tuple[Place, ...]:
+        """Return where the precision is asked for, nothing where the launch gives it."""
+        if self.scaler is not None:
+            return (self.scaler.place,)
+        return (self.switch.place,) if isinstance(self.switch, Dtype) and self.switch.place else ()
 
     def sure_dtype(self) -> Dtype | None:
         """Return the dtype when there is no doubt, else None."""
@@ -101,7 +108,10 @@ def _by_trainer(it: "Interpreter", trainer: Thing, event: Event) -> Iterator[Tra
     for item in alternatives(trainer.get("model")):
         model = it.thing(item) if isinstance(item, Ref) else None
         if model is not None and model.kind == "model":
-            yield Training(model, trained_dtype(model), precision, "trainer", sharded, None, event.place)
+            dtype = trained_dtype(model)
+            told = it.thing(_ref(args))
+            switch = told.get("asked_at") if told else NONE
+            yield Training(model, dtype, precision, "trainer", sharded, None, event.place, switch=switch)
 
 
 def _by_optimizer(
@@ -114,4 +124,6 @@ def _by_optimizer(
         model = it.thing(item)
         if model is not None:
             apart = sharded or model.get("sharded") == TRUE
-            yield Training(model, trained_dtype(model), precision, by, apart, optimizer, event.place, scaler)
+            dtype = trained_dtype(model)
+            switch = accelerator.get("asked_at") if accelerator else NONE
+            yield Training(model, dtype, precision, by, apart, optimizer, event.place, scaler, switch)

@@ -20,9 +20,10 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """A Python constant."""
+    """A Python constant; `place` is where the script writes it."""
 
     value: Scalar
+    place: Place | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Dtype:
 
     name: str
     place: Place | None = field(default=None, compare=False)
+    actual: str = field(default="", compare=False)  # of "own": the dtype of all parameters, where it is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Device:
     kind: str
     index: int | None = None
     of_rank: bool = False
+    place: Place | None = field(default=None, compare=False)  # where the script names it
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +114,11 @@ class Seq:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """A dict with known keys; `open` when there may be more."""
+    """A dict with known keys; `open` when there may be more; `places` is where each entry is written."""
 
     items: tuple[tuple[Scalar, "Value"], ...]
     open: bool = False
+    places: Mapping[Scalar, Place] = field(default_factory=dict, compare=False)
 
     def get(self, key: Scalar) -> "Value | None":
         """Return the value of a key, None when it is not there."""
@@ -184,6 +188,17 @@ def _truth(value: Value) -> bool | None:
     if isinstance(value, Seq | Map):
         return True if value.items else (None if value.open else False)
     return True
+
+
+def merged(left: Map, right: Map) -> Map:
+    """Return `{**left, **right}`."""
+    items = tuple({**dict(left.items), **dict(right.items)}.items())
+    return Map(items, left.open or right.open, {**left.places, **right.places})
+
+
+def place_of(value: Value | None) -> Place | None:
+    """Return where the script writes a value, None when that is not known."""
+    return value.place if isinstance(value, Const | Dtype | Device) else None
 
 
 def text_of(value: Value | None) -> str | None:

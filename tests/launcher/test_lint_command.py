@@ -9,6 +9,7 @@ import pytest
 from launcher.commands.lint import command
 from launcher.errors import BadInput
 from launcher.report.lint import lint_text
+from launcher.report.lintdocs import page
 from preflight.script.lint import lint
 
 SCRIPT = """\
@@ -54,7 +55,7 @@ def test_a_clean_script_is_fine(tmp_path: Path) -> None:
 def test_json_names_code_severity_file_line_message_and_fix(script: str) -> None:
     code, output = run(script, "--json")
     data = json.loads(output)
-    (finding,) = data["findings"]
+    finding, half = data["findings"]
     assert (code, data["schema"]) == (1, "gpulaunch.lint/1")
     assert (finding["code"], finding["severity"], finding["file"], finding["line"]) == (
         "P101",
@@ -64,11 +65,25 @@ def test_json_names_code_severity_file_line_message_and_fix(script: str) -> None
     )
     assert finding["message"]
     assert finding["fix"]
+    assert finding["related"] == [{"file": script, "line": 4, "column": 39}]
+    assert (half["code"], half["severity"], half["line"]) == ("P101", "info", 4)
+    assert half["part_of"] == f"{script}:3"
+
+
+def test_the_pages_of_the_rules_are_current() -> None:
+    on_disk = (Path(__file__).parents[2] / "docs" / "lint.md").read_text(encoding="utf-8")
+    assert on_disk == page(), "run: gpulaunch lint --markdown docs/lint.md"
+
+
+def test_the_page_of_the_rules_is_written_where_asked(tmp_path: Path) -> None:
+    assert run("--markdown", str(tmp_path / "lint.md"))[0] == 0
+    assert (tmp_path / "lint.md").read_text(encoding="utf-8") == page()
 
 
 def test_sarif_is_what_code_hosts_take(script: str) -> None:
     data = json.loads(run(script, "--sarif")[1])
     (result,) = data["runs"][0]["results"]
+    assert result["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] == 4
     assert (data["version"], result["ruleId"], result["level"]) == ("2.1.0", "P101", "error")
     assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 3
     assert data["runs"][0]["tool"]["driver"]["rules"][0]["id"] == "P101"

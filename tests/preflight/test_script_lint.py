@@ -11,7 +11,7 @@ from preflight.script.rules import Level
 from preflight.script.target import Target
 
 HERE = Path(__file__).parent / "scripts"
-BAD = sorted(path for path in (HERE / "bad").glob("*.py"))
+BAD = sorted([*(HERE / "bad").glob("*.py"), *(HERE / "bad").rglob("train.py")])
 GOOD = sorted((HERE / "good").glob("*.py"))
 VERSIONED = ("torch", "transformers", "trl", "peft", "accelerate")
 
@@ -52,7 +52,9 @@ def expected(files: tuple[str, ...]) -> set[tuple[str, int, str, str]]:
     return found
 
 
-@pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", BAD, ids=lambda path: path.stem if path.parent == HERE / "bad" else path.parent.name
+)
 def test_each_planted_fault_is_found_at_its_line(path: Path) -> None:
     result = judged(path)
     told = {(Path(f.place.path).name, f.place.line, f.code, f.level.value) for f in result.findings}

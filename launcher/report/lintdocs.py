@@ -1,0 +1,36 @@
+"""docs/lint.md: the rules of `gpulaunch lint`, made from their own docstrings."""
+
+from preflight.script.catalogue import rule_codes, rule_text
+
+_INTRO = """\
+<!-- Made by `gpulaunch lint --markdown docs/lint.md`; edit the docstrings in preflight/script/rules*.py. -->
+# gpulaunch lint
+
+`gpulaunch lint SCRIPT` reads a training script, the modules of its own that it imports and the YAML or JSON
+files that it loads from beside itself. It never executes anything. Every preflight with a script does the same
+for the hosts, versions and arguments of that launch.
+
+Without options the script is judged for GPUs before and from Ampere on, and for a launch of several processes
+whose number is not known: what depends on either is at most a warning, or an info. `--processes N`,
+`--capability X.Y`, `--precision`, `--args`, `--version PACKAGE=X.Y` and `-c CONFIG` say more; then what is
+known to be wrong is an error. The exit code is 1 when there are errors.
+
+A fault that two lines make together (float16 weights here, `fp16=True` there) is told at the line to
+change; the other is under `see:`, in `related`, and in JSON an info of its own with `part_of`.
+
+Silence a rule on one line with `# gpulaunch: ignore[P101]`. `--fix` shows mechanical fixes as a diff.
+"""
+
+
+def page() -> str:
+    """Return the page: an index and one section per rule."""
+    rows = ["| code | what is wrong |", "|---|---|"]
+    sections = []
+    for code in rule_codes():
+        title, _, rest = rule_text(code).partition("\n")
+        rows.append(f"| [{code}](#{code.lower()}) | {title} |")
+        body = rest.strip().replace("\nSource:", "\n\n*Source:*")
+        if body.startswith("Source:"):
+            body = f"*Source:*{body.removeprefix('Source:')}"
+        sections.append(f"## {code}\n\n**{title}**\n\n{body}\n")
+    return "\n".join([_INTRO, *rows, "", *sections])

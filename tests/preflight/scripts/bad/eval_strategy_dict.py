@@ -1,0 +1,8 @@
+from transformers import TrainingArguments, Trainer
+CONFIG = {
+    "output_dir": "o",
+    "evaluation_strategy": "steps",  # expect: V301 warning
+    "learning_rate": 2e-5,
+}
+args = TrainingArguments(**CONFIG)
+Trainer(model=None, args=args).train()

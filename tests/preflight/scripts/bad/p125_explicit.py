@@ -1,0 +1,7 @@
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+model = AutoModelForCausalLM.from_pretrained("x")
+model = get_peft_model(model, LoraConfig(r=8))
+args = TrainingArguments("o", gradient_checkpointing=True,  # expect: P125 warning
+    gradient_checkpointing_kwargs={"use_reentrant": True})  # expect: P125 info
+Trainer(model, args).train()

@@ -1,0 +1,3 @@
+from my_trainer import Trainer
+t = Trainer(model=None, tokenizer=None)
+t.train()
