@@ -193,6 +193,7 @@ class Attempt:
         for name, text in self._launch.kept:
             (directory / name).write_text(text)
         remember(launch_record(self._plan, self._plan.nodes[0], self._launch.entries))
+        self._book.note("started")
         for line in launch_lines(self._plan, str(directory)):
             self._screen.say(line)
         with interrupts_counted() as interrupts:
@@ -267,6 +268,7 @@ class Attempt:
             match action:
                 case Say(text=text, bad=bad):
                     self._screen.say(text, bad=bad)
+                    self._book.note(text, bad=bad)
                 case Stop(hosts=hosts, grace_s=grace_s, why=why):
                     self._screen.quiet_launcher()
                     for host in hosts:

@@ -21,15 +21,12 @@ class LogBook:
         self.directory = directory
         self._files: dict[tuple[str, str], int] = {}
         self._tails: dict[tuple[str, str], bytes] = {}
-        self._sizes: dict[str, int] = {}
 
     def write(self, host: str, log: str, offset: int, data: bytes) -> None:
         """Put bytes at their offset. Raises OSError when this disk is full."""
         key = (host, log)
         if key not in self._files:
             self._files[key] = self._open(host, log)
-        name = f"{_safe(host)}/{_safe(log)}"
-        self._sizes[name] = max(self._sizes.get(name, 0), offset + len(data))
         view = memoryview(data)
         while view:
             try:
@@ -41,7 +38,11 @@ class LogBook:
 
     def note(self, text: str, *, bad: bool = False) -> None:
         """Keep what was told of the run, with the time and how long each log is by now (events.jsonl)."""
-        line = json.dumps({"at": time.time(), "text": text, "bad": bad, "sizes": self._sizes})
+        sizes = {
+            f"{safe_name(host)}/{safe_name(log)}": os.fstat(fd).st_size
+            for (host, log), fd in self._files.items()
+        }
+        line = json.dumps({"at": time.time(), "text": text, "bad": bad, "sizes": sizes})
         with (self.directory / "events.jsonl").open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 

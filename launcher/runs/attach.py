@@ -126,6 +126,7 @@ class Attachment:
             match action:
                 case Say(text=text, bad=bad):
                     self._screen.say(text, bad=bad)
+                    self._book.note(text, bad=bad)
                 case Stop(hosts=hosts, grace_s=grace_s, why=why):
                     for host in hosts:
                         self._followers[host].stop_run(grace_s, why)
