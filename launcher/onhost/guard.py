@@ -140,6 +140,7 @@ class Guard:
         self.scale_reading: Optional[Reading] = None
         self.skips_in_a_row = 0
         self.suspicious = False
+        self.born_bad: set[int] = set()  # weights that were not finite before any step: masks, unused rows
         self.pending: List[tuple[str, Reading, Any]] = []
         self.noted: dict[str, List[tuple[int, Any]]] = {"loss": [], "gradient norm": []}
         self.bad: dict[str, int] = {}  # what was non-finite -> first step
@@ -341,6 +342,7 @@ class Guard:
         step = seen.tries
         if seen.fired == 1:
             self.safely("judge dtypes", self._first_look, optimizer, seen)
+            self.safely("look at the first weights", self._send_first_weights, optimizer)
         self.safely("compare dtypes", self._compare_dtypes, optimizer, seen)
         if closure:
             return  # the gradients are made inside the step
@@ -528,19 +530,36 @@ class Guard:
                 reading = Reading(self.torch, steps[-1], [self.torch.stack(values)])
                 self.pending.append((what, reading, steps))
 
+    def _send_first_weights(self, optimizer: Any) -> None:
+        """Have one number computed for each weight tensor: those that never were finite are no fault."""
+        by_device: dict[Any, List[Any]] = {}
+        for p in parameters(optimizer):
+            total = self._sum(p)
+            if total is not None:
+                by_device.setdefault(total.device, []).append((id(p), total))
+        for sums in by_device.values():
+            reading = Reading(self.torch, 0, [self.torch.stack([total for _, total in sums])])
+            self.pending.append(("first weights", reading, [key for key, _ in sums]))
+        self.read_pending()
+
+    def _sum(self, tensor: Any) -> Any:
+        """Return a number that is finite if all values are, None for what has no plain values."""
+        torch = self.torch
+        local = tensor.to_local() if hasattr(tensor, "to_local") else tensor  # a DTensor would communicate
+        local = local.detach()
+        if local.layout is not torch.strided or not local.is_floating_point() or local.numel() == 0:
+            return None
+        wide = torch.float64 if local.dtype is torch.float64 else torch.float32
+        return local.sum(dtype=wide).float()
+
     def _send_values(self, what: str, optimizer: Any, tensors: List[Any]) -> None:
         """Have one number per device computed that is finite if all values are; sums see NaN and Inf."""
         torch = self.torch
         by_device: dict[Any, List[Any]] = {}
         for tensor in tensors:
-            local = (
-                tensor.to_local() if hasattr(tensor, "to_local") else tensor
-            )  # a DTensor would communicate
-            local = local.detach()
-            if local.layout is not torch.strided or not local.is_floating_point() or local.numel() == 0:
-                continue
-            wide = torch.float64 if local.dtype is torch.float64 else torch.float32
-            by_device.setdefault(local.device, []).append(local.sum(dtype=wide).float())
+            total = None if id(tensor) in self.born_bad else self._sum(tensor)
+            if total is not None:
+                by_device.setdefault(total.device, []).append(total)
         values = [torch.stack(sums).sum().reshape(1) for sums in by_device.values()]
         if values:
             import weakref
@@ -556,7 +575,10 @@ class Guard:
             (ready if entry[1].is_ready() else waiting).append(entry)
         self.pending = waiting
         for what, reading, about in ready:
-            if isinstance(about, list):
+            if what == "first weights":
+                pairs = zip(about, reading.numbers())  # noqa: B905 - Python 3.9
+                self.born_bad.update(key for key, number in pairs if not math.isfinite(number))
+            elif isinstance(about, list):
                 for step, number in zip(about, reading.numbers()):  # noqa: B905 - Python 3.9
                     self._judge_note(what, step, number)
             elif all(map(math.isfinite, reading.numbers())):
@@ -587,6 +609,7 @@ class Guard:
             fix = "the forward overflows (fp16 without autocast?) or the loss does; find the first bad batch"
             self.tell(Wrong("G4", text, fix, parameters=bad), step)
             return
+        bad = [p for p in bad if id(p) not in self.born_bad]
         if not bad:
             return  # the sum overflowed, the weights did not
         self.bad.setdefault(what, step)
@@ -854,6 +877,7 @@ class Rehearsal:
         trained = [p for optimizer in optimizers for p in parameters(optimizer)]
         without = [p for p in trained if id(p) not in self.with_gradient]
         bad = [p for p in trained if not bool(guard.torch.isfinite(p.detach()).all())]
+        bad = [p for p in bad if id(p) not in guard.born_bad]
         between = [b - a for a, b in zip(self.times[1:], self.times[2:])]  # noqa: B905 - 3.9
         return {
             "complete": self.complete,

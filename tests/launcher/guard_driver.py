@@ -238,6 +238,18 @@ def read_late(kit: Kit) -> Any:
         kit.guard.tools.report("waits", most=max(waits))
 
 
+def never_finite(kit: Kit) -> Any:
+    """A mask of -inf among the parameters, which no step changes."""
+    model = net()
+    model.mask = torch.nn.Parameter(torch.full((4,), float("-inf")))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+    def touch(_: int) -> None:
+        model.mask.grad = torch.zeros(4)
+
+    return train(model, optimizer, 30, touch)
+
+
 def frozen_after_nan_once(kit: Kit) -> Any:
     """A script that skips a step with a bad gradient by itself is left alone."""
     model = net()
@@ -344,6 +356,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     pure_bf16,
     weights_spoiled_at_30,
     read_late,
+    never_finite,
     frozen_after_nan_once,
     always_overflows,
     always_overflows_fused,

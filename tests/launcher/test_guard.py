@@ -49,7 +49,7 @@ def test_every_number_is_the_same_with_and_without_the_guard(seen: dict[str, Any
 def test_a_guard_that_crashes_everywhere_changes_nothing_and_says_so_once(seen: dict[str, Any]) -> None:
     assert seen["broken_guard"]["value"] == seen["unguarded"]["value"]
     what = failures(seen["broken_guard"])
-    assert len(what) == len(set(what)) == 11
+    assert len(what) == len(set(what)) == 12
 
 
 @pytest.mark.parametrize("name", ["half_under_a_scaler", "half_and_fused", "pure_half_adam"])
@@ -66,7 +66,9 @@ def test_the_policy_warn_tells_and_trains_on(seen: dict[str, Any]) -> None:
     assert [(code, stops) for code, stops, _ in told(result)][:2] == [("G1", False), ("G4", False)]
 
 
-@pytest.mark.parametrize("name", ["sharded_scaler", "pure_half_sgd", "pure_bf16", "frozen_after_nan_once"])
+@pytest.mark.parametrize(
+    "name", ["sharded_scaler", "pure_half_sgd", "pure_bf16", "never_finite", "frozen_after_nan_once"]
+)
 def test_what_can_train_is_not_stopped(seen: dict[str, Any], name: str) -> None:
     assert seen[name]["code"] == 0
     assert not any(stops for _, stops, _ in told(seen[name]))
