@@ -31,7 +31,7 @@ def command(run: str, **options: Any) -> int:
     detach or to stop the run; without a terminal it detaches. The exit code is the run's; 0 after detaching.
     """
     ways = ways_of(options)
-    plan, entries = nodes_of(found_run(run, ways, options))
+    plan, entries = nodes_of(found_run(run, ways, options), ways)
     screen = Screen(sys.stdout)
     choose = _stop if options["stop_on_exit"] else _asker(screen)
     attachment = Attachment(plan, entries, ways.open, screen, logs=options["logs"], choose=choose)

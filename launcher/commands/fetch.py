@@ -35,7 +35,7 @@ def command(run: str, **options: Any) -> int:
     not be read there; 3: a host could not be reached.
     """
     ways = ways_of(options)
-    plan, entries = nodes_of(found_run(run, ways, options))
+    plan, entries = nodes_of(found_run(run, ways, options), ways)
     nodes = [(node, entry) for node, entry in zip(plan.nodes, entries, strict=True)]
     if options["host"]:
         nodes = [pair for pair in nodes if pair[0].host == options["host"]]

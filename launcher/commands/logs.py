@@ -34,7 +34,7 @@ def command(run: str, **options: Any) -> int:
         follow=options["follow"],
     )
     ways = ways_of(options)
-    plan, entries = nodes_of(found_run(run, ways, options))
+    plan, entries = nodes_of(found_run(run, ways, options), ways)
     if options["rank"] is not None and not sys.stdout.isatty():
         lost = show_logs(plan, entries, ways.open, selection, _raw)
     else:

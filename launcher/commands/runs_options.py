@@ -44,8 +44,10 @@ def found_run(word: str, ways: Reaching, options: dict[str, Any]) -> FoundRun:
     return find(word, hosts_to_ask(ways.inventory, options["hosts"]), ways.open, width=ways.width)
 
 
-def nodes_of(run: FoundRun) -> tuple[Plan, tuple[HostEntry, ...]]:
-    """Return the plan of a run and how to reach its nodes. Raises BadInput when no record tells it."""
+def nodes_of(run: FoundRun, ways: Reaching) -> tuple[Plan, tuple[HostEntry, ...]]:
+    """Return the plan of a run and how to reach its nodes: as they have answered, else as hosts.yaml says,
+    else as whoever launched the run reached them. Raises BadInput when no record tells the plan.
+    """
     if run.launched is None:
         raise BadInput(f"{run.run_id} left no record of its launch", "it was started by another gpulaunch")
-    return run.launched.plan, run.entries()
+    return run.launched.plan, run.entries(ways.inventory.hosts)

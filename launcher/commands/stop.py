@@ -34,7 +34,7 @@ def command(run: str, **options: Any) -> int:
     """
     ways = ways_of(options)
     found = found_run(run, ways, options)
-    plan, entries = nodes_of(found)
+    plan, entries = nodes_of(found, ways)
     grace_s = 0.0 if options["now"] else float(options["grace"])
     why = f"stopped by {getpass.getuser()}@{os.uname().nodename}"
     results = stop_run(plan.run_id, entries, ways.open, grace_s=grace_s, why=why)

@@ -651,6 +651,7 @@ class Supervisor:
         self.early: Any = None  # an interpreter that waits for the plan (early.py)
         self.claims: dict[str, int] = {}
         self.sizes: dict[str, int] = {}
+        self.kept = read_json(os.path.join(run_dir, "spec.json")) or {}
         self.unwritten = b""  # events that a full disk did not take
         self.next_sizes = self.next_refresh = 0.0
         self.state: dict[str, Any] = {
@@ -870,6 +871,8 @@ class Supervisor:
     def _keep_records(self) -> None:
         """Note how long the logs are, for `logs --since`, and show tidiers that the claims are in use."""
         now = time.monotonic()
+        if not os.path.isdir(self.run_dir):
+            self._make_again()
         if now >= self.next_sizes:
             self.next_sizes = now + SIZES_EVERY_S
             sizes = log_sizes(self.run_dir)
@@ -882,6 +885,18 @@ class Supervisor:
             for fd in self.claims.values():
                 with contextlib.suppress(OSError):
                     os.utime(fd)
+
+    def _make_again(self) -> None:
+        """Put what was deleted back, as far as it is known here, so that the run can still be found."""
+        with contextlib.suppress(OSError):
+            os.makedirs(self.run_dir, mode=0o700)
+            write_file(os.path.join(self.run_dir, "spec.json"), json.dumps(self.kept))
+            if self.grace_s is None:
+                write_file(os.path.join(self.run_dir, DETACHED), "")
+            else:
+                touch_client(self.run_dir)
+        self._save(self.state["phase"])
+        self._event("guard_failed", what="keep the run directory", error="%s was deleted" % self.run_dir)
 
     def _watch_client(self) -> None:
         if self.grace_s is None or self.stage:

@@ -9,7 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.errors import GpulaunchError, HostError
+from launcher.errors import (
+    AuthenticationFailed,
+    GpulaunchError,
+    HostError,
+    HostKeyChanged,
+    HostKeyUnknown,
+    NameNotResolved,
+    NoPython,
+)
 from launcher.plan import NodePlan
 from launcher.report.text import one_line
 from launcher.running import protocol
@@ -33,6 +41,7 @@ SILENCE_S = 12.0
 START_S = 60.0
 STOP_PATIENCE_S = 20.0
 BYE = b"bye\n"
+_HOPELESS = (AuthenticationFailed, HostKeyUnknown, HostKeyChanged, NameNotResolved, NoPython)
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 _POLL_S = 0.1
 
@@ -153,6 +162,11 @@ class Follower(threading.Thread):
                     body = protocol.follow_request(self._run_id, self._offsets, **self._wishes)
                     self._converse(connection, argv, body, self._on_follow)
                     return
+            except _HOPELESS as error:
+                if not self._running_there:  # we were never let in: no patience changes that
+                    self._finish(Lost(self.host, error.message))
+                    return
+                self._put(Dropped(self.host, error.message))
             except GpulaunchError as error:
                 self._put(Dropped(self.host, error.message))
                 if attempt and time.monotonic() - self._heard < 1.0:

@@ -45,12 +45,13 @@ class Attachment:
         self._watch = Watch(plan)
         self._happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
         self._old: dict[tuple[str, str], int] = {}  # below this, bytes are history and not shown
+        self._here = {node.host: self._book.sizes(node.host) for node in plan.nodes}
         self._followers = {
             node.host: Follower(
                 plan.run_id,
                 node,
                 partial(open_entry, entry),
-                Running(self._book.sizes(node.host)),
+                Running(self._here[node.host]),
                 patience_s=float("inf"),  # it goes on there whatever becomes of our way to it
                 happenings=self._happenings,
             )
@@ -133,4 +134,9 @@ class Attachment:
 
     def _note_history(self, host: str, sizes: Mapping[str, int]) -> None:
         for log, size in sizes.items():
-            self._old[host, log] = max(0, size - SHOWN)
+            start = self._old[host, log] = max(0, size - SHOWN)
+            path, here = self._book.path(host, log), self._here[host].get(log, 0)
+            if start < here:  # that part is not sent again
+                with path.open("rb") as file:
+                    file.seek(start)
+                    self._screen.output(host, log, file.read(here - start), time.monotonic())

@@ -109,12 +109,13 @@ class FoundRun:
         ]
         return max(ages, default=None)
 
-    def entries(self) -> tuple[HostEntry, ...]:
-        """Return how to reach every node, in order: as it was just now, else as whoever launched it did."""
+    def entries(self, listed: Mapping[str, HostEntry]) -> tuple[HostEntry, ...]:
+        """Return how to reach every node, in order: as it was just now, as listed, or as its launcher did."""
         here = {int(node.told["spec"].get("node_rank") or 0): node.entry for node in self.nodes}
         if self.launched is None:
             return tuple(here[rank] for rank in sorted(here))
-        return tuple(here.get(rank, entry) for rank, entry in enumerate(self.launched.entries))
+        known = enumerate(self.launched.entries)
+        return tuple(here.get(rank) or listed.get(entry.name, entry) for rank, entry in known)
 
 
 def gather_runs(answers: Iterable[tuple[HostEntry, Mapping[str, Any], float]]) -> tuple[FoundRun, ...]:

@@ -37,7 +37,7 @@ def found(*answers: tuple[HostEntry, list[dict[str, Any]]]) -> tuple[FoundRun, .
 def test_the_nodes_of_a_run_are_put_together_whatever_host_told_them() -> None:
     (run,) = found((B, [told(node_rank=1)]), (A, [told()]))
     assert (run.condition, run.total_nodes, run.started) == ("running", 2, 1000.0)
-    assert run.entries() == (A, B)
+    assert run.entries({}) == (A, B)
 
 
 def test_a_host_asked_under_two_names_counts_once() -> None:
@@ -47,9 +47,11 @@ def test_a_host_asked_under_two_names_counts_once() -> None:
 
 def test_a_node_that_was_not_asked_is_reached_as_its_launcher_reached_it() -> None:
     (run,) = found((HostEntry("laptop-name-of-a"), [told()]))
-    first, second = run.entries()
+    first, second = run.entries({})
     assert first.name == "laptop-name-of-a"
     assert (second.name, second.address, second.port, second.user) == ("b", "10.0.0.2", 2222, "ana")
+    listed = HostEntry("b", address="192.168.0.2", identity_file="key")
+    assert run.entries({"b": listed})[1] is listed
 
 
 @pytest.mark.parametrize(
