@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from preflight.diagnosis.answer import USER_CODE, USER_EXCEPTION, Cause, Confidence, Evidence
@@ -34,6 +34,8 @@ _READS_MODELS = re.compile(
     r"|image_processing|processing_utils|convert_slow|generation/configuration)|tokenizers/|peft/(?:config|utils/save_and_load|peft_model))"
 )
 _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
+_WATCHDOG = "S54"
+_KILLS = frozenset({"S70", "S71", "S72", "S74"})
 _OTHER_FAILURES = re.compile(r"^\s*Failures:")
 _ROOT_CAUSE = re.compile(r"Root Cause \(first observed failure\)")
 _KILLED = re.compile(r"exitcode\s*:\s*-(?!15\b)\d")
@@ -83,6 +85,7 @@ def candidates(hits: Sequence[Hit], raised: Sequence[Raised], course: Course) ->
     found = [_of_row(each, chains, course, beside=own) for each in _by_code(dead, course)]
     if not course.failing:
         found = [each for each in found if _tells_alone(each) and not course.went_on(each.first.order)]
+    found = [_raised_above_waits(each, found) for each in found]
     explained = any(each.depth <= Depth.GENERAL and not each.soft for each in found)
     return [*found, *(each for each in own if not (explained and each.soft))]
 
@@ -168,6 +171,15 @@ def _place(chain: Sequence[Raised]) -> str:
         if each.place is not None:
             return f"{each.place.file}:{each.place.line}"
     return ""
+
+
+def _raised_above_waits(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:
+    """Let a kill that was seen before others' time-outs be their reason: they waited for the one that was gone."""
+    waits = [each.first.order for each in others if each.cause.code == _WATCHDOG]
+    killed = candidate.cause.code in _KILLS and candidate.depth is Depth.ENDING
+    if killed and waits and candidate.first.order < min(waits):
+        return replace(candidate, depth=Depth.GENERAL)
+    return candidate
 
 
 def _tells_alone(candidate: Candidate) -> bool:

@@ -15,7 +15,7 @@ def _signal(number: int, name: str) -> str:
 
 ROWS: tuple[Signature, ...] = (
     Signature("S72", "sighup", ENDING,
-              r"Received 1 death signal|got signal: 1$|got signal: 1\b(?!\d)|Received Signals\.SIGHUP death signal|closing signal SIGHUP|Received SIGHUP|SIGHUP received|\bHangup\b *$|signal SIGHUP\b|nohup: .{0,40}SIGHUP|[Cc]aught SIGHUP|client_loop: send disconnect"
+              r"Received 1 death signal|got signal: 1$|got signal: 1\b(?!\d)|Received Signals\.SIGHUP death signal|closing signal SIGHUP|Received SIGHUP|SIGHUP received|\bHangup\b *$|killed by signal: Hangup|signal SIGHUP\b|nohup: .{0,40}SIGHUP|[Cc]aught SIGHUP|client_loop: send disconnect"
               r"|Signals\.SIGHUP|SignalException: .{0,60}signal: 1$|" + _signal(1, "SIGHUP"),
               "the terminal or SSH session that held the launcher was closed", "start it with gpulaunch run, tmux or nohup", "run"),
     Signature("S71", "segfault", ENDING,
@@ -24,7 +24,7 @@ ROWS: tuple[Signature, ...] = (
               "python -X faulthandler shows where; reinstall that extension", "run"),
     Signature("S69", "sigabrt", ENDING,
               r"\bSIGABRT\b|^Aborted\b(?!!)|: line \d+: +\d+ Aborted|Aborted +\(core dumped\)|free\(\): (?:invalid|double)|double free or corruption|malloc\(\): |malloc_consolidate\(\)|munmap_chunk\(\)|corrupted (?:size vs\. prev_size|double-linked list|unsorted)"
-              r"|realloc\(\): invalid|\*\*\* stack smashing detected|terminate called|Fatal Python error: Aborted|libc\+\+abi: terminating|pure virtual method called|已放弃|" + _signal(6, "SIGABRT"),
+              r"|realloc\(\): invalid|\*\*\* stack smashing detected|terminate called|Fatal Python error: Aborted|killed by signal: Aborted|libc\+\+abi: terminating|pure virtual method called|已放弃|" + _signal(6, "SIGABRT"),
               "native code aborted: memory corruption, a C++ exception, or the NCCL watchdog",
               "the lines before it say why; a broken extension otherwise", "run"),
     Signature("S79", "illegal-instruction", ENDING, r"\bSIGILL\b|^Illegal instruction|\bSIGFPE\b|Floating point exception \(core|Fatal Python error: (?:Illegal instruction|Floating)|" + _signal(4, "SIGILL"),

@@ -39,7 +39,7 @@ ROWS: tuple[Signature, ...] = (
               r"|libbitsandbytes_\w+\.so.{0,60}(?:No such file|cannot open|undefined)|undefined symbol: c(?:get_managed_ptr|quantize|dequantize|adam32bit)\w*|Using `bitsandbytes` \S+ quantization requires",
               "bitsandbytes is missing or built for another CUDA", "pip install -U bitsandbytes", "run"),
     Signature("S89", "missing-module", ROOT,
-              r"ModuleNotFoundError: No module named|ImportError: No module named|: No module named ['\"]?[\w.]+['\"]?$|PackageNotFoundError|DistributionNotFound|is not available => install it using|is not installed => run"
+              r"ModuleNotFoundError: |ImportError: (?!.{0,300}(?:partially initialized|attempted relative|circular import|cannot import name))|ImportError: No module named|: No module named ['\"]?[\w.]+['\"]?$|PackageNotFoundError|DistributionNotFound|is not available => install it using|is not installed => run"
               r"|ImportError: .{0,200}(?:requires? the|is not installed|not installed|but was not found|requires? `|is required|[Pp]lease install|pip install|install it)"
               r"|RuntimeError: \w+Callback requires \w+|requires \w+ to be installed|is not installed\. ?(?:Please|Run|Try|You)|ImportError: cannot import name (?!.{0,160}partially initialized)|library but it was not found in your environment"
               r"|ImportError: \S+\.so\S*: |undefined symbol: _Z\w+|cannot open shared object file: No such file or directory|ImportError: DLL load failed|version `(?:GLIBC|GLIBCXX|CXXABI)\w*_[\d.]+' not found"
