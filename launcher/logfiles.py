@@ -12,6 +12,7 @@ from preflight.diagnosis.lines import Log
 # A log is read whole up to this; of a longer one the beginning and the end, where causes stand.
 HEAD_BYTES = 16 << 20
 TAIL_BYTES = 48 << 20
+LAST = "last"
 _RANK = re.compile(r"rank-(\d+)\.log$")
 
 
@@ -28,14 +29,19 @@ def _named(word: str, runs: Path) -> list[Log]:
         return _of_run(path)
     if path.exists() or path.is_symlink():
         return [_of_file(path, word)]
-    return _of_run(_run_called(word, runs))
+    return _of_run(run_called(word, runs))
 
 
-def _run_called(word: str, runs: Path) -> Path:
-    """Return the directory of the run whose id is, or begins with, a word."""
+def run_called(word: str, runs: Path) -> Path:
+    """Return the directory of the run whose id is, or begins with, a word; "last" is the newest one here.
+
+    Raises BadInput.
+    """
     if not word or "/" in word:
         raise BadInput(f"{word or '(nothing)'}: no such log", "name a log file, a run id, or - for stdin")
     kept = sorted(path for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []
+    if word == LAST and kept:
+        return max(kept, key=lambda path: path.stat().st_mtime)
     exact = [path for path in kept if path.name == word]
     found = exact or [path for path in kept if path.name.startswith(word)]
     if len(found) == 1:

@@ -6,6 +6,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from launcher.report.text import clean
@@ -37,13 +38,16 @@ class LogBook:
         self._tails[key] = (self._tails.get(key, b"") + data[-LAST_BYTES:])[-LAST_BYTES:]
 
     def note(self, text: str, *, bad: bool = False) -> None:
-        """Keep what was told of the run, with the time and how long each log is by now (events.jsonl)."""
+        """Keep what was told of the run, with the time and how long each log is by now (events.jsonl).
+
+        Only a report wants it, so what cannot be kept is no reason to end a run.
+        """
         sizes = {
             f"{safe_name(host)}/{safe_name(log)}": os.fstat(fd).st_size
             for (host, log), fd in self._files.items()
         }
         line = json.dumps({"at": time.time(), "text": text, "bad": bad, "sizes": sizes})
-        with (self.directory / "events.jsonl").open("a", encoding="utf-8") as file:
+        with suppress(OSError), (self.directory / "events.jsonl").open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 
     def path(self, host: str, log: str) -> Path:

@@ -1,0 +1,159 @@
+"""Loss, gradient norm, learning rate and throughput over a run, as its logs print them."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO
+
+from preflight.diagnosis.lines import Line
+from preflight.diagnosis.series import PointReader
+
+CHUNK = 1 << 20
+MAX_LINE = 4096
+"""Bytes of a line that are read; a dumped tensor says nothing about its step further on."""
+MAX_POINTS = 200_000
+
+_NUMBER = r"([-+]?(?:nan|inf|\d+(?:\.\d*)?(?:e[-+]?\d+)?))"
+_LEARNING_RATE = re.compile(
+    r"(?<![\w.])(?:learning[_ ]rate|lr)(?:[_/-]?(?:group)?\w{0,12})?['\"]?\s*[:=]\s*['\"]?\[?" + _NUMBER,
+    re.IGNORECASE,
+)
+_UNITS = {"it": "steps", "step": "steps", "sample": "samples", "example": "samples", "seq": "sequences"}
+_UNITS |= {"token": "tokens", "tok": "tokens", "sentence": "sentences", "image": "images", "img": "images"}
+_UNIT = r"(it|step|sample|example|seq(?:uence)?|tok(?:en)?|sentence|image|img)s?"
+_RATE = re.compile(
+    r"(?<![\w.])(\d+(?:\.\d*)?(?:e[-+]?\d+)?)\s*([kM]?)\s?" + _UNIT + r"(?:/s(?:ec)?|ps)(?![\w/])",
+    re.IGNORECASE,
+)
+_SECONDS_PER = re.compile(r"(?<![\w.])(\d+(?:\.\d*)?)\s?s/(?:it|step)(?!\w)", re.IGNORECASE)
+_NAMED_RATE = re.compile(
+    r"(?<![\w.])(?!eval)(?:train[_/])?"
+    + _UNIT
+    + r"[_ ]?(?:per[_ ]|/)s(?:ec(?:ond)?)?['\"]?\s*[:=]\s*['\"]?"
+    + _NUMBER,
+    re.IGNORECASE,
+)
+_BAR = re.compile(r"(?<![\d/.])(\d+)/(\d+) \[\d+:")  # tqdm: 40/120 [00:12<00:24, 3.31it/s]
+_STEP = re.compile(
+    r"(?<![\w.])(?:global_?|train_?|optimizer )?(?:step|iter(?:ation)?)s?['\"]?\s*[:=#]?\s*(\d+)",
+    re.IGNORECASE,
+)
+_TOLD = re.compile(rb"loss|norm|lr|learning|/s|s/it|per[_ ]s|step|iter|\d \[\d", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One printed value: at which step (None: none is known), which byte of the log its line begins at."""
+
+    step: int | None
+    offset: int
+    value: float
+
+
+@dataclass(slots=True)
+class Metrics:
+    """What one log prints of the training."""
+
+    loss: list[Sample] = field(default_factory=list)
+    norm: list[Sample] = field(default_factory=list)
+    learning_rate: list[Sample] = field(default_factory=list)
+    rates: dict[str, list[Sample]] = field(default_factory=dict)  # by unit: "steps", "tokens"
+    size: int = 0  # bytes of the log
+    last_step: int | None = None
+
+    @property
+    def throughput(self) -> tuple[str, list[Sample]]:
+        """The unit that was printed most often, but steps only where nothing else was, and its values."""
+        if not self.rates:
+            return "", []
+        unit = max(
+            self.rates, key=lambda name: (len(self.rates[name]) > 1, name != "steps", len(self.rates[name]))
+        )
+        return unit, self.rates[unit]
+
+
+def read_metrics(path: Path) -> Metrics:
+    """Read one log, in one pass and little memory, however long it is. Raises OSError."""
+    with path.open("rb") as file:
+        return metrics_of(_lines(file))
+
+
+def metrics_of(lines: Iterable[tuple[int, bytes]]) -> Metrics:
+    """Return what lines (offset, bytes) print; carriage returns have made lines of their own."""
+    found, reader = Metrics(), PointReader()
+    for offset, raw in lines:
+        found.size = offset + len(raw)
+        if _TOLD.search(raw) is not None:
+            _take(found, reader, offset, raw.decode("utf-8", "replace"))
+    return found
+
+
+def _take(found: Metrics, reader: PointReader, offset: int, text: str) -> None:
+    step = _BAR.search(text) or _STEP.search(text)
+    if step is not None:
+        found.last_step = int(step[1])
+    at = found.last_step
+    point = reader.point_of(Line(0, text, None))
+    if point is not None and point.loss is not None:
+        _add(found.loss, Sample(at, offset, point.loss))
+    if point is not None and point.norm is not None:
+        _add(found.norm, Sample(at, offset, point.norm))
+    rate = _LEARNING_RATE.search(text)
+    if rate is not None:
+        _add(found.learning_rate, Sample(at, offset, float(rate[1])))
+    for unit, value in _rates(text):
+        _add(found.rates.setdefault(unit, []), Sample(at, offset, value))
+
+
+def _rates(text: str) -> Iterator[tuple[str, float]]:
+    for number, scale, unit in _RATE.findall(text):
+        yield _unit(unit), float(number) * {"": 1.0, "k": 1e3, "m": 1e6}[scale.lower()]
+    for unit, number in _NAMED_RATE.findall(text):
+        yield _unit(unit), float(number)
+    for number in _SECONDS_PER.findall(text):
+        if float(number) > 0:
+            yield "steps", 1.0 / float(number)
+
+
+def _unit(word: str) -> str:
+    lower = word.lower()
+    return _UNITS.get(lower) or ("sequences" if lower.startswith("seq") else f"{lower}s")
+
+
+def _add(samples: list[Sample], sample: Sample) -> None:
+    if len(samples) < MAX_POINTS:
+        samples.append(sample)
+
+
+def in_steps(samples: list[Sample]) -> tuple[list[float], bool]:
+    """Return where each sample lies on the axis, and whether that is its step (else its place in the log)."""
+    steps = [sample.step for sample in samples]
+    known = [step for step in steps if step is not None]
+    rising = all(before <= after for before, after in pairwise(known))
+    if len(known) == len(steps) and rising and len(set(known)) > len(known) // 2:
+        return [float(step) for step in known], True
+    return [float(place + 1) for place in range(len(samples))], False
+
+
+def finite(samples: Iterable[Sample]) -> list[float]:
+    """Return the values that are numbers."""
+    return [sample.value for sample in samples if math.isfinite(sample.value)]
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, the beginning of the line); a line ends at a newline or a carriage return."""
+    offset, rest = 0, b""
+    while data := file.read(CHUNK):
+        pieces = re.split(rb"[\r\n]", rest + data)
+        for piece in pieces[:-1]:
+            yield offset, piece[:MAX_LINE]
+            offset += len(piece) + 1
+        rest = pieces[-1]
+        if len(rest) > CHUNK:  # a line without an end: its beginning is enough, its length still counts
+            yield offset, rest[:MAX_LINE]
+            offset, rest = offset + len(rest), b""
+    if rest:
+        yield offset, rest[:MAX_LINE]

@@ -1,0 +1,94 @@
+"""What a run has left here: gpulaunch-runs/RUN with its plan, outcome, source, events and logs."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.errors import BadInput
+from launcher.report.metrics import Metrics, read_metrics
+from launcher.report.plot import rank_logs, rank_of
+
+EVENTS = "events.jsonl"
+MAX_DOCUMENT = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that was told while the run went on, and how long each log was here at that moment."""
+
+    at: float
+    text: str
+    bad: bool
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RankLog:
+    """One rank's log here, read."""
+
+    rank: int | None  # None: a launcher's, which holds what ranks printed before they had logs of their own
+    host: str
+    name: str  # HOST/rank-N.log
+    metrics: Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """A run as it lies here. Documents that are not there are {}; their text is untrusted."""
+
+    run_id: str
+    directory: Path
+    plan: Mapping[str, Any]
+    outcome: Mapping[str, Any]
+    source: Mapping[str, Any]
+    events: tuple[Event, ...]
+    logs: tuple[RankLog, ...]
+
+
+def read_run(directory: Path) -> RunFiles:
+    """Read what is there. Raises BadInput when it is no run's directory."""
+    plan = _document(directory / "plan.json")
+    if not plan and not rank_logs(directory):
+        raise BadInput(f"{directory}: there is no run in this directory", "name a run id; they are in --logs")
+    return RunFiles(
+        run_id=str(plan.get("run_id") or directory.name),
+        directory=directory,
+        plan=plan,
+        outcome=_document(directory / "outcome.json"),
+        source=_document(directory / "source.json"),
+        events=_events(directory / EVENTS),
+        logs=tuple(_log(path) for path in rank_logs(directory)),
+    )
+
+
+def _document(path: Path) -> Mapping[str, Any]:
+    try:
+        if path.stat().st_size > MAX_DOCUMENT:
+            return {}
+        document = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _events(path: Path) -> tuple[Event, ...]:
+    found: list[Event] = []
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ()
+    for line in lines:
+        try:
+            said = json.loads(line)
+            sizes = {str(name): int(size) for name, size in said["sizes"].items()}
+            found.append(Event(float(said["at"]), str(said["text"]), bool(said.get("bad")), sizes))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue  # the line that a killed client was writing
+    return tuple(found)
+
+
+def _log(path: Path) -> RankLog:
+    name = f"{path.parent.name}/{path.name}"
+    return RankLog(rank_of(path), path.parent.name, name, read_metrics(path))

@@ -1,0 +1,321 @@
+"""The report of a run, made from files as a run leaves them."""
+
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from launcher.commands.report import command
+from launcher.errors import BadInput
+from launcher.logfiles import run_called
+from launcher.report.html import duration, html
+from launcher.report.metrics import CHUNK, Metrics, in_steps, metrics_of, read_metrics
+from launcher.report.plot import curve_lines, sparkline
+from launcher.report.rundir import read_run
+from launcher.report.svg import MOST_POINTS, Curve, svg, thinned, ticks
+from launcher.running.logbook import LogBook
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e"
+
+
+def read(text: str) -> Metrics:
+    offset, lines = 0, []
+    for line in text.encode().split(b"\n"):
+        lines.append((offset, line))
+        offset += len(line) + 1
+    return metrics_of(lines)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "{'loss': 2.5, 'grad_norm': 1.25, 'learning_rate': 2e-05, 'epoch': 0.1}",
+            (None, 2.5, 1.25, 2e-05, {}),
+        ),
+        (
+            "step 40/120 loss=0.5 lr: 3e-4 grad_norm=nan tokens/s: 1200.5",
+            (40, 0.5, math.nan, 3e-4, {"tokens": 1200.5}),
+        ),
+        (
+            " 33%|###   | 40/120 [00:12<00:24,  2.50it/s, loss=1.5]",
+            (40, 1.5, None, None, {"steps": 2.5}),
+        ),
+        (" 33%|###   | 41/120 [00:12<00:24,  4.00s/it]", (41, None, None, None, {"steps": 0.25})),
+        ("Step 7: loss 3.0, 12.5k tok/s", (7, 3.0, None, None, {"tokens": 12500.0})),
+        ("iteration 9 | samples per second: 31.5", (9, None, None, None, {"samples": 31.5})),
+        ("100 MB/s read, colours, all right, allre: 3", (None, None, None, None, {})),
+    ],
+    ids=["Trainer", "key=value", "tqdm", "slow tqdm", "k tokens", "words", "other numbers"],
+)
+def test_a_line_says_its_step_and_values(
+    line: str, expected: tuple[int | None, float | None, float | None, float | None, dict[str, float]]
+) -> None:
+    found = read(line)
+    step, *values, rates = expected
+    assert found.last_step == step
+    for samples, value in zip((found.loss, found.norm, found.learning_rate), values, strict=True):
+        assert [sample.value for sample in samples] == pytest.approx(
+            [] if value is None else [value], nan_ok=True
+        )
+    assert {unit: samples[0].value for unit, samples in found.rates.items()} == pytest.approx(rates)
+
+
+def test_a_log_is_read_at_its_offsets_whatever_its_lines_are(tmp_path: Path) -> None:
+    path = tmp_path / "rank-0.log"
+    head = b"x" * (2 * CHUNK) + b"\n" + b"\xff\xfe binary \x00\r\n"
+    path.write_bytes(head + b"1/9 [00:01<00:02]\r2/9 [00:02<00:01]\nloss: 1.5\nloss: 0.5")
+    found = read_metrics(path)
+    assert [(sample.value, sample.step) for sample in found.loss] == [(1.5, 2), (0.5, 2)]
+    assert path.read_bytes()[found.loss[1].offset :] == b"loss: 0.5"
+    assert found.size == path.stat().st_size
+
+
+def test_steps_are_the_axis_only_where_every_value_has_one() -> None:
+    assert in_steps(read("step 10 loss: 1.0\nstep 20 loss: 0.5").loss) == ([10.0, 20.0], True)
+    assert in_steps(read("loss: 1.0\nstep 20 loss: 0.5").loss) == ([1.0, 2.0], False)
+    assert in_steps(read("step 20 loss: 1.0\nstep 10 loss: 0.5").loss) == ([1.0, 2.0], False)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([], ""),
+        ([1.0], "▅"),
+        ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], "▁▂▃▄▅▆▇█"),
+        ([7.0, math.nan, 0.0], "█x▁"),
+        ([math.inf, math.nan], "xx"),
+    ],
+)
+def test_a_sparkline_has_a_bar_for_each_share(values: list[float], expected: str) -> None:
+    assert sparkline(values) == expected
+
+
+def test_a_sparkline_is_never_wider_and_hides_no_nan() -> None:
+    values = [float(number) for number in range(1000)]
+    values[500] = math.nan
+    drawn = sparkline(values, width=40)
+    assert len(drawn) == 40
+    assert drawn.count("x") == 1
+    assert sparkline([0.0, 1.0], ascii_only=True).isascii()
+
+
+def test_ticks_are_round_and_inside() -> None:
+    assert ticks(0.0, 1.0) == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert ticks(-3.0, 117.0) == pytest.approx([0.0, 25.0, 50.0, 75.0, 100.0])
+
+
+def test_a_long_series_keeps_its_peak() -> None:
+    values = [1.0] * 100_000
+    values[77_777] = 9.0
+    points = thinned([float(number) for number in range(100_000)], values)
+    assert len(points) <= MOST_POINTS
+    assert (77_777.0, 9.0) in points
+
+
+@pytest.mark.parametrize(
+    "ys",
+    [
+        [1.0, 1.0],
+        [0.0, 0.0],
+        [math.nan, math.nan],
+        [1e-8, 1e8],
+        [-1e300, 1e300],
+        [5e-324, 1.0],
+        [-5.0, math.inf],
+    ],
+    ids=str,
+)
+def test_every_series_can_be_drawn(ys: list[float]) -> None:
+    drawn = svg(Curve("loss", "step", [1.0, 2.0], ys))
+    assert not re.search(r"\b(nan|inf)\b", re.sub(r'class="nan"', "", drawn))
+    assert drawn.count('class="nan"') == sum(not math.isfinite(y) for y in ys)
+
+
+class Tags(HTMLParser):
+    """Every element that a browser would see, with its attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def make_run(directory: Path, *, evil: str = "") -> Path:
+    run = directory / "job-1"
+    book = LogBook(run)
+    run.mkdir(parents=True)
+    book.note("started")
+    log = "".join(
+        f"step {step} loss: {4 / step:.4f} grad_norm: 1.0{evil}\n" for step in range(1, 51)
+    ).encode()
+    book.write("titan", "rank-0.log", 0, log)
+    book.note(f"2 ranks as planned{evil}")
+    tail = f"step 51 loss: nan lr=1e-3{evil}\n".encode()
+    book.write("titan", "rank-0.log", len(log), tail)
+    book.note(f"rank 1 failed{evil}", bad=True)
+    book.close()
+    slots = [
+        {"local_rank": n, "gpu_uuid": f"GPU-{n}", "gpu_index": n, "gpu_name": f"L40S{evil}"} for n in (0, 1)
+    ]
+    plan = {
+        "run_id": f"job-1{evil}",
+        "job": f"job{evil}",
+        "world_size": 2,
+        "mixed_precision": "bf16",
+        "nodes": [{"host": "titan", "first_rank": 0, "ranks": {"slots": slots}, "command": f"python{evil}"}],
+        "changes": [{"what": "--mixed_precision", "old": "fp16", "new": "bf16", "why": f"the model{evil}"}],
+        "because": [{"text": f"because{evil}", "source": f"source{evil}"}],
+        "findings": [{"code": "GPU003", "severity": "warning", "hosts": ["titan"], "message": f"warm{evil}"}],
+    }
+    outcome = {
+        "verdict": "failed",
+        "why": f"rank 1 failed{evil}",
+        "exit_code": 1,
+        "seconds": 3723.5,
+        "ranks": [{"rank": 0, "host": "titan", "code": -15}, {"rank": 1, "host": "titan", "code": 1}],
+        "root_cause": {
+            "what": f"boom{evil}",
+            "where": f"x.py:1{evil}",
+            "host": "titan",
+            "last_lines": [f"E{evil}"],
+        },
+    }
+    source = {
+        "commit": "c" * 40,
+        "dirty": True,
+        "diff": f"+x{evil}",
+        "branch": f"main{evil}",
+        "from": f"/x{evil}",
+    }
+    for name, document in (("plan", plan), ("outcome", outcome), ("source", source)):
+        (run / f"{name}.json").write_text(json.dumps(document))
+    return run
+
+
+def parsed(page: str) -> Tags:
+    tags = Tags()
+    tags.feed(page)
+    assert tags.open == []
+    return tags
+
+
+def test_a_report_tells_how_it_ended_and_draws_what_was_printed(tmp_path: Path) -> None:
+    page = html(read_run(make_run(tmp_path)))
+    tags = parsed(page)
+    assert [tag for tag, _ in tags.seen].count("svg") == 2, "loss and gradient norm"
+    for words in (
+        "failed: rank 1 failed",
+        "1 h 2 min",
+        "GPU 1 L40S GPU-1",
+        "--mixed_precision",
+        "warm",
+        "GPU memory and use over time: this run did not record them",
+        "throughput: not printed",
+        "learning rate: one value, 0.001",
+        "c" * 40 + " with edits",
+    ):
+        assert words in page
+    assert page.count('class="nan"') == 1
+
+
+def test_events_are_marked_where_the_log_was_when_they_happened(tmp_path: Path) -> None:
+    page = html(read_run(make_run(tmp_path)))
+    marks = re.findall(r'<g class="(mark(?: bad)?)"><title>([^<]*)</title><line x1="([\d.]+)"', page)
+    loss = marks[:2]
+    assert [(kind, title) for kind, title, _ in loss] == [
+        ("mark", "2 ranks as planned"),
+        ("mark bad", "rank 1 failed"),
+    ]
+    assert float(loss[0][2]) < float(loss[1][2]) == pytest.approx(844.0), "the failure is at the last step"
+
+
+def test_nothing_in_a_report_is_executed_or_fetched(tmp_path: Path) -> None:
+    page = html(read_run(make_run(tmp_path, evil=EVIL)))
+    tags = parsed(page)
+    names = {tag for tag, _ in tags.seen}
+    assert not names & {"script", "img", "iframe", "link", "object", "embed", "base", "form", "a"}
+    for _, attributes in tags.seen:
+        assert not [name for name in attributes if name.startswith("on") or name in ("src", "href")]
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+    assert "&lt;script&gt;" in page
+    assert "url(" not in page
+    assert "default-src 'none'" in page
+
+
+def test_a_run_without_an_outcome_or_a_plan_is_told_as_such(tmp_path: Path) -> None:
+    book = LogBook(tmp_path / "r")
+    book.write("titan", "rank-0.log", 0, b"hello\n")
+    book.close()
+    page = html(read_run(tmp_path / "r"))
+    parsed(page)
+    assert "No outcome is kept here" in page
+    assert "No log holds a loss" in page
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{", "null", '{"nodes": 3, "changes": [1], "findings": {}}', '{"ranks": "x"}']
+)
+def test_damaged_documents_still_give_a_report(tmp_path: Path, text: str) -> None:
+    run = make_run(tmp_path)
+    for name in ("plan", "outcome", "source"):
+        (run / f"{name}.json").write_text(text)
+    with (run / "events.jsonl").open("a") as file:
+        file.write('{"at": "x"}\n[]\n{"half')
+    parsed(html(read_run(run)))
+
+
+def test_the_command_writes_one_file_for_a_beginning_of_an_id_or_the_last_run(tmp_path: Path) -> None:
+    make_run(tmp_path / "runs")
+    for word in ("job", "last"):
+        target = tmp_path / f"{word}.html"
+        result = CliRunner().invoke(command, [word, "--html", str(target), "--logs", str(tmp_path / "runs")])
+        assert result.exit_code == 0, result.output
+        assert target.read_text().startswith("<!doctype html>")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.html", "last.html", "runs"]
+
+
+def test_last_is_the_run_that_was_started_last(tmp_path: Path) -> None:
+    import os  # noqa: PLC0415
+
+    for name, when in (("b", 100), ("a", 200)):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (when, when))
+    assert run_called("last", tmp_path).name == "a"
+    with pytest.raises(BadInput, match="no such run"):
+        run_called("c", tmp_path)
+
+
+def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="there is no run in this directory"):
+        read_run(tmp_path)
+
+
+def test_curves_at_the_end_of_a_run_are_one_line_each(tmp_path: Path) -> None:
+    lines = list(curve_lines(make_run(tmp_path)))
+    assert [line.split()[0] for line in lines] == ["loss", "grad"]
+    assert "51 values, 1 of them NaN or infinite" in lines[0]
+    assert list(curve_lines(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(1.25, "1.2 s"), (61, "1 min 1 s"), (7325, "2 h 2 min"), (None, "?")]
+)
+def test_a_duration_is_told_as_people_do(seconds: float | None, words: str) -> None:
+    assert duration(seconds) == words
