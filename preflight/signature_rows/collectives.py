@@ -14,7 +14,7 @@ ROWS: tuple[Signature, ...] = (
               "these GPUs have no peer-to-peer over PCIe with this driver", "NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1", "source"),
     Signature("S66", "nccl-system-error", ROOT,
               r"Bootstrap ?: no socket interface found|has already checked in|NCCL WARN.{0,200}No route to host|[Nn]o (?:usable )?(?:socket|network) interface found"
-              r"|NCCL WARN Call to (?:bind|listen|socket|getsockname) failed|NCCL WARN.{0,80}[Uu]nable to (?:find|bind|open)|No interface found in the same subnet"
+              r"|NCCL WARN Call to (?:bind|listen|socket|getsockname) failed|mismatch in rank count|NCCL WARN(?!.{0,80}NET/IB).{0,80}[Uu]nable to (?:find|bind|open)|No interface found in the same subnet"
               r"|Unable to find (?:address|interface) for|Unable to resolve hostname to a \(local\) address|[Ii]nterface \S+ not found|gloo.{0,120}(?:ifaddr|interface)"
               r"|NCCL WARN Could not find .{0,80}(?:interface|device)|NCCL WARN.{0,60}(?:Too many open|pthread_create|Cannot allocate|cuMem\w+ failed)"
               r"|Last error:? ?Bootstrap|NCCL WARN Error: network .{0,40} not found",
@@ -24,7 +24,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S67", "nccl-network", ROOT,
               r"NET/IB ?: Got (?:async event|completion).{0,200}(?:error|err|event)|Connect to \S+ failed : (?:Software caused connection abort|Connection timed out|Connection refused|Network is unreachable)"
               r"|NCCL WARN Call to ibv_\w+ failed|ibv_\w+ failed|ibv_\w+\(\) failed|NET/IB.{0,160}(?:timeout|error 12|status=12|vendor err|local work queue|retry exceeded)"
-              r"|NCCL WARN Call to connect (?:to \S+ )?(?:returned|failed).{0,60}|169\.254\.\d+\.\d+<\d+>|NCCL WARN NET/(?:IB|Socket|OFI).{0,120}(?:fail|error|timed out|unreachable)"
+              r"|NCCL WARN Call to connect (?:to \S+ )?(?:returned|failed).{0,60}|169\.254\.\d+\.\d+<\d+>|NCCL WARN NET/(?:IB|Socket|OFI).{0,120}(?:fail|error|timed out|unreachable|[Uu]nable)"
               r"|NCCL WARN socketStartConnect|NCCL WARN socketPollConnect|NCCL WARN.{0,60}(?:exceeded error retry|timeout exceeded|Timeout waiting)|transport retry counter exceeded"
               r"|NCCL WARN.{0,60}NET/OFI|nccl_net_ofi\w*.{0,80}(?:fail|error)|IBV_WC_\w*ERR|libibverbs: .{0,40}(?:error|failed)|connectFullMesh failed|Gloo connectFullMesh",
               "the network that NCCL chose does not carry its traffic", "NCCL_SOCKET_IFNAME=IF, NCCL_IB_HCA or"

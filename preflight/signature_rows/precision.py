@@ -29,7 +29,7 @@ ROWS: tuple[Signature, ...] = (
               "clipped twice in a step, or scaler.update() is missing", "one unscale_/clip per optimizer and step", "run"),
     Signature("S16", "flash-attn-unsupported", ROOT,
               r"FlashAttention(?:-?\d)? only supports? (?:Ampere|Hopper|Turing|fp16|head)|Flash ?Attention-?\s?\d? has been"
-              r" toggled on|FlashAttention only support fp16 and bf16|flash_attn\S*: undefined symbol"
+              r" toggled on|FlashAttention only support fp16 and bf16|flash_attn\S*: undefined symbol|flash_attn\S* seems to be not installed|No available kernel\. Aborting execution"
               r"|[Ff]lash[_ -]?[Aa]tt\w*[^:]{0,60}(?:package|library)[^.]{0,40}(?:seems to be |is )?not (?:be )?installed"
               r"|FlashAttention\w* (?:is )?not supported|FlashAttention backward for head dim|Expected is_sm\d+x?(?: \|\| is_sm\d+x?)* to be true|The current flash attention version|Flash ?Attention(?: [\d.]+)? only supports"
               r"|flash_attn_(?:gpu|cuda|2_cuda)\W.{0,80}(?:cannot open shared object|No module named)"
@@ -79,7 +79,7 @@ ROWS: tuple[Signature, ...] = (
               r"|expected scalar type \w+ but (?:found|got)|Input type \(.{0,120}\) and (?:bias|weight) type \(.{0,120}\) should"
               r"|Index put requires the source and destination dtypes match|\"[\w:]+\" not implemented for '" + _HALVES + r"'"
               r"|Expected out tensor to have dtype|self and mat2 must have the same dtype|[Qq]uery,? (?:and )?key,?.{0,20} (?:must|to)"
-              r" have the same dtype|to have the same dtype, but|have (?:the )?same (?:dtype|dtypes|scalar type),? (?:but )?(?:got|found)"
+              r" have the same dtype|to have the same dtype, but|should either all have the same dtype|have (?:the )?same (?:dtype|dtypes|scalar type),? (?:but )?(?:got|found)"
               r"|must have the same scalar type|Expected self\.dtype to be equal to|value cannot be converted to type \S+ without"
               r" overflow|Must flatten tensors with uniform dtype|expects uniform dtype|to match query dtype, but got"
               r"|can't be cast to the desired output type|Expected (?:tensor for argument|object of)[^,]{0,60}(?:scalar|data) types?"

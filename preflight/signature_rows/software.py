@@ -16,7 +16,7 @@ _THEIRS = r"(?:\w*Trainer|\w*TrainingArguments|(?:SFT|DPO|PPO|GRPO|KTO|ORPO|CPO|
 
 ROWS: tuple[Signature, ...] = (
     Signature("S68", "inductor-compile", ROOT,
-              r"InvalidCxxCompiler|No working C\+\+ compiler found|BackendCompilerFailed|torch\._inductor\.exc\.\w+|InductorError|CppCompileError|C\+\+ compile error"
+              r"InvalidCxxCompiler|libcuda\.so cannot found|type object 'BackendConfig' has no attribute|cannot import name '(?:AttrsDescriptor|triton_key)'|No working C\+\+ compiler found|BackendCompilerFailed|torch\._inductor\.exc\.\w+|InductorError|CppCompileError|C\+\+ compile error"
               r"|triton\.(?:compiler|runtime)\.\S*[Ee]rror\w*|PassManager::run failed|ptxas.{0,200}fatal|Cannot find a working triton|Failed to find C compiler|LoweringException"
               r"|backend='inductor' raised|Triton Error \[CUDA\](?!: (?:out of mem|an illegal))|No such file or directory: '\S*(?:ptxas|gcc|g\+\+|clang|nvcc|cuobjdump)'|Internal Triton PTX codegen error|`?ptxas`? (?:failed|died)|PTXASError|TritonMissing|Cannot find (?:a )?ptxas|triton.{0,60}not found;? install|torch\._dynamo\.exc\.(?:InternalTorchDynamoError|TorchRuntimeError|Unsupported|BackendCompilerFailed|UserError|FailOnRecompileLimitHit)"
               r"|^(?:Internal)?TorchDynamo\w*Error|NoValidChoicesError|SubprocException|torch/_inductor/\S+\.(?:cpp|h|py):\d+.{0,80} error:|/usr/bin/ld: cannot find -l(?:cuda|nvrtc|gomp|omp)"
