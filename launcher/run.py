@@ -211,6 +211,7 @@ class Attempt:
             outcome = replace(outcome, verdict="detached", exit_code=0)
         else:
             (directory / "outcome.json").write_text(json.dumps(outcome_json(outcome), indent=1) + "\n")
+        self._book.note(outcome.verdict, bad=outcome.exit_code != 0)
         self._book.close()
         return outcome
 

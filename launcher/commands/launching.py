@@ -2,8 +2,9 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -12,6 +13,7 @@ from launcher.config import RunConfig
 from launcher.errors import BadInput, GpulaunchError
 from launcher.hostcodes import host_codes
 from launcher.making_room import leftovers, make_room
+from launcher.outcome import Outcome
 from launcher.preflighting import PreflightResult
 from launcher.rehearsal import rehearse
 from launcher.rehearsing.kept import fingerprint, keep, standing
@@ -86,11 +88,23 @@ def run(config: RunConfig, launch: Launch, wishes: Wishes) -> int:
     if words:
         screen.say(words, bad="rehearse again" in words or "not prove" in words)
     outcome = carry_out(prepared, screen)
+    for line in curves(outcome, screen.stream):
+        screen.show(line)
     for line in outcome_lines(outcome):
         screen.say(line, bad=outcome.exit_code != 0)
     if as_json:
         _print(outcome_json(outcome))
     return outcome.exit_code
+
+
+def curves(outcome: Outcome, stream: TextIO) -> Iterator[str]:
+    """Yield the loss and the gradient norm of a run that is over as small plots, where they are printed."""
+    if outcome.verdict == "detached":
+        return
+    from launcher.report.plot import curve_lines  # noqa: PLC0415 - at the end, nobody waits for it any more
+
+    plain = "utf" not in (stream.encoding or "").lower()
+    yield from curve_lines(outcome.directory, ascii_only=plain)
 
 
 def synced(config: RunConfig, launch: Launch, screen: Screen, *, dry_run: bool = False) -> Launch:

@@ -41,7 +41,8 @@ _STEP = re.compile(
     r"(?<![\w.])(?:global_?|train_?|optimizer )?(?:step|iter(?:ation)?)s?['\"]?\s*[:=#]?\s*(\d+)",
     re.IGNORECASE,
 )
-_TOLD = re.compile(rb"loss|norm|lr|learning|/s|s/it|per[_ ]s|step|iter|\d \[\d", re.IGNORECASE)
+_TOLD = (b"loss", b"norm", b"lr", b"learning", b"/s", b"s/", b"per", b"step", b"iter", b" [")
+"""What a line must hold to be looked at more closely, in lower case; most lines hold none of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,8 @@ def metrics_of(lines: Iterable[tuple[int, bytes]]) -> Metrics:
     found, reader = Metrics(), PointReader()
     for offset, raw in lines:
         found.size = offset + len(raw)
-        if _TOLD.search(raw) is not None:
+        lower = raw.lower()
+        if any(word in lower for word in _TOLD):
             _take(found, reader, offset, raw.decode("utf-8", "replace"))
     return found
 
@@ -109,13 +111,17 @@ def _take(found: Metrics, reader: PointReader, offset: int, text: str) -> None:
 
 
 def _rates(text: str) -> Iterator[tuple[str, float]]:
-    for number, scale, unit in _RATE.findall(text):
-        yield _unit(unit), float(number) * {"": 1.0, "k": 1e3, "m": 1e6}[scale.lower()]
-    for unit, number in _NAMED_RATE.findall(text):
-        yield _unit(unit), float(number)
-    for number in _SECONDS_PER.findall(text):
-        if float(number) > 0:
-            yield "steps", 1.0 / float(number)
+    per_second = "/s" in text
+    if per_second or "ps" in text:
+        for number, scale, unit in _RATE.findall(text):
+            yield _unit(unit), float(number) * {"": 1.0, "k": 1e3, "m": 1e6}[scale.lower()]
+    if per_second or "per" in text:
+        for unit, number in _NAMED_RATE.findall(text):
+            yield _unit(unit), float(number)
+    if "s/" in text:
+        for number in _SECONDS_PER.findall(text):
+            if float(number) > 0:
+                yield "steps", 1.0 / float(number)
 
 
 def _unit(word: str) -> str:

@@ -11,7 +11,7 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.-=+*%#"
 BAD = "x"
 WIDTH = 60
-_LARGE = 64 << 20
+_LARGE = 16 << 20
 """At the end of a run nobody waits for a longer log to be read; the report reads it."""
 
 
