@@ -103,7 +103,8 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 print("up", flush=True)
-os.kill(os.getpid(), signal.SIGSTOP) if os.environ["RANK"] == "1" else time.sleep(99)
+while os.environ["RANK"] == "1": os.kill(os.getpid(), signal.SIGSTOP)
+time.sleep(99)
 """
     first = laptop.launch(script, grace_s=3.0)
     first.until(lambda text: text.count("] up\n") == 2)
