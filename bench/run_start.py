@@ -1,6 +1,6 @@
 """How long until the script's first line: `gpulaunch run` here, preflight and all, beside plain accelerate.
 
-    python -m bench.run_start [--rounds N] [--json]
+    python -m bench.run_start [--rounds N] [--only WORDS] [--json]
 
 Each round starts the same script with the same ranks by `accelerate launch`, by `python -m
 accelerate.commands.launch` (which skips accelerate's other commands, so it is a little quicker) and by
@@ -144,6 +144,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", default="", metavar="WORDS", help="Cases whose name holds this.")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -155,7 +156,9 @@ def main() -> int:
             Case("does nothing, 2 ranks", 2, nothing, (), until_mark),
             Case("paper_r64, 1 rank", 1, TRAINING, TRAINING_ARGS, until_said),
         ]
-        found = {case.name: measure(case, options.rounds, place) for case in cases}
+        found = {
+            case.name: measure(case, options.rounds, place) for case in cases if options.only in case.name
+        }
     if options.json:
         print(json.dumps(found, indent=1))
     for name, row in found.items():
