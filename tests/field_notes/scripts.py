@@ -61,7 +61,7 @@ model = get_peft_model(base, LoraConfig(r=4, lora_alpha=64, target_modules=LAYER
 model = model.half()
 torch.manual_seed(0)
 data = [{"input_ids": torch.arange(8) % 4, "labels": torch.arange(8) % 4} for _ in range(32)]
-args = TrainingArguments(output_dir="out", max_steps=6, learning_rate=2e-2, lr_scheduler_type="constant",
+args = TrainingArguments(output_dir="out", max_steps=8, learning_rate=5e-2, lr_scheduler_type="constant",
     optim="adamw_torch", logging_steps=1, report_to=[], save_strategy="no", disable_tqdm=True,
     per_device_train_batch_size=4)
 trainer = Trainer(model=model, args=args, train_dataset=data)
