@@ -11,7 +11,7 @@ _ENOUGH = 3
 _MOST_JOINED = 12
 _DRAWN = 10
 _BEGINNING = 10
-_DIGITS = re.compile(r"\d+")
+_ONES = str.maketrans("023456789", "111111111")
 # The same for a line that was cut at exactly the width: it may have been cut anywhere.
 _BEGINS_SURELY = re.compile(
     r"\s*File \"|Traceback|During handling|The above exc|\[(?:rank|default)\d|\d{4}-\d\d-\d\d[T ]|[│╭╰┃┌└]|\d{1,3}%\|"
@@ -61,7 +61,7 @@ def _is_rule(text: str) -> bool:
 
 def _alike(last: str, following: str) -> bool:
     """Whether two lines begin alike but for their numbers: lines of one format, each whole."""
-    return _DIGITS.sub("0", last.strip()[:_BEGINNING]) == _DIGITS.sub("0", following.strip()[:_BEGINNING])
+    return last.lstrip()[:_BEGINNING].translate(_ONES) == following.lstrip()[:_BEGINNING].translate(_ONES)
 
 
 def _box_widths(texts: list[str]) -> dict[int, int]:
