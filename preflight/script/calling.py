@@ -118,6 +118,8 @@ def invoke(it: "Interpreter", func: Value, seen: "Call") -> Value:
         return it.library.method(it, func.owner, func.name, seen)
     if isinstance(func, Ref):
         return _call_object(it, func, seen)
+    if isinstance(func, Unknown) and (found := it.library.promoted(it, seen)) is not None:
+        return found
     if isinstance(seen.node.func, ast.Attribute) and seen.node.func.attr == "backward":
         it.library.raw_backward(it, seen)
     elif isinstance(func, Unknown) and _is_move(seen):

@@ -61,6 +61,7 @@ def _partial_state(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
 
 
 def _prepare(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    it.notes.setdefault("prepared", []).append(call.place)
     for item in (inner for argument in call.args for inner in alternatives(argument)):
         if isinstance(item, Ref) and isinstance(owner, Ref):
             it.change(item.id, accelerator=owner)

@@ -115,6 +115,9 @@ class Library(Protocol):
     def raw_backward(self, it: "Interpreter", call: Call) -> None:
         """Note a `backward()` of something that is not known to be scaled."""
 
+    def promoted(self, it: "Interpreter", call: Call) -> Value | None:
+        """Return what a method gives whose unknown owner must be a model, None where it need not be one."""
+
     def moved(self, it: "Interpreter", call: Call) -> None:
         """Note `.to(...)` or `.cuda(...)` of something that is not known."""
 

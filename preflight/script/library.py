@@ -1,10 +1,12 @@
 """What libraries do, as far as precision and placement go: one table of names to functions."""
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from preflight.script import huggingface, models, pytorch, stdlib
 from preflight.script.calling import invoke, taint
+from preflight.script.expressions import assign
 from preflight.script.interpreter import Call, Event
 from preflight.script.names import (
     KNOWN_ROOTS,
@@ -18,6 +20,7 @@ from preflight.script.names import (
 )
 from preflight.script.reading import Place
 from preflight.script.values import (
+    TRUE,
     UNKNOWN,
     Class,
     Const,
@@ -40,6 +43,9 @@ from preflight.script.values import (
 if TYPE_CHECKING:
     from preflight.script.interpreter import Interpreter
 
+_MODEL_NAME = re.compile(
+    r"(^|_)(model|net|network|unet|transformer|policy|generator|backbone|student)\d*$", re.IGNORECASE
+)
 _RUNNERS = frozenset({"fire", "absl", "typer", "tyro", "jsonargparse", "hydra", "click", "asyncio", "plac"})
 
 
@@ -166,6 +172,22 @@ class Knowledge:
         """Tell the rules of a backward() without a scaler or accelerator in it."""
         it.state.scaled = False
         it.emit(Event("backward", call.place, None, call, "raw"))
+
+    def promoted(self, it: "Interpreter", call: Call) -> Value | None:
+        """An unknown object whose parameters are asked for is a model from then on; of it little is known."""
+        func = call.node.func
+        if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name | ast.Attribute):
+            return None
+        if func.attr in ("parameters", "named_parameters"):
+            sure = True
+        else:
+            name = func.value.id if isinstance(func.value, ast.Name) else func.value.attr
+            sure = func.attr in ("half", "bfloat16") and not call.args and bool(_MODEL_NAME.search(name))
+        if not sure:
+            return None
+        ref = it.new(models.new_model(call.place, UNKNOWN, touched=TRUE))
+        assign(it, func.value, ref)
+        return models.model_method(it, ref, func.attr, call)
 
     def moved(self, it: "Interpreter", call: Call) -> None:
         """Tell the rules of something unknown that is put on a GPU named by its number."""

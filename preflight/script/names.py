@@ -58,6 +58,10 @@ TRL_CONFIG = re.compile(
     r"^(SFT|DPO|ORPO|KTO|CPO|GRPO|RLOO|PPO|Reward|BCO|GKD|NashMD|OnlineDPO|XPO|PRM)\w*Config$"
 )
 _ARGUMENTS = re.compile(r"(Training)?Arguments$")
+_OPTIMIZER = re.compile(
+    r"^[A-Z]\w*(Adam|AdamW|SGD|Adafactor|Lion|Lamb|LAMB|RMSprop)(W|\d+bit|ScheduleFree)?$"
+    r"|^(AdamW?|SGD|RAdam)ScheduleFree$|^(Deep|Fused|CPU)\w*Adam$"
+)
 _OPTIMIZERS = frozenset(
     {
         *("Adam", "AdamW", "Adamax", "NAdam", "RAdam", "SparseAdam", "SGD", "Adagrad", "Adadelta", "RMSprop"),
@@ -137,4 +141,5 @@ def is_trl_config(name: str) -> bool:
 
 def is_optimizer_class(name: str) -> bool:
     """Whether a library's class is an optimizer."""
-    return root_and_last(name)[1] in _OPTIMIZERS
+    root, last = root_and_last(name)
+    return last in _OPTIMIZERS or (root not in ("torch", "builtins") and bool(_OPTIMIZER.match(last)))

@@ -58,19 +58,28 @@ def two_scalers(it: "Interpreter", event: Event) -> Iterator[Hit]:
         it.notes.setdefault("sharded", []).append(event.place)
     elif event.name == "accelerator":
         it.notes.setdefault("accelerator", []).append(event.place)
-        if event.values.get("effective") == Const("fp16"):
+        words = {text_of(item) for item in alternatives(event.values.get("effective", NONE))}
+        if words == {"fp16"}:
             it.notes.setdefault("accelerator fp16", []).append(event.place)
+        elif not words <= {"no", "bf16", "fp8"}:
+            it.notes.setdefault("accelerator maybe fp16", []).append(event.place)
     elif event.name == "scaler":
         if event.values.get("enabled") != FALSE:
             it.notes.setdefault("scaler", []).append(event.place)
     elif event.name == "scaled" and "training" in it.contexts:
         yield from _within_a_trainer(it, event)
-    elif event.name != "scaled" and it.notes.get("accelerator fp16"):
+    elif event.name != "scaled" and (
+        it.notes.get("accelerator fp16") or it.notes.get("accelerator maybe fp16")
+    ):
+        sure = bool(it.notes.get("accelerator fp16"))
         scaler = it.thing(event.ref)
         if scaler is not None and truth(scaler.get("enabled")):
             message = "this scaler scales what accelerate's fp16 scales already"
             fix = "drop one of the two: accelerator.backward(loss) scales by itself"
-            yield Hit(scaler.place, message, fix, Level.ERROR, (event.place,))
+            if not sure:
+                message = "this scaler scales what accelerate scales too, when it is launched with fp16"
+            level = Level.ERROR if sure else Level.WARNING
+            yield Hit(scaler.place, message, fix, level, (event.place,))
 
 
 def _within_a_trainer(it: "Interpreter", event: Event) -> Iterator[Hit]:
@@ -96,7 +105,8 @@ def clipping_scaled_gradients(it: "Interpreter", event: Event) -> Iterator[Hit]:
         thing = it.thing(model)
         accelerator = it.thing(thing.get("accelerator")) if thing else None
         if accelerator is not None:
-            if accelerator.get("mixed_precision") == Const("fp16") and accelerator.get("sharded") != TRUE:
+            words = {text_of(item) for item in alternatives(accelerator.get("mixed_precision"))}
+            if not words <= {"no", "bf16", "fp8"} and accelerator.get("sharded") != TRUE:
                 yield Hit(
                     event.place,
                     "torch's clip_grad_norm_ clips gradients that accelerate's fp16 has scaled",
@@ -104,9 +114,10 @@ def clipping_scaled_gradients(it: "Interpreter", event: Event) -> Iterator[Hit]:
                     Level.WARNING,
                 )
             continue
-        if it.state.scaled and it.notes.get("scaler") and not _unscaled(it, model):
+        if it.state.scaled and not _unscaled(it, model):
             message = "gradients are clipped before scaler.unscale_(optimizer), so while they are scaled"
-            yield Hit(event.place, message, "call scaler.unscale_(optimizer) first", Level.WARNING)
+            level = Level.WARNING if it.notes.get("scaler") else Level.INFO  # off on these GPUs
+            yield Hit(event.place, message, "call scaler.unscale_(optimizer) first", level)
 
 
 def _unscaled(it: "Interpreter", model: Ref) -> bool:
@@ -196,6 +207,26 @@ def both_off_is_not_off(it: "Interpreter", event: Event) -> Iterator[Hit]:
     del it
 
 
+@rule("P127", "arguments")
+def both_switches_on(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """fp16 and bf16 are both on.
+
+    TrainingArguments refuses it: "At most one of fp16 and bf16 can be True, but not both".
+    Source: transformers/training_args.py; reproduced with transformers 5.23.
+    """
+    thing = it.thing(event.ref)
+    if thing is None or not truth(thing.get("fp16")) or not truth(thing.get("bf16")):
+        return
+    spots = [event.place_of(word) for word in ("bf16", "fp16")]
+    yield Hit(
+        spots[0],
+        "fp16 and bf16 are both on",
+        "keep one; or neither, and let the launch decide",
+        Level.ERROR,
+        tuple(spots[1:]),
+    )
+
+
 @rule("P124", "backward")
 def backward_around_accelerate(it: "Interpreter", event: Event) -> Iterator[Hit]:
     """loss.backward() where accelerate's fp16 needs accelerator.backward(loss).
@@ -220,6 +251,10 @@ def backward_around_accelerate(it: "Interpreter", event: Event) -> Iterator[Hit]
         message = "accelerate does not see this backward(), and under fp16 its scaler then fails"
         yield Hit(event.place, message, "accelerator.backward(loss)", level)
         return
+    known = any(thing.kind == "optimizer" for thing in it.state.heap.values())
+    if it.notes.get("prepared") and not known:
+        message = "accelerate does not see this backward(): no scaling under fp16, no DeepSpeed engine"
+        yield Hit(event.place, message, "accelerator.backward(loss)", Level.WARNING)
 
 
 @rule("P126", "arguments")

@@ -57,7 +57,13 @@ def removed_keyword(it: "Interpreter", event: Event) -> Iterator[Hit]:
 def _tokenizer(it: "Interpreter", event: Event) -> Iterator[Hit]:
     call = event.call
     root, last = root_and_last(event.what)
-    if call is None or "PPO" in last or root not in ("transformers", "trl"):
+    if call is None or root not in ("transformers", "trl"):
+        return
+    if last == "PPOTrainer" and it.target.at_least("trl", 0, 12) is not True:
+        # The PPOTrainer of before 0.12 has a tokenizer= of its own, and most scripts are written for that.
+        if it.target.at_least("trl", 0, 12) is None:
+            message = "PPOTrainer(tokenizer=) is a TypeError from trl 0.12 on"
+            yield Hit(call.at("tokenizer"), message, "processing_class=", Level.INFO)
         return
     if root == "trl":
         gone, old = it.target.at_least("trl", 0, 16), it.target.at_least("trl", 0, 12) is False

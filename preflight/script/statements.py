@@ -63,13 +63,30 @@ def _augmented(it: "Interpreter", node: ast.AugAssign) -> None:
 def _if(it: "Interpreter", node: ast.If) -> None:
     known = truth(it.evaluate(node.test))
     if known is not None:
-        execute(it, node.body if known else node.orelse)
+        _known_branch(it, node, known=known)
         return
     other = it.state.fork()
     execute(it, node.body)
     taken, it.state = it.state, other
     execute(it, node.orelse)
     it.state = joined([taken, it.state])
+
+
+def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
+    """Take the one branch; the other when it raises: a real launch passes the arguments that it asks for."""
+    body, other = (node.body, node.orelse) if known else (node.orelse, node.body)
+    ends = len(it.returns), len(it.breaks)
+    before = it.state.fork() if _may_raise(body) else None
+    execute(it, body)
+    if before is not None and it.state.dead and (len(it.returns), len(it.breaks)) == ends:
+        it.state = before
+        execute(it, other)
+
+
+def _may_raise(body: list[ast.stmt]) -> bool:
+    """Whether a branch ends the path by a raise or a call, seen without following it."""
+    last = body[-1] if body else None
+    return isinstance(last, ast.Raise | ast.Expr | ast.If | ast.Try | ast.With)
 
 
 def _for(it: "Interpreter", node: ast.For | ast.AsyncFor) -> None:
