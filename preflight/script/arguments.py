@@ -120,6 +120,8 @@ def parse_args(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
 
 def _value(declared: Declared, default: Value, given: list[str] | None) -> Value:
     result = _converted(declared.kind, default)
+    if result == NONE and given is None and declared.when_given is None:
+        result = join((NONE, UNKNOWN))  # nobody said with which arguments: this one may well be given
     if not declared.flags:
         return UNKNOWN if result == NONE else result
     for index, word in enumerate(given or ()):
