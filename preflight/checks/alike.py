@@ -120,7 +120,7 @@ def the_script_is_equal(hosts: Hosts, job: Job) -> Iterator[Problem]:
 
     Ranks of two versions of a script wait for each other in different collectives, for ever.
 
-    Fix: `git pull` on all hosts, or keep the script beside the run config so that it is sent.
+    Fix: `sync: true` in the run config sends the tree here before each launch; or `git pull` on all hosts.
     Source: SHA-256 of the file on each host.
     """
     if job.send_script:
@@ -129,7 +129,7 @@ def the_script_is_equal(hosts: Hosts, job: Job) -> Iterator[Problem]:
     def read(facts: HostFacts) -> str:
         return "" if isinstance(facts.script, Missing) else facts.script.sha256[:12]
 
-    fix = f"copy one version to all hosts, e.g. scp {job.script or 'SCRIPT'} HOST:"
+    fix = "run with --set sync=true, which sends the tree here to all hosts; or git pull on each of them"
     yield from _differ(hosts, "script", read, "ranks would wait for each other for ever", fix)
 
 

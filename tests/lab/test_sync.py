@@ -160,3 +160,21 @@ def test_a_run_syncs_first_and_keeps_what_ran(synced: Synced, tmp_path: Path) ->
     assert "+print('new')" in source["diff"]
     run_dir = next(iter(cli.outcome()["run_dirs"].values()))
     assert synced.lab.hosts[0].path(f"{run_dir}/source.json").read_text() == kept
+
+
+def test_without_sync_a_script_that_differs_between_hosts_stops_the_launch(
+    synced: Synced, tmp_path: Path
+) -> None:
+    first, second = synced.lab.hosts[:2]
+    first.put(f"{TARGET}/train.py", "print(1)\n")
+    second.put(f"{TARGET}/train.py", "print(2)\n")
+    cli = Cli(synced.lab, tmp_path / "home")
+    config = {"script": "train.py", "gpus": "none", "precision": "no", "workdir": TARGET}
+    (cli.home / "job.yaml").write_text(json.dumps(config))
+    try:
+        code, output = cli.run(f"{first.name},{second.name}")
+    finally:
+        cli.close()
+    assert code == 1, output
+    assert "SAME006" in output
+    assert "--set sync=true" in output
