@@ -24,7 +24,7 @@ from launcher.report.plan import plan_json
 from launcher.report.run import Screen, launch_lines, outcome_json
 from launcher.running import protocol
 from launcher.running.connections import Connections
-from launcher.running.departure import Departure
+from launcher.running.departure import QUIET_S, Departure
 from launcher.running.early import EarlyStarts
 from launcher.running.failures import says_port_taken
 from launcher.running.happenings import Happening, Interrupted, Output, Tick
@@ -61,6 +61,7 @@ class Launch:
     logs: Path = Path("gpulaunch-runs")
     width: int = 64
     detach: bool = False  # leave the run once its ranks are as planned
+    quiet_s: float = QUIET_S  # how long ranks that set up no world are waited for before that
     early: EarlyStarts | None = None  # nodes that have begun already
     kept: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, here and on every host
 
@@ -163,7 +164,8 @@ class Attempt:
         self._book = LogBook(launch.logs / plan.run_id)
         self._watch = Watch(plan)
         self._happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
-        self._departure = Departure(self._watch, time.monotonic()) if launch.detach else None
+        departure = Departure(self._watch, time.monotonic(), quiet_s=launch.quiet_s)
+        self._departure = departure if launch.detach else None
         self._left = False
         self._followers = {
             node.host: self._follower(node, entry)

@@ -16,8 +16,9 @@ PROMISE_S = 30.0
 class Departure:
     """Decides when to go. Until every host has promised, the run is attached, and ends if we die."""
 
-    def __init__(self, watch: Watch, now: float) -> None:
+    def __init__(self, watch: Watch, now: float, *, quiet_s: float = QUIET_S) -> None:
         self._watch = watch
+        self._quiet_s = quiet_s
         self._began = now
         self._introduced: float | None = None
         self._asked: float | None = None
@@ -32,7 +33,7 @@ class Departure:
         verification = self._watch.verification
         if verification.introduced and self._introduced is None:
             self._introduced = now
-        quiet = self._introduced is not None and now - self._introduced > QUIET_S
+        quiet = self._introduced is not None and now - self._introduced > self._quiet_s
         if not (verification.placed or quiet or now - self._began > VERIFY_S):
             return "wait"
         self._asked = now

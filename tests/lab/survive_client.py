@@ -73,6 +73,7 @@ def main(config: dict[str, Any]) -> int:
         connections=Connections(opener_for(inventory, OpenOptions())),
         grace_s=config["grace_s"],
         detach=config["detach"],
+        quiet_s=2.0,
     )
     plan = plain_plan(config["run_id"], config["hosts"], config["ranks"], config["script"])
     screen = Screen(sys.stdout)
