@@ -141,6 +141,12 @@ def _call_object(it: "Interpreter", ref: Ref, seen: "Call") -> Value:
             method = info.names.get("__call__")
             if isinstance(method, Func):
                 return call_function(it, Func(method.key, method.frame, ref), seen)
+            forward = info.names.get("forward")
+            if isinstance(forward, Func) and it.kind(ref) == "model":
+                dead = it.state.dead
+                call_function(it, Func(forward.key, forward.frame, ref), seen)
+                it.state.dead = dead  # what it computes is not known, and so not whether it ends
+                return UNKNOWN
     return it.library.method(it, ref, "__call__", seen)
 
 

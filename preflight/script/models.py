@@ -223,6 +223,9 @@ def _cast(it: "Interpreter", owner: Ref | Part, dtype: Value, place: Place, *, s
             it.change(model, upcast=join((thing.get("upcast"), UNKNOWN)))
         return
     if isinstance(dtype, Dtype) and dtype.name == OWN_DTYPE:
+        before = thing.get("optimized_dtype", NONE)
+        if isinstance(before, Dtype) and thing.get("mixed", NONE) == NONE and thing.get("adapters") == NONE:
+            it.change(model, dtype=before)
         return
     new: dict[str, Value] = {"dtype": dtype if sure else join((thing.get("dtype"), dtype)), "upcast": FALSE}
     if thing.get("adapters") != NONE:

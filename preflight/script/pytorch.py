@@ -178,18 +178,19 @@ def _scaler_scale(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
 
 
 def _scaler_unscale(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
-    if isinstance(owner, Ref) and call.args and isinstance(call.args[0], Ref):
-        it.change(call.args[0].id, unscaled=TRUE)
-        it.emit(Event("unscale", call.place, owner.id, call, "", {"optimizer": call.args[0]}))
+    for optimizer in alternatives(call.args[0]) if call.args else ():
+        if isinstance(owner, Ref) and isinstance(optimizer, Ref):
+            it.change(optimizer.id, unscaled=TRUE)
+            it.emit(Event("unscale", call.place, owner.id, call, "", {"optimizer": optimizer}))
     return NONE
 
 
 def _scaler_step(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
-    if isinstance(owner, Ref) and call.args and isinstance(call.args[0], Ref):
-        optimizer = call.args[0].id
-        it.emit(Event("scaler step", call.place, owner.id, call, "", {"optimizer": call.args[0]}))
-        it.change(optimizer, unscaled=FALSE)
-        _note_step(it, call.args[0])
+    for optimizer in alternatives(call.args[0]) if call.args else ():
+        if isinstance(owner, Ref) and isinstance(optimizer, Ref):
+            it.emit(Event("scaler step", call.place, owner.id, call, "", {"optimizer": optimizer}))
+            it.change(optimizer.id, unscaled=FALSE)
+            _note_step(it, optimizer)
     return NONE
 
 

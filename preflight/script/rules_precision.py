@@ -252,8 +252,9 @@ def model_cast_between_steps(it: "Interpreter", event: Event) -> Iterator[Hit]:
             message = "the trained model is cast here while its optimizer's state keeps the old dtype"
             fix = "cast copy.deepcopy(model) instead, or record and restore the dtype of each parameter"
             yield Hit(item.place or training.model.place, message, fix, level)
-        rounded = training.model.get("rounded", NONE)
-        if isinstance(rounded, Dtype) and training.model.get("recast", FALSE) == FALSE:
+        for rounded in alternatives(training.model.get("rounded", NONE)):
+            if not isinstance(rounded, Dtype) or training.model.get("recast", FALSE) != FALSE:
+                continue
             message = "the model under training is rounded to half precision here and cast back"
             fix = "cast copy.deepcopy(model) instead, or use autocast"
             yield Hit(rounded.place or training.model.place, message, fix, Level.WARNING)
