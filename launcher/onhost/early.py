@@ -287,7 +287,7 @@ def unpack(data: bytes) -> list[bytes]:
 
 def read_all(fd: int) -> bytes:
     """Return everything up to the end."""
-    parts = []
+    parts: list[bytes] = []
     while True:
         part = os.read(fd, 1 << 20)
         if not part:
