@@ -3,21 +3,18 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from preflight.script import hfarguments
-from preflight.script.calling import call_function, instantiate
+from preflight.script import callbacks, hfarguments
 from preflight.script.interpreter import Call, Event
-from preflight.script.models import attach_adapters, dtype_of, new_model, trained_dtype
+from preflight.script.models import attach_adapters, dtype_of, new_model
 from preflight.script.names import is_model_class, root_and_last
 from preflight.script.values import (
     FALSE,
     NONE,
     TRUE,
     UNKNOWN,
-    Class,
     Const,
     Device,
     Dtype,
-    Func,
     Map,
     Part,
     Rank,
@@ -209,20 +206,6 @@ def _lora_config(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     )
 
 
-_CALLBACKS = (
-    *("on_step_begin", "on_step_end", "on_evaluate", "on_log", "on_save", "on_epoch_end", "on_epoch_begin"),
-    *("on_substep_end", "on_predict", "on_prediction_step", "on_optimizer_step"),
-)
-_OVERRIDDEN = (
-    "training_step",
-    "compute_loss",
-    "evaluate",
-    "evaluation_loop",
-    "prediction_step",
-    "save_model",
-    "log",
-)
-
 # --- trainers ---------------------------------------------------------------------------
 
 
@@ -270,51 +253,8 @@ def _train(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
     if isinstance(owner, Ref):
         it.emit(Event("train", call.place, owner.id, call))
         it.change(owner.id, trained=TRUE)
-        _between_steps(it, owner, call)
+        callbacks.between_steps(it, owner, call)
     return UNKNOWN
-
-
-def _between_steps(it: "Interpreter", trainer: Ref, call: Call) -> None:
-    """Read what the Trainer calls while it trains: callbacks, and methods that the script overrides."""
-    thing = it.thing(trainer)
-    if thing is None:
-        return
-    models = [item for item in alternatives(thing.get("model")) if it.kind(item) == "model"]
-    for model in models:
-        held = it.thing(model)
-        if held is not None and isinstance(model, Ref):
-            it.change(model.id, stepped=TRUE, optimized=TRUE, optimized_dtype=trained_dtype(held))
-    given = {"model": join(models) if models else UNKNOWN}
-    it.contexts.append("training")
-    seen = Call(call.node, call.place, (UNKNOWN,) * 3, given, {}, open=True)
-    callbacks = thing.get("callbacks")
-    for item in callbacks.items if isinstance(callbacks, Seq) else ():
-        none = Call(call.node, call.place, (), {}, {}, open=False)
-        made = instantiate(it, item, none) if isinstance(item, Class) else item
-        _call_methods(it, made, _CALLBACKS, seen)
-    _call_methods(it, trainer, _OVERRIDDEN, Call(call.node, call.place, (), given, {}, open=True))
-    it.contexts.remove("training")
-    it.emit(Event("trained", call.place, trainer.id, call))
-
-
-def _call_methods(it: "Interpreter", owner: Value, names: tuple[str, ...], seen: Call) -> None:
-    thing = it.thing(owner) if isinstance(owner, Ref) else None
-    cls = thing.get("__class__") if thing else NONE
-    if not isinstance(cls, Class) or not isinstance(owner, Ref):
-        return
-    for name in names:
-        method = next((info.names[name] for info in it.mro(cls.key) if name in info.names), None)
-        if isinstance(method, Func):
-            call_function(it, Func(method.key, method.frame, owner), seen)
-
-
-def _add_callback(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
-    thing = it.thing(owner)
-    callbacks = thing.get("callbacks") if thing else NONE
-    if isinstance(owner, Ref) and call.args:
-        held = callbacks.items if isinstance(callbacks, Seq) else ()
-        it.change(owner.id, callbacks=Seq((*held, call.args[0])))
-    return NONE
 
 
 def _evaluate(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
@@ -375,7 +315,7 @@ METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Part, Call], Value
     ("accelerator", "autocast"): _nothing,
     ("accelerator", "clip_grad_norm_"): _nothing,
     ("trainer", "train"): _train,
-    ("trainer", "add_callback"): _add_callback,
+    ("trainer", "add_callback"): callbacks.add_callback,
     ("trainer", "evaluate"): _evaluate,
     ("trainer", "predict"): _evaluate,
     ("hf parser", "parse_args_into_dataclasses"): hfarguments.parse,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from preflight.script.calling import invoke
+from preflight.script import distributed
 from preflight.script.interpreter import Call, Event
 from preflight.script.models import as_device, averaged, dtype_of, new_model, set_trained_dtype, trained_dtype
 from preflight.script.names import root_and_last
@@ -15,7 +15,6 @@ from preflight.script.values import (
     Const,
     Device,
     Dtype,
-    Func,
     Map,
     Part,
     Rank,
@@ -223,47 +222,10 @@ def _clip(it: "Interpreter", call: Call) -> Value:
 # --- distributed ------------------------------------------------------------------------
 
 
-def _init_process_group(it: "Interpreter", call: Call) -> Value:
-    if call.get("device_id") is not None:
-        it.state.device_set = True
-    backend = text_of(call.get("backend", 0))
-    it.emit(Event("process group", call.place, None, call, backend or ""))
-    return NONE
-
-
-def _data_parallel(it: "Interpreter", call: Call) -> Value:
-    model = call.get("module", 0) or UNKNOWN
-    it.emit(Event("data parallel", call.place, model.id if isinstance(model, Ref) else None, call))
-    return model
-
-
-def _ddp(it: "Interpreter", call: Call) -> Value:
-    model = call.get("module", 0) or UNKNOWN
-    ids = call.get("device_ids", 1) or NONE
-    it.emit(Event("ddp", call.place, model.id if isinstance(model, Ref) else None, call, "", {"ids": ids}))
-    return model
-
-
 def _wrapped(it: "Interpreter", call: Call) -> Value:
     """torch.compile(model) and the like: the same parameters."""
     del it
     return call.get("model", 0) or (call.args[0] if call.args else UNKNOWN)
-
-
-def _fsdp(it: "Interpreter", call: Call) -> Value:
-    model = call.args[0] if call.args else UNKNOWN
-    if isinstance(model, Ref):
-        it.change(model.id, sharded=TRUE)
-    it.emit(Event("sharded", call.place, model.id if isinstance(model, Ref) else None, call))
-    return model
-
-
-def _spawn(it: "Interpreter", call: Call) -> Value:
-    func, args = call.get("fn", 0), call.get("args", 1)
-    if isinstance(func, Func):
-        given = args.items if isinstance(args, Seq) else ()
-        invoke(it, func, Call(call.node, call.place, (Rank(), *given), {}, {}, open=False))
-    return UNKNOWN
 
 
 # --- layers -----------------------------------------------------------------------------
@@ -348,14 +310,14 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "torch.nn.utils.clip_grad_norm_": _clip,
     "torch.nn.utils.clip_grad_norm": _clip,
     "torch.nn.utils.clip_grad_value_": _clip,
-    "torch.distributed.init_process_group": _init_process_group,
-    "torch.nn.DataParallel": _data_parallel,
-    "torch.nn.parallel.DataParallel": _data_parallel,
-    "torch.nn.parallel.DistributedDataParallel": _ddp,
-    "torch.nn.parallel.distributed.DistributedDataParallel": _ddp,
-    "torch.distributed.fsdp.FullyShardedDataParallel": _fsdp,
-    "torch.distributed.fsdp.fully_shard": _fsdp,
-    "torch.distributed._composable.fsdp.fully_shard": _fsdp,
+    "torch.distributed.init_process_group": distributed.init_process_group,
+    "torch.nn.DataParallel": distributed.data_parallel,
+    "torch.nn.parallel.DataParallel": distributed.data_parallel,
+    "torch.nn.parallel.DistributedDataParallel": distributed.ddp,
+    "torch.nn.parallel.distributed.DistributedDataParallel": distributed.ddp,
+    "torch.distributed.fsdp.FullyShardedDataParallel": distributed.fsdp,
+    "torch.distributed.fsdp.fully_shard": distributed.fsdp,
+    "torch.distributed._composable.fsdp.fully_shard": distributed.fsdp,
     "torch.compile": _wrapped,
     "torch.utils.checkpoint.checkpoint": _checkpoint,
     "torch.lerp": _lerp,
@@ -365,7 +327,7 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "torch.distributed.get_world_size": lambda it, _call: Const(it.target.world),
     "torch.distributed.is_initialized": lambda _it, _call: UNKNOWN,
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _wrapped,
-    "torch.multiprocessing.spawn": _spawn,
+    "torch.multiprocessing.spawn": distributed.spawn,
     "torch.optim.swa_utils.AveragedModel": _moving_average,
     "diffusers.training_utils.cast_training_params": _cast_training_params,
     **{

@@ -1,0 +1,87 @@
+"""Methods of strings, lists and dicts whose content is known."""
+
+import ast
+from typing import TYPE_CHECKING
+
+from preflight.script import expressions
+from preflight.script.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    Map,
+    Seq,
+    Value,
+    join,
+    merged,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter import Call, Interpreter
+
+
+def plain_method(it: "Interpreter", owner: Value, name: str, seen: "Call") -> Value:
+    """A method of a string, list or dict whose content is known."""
+    if isinstance(owner, Const) and isinstance(owner.value, str):
+        return _text_method(owner.value, name, seen)
+    if isinstance(owner, Map):
+        return _map_method(it, owner, name, seen)
+    if isinstance(owner, Seq) and name in ("append", "extend", "insert"):
+        added = seen.args[-1] if seen.args else UNKNOWN
+        item = it.library.element(it, added) if name == "extend" else added
+        _rebind(it, seen, Seq((*owner.items, item), owner.open or name == "extend"))
+        return NONE
+    return UNKNOWN
+
+
+def _rebind(it: "Interpreter", seen: "Call", value: Value) -> None:
+    if isinstance(seen.node.func, ast.Attribute):
+        expressions.assign(it, seen.node.func.value, value)
+
+
+def _text_method(text: str, name: str, seen: "Call") -> Value:
+    if name in ("read_text", "open", "resolve", "expanduser", "as_posix", "absolute"):
+        return Const(text)  # of a path, which its text stands for
+    words = [item.value for item in seen.args if isinstance(item, Const) and isinstance(item.value, str)]
+    if len(words) != len(seen.args):
+        return UNKNOWN
+    if name in ("lower", "upper", "strip", "lstrip", "rstrip", "removeprefix", "replace", "format") and (
+        name != "format" or not seen.kwargs
+    ):
+        try:
+            return Const(getattr(text, name)(*words))
+        except (TypeError, IndexError, KeyError, ValueError):
+            return UNKNOWN
+    if name in ("startswith", "endswith") and words:
+        return Const(getattr(text, name)(words[0]))
+    if name == "split" and len(words) <= 1:
+        return Seq(tuple(Const(item) for item in text.split(words[0] if words else None)))
+    return UNKNOWN
+
+
+def _map_method(it: "Interpreter", owner: Map, name: str, seen: "Call") -> Value:
+    key = seen.get("key", 0)
+    if name in ("get", "pop", "setdefault") and key is not None:
+        fallback = seen.get("default", 1) or NONE
+        if isinstance(key, Const):
+            found = owner.get(key.value)
+            if name == "pop":
+                kept = tuple(item for item in owner.items if item[0] != key.value)
+                _rebind(it, seen, Map(kept, owner.open, owner.places))
+            if found is not None:
+                return found
+            return join((fallback, UNKNOWN)) if owner.open else fallback
+        return join((*(value for _, value in owner.items), fallback, UNKNOWN))
+    if name == "update":
+        extra = seen.args[0] if seen.args else Map(())
+        unknown = not isinstance(extra, Map) or seen.open
+        new = merged(owner, extra) if isinstance(extra, Map) else owner
+        told = merged(new, seen.named())
+        _rebind(it, seen, Map(told.items, told.open or unknown, told.places))
+        return NONE
+    if name == "copy":
+        return owner
+    if name == "items":
+        return Seq(tuple(Seq((Const(item), value)) for item, value in owner.items), owner.open)
+    if name == "values":
+        return Seq(tuple(value for _, value in owner.items), owner.open)
+    return Seq(tuple(Const(item) for item, _ in owner.items), owner.open) if name == "keys" else UNKNOWN
