@@ -82,6 +82,14 @@ def parts_of(path: str) -> List[str]:
     return parts
 
 
+def is_inside(path: Any) -> bool:
+    """Return whether a path of the record may be written: the record is a file, and anybody can edit one."""
+    try:
+        return isinstance(path, str) and bool(parts_of(path))
+    except Refused:
+        return False
+
+
 def same(found: os.stat_result, known: List[Any]) -> bool:
     """Return whether a file is what was hashed, by what changes with every write."""
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino] == known[1:5]
@@ -197,11 +205,13 @@ class Record:
         self._state = state
         self.rows: Dict[str, List[Any]] = {}
         self.dirs: List[str] = []
-        with suppress(OSError, ValueError, TypeError, KeyError):
+        with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
             with open(os.open("record.json", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=state), "rb") as file:
                 data = json.loads(file.read())
-            self.rows = {str(path): list(row) for path, row in data["files"].items() if len(row) == 6}
-            self.dirs = [str(path) for path in data["dirs"]]
+            self.rows = {
+                path: list(row) for path, row in data["files"].items() if len(row) == 6 and is_inside(path)
+            }
+            self.dirs = [path for path in data["dirs"] if is_inside(path)]
 
     def save(self) -> None:
         """Write it whole or not at all."""

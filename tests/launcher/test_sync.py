@@ -178,6 +178,28 @@ def test_a_link_that_was_sent_is_no_way_out_either(there: Path, tmp_path: Path) 
     assert list((tmp_path / "outside").iterdir()) == []
 
 
+def test_a_record_that_somebody_has_edited_leads_nowhere_else(
+    here: Path, there: Path, tmp_path: Path
+) -> None:
+    sync(here, there)
+    (tmp_path / "precious").write_text("x")
+    kept = there / ".gpulaunch-sync" / "record.json"
+    record = json.loads(kept.read_text())
+    for path in ("../precious", str(tmp_path / "precious")):
+        record["files"][path] = ["f" + HASH_OF_X, 0, 0, 0, 0, True]
+    record["dirs"] += [".."]
+    kept.write_text(json.dumps(record))
+    assert sync(here, there, delete=True)["titan"].done.deleted == ()
+    assert (tmp_path / "precious").exists()
+
+
+def test_a_damaged_record_is_as_none(here: Path, there: Path) -> None:
+    sync(here, there)
+    for text in ("", "[]", '{"files": [1], "dirs": 3}', "\0"):
+        (there / ".gpulaunch-sync" / "record.json").write_text(text)
+        assert sync(here, there)["titan"].done.written == 0
+
+
 def test_a_link_there_with_the_name_of_a_file_is_replaced_not_followed(
     here: Path, there: Path, tmp_path: Path
 ) -> None:
