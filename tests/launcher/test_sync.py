@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -297,3 +298,10 @@ def test_no_python_there_is_told_with_what_to_set(here: Path, there: Path) -> No
     with pytest.raises(HostError, match="cannot be started") as failure:
         send_tree(Sync(tree, {"titan": str(there)}), [entry], opener, lambda _: None)
     assert "hosts.yaml" in failure.value.fix
+
+
+def test_two_syncs_of_one_directory_take_turns(here: Path, there: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(sync, here, there) for _ in range(2)]
+    assert sorted(each.result()["titan"].done.written for each in both) == [0, 3]
+    assert listing(there) == listing(here)
