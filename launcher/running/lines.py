@@ -24,6 +24,9 @@ class LineCutter:
 
     def feed(self, data: bytes, now: float) -> list[str]:
         r"""Take bytes, return the lines that they finish."""
+        plain = self._plain(data, now)
+        if plain is not None:
+            return plain
         if not self._line and not self._before:
             self._since = now
         pieces = data.split(b"\n")
@@ -32,6 +35,23 @@ class LineCutter:
             self._add(piece)
             lines.append(self._finish())
         self._add(pieces[-1])
+        return lines
+
+    def _plain(self, data: bytes, now: float) -> list[str] | None:
+        """Take what needs no care as a whole: printable ASCII in lines that fit; None for all else."""
+        head, newline, rest = data.rpartition(b"\n")
+        if not newline or self._before or self._cut or not (data.isascii() and self._line.isascii()):
+            return None
+        text = (self._line + head).decode("ascii")
+        if not text.replace("\n", "").isprintable():
+            return None
+        lines = text.split("\n")
+        if len(max(lines, key=len)) > MAX_LINE:
+            return None
+        self._line.clear()
+        self._shown = b""
+        self._since = now
+        self._add(rest)
         return lines
 
     def unfinished(self, now: float) -> list[str]:

@@ -60,3 +60,16 @@ def test_no_control_character_survives(data: bytes) -> None:
     assert all(
         char == "\ufffd" or char.isprintable() or ord(char) > 127 for line in cut(data) for char in line
     )
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"a", b"bc\n", b"\n", b"\r", b"\xc3", b"\xa9\n", b"\x1b[2J", b"x" * 5000, b"\t"])
+    )
+)
+def test_lines_that_need_no_care_come_out_as_all_others_do(pieces: list[bytes]) -> None:
+    slow, fast = LineCutter(), LineCutter()
+    each = [line for piece in pieces for byte in piece for line in slow.feed(bytes([byte]), 0.0)]
+    whole = fast.feed(b"".join(pieces), 0.0)
+    assert whole == each
+    assert fast.rest() == slow.rest()
