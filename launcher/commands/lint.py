@@ -76,7 +76,7 @@ def command(scripts: tuple[Path, ...], config: str, **options: Any) -> int:
     if options["fix"]:
         for path, result in zip(paths, results, strict=True):
             _fix(path, result, sure=options["yes"])
-    return EXIT_FINDINGS if any(result.errors or _unread(result) for result in results) else 0
+    return EXIT_FINDINGS if any(result.errors for result in results) else 0
 
 
 def _fix(path: Path, result: LintResult, *, sure: bool) -> None:
@@ -90,11 +90,6 @@ def _fix(path: Path, result: LintResult, *, sure: bool) -> None:
     click.echo(clean(change), nl=False)
     if sure or click.confirm(f"write {path}?"):
         path.write_bytes(after.encode("utf-8", errors="surrogateescape"))
-
-
-def _unread(result: LintResult) -> bool:
-    """A script that is not Python was not judged, and that is no pass."""
-    return not result.findings and any("not Python" in problem for problem in result.problems)
 
 
 def _lint(path: Path, targets: Sequence[Target], *, certain: bool) -> LintResult:

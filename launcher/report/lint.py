@@ -5,7 +5,7 @@ from typing import Any
 
 from launcher.report.text import clean
 from launcher.version import version
-from preflight.script.lint import P120_TITLE, LintFinding, LintResult
+from preflight.script.lint import LintFinding, LintResult
 from preflight.script.reading import Place
 from preflight.script.rules import RULES, Level
 
@@ -125,4 +125,4 @@ def _location(place: Place) -> dict[str, Any]:
 
 
 def _title(code: str) -> str:
-    return RULES[code].title if code in RULES else P120_TITLE
+    return RULES[code].title

@@ -4,7 +4,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from preflight.script import rules_models, rules_placement, rules_precision, rules_scaling, rules_versions
+from preflight.script import (
+    rules_models,
+    rules_placement,
+    rules_precision,
+    rules_reading,
+    rules_scaling,
+    rules_versions,
+)
 from preflight.script.interpreter import Event, Interpreter
 from preflight.script.library import Knowledge
 from preflight.script.reading import Place
@@ -13,7 +20,7 @@ from preflight.script.source import Finder, Source, Sources
 from preflight.script.target import Target
 from preflight.script.values import Value
 
-_ALL = (rules_models, rules_placement, rules_precision, rules_scaling, rules_versions)
+_ALL = (rules_models, rules_reading, rules_placement, rules_precision, rules_scaling, rules_versions)
 _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
 _MAX_RELATED = 8
@@ -81,12 +88,13 @@ def lint_for(
     try:
         readings = [_read(text, path, target, find) for target in targets]
     except SyntaxError as error:
-        return LintResult((), (f"{path}:{error.lineno or 1}: not Python: {error.msg}",), (path,))
+        return _not_python(path, error)
     except (ValueError, RecursionError, MemoryError) as error:
         return LintResult((), (f"{path}: cannot be read: {error}",), (path,))
     merged = _merged(targets, readings, certain=certain)
     merged += _disagreements(targets, readings, certain=certain)
     sources = readings[0].sources
+    merged += _notebook_lines(sources)
     merged += _other_halves(merged)
     shown = [item for item in merged if not _ignored(item, sources)]
     problems = list(sources.problems)
@@ -95,6 +103,20 @@ def lint_for(
     order = sorted(shown, key=lambda item: (item.place.path != path, *_position(item.place), item.code))
     files = tuple(source.path for source in sources.files())
     return LintResult(tuple(order), tuple(dict.fromkeys(problems)), files)
+
+
+def _not_python(path: str, error: SyntaxError) -> LintResult:
+    """A script that is not Python was not judged, and that is no pass."""
+    place = Place(path, error.lineno or 1, max(1, error.offset or 1))
+    fix = f"python -m py_compile {path} shows the place"
+    found = LintFinding("P100", Level.ERROR, place, RULES["P100"].title, f"cannot be read: {error.msg}", fix)
+    return LintResult((found,), (f"{place}: not Python: {error.msg}",), (path,))
+
+
+def _notebook_lines(sources: Sources) -> list[LintFinding]:
+    message, fix = "cannot be read by Python: a line of a notebook", "remove it, or export without magics"
+    title = RULES["P100"].title
+    return [LintFinding("P100", Level.ERROR, place, title, message, fix) for place in sources.magics]
 
 
 def _position(place: Place) -> tuple[str, int, int]:
@@ -209,11 +231,10 @@ def _disagreements(
         message = "each rank chooses its precision from its own GPU, so unlike GPUs disagree"
         fix = "decide once, in the launch: leave the argument out"
         related = next(reading.parts[place] for reading in readings if place in reading.parts)
-        found.append(LintFinding("P120", level, place, P120_TITLE, message, fix, _elsewhere(place, related)))
+        found.append(
+            LintFinding("P120", level, place, RULES["P120"].title, message, fix, _elsewhere(place, related))
+        )
     return found
-
-
-P120_TITLE = "The precision is chosen from this process's own GPU."
 
 
 def _ignored(finding: LintFinding, sources: Sources) -> bool:

@@ -2,6 +2,7 @@
 
 import ast
 import posixpath
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ Finder = Callable[[str], str | None]
 """Returns the text of a file by its path, None when there is none."""
 
 MAX_MODULES = 40
+_MAGIC = re.compile(r"^([ \t]*)([!%][^\r\n]*)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,19 @@ class Sources:
         self._find = find
         self._read: dict[str, Source | None] = {}
         self.problems: list[str] = []
+        self.magics: list[Place] = []  # lines of a notebook, which Python does not read
 
     def add(self, path: str, text: str) -> Source:
-        """Parse the script itself. Raises SyntaxError."""
-        source = _parse(path, text)
+        """Parse the script itself, notebook lines passed over. Raises SyntaxError."""
+        try:
+            source = _parse(path, text)
+        except SyntaxError:
+            plain = _MAGIC.sub(r"\1pass", text)
+            if plain == text:
+                raise
+            source = _parse(path, plain)
+            numbers = (text.count("\n", 0, match.start(2)) + 1 for match in _MAGIC.finditer(text))
+            self.magics = [Place(path, number) for number in numbers]
         self._read[path] = source
         return source
 
