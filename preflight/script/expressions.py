@@ -307,6 +307,19 @@ def assign(it: "Interpreter", target: ast.expr, value: Value) -> None:
         _set_item(it, target, value)
 
 
+def put_back(it: "Interpreter", target: ast.expr, value: Value) -> None:
+    """Give what an expression names a changed content: a list or dict is changed where it was made."""
+    if not isinstance(target, ast.Name):
+        assign(it, target, value)
+        return
+    frame: int | None = it.frame
+    while frame is not None:
+        if target.id in it.state.frames.get(frame, {}):
+            it.state.frames[frame][target.id] = value
+            return
+        frame = it.parents.get(frame)
+
+
 def _unpack(it: "Interpreter", targets: list[ast.expr], value: Value) -> None:
     if isinstance(value, OneOf) and all(isinstance(item, Seq) for item in value.values):
         rows = [item.items for item in value.values if isinstance(item, Seq)]
@@ -344,7 +357,8 @@ def _set_item(it: "Interpreter", target: ast.Subscript, value: Value) -> None:
         if isinstance(key, Const):
             items[key.value] = value
             places[key.value] = it.place(target)
-        assign(it, target.value, Map(tuple(items.items()), owner.open or not isinstance(key, Const), places))
+        content = Map(tuple(items.items()), owner.open or not isinstance(key, Const), places)
+        put_back(it, target.value, content)
 
 
 _HANDLERS: dict[type[ast.expr], Callable[["Interpreter", Any], Value]] = {

@@ -20,6 +20,7 @@ from preflight.script.values import (
     UNKNOWN,
     Class,
     Const,
+    Dtype,
     Ext,
     Func,
     Map,
@@ -175,6 +176,7 @@ class Interpreter:
         self.notes: dict[str, list[Place]] = {}  # what rules remember of what came before
         self.asked: dict[Place, Value] = {}  # mixed precision that each Accelerator or TrainingArguments has
         self.autocasts: dict[Place, str] = {}  # dtypes of the script's own autocasts around training
+        self.default_dtype: Value = Dtype("float32")  # as torch.set_default_dtype leaves it
         self.kept: list[Call] = []  # what functools.partial was given
         self.global_names: dict[int, dict[str, int]] = {}
         self.frame = 0

@@ -35,7 +35,7 @@ def plain_method(it: "Interpreter", owner: Value, name: str, seen: "Call") -> Va
 
 def _rebind(it: "Interpreter", seen: "Call", value: Value) -> None:
     if isinstance(seen.node.func, ast.Attribute):
-        expressions.assign(it, seen.node.func.value, value)
+        expressions.put_back(it, seen.node.func.value, value)
 
 
 def _text_method(text: str, name: str, seen: "Call") -> Value:
@@ -69,6 +69,9 @@ def _map_method(it: "Interpreter", owner: Map, name: str, seen: "Call") -> Value
                 _rebind(it, seen, Map(kept, owner.open, owner.places))
             if found is not None:
                 return found
+            if name == "setdefault":
+                places = {**owner.places, key.value: seen.place}
+                _rebind(it, seen, Map((*owner.items, (key.value, fallback)), owner.open, places))
             return join((fallback, UNKNOWN)) if owner.open else fallback
         return join((*(value for _, value in owner.items), fallback, UNKNOWN))
     if name == "update":

@@ -238,7 +238,9 @@ def construct_module(it: "Interpreter", ref: Ref, call: Call) -> None:
         return
     dtype = dtype_of(call.get("dtype"), call.at("dtype"))
     attrs = dict(old.attrs)
-    known = dtype if dtype != NONE else Dtype("float32", old.place)
+    default = it.default_dtype
+    half = isinstance(default, Dtype) and default.name in ("float16", "bfloat16")
+    known = dtype if dtype != NONE else (default if half else Dtype("float32", old.place))
     thing = new_model(old.place, known)
     it.state.heap[ref.id] = Thing("model", old.place, {**thing.attrs, **attrs})
     owner = it.lookup("self")
@@ -259,6 +261,11 @@ def construct_module(it: "Interpreter", ref: Ref, call: Call) -> None:
                     {"device": device, "literal": Const(not isinstance(item, Device))},
                 )
             )
+
+
+def _set_default_dtype(it: "Interpreter", call: Call) -> Value:
+    it.default_dtype = dtype_of(call.get("d", 0), call.place)
+    return NONE
 
 
 def _cast_training_params(it: "Interpreter", call: Call) -> Value:
@@ -319,6 +326,7 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "torch.distributed.fsdp.fully_shard": distributed.fsdp,
     "torch.distributed._composable.fsdp.fully_shard": distributed.fsdp,
     "torch.compile": _wrapped,
+    "torch.set_default_dtype": _set_default_dtype,
     "torch.utils.checkpoint.checkpoint": _checkpoint,
     "torch.lerp": _lerp,
     "torch._foreach_lerp_": _lerp,

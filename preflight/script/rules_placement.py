@@ -224,9 +224,12 @@ def data_parallel_in_a_launch(it: "Interpreter", event: Event) -> Iterator[Hit]:
         yield Hit(event.place, message, "accelerate, or DistributedDataParallel", level)
 
 
+_RENDEZVOUS = ("MASTER_PORT", "MASTER_ADDR", "RANK", "LOCAL_RANK", "WORLD_SIZE")
+
+
 @rule("D207", "environ", "process group")
 def rendezvous_fixed_by_the_script(it: "Interpreter", event: Event) -> Iterator[Hit]:
-    """The script fixes MASTER_PORT or MASTER_ADDR.
+    """The script fixes MASTER_PORT or MASTER_ADDR, or its rank and world size.
 
     It overrules where the launch lets its ranks meet: they wait for each other until a time-out, or a second
     job on the host finds the port taken.
@@ -234,7 +237,7 @@ def rendezvous_fixed_by_the_script(it: "Interpreter", event: Event) -> Iterator[
     """
     if it.target.processes == 1:
         return
-    if event.name == "environ" and event.what in ("MASTER_PORT", "MASTER_ADDR"):
+    if event.name == "environ" and event.what in _RENDEZVOUS:
         value = event.values.get("value")
         if isinstance(value, Const):
             message = f"{event.what}={value.value!s} overrules the launch's own"

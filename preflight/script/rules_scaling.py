@@ -290,7 +290,7 @@ def flash_attention_on_old_gpus(it: "Interpreter", event: Event) -> Iterator[Hit
         yield Hit(call.at(keyword), message, fix, Level.ERROR, (written,) if written else ())
 
 
-@rule("P131", "accelerator", "arguments", "load", "autocast")
+@rule("P131", "accelerator", "arguments", "argument set", "load", "autocast")
 def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: Event) -> Iterator[Hit]:
     """bf16 is fixed in the script, and these GPUs only emulate it.
 
@@ -302,6 +302,11 @@ def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: Event) -> Iterator[Hi
         return
     if event.name in ("load", "autocast"):
         yield from _emulated(event)
+        return
+    if event.name == "argument set":
+        if event.what == "bf16" and truth(event.values.get("value", NONE)):
+            message = "bf16 is turned on here, and these GPUs only emulate it"
+            yield Hit(event.place, message, "let the launch decide, or fp16 on these GPUs", Level.ERROR)
         return
     if thing.get("asked") != Const("bf16"):
         return

@@ -12,6 +12,7 @@ from preflight.script.values import (
     NONE,
     UNKNOWN,
     Ext,
+    Func,
     Module,
     Seq,
     Value,
@@ -173,7 +174,15 @@ def _with(it: "Interpreter", node: ast.With | ast.AsyncWith) -> None:
 
 def _function(it: "Interpreter", node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     decorators = tuple(it.evaluate(item) for item in node.decorator_list)
-    it.bind(node.name, calling.define(it, node, decorators))
+    func = calling.define(it, node, decorators)
+    it.bind(node.name, func)
+    for decorator in decorators:
+        if isinstance(
+            decorator, Func
+        ):  # followed for what it notes, as a registry does; the name keeps its body
+            dead = it.state.dead
+            calling.invoke(it, decorator, calling.bare(it, node, (func,)))
+            it.state.dead = dead
 
 
 def _class(it: "Interpreter", node: ast.ClassDef) -> None:
