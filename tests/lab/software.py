@@ -87,5 +87,5 @@ def cuda_environment(host: LabHost, torch: str = "2.13.0+cu126") -> str:
     host.put(f"{place}/lib/torch/__init__.py", "raise ImportError('metadata only')\n")
     cuda = f"{version[:2]}.{version[2:]}"
     host.put(f"{place}/lib/torch/version.py", f"__version__ = {torch!r}\ncuda: str = {cuda!r}\nhip = None\n")
-    script = f'#!/bin/sh\nPYTHONPATH={place}/lib exec {sys.executable} "$@"\n'
+    script = f'#!/bin/sh\nPYTHONPATH={place}/lib${{PYTHONPATH:+:$PYTHONPATH}} exec {sys.executable} "$@"\n'
     return host.put(f"{place}/bin/python", script, mode=0o755)
