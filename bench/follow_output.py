@@ -25,7 +25,7 @@ from pathlib import Path
 from bench.common import ROOT, Target, tell
 from tests.lab.hosts import Lab
 
-LOOK_EVERY = 5000
+START_BYTES = 4096  # what is said before the first line is less
 PAD = 100 - len("rank 00 line 0000000 \n")
 # Blocks of whole lines below PIPE_BUF: where a way joins ranks in one pipe, the ranks do not tear them.
 PRINTER = """
@@ -51,35 +51,43 @@ class Taken:
 
 
 def follow(argv: Sequence[str], env: dict[str, str], cwd: Path, expected: int) -> Taken:
-    """Run a client, read what it prints, count the lines."""
-    seen: Counter[tuple[int, int]] = Counter()
-    torn = size = peak_kib = 0
-    began = ended = 0.0
-    pattern = re.compile(rb"rank (\d+) line (\d+) x{%d}$" % PAD)
-    with subprocess.Popen(
-        argv, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if b"rank " not in line or b"line" not in line:
-                continue
-            began = began or time.monotonic()
-            ended = time.monotonic()
-            found = pattern.search(line.rstrip(b"\n"))
-            if found is None:
-                torn += 1
-                continue
-            size += len(found[0]) + 1
-            if not torn and len(seen) % LOOK_EVERY == 0:
-                peak_kib = _peak_kib(process.pid) or peak_kib
-            seen[int(found[1]), int(found[2])] += 1
+    """Run a client, its output into a file that nobody reads meanwhile; then count the lines."""
+    target = cwd / "output"
+    began = last = 0.0
+    size = peak_kib = 0
+    with target.open("wb") as output:
+        process = subprocess.Popen(argv, env=env, cwd=cwd, stdout=output, stderr=subprocess.DEVNULL)
+    while process.poll() is None:
+        now, grown = time.monotonic(), target.stat().st_size
+        if grown > START_BYTES and not began:
+            began = now
+        if grown > size:
+            size, last = grown, now
+        peak_kib = _peak_kib(process.pid) or peak_kib
+        time.sleep(0.01)
+    seen, torn = count(target)
+    target.unlink()
     return Taken(
-        mb_per_s=size / 1e6 / max(ended - began, 1e-6),
+        mb_per_s=len(seen) * 100 / 1e6 / max(last - began, 0.01),
         lost=expected - len(seen),
         torn=torn,
-        twice=sum(count - 1 for count in seen.values()),
+        twice=seen.total() - len(seen),
         client_mib=peak_kib / 1024,
     )
+
+
+def count(output: Path) -> tuple[Counter[tuple[int, int]], int]:
+    """Return how often each line came whole, and how many came torn."""
+    pattern = re.compile(rb"rank (\d+) line (\d+) x{%d}$" % PAD)
+    seen: Counter[tuple[int, int]] = Counter()
+    torn = 0
+    with output.open("rb") as file:
+        for line in file:
+            found = pattern.search(line.rstrip(b"\n"))
+            if found is not None:
+                seen[int(found[1]), int(found[2])] += 1
+            torn += found is None and b" line " in line and b"xx" in line
+    return seen, torn
 
 
 def _peak_kib(pid: int) -> int:

@@ -41,7 +41,7 @@ from preflight.job import Job
 from preflight.script.reading import ScriptReading
 
 PORT_ATTEMPTS = 3
-QUEUE_LENGTH = 64
+QUEUE_LENGTH = 16
 """Happenings that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
 LEAVE_S = 5.0
 _POLL_S = 0.1
