@@ -1,5 +1,6 @@
 """Mechanical fixes of lint's findings, with LibCST so that everything else keeps its look."""
 
+import ast
 import difflib
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +17,8 @@ def fixed(text: str, path: str, findings: Iterable[LintFinding]) -> str:
     """Return the script with what can be fixed mechanically, the same text when nothing can.
 
     Fixed are: the dtype named at load, a removed keyword that has a new name, device_map of a trained model,
-    and `loss.backward()` beside the script's one Accelerator. Raises BadInput without LibCST.
+    `loss.backward()` beside the script's one Accelerator, and a GPU named by number below it. Raises BadInput
+    without LibCST.
     """
     libcst = _library()
     wanted: dict[tuple[int, int], set[str]] = {}
@@ -24,7 +26,8 @@ def fixed(text: str, path: str, findings: Iterable[LintFinding]) -> str:
         if finding.place.path == path:
             wanted.setdefault((finding.place.line, finding.place.column - 1), set()).add(finding.code)
     module = libcst.MetadataWrapper(libcst.parse_module(text))
-    result: str = module.visit(_fixer(wanted, _accelerator_name(module.module))).code
+    name, made = _accelerator_name(module.module), _made_at(text)
+    result: str = module.visit(_fixer(wanted, name, made)).code
     return result
 
 
@@ -60,7 +63,17 @@ def _accelerator_name(module: Any) -> str:
     return names[0] if len(names) == 1 else ""
 
 
-def _fixer(wanted: dict[tuple[int, int], set[str]], accelerator: str) -> Any:
+def _made_at(text: str) -> float:
+    """Return the line on which the module's Accelerator is made; beyond any line when it is elsewhere."""
+    for node in ast.parse(text.removeprefix("\ufeff")).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            func = node.value.func
+            if isinstance(func, ast.Name) and func.id == "Accelerator":
+                return node.lineno
+    return float("inf")
+
+
+def _fixer(wanted: dict[tuple[int, int], set[str]], accelerator: str, made: float) -> Any:
     libcst = _library()
     position = libcst.metadata.PositionProvider
 
@@ -70,6 +83,9 @@ def _fixer(wanted: dict[tuple[int, int], set[str]], accelerator: str) -> Any:
         def codes(self, node: Any) -> set[str]:
             start = self.get_metadata(position, node).start
             return wanted.get((start.line, start.column), set())
+
+        def line(self, node: Any) -> int:
+            return int(self.get_metadata(position, node).start.line)
 
         def leave_Arg(self, original: Any, updated: Any) -> Any:  # noqa: N802
             keyword = original.keyword.value if original.keyword is not None else ""
@@ -84,6 +100,13 @@ def _fixer(wanted: dict[tuple[int, int], set[str]], accelerator: str) -> Any:
 
         def leave_Call(self, original: Any, updated: Any) -> Any:  # noqa: N802
             func = original.func
+            below = accelerator and self.line(original) > made
+            if below and _names_a_gpu(original) and "D201" in self.codes(original.args[0]):
+                device = libcst.Attribute(libcst.Name(accelerator), libcst.Name("device"))
+                if func.attr.value == "device":
+                    return device
+                moved = func.with_changes(attr=libcst.Name("to"), value=updated.func.value)
+                return updated.with_changes(func=moved, args=[libcst.Arg(device)])
             is_backward = isinstance(func, libcst.Attribute) and func.attr.value == "backward"
             if not (is_backward and accelerator and not original.args and "P124" in self.codes(original)):
                 return updated
@@ -91,6 +114,16 @@ def _fixer(wanted: dict[tuple[int, int], set[str]], accelerator: str) -> Any:
             return updated.with_changes(func=call, args=[libcst.Arg(updated.func.value)])
 
     return Fixer()
+
+
+def _names_a_gpu(call: Any) -> bool:
+    """Whether a call is `x.to("cuda:0")`, `x.cuda(0)` or `torch.device("cuda:0")`, and nothing else."""
+    libcst = _library()
+    func, args = call.func, call.args
+    if not isinstance(func, libcst.Attribute) or len(args) != 1 or args[0].keyword is not None:
+        return False
+    kind = libcst.Integer if func.attr.value == "cuda" else libcst.SimpleString
+    return func.attr.value in ("to", "cuda", "device") and isinstance(args[0].value, kind)
 
 
 def _float32(value: Any) -> Any:

@@ -7,7 +7,7 @@ from preflight.script.interpreter import Event
 from preflight.script.reading import Place
 from preflight.script.rules import Hit, Level, rule
 from preflight.script.training import trainings
-from preflight.script.values import FALSE, NONE, TRUE, Dtype, Map, Ref, Thing, Value, place_of
+from preflight.script.values import FALSE, NONE, TRUE, Const, Dtype, Map, Ref, Thing, Value, place_of
 
 if TYPE_CHECKING:
     from preflight.script.interpreter import Interpreter
@@ -72,7 +72,9 @@ def _by_hand(it: "Interpreter", event: Event) -> Iterator[Hit]:
     block, call = event.values.get("block"), event.call
     thing = it.thing(block) if isinstance(block, Ref) else None
     reentrant = call.get("use_reentrant") if call else None
-    if thing is None or call is None or reentrant == FALSE or thing.get("__frozen__", FALSE) != TRUE:
+    if thing is None or call is None or reentrant == FALSE:
+        return
+    if thing.get("__frozen__", FALSE) != TRUE and thing.get("trainable") != Const("none"):
         return
     if reentrant is None and it.target.at_least("torch", 2, 9):
         return

@@ -166,11 +166,11 @@ def _judge_map(it: "Interpreter", value: Value, spot: Value, fallback: Place) ->
 
 def _origins(value: Value, place: Place) -> tuple[Place, ...]:
     """Return where a fixed map is written, when it is not where it is used."""
-    written = (
-        place_of(item)
+    written = [
+        item.places.get("") if isinstance(item, Map) else place_of(item)
         for item in alternatives(value)
         if text_of(item) in _SPREAD or _map_index(item) is not None
-    )
+    ]
     return tuple(spot for spot in written if spot and (spot.path, spot.line) != (place.path, place.line))
 
 

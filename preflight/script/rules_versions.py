@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from preflight.script.interpreter import Event
 from preflight.script.names import root_and_last
 from preflight.script.rules import Hit, Level, rule
-from preflight.script.values import FALSE, NONE
+from preflight.script.values import FALSE, NONE, Class, Ext
 
 if TYPE_CHECKING:
     from preflight.script.interpreter import Interpreter
@@ -72,7 +72,20 @@ def _tokenizer(it: "Interpreter", event: Event) -> Iterator[Hit]:
     if not old:
         message = f"{last}(tokenizer=) is deprecated, and a TypeError from transformers 5 and trl 0.16 on"
         level = Level.INFO if "tokenizer" in call.maybe else _since(gone)
+        if _may_take_it(it, event):
+            level = Level.INFO
         yield Hit(call.at("tokenizer"), message, "processing_class=", level)
+
+
+def _may_take_it(it: "Interpreter", event: Event) -> bool:
+    """Whether a class that cannot be read stands before the library's: it may take a tokenizer= itself."""
+    thing = it.thing(event.ref)
+    cls = thing.get("__class__") if thing else NONE
+    if not isinstance(cls, Class):
+        return False
+    bases = [base for info in it.mro(cls.key) for base in info.bases if not isinstance(base, Class)]
+    first = bases[0] if bases else NONE
+    return not isinstance(first, Ext) or not it.library.class_kind(first.name)
 
 
 @rule("V302", "load")

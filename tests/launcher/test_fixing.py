@@ -61,6 +61,18 @@ def test_backward_goes_through_the_scripts_accelerator() -> None:
     assert lint(after, "t.py", [Target(capability=(7, 5), launch="fp16")]).errors == 0
 
 
+def test_a_gpu_named_by_number_becomes_the_accelerators_device() -> None:
+    loop = LOOP.replace("model(batch)", "model(batch.to('cuda:0'), y.cuda(0), torch.device('cuda:1'))")
+    after = fix(loop, Target(capability=(8, 0), processes=2))
+    device = "accelerator.device"
+    assert f"model(batch.to({device}), y.to({device}), {device})" in after
+
+
+def test_a_device_above_the_accelerator_is_left_to_people() -> None:
+    loop = LOOP.replace("accelerator = Accel", "x = torch.zeros(1).to('cuda:0')\naccelerator = Accel")
+    assert "torch.zeros(1).to('cuda:0')" in fix(loop, Target(capability=(8, 0), processes=2))
+
+
 def test_a_script_without_faults_is_not_touched() -> None:
     text = "import torch\r\nx  =  1\r\n"
     assert fix(text, Target(capability=(8, 0))) == text

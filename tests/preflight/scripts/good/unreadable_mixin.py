@@ -1,0 +1,9 @@
+from somebody import TrainerMixin
+from transformers import Trainer
+
+
+class MixedTrainer(TrainerMixin, Trainer):
+    pass
+
+
+MixedTrainer(model=None, tokenizer=None).train()
