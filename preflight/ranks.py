@@ -1,6 +1,6 @@
 """Which GPU each local rank of a host gets, by UUID. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from preflight.decision import NodeRanks, RankSlot, Reason
@@ -50,7 +50,9 @@ def map_ranks(
     if isinstance(facts.gpus, Missing):
         raise RanksRefused(f"{facts.host}: its GPUs are not known: {facts.gpus.reason}")
     offered, without = _offer(facts.host, facts.gpus, allowed)
-    judged = [_judge(gpu) for gpu in offered]
+    claims = () if isinstance(facts.claims, Missing) else facts.claims
+    claimed = {claim.gpu_uuid: f"is claimed by run {claim.run_id} of {claim.user}" for claim in claims}
+    judged = [_judge(gpu, claimed) for gpu in offered]
     chosen, notes = _choose(facts.host, judged, job.gpus)
     masked, why = _masking(chosen, script)
     slots = tuple(
@@ -80,9 +82,9 @@ class _Judged:
     busy: str
 
 
-def _judge(gpu: Gpu) -> _Judged:
+def _judge(gpu: Gpu, claimed: Mapping[str, str]) -> _Judged:
     uuid = "" if isinstance(gpu.uuid, Missing) else gpu.uuid
-    return _Judged(gpu, uuid, _broken(gpu), _busy(gpu))
+    return _Judged(gpu, uuid, _broken(gpu), _busy(gpu) or claimed.get(uuid, ""))
 
 
 def _broken(gpu: Gpu) -> str:

@@ -1,11 +1,12 @@
 """Which GPU each local rank gets, and whether it sees the others."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from preflight.decision import NodeRanks
-from preflight.facts import ComputeProcess, Fact, Gpu, HostFacts, Missing
+from preflight.facts import ComputeProcess, Fact, Gpu, GpuClaim, HostFacts, Missing
 from preflight.job import GpuRequest, Job
 from preflight.ranks import RanksRefused, map_ranks, resolve_gpus
 from preflight.script.reading import ScriptReading
@@ -16,6 +17,14 @@ UNKNOWN = Missing("driver did not say", "error")
 
 def process(pid: int, kind: Any = "compute") -> ComputeProcess:
     return ComputeProcess(pid, kind, 100, "python")
+
+
+def test_a_gpu_that_a_live_run_claims_is_taken_last() -> None:
+    uuid = four().gpus[0].uuid  # type: ignore[index]
+    claim = GpuClaim(str(uuid), "other", "ana", 1000, 4242, 1.0)
+    ranks = map_ranks(replace(four(), claims=(claim,)), Job(gpus=2), None)
+    assert [slot.gpu_index for slot in ranks.slots] == [1, 2]
+    assert any("GPU 0 of titan is claimed by run other of ana" in reason.text for reason in ranks.because)
 
 
 def box(*gpus: Gpu) -> HostFacts:
