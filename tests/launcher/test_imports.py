@@ -20,7 +20,7 @@ DOORS = {
     "subprocess": ("launcher/transports/", "launcher/onhost/", "preflight/agent.py"),
     "socket": ("launcher/transports/", "launcher/onhost/", "preflight/agent.py"),
     "torch": ("launcher/onhost/",),
-    "yaml": ("launcher/yamldoc.py",),
+    "yaml": ("launcher/yamldoc.py", "preflight/script/configs.py"),  # our files; a script's own
     "rich": ("launcher/report/", "launcher/commands/"),
 }
 
