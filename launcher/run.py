@@ -267,6 +267,8 @@ class Attempt:
             return
         if isinstance(happening, Tick):
             self._screen.tick(time.monotonic())
+        if self._watch.all_ranks_fine:
+            self._screen.quiet_launcher()  # torch's exit barrier: the last node misses the first one's store
         for action in self._watch.handle(happening):
             match action:
                 case Say(text=text, bad=bad):

@@ -9,8 +9,8 @@ PrecisionRequest: TypeAlias = Literal["auto", "no", "fp16", "bf16", "fp8"]
 GpuRequest: TypeAlias = Literal["all", "none", "auto"] | int | tuple[int | str, ...]
 """All GPUs of a host, CPU ranks, a count per host, or a list of indices and UUIDs.
 
-"auto" is all GPUs when any host of the launch has one, else CPU ranks; `preflight.ranks.resolve_gpus` turns it
-into "all" or "none" once the hosts have answered.
+"auto" is all GPUs when any host of the launch has one, else CPU ranks; `preflight.ranks.resolve_gpus` turns
+it into "all" or "none" once the hosts have answered.
 """
 
 GuardPolicy: TypeAlias = Literal["stop", "warn", "off"]
@@ -20,7 +20,7 @@ DEFAULT_MAIN_PORT = 29500
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run config after validation; exactly one of `script` and `module` is set (neither: hosts are only judged)."""
+    """A run config after validation: one of `script` and `module` is set, or neither to only judge hosts."""
 
     name: str = ""
     script: str = ""  # path on the hosts, relative to workdir

@@ -391,10 +391,26 @@ class Ending:
 
     def _last(self) -> None:
         """Python ends an interrupted script by SIGINT itself, so that shells can tell."""
+        if os.getpid() == self.place.pid:
+            attempt("join gloo's threads", self.place.report, join_gloo)
         if self.interrupted and os.getpid() == self.place.pid:
             sys.stdout.flush()
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
+
+
+def join_gloo() -> None:
+    """End gloo's threads before the interpreter ends.
+
+    A thread that wants the GIL of a finalizing Python is ended by pthread_exit, and gloo's C++ turns that
+    into an abort ("terminate called without an active exception"): a run that had trained to its end would
+    fail. Scripts that destroy their process group have done it; NCCL's waits for other ranks and is let be.
+    """
+    dist = sys.modules.get("torch.distributed")
+    if dist is None or not dist.is_available() or not dist.is_initialized():
+        return
+    if "nccl" not in str(dist.get_backend()):
+        dist.destroy_process_group()
 
 
 def innermost(error: BaseException) -> BaseException:

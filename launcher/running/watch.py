@@ -79,6 +79,13 @@ class Watch:
         return all(host in self.ended or host in self.lost or host in self.refused for host in self.hosts)
 
     @property
+    def all_ranks_fine(self) -> bool:
+        """Whether every rank has ended with 0: what the launchers still say is about each other."""
+        return len(self.rank_codes) == self.plan.world_size and not any(
+            code != 0 for code in self.rank_codes.values()
+        )
+
+    @property
     def root_cause(self) -> Failure | None:
         """The first failure by what is known now, with the exception the rank told."""
         return root_cause(self.failures)

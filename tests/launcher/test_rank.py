@@ -240,3 +240,19 @@ def test_torch_and_accelerate_tell_what_they_have_set_up(place: Place) -> None:
     assert last["mixed_precision"] == "bf16"
     failed = [event["what"] for event in place.events("guard_failed")]
     assert failed == ["tie the rank to its supervisor"]  # there is none in this test
+
+
+@pytest.mark.train
+def test_gloo_is_ended_before_the_interpreter(place: Place) -> None:
+    """Its threads may else meet a finalizing Python, and the rank aborts after its script had ended well."""
+    place.write(
+        "t.py",
+        "import atexit, os, torch.distributed as dist\n"
+        "dist.init_process_group('gloo', init_method='tcp://127.0.0.1:0', rank=0, world_size=1)\n"
+        "import __main__, sys\n"
+        "class Late:\n"
+        "    def __del__(self): os.write(1, str(dist.is_initialized()).encode())\n"
+        "late = Late()\n",
+    )
+    code, log = place.rank("t.py")
+    assert (code, log) == (0, b"False")

@@ -83,6 +83,15 @@ def test_a_good_run_says_once_that_it_is_as_planned_and_stops_nobody() -> None:
     )
 
 
+def test_launchers_fall_silent_once_every_rank_has_ended_well() -> None:
+    last = next(i for i, happening in enumerate(GOOD) if happening == GOOD[-5])
+    watch = Watch(plan(CPU, CPU))
+    replay(watch, GOOD[:last])
+    assert not watch.all_ranks_fine
+    replay(watch, GOOD[last : last + 1])
+    assert watch.all_ranks_fine
+
+
 def test_the_first_failing_rank_stops_every_host_and_gives_the_exit_code() -> None:
     watch = Watch(plan(CPU, CPU))
     first = replay(watch, [*GOOD[:4], told("b", "rank_exit", 5.0, rank=1, code=7, stopping=False)])

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from launcher import kinds, schema
 from launcher.commands.schema import command
 from launcher.inventory import HostEntry
+from launcher.syncing.spec import SYNC_KEYS
 from launcher.yamldoc import Mistakes, parse_text
 from preflight.job import Expect, Job
 
@@ -50,7 +51,7 @@ def test_what_we_ship_follows_its_schema(what: str, path: str) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    [*schema.HOST_KEYS, *schema.CONFIG_KEYS, *schema.EXPECT_KEYS, *schema.INVENTORY_KEYS, *schema.SYNC_KEYS],
+    [*schema.HOST_KEYS, *schema.CONFIG_KEYS, *schema.EXPECT_KEYS, *schema.INVENTORY_KEYS, *SYNC_KEYS],
     ids=lambda key: key.name,
 )
 def test_the_example_of_every_key_is_valid(key: kinds.Key) -> None:
