@@ -28,6 +28,7 @@ from launcher.running.departure import QUIET_S, Departure
 from launcher.running.early import EarlyStarts
 from launcher.running.failures import says_port_taken
 from launcher.running.happenings import Happening, Interrupted, Output, Tick
+from launcher.running.live import LiveReading
 from launcher.running.logbook import LogBook
 from launcher.running.node import Follower
 from launcher.running.reasons import with_reasons
@@ -163,6 +164,7 @@ class Attempt:
         self._screen = screen
         self._book = LogBook(launch.logs / plan.run_id)
         self._watch = Watch(plan)
+        self._live = LiveReading()
         self._happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
         departure = Departure(self._watch, time.monotonic(), quiet_s=launch.quiet_s)
         self._departure = departure if launch.detach else None
@@ -263,10 +265,13 @@ class Attempt:
     def _act(self, happening: Happening) -> None:
         if isinstance(happening, Output):
             self._book.write(happening.host, happening.log, happening.offset, happening.data)
-            self._screen.output(happening.host, happening.log, happening.data, time.monotonic())
+            now = time.monotonic()
+            self._screen.output(happening.host, happening.log, happening.data, now)
+            self._warn(self._live.feed(happening.host, happening.log, happening.data, now))
             return
         if isinstance(happening, Tick):
             self._screen.tick(time.monotonic())
+            self._warn(self._live.stalled(time.monotonic()))
         if self._watch.all_ranks_fine:
             self._screen.quiet_launcher()  # torch's exit barrier: the last node misses the first one's store
         for action in self._watch.handle(happening):
@@ -278,6 +283,11 @@ class Attempt:
                     self._screen.quiet_launcher()
                     for host in hosts:
                         self._followers[host].stop_run(grace_s, why)
+
+    def _warn(self, texts: Sequence[str]) -> None:
+        for text in texts:
+            self._screen.say(text, bad=True)
+            self._book.note(text, bad=True)
 
     def _abandon(self) -> None:
         """End the run everywhere: our side has failed (its disk, its terminal) and cannot watch it."""

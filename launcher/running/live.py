@@ -1,0 +1,40 @@
+"""What the logs of a running launch show already: NaN losses, a loss stuck at 0.0, no progress."""
+
+import re
+
+from preflight.diagnosis.live import LiveDiagnosis, LiveWarning
+
+_RANK_LOG = re.compile(r"rank-(\d+)\.log")
+# Only such lines are read, so that a rank that prints without end costs next to nothing.
+_TELLING = (b"loss", b"Loss", b"grad_norm", b"grad norm")
+_LONGEST_REST = 8192
+
+
+class LiveReading:
+    """Cuts logs into lines as their bytes come and reads those about training."""
+
+    def __init__(self) -> None:
+        self._diagnosis = LiveDiagnosis()
+        self._rests: dict[tuple[str, str], bytes] = {}
+
+    def feed(self, host: str, log: str, data: bytes, at_s: float) -> list[str]:
+        """Take bytes of a log; return what they make known for the first time. `at_s`: a growing clock."""
+        rank = _RANK_LOG.fullmatch(log)
+        if rank is None:
+            return []
+        lines = (self._rests.pop((host, log), b"") + data).split(b"\n")
+        self._rests[host, log] = lines.pop()[-_LONGEST_REST:]
+        return [
+            _words(warning)
+            for line in lines
+            if any(word in line for word in _TELLING)
+            for warning in self._diagnosis.feed(line.decode("utf-8", "replace"), int(rank[1]), host, at_s)
+        ]
+
+    def stalled(self, now_s: float) -> list[str]:
+        """Return the ranks that have logged no step for much longer than they used to."""
+        return [_words(warning) for warning in self._diagnosis.stalled(now_s)]
+
+
+def _words(warning: LiveWarning) -> str:
+    return f"{warning.host} rank {warning.rank}: {warning.text} (gpulaunch explain {warning.code})"
