@@ -179,3 +179,17 @@ def test_the_packaged_example_reads_well() -> None:
         job = Job(gpus="none" if "c" in hosts else "all")
         result = judge_script(path.read_text(encoding="utf-8"), "paper_r64.py", hosts, job)
         assert [item for item in result.findings if item.level is not Level.INFO] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["from my_project.models import build", "from .models import build", "import cudf", "import apex.amp"],
+)
+def test_a_module_that_was_not_read_leaves_the_placing_unproven(line: str) -> None:
+    script = f"from accelerate import Accelerator\n{line}\naccelerator = Accelerator()\n"
+    assert read(script).places_device == ""
+
+
+def test_libraries_and_the_standard_library_leave_the_placing_proven() -> None:
+    script = "import os, csv\nimport wandb, yaml\nfrom accelerate import Accelerator\na = Accelerator()\n"
+    assert read(script).places_device == "train.py:4: a = Accelerator()"
