@@ -22,11 +22,13 @@ class LiveReading:
         rank = _RANK_LOG.fullmatch(log)
         if rank is None:
             return []
-        lines = (self._rests.pop((host, log), b"") + data).split(b"\n")
-        self._rests[host, log] = lines.pop()[-_LONGEST_REST:]
+        whole, _, rest = (self._rests.pop((host, log), b"") + data).rpartition(b"\n")
+        self._rests[host, log] = rest[-_LONGEST_REST:]
+        if not any(word in whole for word in _TELLING):
+            return []
         return [
             _words(warning)
-            for line in lines
+            for line in whole.split(b"\n")
             if any(word in line for word in _TELLING)
             for warning in self._diagnosis.feed(line.decode("utf-8", "replace"), int(rank[1]), host, at_s)
         ]
