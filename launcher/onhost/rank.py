@@ -399,18 +399,24 @@ class Ending:
             os.kill(os.getpid(), signal.SIGINT)
 
 
+GLOO_SETTLE_S = 0.3
+
+
 def join_gloo() -> None:
-    """End gloo's threads before the interpreter ends.
+    """Let gloo's threads finish before the interpreter ends.
 
     A thread that wants the GIL of a finalizing Python is ended by pthread_exit, and gloo's C++ turns that
     into an abort ("terminate called without an active exception"): a run that had trained to its end would
-    fail. Scripts that destroy their process group have done it; NCCL's waits for other ranks and is let be.
+    fail. They want it to let go of the last collective's tensors, after the script has been told that it is
+    done; a model under DDP keeps them alive when the group is destroyed, so they are given a moment too.
+    NCCL's groups are let be: destroying them may wait for other ranks.
     """
     dist = sys.modules.get("torch.distributed")
     if dist is None or not dist.is_available() or not dist.is_initialized():
         return
     if "nccl" not in str(dist.get_backend()):
         dist.destroy_process_group()
+        time.sleep(GLOO_SETTLE_S)
 
 
 def innermost(error: BaseException) -> BaseException:
