@@ -193,6 +193,11 @@ def _heed_script(
         return _with(hardware, note)
     if request is None and hardware.mixed_precision == "fp16":
         hardware = _spare_params(hardware, script)
+    if hardware.mixed_precision == "fp16" and script.trained_dtype == "float32":
+        note = Reason(
+            "the trained parameters are float32, as fp16's scaler needs", script.trained_dtype_evidence
+        )
+        hardware = _with(hardware, note)
     bare = next((site for site in script.precision if not site.binding and not site.option), None)
     if bare is not None:
         note = Reason(f"{bare.call} takes what the launch says; it detects nothing itself", str(bare.place))

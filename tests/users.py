@@ -1,0 +1,66 @@
+"""A user of gpulaunch on this machine: a directory, the real command line, and GPUs that are simulated.
+
+The local transport hands its environment down, so what the agent asks here is the simulated NVML.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.lab.silicon.ask import environment
+from tests.lab.silicon.profile import load_profile
+from tests.lab.silicon.state import stage
+
+ROOT = Path(__file__).parents[1]
+CPU_WHEEL = "ENV003"
+"""What preflight says of torch here, wherever GPUs are simulated: it is a build for the CPU."""
+
+
+class User:
+    """`profile` names the simulated GPUs of this machine; "" leaves it as it is."""
+
+    def __init__(self, home: Path, profile: str = "") -> None:
+        self.home = home
+        home.mkdir(exist_ok=True)
+        base = environment(stage(load_profile(profile), home / "silicon")) if profile else dict(os.environ)
+        ours = ("GPULAUNCH_", "ACCELERATE_", "RANK", "WORLD_SIZE", "LOCAL_RANK")
+        self.env = {name: value for name, value in base.items() if not name.startswith(ours)} | {
+            "PATH": f"{Path(sys.executable).parent}:{base['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "XDG_STATE_HOME": str(home / "state"),
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
+
+    def write(self, script: str, config: Mapping[str, Any]) -> None:
+        """Write train.py, and job.yaml that sends it."""
+        (self.home / "train.py").write_text(script)
+        (self.home / "job.yaml").write_text(
+            yaml.safe_dump({"script": "train.py", "send_script": True, **config})
+        )
+
+    def gpulaunch(self, *words: str, timeout_s: float = 150.0) -> "subprocess.CompletedProcess[str]":
+        """Run gpulaunch to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "launcher.cli", *words],
+            cwd=self.home,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def ask(self, *words: str) -> tuple[int, dict[str, Any]]:
+        """Run gpulaunch with --json; return exit code and document."""
+        done = self.gpulaunch(words[0], "--json", *words[1:])
+        assert "Traceback" not in done.stderr, done.stderr
+        document: dict[str, Any] = json.loads(done.stdout or "{}")
+        return done.returncode, document
