@@ -1,11 +1,14 @@
 r"""Runs on a host, streamed: takes the files of a working tree into one directory. Standard library, >= 3.9.
 
 stdin, one JSON line each, in this order, and what is answered:
-  {"target": DIR, "nonce": N}    {"root": PATH}; leaves a file named after N in DIR/.gpulaunch-sync
+  {"target": DIR, "nonce": N}    {"root": PATH, "rsync": PATH or ""}; leaves a file named after N
+                                 in DIR/.gpulaunch-sync
   {"nonces": [N, ...]}           {"seen": [N, ...]}; hosts that see each other's share one directory
   {"entries": BYTES, "delete": BOOL}, then that many bytes of zlib: a JSON list of
       [path, "f", mode, size, sha256] and [path, "l", 0, 0, link target]
                                  {"need": [index, ...]}; what is not here with this content
+  {"adopt": [index, ...]}        {"adopted": [index, ...]}; those that rsync has put whole into
+                                 incoming-N/tree
   {"put": index}, then chunks "<length>\n<zlib bytes>", "0\n" at its end; as often as needed, not answered
   {"staged": true}               {"staged": count}; all is here and whole, nothing is in place yet
   {"commit": true}               {"written", "kept", "kept_in", "deleted", "stale", "edited"}; all is in place
@@ -32,6 +35,7 @@ from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple
 
 MARKER = "GPULAUNCH-SYNC-1"
 STATE = ".gpulaunch-sync"
+TREE = "tree"
 BARRED = (".git", STATE)
 LOCK_WAIT_S = 60.0
 SETTLED_NS = 2 * 10**9
@@ -430,6 +434,38 @@ class Receiver:
             raise Refused("%s changed while it was sent; nothing was written" % path, "run it again")
         self.staged[index] = count
 
+    def adopt(self, indices: List[int]) -> List[int]:
+        """Stage what rsync has brought; return those that are whole. The others can still be put."""
+        return [index for index in indices if index in self.need and self._adopt(index)]
+
+    def _adopt(self, index: int) -> bool:
+        path, kind, mode, size, content = self.entries[index]
+        came = os.path.join(TREE, *parts_of(path))
+        digest = hashlib.sha256()
+        try:
+            fd = os.open(
+                came, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self.incoming
+            )
+        except OSError:
+            return False
+        with open(fd, "rb") as file:
+            found = os.fstat(fd)
+            if (
+                kind != "f"
+                or index in self.staged
+                or not stat.S_ISREG(found.st_mode)
+                or found.st_size != size
+            ):
+                return False
+            for data in iter(lambda: file.read(CHUNK), b""):
+                digest.update(data)
+            if digest.hexdigest() != content:
+                return False
+            os.fchmod(fd, mode & 0o777)
+        os.rename(came, str(index), src_dir_fd=self.incoming, dst_dir_fd=self.incoming)
+        self.staged[index] = size
+        return True
+
     def all_staged(self) -> int:
         """Return how many are staged. Raises Refused when some did not come."""
         if set(self.staged) != set(self.need):
@@ -605,6 +641,8 @@ def serve(receiver: Receiver, stream: BinaryIO) -> None:
         elif "entries" in asked:
             told = json.loads(zlib.decompress(read_exactly(stream, int(asked["entries"]))))
             say({"need": receiver.begin(told, delete=bool(asked.get("delete")))})
+        elif "adopt" in asked:
+            say({"adopted": receiver.adopt([int(index) for index in asked["adopt"]])})
         elif "put" in asked:
             receiver.put(int(asked["put"]), stream)
         elif "staged" in asked:
@@ -633,7 +671,7 @@ def main() -> int:
         asked = ask(stream)
         target = str(asked["target"])
         with receiving(target, str(asked["nonce"])) as receiver:
-            say({"root": receiver.directory.root})
+            say({"root": receiver.directory.root, "rsync": shutil.which("rsync") or ""})
             serve(receiver, stream)
     except EOFError:
         return 0

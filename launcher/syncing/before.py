@@ -64,6 +64,7 @@ def sync_lines(found: Mapping[str, HostSync]) -> Iterator[str]:
             continue
         done = host.done
         what = f"{_count(done.written)} sent, {_size(host.sent)}" if done.written else "up to date"
+        what += "" if host.wire is None else f" as {_size(host.wire)} by rsync"
         gone = f", {_count(len(done.deleted))} deleted" if done.deleted else ""
         yield f"sync: {name}:{host.root} {what}{gone} ({host.seconds:.1f} s)"
         if done.kept:

@@ -12,8 +12,9 @@ from typing import Any, Self
 from launcher.errors import AgentGarbage, AgentTooSlow, GpulaunchError, HostError, NoPython, ProgramNotStarted
 from launcher.onhost_source import onhost_source, stdin_for
 from launcher.report.text import clean, one_line
+from launcher.syncing import rsync
 from launcher.syncing.errors import SyncFailed
-from launcher.syncing.tree import CHUNK, Entry
+from launcher.syncing.tree import CHUNK, STATE, Entry
 from launcher.transports.base import Connection, Stream
 
 START_S = 30.0
@@ -48,6 +49,9 @@ class Receiver:
         self._stream: Stream | None = None
         self._data = b""
         self._stderr = b""
+        self._nonce = ""
+        self._root = ""
+        self._rsync = ""
 
     def __enter__(self) -> Self:
         return self
@@ -78,7 +82,9 @@ class Receiver:
             self._stream = self._connection.start(argv)
         except ProgramNotStarted as failure:
             raise self._no_python(failure.why) from None
-        return str(self._ask(stdin, "root", START_S))
+        answer = self._answer_to(stdin, "root", START_S)
+        self._nonce, self._root, self._rsync = nonce, str(answer["root"]), str(answer.get("rsync", ""))
+        return self._root
 
     def seen(self, nonces: Iterable[str]) -> frozenset[str]:
         """Return which of these the host sees in its directory."""
@@ -113,6 +119,19 @@ class Receiver:
         if sent != entry.size:
             raise SyncFailed(f"{entry.path} changed while it was sent; nothing was written", "run it again")
         self._send(b"0\n")
+
+    def by_rsync(
+        self, indices: Sequence[int], entries: Sequence[Entry], root: Path, on_bytes: Callable[[int], None]
+    ) -> tuple[frozenset[int], int]:
+        """Send files by rsync where both sides have it; return those that came whole, and the bytes sent."""
+        if not self._rsync or not rsync.is_here():
+            return frozenset(), 0
+        stage = f"{self._root}/{STATE}/incoming-{self._nonce}/tree"
+        there = rsync.There(self._rsync, stage, self._root)
+        paths = [entries[index].path for index in indices]
+        sent = rsync.carry(self._connection, there, root, paths, on_bytes)
+        adopted = self._ask(_line({"adopt": list(indices)}), "adopted", ANSWER_S)
+        return frozenset(int(index) for index in adopted), sent or 0
 
     def staged(self) -> int:
         """Return how many files are there, whole and not yet in place."""

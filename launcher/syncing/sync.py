@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ from launcher.gather import Open
 from launcher.inventory import HostEntry
 from launcher.syncing.errors import SyncFailed
 from launcher.syncing.host import Done, Receiver
+from launcher.syncing.rsync import WORTH_BYTES
 from launcher.syncing.tree import STATE, Tree
 
 HERE = "here"
@@ -34,6 +35,7 @@ class HostSync:
     root: str
     same_as: str = ""
     sent: int = 0  # bytes of the files
+    wire: int | None = None  # bytes that rsync sent in their place; None: it carried none
     seconds: float = 0.0
     done: Done = field(default_factory=Done)
 
@@ -63,8 +65,8 @@ def send_tree(sync: Sync, entries: Sequence[HostEntry], opener: Open, say: Say) 
         with _Progress(say, len(lead)).telling() as progress:
             staged = _all(lambda each: _stage(sync, each, progress), lead, sync.width)
         committed = _all(lambda each: each.at.commit(), lead, sync.width, also=_LAST_STEP)
-        for each, (sent, seconds), done in zip(lead, staged, committed, strict=True):
-            found[each.entry.name] = HostSync(each.root, "", sent, seconds, done)
+        for each, host, done in zip(lead, staged, committed, strict=True):
+            found[each.entry.name] = replace(host, done=done)
         return found
     finally:
         fanout(Receiver.close, receivers, width=sync.width)
@@ -107,16 +109,22 @@ def _leaders(root: Path, opened: Sequence[_Open]) -> dict[str, str]:
     return leaders
 
 
-def _stage(sync: Sync, each: _Open, progress: "_Progress") -> tuple[int, float]:
-    """Send one host what it lacks; return bytes and seconds."""
+def _stage(sync: Sync, each: _Open, progress: "_Progress") -> HostSync:
+    """Send one host what it lacks."""
     started = time.monotonic()
-    needed = each.at.compare(sync.tree.entries, delete=sync.delete)
-    size = sum(sync.tree.entries[index].size for index in needed)
+    tree = sync.tree
+    needed = each.at.compare(tree.entries, delete=sync.delete)
+    size = sum(tree.entries[index].size for index in needed)
     progress.expect(size)
+    arrived, wire = frozenset[int](), 0
+    if size >= WORTH_BYTES:
+        files = [index for index in needed if tree.entries[index].kind == "f"]
+        arrived, wire = each.at.by_rsync(files, tree.entries, tree.root, progress.add)
     for index in needed:
-        each.at.put(index, sync.tree.entries[index], sync.tree.root, progress.add)
+        if index not in arrived:
+            each.at.put(index, tree.entries[index], tree.root, progress.add)
     each.at.staged()
-    return size, time.monotonic() - started
+    return HostSync(each.root, "", size, wire if arrived else None, time.monotonic() - started)
 
 
 def _all(function: Callable[[Item], Value], items: Sequence[Item], width: int, also: str = "") -> list[Value]:

@@ -1,7 +1,9 @@
 """`sync:` over real SSH on simulated hosts."""
 
+import hashlib
 import json
 import random
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +77,18 @@ def test_a_changed_file_is_sent_alone(synced: Synced) -> None:
     assert synced.there("pkg/a.py") == ["a\n"] * 3, "nothing is deleted unless asked"
     deleted = synced.send(delete=True)
     assert [host.done.deleted for host in deleted.values()] == [("pkg/a.py",)] * 3
+
+
+@pytest.mark.skipif(shutil.which("rsync") is None, reason="rsync is not installed")
+def test_rsync_sends_only_the_changed_part_over_the_connection_that_is_open(synced: Synced) -> None:
+    data = random.Random(1).randbytes(2 << 20)
+    (synced.source / "vocab.bin").write_bytes(data)
+    synced.send()
+    (synced.source / "vocab.bin").write_bytes(data[: 1 << 20] + b"a line more\n" + data[1 << 20 :])
+    changed = synced.send()
+    assert all(host.wire is not None and host.wire < len(data) / 10 for host in changed.values()), changed
+    sums = {host.run(["sha256sum", f"{TARGET}/vocab.bin"]).stdout.split()[0] for host in synced.lab.hosts}
+    assert sums == {hashlib.sha256((synced.source / "vocab.bin").read_bytes()).hexdigest()}
 
 
 def test_a_shared_directory_is_written_once(synced: Synced) -> None:
