@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from preflight.checks.reading import absent, gib, span
 from preflight.facts import ComputeProcess, Gpu, HostFacts, Identity, Missing, Process, ProcessTable
 from preflight.finding import Problem, Severity
-from preflight.job import Expect
+from preflight.job import Expect, Job
 from preflight.leftovers import Classified, Kind, classify
 from preflight.process_tree import INIT_PID
 from preflight.registry import host_check
@@ -155,12 +155,14 @@ def memory_in_use_is_explained(facts: HostFacts, gpus: tuple[Gpu, ...], expect: 
 
 
 @host_check("PROC003", Severity.WARNING, gate=True)
-def nothing_is_left_over(facts: HostFacts, processes: ProcessTable, expect: Expect) -> Iterator[Problem]:
+def nothing_is_left_over(
+    facts: HostFacts, processes: ProcessTable, job: Job, expect: Expect
+) -> Iterator[Problem]:
     """No rank, launcher or DataLoader worker of an earlier run is left over.
 
     A crash leaves ranks whose launcher is gone, stopped processes and half-dead ones. They hold memory, ports
-    and device files until somebody ends them. Those that hold a GPU are told by PROC001, the port's by
-    PORT001.
+    and device files until somebody ends them. Those that hold a GPU are told by PROC001 where the job wants
+    GPUs; PORT001 names the holder of the main port.
 
     Fix: `gpulaunch clean-zombies HOST`.
     Source: /proc; the classes and their evidence are in preflight/leftovers.py.
@@ -174,6 +176,8 @@ def nothing_is_left_over(facts: HostFacts, processes: ProcessTable, expect: Expe
         return
     del processes  # named so that a missing table is UNKNOWN; classify reads it from facts
     for item in _classified(facts, expect).values():
+        if job.wants_gpus and _told_with_its_gpu(facts, item):
+            continue
         if item.kind in LEFT_OVER or item.kind is Kind.SUSPECT:
             holds = [f"GPU {i}" for i in item.holds.gpus] + [f"port {p}" for p in item.holds.ports]
             suffix = f"; holds {', '.join(holds)}" if holds else ""
@@ -183,6 +187,17 @@ def nothing_is_left_over(facts: HostFacts, processes: ProcessTable, expect: Expe
                 subject=f"pid {item.process.pid}",
                 severity=Severity.INFO if item.kind is Kind.SUSPECT else None,
             )
+
+
+def _told_with_its_gpu(facts: HostFacts, item: Classified) -> bool:
+    """Return whether PROC001 names it as the holder of a GPU."""
+    if isinstance(facts.gpus, Missing):
+        return False
+    return any(
+        item.kind in LEFT_OVER or any(holder.pid == item.process.pid for holder in gpu.processes)
+        for gpu in facts.gpus
+        if gpu.index in item.holds.gpus and not isinstance(gpu.processes, Missing)
+    )
 
 
 @host_check("PROC004", Severity.INFO)
