@@ -17,7 +17,8 @@ The run directory (`$XDG_STATE_HOME/gpulaunch/runs/RUN_ID`, mode 0700) is all th
 state.json (replaced atomically), events.jsonl (one JSON object per line, one write each; `t` is the wall
 clock, `m` the monotonic one, seconds), launcher.log, rank-N.log, `client` (monotonic time of the last word
 from a client), `detached` (there once nobody needs to follow), `stop.json` (who asked to stop, with which
-grace), sizes.jsonl (how long each log was at which time).
+grace), sizes.jsonl (how long each log was at which time), usage.jsonl (what was used at which time; gauge.py,
+which lies there too where the plan sent it, writes that from a process of its own).
 
 Each GPU of a run is claimed by a file in /tmp, which the supervisor and its guardian keep locked: the kernel
 lets go of the lock when both are gone, so a claim is believed exactly as long as its run lives.
@@ -41,6 +42,9 @@ MARKER = "GPULAUNCH-RUN-1"
 EVENTS = "events.jsonl"
 STATE = "state.json"
 SIZES = "sizes.jsonl"
+USAGE = "usage.jsonl"
+LINES = (EVENTS, USAGE)  # sent to followers by whole lines only
+GAUGE = "gauge.py"
 DETACHED = "detached"
 TICK_S = 0.2
 ALIVE_EVERY_S = 2.0
@@ -639,6 +643,8 @@ class Supervisor:
         self.said: dict[int, int] = {}  # by rank: the code it said it would leave with
         self.launcher = (0, 0)  # pid, start ticks
         self.launcher_code: int | None = None
+        self.gauge = (0, 0)  # pid, start ticks
+        self.gauge_life = -1  # its stdin, which ends with us
         self.stage = 0  # 0 running, 1 ranks asked to end, 2 everything asked, 3 killed
         self.asked = False
         self.why = ""
@@ -685,6 +691,7 @@ class Supervisor:
         self._event("started", launcher=self.launcher[0])
         os.write(self.done, json.dumps(self.state).encode())
         os.close(self.done)
+        self._start_gauge()
         while True:
             self._wait(poller, wake)
             self._read_events(poller)
@@ -782,6 +789,32 @@ class Supervisor:
         os.umask(self.spec["umask"])
         os.execvpe(argv[0], argv, env)  # noqa: S606 - no shell is the point
 
+    def _start_gauge(self) -> None:
+        """Have what is used measured beside us; whatever becomes of that, the run goes on."""
+        source = os.path.join(self.run_dir, GAUGE)
+        if not os.path.exists(source):
+            return
+        env = {**os.environ, "GPULAUNCH_RUN_ID": self.spec["run_id"], "CUDA_VISIBLE_DEVICES": ""}
+        env["GPULAUNCH_SUPERVISOR"] = "%s:%d:%d" % (boot_id(), *self.state["supervisor"])
+        theirs, self.gauge_life = os.pipe2(os.O_CLOEXEC)
+        try:
+            pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-ISE", source, self.run_dir],
+                env,
+                file_actions=[(os.POSIX_SPAWN_DUP2, theirs, 0)],
+                setsigdef=(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE),
+            )
+            self.gauge = pid, ticks_of(pid)
+        except (OSError, ValueError) as error:
+            self._event("guard_failed", what="the attempt to measure use", error=str(error))
+        finally:
+            os.close(theirs)
+
+    def _end_gauge(self) -> None:
+        """Kill it, even where it hangs in a driver; then it is not waited for."""
+        send_signal(*self.gauge, signal.SIGKILL)
+
     # watching
 
     def _read_events(self, poller: select.poll) -> None:
@@ -845,6 +878,11 @@ class Supervisor:
         for pid, code in reap():
             if pid in self.ranks:  # its launcher is gone, and it ended between two looks
                 self._rank_ended(poller, pid, code)
+            if pid == self.gauge[0]:
+                self.gauge = (0, 0)
+                if not self.stage:
+                    error = "it ended with code %d; supervisor.log may say why" % code
+                    self._event("guard_failed", what="the attempt to measure use", error=error)
             if pid != self.launcher[0]:
                 continue
             self.launcher_code = code
@@ -951,6 +989,7 @@ class Supervisor:
             if self._launcher_may_end() and now < self.stage_until:
                 return False
             self.stage = 2
+            self._end_gauge()
             self._signal(self._members(), signal.SIGTERM)
             return False
         alive = self._members()
@@ -978,7 +1017,7 @@ class Supervisor:
                 send_signal(pid, ticks, signal.SIGCONT)  # a stopped process hears nothing else
 
     def _spare(self) -> set[int]:
-        return {os.getpid(), self.state["guardian"][0]}
+        return {os.getpid(), self.state["guardian"][0], self.gauge[0]}
 
     def _save(self, phase: str) -> None:
         self.state["phase"] = phase
@@ -1157,7 +1196,7 @@ class Follower:
             offset = self.offsets.get(name, 0)
             room = CHUNK if self.limits is None else min(CHUNK, self.limits.get(name, 0) - offset)
             data = os.pread(fd, room, offset) if room > 0 else b""
-            if name == EVENTS:
+            if name in LINES:
                 data = data[: data.rfind(b"\n") + 1]
             if data:
                 parts.append(frame({"log": name, "offset": offset, "size": len(data)}, data))
@@ -1168,7 +1207,7 @@ class Follower:
     def _wanted(self, name: str) -> bool:
         if self.only is not None:
             return name in self.only
-        return name == EVENTS or name.endswith(".log")
+        return name in LINES or name.endswith(".log")
 
 
 def detach_run(run_dir: str) -> None:
@@ -1304,7 +1343,7 @@ def remove_run(run_dir: str) -> None:
 
 # --- fetch ------------------------------------------------------------------------------
 
-OURS = ("rank.py", "guard.py", "lifeline", "client", RESERVE)  # of no use anywhere else
+OURS = ("rank.py", "guard.py", GAUGE, "lifeline", "client", RESERVE)  # of no use anywhere else
 
 
 def files_below(top: str, prefix: str) -> Iterator[tuple[str, str]]:

@@ -38,7 +38,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One line of the host's events.jsonl: by the supervisor, or by a rank about itself."""
+    """One line of the host's events.jsonl or usage.jsonl, by the supervisor, its gauge or a rank."""
 
     host: str
     event: str

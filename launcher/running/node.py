@@ -34,7 +34,8 @@ from launcher.running.happenings import (
 )
 from launcher.transports.base import Connection, Stream
 
-EVENTS = "events.jsonl"
+LINES = ("events.jsonl", "usage.jsonl")
+"""What the supervisor, the ranks and the gauge write, a JSON document a line; all else is output."""
 BEAT_EVERY_S = 1.0
 SILENCE_S = 12.0
 """A follower says something every 2 s; after this long the link is dead, whatever TCP believes."""
@@ -80,7 +81,7 @@ class Follower(threading.Thread):
         self._words: deque[bytes] = deque()
         self._offsets: dict[str, int] = dict(known.offsets)
         self._wishes = known.wishes
-        self._events_rest = b""
+        self._rests = dict.fromkeys(LINES, b"")
         self._skew_s: float | None = None  # this clock minus the host's, smallest seen: the least delayed
         self._heard = time.monotonic()
         self._running_there = False
@@ -260,10 +261,10 @@ class Follower(threading.Thread):
 
     def _on_log(self, log: str, offset: int, data: bytes) -> None:
         self._offsets[log] = offset + len(data)
-        if log != EVENTS:
+        if log not in LINES:
             self._put(Output(self.host, log, offset, data))
             return
-        *lines, self._events_rest = (self._events_rest + data).split(b"\n")
+        *lines, self._rests[log] = (self._rests[log] + data).split(b"\n")
         for line in lines:
             try:
                 event = json.loads(line)

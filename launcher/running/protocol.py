@@ -75,7 +75,7 @@ def _spec(plan: Plan, node: NodePlan, grace_s: float | None, entries: Iterable[H
         "env": node.env,
         "unset": node.unset,
         "cwd": node.cwd,
-        "files": [*node.files, *_guard(node)],
+        "files": [*node.files, ("gauge.py", onhost_source("gauge").decode()), *_guard(node)],
         "grace_s": grace_s,
         "gpus": [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],
         "launch": launch_record(plan, node, entries),
