@@ -86,8 +86,8 @@ def _register(
 
 
 def table() -> dict[str, Check]:
-    """Return all checks, in the order of `preflight.checks`. An empty table would pass every host."""
-    import_module("preflight.checks")
+    """Return all checks, in the order of `preflight.checks.table`. An empty table would pass every host."""
+    import_module("preflight.checks.table")
     return CHECKS
 
 

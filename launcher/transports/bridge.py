@@ -1,4 +1,4 @@
-"""What rsync starts where it would start ssh: joins its own two pipes to the socket that argv names.
+"""What a program starts where it would start ssh: joins its own two pipes to the socket that argv names.
 
     python bridge.py SOCKET HOST COMMAND...
 
