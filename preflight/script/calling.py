@@ -238,7 +238,7 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
         return it.evaluate(info.node.body)
     outer_returns, it.returns = it.returns, []
     outer_yields, it.yields = it.yields, []
-    outer_breaks, it.breaks = it.breaks, []
+    outer_loop, it.breaks, it.continues = (it.breaks, it.continues), [], []
     depth = len(it.contexts)
     it.contexts += [context_of(item) for item in info.decorators]
     it.stack.append(key)
@@ -248,7 +248,8 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
     finally:
         it.stack.pop()
         del it.contexts[depth:]
-        it.returns, it.yields, it.breaks = outer_returns, outer_yields, outer_breaks
+        it.returns, it.yields = outer_returns, outer_yields
+        it.breaks, it.continues = outer_loop
     values = [value for value, _ in returns]
     if not it.state.dead:
         values.append(NONE)

@@ -171,6 +171,7 @@ class Interpreter:
         self.stack: list[int] = []
         self.returns: list[tuple[Value, State]] = []
         self.breaks: list[State] = []
+        self.continues: list[State] = []
         self.yields: list[Value] | None = None
         self.declared: dict[int, Declared] = {}  # argparse options by the id of their thing
         self.notes: dict[str, list[Place]] = {}  # what rules remember of what came before

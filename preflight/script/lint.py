@@ -139,13 +139,20 @@ def _read(text: str, path: str, target: Target, find: Finder | None) -> _Reading
         for code, row in RULES.items():
             if event.name in row.events:
                 for hit in row.judge(it, event):
-                    _keep(reading.hits, code, hit)
+                    _keep(reading.hits, code, _doubted(hit) if "except" in it.contexts else hit)
 
     it = Interpreter(sources, target, Knowledge(), listen)
     it.run(source)
     listen(it, Event("end", Place(path, 1)))
     reading.complete = it.complete
     return reading
+
+
+def _doubted(hit: Hit) -> Hit:
+    """In a handler of exceptions a fault is one that may happen."""
+    if hit.level is not Level.ERROR:
+        return hit
+    return replace(hit, level=Level.WARNING, message=f"{hit.message}, when this exception is handled")
 
 
 def _keep(hits: dict[tuple[str, Place], Hit], code: str, hit: Hit) -> None:

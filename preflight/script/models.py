@@ -41,6 +41,14 @@ TENSOR_DTYPE = "__tensor_dtype__"
 OWN_DTYPE = "own"
 """The dtype that `next(model.parameters()).dtype` reads: of one parameter, not of all."""
 
+_PARTS = frozenset(
+    {
+        *("get_classifier", "get_input_embeddings", "get_output_embeddings", "get_submodule", "get_encoder"),
+        *("get_decoder", "get_base_model"),
+    }
+)
+"""Methods that give a part of the model."""
+
 _CASTS = {"half": "float16", "float": "float32", "bfloat16": "bfloat16", "double": "float64"}
 
 
@@ -137,6 +145,8 @@ def model_method(  # noqa: PLR0912 - one line per method, read as a table
         return NONE
     if name in ("eval", "train", "merge_and_unload", "compile", "unload"):
         return owner
+    if name in _PARTS:
+        return Part(model, "module")
     return UNKNOWN
 
 

@@ -45,6 +45,19 @@ KNOWN_ROOTS = frozenset(
 )
 """Libraries whose functions do not change the dtype of a model behind the script's back, or are modelled."""
 
+QUIET_ROOTS = frozenset(
+    {
+        "PIL", "click", "cv2", "dacite", "datasets", "diffusers", "dotenv", "einops", "evaluate", "fire",
+        "gin", "hydra", "jsonlines", "jsonschema", "lightning", "loguru", "matplotlib", "mlflow",
+        "ml_collections", "nltk", "numpy", "omegaconf", "packaging", "pandas", "peft", "psutil", "pyarrow",
+        "pydantic", "regex", "requests", "rich", "rouge_score", "sacrebleu", "safetensors", "scipy",
+        "seaborn", "sentencepiece", "seqeval", "sklearn", "tensorboard", "tensorboardX", "tiktoken",
+        "tokenizers", "torchinfo", "torchmetrics", "tqdm", "trl", "typing_extensions", "wandb",
+        "webdataset", "yaml",
+    }
+)  # fmt: skip
+"""Libraries of training scripts that create no CUDA context, neither when imported nor by themselves."""
+
 _NOT_A_MODEL = re.compile(
     r"Tokenizer|Processor|FeatureExtractor|ImageProcessor|Scheduler|Config|Collator|Dataset|Callback|Pipeline"
     r"|Criteria|Streamer|Args|Arguments|Mixin|Output|Loader|Logger|EMAModel"
@@ -105,6 +118,11 @@ MODEL_METHODS = frozenset(
             "print_trainable_parameters",
             "resize_token_embeddings",
             "get_input_embeddings",
+            "get_output_embeddings",
+            "get_classifier",
+            "get_encoder",
+            "get_decoder",
+            "get_base_model",
             "register_buffer",
         ),
         *("set_adapter", "load_adapter", "tie_weights", "num_parameters", "get_submodule", "buffers"),

@@ -1,7 +1,6 @@
 """What the planner wants to know of a script: its style, its precision switches, how it places its device."""
 
 import ast
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
@@ -11,7 +10,7 @@ from preflight.script.hfarguments import TRL_DEFAULT_SINCE, class_name
 from preflight.script.interpreter import Event, Interpreter
 from preflight.script.library import Knowledge
 from preflight.script.lint import lint_for
-from preflight.script.names import KNOWN_ROOTS, root_and_last
+from preflight.script.names import root_and_last
 from preflight.script.reading import Option, Place, PrecisionSite, ScriptReading, Style
 from preflight.script.rules import Level
 from preflight.script.source import Finder, Sources
@@ -23,19 +22,6 @@ _CAPABILITIES = ((7, 5), (8, 0))
 _WORDS = ("no", "fp16", "bf16", "fp8")
 _VALUE_OPTIONS = frozenset({"mixed_precision", "precision", "amp_dtype", "dtype_mode"})
 _FATAL = frozenset({"P101", "P102", "P104", "P105", "P106", "P107", "P108", "P115"})
-
-# Libraries of training scripts that create no CUDA context, neither when imported nor by themselves.
-_QUIET = frozenset(
-    {
-        "PIL", "click", "cv2", "dacite", "datasets", "diffusers", "dotenv", "einops", "evaluate", "fire",
-        "gin", "hydra", "jsonlines", "jsonschema", "lightning", "loguru", "matplotlib", "mlflow",
-        "ml_collections", "nltk", "numpy", "omegaconf", "packaging", "pandas", "peft", "psutil", "pyarrow",
-        "pydantic", "regex", "requests", "rich", "rouge_score", "sacrebleu", "safetensors", "scipy",
-        "seaborn", "sentencepiece", "seqeval", "sklearn", "tensorboard", "tensorboardX", "tiktoken",
-        "tokenizers", "torchinfo", "torchmetrics", "tqdm", "trl", "typing_extensions", "wandb",
-        "webdataset", "yaml",
-    }
-)  # fmt: skip
 
 TrainedDtype = Literal["", "float32", "float16", "bfloat16", "checkpoint"]
 
@@ -112,30 +98,7 @@ def _collect(text: str, path: str, target: Target, find: Finder | None) -> tuple
 
     it = Interpreter(sources, target, Knowledge(), listen)
     it.run(source)
-    return seen, it.complete and not sources.problems and not _unread(sources)
-
-
-def _unread(sources: Sources) -> bool:
-    """Whether the script imports code that was not read and is no library known to leave GPUs alone.
-
-    Such a module may open GPU 0 when it is imported or called, before the script sets its device.
-    """
-    for source in sources.files():
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.Import):
-                names = [(alias.name, 0) for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                names = [(node.module or "", node.level)]
-            else:
-                continue
-            for name, level in names:
-                root = name.partition(".")[0]
-                known = not level and (
-                    root in KNOWN_ROOTS or root in _QUIET or root in sys.stdlib_module_names
-                )
-                if not known and sources.imported(name, level, source) is None:
-                    return True
-    return False
+    return seen, it.complete and not sources.problems and not sources.unread()
 
 
 def _option(it: Interpreter, event: Event, seen: _Seen) -> None:

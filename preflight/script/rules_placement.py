@@ -37,11 +37,15 @@ def _level(it: "Interpreter") -> Level | None:
 
 
 def _fixed(value: Value | None) -> Device | None:
-    """Return a device that is the same for every rank."""
-    for item in alternatives(value or NONE):
-        if isinstance(item, Device) and item.kind == "cuda" and item.index is not None and not item.of_rank:
-            return item
-    return None
+    """Return a device that is the same for every rank; -1 is how scripts say that there are no ranks."""
+    items = [item for item in alternatives(value or NONE) if isinstance(item, Device)]
+    if any(item.of_rank for item in items):
+        return None
+    return next((item for item in items if item.kind == "cuda" and _numbered(item)), None)
+
+
+def _numbered(device: Device) -> bool:
+    return device.index is not None and device.index >= 0
 
 
 @rule("D201", "device", "cuda", "set device", "ddp")
@@ -64,7 +68,7 @@ def one_gpu_for_all_ranks(it: "Interpreter", event: Event) -> Iterator[Hit]:
         ids = event.values.get("ids")
         item = ids.items[0] if isinstance(ids, Seq) and len(ids.items) == 1 else NONE
         found = as_device(item)
-        fixed = found if isinstance(found, Device) and found.index is not None else None
+        fixed = found if isinstance(found, Device) and _numbered(found) else None
     if fixed is not None:
         message = f"every rank uses GPU {fixed.index}"
         place = fixed.place or event.place
@@ -208,6 +212,8 @@ def process_group_without_a_device(it: "Interpreter", event: Event) -> Iterator[
         if not placed and level is not None:
             message = "no rank sets its device: all of them use the first GPU"
             fix = 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) after this'
+            if it.sources.unread():
+                level, message = Level.WARNING, f"{message}, unless a module that could not be read does it"
             yield Hit(it.notes["process group"][0], message, fix, level)
 
 

@@ -39,12 +39,14 @@ def fp16_parameters_under_a_scaler(it: "Interpreter", event: Event) -> Iterator[
     """
     for training in trainings(it, event):
         dtype = training.maybe_dtype("float16")
-        if dtype is None or "fp16" not in training.precisions() or training.sharded:
+        if dtype is None or not training.may_scale() or training.sharded:
             continue
         if training.model.get("adapters") != NONE:
             continue
         sure = training.precisions() == {"fp16"}
         message = "the trained parameters are float16, and fp16 mixed precision is on"
+        if not training.precisions():
+            message += ", unless the script's arguments (--args) say otherwise"
         level = _level(training, sure=sure)
         yield Hit(_place(dtype, training), message, _FLOAT32, level, training.switched_at())
 
@@ -62,11 +64,13 @@ def pure_fp16_training(it: "Interpreter", event: Event) -> Iterator[Hit]:
         dtype = training.maybe_dtype("float16")
         if dtype is None or training.sharded or training.precisions() == {"fp16"} or _is_off(training):
             continue
-        if training.by != "torch" and "fp16" in training.precisions():
+        if training.by != "torch" and training.may_scale():
             continue
         if not training.precisions() and training.sure_dtype() is None:
             continue
         optimizer, message = training.optimizer, "the trained parameters are float16 and there is no scaler"
+        if not training.precisions():
+            message = "the trained parameters are float16, which fits no mixed precision; --precision decides"
         level = _level(training, sure=bool(training.precisions()) and _divides_by_zero(it, training))
         if optimizer is not None and text_of(optimizer.get("cls")) not in ADAM_LIKE:
             message += ": small updates are lost"

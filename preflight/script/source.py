@@ -3,10 +3,11 @@
 import ast
 import posixpath
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from preflight.script.names import KNOWN_ROOTS
+from preflight.script.names import KNOWN_ROOTS, QUIET_ROOTS
 from preflight.script.reading import Place
 
 Finder = Callable[[str], str | None]
@@ -88,6 +89,19 @@ class Sources:
                     return source
         return None
 
+    def unread(self) -> bool:
+        """Whether the script imports code that was not read and is no library known to leave GPUs alone.
+
+        Such a module may open GPU 0, or set the rank's device, when it is imported or called.
+        """
+        for source in self.files():
+            for name, level in _imports(source.tree):
+                root = name.partition(".")[0]
+                known = root in KNOWN_ROOTS or root in QUIET_ROOTS or root in sys.stdlib_module_names
+                if (level or not known) and self.imported(name, level, source) is None:
+                    return True
+        return False
+
     def _load(self, path: str, package: str) -> Source | None:
         if path in self._read:
             return self._read[path]
@@ -108,3 +122,11 @@ def _parse(path: str, text: str, package: str | None = None) -> Source:
     text = text.removeprefix("\ufeff")
     folder = posixpath.dirname(path) if package is None else package
     return Source(path, text, ast.parse(text, filename=path), folder)
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, 0) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or "", node.level

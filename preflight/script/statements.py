@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.script import calling
 from preflight.script.expressions import assign
-from preflight.script.state import joined
+from preflight.script.state import State, joined
 from preflight.script.values import (
     NONE,
     UNKNOWN,
@@ -76,10 +76,10 @@ def _if(it: "Interpreter", node: ast.If) -> None:
 def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
     """Take the one branch; the other when it raises: a real launch passes the arguments that it asks for."""
     body, other = (node.body, node.orelse) if known else (node.orelse, node.body)
-    ends = len(it.returns), len(it.breaks)
+    ends = len(it.returns), len(it.breaks), len(it.continues)
     before = it.state.fork() if _may_raise(body) else None
     execute(it, body)
-    if before is not None and it.state.dead and (len(it.returns), len(it.breaks)) == ends:
+    if before is not None and it.state.dead and (len(it.returns), len(it.breaks), len(it.continues)) == ends:
         it.state = before
         execute(it, other)
 
@@ -113,23 +113,32 @@ def _loop(
     it: "Interpreter", node: ast.For | ast.AsyncFor | ast.While, turns: list[Callable[[], None]]
 ) -> None:
     outer, it.breaks = it.breaks, []
+    outer_turns, it.continues = it.continues, []
     it.loop_depth += 1
     for begin in turns:
         begin()
         execute(it, node.body)
+        it.state = joined([it.state, *it.continues])
+        it.continues = []
         if it.state.dead:
             if not it.breaks:
                 break
-            it.state = joined(it.breaks)  # `continue` and `break` both come here: the next turn sees either
+            it.state = joined(it.breaks)  # what ends the loop here need not end it there
     it.loop_depth -= 1
     it.state = joined([it.state, *it.breaks])
-    it.breaks = outer
+    it.breaks, it.continues = outer, outer_turns
     execute(it, node.orelse)
 
 
-def _leave_turn(it: "Interpreter", node: ast.stmt) -> None:
+def _break(it: "Interpreter", node: ast.Break) -> None:
     del node
     it.breaks.append(it.state.fork())
+    it.state.dead = True
+
+
+def _continue(it: "Interpreter", node: ast.Continue) -> None:
+    del node
+    it.continues.append(it.state.fork())
     it.state.dead = True
 
 
@@ -146,19 +155,44 @@ def _raise(it: "Interpreter", node: ast.Raise) -> None:
 
 
 def _try(it: "Interpreter", node: ast.Try) -> None:
+    """A handler is read from what holds before and after the body, and may or may not have run.
+
+    Imports are taken to succeed, and variables of the launch to be set, unless the body always raises.
+    """
     before = it.state.fork()
     execute(it, node.body)
+    ended = it.state.fork()
     execute(it, node.orelse)
-    if it.state.dead:
-        # The body always ends the path (by raising, as far as can be seen): a handler may go on from there.
-        ended = it.state
-        paths = [ended]
-        for handler in node.handlers:
-            it.state = before.fork()
-            execute(it, handler.body)
-            paths.append(it.state)
-        it.state = joined(paths)
+    always = it.state.dead and ended.dead
+    paths = [it.state]
+    for handler in node.handlers:
+        if always or not _never_runs(node, handler):
+            it.state = before.fork() if ended.dead else joined([before.fork(), ended.fork()])
+            paths.append(_handled(it, handler, always=always))
+    it.state = joined(paths)
     execute(it, node.finalbody)
+
+
+def _handled(it: "Interpreter", handler: ast.ExceptHandler, *, always: bool) -> State:
+    """Return the state after a handler. One that only gives up returns nothing that training goes on with."""
+    returned = len(it.returns)
+    if not always:
+        it.contexts.append("except")
+    execute(it, handler.body)
+    if not always:
+        it.contexts.pop()
+        it.returns[returned:] = [pair for pair in it.returns[returned:] if pair[0] != NONE]
+    return it.state
+
+
+def _never_runs(node: ast.Try, handler: ast.ExceptHandler) -> bool:
+    """Whether a handler is for what a launch does not meet: a missing package, a missing rank variable."""
+    caught = ast.unparse(handler.type) if handler.type is not None else ""
+    if "ImportError" in caught or "ModuleNotFound" in caught or "KeyboardInterrupt" in caught:
+        return True
+    if any(isinstance(item, ast.Import | ast.ImportFrom) for item in node.body):
+        return True
+    return "KeyError" in caught and any("environ" in ast.unparse(item) for item in node.body)
 
 
 def _with(it: "Interpreter", node: ast.With | ast.AsyncWith) -> None:
@@ -290,8 +324,8 @@ _HANDLERS: dict[type[ast.stmt], Callable[["Interpreter", Any], None]] = {
     ast.For: _for,
     ast.AsyncFor: _for,
     ast.While: _while,
-    ast.Break: _leave_turn,
-    ast.Continue: _leave_turn,
+    ast.Break: _break,
+    ast.Continue: _continue,
     ast.Return: _return,
     ast.Raise: _raise,
     ast.Try: _try,

@@ -115,7 +115,9 @@ def _getattr(it: "Interpreter", call: Call) -> Value:
 
     name = text_of(call.args[1]) if len(call.args) > 1 else None
     if name is None:
-        return UNKNOWN
+        # Some class of the library, whichever: what is loaded through it is a model if anything is trained.
+        of_transformers = bool(call.args) and call.args[0] == Ext("transformers")
+        return Ext("transformers.PreTrainedModel") if of_transformers else UNKNOWN
     found = get_attribute(it, call.args[0], name, call.node)
     fallback = call.args[2] if len(call.args) > 2 else None
     if fallback is not None and (found == UNKNOWN or isinstance(found, Ext)):

@@ -69,6 +69,10 @@ class Training:
         words = [text_of(item) for item in alternatives(self.precision)]
         return {word for word in words if word} if all(words) else set()
 
+    def may_scale(self) -> bool:
+        """Whether fp16 mixed precision is one of the possibilities that are known."""
+        return Const("fp16") in list(alternatives(self.precision))
+
     @property
     def doubtful(self) -> bool:
         """Whether code that could not be read has had the model."""
