@@ -10,6 +10,7 @@ from launcher import yamldoc
 from launcher.errors import ConfigError
 from launcher.hostwords import split
 from launcher.inventory import LOCALHOST, user_config_dir
+from launcher.restarting.spec import RestartSpec
 from launcher.schema import CONFIG, CONFIG_KEYS
 from launcher.syncing.spec import SyncSpec
 from launcher.templates import templates_dir
@@ -29,6 +30,7 @@ class Overrides:
     port: str = ""
     precision: str = ""
     guard: str = ""
+    restarts: str = ""
     extra_args: tuple[str, ...] = ()  # after --; appended to args
 
 
@@ -46,6 +48,7 @@ class RunConfig:
     hosts: tuple[str, ...]
     script_here: Path | None = None
     sync: SyncSpec | None = None
+    restart: RestartSpec | None = None  # None: a run that failed stays ended
 
 
 def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> RunConfig:
@@ -62,8 +65,10 @@ def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> Ru
     mistakes.raise_if_any()
     hosts = data.pop("hosts", ()) or (LOCALHOST,)
     sync = data.pop("sync", None)
+    restart: RestartSpec | None = data.pop("restart", None)
+    restart = restart if restart is not None and restart.max else None
     data["args"] = data.get("args", ()) + overrides.extra_args
-    return RunConfig(path.stem, path, Job(name=path.stem, **data), hosts, here, sync)
+    return RunConfig(path.stem, path, Job(name=path.stem, **data), hosts, here, sync, restart)
 
 
 def find_config(name_or_path: str) -> Path:
@@ -130,6 +135,8 @@ def _overriding(overrides: Overrides, mistakes: Mistakes) -> Iterator[tuple[str,
         yield "precision", Item(overrides.precision, "--precision")
     if overrides.guard:
         yield "guard", Item(overrides.guard, "--guard")
+    if overrides.restarts:
+        yield "restart.max", Item(overrides.restarts, "--restarts")
 
 
 def _parse(text: str, source: str, mistakes: Mistakes) -> Item:

@@ -169,6 +169,12 @@ class ListOf:
         return {"anyOf": [self.kind.schema(), many]} if self.lone else many
 
 
+HOST_WORD = r"[^\s\x00-\x1f\x7f-][^\s\x00-\x1f\x7f]*"
+HOST_WORDS = ListOf(
+    Text("a host: a name, a range such as l40s-[01-04], a group, or user@host:port", HOST_WORD), lone=True
+)
+
+
 @dataclass(frozen=True, slots=True)
 class MapOf:
     """A mapping from free names to one kind of value. Nothing at all is an empty mapping."""

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from launcher.kinds import (
+    HOST_WORD,
+    HOST_WORDS,
     Choice,
     Either,
     Flag,
@@ -24,6 +26,7 @@ from launcher.kinds import (
     Special,
     Text,
 )
+from launcher.restarting.spec import RESTART_KEYS, RestartKind
 from launcher.syncing.spec import SYNC_KEYS, SyncKind
 from launcher.yamldoc import Item
 from preflight.job import DEFAULT_MAIN_PORT, Expect
@@ -36,7 +39,6 @@ HOST_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:-]*"
 """A host's name: what ssh would take too, and never an option."""
 
 _GPU_ID = re.compile(r"(?:GPU|MIG)-[A-Za-z0-9/-]+")
-_HOST_WORD = r"[^\s\x00-\x1f\x7f-][^\s\x00-\x1f\x7f]*"
 _ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
@@ -88,9 +90,6 @@ def _gpus(words: tuple[str, ...], *, count: bool) -> Special:
 
 
 _ENV = MapOf(Scalar(), "an environment variable's name", _ENV_NAME)
-_HOST_WORDS = ListOf(
-    Text("a host: a name, a range such as l40s-[01-04], a group, or user@host:port", _HOST_WORD), lone=True
-)
 _XIDS = ListOf(Integer(1, 1000))
 _DEFAULTS = Expect()
 
@@ -154,7 +153,7 @@ HOST_KEYS: tuple[Key, ...] = (
     Key("identity_file", Text("a path here"), "Private key here; `~` is your home here.", "~/.ssh/cluster"),
     Key(
         "jump",
-        _HOST_WORDS,
+        HOST_WORDS,
         "Jump hosts, outermost first; `none` overrides ssh_config's ProxyJump.",
         "[bastion]",
     ),
@@ -201,7 +200,7 @@ INVENTORY_KEYS: tuple[Key, ...] = (
     ),
     Key(
         "groups",
-        MapOf(_HOST_WORDS, "a group's name", r"[A-Za-z0-9_][A-Za-z0-9_.-]*"),
+        MapOf(HOST_WORDS, "a group's name", r"[A-Za-z0-9_][A-Za-z0-9_.-]*"),
         "Names for several hosts: names, ranges and other groups.",
         '{ada: ["l40s-[01-04]"]}',
     ),
@@ -233,9 +232,7 @@ CONFIG_KEYS: tuple[Key, ...] = (
         "Arguments of the script; they arrive exactly as written.",
         '["--epochs", 3]',
     ),
-    Key(
-        "hosts", _HOST_WORDS, "Where to run: names, ranges, groups, or all.", '["l40s-[01-02]"]', "localhost"
-    ),
+    Key("hosts", HOST_WORDS, "Where to run: names, ranges, groups, or all.", '["l40s-[01-02]"]', "localhost"),
     Key(
         "gpus",
         _gpus(("all", "auto", "none"), count=True),
@@ -247,7 +244,7 @@ CONFIG_KEYS: tuple[Key, ...] = (
         "processes_per_host",
         Either(
             Integer(1, 4096),
-            MapOf(Integer(1, 4096), "a host: a name, a range such as l40s-[01-04], or a group", _HOST_WORD),
+            MapOf(Integer(1, 4096), "a host: a name, a range such as l40s-[01-04], or a group", HOST_WORD),
         ),
         "CPU ranks per host, where no GPUs are used: one number, or a number for each host.",
         "{l40s-01: 2, l40s-02: 1}",
@@ -307,6 +304,12 @@ CONFIG_KEYS: tuple[Key, ...] = (
         "true",
         "false",
     ),
+    Key(
+        "restart",
+        RestartKind(),
+        "Start a run that failed again, from its own last checkpoint; see docs/reliability.md.",
+        "{max: 2}",
+    ),
 )
 
 INVENTORY = Record(INVENTORY_KEYS)
@@ -336,6 +339,7 @@ def reference() -> str:
         ("`expect` of a host", EXPECT_KEYS),
         ("A run config", CONFIG_KEYS),
         ("`sync` of a run config", SYNC_KEYS),
+        ("`restart` of a run config", RESTART_KEYS),
     ]
     return "\n".join(_section(title, keys) for title, keys in parts)
 

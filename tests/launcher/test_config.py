@@ -6,6 +6,7 @@ import pytest
 
 from launcher.config import Overrides, RunConfig, find_config, known_configs, load_run_config
 from launcher.errors import ConfigError
+from launcher.restarting.spec import CHECKPOINTS, RestartSpec
 from preflight.job import Job
 
 METACHARACTERS = ("$(reboot)", "`id`", "a b", "'", '"', "\\", "*", "; rm -rf /", "é\t", "", "--", "{run_dir}")
@@ -156,6 +157,48 @@ def test_a_set_to_nothing_unsets() -> None:
     assert load("{script: a.py, gpus: 2}", sets=("gpus=",)).job.gpus == "all"
 
 
+def test_restarts_arrive_with_what_is_not_said_as_usual() -> None:
+    config = load(
+        """
+        script: a.py
+        restart:
+          max: 2
+          spares: l40s-[03-04]
+          resume_args: [--resume_from_checkpoint, "{checkpoint}"]
+          also: [oom]
+        """
+    )
+    resume = ("--resume_from_checkpoint", "{checkpoint}")
+    wanted = RestartSpec(max=2, spares=("l40s-[03-04]",), resume_args=resume, also=("oom",))
+    assert config.restart == wanted
+    assert (wanted.exclude_failed_hosts, wanted.checkpoints) == (True, CHECKPOINTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "restarts"),
+    [
+        ("script: a", {}, None),
+        ("{script: a, restart: {}}", {}, 3),
+        ("{script: a, restart: {max: 0}}", {}, None),
+        ("{script: a, restart: {max: 5}}", {"restarts": "1"}, 1),
+        ("{script: a, restart: {max: 5}}", {"restarts": "0"}, None),
+        ("script: a", {"restarts": "2"}, 2),
+        ("script: a", {"sets": ("restart.max=4",)}, 4),
+        ("{script: a, restart: {max: 5}}", {"sets": ("restart=",)}, None),
+    ],
+)
+def test_how_often_a_run_is_started_again(text: str, overrides: dict[str, object], restarts: object) -> None:
+    spec = load(text, **overrides).restart
+    assert (spec.max if spec else None) == restarts
+
+
+def test_pauses_double_up_to_a_limit() -> None:
+    spec = RestartSpec(backoff_s=30.0)
+    assert [spec.pause_s(n) for n in range(6)] == [30.0, 60.0, 120.0, 240.0, 300.0, 300.0]
+    assert RestartSpec(backoff_s=0.0).pause_s(9) == 0.0
+    assert RestartSpec(backoff_s=900.0).pause_s(1) == 900.0
+
+
 MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     "nothing to run": ("{}", {}, "nothing to run: expected script: PATH or module: NAME"),
     "script and module": (
@@ -187,6 +230,32 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
         "script: a",
         {"gpus": "some"},
         "--gpus: gpus: expected all, auto, none, a count per host or a list",
+    ),
+    "restart key": (
+        "script: a\nrestart:\n  spare: [b]",
+        {},
+        'x.yaml:3: restart.spare: unknown key; did you mean "spares"?',
+    ),
+    "restart as a number": ("script: a\nrestart: 2", {}, "x.yaml:2: restart: expected a mapping of max"),
+    "restart on what passes anyway": (
+        "script: a\nrestart:\n  also: [omo]",
+        {},
+        'x.yaml:3: restart.also[0]: expected one of oom, script, precision, crash, setup, unknown, got "omo"',
+    ),
+    "checkpoint misspelt": (
+        "script: a\nrestart:\n  resume_args: [--resume, '{chekpoint}']",
+        {},
+        'x.yaml:3: restart.resume_args[1]: {chekpoint} is not filled in; did you mean "checkpoint"?',
+    ),
+    "checkpoints elsewhere": (
+        "script: a\nrestart: {checkpoints: ../x/*}",
+        {},
+        "x.yaml:2: restart.checkpoints: expected a pattern such as checkpoint-*, below output",
+    ),
+    "restarts": (
+        "script: a",
+        {"restarts": "many"},
+        "--restarts: restart.max: expected a whole number from 0 to 1000",
     ),
     "option as host": ("script: a", {"hosts": ("-oProxyCommand=x",)}, "--hosts: hosts: expected a host"),
 }

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from launcher import kinds, schema
 from launcher.commands.schema import command
 from launcher.inventory import HostEntry
+from launcher.restarting.spec import RESTART_KEYS, RestartSpec
 from launcher.syncing.spec import SYNC_KEYS
 from launcher.yamldoc import Mistakes, parse_text
 from preflight.job import Expect, Job
@@ -30,8 +31,10 @@ def names(keys: tuple[kinds.Key, ...]) -> set[str]:
 
 def test_every_key_has_a_field_and_every_field_a_key() -> None:
     assert names(schema.HOST_KEYS) == fields(HostEntry) - {"name", "alias", "listed"}
-    assert names(schema.CONFIG_KEYS) - {"hosts", "sync"} == fields(Job) - {"name", "rehearse_steps"}
+    elsewhere = {"hosts", "sync", "restart"}
+    assert names(schema.CONFIG_KEYS) - elsewhere == fields(Job) - {"name", "rehearse_steps"}
     assert names(schema.EXPECT_KEYS) == fields(Expect)
+    assert names(RESTART_KEYS) == fields(RestartSpec)
 
 
 @pytest.mark.parametrize("what", schema.SCHEMAS)
@@ -51,7 +54,14 @@ def test_what_we_ship_follows_its_schema(what: str, path: str) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    [*schema.HOST_KEYS, *schema.CONFIG_KEYS, *schema.EXPECT_KEYS, *schema.INVENTORY_KEYS, *SYNC_KEYS],
+    [
+        *schema.HOST_KEYS,
+        *schema.CONFIG_KEYS,
+        *schema.EXPECT_KEYS,
+        *schema.INVENTORY_KEYS,
+        *SYNC_KEYS,
+        *RESTART_KEYS,
+    ],
     ids=lambda key: key.name,
 )
 def test_the_example_of_every_key_is_valid(key: kinds.Key) -> None:
@@ -72,6 +82,10 @@ def test_the_example_of_every_key_is_valid(key: kinds.Key) -> None:
         ("config", "precision: half"),
         ("config", "precision_args: {half: []}"),
         ("config", "args: text"),
+        ("config", "restart: 2"),
+        ("config", "restart: {max: -1}"),
+        ("config", "restart: {also: [network]}"),
+        ("config", "restart: {checkpoints: ../other/*}"),
     ],
 )
 def test_schema_and_validation_refuse_the_same(what: str, text: str) -> None:
