@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from launcher.kinds import (
     HOST_WORDS,
@@ -39,6 +39,7 @@ class RestartSpec:
     spares: tuple[str, ...] = ()  # words for Inventory.resolve
     resume_args: tuple[str, ...] = ()  # {checkpoint} is filled in; only where there is a checkpoint
     checkpoints: tuple[str, ...] = CHECKPOINTS  # below output, or the working directory where there is none
+    checkpoint_on: Literal["every", "main"] = "every"  # host that must have it
     also: tuple[NatureName, ...] = ()  # natures of failure that are tried again although they last
     backoff_s: float = DEFAULT_BACKOFF_S
 
@@ -80,6 +81,13 @@ RESTART_KEYS: tuple[Key, ...] = (
         ", ".join(CHECKPOINTS),
     ),
     Key(
+        "checkpoint_on",
+        Choice(("every", "main")),
+        "Which hosts must see the checkpoint; main: only rank 0's, for a script that loads it there alone.",
+        "main",
+        "every",
+    ),
+    Key(
         "also",
         ListOf(Choice(LASTING), lone=True),
         "Kinds of failure that are tried again although they would only happen again.",
@@ -100,7 +108,7 @@ class RestartKind:
     """A mapping of RESTART_KEYS."""
 
     expected: str = (
-        "a mapping of max, spares, resume_args, checkpoints, also, backoff_s, exclude_failed_hosts"
+        "a mapping of max, spares, resume_args, checkpoints, checkpoint_on, also, backoff_s and so on"
     )
 
     def read(self, item: Item, mistakes: Mistakes) -> RestartSpec | None:

@@ -1,0 +1,206 @@
+"""Runs on hosts, streamed: which checkpoints of a script lie there, and which are whole. Stdlib, >= 3.9.
+
+stdin: one line of JSON, {"base": DIR, "patterns": [GLOB, ...], "age_s": S}. Only what was written to within
+the last S seconds is looked at: what an earlier run left in the same place is not this run's.
+
+stdout: a line `GPULAUNCH-CHECKPOINTS-1 {"found": [{"path", "step", "whole", "why"}, ...]}`, the last one
+first, paths relative to DIR. Whole: no temporary name, no file that is shorter than it says itself, and what
+transformers and accelerate write last is there. Of another layout, each has what the one before it has.
+"""
+
+import fnmatch
+import glob
+import json
+import os
+import re
+import sys
+import time
+from typing import Any, Dict, Iterator, List, Sequence
+
+MARKER = "GPULAUNCH-CHECKPOINTS-1"
+ENOUGH = 5  # whole ones that are told
+MOST = 200  # that are looked at
+MOST_FILES = 20000
+MAX_HEADER = 100 << 20
+MAX_JSON = 64 << 20
+ZIPPED = (".pt", ".pth", ".ckpt", ".bin")
+ZIP_END = b"PK\x05\x06"
+TEMPORARY = re.compile(r"(?:^|[._~-])(?:tmp|temp|partial|incomplete)(?:[._~-]|\d|$)|~$|^\.", re.IGNORECASE)
+TRAINER_LAST = "trainer_state.json"
+TRAINER = (TRAINER_LAST, "training_args.bin")
+ACCELERATE_LAST = "random_states_*.pkl"
+ACCELERATE = ("scheduler*.bin", "sampler*.bin")  # beside optimizer*.bin
+WEIGHTS = ("*.safetensors", "pytorch_model*", "adapter_model*", "model*.bin", "global_step*", "*.distcp")
+
+
+def main() -> int:
+    """Answer the line on stdin."""
+    asked = json.loads(sys.stdin.readline())
+    base = os.path.abspath(os.path.expanduser(asked["base"]))
+    found = list(look(base, asked["patterns"], time.time() - float(asked["age_s"])))
+    sys.stdout.write("\n%s %s\n" % (MARKER, json.dumps({"found": found})))
+    sys.stdout.flush()
+    return 0
+
+
+def look(base: str, patterns: List[str], since: float) -> Iterator[Dict[str, Any]]:
+    """Yield checkpoints, the last one first, until enough of them are whole."""
+    paths = {path for pattern in patterns for path in glob.glob(os.path.join(glob.escape(base), pattern))}
+    dated = sorted(((step_of(path), changed_at(path), path) for path in paths), reverse=True)
+    recent = [(step, path) for step, at, path in dated if at >= since][:MOST]
+    whole = 0
+    for place, (step, path) in enumerate(recent):
+        before = recent[place + 1][1] if place + 1 < len(recent) else ""
+        try:
+            why = fault(path) or lacks(path, before)
+        except OSError as error:
+            why = "cannot be read: %s" % error.strerror
+        yield {"path": os.path.relpath(path, base), "step": step, "whole": not why, "why": why}
+        whole += not why
+        if whole == ENOUGH:
+            return
+
+
+def step_of(path: str) -> int:
+    """Return the last number in a checkpoint's name, -1 when it has none."""
+    numbers = re.findall(r"\d+", os.path.basename(path))
+    return int(numbers[-1][:18]) if numbers else -1
+
+
+def files_of(path: str) -> List[str]:
+    """Return the files of a checkpoint relative to it, its own name for one that is a file."""
+    if not os.path.isdir(path):
+        return [""]
+    found: List[str] = []
+    for folder, _, names in os.walk(path):
+        found += [os.path.relpath(os.path.join(folder, name), path) for name in names]
+        if len(found) > MOST_FILES:
+            break
+    return sorted(found)
+
+
+def changed_at(path: str) -> float:
+    """Return when a checkpoint was last written to, 0 when it is gone."""
+    try:
+        return max(
+            [os.stat(path).st_mtime, *(os.stat(os.path.join(path, f)).st_mtime for f in files_of(path) if f)]
+        )
+    except OSError:
+        return 0.0
+
+
+def fault(path: str) -> str:
+    """Return why a checkpoint is not whole, "" when nothing says so."""
+    if TEMPORARY.search(os.path.basename(path)):
+        return "has a temporary name"
+    names = files_of(path)
+    if not names:
+        return "is empty"
+    for name in names:
+        if name and TEMPORARY.search(os.path.basename(name)) and not os.path.basename(name).startswith("."):
+            return "holds the temporary file %s" % name
+        why = cut_off(os.path.join(path, name) if name else path)
+        if why:
+            return "%s %s" % (name, why) if name else why
+    return missing(names) if names != [""] else ""
+
+
+def layout(names: List[str]) -> str:
+    """Return who wrote a checkpoint, "" when its names do not tell."""
+    if has(names, TRAINER):
+        return "trainer"
+    by_accelerate = has(names, [ACCELERATE_LAST]) or (
+        has(names, ["optimizer*.bin"]) and has(names, ACCELERATE)
+    )
+    return "accelerate" if by_accelerate else ""
+
+
+def missing(names: List[str]) -> str:
+    """Return what transformers' Trainer or accelerate would have written and is not there."""
+    made_by = layout(names)
+    if made_by and not has(names, WEIGHTS):
+        return "holds no weights"
+    if made_by == "trainer" and not has(names, [TRAINER_LAST]):
+        return "has no %s, which Trainer writes last" % TRAINER_LAST
+    if made_by == "accelerate" and not has(names, [ACCELERATE_LAST]):
+        return "has no %s, which accelerate writes last" % ACCELERATE_LAST
+    return ""
+
+
+def has(names: List[str], patterns: Sequence[str]) -> bool:
+    """Return whether a file, or the folder it is in, has one of these names."""
+    return any(fnmatch.fnmatch(name.split(os.sep)[0], pattern) for name in names for pattern in patterns)
+
+
+def lacks(path: str, before: str) -> str:
+    """Return which file the checkpoint before has and this one has not, where no layout is known."""
+    names = files_of(path)
+    if not before or layout(names) or os.path.isdir(path) != os.path.isdir(before):
+        return ""
+    shapes = {re.sub(r"\d+", "0", name) for name in names}
+    gone = [name for name in files_of(before) if re.sub(r"\d+", "0", name) not in shapes]
+    return "lacks %s, which %s has" % (gone[0], os.path.basename(before)) if gone else ""
+
+
+def cut_off(path: str) -> str:
+    """Return how a file shows that it was not written to its end, "" when it does not."""
+    size = os.path.getsize(path)
+    if path.endswith(".safetensors"):
+        return "" if size >= safetensors_size(path) else "is cut off"
+    if path.endswith(ZIPPED):
+        return zip_fault(path, size)
+    if path.endswith(".json") and size <= MAX_JSON:
+        return json_fault(path)
+    return ""
+
+
+def safetensors_size(path: str) -> int:
+    """Return how long a safetensors file must be by its own header; sys.maxsize: not even that is whole."""
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 0 < length <= MAX_HEADER:
+            return sys.maxsize
+        try:
+            header = json.loads(file.read(length))
+            ends = [
+                int(tensor["data_offsets"][1]) for name, tensor in header.items() if name != "__metadata__"
+            ]
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+            return sys.maxsize
+    return 8 + length + max(ends, default=0)
+
+
+def zip_fault(path: str, size: int) -> str:
+    """What torch.save writes is a zip file, whose directory comes last."""
+    if not size:
+        return "is empty"
+    with open(path, "rb") as file:
+        if file.read(2) != b"PK":
+            return ""  # another format, which does not tell
+        file.seek(max(0, size - (66 << 10)))
+        return "" if ZIP_END in file.read() else "is cut off"
+
+
+def json_fault(path: str) -> str:
+    """Judge one document, or one per line."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    for candidate in (text, text.rstrip().rpartition("\n")[2]):
+        try:
+            document = json.loads(candidate)
+        except ValueError:
+            continue
+        return lost_shard(path, document) if path.endswith(".index.json") else ""
+    return "is empty" if not text.strip() else "is cut off"
+
+
+def lost_shard(path: str, index: Any) -> str:
+    """Return which shard of a model's index is not there."""
+    shards = index.get("weight_map") if isinstance(index, dict) else None
+    names = sorted({str(name) for name in shards.values()}) if isinstance(shards, dict) else []
+    gone = [name for name in names if not os.path.exists(os.path.join(os.path.dirname(path), name))]
+    return "names %s, which is not there" % gone[0] if gone else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

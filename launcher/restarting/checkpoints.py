@@ -1,0 +1,128 @@
+"""The checkpoint that a run goes on from: asked of its hosts, then chosen. The choice is pure."""
+
+import json
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.errors import AgentGarbage, GpulaunchError
+from launcher.fanout import fanout
+from launcher.gather import Open
+from launcher.inventory import HostEntry
+from launcher.onhost_source import onhost_source, stdin_for
+from launcher.report.text import clean, one_line
+from launcher.restarting.spec import CHECKPOINT, RestartSpec
+from preflight.job import Job
+
+_MARKER = b"\nGPULAUNCH-CHECKPOINTS-1 "
+ANSWER_S = 120.0
+"""A directory of many shards on a slow file system takes its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One that lies on a host. `path` is relative to where the script writes."""
+
+    path: str
+    step: int  # -1: its name has no number
+    whole: bool
+    why: str = ""  # it is not whole
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a new start goes on from. `last` is the main host's last whole one, whether it is used or not."""
+
+    checkpoint: Checkpoint | None
+    notes: tuple[str, ...] = ()
+    refused: str = ""  # why no start would be right
+
+    @property
+    def step(self) -> int:
+        """The step of it, -1 for none."""
+        return self.checkpoint.step if self.checkpoint else -1
+
+
+Seen = Mapping[str, Sequence[Checkpoint]]
+
+
+def look(
+    entries: Sequence[HostEntry], job: Job, patterns: Sequence[str], opener: Open, *, age_s: float
+) -> dict[str, tuple[Checkpoint, ...]]:
+    """Return the checkpoints on each host, last first, written in the last `age_s`. Raises HostError."""
+
+    def one(entry: HostEntry) -> tuple[Checkpoint, ...]:
+        asked = {"base": base_of(entry, job), "patterns": list(patterns), "age_s": age_s}
+        line = json.dumps(asked).encode() + b"\n"
+        argv, stdin = stdin_for(entry.python, onhost_source("checkpoints"), line, name="checkpoints.py")
+        with opener(entry) as connection:
+            done = connection.run(argv, stdin=stdin, timeout_s=ANSWER_S, max_output=8 << 20)
+        return _read(entry.name, done.stdout, done.stderr)
+
+    found: dict[str, tuple[Checkpoint, ...]] = {}
+    for entry, result in zip(entries, fanout(one, entries), strict=True):
+        if isinstance(result, GpulaunchError):
+            raise result
+        found[entry.name] = result
+    return found
+
+
+def base_of(entry: HostEntry, job: Job) -> str:
+    """Return the directory on a host that checkpoints lie in."""
+    return posixpath.join(job.workdir or entry.workdir or "~", job.output)
+
+
+def _read(host: str, stdout: bytes, stderr: bytes) -> tuple[Checkpoint, ...]:
+    line = (b"\n" + stdout).rpartition(_MARKER)[2].partition(b"\n")[0]
+    try:
+        found: list[dict[str, Any]] = json.loads(line)["found"]
+        return tuple(
+            Checkpoint(str(each["path"]), int(each["step"]), bool(each["whole"]), one_line(str(each["why"])))
+            for each in found
+        )
+    except (ValueError, KeyError, TypeError):
+        said = one_line(" | ".join(clean(stderr).splitlines()[-3:]) or "it said nothing")
+        raise AgentGarbage(host, f"looking for checkpoints ended without an answer: {said}") from None
+
+
+def choose(seen: Seen, main: str, spec: RestartSpec, *, main_is_new: bool = False) -> Chosen:
+    """Return the last checkpoint that is whole on every host that must have it.
+
+    `main_is_new`: the host that rank 0 was on is gone, and what it had not shared with it.
+    """
+    there = {host: {each.path: each for each in found if each.whole} for host, found in seen.items()}
+    others = [host for host in seen if host != main] if spec.checkpoint_on == "every" else []
+    notes = [f"{each.path} on {main} {each.why}: not used" for each in seen[main] if not each.whole]
+    whole = list(there[main].values())
+    if not spec.resume_args:
+        return Chosen(whole[0] if whole else None)
+    for each in whole:
+        lacking = [host for host in others if each.path not in there[host]]
+        if not lacking:
+            return Chosen(each, tuple(notes))
+        notes.append(f"{each.path} is not whole on {', '.join(lacking)}: not used")
+    if whole:
+        return Chosen(None, tuple(notes), _elsewhere(whole[0], main, others, there))
+    if main_is_new:
+        why = f"{main} sees no checkpoint of this run, and the host that rank 0 was on is gone"
+        return Chosen(None, tuple(notes), f"{why}; let `output` be on a file system that all hosts share")
+    return Chosen(None, tuple(notes))
+
+
+def _elsewhere(
+    last: Checkpoint, main: str, others: Sequence[str], there: Mapping[str, Mapping[str, Checkpoint]]
+) -> str:
+    lacking = ", ".join(host for host in others if last.path not in there[host])
+    return (
+        f"{last.path} is on {main} and not on {lacking}, whose ranks could not load it; let `output` be on a"
+        " file system that all hosts share, or say `checkpoint_on: main` if only rank 0 loads it"
+    )
+
+
+def resumed(job: Job, spec: RestartSpec, checkpoint: Checkpoint | None) -> tuple[str, ...]:
+    """Return the script's arguments for a start from a checkpoint."""
+    if checkpoint is None:
+        return job.args
+    path = posixpath.join(job.output, checkpoint.path)
+    return (*job.args, *(word.replace(CHECKPOINT, path) for word in spec.resume_args))

@@ -1,0 +1,194 @@
+"""What travels to a host to find checkpoints, on real directories."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.onhost import checkpoints
+from launcher.restarting.spec import CHECKPOINTS
+
+LONG_AGO = 0.0
+
+
+def safetensors(path: Path, count: int = 64) -> None:
+    header = json.dumps(
+        {"__metadata__": {}, "w": {"dtype": "U8", "shape": [count], "data_offsets": [0, count]}}
+    )
+    path.write_bytes(len(header).to_bytes(8, "little") + header.encode() + bytes(count))
+
+
+def zipped(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps({"lr": 1.0}) * 100)
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size * 2 // 3)
+
+
+def trainer(base: Path, step: int, *, weights: str = "model.safetensors") -> Path:
+    """Write what transformers' Trainer writes, in its order."""
+    folder = base / f"checkpoint-{step}"
+    folder.mkdir(parents=True)
+    safetensors(folder / weights)
+    (folder / "config.json").write_text("{}")
+    for name in ("training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state_0.pth"):
+        zipped(folder / name)
+    (folder / "trainer_state.json").write_text(json.dumps({"global_step": step}))
+    return folder
+
+
+def accelerate(base: Path, number: int) -> Path:
+    """Write what Accelerator.save_state writes under automatic_checkpoint_naming."""
+    folder = base / "checkpoints" / f"checkpoint_{number}"
+    folder.mkdir(parents=True)
+    safetensors(folder / "model.safetensors")
+    for name in ("optimizer.bin", "scheduler.bin"):
+        zipped(folder / name)
+    (folder / "random_states_0.pkl").write_bytes(pickle.dumps({}))
+    return folder
+
+
+def plain(base: Path, step: int) -> Path:
+    """Write a checkpoint of a script's own kind."""
+    folder = base / f"checkpoint-{step}"
+    folder.mkdir(parents=True)
+    (folder / "state.json").write_text(json.dumps({"step": step}))
+    (folder / "weights-0.npy").write_bytes(b"x")
+    return folder
+
+
+def look(base: Path, *patterns: str, since: float = LONG_AGO) -> list[dict[str, Any]]:
+    return list(checkpoints.look(str(base), list(patterns or CHECKPOINTS), since))
+
+
+def whole(base: Path, *patterns: str) -> list[str]:
+    return [found["path"] for found in look(base, *patterns) if found["whole"]]
+
+
+def test_the_last_is_the_one_of_the_highest_step_not_of_the_last_name(tmp_path: Path) -> None:
+    for step in (90, 1000, 200):
+        trainer(tmp_path, step)
+    assert whole(tmp_path) == ["checkpoint-1000", "checkpoint-200", "checkpoint-90"]
+
+
+def test_accelerates_own_names_are_found_too(tmp_path: Path) -> None:
+    accelerate(tmp_path, 9)
+    accelerate(tmp_path, 10)
+    assert whole(tmp_path) == ["checkpoints/checkpoint_10", "checkpoints/checkpoint_9"]
+
+
+def without(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def shortened(name: str) -> Callable[[Path], None]:
+    return lambda folder: cut(folder / name)
+
+
+@pytest.mark.parametrize(
+    ("make", "harm", "why"),
+    [
+        (trainer, without("trainer_state.json"), "has no trainer_state.json, which Trainer writes last"),
+        (trainer, without("model.safetensors"), "holds no weights"),
+        (trainer, shortened("model.safetensors"), "model.safetensors is cut off"),
+        (trainer, shortened("optimizer.pt"), "optimizer.pt is cut off"),
+        (trainer, shortened("trainer_state.json"), "trainer_state.json is cut off"),
+        (trainer, lambda folder: (folder / "optimizer.pt").write_bytes(b""), "optimizer.pt is empty"),
+        (
+            trainer,
+            lambda folder: (folder / "model.safetensors").write_bytes(b"\x10\0"),
+            "model.safetensors is cut off",
+        ),
+        (
+            trainer,
+            lambda folder: (folder / "model.safetensors.index.json").write_text(
+                '{"weight_map": {"w": "model-00002-of-00002.safetensors"}}'
+            ),
+            "model.safetensors.index.json names model-00002-of-00002.safetensors, which is not there",
+        ),
+        (trainer, lambda folder: (folder / "x.tmp").write_text("x"), "holds the temporary file x.tmp"),
+        (
+            accelerate,
+            without("random_states_0.pkl"),
+            "has no random_states_*.pkl, which accelerate writes last",
+        ),
+        (plain, without("weights-0.npy"), "lacks weights-0.npy, which checkpoint-10 has"),
+        (plain, shortened("state.json"), "state.json is cut off"),
+    ],
+)
+def test_one_that_is_not_whole_is_passed_over_with_the_reason(
+    tmp_path: Path, make: Callable[[Path, int], Path], harm: Callable[[Path], None], why: str
+) -> None:
+    before = make(tmp_path, 10)
+    harm(make(tmp_path, 20))
+    last, *rest = look(tmp_path)
+    assert (last["step"], last["whole"], last["why"]) == (20, False, why)
+    assert [(found["path"], found["whole"]) for found in rest] == [(str(before.relative_to(tmp_path)), True)]
+
+
+@pytest.mark.parametrize(
+    "name", ["tmp-checkpoint-30", "checkpoint-30.tmp", "checkpoint-30-incomplete", "checkpoint-30~"]
+)
+def test_a_temporary_name_is_no_checkpoint(tmp_path: Path, name: str) -> None:
+    trainer(tmp_path, 20)
+    trainer(tmp_path, 30).rename(tmp_path / name)
+    assert whole(tmp_path, "*checkpoint-*") == ["checkpoint-20"]
+
+
+def test_an_empty_directory_is_no_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint-5").mkdir()
+    assert [(found["whole"], found["why"]) for found in look(tmp_path)] == [(False, "is empty")]
+
+
+def test_a_single_file_may_be_a_checkpoint(tmp_path: Path) -> None:
+    zipped(tmp_path / "epoch=1-step=100.ckpt")
+    zipped(tmp_path / "epoch=2-step=200.ckpt")
+    cut(tmp_path / "epoch=2-step=200.ckpt")
+    found = look(tmp_path, "*.ckpt")
+    assert [(each["step"], each["why"]) for each in found] == [(200, "is cut off"), (100, "")]
+
+
+def test_the_precision_may_have_changed_between_two_of_trainers(tmp_path: Path) -> None:
+    zipped(trainer(tmp_path, 10) / "scaler.pt")
+    trainer(tmp_path, 20)
+    assert whole(tmp_path)[0] == "checkpoint-20"
+
+
+def test_lines_of_json_are_whole_when_the_last_one_is(tmp_path: Path) -> None:
+    folder = plain(tmp_path, 1)
+    (folder / "log.json").write_text('{"a": 1}\n{"a": 2}\n')
+    assert whole(tmp_path) == ["checkpoint-1"]
+
+
+def test_what_an_earlier_run_left_is_not_this_runs(tmp_path: Path) -> None:
+    old = trainer(tmp_path, 3000)
+    for path in (old, *old.iterdir()):
+        os.utime(path, (time.time() - 500, time.time() - 500))
+    trainer(tmp_path, 40)
+    assert [found["path"] for found in look(tmp_path, since=time.time() - 100)] == ["checkpoint-40"]
+
+
+def test_it_answers_as_a_program_and_knows_the_home(tmp_path: Path) -> None:
+    trainer(tmp_path / "out [1]", 7)
+    asked = {"base": "~/out [1]", "patterns": list(CHECKPOINTS), "age_s": 1000.0}
+    done = subprocess.run(
+        [sys.executable, "-I", checkpoints.__file__],
+        input=json.dumps(asked) + "\n",
+        env={"HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    marker, _, answer = done.stdout.strip().partition(" ")
+    assert marker == checkpoints.MARKER
+    assert json.loads(answer)["found"] == [{"path": "checkpoint-7", "step": 7, "whole": True, "why": ""}]
