@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from launcher.plan import Plan
+from launcher.restarting.history import Restarts
 from launcher.running.failures import Failure, shell_code
 from launcher.running.watch import Watch
 from preflight.diagnosis.answer import Diagnosis
@@ -49,6 +50,7 @@ class Outcome:
     run_dirs: Mapping[str, str]  # host -> run directory there
     seconds: float
     attempts: int = 1
+    restarts: Restarts | None = None  # None: there were to be none
     rehearsed: Mapping[int, Mapping[str, Any]] = field(
         default_factory=dict
     )  # by rank: what its guard measured

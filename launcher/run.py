@@ -127,14 +127,17 @@ def check(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepa
 
 def ask(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepared:
     """Preflight the hosts, whatever is found. Raises the HostError of one that cannot be used."""
-    manner = Manner(ignore=launch.ignore, width=launch.width, sent=launch.sent)
-    result = preflight(
-        launch.entries, launch.job, launch.connections.borrow, manner=manner, probe=launch.probe
-    )
+    result = examine(launch)
     on_result(result)
     for error in result.errors.values():
         raise error
     return Prepared(launch, result, script_on(result.facts[launch.entries[0].name], launch.job))
+
+
+def examine(launch: Launch) -> PreflightResult:
+    """Preflight the hosts; what cannot be used is among the findings and errors."""
+    manner = Manner(ignore=launch.ignore, width=launch.width, sent=launch.sent)
+    return preflight(launch.entries, launch.job, launch.connections.borrow, manner=manner, probe=launch.probe)
 
 
 def carry_out(prepared: Prepared, screen: Screen) -> Outcome:

@@ -8,6 +8,7 @@ from launcher.commands.reaching import Reaching, reaching
 from launcher.config import Overrides, RunConfig, load_run_config
 from launcher.counts import settle_counts
 from launcher.engines import accelerate
+from launcher.errors import BadInput
 from launcher.inventory import HostEntry
 from launcher.running.early import EarlyStarts
 from preflight.job import Job
@@ -21,6 +22,7 @@ class Asked:
     job: Job
     entries: tuple[HostEntry, ...]
     ways: Reaching
+    spares: tuple[HostEntry, ...] = ()  # for restarts; none of `entries`
 
 
 def asked(config: str, extra: tuple[str, ...], options: dict[str, Any]) -> Asked:
@@ -32,16 +34,27 @@ def asked(config: str, extra: tuple[str, ...], options: dict[str, Any]) -> Asked
         port=options["port"],
         precision=options["precision"],
         guard=options["guard"],
+        restarts="0" if options.get("no_restart") else options.get("restarts", ""),
         extra_args=extra,
     )
     run_config = load_run_config(config, overrides)
+    if run_config.restart is not None and options.get("detach"):
+        raise BadInput(
+            "--detach: whoever starts a run again must stay, and this client would be gone",
+            "leave out --detach (in tmux it outlives your terminal), or add --no-restart",
+        )
     ways = reaching(
         options["inventory"],
         accept_new_host_keys=options["accept_new_host_keys"],
         parallel=options["parallel"],
     )
     job = settle_counts(run_config.job, ways.inventory)
-    return Asked(run_config, job, entries_here(ways.inventory.resolve(run_config.hosts), job), ways)
+    entries = entries_here(ways.inventory.resolve(run_config.hosts), job)
+    words = run_config.restart.spares if run_config.restart is not None else ()
+    spares = entries_here(ways.inventory.resolve(words), job) if words else ()
+    names = {entry.name for entry in entries}
+    others = tuple(spare for spare in spares if spare.name not in names)
+    return Asked(run_config, job, entries, ways, others)
 
 
 def begin_early(what: Asked) -> EarlyStarts:

@@ -10,8 +10,9 @@ import click
 
 from launcher.commands.asking import Asked
 from launcher.config import RunConfig
-from launcher.errors import BadInput, GpulaunchError
+from launcher.errors import BadInput, GpulaunchError, LaunchRefused
 from launcher.hostcodes import host_codes
+from launcher.inventory import HostEntry
 from launcher.making_room import leftovers, make_room
 from launcher.outcome import Outcome
 from launcher.preflighting import PreflightResult
@@ -21,8 +22,9 @@ from launcher.report.findings import report_lines
 from launcher.report.plan import plan_json, plan_text
 from launcher.report.preflight_json import preflight_json
 from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
+from launcher.report.restarts import policy_json, policy_lines
 from launcher.report.run import Screen, outcome_json, outcome_lines
-from launcher.report.text import wants_colour
+from launcher.report.text import clean, wants_colour
 from launcher.run import Launch, Prepared, ask, carry_out
 from launcher.running.connections import Connections
 from launcher.running.early import EarlyStarts
@@ -54,6 +56,7 @@ class Wishes:
     as_json: bool = False
     rehearse: bool = False
     clean: bool = False
+    spares: tuple[HostEntry, ...] = ()  # for restarts
 
 
 def run(config: RunConfig, launch: Launch, wishes: Wishes) -> int:
@@ -80,14 +83,14 @@ def run(config: RunConfig, launch: Launch, wishes: Wishes) -> int:
             _print(preflight_json(told[-1]))
         raise
     if wishes.dry_run:
-        return _show_plan(prepared, as_json=as_json)
+        return _show_plan(prepared, config, wishes)
     if wishes.rehearse and not rehearsed_well(config, launch, screen):
         screen.say("nothing was started: the rehearsal has not proven this run", bad=True)
         return 1
     words = standing(config.path, fingerprint(launch.job, prepared.result.facts, launch.sent))
     if words:
         screen.say(words, bad="rehearse again" in words or "not prove" in words)
-    outcome = carry_out(prepared, screen)
+    outcome = _carried_through(config, prepared, screen, wishes)
     for line in curves(outcome, screen.stream):
         screen.show(line)
     for line in outcome_lines(outcome):
@@ -95,6 +98,31 @@ def run(config: RunConfig, launch: Launch, wishes: Wishes) -> int:
     if as_json:
         _print(outcome_json(outcome))
     return outcome.exit_code
+
+
+def _carried_through(config: RunConfig, prepared: Prepared, screen: Screen, wishes: Wishes) -> Outcome:
+    """Run to the end, through the restarts that the run config allows."""
+    if config.restart is None:
+        return carry_out(prepared, screen)
+    from launcher.restarting.again import Means, carry_through  # noqa: PLC0415 - most launches do without it
+
+    def told(result: PreflightResult) -> None:
+        for line in report_lines(result, colour=wants_colour(screen.stream)):
+            screen.show(line)
+
+    def welcome(spare: HostEntry) -> None:
+        if config.sync is not None:
+            sent = synced(config, replace(prepared.launch, entries=(spare,)), screen)
+            _refuse_other_tree(prepared.launch, sent, spare)
+
+    return carry_through(prepared, screen, Means(config.restart, wishes.spares, welcome, told))
+
+
+def _refuse_other_tree(first: Launch, sent: Launch, spare: HostEntry) -> None:
+    """A tree that was edited since the launch would have a spare run other code than its neighbours."""
+    before, now = (json.loads(dict(each.kept)["source.json"])["content_sha256"] for each in (first, sent))
+    if before != now:
+        raise LaunchRefused(f"the tree here has changed since the launch, so {spare.name} has other code")
 
 
 def curves(outcome: Outcome, stream: TextIO) -> Iterator[str]:
@@ -136,8 +164,9 @@ def _made_room(prepared: Prepared, screen: Screen, wishes: Wishes) -> bool:
     return done
 
 
-def _show_plan(prepared: Prepared, *, as_json: bool) -> int:
+def _show_plan(prepared: Prepared, config: RunConfig, wishes: Wishes) -> int:
     """Print the plan, also where findings stop it; those are raised then."""
+    spec, spares, as_json = config.restart, wishes.spares, wishes.as_json
     refusal = prepared.refusal()
     try:
         plan = prepared.plan()
@@ -146,9 +175,11 @@ def _show_plan(prepared: Prepared, *, as_json: bool) -> int:
             _print(preflight_json(prepared.result))
         raise
     if as_json:
-        _print(plan_json(plan))
+        _print({**plan_json(plan), "restart": None if spec is None else policy_json(spec, spares)})
     else:
         click.echo(plan_text(plan), nl=False)
+        if spec is not None:
+            click.echo("\n" + "\n".join(clean(line) for line in policy_lines(spec, spares)))
     if refusal is not None:
         raise refusal
     return 0

@@ -17,7 +17,7 @@ from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
 from launcher.report.run import Screen
 from launcher.report.text import wants_colour
 
-_NOT_HERE = ("dry_run", "rehearse", "guard", "clean", "detach")
+_NOT_HERE = ("dry_run", "rehearse", "guard", "clean", "detach", "restarts", "no_restart")
 _SHARED: list[click.Parameter] = [each for each in run_command.params if each.name not in _NOT_HERE]
 
 

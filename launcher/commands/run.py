@@ -24,6 +24,10 @@ from launcher.commands.reaching import reaching_options
 @click.option("--rehearse", is_flag=True, help="Rehearse a few steps first; run only if all is proven.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; all else goes to stderr.")
 @click.option("-d", "--detach", is_flag=True, help="Leave once the ranks are as planned; the run goes on.")
+@click.option("--restarts", default="", help="How often at most a run that failed is started again.")
+@click.option(
+    "--no-restart", is_flag=True, help="Let a run that failed stay ended, whatever its config says."
+)
 @click.option(
     "--grace",
     type=click.FloatRange(3, 86400),
@@ -58,7 +62,11 @@ def command(config: str, extra: tuple[str, ...], **options: Any) -> int:
                 what.config,
                 launch,
                 launching.Wishes(
-                    options["dry_run"], options["as_json"], options["rehearse"], options["clean"]
+                    options["dry_run"],
+                    options["as_json"],
+                    options["rehearse"],
+                    options["clean"],
+                    what.spares,
                 ),
             )
         finally:

@@ -10,6 +10,7 @@ from launcher.plan import Plan
 from launcher.report.diagnosis import document as diagnosis_json
 from launcher.report.diagnosis import lines as diagnosis_text
 from launcher.report.plan import change_text
+from launcher.report.restarts import restart_lines, restarts_json
 from launcher.report.text import clean, one_line, wants_colour
 from launcher.running.failures import Failure, code_words
 from launcher.running.lines import LineCutter
@@ -115,6 +116,8 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
         yield "no process of the run is left on any host" + (
             f", port {outcome.plan.main_port} is free" if outcome.port_free else ""
         )
+    if outcome.restarts is not None:
+        yield from restart_lines(outcome.restarts)
     words = outcome.verdict if cause is not None or not outcome.why else f"{outcome.verdict}: {outcome.why}"
     yield f"{words} (exit code {outcome.exit_code}) after {outcome.seconds:.1f} s; logs: {outcome.directory}"
 
@@ -181,6 +184,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "run_dirs": dict(outcome.run_dirs),
         "seconds": round(outcome.seconds, 3),
         "attempts": outcome.attempts,
+        "restarts": None if outcome.restarts is None else restarts_json(outcome.restarts),
     }
 
 

@@ -114,7 +114,7 @@ def worth_it(reason: Reason | NoRestart, spec: RestartSpec, restarts: int) -> Re
         return reason
     if not spec.passes(reason.nature):
         row = NATURES[reason.nature]
-        return NoRestart(f"{row.words} (`also: [{row.name}]` under restart: tries it all the same)")
+        return NoRestart(f"{row.words} (to try all the same: `also: [{row.name}]` under `restart:`)")
     if restarts >= spec.max:
         return NoRestart(f"restarted {times(restarts)} already, which is `max`")
     return reason

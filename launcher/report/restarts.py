@@ -1,0 +1,100 @@
+"""Restarts told: before a launch what would happen, after it what did."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from launcher.inventory import HostEntry
+from launcher.restarting.history import Former, Restarts
+from launcher.restarting.spec import RestartSpec
+from preflight.diagnosis.nature import NATURES
+
+RECORD_SCHEMA = "gpulaunch.restart/1"
+
+
+def policy_lines(spec: RestartSpec, spares: Iterable[HostEntry]) -> Iterator[str]:
+    """Yield what happens when the run fails."""
+    yield "When it fails:"
+    kinds = ", ".join(row.name for row in NATURES.values() if spec.passes(row.name))
+    yield f"  up to {spec.max} restarts after a failure of this kind: {kinds}"
+    names = ", ".join(entry.name for entry in spares) or "none"
+    yield (
+        f"  a host or GPU that has gone bad is left out; spares: {names}"
+        if spec.exclude_failed_hosts
+        else ("  on the same hosts, all of them")
+    )
+    if spec.resume_args:
+        where = ", ".join(spec.checkpoints)
+        yield f"  with {' '.join(spec.resume_args)} for the last whole one of {where}"
+    else:
+        yield "  with the same arguments: no resume_args"
+
+
+def policy_json(spec: RestartSpec, spares: Iterable[HostEntry]) -> dict[str, Any]:
+    """Return the same for programs."""
+    return {
+        "max": spec.max,
+        "exclude_failed_hosts": spec.exclude_failed_hosts,
+        "spares": [entry.name for entry in spares],
+        "resume_args": list(spec.resume_args),
+        "checkpoints": list(spec.checkpoints),
+        "checkpoint_on": spec.checkpoint_on,
+        "on": [row.name for row in NATURES.values() if spec.passes(row.name)],
+        "backoff_s": spec.backoff_s,
+    }
+
+
+def restart_json(
+    number: int, after: str, why: str, resumed_from: str, changes: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return what is kept with a start that is a restart, schema gpulaunch.restart/1."""
+    return {
+        "schema": RECORD_SCHEMA,
+        "number": number,
+        "after": after,
+        "why": why,
+        "resumed_from": resumed_from,
+        "changes": list(changes),
+    }
+
+
+def restarts_json(restarts: Restarts) -> dict[str, Any]:
+    """Return all starts of a run, for its outcome."""
+    changes = ((), *restarts.changes)
+    return {
+        "max": restarts.max,
+        "count": restarts.count,
+        "stopped": restarts.stopped,
+        "starts": [
+            {**_start(start), "changes": list(told)}
+            for start, told in zip(restarts.starts, changes, strict=True)
+        ],
+    }
+
+
+def _start(start: Former) -> dict[str, Any]:
+    nature, code, host = start.identity
+    return {
+        "run_id": start.run_id,
+        "verdict": start.verdict,
+        "exit_code": start.exit_code,
+        "why": start.why,
+        "cause": {"nature": nature, "code": code, "host": host} if nature else None,
+        "hosts": list(start.hosts),
+        "world_size": start.world_size,
+        "mixed_precision": start.mixed_precision,
+        "resumed_from": start.resumed_from,
+        "last_checkpoint": start.last_checkpoint,
+        "seconds": round(start.seconds, 3),
+        "logs": start.logs,
+    }
+
+
+def restart_lines(restarts: Restarts) -> Iterator[str]:
+    """Yield the starts of a run that was started more than once, and why there were no more."""
+    if restarts.count:
+        for number, start in enumerate(restarts.starts, 1):
+            since = f" from {start.resumed_from}" if start.resumed_from else ""
+            why = f": {start.why}" if start.why else ""
+            yield f"start {number}{since}, {start.seconds:.0f} s, {start.logs}: {start.verdict}{why}"
+    if restarts.stopped:
+        yield f"not started again: {restarts.stopped}"

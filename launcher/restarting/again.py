@@ -1,0 +1,201 @@
+"""A run carried through: started, and started again on what is left of its hosts while that may help."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from launcher.errors import GpulaunchError
+from launcher.inventory import HostEntry
+from launcher.outcome import EXIT_INTERRUPTED, Outcome
+from launcher.preflighting import PreflightResult, script_on
+from launcher.report.restarts import restart_json
+from launcher.report.run import Screen, outcome_json
+from launcher.restarting.changes import changes
+from launcher.restarting.checkpoints import Checkpoint, choose, look, resumed
+from launcher.restarting.decision import NoRestart, Reason, reason_of, stuck, worth_it
+from launcher.restarting.history import Former, Restarts
+from launcher.restarting.kernel import reconsidered
+from launcher.restarting.lineup import Lineup, counted
+from launcher.restarting.regroup import Choice, regroup
+from launcher.restarting.spec import RestartSpec
+from launcher.run import Launch, Prepared, carry_out
+from preflight.facts import HostFacts
+
+RECORD = "restart.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """How restarts are made."""
+
+    spec: RestartSpec
+    spares: tuple[HostEntry, ...]
+    welcome: Callable[[HostEntry], None]  # what a spare gets before it takes part; raises GpulaunchError
+    told: Callable[[PreflightResult], None]
+
+
+def carry_through(prepared: Prepared, screen: Screen, means: Means) -> Outcome:
+    """Launch and follow to the end, again and again as `restart:` says; return the last outcome."""
+    story = _Story(prepared, screen, means)
+    while True:
+        outcome = carry_out(story.prepared, screen)
+        story.add(outcome)
+        try:
+            following = story.follow_up(outcome)
+        except KeyboardInterrupt:
+            why = "Ctrl-C before the next start"
+            stopped = replace(outcome, verdict="interrupted", exit_code=EXIT_INTERRUPTED, why=why)
+            return story.end(stopped, NoRestart("stopped by Ctrl-C"))
+        if isinstance(following, NoRestart):
+            return story.end(outcome, following)
+        story.prepared = following
+
+
+class _Story:
+    """All starts of one run, and what is left for the next."""
+
+    def __init__(self, prepared: Prepared, screen: Screen, means: Means) -> None:
+        self.prepared = prepared
+        self._first = prepared.launch
+        self._job = prepared.launch.job  # without what a restart adds to its arguments
+        self._screen = screen
+        self._means = means
+        self._spares = tuple(
+            spare
+            for spare in means.spares
+            if spare.name not in {each.name for each in prepared.launch.entries}
+        )
+        self._began = time.monotonic()
+        self._facts: dict[str, HostFacts] = dict(prepared.result.facts)
+        self._starts: list[Former] = []
+        self._changes: list[tuple[str, ...]] = []
+        self._attempts = 0
+        self._resumed_from = ""
+
+    def add(self, outcome: Outcome) -> None:
+        """Note a start that is over."""
+        self._attempts += outcome.attempts
+        self._starts.append(
+            Former(
+                run_id=outcome.plan.run_id,
+                verdict=outcome.verdict,
+                exit_code=outcome.exit_code,
+                why=outcome.why,
+                identity=("", "", ""),
+                world_size=outcome.plan.world_size,
+                mixed_precision=outcome.plan.precision.mixed_precision,
+                hosts=tuple(node.host for node in outcome.plan.nodes),
+                seconds=outcome.seconds,
+                logs=str(outcome.directory),
+                resumed_from=self._resumed_from,
+            )
+        )
+
+    def end(self, outcome: Outcome, why: NoRestart) -> Outcome:
+        """Return the last outcome with all that came before, and keep it so."""
+        fine = outcome.exit_code == 0
+        restarts = Restarts(
+            self._means.spec.max, tuple(self._starts), tuple(self._changes), "" if fine else why.why
+        )
+        whole = replace(outcome, attempts=self._attempts, restarts=restarts)
+        (whole.directory / "outcome.json").write_text(json.dumps(outcome_json(whole), indent=1) + "\n")
+        return whole
+
+    def follow_up(self, outcome: Outcome) -> Prepared | NoRestart:
+        """Return the next start, or why there is none."""
+        spec, done = self._means.spec, len(self._starts) - 1
+        reason = worth_it(reason_of(outcome), spec, done)
+        if isinstance(reason, NoRestart):
+            return reason
+        pause = spec.pause_s(done)
+        self._screen.say(reason.words, bad=True)
+        self._screen.say(f"restart {done + 1} of {spec.max} in {pause:g} s; Ctrl-C leaves it ended")
+        time.sleep(pause)
+        try:
+            return self._prepare(outcome, reason)
+        except GpulaunchError as error:
+            return NoRestart(error.message)
+
+    def _prepare(self, outcome: Outcome, reason: Reason) -> Prepared | NoRestart:
+        spec, before = self._means.spec, dict(self._facts)
+        last = replace(self.prepared.launch, early=None, kept=self._first.kept, job=self._job)
+        choice = Choice(self._spares, spec.exclude_failed_hosts, self._means.welcome)
+        settled = regroup(last, outcome, reason, choice)
+        self._facts |= settled.facts
+        if settled.result is None:
+            whys = "; ".join(f"{host}: {why}" for host, why in settled.lineup.out.items())
+            return NoRestart(f"no host is left to go on with ({whys})")
+        lineup, result = settled.lineup, settled.result
+        self._means.told(result)
+        again = worth_it(reason_of(reconsidered(outcome, before, self._facts)), spec, len(self._starts) - 1)
+        if isinstance(again, NoRestart):
+            return again
+        self._job = counted(self._job, lineup)
+        launch = replace(last, entries=lineup.entries, job=self._job)
+        checkpoint = self._checkpoint(launch, outcome, again)
+        if isinstance(checkpoint, NoRestart):
+            return checkpoint
+        return self._planned(launch, result, lineup, outcome, checkpoint)
+
+    def _checkpoint(
+        self, launch: Launch, outcome: Outcome, reason: Reason
+    ) -> "Checkpoint | NoRestart | None":
+        """Return what the next start goes on from, None for the start; note how far this one came."""
+        spec, job = self._means.spec, self._job
+        main = launch.entries[0].name
+        asked = launch.entries if spec.resume_args and spec.checkpoint_on == "every" else launch.entries[:1]
+        age_s = time.monotonic() - self._began
+        seen = look(asked, job, spec.checkpoints, launch.connections.borrow, age_s=age_s)
+        main_is_new = outcome.plan.nodes[0].host not in {entry.name for entry in launch.entries}
+        chosen = choose(seen, main, spec, main_is_new=main_is_new)
+        for note in chosen.notes:
+            self._screen.say(note, bad=True)
+        now = replace(
+            self._starts[-1],
+            identity=reason.identity,
+            last_checkpoint=chosen.checkpoint.path if chosen.checkpoint else "",
+            last_step=chosen.step,
+            checkpoint_known=bool(spec.resume_args) or chosen.checkpoint is not None,
+        )
+        self._starts[-1] = now
+        if chosen.refused:
+            return NoRestart(chosen.refused)
+        return stuck(self._starts[:-1], now) or chosen.checkpoint
+
+    def _planned(
+        self,
+        launch: Launch,
+        result: PreflightResult,
+        lineup: Lineup,
+        outcome: Outcome,
+        checkpoint: Checkpoint | None,
+    ) -> Prepared | NoRestart:
+        """Return the start as it will be, told; its plan is made once here to say what it changes."""
+        spec = self._means.spec
+        for error in result.errors.values():
+            return NoRestart(error.message)
+        job = replace(launch.job, args=resumed(launch.job, spec, checkpoint))
+        prepared = Prepared(
+            replace(launch, job=job), result, script_on(result.facts[launch.entries[0].name], job)
+        )
+        refusal = prepared.refusal()
+        if refusal is not None:
+            return NoRestart(refusal.message)
+        told = tuple(changes(outcome.plan, prepared.plan(), lineup, self._job))
+        self._resumed_from = checkpoint.path if checkpoint is not None and spec.resume_args else ""
+        from_words = self._from_words(checkpoint)
+        for line in (*told, from_words):
+            self._screen.say(line)
+        self._changes.append(told)
+        self._spares = tuple(each for each in lineup.spares if each.name not in outcome.lost)
+        record = restart_json(len(self._starts), outcome.plan.run_id, outcome.why, self._resumed_from, told)
+        kept = (*self._first.kept, (RECORD, json.dumps(record, indent=1) + "\n"))
+        return replace(prepared, launch=replace(prepared.launch, kept=kept))
+
+    def _from_words(self, checkpoint: Checkpoint | None) -> str:
+        if not self._means.spec.resume_args:
+            return "no resume_args: the script starts as before and finds its checkpoint itself"
+        if checkpoint is None:
+            return "there is no checkpoint of this run yet: it begins from the start"
+        return f"going on from {checkpoint.path}"

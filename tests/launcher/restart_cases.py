@@ -1,0 +1,85 @@
+"""Outcomes and preflights as literals for the tests of restarts."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from launcher.errors import HostError
+from launcher.gather import Gathered
+from launcher.inventory import HostEntry
+from launcher.outcome import Outcome, Verdict, outcome_of
+from launcher.preflighting import PreflightResult, judge
+from launcher.running.failures import Failure
+from launcher.running.watch import Watch
+from preflight.diagnosis.context import Context
+from preflight.diagnosis.diagnose import diagnose_logs
+from preflight.diagnosis.lines import Log
+from preflight.facts import Reach
+from preflight.job import Job
+from tests.launcher.run_plans import NOWHERE, plan
+from tests.preflight.judging import host
+
+CPU = (None,)
+JOB = Job(name="j", gpus="all", workdir="/work")
+
+
+def ended(
+    verdict: Verdict = "failed",
+    *,
+    code: int | None = 1,
+    rank: int | None = 1,
+    log: str = "",
+    exception: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> Outcome:
+    """Return the outcome of a run on a and b whose root cause, if it failed, was on b."""
+    base = outcome_of(Watch(plan(CPU, CPU)), NOWHERE, 100.0, 1)
+    cause = (
+        Failure("b", 1.0, rank, code, "it failed", exception=exception or {}) if verdict == "failed" else None
+    )
+    codes = () if code is None else (code,)
+    context = Context(exit_codes=codes, exit_signals=tuple(-each for each in codes if each < 0))
+    told = diagnose_logs((Log(log, "b/rank-1.log", rank, "b"),), context) if cause is not None else None
+    exit_code = changes.pop("exit_code", 0 if verdict == "finished" else 1)
+    why = changes.pop("why", "it failed")
+    return replace(
+        base, verdict=verdict, exit_code=exit_code, root_cause=cause, why=why, diagnosis=told, **changes
+    )
+
+
+def entries(*names: str) -> tuple[HostEntry, ...]:
+    return tuple(HostEntry(name) for name in names)
+
+
+def preflighted(
+    hosts: tuple[HostEntry, ...],
+    overlays: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    unreached: tuple[str, ...] = (),
+    cut: tuple[str, ...] = (),
+    job: Job = JOB,
+) -> PreflightResult:
+    """Return a judged preflight of healthy hosts but for what overlays say; `cut` ones reach no main host."""
+    facts = {}
+    for entry in hosts:
+        if entry.name not in unreached:
+            uuids = {f"gpus.{n}.uuid": f"GPU-{entry.name}-{n}" for n in (0, 1)}
+            overlay = dict((overlays or {}).get(entry.name, {}))
+            facts[entry.name] = host({**uuids, **overlay}, entry.name)
+    errors = {name: HostError(name, "no answer") for name in unreached}
+    main = hosts[0].name
+    reach = tuple(
+        Reach(
+            name,
+            main,
+            "10.0.0.1",
+            29500,
+            ok=name not in cut,
+            error="timed out" if name in cut else "",
+            ms=1.0,
+        )
+        for name in facts
+        if name != main
+    )
+    clocks = dict.fromkeys(facts, (0.0, 0.0))
+    return judge(hosts, Gathered(facts, errors), job, reach=reach, clocks=clocks)

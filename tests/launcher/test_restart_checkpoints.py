@@ -1,0 +1,75 @@
+"""From which checkpoint a run goes on, by what each host sees; told and kept."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from launcher.inventory import HostEntry
+from launcher.restarting.checkpoints import Checkpoint, base_of, choose, resumed
+from launcher.restarting.spec import RestartSpec
+from preflight.job import Job
+
+SPEC = RestartSpec(resume_args=("--resume", "{checkpoint}", "--from={checkpoint}"))
+C40, C20 = Checkpoint("checkpoint-40", 40, whole=True), Checkpoint("checkpoint-20", 20, whole=True)
+CUT = Checkpoint("checkpoint-60", 60, whole=False, why="model.safetensors is cut off")
+
+
+def test_the_last_whole_one_is_taken_and_the_others_are_named() -> None:
+    seen: dict[str, Sequence[Checkpoint]] = {"a": (CUT, C40, C20), "b": (CUT, C40, C20)}
+    chosen = choose(seen, "a", SPEC)
+    assert chosen.checkpoint == C40
+    assert chosen.notes == ("checkpoint-60 on a model.safetensors is cut off: not used",)
+
+
+def test_every_host_must_have_it_whole() -> None:
+    chosen = choose({"a": (C40, C20), "b": (C20,)}, "a", SPEC)
+    assert chosen.checkpoint == C20
+    assert chosen.notes == ("checkpoint-40 is not whole on b: not used",)
+
+
+def test_one_that_only_the_main_host_has_is_refused_unless_that_is_enough() -> None:
+    refused = choose({"a": (C40,), "b": (), "c": ()}, "a", SPEC).refused
+    assert refused.startswith("checkpoint-40 is on a and not on b, c, whose ranks could not load it")
+    assert "checkpoint_on: main" in refused
+    main = RestartSpec(resume_args=SPEC.resume_args, checkpoint_on="main")
+    assert choose({"a": (C40,)}, "a", main).checkpoint == C40
+
+
+def test_without_any_it_begins_from_the_start() -> None:
+    chosen = choose({"a": (), "b": ()}, "a", SPEC)
+    assert (chosen.checkpoint, chosen.refused, chosen.step) == (None, "", -1)
+
+
+def test_without_any_and_without_the_host_that_may_hold_them_nothing_is_begun_anew() -> None:
+    refused = choose({"b": ()}, "b", SPEC, main_is_new=True).refused
+    assert refused.startswith("b sees no checkpoint of this run, and the host that rank 0 was on is gone")
+
+
+def test_a_script_that_resumes_by_itself_is_not_refused() -> None:
+    spec = RestartSpec()
+    assert choose({"b": ()}, "b", spec, main_is_new=True).refused == ""
+    assert choose({"a": (C40,)}, "a", spec).checkpoint == C40
+
+
+@pytest.mark.parametrize(
+    ("output", "path"),
+    [("out/x", "out/x/checkpoint-40"), ("", "checkpoint-40"), ("/data/x", "/data/x/checkpoint-40")],
+)
+def test_the_script_is_told_where_it_lies(output: str, path: str) -> None:
+    job = Job(args=("--lr", "1"), output=output)
+    assert resumed(job, SPEC, C40) == ("--lr", "1", "--resume", path, f"--from={path}")
+    assert resumed(job, SPEC, None) == ("--lr", "1")
+    assert resumed(job, RestartSpec(), C40) == ("--lr", "1")
+
+
+@pytest.mark.parametrize(
+    ("job", "entry", "base"),
+    [
+        (Job(output="out"), HostEntry("a", workdir="~/p"), "~/p/out"),
+        (Job(workdir="/w"), HostEntry("a", workdir="~/p"), "/w/"),
+        (Job(), HostEntry("a"), "~/"),
+        (Job(output="/o"), HostEntry("a", workdir="~/p"), "/o"),
+    ],
+)
+def test_they_are_looked_for_where_the_script_writes(job: Job, entry: HostEntry, base: str) -> None:
+    assert base_of(entry, job) == base

@@ -1,0 +1,188 @@
+"""Which ends of a run are started again: the whole table, case by case."""
+
+from typing import Any
+
+import pytest
+
+from launcher.restarting.decision import HOST_GOES_DOWN, NoRestart, Reason, reason_of, stuck, worth_it
+from launcher.restarting.history import Former
+from launcher.restarting.kernel import reconsidered
+from launcher.restarting.spec import RestartSpec
+from launcher.running.guarding import STOP_EXIT
+from tests.launcher.restart_cases import ended
+from tests.preflight.judging import host
+
+SPEC = RestartSpec(max=3)
+BUG = 'Traceback (most recent call last):\n  File "/w/train.py", line 3, in <module>\n    x[3]\nKeyError: 3\n'
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 1 MiB free\n"
+NCCL = "node1:1:2 [0] NCCL WARN Call to connect failed : Connection timed out\nRuntimeError: NCCL error\n"
+GONE = {"type": "RuntimeError", "message": "[gloo] Connection closed by peer [10.0.0.2]:1"}
+ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+
+AGAIN: dict[str, tuple[dict[str, Any], str]] = {
+    "a host was lost": ({"verdict": "not carried through", "lost": {"b": "no answer"}}, "host"),
+    "a host was lost and a rank noticed first": ({"exception": GONE, "lost": {"b": "no answer"}}, "host"),
+    "a host could not be started": ({"verdict": "not carried through"}, "host"),
+    "the host goes down": ({"verdict": "interrupted", "why": HOST_GOES_DOWN}, "outside"),
+    "a rank was killed": ({"code": -9}, "outside"),
+    "a rank was terminated by somebody": ({"code": -15}, "outside"),
+    "the launcher was killed": ({"code": -9, "rank": None}, "outside"),
+    "the supervisor was killed": ({"code": None, "rank": None}, "outside"),
+    "the network failed": ({"log": NCCL}, "network"),
+    "a collective timed out": ({"log": "Watchdog caught collective operation timeout\n" * 2}, "network"),
+    "the peer was gone": ({"log": "RuntimeError: Connection closed by peer\n", "exception": GONE}, "network"),
+    "a GPU failed": ({"log": ECC}, "gpu"),
+    "storage failed": ({"log": "OSError: [Errno 116] Stale file handle\n"}, "storage"),
+}
+NEVER: dict[str, tuple[dict[str, Any], str]] = {
+    "finished": ({"verdict": "finished"}, "it finished"),
+    "left": ({"verdict": "detached"}, "it goes on"),
+    "Ctrl-C": ({"verdict": "interrupted", "why": "Ctrl-C"}, "it was stopped by hand"),
+    "gpulaunch stop": ({"verdict": "interrupted", "why": "stopped by ada@pc"}, "it was stopped by hand"),
+    "not as planned": ({"verdict": "not as planned"}, "would not be again"),
+    "a bug": ({"log": BUG, "exception": {"type": "KeyError", "message": "3"}}, "script itself failed"),
+    "a bug that no log tells": ({"exception": {"type": "KeyError", "message": "3"}}, "script itself failed"),
+    "its own exit code": ({"code": 3}, "script itself failed"),
+    "no GPU memory": ({"log": OOM}, "memory ran out"),
+    "a guard's stop": ({"code": STOP_EXIT}, "the numbers went bad"),
+    "a bug although a host was lost": ({"log": BUG, "lost": {"a": "no answer"}}, "script itself failed"),
+    "no room": ({"log": "OSError: [Errno 28] No space left on device\n"}, "somebody must provide it"),
+    "native code": ({"code": -11}, "native code crashed"),
+    "nobody knows": ({"code": 1, "rank": None}, "it is not known why it failed"),
+}
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_what_may_have_passed_is_started_again(name: str) -> None:
+    case, nature = AGAIN[name]
+    reason = worth_it(reason_of(ended(**case)), SPEC, 0)
+    assert isinstance(reason, Reason)
+    assert reason.nature == nature
+    assert reason.words
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_what_would_only_fail_again_or_was_wanted_is_not(name: str) -> None:
+    case, words = NEVER[name]
+    decision = worth_it(reason_of(ended(**case)), SPEC, 0)
+    assert isinstance(decision, NoRestart)
+    assert words in decision.why
+
+
+def test_somebody_may_say_otherwise() -> None:
+    outcome = ended(log=OOM)
+    assert worth_it(reason_of(outcome), RestartSpec(also=("oom",)), 0) == reason_of(outcome)
+    refused = worth_it(reason_of(outcome), RestartSpec(also=("script",)), 0)
+    assert refused == NoRestart(
+        "memory ran out, and would run out again (to try all the same: `also: [oom]` under `restart:`)"
+    )
+
+
+def test_no_word_makes_a_stop_by_hand_a_failure() -> None:
+    spec = RestartSpec(also=("oom", "script", "precision", "crash", "setup", "unknown"))
+    assert isinstance(worth_it(reason_of(ended("interrupted", why="Ctrl-C")), spec, 0), NoRestart)
+    assert isinstance(worth_it(reason_of(ended("not as planned")), spec, 0), NoRestart)
+
+
+@pytest.mark.parametrize(
+    ("done", "words"), [(3, "restarted 3 times already, which is `max`"), (4, "restarted 4 times")]
+)
+def test_restarts_come_to_an_end(done: int, words: str) -> None:
+    decision = worth_it(reason_of(ended(code=-9)), SPEC, done)
+    assert isinstance(decision, NoRestart)
+    assert words in decision.why
+
+
+def test_the_rank_whose_own_log_condemns_its_gpu_is_named() -> None:
+    reason = reason_of(ended(log=ECC))
+    assert isinstance(reason, Reason)
+    assert (reason.code, reason.host, reason.rank) == ("S40", "b", 1)
+
+
+KILLED = ended(code=-9)
+OOM_LINE = {"kernel_log.oom_kills": ["Out of memory: Killed process 512 (python)"]}
+XID = {"code": 79, "pci_bus_id": "0000:65:00", "at_uptime_s": 9.0, "text": "NVRM: Xid (PCI:0000:65:00): 79"}
+
+
+def test_the_kernel_turns_a_sigkill_into_lack_of_memory() -> None:
+    known = reconsidered(KILLED, {"b": host(name="b")}, {"b": host(OOM_LINE, "b")})
+    decision = worth_it(reason_of(known), SPEC, 0)
+    assert isinstance(decision, NoRestart)
+    assert "memory ran out" in decision.why
+
+
+def test_what_the_kernel_said_before_the_run_explains_nothing() -> None:
+    before = {"b": host(OOM_LINE, "b")}
+    assert isinstance(worth_it(reason_of(reconsidered(KILLED, before, before)), SPEC, 0), Reason)
+
+
+@pytest.mark.parametrize("unread", ["before", "after"])
+def test_a_kernel_log_that_was_not_read_changes_nothing(unread: str) -> None:
+    missing = host({"kernel_log": {"missing": "not permitted", "code": "no-permission"}}, "b")
+    seen = {"before": host(name="b"), "after": host(OOM_LINE, "b"), unread: missing}
+    assert reconsidered(KILLED, {"b": seen["before"]}, {"b": seen["after"]}) == KILLED
+
+
+def test_a_new_xid_makes_a_crash_a_failed_gpu() -> None:
+    outcome = ended(code=-6, log="RuntimeError: NCCL error in: x.cpp:1, unhandled cuda error\n")
+    known = reconsidered(outcome, {"b": host(name="b")}, {"b": host({"kernel_log.xids": [XID]}, "b")})
+    reason = reason_of(known)
+    assert isinstance(reason, Reason)
+    assert (reason.nature, reason.code) == ("gpu", "S40")
+
+
+def start(host_name: str = "b", **changes: Any) -> Former:
+    values: dict[str, Any] = {
+        "run_id": "r",
+        "verdict": "failed",
+        "exit_code": 137,
+        "why": "it failed",
+        "identity": ("outside", "S70", host_name),
+        "world_size": 2,
+        "mixed_precision": "no",
+        "hosts": ("a", "b"),
+        "seconds": 500.0,
+        "logs": "x",
+        "checkpoint_known": True,
+        **changes,
+    }
+    return Former(**values)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "words"),
+    [
+        (start(), start(), "with no checkpoint in between"),
+        (
+            start(last_checkpoint="checkpoint-5", last_step=5),
+            start(last_checkpoint="checkpoint-5", last_step=5),
+            "with no checkpoint newer than checkpoint-5 in between",
+        ),
+        (
+            start(checkpoint_known=False),
+            start(checkpoint_known=False, seconds=12.0),
+            "with only 12 s in between",
+        ),
+    ],
+)
+def test_a_run_that_comes_no_further_is_not_started_again(before: Former, now: Former, words: str) -> None:
+    decision = stuck((before,), now)
+    assert decision is not None
+    assert decision.why == f"it ended twice in the same way, {words}"
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (
+            start(last_checkpoint="checkpoint-5", last_step=5),
+            start(last_checkpoint="checkpoint-9", last_step=9),
+        ),
+        (start(), start(last_checkpoint="last", last_step=-1)),
+        (start("a"), start("b")),
+        (start(checkpoint_known=False), start(checkpoint_known=False, seconds=70.0)),
+    ],
+)
+def test_a_run_that_came_further_or_failed_otherwise_is(before: Former, now: Former) -> None:
+    assert stuck((before,), now) is None
+    assert stuck((), now) is None
