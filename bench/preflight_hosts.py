@@ -155,12 +155,12 @@ def _addresses(inventory: Path, ssh_config: Path, names: list[str]) -> list[dict
 
 def _agent(inventory: Path, names: list[str]) -> dict[str, str]:
     """Return the command and the input that run the agent as gather does."""
-    from launcher import gather  # noqa: PLC0415 - not measured, not imported otherwise
+    from launcher import gather, onhost_source  # noqa: PLC0415 - not measured, not imported otherwise
     from launcher.inventory import load_inventory  # noqa: PLC0415
 
     python = load_inventory(inventory).resolve(names[:1])[0].python
     payload = gather._payload(gather.AgentRequest("bench", ports=(29500,), free_ports=4))  # noqa: SLF001
-    command = shlex.join((python, "-c", gather._BOOTSTRAP))  # noqa: SLF001 - the same bytes, sent by others
+    command = shlex.join(onhost_source.bootstrap(python, "agent.py"))
     return {"command": command, "payload": base64.b64encode(payload).decode()}
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -25,8 +25,10 @@ from launcher.errors import (
 )
 from launcher.fanout import WIDTH, fanout
 from launcher.inventory import HostEntry
+from launcher.onhost_source import EXIT_OLD_PYTHON, bootstrap, packed
 from launcher.report.text import clean, one_line
 from launcher.transports.base import Connection, Stream
+from launcher.waiting import Waiting
 from preflight.facts import HostFacts
 from preflight.wire import decode
 
@@ -35,24 +37,12 @@ MAX_ANSWER = 32 << 20
 """Bytes taken from one host, login noise included. A crowded host's answer is well under 2 MiB."""
 GRACE_S = 15.0
 """On top of the agent's own deadline: an interpreter that starts from a slow disk, the way there and back."""
+STAY_S = 600
+"""How long an agent that has answered waits for the slowest host of many."""
 _LONGEST_HEADER = 64
-_LEVEL = 6
-"""The last per cent of size would take three times as long, which is felt with one host."""
-_EXIT_OLD_PYTHON = 86
 _EXIT_BAD_PAYLOAD = 87
 _SHELL_CANNOT_START = (126, 127)
 _STDERR_KEPT = 1 << 14
-
-# Runs on any Python, so that an old one is told apart from a broken one; one line, because csh cannot quote
-# more. The working directory leaves sys.path: a stray json.py in somebody's home must not run. stdin holds
-# "<length>\n<zlib bytes>", the agent, and then what the agent itself reads.
-_BOOTSTRAP = (
-    "import sys,zlib;"
-    "sys.version_info<(3,9)and(sys.stderr.write(sys.version.split()[0]),sys.exit(86));"
-    "sys.path[:]=[p for p in sys.path if p];"
-    "r=sys.stdin.buffer;"
-    "exec(compile(zlib.decompress(r.read(int(r.readline()))),'agent.py','exec'),{'__name__':'__main__'})"
-)
 
 Open: TypeAlias = Callable[[HostEntry], Connection]
 """Opens a connection to a host of the inventory, or raises the HostError that says why not."""
@@ -87,14 +77,24 @@ def gather(
     *,
     width: int = WIDTH,
     on_done: "Callable[[HostEntry, HostFacts | GpulaunchError], None] | None" = None,
+    waiting: Waiting | None = None,
 ) -> Gathered:
-    """Ask all hosts side by side; one connection and one channel for each."""
+    """Ask all hosts side by side; one connection and one channel for each.
+
+    Where `waiting` is given, agents that have answered stay there, for one more program each.
+    """
     todo = tuple(entries)
     _packed_agent(), _packed_pynvml()  # once, before many threads want them
 
     def ask_one(entry: HostEntry) -> HostFacts:
-        with opener(entry) as connection:
-            return ask(connection, entry.python, request_for(entry))
+        with ExitStack() as held:
+            connection = held.enter_context(opener(entry))
+            stream = held.enter_context(closing(_start(connection, entry.python)))
+            stay = waiting is not None
+            facts = _ask(stream, connection.name, entry.python, request_for(entry), stay=stay)
+            if waiting is not None:
+                waiting.keep(entry.name, stream, held.pop_all())
+            return facts
 
     results = fanout(ask_one, todo, width=width, on_done=on_done)
     facts: dict[str, HostFacts] = {}
@@ -114,18 +114,25 @@ def ask(connection: Connection, python: str, request: AgentRequest) -> HostFacts
 
     Raises NoPython, AgentCrashed, AgentGarbage, AgentTooSlow, or the HostError of a broken connection.
     """
-    deadline = time.monotonic() + request.deadline_s + GRACE_S
+    with closing(_start(connection, python)) as stream:
+        return _ask(stream, connection.name, python, request)
+
+
+def _start(connection: Connection, python: str) -> Stream:
     try:
-        stream = connection.start((python, "-c", _BOOTSTRAP))
+        return connection.start(bootstrap(python, "agent.py"))
     except ProgramNotStarted as failure:
         raise _no_python(connection.name, python, failure.why) from None
-    with closing(stream):
-        payload = _payload(request)
-        if stream.fits(payload):
-            _send(stream, payload)
-        else:  # a program that is not the agent may talk without ever reading: we do not wait for it
-            threading.Thread(target=_send, args=(stream, payload), daemon=True).start()
-        return _decode(connection.name, _read_answer(stream, connection.name, python, deadline))
+
+
+def _ask(stream: Stream, host: str, python: str, request: AgentRequest, *, stay: bool = False) -> HostFacts:
+    deadline = time.monotonic() + request.deadline_s + GRACE_S
+    payload = _payload(request, stay=stay)
+    if stream.fits(payload):
+        _send(stream, payload)
+    else:  # a program that is not the agent may talk without ever reading: we do not wait for it
+        threading.Thread(target=_send, args=(stream, payload), daemon=True).start()
+    return _decode(host, _read_answer(stream, host, python, deadline))
 
 
 def _send(stream: Stream, payload: bytes) -> None:
@@ -133,20 +140,16 @@ def _send(stream: Stream, payload: bytes) -> None:
         stream.write(payload)
 
 
-def _payload(request: AgentRequest) -> bytes:
+def _payload(request: AgentRequest, *, stay: bool = False) -> bytes:
     asked = json.dumps(asdict(request), separators=(",", ":")).encode()
     pynvml = _packed_pynvml()
-    header = json.dumps(
-        {"request_len": len(asked), "pynvml_len": len(pynvml)}, separators=(",", ":")
-    ).encode()
-    return b"".join((_packed_agent(), header, b"\n", asked, pynvml))
+    header = {"request_len": len(asked), "pynvml_len": len(pynvml), "stay_s": STAY_S if stay else 0}
+    return b"".join((_packed_agent(), json.dumps(header).encode(), b"\n", asked, pynvml))
 
 
 @cache
 def _packed_agent() -> bytes:
-    """Return the agent as the bootstrap reads it; packed once for all hosts."""
-    packed = zlib.compress(pkgutil.get_data("preflight", "agent.py") or b"", _LEVEL)
-    return b"%d\n%s" % (len(packed), packed)
+    return packed(pkgutil.get_data("preflight", "agent.py") or b"")
 
 
 @cache
@@ -158,7 +161,7 @@ def _packed_pynvml() -> bytes:
     found = Path(spec.origin)
     beside = found if found.name == "pynvml.py" else found.parent.with_name("pynvml.py")
     try:  # the old `pynvml` package, where it is installed too, hides the module that lies beside it
-        return zlib.compress(beside.read_bytes(), _LEVEL)
+        return zlib.compress(beside.read_bytes())
     except OSError:
         return b""
 
@@ -240,7 +243,7 @@ def _ended_early(host: str, python: str, answer: _Answer, status: int | None, st
     said = _last_lines(stderr)
     if status in _SHELL_CANNOT_START:
         return _no_python(host, python, said or f"exit status {status}")
-    if status == _EXIT_OLD_PYTHON:
+    if status == EXIT_OLD_PYTHON:
         message = f"{python} is Python {one_line(stderr, 40)}; the agent needs 3.9 or newer"
         return NoPython(host, message, f"Set `python:` of {host} in hosts.yaml to a newer interpreter")
     if status == 0 and not answer.begun:

@@ -1,13 +1,23 @@
-"""How a file of launcher/onhost/ travels: compressed over stdin to a one-line bootstrap."""
+"""How a program travels to a host: compressed over stdin to a one-line bootstrap."""
 
 import pkgutil
 import zlib
 from functools import cache
 
+EXIT_OLD_PYTHON = 86
+"""The bootstrap's exit status on a Python that is too old; stderr then holds its version."""
+
+_LEVEL = 6
+"""The last per cent of size would take three times as long, which is felt with one host."""
+
 # Reads "<length>\n<zlib bytes>" from stdin and runs it as a script; what follows on stdin is the script's.
-# The working directory leaves sys.path: a stray json.py in somebody's home must not run.
+# Runs on any Python, so that an old one is told apart from a broken one; one line, because csh cannot quote
+# more. The working directory leaves sys.path: a stray json.py in somebody's home must not run.
 _BOOTSTRAP = (
-    "import sys,zlib;sys.path[:]=[p for p in sys.path if p];r=sys.stdin.buffer;"
+    "import sys,zlib;"
+    f"sys.version_info<(3,9)and(sys.stderr.write(sys.version.split()[0]),sys.exit({EXIT_OLD_PYTHON}));"
+    "sys.path[:]=[p for p in sys.path if p];"
+    "r=sys.stdin.buffer;"
     "exec(compile(zlib.decompress(r.read(int(r.readline()))),{name!r},'exec'),{{'__name__':'__main__'}})"
 )
 
@@ -22,8 +32,15 @@ def onhost_source(name: str) -> bytes:
 
 
 @cache
-def _packed(source: bytes) -> bytes:
-    return zlib.compress(source, 6)
+def packed(source: bytes) -> bytes:
+    """Return a program as the bootstrap reads it; packed once for all hosts."""
+    body = zlib.compress(source, _LEVEL)
+    return b"%d\n%s" % (len(body), body)
+
+
+def bootstrap(python: str, name: str, *args: str) -> tuple[str, ...]:
+    """Return the command whose stdin is a packed program; NAME is what tracebacks call it."""
+    return (python, "-c", _BOOTSTRAP.format(name=name), *args)
 
 
 def stdin_for(
@@ -33,6 +50,4 @@ def stdin_for(
 
     `name` is what tracebacks call the file; `args` become sys.argv[1:].
     """
-    packed = _packed(source)
-    argv = (python, "-c", _BOOTSTRAP.format(name=name), *args)
-    return argv, str(len(packed)).encode() + b"\n" + packed + payload
+    return bootstrap(python, name, *args), packed(source) + payload

@@ -15,7 +15,8 @@ from launcher.gather import AgentRequest, Gathered, Open, gather
 from launcher.inventory import HostEntry
 from launcher.network_choice import choose_main_address, choose_main_port
 from launcher.planning import Sent, make_plan
-from launcher.reach import probe_reach
+from launcher.reach import Begin, probe_reach
+from launcher.waiting import Waiting
 from preflight.facts import HostFacts, Missing, Reach, ScriptFacts
 from preflight.finding import Finding, Severity, exit_code
 from preflight.job import Job
@@ -27,8 +28,11 @@ from preflight.script.reading import ScriptReading
 FREE_PORTS = 4
 """Ports that each host proves free: one to use instead of the main port, others in case it is stolen."""
 
-Probe: TypeAlias = Callable[[Sequence[HostEntry], Mapping[str, HostFacts], int], tuple[Reach, ...]]
-"""Connects from every other node to the first one on the port that the launch will use."""
+Probe: TypeAlias = Callable[[Sequence[HostEntry], Mapping[str, HostFacts], int, Begin], tuple[Reach, ...]]
+"""Connects from every other node to the first one on the port that the launch will use.
+
+`Begin` starts a program on a host that has answered.
+"""
 
 OnDone: TypeAlias = Callable[[HostEntry, "HostFacts | GpulaunchError"], None]
 
@@ -100,22 +104,31 @@ def preflight(
     how = manner or Manner()
     hosts = tuple(entries)
     watch = _Watch(on_done)
-    gathered = gather(
-        hosts, lambda entry: request_for(entry, job, how), opener, width=how.width, on_done=watch.done
-    )
+    probe = probe if how.together and len(hosts) > 1 else None
     reached: tuple[Reach, ...] = ()
     main = hosts[0].name
-    if how.together and probe is not None and len(gathered.facts) > 1 and main in gathered.facts:
-        order = [entry for entry in hosts if entry.name in gathered.facts]
-        reached = probe(order, gathered.facts, _port_to_use(gathered.facts[main], job))
+    with Waiting() as waiting:
+        gathered = gather(
+            hosts,
+            lambda entry: request_for(entry, job, how),
+            opener,
+            width=how.width,
+            on_done=watch.done,
+            waiting=waiting if probe else None,
+        )
+        if probe is not None and len(gathered.facts) > 1 and main in gathered.facts:
+            order = [entry for entry in hosts if entry.name in gathered.facts]
+            reached = probe(order, gathered.facts, _port_to_use(gathered.facts[main], job), waiting.begin)
     result = judge(hosts, gathered, job, reach=reached, manner=how, clocks=watch.clocks, script=script)
     return replace(result, seconds=time.monotonic() - watch.started)
 
 
-def reach_probe(opener: Open, *, width: int = WIDTH) -> Probe:
-    """Return a probe that connects for real, over connections of `opener`."""
+def reach_probe(*, width: int = WIDTH) -> Probe:
+    """Return a probe that connects for real."""
 
-    def probe(entries: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int) -> tuple[Reach, ...]:
+    def probe(
+        entries: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int, begin: Begin
+    ) -> tuple[Reach, ...]:
         main, others = entries[0], entries[1:]
         try:
             address, _ = choose_main_address([(entry, facts[entry.name]) for entry in entries])
@@ -124,7 +137,7 @@ def reach_probe(opener: Open, *, width: int = WIDTH) -> Probe:
                 Reach(entry.name, main.name, "?", port, ok=False, error=refusal.message, ms=0.0)
                 for entry in others
             )
-        return probe_reach(main, others, opener, address=address, port=port, width=width)
+        return probe_reach(main, others, begin, address=address, port=port, width=width)
 
     return probe
 

@@ -3,16 +3,15 @@
 import json
 import secrets
 import time
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from launcher.errors import AgentGarbage, AgentTooSlow, HostError
-from launcher.fanout import WIDTH, fanout
-from launcher.gather import Open
+from launcher.fanout import WIDTH
 from launcher.inventory import HostEntry
-from launcher.onhost_source import onhost_source, stdin_for
+from launcher.onhost_source import onhost_source
 from launcher.report.text import clean, one_line
 from launcher.transports.base import Stream
 from preflight.facts import Reach
@@ -20,8 +19,12 @@ from preflight.facts import Reach
 CONNECT_TIMEOUT_S = 3.0
 """A connect inside a cluster takes milliseconds; a filtered port never answers."""
 
+Begin: TypeAlias = Callable[[str, bytes, bytes], Stream]
+"""Starts a program with its input on a host, by name, and keeps its stream for closing. Raises HostError."""
+
 _START_S = 15.0
-"""For the interpreter there to start."""
+"""For a program to begin on a loaded host."""
+_LET_GO_S = 2.0
 _MARKER = b"\nGPULAUNCH-REACH-1 "
 _MAX_ANSWER = 1 << 20
 
@@ -37,7 +40,7 @@ class _Listening:
 def probe_reach(
     main: HostEntry,
     others: Sequence[HostEntry],
-    opener: Open,
+    begin: Begin,
     *,
     address: str,
     port: int,
@@ -51,71 +54,93 @@ def probe_reach(
     if not others:
         return ()
     nonce = secrets.token_hex(16)
+    asked = {
+        "role": "listen",
+        "port": port,
+        "nonce": nonce,
+        "deadline_s": 2 * _START_S + (_START_S + CONNECT_TIMEOUT_S) * (1 + len(others) // width),
+    }
     try:
-        with opener(main) as connection:
-            asked = {
-                "role": "listen",
-                "port": port,
-                "nonce": nonce,
-                "deadline_s": 2 * _START_S + CONNECT_TIMEOUT_S + 60.0 * (1 + len(others) // width),
-            }
-            argv, stdin = _program(main, asked)
-            with closing(connection.start(argv)) as stream:
-                stream.write(stdin)
-                told = _answer(stream, main.name, _START_S)["listening"]
-                listening = _Listening(
-                    tuple(int(held) for held, error in told if not error),
-                    tuple((int(held), str(error)) for held, error in told if error),
-                )
-                return _from_all(main, others, opener, _Targets(address, listening, nonce), width)
+        listener = _start(begin, main, asked)
+        told = _answer(listener, main.name, _START_S)["listening"]
+        listening = _Listening(
+            tuple(int(held) for held, error in told if not error),
+            tuple((int(held), str(error)) for held, error in told if error),
+        )
     except (HostError, KeyError, TypeError, ValueError) as failure:
         why = failure.detail if isinstance(failure, HostError) else "its answer was not understood"
         return tuple(
             _not_tried(entry, main, address, port, f"{main.name} could not listen: {why}") for entry in others
         )
+    targets = _Targets(main, address, listening, nonce)
+    batches = (others[first : first + width] for first in range(0, len(others), width))
+    found = tuple(reach for batch in batches for reach in _from_batch(batch, begin, targets))
+    _let_go(listener)
+    return found
+
+
+def _let_go(listener: Stream) -> None:
+    """Wait until the ports are free again: what comes next may be the launch that wants them."""
+    listener.close_stdin()
+    with suppress(HostError):
+        listener.wait(_LET_GO_S)
 
 
 @dataclass(frozen=True, slots=True)
 class _Targets:
+    main: HostEntry
     address: str
     listening: _Listening
     nonce: str
 
-
-def _from_all(
-    main: HostEntry, others: Sequence[HostEntry], opener: Open, targets: _Targets, width: int
-) -> tuple[Reach, ...]:
-    def one(entry: HostEntry) -> tuple[Reach, ...]:
-        return _from_one(entry, main, opener, targets)
-
-    found: list[Reach] = []
-    for entry, result in zip(others, fanout(one, others, width=width), strict=True):
-        if isinstance(result, tuple):
-            found += result
-        else:
-            why = result.detail if isinstance(result, HostError) else result.message
-            found += (
-                _not_tried(entry, main, targets.address, held, f"could not be tried: {why}")
-                for held in targets.listening.ports
-            )
-        found += (
-            _not_tried(entry, main, targets.address, held, f"{main.name} cannot listen there: {error}")
-            for held, error in targets.listening.failed
+    def missed(self, entry: HostEntry, why: str) -> tuple[Reach, ...]:
+        """Return what is told of a host that could not try."""
+        return tuple(
+            _not_tried(entry, self.main, self.address, held, f"could not be tried: {why}")
+            for held in self.listening.ports
         )
-    return tuple(found)
 
 
-def _from_one(entry: HostEntry, main: HostEntry, opener: Open, targets: _Targets) -> tuple[Reach, ...]:
+def _from_batch(batch: Sequence[HostEntry], begin: Begin, targets: _Targets) -> tuple[Reach, ...]:
+    """Start all, then read all: they connect at the same time, and no thread waits for each."""
     asked = {
         "role": "connect",
         "targets": [[targets.address, held] for held in targets.listening.ports],
         "nonce": targets.nonce,
         "timeout_s": CONNECT_TIMEOUT_S,
     }
-    argv, stdin = _program(entry, asked)
-    with opener(entry) as connection, closing(connection.start(argv)) as stream:
-        stream.write(stdin)
-        answer = _answer(stream, entry.name, _START_S + CONNECT_TIMEOUT_S)
+    started: dict[str, Stream | HostError] = {}
+    for entry in batch:
+        try:
+            started[entry.name] = _start(begin, entry, asked)
+        except HostError as failure:
+            started[entry.name] = failure
+    deadline = time.monotonic() + _START_S + CONNECT_TIMEOUT_S
+    found: list[Reach] = []
+    for entry in batch:
+        try:
+            found += _reached(entry, started[entry.name], targets.main, deadline)
+        except HostError as failure:
+            found += targets.missed(entry, failure.detail)
+        found += (
+            _not_tried(
+                entry,
+                targets.main,
+                targets.address,
+                held,
+                f"{targets.main.name} cannot listen there: {error}",
+            )
+            for held, error in targets.listening.failed
+        )
+    return tuple(found)
+
+
+def _reached(
+    entry: HostEntry, stream: Stream | HostError, main: HostEntry, deadline: float
+) -> tuple[Reach, ...]:
+    if isinstance(stream, HostError):
+        raise stream
+    answer = _answer(stream, entry.name, max(0.1, deadline - time.monotonic()))
     try:
         return tuple(
             Reach(
@@ -133,9 +158,8 @@ def _from_one(entry: HostEntry, main: HostEntry, opener: Open, targets: _Targets
         raise AgentGarbage(entry.name, "the reachability probe's answer was not understood") from None
 
 
-def _program(entry: HostEntry, asked: dict[str, Any]) -> tuple[tuple[str, ...], bytes]:
-    line = json.dumps(asked).encode() + b"\n"
-    return stdin_for(entry.python, onhost_source("reach"), line, name="reach.py")
+def _start(begin: Begin, entry: HostEntry, asked: dict[str, Any]) -> Stream:
+    return begin(entry.name, onhost_source("reach"), json.dumps(asked).encode() + b"\n")
 
 
 def _answer(stream: Stream, host: str, timeout_s: float) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from launcher.outcome import Outcome, outcome_of
 from launcher.plan import NodePlan, Plan
 from launcher.planning import Sent, make_plan
 from launcher.preflighting import Manner, PreflightResult, preflight, script_on
-from launcher.reach import probe_reach
+from launcher.reach import Begin, probe_reach
 from launcher.report.plan import plan_json
 from launcher.report.run import Screen, launch_lines, outcome_json
 from launcher.running import protocol
@@ -67,13 +67,11 @@ class Launch:
     kept: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, here and on every host
 
     def probe(
-        self, order: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int
+        self, order: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int, begin: Begin
     ) -> tuple[Reach, ...]:
         """Let every node connect to the main one, where the launch would meet."""
         address, _ = choose_main_address([(entry, facts[entry.name]) for entry in order])
-        return probe_reach(
-            order[0], order[1:], self.connections.borrow, address=address, port=port, width=self.width
-        )
+        return probe_reach(order[0], order[1:], begin, address=address, port=port, width=self.width)
 
 
 @dataclass(frozen=True, slots=True)

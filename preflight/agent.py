@@ -8,7 +8,9 @@ The contract with whoever sends it (`launcher.gather`):
 * The source is executed with `__name__ == "__main__"` (or imported and `serve(stdin, stdout)` called).
 * stdin then holds exactly: one line of JSON `{"request_len": N, "pynvml_len": M}` and a newline, N bytes of
   request as UTF-8 JSON, M bytes of zlib-compressed source of pynvml.py (M = 0: none, nvidia-smi is asked).
-  Nothing after that is read; stdin need not be closed.
+  Nothing after that is read; stdin need not be closed. With `"stay_s": S` in the line, the agent waits S
+  seconds after its answer for `<length>\n` and as many bytes of a zlib-compressed program, and runs it as a
+  script with what then follows on stdin; the end of stdin ends it sooner.
 * request: `{"host": str, "ports": [int], "free_ports": int, "seed": str, "paths": {role: path},
   "script": str, "skip": [names of facts], "deadline_s": float}`; every key may be absent. An empty path for
   the roles hf_cache and tmp means the one that Hugging Face or Python would use there.
@@ -115,12 +117,34 @@ def serve(stdin: BinaryIO, stdout: BinaryIO) -> int:
         header = json.loads(stdin.readline())
         request_bytes = _read_exactly(stdin, int(header["request_len"]))
         packed = _read_exactly(stdin, int(header["pynvml_len"]))
+        stay_s = int(header.get("stay_s", 0))
         request = json.loads(request_bytes)
         read_request(request, None)
     except (ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
         sys.stderr.write("gpulaunch agent: the request is cut or malformed: %r\n" % (error,))
         return EXIT_BAD_PAYLOAD
-    return main(request, packed or None, stdout)
+    code = main(request, packed or None, stdout)
+    if stay_s > 0:
+        run_next(stdin, stay_s)
+    return code
+
+
+def run_next(stdin: BinaryIO, stay_s: int) -> None:
+    """Wait for one more program, then run it here, with the rest of `stdin`.
+
+    A second question then needs no second interpreter, which costs both sides more than the question itself.
+    """
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(stay_s)  # who asked may be gone without a word
+    size = stdin.readline()
+    if not size.strip().isdigit():
+        return
+    import zlib
+
+    program = zlib.decompress(_read_exactly(stdin, int(size)))
+    signal.alarm(0)
+    with contextlib.suppress(SystemExit):
+        exec(compile(program, "next.py", "exec", dont_inherit=True), {"__name__": "__main__"})  # noqa: S102 - sent by the client
 
 
 def _read_exactly(stream: BinaryIO, count: int) -> bytes:

@@ -143,7 +143,7 @@ def _from_hosts(asked: _Asked, ways: Reaching, manner: Manner) -> PreflightResul
                 settle_counts(asked.job, ways.inventory),
                 connections.borrow,
                 manner=manner,
-                probe=reach_probe(connections.borrow, width=ways.width),
+                probe=reach_probe(width=ways.width),
                 on_done=live.done,
             )
     finally:

@@ -24,7 +24,7 @@ MARKER = "GPULAUNCH-REACH-1"
 
 def main() -> int:
     """Do what the line on stdin asks."""
-    asked = json.loads(sys.stdin.readline())
+    asked = json.loads(sys.stdin.buffer.readline())
     if asked["role"] == "listen":
         return listen(int(asked["port"]), asked["nonce"].encode(), float(asked["deadline_s"]))
     return connect(asked["targets"], asked["nonce"].encode(), float(asked["timeout_s"]))

@@ -17,6 +17,7 @@ SYSTEM_FILES = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 _SSH_PORT = 22
 _REVOKED = "@revoked"
 _append_lock = threading.Lock()
+_parsing = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,8 @@ def _expand(files: Iterable[str]) -> tuple[Path, ...]:
 def _load(path: Path) -> _Index:
     try:
         stat = path.stat()
-        return _parse(str(path), stat.st_mtime_ns, stat.st_size)
+        with _parsing:  # many threads ask at once, and the first of them reads for all
+            return _parse(str(path), stat.st_mtime_ns, stat.st_size)
     except OSError:
         return _Index()
 

@@ -6,7 +6,8 @@ import glob
 import shlex
 import socket
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -35,6 +36,8 @@ class Line:
 _Block: TypeAlias = tuple[Line, tuple[Line, ...]]
 """A line that turns directives on or off, and the directives up to the next such line."""
 _HEADS = frozenset({"host", "match", "<include>", "</include>"})
+_SHELL_CHARS = frozenset("\"'\\#")
+_reading = threading.Lock()
 
 
 @dataclass(slots=True)
@@ -66,7 +69,9 @@ def lookup(path: Path | None, name: str, user: str = "") -> dict[str, list[Line]
     for file in files:
         if path is None and not file.exists():
             continue
-        _apply(_read(str(file), file == Path(SYSTEM_FILE)), state)
+        with _reading:  # many threads ask at once, and the first of them reads for all
+            blocks = _read(str(file), file == Path(SYSTEM_FILE))
+        _apply(blocks, state)
     return state.values
 
 
@@ -141,23 +146,25 @@ def _runs(command: str) -> bool:
 
 def expand(text: str, name: str, host: str, port: str, user: str) -> str:
     """Expand the percent tokens that ssh_config(5) allows in paths and commands."""
-    tokens = {
-        "%": "%",
-        "h": host,
-        "n": name,
-        "p": port,
-        "r": user or getpass.getuser(),
-        "u": getpass.getuser(),
-        "d": str(Path.home()),
-        "l": socket.gethostname(),
-        "L": socket.gethostname().partition(".")[0],
-    }
+    given = {"%": "%", "h": host, "n": name, "p": port, "r": user}
     out, rest = "", text
     while "%" in rest:
         before, _, after = rest.partition("%")
-        out += before + tokens.get(after[:1], "%" + after[:1])
+        token = after[:1]
+        here = _HERE.get(token)
+        out += before + (given.get(token) or (here() if here else f"%{token}"))
         rest = after[1:]
     return out + rest
+
+
+_HERE: dict[str, Callable[[], str]] = {
+    "r": getpass.getuser,
+    "u": getpass.getuser,
+    "d": lambda: str(Path.home()),
+    "l": socket.gethostname,
+    "L": lambda: socket.gethostname().partition(".")[0],
+}
+"""Tokens about this machine, asked for only where one is written."""
 
 
 def _matches(patterns: tuple[str, ...], name: str) -> bool:
@@ -219,15 +226,16 @@ def _parse(raw: str, where: str) -> Line | None:
     text = raw.strip()
     if not text or text.startswith("#"):
         return None
-    length = next((i for i, char in enumerate(text) if char.isspace() or char == "="), len(text))
-    key, value = text[:length].lower(), text[length:].strip()
-    value = value.removeprefix("=").strip()
+    key = text.split(maxsplit=1)[0].partition("=")[0]
+    value = text[len(key) :].strip().removeprefix("=").strip()
+    key = key.lower()
     if not key.isalnum() or not value:
         raise ConfigError(f"{where}: expected `Keyword value`, got {text[:60]!r}")
     if key in ("proxycommand", "localcommand", "remotecommand", "knownhostscommand"):
         return Line(key, (value,), value, where)  # the rest of the line, quotes and all, is for a shell
     try:
-        words = tuple(shlex.split(value, comments=True))
+        plain = value.isascii() and _SHELL_CHARS.isdisjoint(value)
+        words = tuple(value.split() if plain else shlex.split(value, comments=True))
     except ValueError:
         raise ConfigError(f"{where}: {text[:60]!r} has a quote without its partner") from None
     return Line(key, words, words[0] if words else "", where)

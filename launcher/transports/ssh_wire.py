@@ -46,6 +46,10 @@ def _signal_number(name: str) -> int:
     return int(found)
 
 
+def _nothing(_timeout_s: float) -> None:
+    pass
+
+
 class ChannelSocket:
     """A channel on a jump host as the next hop's socket, quiet when the hop itself is gone already."""
 
@@ -92,6 +96,8 @@ class Wire(paramiko.Transport):
         self.refusals: dict[int, str] = {}  # channel id -> the host's words
         self._asked = threading.local()  # a jump host's wire opens channels for many threads
         self.banner_timeout = self.handshake_timeout = self.auth_timeout = self.channel_timeout = limit_s
+        # A thread for each connection's time-out; exchange_keys has its own.
+        cast("Any", self.packetizer).start_handshake = _nothing
         options = self.get_security_options()
         options.ciphers = tuple(name for name in _CIPHERS if name in options.ciphers)
 
@@ -152,6 +158,16 @@ class Wire(paramiko.Transport):
     def why_refused(self) -> str:
         """Return the host's words for the channel that this thread last asked for, or ""."""
         return self.refusals.pop(getattr(self._asked, "chanid", -1), "")
+
+    def _log(self, *_what: object) -> None:
+        """Say nothing: what matters becomes an error of ours, and nobody reads the rest."""
+
+    def _parse_debug(self, _message: paramiko.Message) -> None:
+        """Pass over sshd's remarks on its authorized_keys, which paramiko makes printable byte by byte."""
+
+    def _filter_algorithm(self, kind: str) -> tuple[str, ...]:
+        """Return all of a kind: none is disabled by name here, and paramiko asks for each many times."""
+        return tuple(getattr(self, f"_preferred_{kind}"))
 
     def _next_channel(self) -> int:
         self._asked.chanid = chanid = int(_PARAMIKO._next_channel(self))

@@ -1,17 +1,43 @@
 """Whether nodes reach the main host: real listeners and connects on the loopback."""
 
 import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
 
+import pytest
+
+from launcher.gather import AgentRequest, gather
 from launcher.inventory import HostEntry
+from launcher.onhost_source import stdin_for
 from launcher.reach import probe_reach
-from launcher.transports.base import Connection, Endpoint
+from launcher.transports.base import Endpoint, Stream
 from launcher.transports.local import LocalConnection
+from launcher.waiting import Waiting
+from tests.launcher.sshd import Sshd
 
 MAIN, NODE = HostEntry("titan"), HostEntry("l40s-01")
+BARE = "bare"
 
 
-def here(entry: HostEntry) -> Connection:
-    return LocalConnection(Endpoint(entry.name, "local", ""))
+class Here:
+    """Starts programs in interpreters of their own on this machine; BARE has none."""
+
+    def __init__(self) -> None:
+        self.held = ExitStack()
+
+    def __call__(self, host: str, source: bytes, payload: bytes) -> Stream:
+        argv, stdin = stdin_for("no-python" if host == BARE else "python3", source, payload)
+        stream = self.held.enter_context(closing(LocalConnection(Endpoint(host, "local", "")).start(argv)))
+        stream.write(stdin)
+        return stream
+
+
+@pytest.fixture
+def here() -> Iterator[Here]:
+    started = Here()
+    with started.held:
+        yield started
 
 
 def free_port() -> int:
@@ -19,7 +45,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_the_port_and_an_ephemeral_one_are_reached_and_let_go() -> None:
+def test_the_port_and_an_ephemeral_one_are_reached_and_let_go(here: Here) -> None:
     port = free_port()
     reached = probe_reach(MAIN, (NODE,), here, address="127.0.0.1", port=port)
     assert [(one.from_host, one.to_host, one.ok, one.error) for one in reached] == [
@@ -29,7 +55,7 @@ def test_the_port_and_an_ephemeral_one_are_reached_and_let_go() -> None:
     socket.create_server(("127.0.0.1", port)).close()
 
 
-def test_a_port_held_by_somebody_else_is_not_reached() -> None:
+def test_a_port_held_by_somebody_else_is_not_reached(here: Here) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         port = stranger.getsockname()[1]
         reached = {
@@ -39,21 +65,42 @@ def test_a_port_held_by_somebody_else_is_not_reached() -> None:
     assert "titan cannot listen there: Address already in use" in reached[True].error
 
 
-def test_a_node_that_cannot_be_asked_is_not_reached_and_says_why() -> None:
-    reached = probe_reach(
-        MAIN, (HostEntry("bare", python="no-python"),), here, address="127.0.0.1", port=free_port()
-    )
+def test_a_node_that_cannot_be_asked_is_not_reached_and_says_why(here: Here) -> None:
+    reached = probe_reach(MAIN, (HostEntry(BARE),), here, address="127.0.0.1", port=free_port())
     assert [one.ok for one in reached] == [False, False]
     assert all("could not be tried: cannot start no-python" in one.error for one in reached)
 
 
-def test_a_main_host_that_cannot_listen_is_reached_by_nobody() -> None:
-    reached = probe_reach(
-        HostEntry("bare", python="no-python"), (NODE,), here, address="127.0.0.1", port=29500
-    )
+def test_a_main_host_that_cannot_listen_is_reached_by_nobody(here: Here) -> None:
+    reached = probe_reach(HostEntry(BARE), (NODE,), here, address="127.0.0.1", port=29500)
     assert [one.ok for one in reached] == [False]
     assert reached[0].error.startswith("bare could not listen: cannot start no-python")
 
 
-def test_one_node_alone_needs_no_probe() -> None:
+def test_one_node_alone_needs_no_probe(here: Here) -> None:
     assert probe_reach(MAIN, (), here, address="127.0.0.1", port=29500) == ()
+
+
+def test_agents_that_have_answered_connect_over_the_channel_that_is_open(tmp_path: Path) -> None:
+    with Sshd.up(tmp_path) as sshd, Waiting() as waiting:
+        entries = (MAIN, NODE)
+        got = gather(
+            entries,
+            lambda entry: AgentRequest(entry.name, skip=("processes", "network", "gpus", "driver")),
+            lambda entry: sshd.open(name=entry.name),
+            waiting=waiting,
+        )
+        assert list(got.facts) == ["titan", "l40s-01"]
+        reached = probe_reach(MAIN, (NODE,), waiting.begin, address="127.0.0.1", port=free_port())
+    assert [(one.from_host, one.ok, one.error) for one in reached] == [("l40s-01", True, "")] * 2
+
+
+def test_an_agent_that_is_gone_is_told_as_a_node_that_could_not_be_asked(here: Here) -> None:
+    waiting = Waiting()
+
+    def begin(host: str, source: bytes, payload: bytes) -> Stream:
+        return (here if host == MAIN.name else waiting.begin)(host, source, payload)
+
+    reached = probe_reach(MAIN, (NODE,), begin, address="127.0.0.1", port=free_port())
+    assert [one.ok for one in reached] == [False, False]
+    assert all("could not be tried: its agent does not wait" in one.error for one in reached)
