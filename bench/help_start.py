@@ -7,10 +7,12 @@ Target: at most 2x, in wall time and in CPU time.
 """
 
 import argparse
-import os
 import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 
-from bench.common import ROOT, Target, cost_of_command, side_by_side, tell
+from bench.common import Cost, Target, as_installed, cost_of_command, side_by_side, tell
 
 TARGET = 2.0
 
@@ -20,14 +22,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     rounds = parser.parse_args().rounds
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    costs = side_by_side(
-        {
+    with tempfile.TemporaryDirectory() as folder:
+        env = as_installed(Path(folder))
+        ways: dict[str, Callable[[], Cost]] = {
             "import click": lambda: cost_of_command([sys.executable, "-c", "import click"], env=env),
             "--help": lambda: cost_of_command([sys.executable, "-m", "launcher.cli", "--help"], env=env),
-        },
-        rounds,
-    )
+        }
+        for way in ways.values():
+            way()  # bytecode
+        costs = side_by_side(ways, rounds)
     print(f"median of {rounds} rounds")
     for name, cost in costs.items():
         print(f"  {name:15} {1000 * cost.wall_s:7.1f} ms   {1000 * cost.cpu_s:7.1f} ms CPU")

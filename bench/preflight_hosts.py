@@ -3,14 +3,14 @@
     python -m bench.preflight_hosts --inventory DIR/hosts.yaml --ssh-config DIR/ssh_config [HOST...]
     python -m bench.preflight_hosts --loopback 100      # one sshd on this machine under 100 names
 
-Every way reaches the same hosts, 64 at a time, in a process of its own, interpreter start and imports
-included; `true` is what the others run, while the preflight also streams the agent and decodes its answer.
-Targets: gather <= 1.3x bare paramiko; pdsh and clush >= 5x gather.
+Every way reaches the same hosts, 64 at a time, in a process of its own, interpreter start and imports of
+byte-compiled modules included; `true` is what the others run. `gather` also streams the agent and decodes its
+answer; `whole preflight` is the command itself, with its judging, with every node's connect to the main host
+and with its JSON. Targets: both <= 1.3x bare paramiko; pdsh and clush >= 5x the whole preflight.
 
 Where the hosts are simulated on this machine, a hundred agents at work on the same cores make every
 instruction of the client slower, which `true` does not. So bare paramiko is also measured while it runs the
-very same agent, sent and read by hand: that ratio is what our own code adds. `whole preflight` is the command
-itself, with its judging and with every node's connect to the main host: a second command on each.
+very same agent, sent and read by hand: that ratio is what our own code adds.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.common import ROOT, Cost, Target, cost_of_command, side_by_side, tell
+from bench.common import Cost, Target, as_installed, cost_of_command, side_by_side, tell
 from bench.loopback import Loopback
 
 GATHER = """
@@ -90,18 +90,21 @@ def main() -> int:
 def _measure(inventory: Path, ssh_config: Path, names: list[str], rounds: int) -> int:
     with tempfile.TemporaryDirectory() as home:
         ways = _ways(inventory.resolve(), ssh_config.resolve(), names, Path(home))
+        for way in ways.values():
+            way()  # bytecode and the machine's caches
         costs = side_by_side(ways, rounds)
     print(f"{len(names)} hosts, median of {rounds} rounds, client CPU (user + system, children included)")
     for name, cost in costs.items():
         each_ms = 1000 * cost.cpu_s / len(names)
         print(f"  {name:15} {each_ms:8.2f} ms per host   {cost.wall_s:7.2f} s in all")
-    ours = costs["gather"].cpu_s
     targets = [
-        Target(f"gather / {bare}", ours / costs[bare].cpu_s, 1.3)
+        Target(f"{ours} / {bare}", costs[ours].cpu_s / costs[bare].cpu_s, 1.3)
+        for ours in ("gather", "whole preflight")
         for bare in ("bare paramiko", "bare with agent")
     ]
+    whole = costs["whole preflight"].cpu_s
     targets += [
-        Target(f"{other} / gather", costs[other].cpu_s / ours, 5.0, at_least=True)
+        Target(f"{other} / whole preflight", costs[other].cpu_s / whole, 5.0, at_least=True)
         for other in ("pdsh", "clush")
         if other in costs
     ]
@@ -112,16 +115,19 @@ def _ways(inventory: Path, ssh_config: Path, names: list[str], home: Path) -> di
     python, joined = sys.executable, ",".join(names)
     (home / ".ssh").mkdir(mode=0o700)
     (home / ".ssh" / "config").write_bytes(ssh_config.read_bytes())
-    env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT)}
+    compiled = as_installed(home / "bytecode")
+    env = {**compiled, "HOME": str(home)}
     hosts = _addresses(inventory, ssh_config, names)
     plain = json.dumps({"hosts": hosts, "command": "true", "payload": ""}).encode()
     agent = json.dumps({"hosts": hosts, **_agent(inventory, names)}).encode()
     whole = [python, "-m", "launcher.cli", "preflight", "-i", str(inventory), "--gpus", "none", "--json"]
     ways: dict[str, Callable[[], Cost]] = {
-        "gather": lambda: cost_of_command([python, "-c", GATHER, str(inventory), str(ssh_config), *names]),
+        "gather": lambda: cost_of_command(
+            [python, "-c", GATHER, str(inventory), str(ssh_config), *names], env=compiled
+        ),
         "whole preflight": lambda: cost_of_command([*whole, *names], env=env, ok=False),
-        "bare paramiko": lambda: cost_of_command([python, "-c", BARE], stdin=plain),
-        "bare with agent": lambda: cost_of_command([python, "-c", BARE], stdin=agent),
+        "bare paramiko": lambda: cost_of_command([python, "-c", BARE], env=compiled, stdin=plain),
+        "bare with agent": lambda: cost_of_command([python, "-c", BARE], env=compiled, stdin=agent),
     }
     if shutil.which("pdsh"):
         for_pdsh = os.environ | {"PDSH_SSH_ARGS_APPEND": f"-F {ssh_config}"}

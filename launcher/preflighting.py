@@ -22,7 +22,6 @@ from preflight.finding import Finding, Severity, exit_code
 from preflight.job import Job
 from preflight.ranks import resolve_gpus
 from preflight.registry import ClockOffset, judge_cluster, judge_host, table, unasked
-from preflight.script.read import read_script
 from preflight.script.reading import ScriptReading
 
 FREE_PORTS = 4
@@ -277,6 +276,8 @@ def script_on(main: HostFacts, job: Job) -> ScriptReading | None:
     """Read the training script as it lies on the main host; None when it is not known here."""
     if isinstance(main.script, Missing) or isinstance(main.script.text, Missing):
         return None
+    from preflight.script.read import read_script  # noqa: PLC0415 - a third of our modules; only a script pays
+
     versions = {} if isinstance(main.python, Missing) else main.python.packages
     return read_script(main.script.text, main.script.path, args=job.args, versions=versions)
 

@@ -1,6 +1,5 @@
 """gpulaunch preflight: ask hosts, judge them, say what a launch there would use."""
 
-import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 import click
 
 from launcher.commands.reaching import Reaching, reaching, reaching_options
-from launcher.config import Overrides, load_run_config
 from launcher.counts import settle_counts
 from launcher.errors import BadInput
 from launcher.gather import Gathered
@@ -17,8 +15,8 @@ from launcher.hostcodes import host_codes
 from launcher.inventory import LOCALHOST, HostEntry
 from launcher.planning import Sent
 from launcher.preflighting import Manner, PreflightResult, judge, preflight, reach_probe
-from launcher.recording import load_recording
 from launcher.report.findings import report_lines
+from launcher.report.json_text import json_text
 from launcher.report.live import LiveHosts
 from launcher.report.preflight_json import preflight_json
 from launcher.report.text import wants_colour
@@ -27,6 +25,8 @@ from launcher.sending import sent_script
 from preflight.explain import known_codes
 from preflight.job import GpuRequest, Job
 
+_JSON_DEPTH = 4
+"""Down to a line for each finding of each host."""
 _PRECISIONS = ("auto", "no", "fp16", "bf16", "fp8")
 
 
@@ -109,6 +109,8 @@ def _asked(hosts: tuple[str, ...], options: dict[str, Any]) -> _Asked:
         if options["precision"]:
             job = replace(job, precision=options["precision"])
         return _Asked(job, hosts or (LOCALHOST,))
+    from launcher.config import Overrides, load_run_config  # noqa: PLC0415 - only for a run config
+
     overrides = Overrides(
         hosts=hosts,
         gpus=options["gpus"],
@@ -161,6 +163,8 @@ def _from_files(asked: _Asked, options: dict[str, Any], manner: Manner) -> Prefl
             for path in options["smi_files"]
         ]
     else:
+        from launcher.recording import load_recording  # noqa: PLC0415 - only for saved files
+
         facts = [load_recording(path) for path in options["recordings"]]
     job = asked.job
     if options["smi_files"] and job.gpus == "auto":
@@ -178,7 +182,7 @@ def _from_files(asked: _Asked, options: dict[str, Any], manner: Manner) -> Prefl
 
 def _show(result: PreflightResult, options: dict[str, Any]) -> None:
     if options["as_json"]:
-        click.echo(json.dumps(preflight_json(result, facts=options["facts"]), indent=2))
+        click.echo(json_text(preflight_json(result, facts=options["facts"]), depth=_JSON_DEPTH))
         return
     for line in report_lines(result, verbose=options["verbose"], colour=wants_colour(sys.stdout)):
         click.echo(line)

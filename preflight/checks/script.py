@@ -6,7 +6,6 @@ from preflight.facts import HostFacts, Missing
 from preflight.finding import Problem, Severity
 from preflight.job import Job
 from preflight.registry import cluster_check
-from preflight.script.judging import judge_script
 from preflight.script.rules import Level
 
 _SEVERITY = {Level.ERROR: Severity.CRITICAL, Level.WARNING: Severity.WARNING}
@@ -25,6 +24,8 @@ def the_script_can_train_as_launched(hosts: Mapping[str, HostFacts], job: Job) -
     main = next(iter(hosts.values()), None)
     if main is None or isinstance(main.script, Missing) or isinstance(main.script.text, Missing):
         return
+    from preflight.script.judging import judge_script  # noqa: PLC0415 - a third of our modules; only a script pays
+
     for finding in judge_script(main.script.text, main.script.path, hosts, job).findings:
         severity = _SEVERITY.get(finding.level)
         if severity is not None:

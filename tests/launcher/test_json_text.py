@@ -1,0 +1,32 @@
+"""JSON that is laid out for people is still the same document."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.report.json_text import json_text
+
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+
+
+@given(VALUES, st.integers(0, 6))
+def test_the_document_is_the_same_at_every_depth(value: object, depth: int) -> None:
+    assert json.loads(json_text(value, depth=depth)) == value
+
+
+@pytest.mark.parametrize(
+    ("depth", "text"),
+    [
+        (0, '{"a": [1, {"b": 2}], "c": []}'),
+        (1, '{\n  "a": [1, {"b": 2}],\n  "c": []\n}'),
+        (2, '{\n  "a": [\n    1,\n    {"b": 2}\n  ],\n  "c": []\n}'),
+    ],
+)
+def test_what_lies_deeper_stays_within_its_line(depth: int, text: str) -> None:
+    assert json_text({"a": [1, {"b": 2}], "c": []}, depth=depth) == text
