@@ -1,93 +1,83 @@
 r"""Bytes of a log to lines for a terminal. Files keep the bytes; this is only what people see. Pure.
 
-A progress bar redraws one line by `\r`: only its last state is a line, and an unfinished one is shown now
-and then. A line without end is shown cut.
+A progress bar redraws one line by `\r`, or several: only their last state is a line, and one that goes on is
+shown now and then. A line without end is shown cut.
 """
 
 from launcher.report.text import clean
+from launcher.running.rows import MAX_LINE, Row, Rows
 
-MAX_LINE = 8192
 BAR_EVERY_S = 2.0
+BAR_AT_MOST_EVERY_S = 60.0
+"""A bar that runs for hours is told less and less often, or a file would fill with it."""
 PROMPT_AFTER_S = 2.0
-_CUT = " [... cut here; the file has all of it]"
+_SETTLED_AFTER_S = 0.5
 
 
 class LineCutter:
     """Cuts one log into lines as its bytes come, in whatever pieces."""
 
     def __init__(self) -> None:
-        self._line = bytearray()  # what stands on the current line; begins anew at \r
-        self._before = b""  # what stood there before the last \r, if nothing has replaced it
-        self._cut = False
-        self._since = 0.0  # when the shown state of an unfinished line was shown last
-        self._shown = b""
+        self._rows = Rows()
+        self._fed = 0.0
 
     def feed(self, data: bytes, now: float) -> list[str]:
         r"""Take bytes, return the lines that they finish."""
+        self._fed = now
         plain = self._plain(data, now)
-        if plain is not None:
-            return plain
-        if not self._line and not self._before:
-            self._since = now
-        pieces = data.split(b"\n")
-        lines = []
-        for piece in pieces[:-1]:
-            self._add(piece)
-            lines.append(self._finish())
-        self._add(pieces[-1])
-        return lines
+        return self._rows.draw(data, now) if plain is None else plain
 
     def _plain(self, data: bytes, now: float) -> list[str] | None:
-        """Take what needs no care as a whole: printable ASCII in lines that fit; None for all else."""
+        """Take lines that nothing is drawn over as a whole; None for all else."""
         head, newline, rest = data.rpartition(b"\n")
-        if not newline or self._before or self._cut or not (data.isascii() and self._line.isascii()):
+        if not newline or not self._rows.simple or b"\r" in data or b"\x1b" in data:
             return None
-        text = (self._line + head).decode("ascii")
-        if not text.replace("\n", "").isprintable():
-            return None
-        lines = text.split("\n")
+        whole = bytes(self._rows.current.text) + head
+        lines = _printable(whole) or [clean(line, keep_lines=False) for line in whole.split(b"\n")]
         if len(max(lines, key=len)) > MAX_LINE:
             return None
-        self._line.clear()
-        self._shown = b""
-        self._since = now
-        self._add(rest)
+        self._rows = Rows()
+        self._rows.draw(rest, now)
         return lines
 
     def unfinished(self, now: float) -> list[str]:
-        """Return the current state of a line that has been without end for a while, once per state."""
-        state = bytes(self._line) or self._before
-        if not state or state == self._shown:
-            return []
-        if now - self._since < (BAR_EVERY_S if self._before else PROMPT_AFTER_S):
-            return []
-        self._since = now
-        self._shown = state
-        return [clean(state, keep_lines=False)]
+        """Return the current state of lines that have been without end for a while, once per state."""
+        told = self.settled(now)
+        for row in self._rows.rows:
+            state = row.state
+            if state.strip() and state != row.told and now - row.since >= _patience(row, now):
+                row.since, row.told = now, state
+                told.append(row.words)
+        return told
+
+    def settled(self, now: float) -> list[str]:
+        """Return bars that were left for good a moment ago, as lines."""
+        return self._rows.settle() if now - self._fed > _SETTLED_AFTER_S else []
+
+    def bars(self) -> list[str]:
+        """Return the rows that are being redrawn, from the top."""
+        return [row.words for row in self._rows.rows if row.redrawn and row.state.strip()]
+
+    def begun(self, now: float) -> str:
+        """Return a line that has waited for its end for a while, "" when there is none: a prompt."""
+        row = self._rows.current
+        waits = row.state and not row.redrawn and now - self._fed > _SETTLED_AFTER_S
+        return row.words if waits else ""
 
     def rest(self) -> list[str]:
         """Return what the log ended with instead of a line."""
-        state = bytes(self._line) or self._before
-        return [self._finish()] if state and state != self._shown else []
+        return self._rows.rest()
 
-    def _add(self, piece: bytes) -> None:
-        *redrawn, last = piece.split(b"\r")
-        for part in redrawn:
-            self._keep(part)
-            self._before = bytes(self._line) or self._before
-            self._line.clear()
-            self._cut = False
-        self._keep(last)
 
-    def _keep(self, part: bytes) -> None:
-        room = MAX_LINE - len(self._line)
-        self._cut = self._cut or len(part) > room
-        self._line += part[: max(0, room)]
+def _patience(row: Row, now: float) -> float:
+    if not row.returned:
+        return PROMPT_AFTER_S
+    return min(BAR_AT_MOST_EVERY_S, max(BAR_EVERY_S, (now - row.began) / 20))
 
-    def _finish(self) -> str:
-        text = clean(bytes(self._line) or self._before, keep_lines=False)
-        text = text + _CUT if self._cut else text
-        self._line.clear()
-        self._before = self._shown = b""
-        self._cut = False
-        return text
+
+def _printable(data: bytes) -> list[str] | None:
+    """Return the lines of printable ASCII, None where there is more to it."""
+    if not data.isascii():
+        return None
+    text = data.decode("ascii")
+    return text.split("\n") if text.replace("\n", "").isprintable() else None

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.running.lines import BAR_EVERY_S, MAX_LINE, LineCutter
+from launcher.running.lines import BAR_EVERY_S, LineCutter
+from launcher.running.rows import MAX_LINE, MAX_ROWS
 
 
 def cut(*pieces: bytes) -> list[str]:
@@ -73,3 +74,50 @@ def test_lines_that_need_no_care_come_out_as_all_others_do(pieces: list[bytes]) 
     whole = fast.feed(b"".join(pieces), 0.0)
     assert whole == each
     assert fast.rest() == slow.rest()
+
+
+OUTER, INNER = b"epochs:  33%|###  | 1/3 [00:01<00:02, 1s/it]", b"steps:  50%|#### | 20/40 [00:01<00:01]"
+NESTED = b"\r" + OUTER + b"\n\r" + INNER + b"\x1b[A"
+
+
+def test_bars_below_each_other_stay_bars_and_are_no_lines() -> None:
+    cutter = LineCutter()
+    assert cutter.feed(NESTED * 50, 0.0) == []
+    assert cutter.bars() == [OUTER.decode(), INNER.decode()]
+
+
+def test_a_line_that_is_written_through_bars_comes_out_alone() -> None:
+    blank = b" " * 40
+    written = b"\r" + blank + b"\r\n\r" + blank + b"\r\x1b[Anote\n"  # as tqdm.write does
+    assert cut(NESTED, written, NESTED, NESTED) == ["note", OUTER.decode(), INNER.decode()]
+
+
+def test_a_bar_that_is_done_becomes_a_line_once_the_next_one_is_drawn_below_it() -> None:
+    cutter = LineCutter()
+    assert cutter.feed(b"\rone 100%\n", 0.0) == []
+    assert cutter.feed(b"\rtwo 10%\rtwo 20%", 0.0) == ["one 100%"]
+    assert cutter.bars() == ["two 20%"]
+
+
+def test_a_bar_that_is_left_is_a_line_a_moment_later() -> None:
+    cutter = LineCutter()
+    cutter.feed(b"\r100%\n", 0.0)
+    assert cutter.settled(0.1) == []
+    assert cutter.settled(1.0) == ["100%"]
+    assert cutter.bars() == []
+
+
+def test_a_long_bar_is_told_less_and_less_often() -> None:
+    cutter = LineCutter()
+    told = 0
+    for second in range(36_000):
+        cutter.feed(b"\r%d/36000" % second, float(second))
+        told += len(cutter.unfinished(float(second)))
+    assert 600 <= told <= 800
+
+
+def test_a_program_that_draws_on_many_rows_keeps_memory_small() -> None:
+    cutter = LineCutter()
+    lines = cutter.feed(b"".join(b"\rrow %d\n" % number for number in range(100)), 0.0)
+    assert len(lines) + len(cutter.bars()) == 100
+    assert len(cutter.bars()) <= MAX_ROWS
