@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeAlias
 from launcher.plan import Plan
 from launcher.restarting.history import Restarts
 from launcher.running.failures import Failure, shell_code
+from launcher.running.phases import Phase
+from launcher.running.usage import RankUsage
 from launcher.running.watch import Watch
 from preflight.diagnosis.answer import Diagnosis
 
@@ -15,6 +17,8 @@ Verdict: TypeAlias = Literal[
     "finished", "failed", "interrupted", "not as planned", "not carried through", "detached"
 ]
 
+OUTCOME = "outcome.json"
+"""The file that keeps it, beside the logs here."""
 EXIT_NOT_AS_PLANNED = 4
 EXIT_NOT_CARRIED_THROUGH = 5
 EXIT_INTERRUPTED = 130
@@ -55,6 +59,10 @@ class Outcome:
         default_factory=dict
     )  # by rank: what its guard measured
     diagnosis: Diagnosis | None = None  # of the failing rank's last lines
+    phases: tuple[Phase, ...] = ()  # where the time went, in order
+    usage: tuple[RankUsage, ...] = ()  # mean use and peak memory of each measured rank
+    usage_missing: Mapping[str, str] = field(default_factory=dict)  # host -> why its GPUs were not measured
+    clock_behind_s: Mapping[str, float] = field(default_factory=dict)  # host -> to be added to its clock
     guard_told: tuple[tuple[str, int, Mapping[str, Any]], ...] = ()  # host, rank, what its guard saw
 
     @property

@@ -15,9 +15,9 @@ from launcher.preflighting import PreflightResult
 from launcher.rehearsing.batch import halved
 from launcher.rehearsing.kept import Fingerprint, fingerprint
 from launcher.rehearsing.verdict import Proof, Verdict, judge
-from launcher.report.run import Screen
 from launcher.report.text import one_line
 from launcher.run import Launch, Prepared, carry_out, check
+from launcher.terminal.screen import Screen
 from preflight.job import Job
 
 DEFAULT_STEPS = 10

@@ -15,26 +15,28 @@ from launcher.asked import DEFAULT_GRACE_S, new_run_id
 from launcher.errors import LaunchRefused
 from launcher.inventory import HostEntry
 from launcher.network_choice import choose_main_address
-from launcher.outcome import Outcome, outcome_of
+from launcher.outcome import OUTCOME, Outcome, outcome_of
 from launcher.plan import NodePlan, Plan
 from launcher.planning import Sent, make_plan
 from launcher.preflighting import Manner, PreflightResult, preflight, script_on
 from launcher.reach import Begin, probe_reach
 from launcher.report.plan import plan_json
-from launcher.report.run import Screen, launch_lines, outcome_json
+from launcher.report.run import launch_lines, outcome_json
 from launcher.running import protocol
 from launcher.running.connections import Connections
 from launcher.running.departure import QUIET_S, Departure
 from launcher.running.early import EarlyStarts
 from launcher.running.failures import says_port_taken
 from launcher.running.happenings import Happening, Interrupted, Output, Tick
-from launcher.running.live import LiveReading
 from launcher.running.logbook import LogBook
 from launcher.running.node import Follower
-from launcher.running.reasons import with_reasons
-from launcher.running.watch import FAILURE_GRACE_S, Say, Stop, Watch
+from launcher.running.phases import Phase
+from launcher.running.reasons import with_last_lines, with_reasons
+from launcher.running.watch import FAILURE_GRACE_S, Watch
 from launcher.runs.finding import remember
 from launcher.runs.record import launch_record
+from launcher.telling import Telling
+from launcher.terminal.screen import Screen
 from launcher.transports.base import Connection
 from preflight.facts import HostFacts, Reach
 from preflight.finding import stops_launch
@@ -46,7 +48,6 @@ QUEUE_LENGTH = 16
 """Happenings that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
 LEAVE_S = 5.0
 _POLL_S = 0.1
-_LAST_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class Launch:
     quiet_s: float = QUIET_S  # how long ranks that set up no world are waited for before that
     early: EarlyStarts | None = None  # nodes that have begun already
     kept: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, here and on every host
+    before: tuple[Phase, ...] = ()  # what has taken time already
 
     def probe(
         self, order: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int, begin: Begin
@@ -142,14 +144,16 @@ def carry_out(prepared: Prepared, screen: Screen) -> Outcome:
     """Launch and follow to the end; on a port that somebody took meanwhile, again on another one."""
     avoid: frozenset[int] = frozenset()
     attempt = 1
+    launch = prepared.launch
     while True:
         plan = prepared.plan(avoid)
-        attempted = Attempt(prepared.launch, plan, screen, number=attempt)
+        attempted = Attempt(launch, plan, screen, number=attempt)
         outcome = attempted.run()
         if attempt == PORT_ATTEMPTS or not attempted.port_was_taken(outcome):
             return outcome
         attempt += 1
         avoid |= {plan.main_port}
+        launch = replace(launch, before=(*launch.before, Phase(f"attempt {attempt - 1}", outcome.seconds)))
         screen.say(
             f"port {plan.main_port} was taken by somebody else; starting again on another one", bad=True
         )
@@ -165,7 +169,7 @@ class Attempt:
         self._screen = screen
         self._book = LogBook(launch.logs / plan.run_id)
         self._watch = Watch(plan)
-        self._live = LiveReading()
+        self._telling = Telling(self._watch, screen, self._book)
         self._happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
         departure = Departure(self._watch, time.monotonic(), quiet_s=launch.quiet_s)
         self._departure = departure if launch.detach else None
@@ -209,13 +213,16 @@ class Attempt:
             except BaseException:
                 self._abandon()
                 raise
+        self._act(Tick(time.time()))
         self._screen.finish()
         outcome = outcome_of(self._watch, directory, time.monotonic() - started, self._number)
-        outcome = with_reasons(self._with_last_lines(outcome), self._book)
+        outcome = with_reasons(with_last_lines(outcome, self._book), self._book)
+        outcome = self._telling.measured(outcome)
+        outcome = replace(outcome, phases=(*self._launch.before, *outcome.phases))
         if self._left:
             outcome = replace(outcome, verdict="detached", exit_code=0)
         else:
-            (directory / "outcome.json").write_text(json.dumps(outcome_json(outcome), indent=1) + "\n")
+            (directory / OUTCOME).write_text(json.dumps(outcome_json(outcome), indent=1) + "\n")
         self._book.note(outcome.verdict, bad=outcome.exit_code != 0)
         self._book.close()
         return outcome
@@ -229,15 +236,6 @@ class Attempt:
         lines = list(self._book.last_lines(main, "launcher.log", 200))
         lines += self._book.last_lines(main, "rank-0.log", 200)
         return says_port_taken([*lines, *(cause.last_lines if cause else ())])
-
-    def _with_last_lines(self, outcome: Outcome) -> Outcome:
-        """Add what the log of the root cause ended with, where no exception told it."""
-        cause = outcome.root_cause
-        if cause is None or cause.last_lines:
-            return outcome
-        log = "launcher.log" if cause.rank is None else f"rank-{cause.rank}.log"
-        lines = self._book.last_lines(cause.host, log, _LAST_LINES)
-        return replace(outcome, root_cause=replace(cause, last_lines=lines))
 
     def _loop(self, interrupts: "Interrupts") -> None:
         while not self._watch.done and not self._may_leave():
@@ -265,30 +263,12 @@ class Attempt:
 
     def _act(self, happening: Happening) -> None:
         if isinstance(happening, Output):
-            self._book.write(happening.host, happening.log, happening.offset, happening.data)
-            now = time.monotonic()
-            self._screen.output(happening.host, happening.log, happening.data, now)
-            self._warn(self._live.feed(happening.host, happening.log, happening.data, now))
+            self._telling.output(happening)
             return
-        if isinstance(happening, Tick):
-            self._screen.tick(time.monotonic())
-            self._warn(self._live.stalled(time.monotonic()))
-        if self._watch.all_ranks_fine:
-            self._screen.quiet_launcher()  # torch's exit barrier: the last node misses the first one's store
-        for action in self._watch.handle(happening):
-            match action:
-                case Say(text=text, bad=bad):
-                    self._screen.say(text, bad=bad)
-                    self._book.note(text, bad=bad)
-                case Stop(hosts=hosts, grace_s=grace_s, why=why):
-                    self._screen.quiet_launcher()
-                    for host in hosts:
-                        self._followers[host].stop_run(grace_s, why)
-
-    def _warn(self, texts: Sequence[str]) -> None:
-        for text in texts:
-            self._screen.say(text, bad=True)
-            self._book.note(text, bad=True)
+        for stop in self._telling.take(happening):
+            self._screen.quiet_launcher()
+            for host in stop.hosts:
+                self._followers[host].stop_run(stop.grace_s, stop.why)
 
     def _abandon(self) -> None:
         """End the run everywhere: our side has failed (its disk, its terminal) and cannot watch it."""

@@ -2,9 +2,8 @@
 
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
@@ -19,16 +18,20 @@ from launcher.preflighting import PreflightResult
 from launcher.rehearsal import rehearse
 from launcher.rehearsing.kept import fingerprint, keep, standing
 from launcher.report.findings import report_lines
+from launcher.report.outcome import tell
 from launcher.report.plan import plan_json, plan_text
 from launcher.report.preflight_json import preflight_json
 from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
 from launcher.report.restarts import policy_json, policy_lines
-from launcher.report.run import Screen, outcome_json, outcome_lines
+from launcher.report.run import outcome_json
 from launcher.report.text import clean, wants_colour
 from launcher.run import Launch, Prepared, ask, carry_out
 from launcher.running.connections import Connections
 from launcher.running.early import EarlyStarts
+from launcher.running.phases import Stopwatch, phase_words
 from launcher.sending import sent_script
+from launcher.terminal.live import screen_on
+from launcher.terminal.screen import Screen
 from preflight.explain import known_codes
 
 
@@ -56,13 +59,53 @@ class Wishes:
     as_json: bool = False
     rehearse: bool = False
     clean: bool = False
+    plain: bool = False
+    all_ranks: bool = False
     spares: tuple[HostEntry, ...] = ()  # for restarts
+
+    def screen(self) -> Screen:
+        """Return where it is told; with --json that is stderr."""
+        stream = sys.stderr if self.as_json else sys.stdout
+        return screen_on(stream, plain=self.plain, all_ranks=self.all_ranks)
 
 
 def run(config: RunConfig, launch: Launch, wishes: Wishes) -> int:
     """Carry `gpulaunch run` through; return its exit code."""
-    as_json = wishes.as_json
-    screen = Screen(sys.stderr if as_json else sys.stdout)
+    screen = wishes.screen()
+    try:
+        return _run(config, launch, wishes, screen)
+    finally:
+        screen.lift()
+
+
+def _run(config: RunConfig, launch: Launch, wishes: Wishes, screen: Screen) -> int:
+    before = Stopwatch()
+    if config.sync is not None:
+        with before.phase("sync"):
+            launch = synced(config, launch, screen, dry_run=wishes.dry_run)
+    prepared = _prepared(launch, wishes, screen, before)
+    if wishes.dry_run:
+        return _show_plan(prepared, config, wishes)
+    if wishes.rehearse:
+        with before.phase("rehearsal"):
+            proven = rehearsed_well(config, launch, screen)
+        if not proven:
+            screen.say("nothing was started: the rehearsal has not proven this run", bad=True)
+            return 1
+    words = standing(config.path, fingerprint(launch.job, prepared.result.facts, launch.sent))
+    if words:
+        screen.say(words, bad="rehearse again" in words or "not prove" in words)
+    screen.say(phase_words(before.phases))
+    launch = replace(prepared.launch, before=before.phases)
+    outcome = _carried_through(config, replace(prepared, launch=launch), screen, wishes)
+    tell(outcome, screen)
+    if wishes.as_json:
+        _print(outcome_json(outcome))
+    return outcome.exit_code
+
+
+def _prepared(launch: Launch, wishes: Wishes, screen: Screen, before: Stopwatch) -> Prepared:
+    """Check the hosts, after leftovers have made room where they may."""
     told: list[PreflightResult] = []
 
     def on_result(result: PreflightResult) -> None:
@@ -70,34 +113,21 @@ def run(config: RunConfig, launch: Launch, wishes: Wishes) -> int:
         for line in report_lines(result, colour=wants_colour(screen.stream)):
             screen.show(line)
 
-    launch = synced(config, launch, screen, dry_run=wishes.dry_run)
     try:
-        prepared = ask(launch, on_result)
-        if not wishes.dry_run:
-            if _made_room(prepared, screen, wishes):
-                screen.say("leftovers were ended; checking the hosts again")
+        with before.phase("preflight"):
+            prepared = ask(launch, on_result)
+        if wishes.dry_run:
+            return prepared
+        if _made_room(prepared, screen, wishes):
+            screen.say("leftovers were ended; checking the hosts again")
+            with before.phase("preflight"):
                 prepared = ask(launch, on_result)
-            prepared.demand()
+        prepared.demand()
     except Exception:
-        if as_json and told:
+        if wishes.as_json and told:
             _print(preflight_json(told[-1]))
         raise
-    if wishes.dry_run:
-        return _show_plan(prepared, config, wishes)
-    if wishes.rehearse and not rehearsed_well(config, launch, screen):
-        screen.say("nothing was started: the rehearsal has not proven this run", bad=True)
-        return 1
-    words = standing(config.path, fingerprint(launch.job, prepared.result.facts, launch.sent))
-    if words:
-        screen.say(words, bad="rehearse again" in words or "not prove" in words)
-    outcome = _carried_through(config, prepared, screen, wishes)
-    for line in curves(outcome, screen.stream):
-        screen.show(line)
-    for line in outcome_lines(outcome):
-        screen.say(line, bad=outcome.exit_code != 0)
-    if as_json:
-        _print(outcome_json(outcome))
-    return outcome.exit_code
+    return prepared
 
 
 def _carried_through(config: RunConfig, prepared: Prepared, screen: Screen, wishes: Wishes) -> Outcome:
@@ -123,16 +153,6 @@ def _refuse_other_tree(first: Launch, sent: Launch, spare: HostEntry) -> None:
     before, now = (json.loads(dict(each.kept)["source.json"])["content_sha256"] for each in (first, sent))
     if before != now:
         raise LaunchRefused(f"the tree here has changed since the launch, so {spare.name} has other code")
-
-
-def curves(outcome: Outcome, stream: TextIO) -> Iterator[str]:
-    """Yield the loss and the gradient norm of a run that is over as small plots, where they are printed."""
-    if outcome.verdict == "detached":
-        return
-    from launcher.report.plot import curve_lines  # noqa: PLC0415 - at the end, nobody waits for it any more
-
-    plain = "utf" not in (stream.encoding or "").lower()
-    yield from curve_lines(outcome.directory, ascii_only=plain)
 
 
 def synced(config: RunConfig, launch: Launch, screen: Screen, *, dry_run: bool = False) -> Launch:

@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from launcher.commands.runs_options import found_run, nodes_of, run_options, ways_of
-from launcher.report.run import Screen
 from launcher.report.text import clean
 from launcher.runs.view import Selection, read_since, show_logs
+from launcher.terminal.screen import Screen
 
 
 @click.command("logs")

@@ -14,8 +14,8 @@ from launcher.rehearsal import DEFAULT_STEPS, rehearse
 from launcher.rehearsing.kept import keep
 from launcher.report.findings import report_lines
 from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
-from launcher.report.run import Screen
 from launcher.report.text import wants_colour
+from launcher.terminal.live import screen_on
 
 _NOT_HERE = ("dry_run", "rehearse", "guard", "clean", "detach", "restarts", "no_restart")
 _SHARED: list[click.Parameter] = [each for each in run_command.params if each.name not in _NOT_HERE]
@@ -35,7 +35,8 @@ def command(config: str, extra: tuple[str, ...], steps: int, *, fit: bool, **opt
     what = asked(config, extra, {**options, "guard": ""})
     launch = launch_of(what, options)
     as_json = options["as_json"]
-    screen = Screen(sys.stderr if as_json else sys.stdout)
+    stream = sys.stderr if as_json else sys.stdout
+    screen = screen_on(stream, plain=options["plain"], all_ranks=options["all_ranks"])
 
     def on_result(result: PreflightResult) -> None:
         for line in report_lines(result, colour=wants_colour(screen.stream)):
@@ -45,6 +46,7 @@ def command(config: str, extra: tuple[str, ...], steps: int, *, fit: bool, **opt
         launch = synced(what.config, launch, screen)
         done = rehearse(launch, on_result, screen, steps=steps, fit=fit)
     finally:
+        screen.lift()
         launch.connections.close()
     document = rehearsal_json(done, what.config.name)
     keep(what.config.path, document)

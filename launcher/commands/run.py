@@ -23,6 +23,8 @@ from launcher.commands.reaching import reaching_options
 @click.option("--clean", is_flag=True, help="First end what is proven left over from dead runs of yours.")
 @click.option("--rehearse", is_flag=True, help="Rehearse a few steps first; run only if all is proven.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; all else goes to stderr.")
+@click.option("--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn.")
+@click.option("--all-ranks", is_flag=True, help="On a terminal, also lines that repeat another rank's.")
 @click.option("-d", "--detach", is_flag=True, help="Leave once the ranks are as planned; the run goes on.")
 @click.option("--restarts", default="", help="How often at most a run that failed is started again.")
 @click.option(
@@ -62,11 +64,13 @@ def command(config: str, extra: tuple[str, ...], **options: Any) -> int:
                 what.config,
                 launch,
                 launching.Wishes(
-                    options["dry_run"],
-                    options["as_json"],
-                    options["rehearse"],
-                    options["clean"],
-                    what.spares,
+                    dry_run=options["dry_run"],
+                    as_json=options["as_json"],
+                    rehearse=options["rehearse"],
+                    clean=options["clean"],
+                    plain=options["plain"],
+                    all_ranks=options["all_ranks"],
+                    spares=what.spares,
                 ),
             )
         finally:

@@ -1,9 +1,8 @@
-"""A run told to people while it goes, and its outcome told to people and programs."""
+"""What is about to start, and how it ended, told to people and programs."""
 
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, TextIO
+from typing import Any
 
 from launcher.outcome import Outcome
 from launcher.plan import Plan
@@ -11,73 +10,14 @@ from launcher.report.diagnosis import document as diagnosis_json
 from launcher.report.diagnosis import lines as diagnosis_text
 from launcher.report.plan import change_text
 from launcher.report.restarts import restart_lines, restarts_json
-from launcher.report.text import clean, one_line, wants_colour
+from launcher.report.text import clean, one_line
+from launcher.report.usage import usage_json, usage_lines
 from launcher.running.failures import Failure, code_words
-from launcher.running.lines import LineCutter
+from launcher.running.phases import phase_words
 from preflight.diagnosis.answer import UNKNOWN, USER_EXCEPTION, Diagnosis
 
 SCHEMA = "gpulaunch.run/1"
-_COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
 _SHOWN_LINES = 20
-
-
-class Screen:
-    """The person's terminal, or a pipe: whole lines with their origin in front."""
-
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self.stream = stream or sys.stdout
-        self._colour = wants_colour(self.stream)
-        self._cutters: dict[tuple[str, str], LineCutter] = {}
-        self._launcher_quiet = False
-
-    def say(self, text: str, *, bad: bool = False) -> None:
-        """Tell one thing of our own."""
-        mark = f"\x1b[{'1;31' if bad else '1'}m==>\x1b[0m" if self._colour else "==>"
-        self._print(f"{mark} {clean(text, keep_lines=False)}")
-
-    def show(self, text: str) -> None:
-        """Print one line as it is."""
-        self._print(clean(text, keep_lines=False) if not self._colour else text)
-
-    def output(self, host: str, log: str, data: bytes, now: float) -> None:
-        """Show what a log got. The supervisor's own log is for files only."""
-        if log == "supervisor.log" or (log == "launcher.log" and self._launcher_quiet):
-            return
-        cutter = self._cutters.setdefault((host, log), LineCutter())
-        self._lines(host, log, cutter.feed(data, now))
-
-    def tick(self, now: float) -> None:
-        """Show lines that have been unfinished for a while: progress bars and prompts."""
-        for (host, log), cutter in self._cutters.items():
-            self._lines(host, log, cutter.unfinished(now))
-
-    def quiet_launcher(self) -> None:
-        """Show no more of the launchers: after a failure they repeat it in forty lines; files have them."""
-        self._launcher_quiet = True
-
-    def finish(self) -> None:
-        """Show what logs ended with instead of a line."""
-        for (host, log), cutter in self._cutters.items():
-            self._lines(host, log, cutter.rest())
-
-    def _lines(self, host: str, log: str, lines: list[str]) -> None:
-        if not lines:
-            return
-        prefix = self._prefix(host, log)
-        self.stream.write("".join(f"{prefix} {line}\n" for line in lines))
-        self.stream.flush()
-
-    def _prefix(self, host: str, log: str) -> str:
-        rank = log.removeprefix("rank-").removesuffix(".log") if log.startswith("rank-") else ""
-        text = f"[{clean(host, keep_lines=False)} r{rank}]" if rank else f"[{clean(host, keep_lines=False)}]"
-        if not self._colour:
-            return text
-        colour = _COLOURS[int(rank) % len(_COLOURS)] if rank.isdigit() else "2"
-        return f"\x1b[{colour}m{text}\x1b[0m"
-
-    def _print(self, line: str) -> None:
-        self.stream.write(line + "\n")
-        self.stream.flush()
 
 
 def launch_lines(plan: Plan, where: str) -> Iterator[str]:
@@ -118,6 +58,9 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
         )
     if outcome.restarts is not None:
         yield from restart_lines(outcome.restarts)
+    yield from usage_lines(outcome.usage)
+    if outcome.phases:
+        yield phase_words(outcome.phases)
     words = outcome.verdict if cause is not None or not outcome.why else f"{outcome.verdict}: {outcome.why}"
     yield f"{words} (exit code {outcome.exit_code}) after {outcome.seconds:.1f} s; logs: {outcome.directory}"
 
@@ -185,6 +128,10 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 3),
         "attempts": outcome.attempts,
         "restarts": None if outcome.restarts is None else restarts_json(outcome.restarts),
+        "phases": [{"name": each.name, "seconds": round(each.seconds, 3)} for each in outcome.phases],
+        "usage": [usage_json(used) for used in outcome.usage],
+        "usage_missing": dict(outcome.usage_missing),
+        "clock_behind_s": {host: round(seconds, 3) for host, seconds in outcome.clock_behind_s.items()},
     }
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from launcher.errors import GpulaunchError
 from launcher.inventory import HostEntry
-from launcher.outcome import EXIT_INTERRUPTED, Outcome
+from launcher.outcome import EXIT_INTERRUPTED, OUTCOME, Outcome
 from launcher.preflighting import PreflightResult, script_on
 from launcher.report.restarts import restart_json
-from launcher.report.run import Screen, outcome_json
+from launcher.report.run import outcome_json
 from launcher.restarting.changes import changes
 from launcher.restarting.checkpoints import Checkpoint, choose, look, resumed
 from launcher.restarting.decision import NoRestart, Reason, reason_of, stuck, worth_it
@@ -20,6 +20,8 @@ from launcher.restarting.lineup import Lineup, counted
 from launcher.restarting.regroup import Choice, regroup
 from launcher.restarting.spec import RestartSpec
 from launcher.run import Launch, Prepared, carry_out
+from launcher.running.phases import Phase
+from launcher.terminal.screen import Screen
 from preflight.facts import HostFacts
 
 RECORD = "restart.json"
@@ -99,7 +101,7 @@ class _Story:
             self._means.spec.max, tuple(self._starts), tuple(self._changes), "" if fine else why.why
         )
         whole = replace(outcome, attempts=self._attempts, restarts=restarts)
-        (whole.directory / "outcome.json").write_text(json.dumps(outcome_json(whole), indent=1) + "\n")
+        (whole.directory / OUTCOME).write_text(json.dumps(outcome_json(whole), indent=1) + "\n")
         return whole
 
     def follow_up(self, outcome: Outcome) -> Prepared | NoRestart:
@@ -119,7 +121,8 @@ class _Story:
 
     def _prepare(self, outcome: Outcome, reason: Reason) -> Prepared | NoRestart:
         spec, before = self._means.spec, dict(self._facts)
-        last = replace(self.prepared.launch, early=None, kept=self._first.kept, job=self._job)
+        begun = (*self.prepared.launch.before, Phase(f"attempt {len(self._starts)}", outcome.seconds))
+        last = replace(self.prepared.launch, early=None, kept=self._first.kept, job=self._job, before=begun)
         choice = Choice(self._spares, spec.exclude_failed_hosts, self._means.welcome)
         settled = regroup(last, outcome, reason, choice)
         self._facts |= settled.facts

@@ -34,7 +34,8 @@ from launcher.running.happenings import (
 )
 from launcher.transports.base import Connection, Stream
 
-LINES = ("events.jsonl", "usage.jsonl")
+EVENTS = "events.jsonl"
+LINES = (EVENTS, "usage.jsonl")
 """What the supervisor, the ranks and the gauge write, a JSON document a line; all else is output."""
 BEAT_EVERY_S = 1.0
 SILENCE_S = 12.0
@@ -261,8 +262,9 @@ class Follower(threading.Thread):
 
     def _on_log(self, log: str, offset: int, data: bytes) -> None:
         self._offsets[log] = offset + len(data)
-        if log not in LINES:
+        if log != EVENTS:
             self._put(Output(self.host, log, offset, data))
+        if log not in LINES:
             return
         *lines, self._rests[log] = (self._rests[log] + data).split(b"\n")
         for line in lines:

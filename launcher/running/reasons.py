@@ -9,6 +9,17 @@ from preflight.diagnosis.diagnose import diagnose_logs
 from preflight.diagnosis.lines import Log
 
 LAST_LINES = 400
+SHOWN_LINES = 20
+
+
+def with_last_lines(outcome: Outcome, book: LogBook) -> Outcome:
+    """Return the outcome with what the log of the root cause ended with, where no exception told it."""
+    cause = outcome.root_cause
+    if cause is None or cause.last_lines:
+        return outcome
+    log = "launcher.log" if cause.rank is None else f"rank-{cause.rank}.log"
+    lines = book.last_lines(cause.host, log, SHOWN_LINES)
+    return replace(outcome, root_cause=replace(cause, last_lines=lines))
 
 
 def with_reasons(outcome: Outcome, book: LogBook) -> Outcome:

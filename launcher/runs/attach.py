@@ -1,23 +1,28 @@
 """Attached to a run that is there already: the view of `gpulaunch run`, until it ends or is left again."""
 
+import json
 import queue
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from launcher.inventory import HostEntry
-from launcher.outcome import Outcome, outcome_of
+from launcher.outcome import OUTCOME, Outcome, outcome_of
 from launcher.plan import Plan
-from launcher.report.run import Screen
+from launcher.report.run import outcome_json
 from launcher.run import LEAVE_S, QUEUE_LENGTH, Interrupts, interrupts_counted
 from launcher.running.connections import Open
 from launcher.running.departure import PROMISE_S
 from launcher.running.happenings import Happening, Interrupted, Output, Started, Tick
 from launcher.running.logbook import LogBook
 from launcher.running.node import Follower, Running
-from launcher.running.watch import Say, Stop, Watch
+from launcher.running.reasons import with_last_lines, with_reasons
+from launcher.running.watch import Watch
+from launcher.telling import Telling
+from launcher.terminal.screen import Screen
 
 Choice: TypeAlias = Literal["detach", "stop", "go on"]
 
@@ -43,6 +48,7 @@ class Attachment:
         self._choose = choose
         self._book = LogBook(logs / plan.run_id)
         self._watch = Watch(plan)
+        self._telling = Telling(self._watch, screen, self._book)
         self._happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
         self._old: dict[tuple[str, str], int] = {}  # below this, bytes are history and not shown
         self._here = {node.host: self._book.sizes(node.host) for node in plan.nodes}
@@ -60,17 +66,15 @@ class Attachment:
 
     def run(self) -> Outcome | None:
         """Follow to the end; return how it ended, None when it was left and goes on."""
-        began = time.monotonic()
         self._book.directory.mkdir(parents=True, exist_ok=True)
         with interrupts_counted() as interrupts:
             for follower in self._followers.values():
                 follower.start()
             left = self._loop(interrupts)
         self._screen.finish()
+        outcome = None if left else self._ended()
         self._book.close()
-        if left:
-            return None
-        return outcome_of(self._watch, self._book.directory, time.monotonic() - began, 1)
+        return outcome
 
     def _loop(self, interrupts: Interrupts) -> bool:
         """Return whether the run was left before it ended."""
@@ -110,27 +114,15 @@ class Attachment:
         return True
 
     def _act(self, happening: Happening) -> None:
-        match happening:
-            case Started(host=host, sizes=sizes):
-                self._note_history(host, sizes)
-            case Output(host=host, log=log, offset=offset, data=data):
-                self._book.write(host, log, offset, data)
-                fresh = max(0, self._old.get((host, log), 0) - offset)
-                if fresh < len(data):
-                    self._screen.output(host, log, data[fresh:], time.monotonic())
-                return
-            case Tick():
-                self._screen.tick(time.monotonic())
-            case _:
-                pass
-        for action in self._watch.handle(happening):
-            match action:
-                case Say(text=text, bad=bad):
-                    self._screen.say(text, bad=bad)
-                    self._book.note(text, bad=bad)
-                case Stop(hosts=hosts, grace_s=grace_s, why=why):
-                    for host in hosts:
-                        self._followers[host].stop_run(grace_s, why)
+        if isinstance(happening, Output):
+            shown_from = self._old.get((happening.host, happening.log), 0)
+            self._telling.output(happening, shown_from=shown_from)
+            return
+        if isinstance(happening, Started):
+            self._note_history(happening.host, happening.sizes)
+        for stop in self._telling.take(happening):
+            for host in stop.hosts:
+                self._followers[host].stop_run(stop.grace_s, stop.why)
 
     def _note_history(self, host: str, sizes: Mapping[str, int]) -> None:
         for log, size in sizes.items():
@@ -140,3 +132,23 @@ class Attachment:
                 with path.open("rb") as file:
                     file.seek(start)
                     self._screen.output(host, log, file.read(here - start), time.monotonic())
+
+    def _ended(self) -> Outcome:
+        """Return how it ended, and keep that with the logs where nobody has before."""
+        outcome = outcome_of(self._watch, self._book.directory, self._duration(), 1)
+        outcome = with_reasons(with_last_lines(outcome, self._book), self._book)
+        outcome = self._telling.measured(outcome)
+        with suppress(FileExistsError), (self._book.directory / OUTCOME).open("x") as file:
+            file.write(json.dumps(outcome_json(outcome), indent=1) + "\n")
+        self._book.note(outcome.verdict, bad=outcome.exit_code != 0)
+        return outcome
+
+    def _duration(self) -> float:
+        """Return how long it ran, by its hosts' clocks: we were there for a part of it only."""
+        times = [
+            float(end) - float(begin)
+            for ended in self._watch.ended.values()
+            if isinstance(begin := ended.state.get("started"), int | float)
+            and isinstance(end := ended.state.get("ended"), int | float)
+        ]
+        return max(times, default=sum(phase.seconds for phase in self._telling.phases.over()))

@@ -12,9 +12,10 @@ from typing import Any
 
 from launcher.inventory import load_inventory
 from launcher.plan import NodePlan, Plan
-from launcher.report.run import Screen, outcome_lines
+from launcher.report.run import outcome_lines
 from launcher.run import Attempt, Launch
 from launcher.running.connections import Connections
+from launcher.terminal.screen import Screen
 from launcher.transports.base import OpenOptions
 from launcher.transports.sshconfig import opener_for
 from preflight.decision import Decision, NodeRanks, RankSlot

@@ -4,9 +4,10 @@ import io
 import json
 
 from launcher.outcome import Outcome, outcome_of
-from launcher.report.run import Screen, outcome_json, outcome_lines
+from launcher.report.run import outcome_json, outcome_lines
 from launcher.running.happenings import Happening
 from launcher.running.watch import Watch
+from launcher.terminal.screen import Screen
 from tests.launcher.run_plans import NOWHERE, plan
 from tests.launcher.test_run_watch import GOOD, ended, replay, told
 

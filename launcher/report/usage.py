@@ -1,0 +1,74 @@
+"""What the ranks of a run that is over have used, for people and programs."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from launcher.running.usage import RankUsage
+from launcher.terminal.status import gib
+
+FEW = 8
+"""So many ranks are told one by one; of more the mean and the extremes."""
+
+
+def usage_lines(usage: Sequence[RankUsage]) -> Iterator[str]:
+    """Yield peak memory and mean use, by rank where they are few."""
+    gpus = [used for used in usage if used.gpu_busy is not None or used.gpu_mib is not None]
+    cpus = [used for used in usage if used not in gpus]
+    for ranks, words in ((gpus, _gpu_words), (cpus, _cpu_words)):
+        if len(ranks) <= FEW:
+            yield from (f"rank {used.rank} on {used.host}: {words(used)}" for used in ranks)
+    if len(gpus) > FEW:
+        yield from _extremes(gpus, "GPU use", lambda used: used.gpu_busy, _percent)
+        yield from _extremes(gpus, "peak GPU memory", lambda used: used.gpu_mib, gib)
+    if len(cpus) > FEW:
+        yield from _extremes(cpus, "CPU use", lambda used: used.cpu, _percent)
+        yield from _extremes(cpus, "peak memory", lambda used: used.rss_mib, gib)
+
+
+def usage_json(used: RankUsage) -> dict[str, Any]:
+    """Return one rank's as plain JSON types."""
+    return {
+        "rank": used.rank,
+        "host": used.host,
+        "gpu": used.gpu,
+        "samples": used.samples,
+        "gpu_busy_mean": _rounded(used.gpu_busy),
+        "gpu_memory_peak_mib": _rounded(used.gpu_mib),
+        "gpu_power_mean_w": _rounded(used.power_w),
+        "rss_peak_mib": _rounded(used.rss_mib),
+        "cpu_mean": _rounded(used.cpu),
+    }
+
+
+def _gpu_words(used: RankUsage) -> str:
+    return f"peak GPU memory {gib(used.gpu_mib)}, mean GPU use {_percent(used.gpu_busy)}"
+
+
+def _cpu_words(used: RankUsage) -> str:
+    return f"peak memory {gib(used.rss_mib)}, mean CPU use {_percent(used.cpu)} of one core"
+
+
+def _extremes(
+    usage: Sequence[RankUsage],
+    name: str,
+    value_of: Callable[[RankUsage], float | None],
+    words: Callable[[float], str],
+) -> Iterator[str]:
+    known = [(value, used) for used in usage if (value := value_of(used)) is not None]
+    if not known:
+        return
+    known.sort(key=lambda pair: pair[0])
+    (low, least), (high, most) = known[0], known[-1]
+    mean = words(sum(value for value, _ in known) / len(known))
+    yield (
+        f"{name} of {len(known)} ranks: mean {mean}; lowest {words(low)} (rank {least.rank} on {least.host}),"
+        f" highest {words(high)} (rank {most.rank} on {most.host})"
+    )
+
+
+def _percent(value: float | None) -> str:
+    return "?" if value is None else f"{value:.0f} %"
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)

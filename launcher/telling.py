@@ -1,0 +1,127 @@
+"""What becomes of what happens to a followed run: files here, the person's screen, warnings, measures."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from launcher.outcome import Outcome
+from launcher.report.text import one_line
+from launcher.running.failures import code_words
+from launcher.running.happenings import Happening, Output, Tick, Told
+from launcher.running.live import LiveReading
+from launcher.running.logbook import LogBook
+from launcher.running.phases import Phases, duration
+from launcher.running.usage import Usages
+from launcher.running.watch import Say, Stop, Watch
+from launcher.terminal.screen import Screen
+
+USAGE_EVERY_S = 1.0
+"""How often the screen is told what ranks use; many hosts measure at moments of their own."""
+_CHECKPOINT = re.compile(rb"[^\r\n]*(?i:sav(?:ing|ed)\b[^\r\n]{0,80}checkpoint)[^\r\n]*")
+_MOST_CHECKPOINTS = 200
+
+
+class Telling:
+    """Takes every happening of a run: `take` yields the stops that follow from it, all else is done here."""
+
+    def __init__(
+        self, watch: Watch, screen: Screen, book: LogBook, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.usages = Usages(watch.plan)
+        self.phases = Phases(watch)
+        self._watch = watch
+        self._screen = screen
+        self._book = book
+        self._clock = clock
+        self._live = LiveReading()
+        self._phase = ("", 0.0)
+        self._told_usage = float("-inf")
+        self._checkpoints: set[str] = set()
+
+    def output(self, output: Output, *, shown_from: int = 0) -> None:
+        """Keep bytes of a log; show them from this offset on: those before are history."""
+        self._book.write(output.host, output.log, output.offset, output.data)
+        fresh = output.data[max(0, shown_from - output.offset) :]
+        if not fresh:
+            return
+        now = self._clock()
+        self._screen.output(output.host, output.log, fresh, now)
+        for text in self._live.feed(output.host, output.log, fresh, now):
+            self.say(text, bad=True)
+        if b"heckpoint" in fresh:
+            self._note_checkpoints(output.host, fresh)
+
+    def take(self, happening: Happening) -> Iterator[Stop]:
+        """Take all but output."""
+        at = getattr(happening, "at", None)
+        if isinstance(happening, Tick):
+            now = self._clock()
+            self._screen.tick(now)
+            for text in self._live.stalled(now):
+                self.say(text, bad=True)
+        elif isinstance(happening, Told) and happening.event == "usage":
+            self._take_usage(happening)
+        if self._watch.all_ranks_fine:
+            self._screen.quiet_launcher()  # torch's exit barrier: the last node misses the first one's store
+        for action in self._watch.handle(happening):
+            if isinstance(action, Say):
+                self.say(action.text, bad=action.bad)
+            else:
+                yield action
+        if isinstance(happening, Told):
+            self._note_end(happening)
+        if at is not None:
+            self._see_phase(float(at))
+
+    def say(self, text: str, *, bad: bool = False) -> None:
+        """Tell the person, and keep it for the report."""
+        self._screen.say(text, bad=bad)
+        self._book.note(text, bad=bad)
+
+    def measured(self, outcome: Outcome) -> Outcome:
+        """Return the outcome with what was measured meanwhile."""
+        return replace(
+            outcome,
+            phases=self.phases.over(),
+            usage=self.usages.over_all(),
+            usage_missing=dict(self.usages.missing),
+            clock_behind_s=dict(self.usages.clock_behind_s),
+        )
+
+    def _take_usage(self, told: Told) -> None:
+        missing = set(self.usages.missing)
+        self.usages.feed(told.host, told.fields, told.at)
+        for host in sorted(set(self.usages.missing) - missing):
+            why = one_line(self.usages.missing[host], 200)
+            self.say(f"{host}: the use of its GPUs cannot be measured: {why}", bad=True)
+        now = self._clock()
+        if now - self._told_usage >= USAGE_EVERY_S:
+            self._told_usage = now
+            self._screen.used(self.usages.now())
+
+    def _see_phase(self, at: float) -> None:
+        self.phases.see(at)
+        name, began = phase = self.phases.current
+        if phase == self._phase:
+            return
+        was, self._phase = self._phase[0], phase
+        self._screen.phase(name, self._clock() - max(0.0, time.time() - began))
+        start = self.phases.start
+        if was == "start" and name == "run" and start is not None:
+            self._screen.say(f"start took {duration(start.seconds)}")
+
+    def _note_end(self, told: Told) -> None:
+        rank, code = told.fields.get("rank"), told.fields.get("code")
+        if told.event == "rank_exit" and isinstance(rank, int):
+            how = (
+                "ended with exit code 0" if code == 0 else code_words(code if isinstance(code, int) else None)
+            )
+            self._book.note(f"rank {rank} on {told.host} {how}", bad=code not in (0, None))
+
+    def _note_checkpoints(self, host: str, data: bytes) -> None:
+        for match in _CHECKPOINT.finditer(data):
+            text = one_line(match[0], 200)
+            if text not in self._checkpoints and len(self._checkpoints) < _MOST_CHECKPOINTS:
+                self._checkpoints.add(text)
+                self._book.note(f"{host}: {text}")

@@ -1,0 +1,85 @@
+"""A run told to people while it goes: whole lines with their origin in front. For pipes, files, --plain."""
+
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from launcher.report.text import clean, wants_colour
+from launcher.running.lines import LineCutter
+from launcher.running.usage import RankUsage
+from launcher.terminal.cells import Span, painted
+
+COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
+_SILENT = ("supervisor.log", "usage.jsonl")
+"""Logs that are for files only."""
+
+
+class Screen:
+    """A pipe, a file, or a terminal on which nothing is redrawn."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = stream or sys.stdout
+        self._colour = wants_colour(self.stream)
+        self._cutters: dict[tuple[str, str], LineCutter] = {}
+        self._launcher_quiet = False
+
+    def say(self, text: str, *, bad: bool = False) -> None:
+        """Tell one thing of our own."""
+        mark = painted([("1;31" if bad else "1", "==>")], colour=self._colour)
+        self._print(f"{mark} {clean(text, keep_lines=False)}")
+
+    def show(self, text: str) -> None:
+        """Print one line as it is."""
+        self._print(clean(text, keep_lines=False) if not self._colour else text)
+
+    def output(self, host: str, log: str, data: bytes, now: float) -> None:
+        """Show what a log got."""
+        if log in _SILENT or (log == "launcher.log" and self._launcher_quiet):
+            return
+        cutter = self._cutters.setdefault((host, log), LineCutter())
+        self._lines(host, log, cutter.feed(data, now), now)
+
+    def tick(self, now: float) -> None:
+        """Show lines that have been unfinished for a while: progress bars and prompts."""
+        for (host, log), cutter in self._cutters.items():
+            self._lines(host, log, cutter.unfinished(now), now)
+
+    def quiet_launcher(self) -> None:
+        """Show no more of the launchers: after a failure they repeat it in forty lines; files have them."""
+        self._launcher_quiet = True
+
+    def phase(self, name: str, now: float) -> None:
+        """Take what the run is at; lines tell that when it is over."""
+
+    def used(self, usage: Sequence[RankUsage]) -> None:
+        """Take what the ranks use; the outcome tells it."""
+
+    def lift(self) -> None:
+        """Leave the terminal to somebody else for a while: a question, an error, the end."""
+
+    def finish(self) -> None:
+        """Show what logs ended with instead of a line."""
+        for (host, log), cutter in self._cutters.items():
+            self._lines(host, log, cutter.rest(), float("inf"))
+        self.lift()
+
+    def _lines(self, host: str, log: str, lines: list[str], now: float) -> None:
+        """Show lines of a log."""
+        del now
+        if lines:
+            self.stream.write(self._text(host, log, lines))
+            self.stream.flush()
+
+    def _text(self, host: str, log: str, lines: Sequence[str]) -> str:
+        prefix = painted([self._origin(host, log)], colour=self._colour)
+        return "".join(f"{prefix} {line}\n" for line in lines)
+
+    def _origin(self, host: str, log: str) -> Span:
+        rank = log.removeprefix("rank-").removesuffix(".log") if log.startswith("rank-") else ""
+        name = clean(host, keep_lines=False)
+        colour = COLOURS[int(rank) % len(COLOURS)] if rank.isdigit() else "2"
+        return (colour, f"[{name} r{rank}]" if rank else f"[{name}]")
+
+    def _print(self, line: str) -> None:
+        self.stream.write(line + "\n")
+        self.stream.flush()

@@ -1,0 +1,207 @@
+"""What becomes of the happenings of a run: phases, what ranks used, notes for the report."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from launcher.outcome import outcome_of
+from launcher.report.run import outcome_json, outcome_lines
+from launcher.report.usage import usage_lines
+from launcher.running.happenings import Happening, Interrupted, Output, Started, Tick, Told
+from launcher.running.logbook import LogBook
+from launcher.running.phases import QUIET_S, Phase, Phases, Stopwatch, duration
+from launcher.running.usage import Usages
+from launcher.running.watch import Watch
+from launcher.telling import Telling
+from launcher.terminal.screen import Screen
+from tests.launcher.run_plans import plan
+from tests.launcher.test_run_watch import CPU, GOOD, ended, placed, replay, told
+from tests.launcher.test_runs_leaving import introduced
+
+
+def sample(host: str, t: float, at: float | None = None, **fields: object) -> Told:
+    return Told(host, "usage", {"event": "usage", "t": t, **fields}, t if at is None else at)
+
+
+def gpu(busy: float | None, mib: float | None) -> dict[str, float | None]:
+    return {"busy": busy, "memory_mib": mib, "power_w": 100.0}
+
+
+class Followed:
+    """A run that is followed into files and a stream, without any host."""
+
+    def __init__(self, folder: Path, *gpus: tuple[str | None, ...]) -> None:
+        self.plan = plan(*gpus)
+        self.watch = Watch(self.plan)
+        self.stream = io.StringIO()
+        self.book = LogBook(folder / "r1")
+        self.book.directory.mkdir()
+        self.telling = Telling(self.watch, Screen(self.stream), self.book, clock=lambda: 0.0)
+
+    def take(self, *history: Happening) -> None:
+        for happening in history:
+            if isinstance(happening, Output):
+                self.telling.output(happening)
+            else:
+                list(self.telling.take(happening))
+
+    def notes(self) -> list[str]:
+        lines = (self.book.directory / "events.jsonl").read_text().splitlines()
+        return [json.loads(line)["text"] for line in lines]
+
+
+def at(seconds: float, happening: Told) -> Told:
+    return Told(happening.host, happening.event, happening.fields, seconds)
+
+
+def test_start_ends_when_every_rank_is_verified() -> None:
+    watch = Watch(plan(CPU, CPU))
+    phases = Phases(watch)
+    phases.see(100.0)
+    for seconds, told_then in ((102.0, placed("a", 0, 2)), (103.5, placed("b", 1, 2))):
+        assert phases.current == ("start", 100.0)
+        replay(watch, [told_then])
+        phases.see(seconds)
+    assert phases.current == ("run", 103.5)
+    phases.see(160.0)
+    assert phases.over() == (Phase("start", 3.5), Phase("run", 56.5))
+
+
+def test_ranks_that_never_tell_their_world_have_started_when_all_scripts_had_begun() -> None:
+    watch = Watch(plan(CPU, CPU))
+    phases = Phases(watch)
+    phases.see(0.0)
+    replay(watch, [introduced("a", 0), introduced("b", 1)])
+    phases.see(2.0)
+    assert phases.current[0] == "start"
+    phases.see(3.0 + QUIET_S)
+    assert phases.current == ("run", 2.0)
+    assert phases.over() == (Phase("start", 2.0), Phase("run", 1.0 + QUIET_S))
+
+
+def test_a_run_that_is_stopped_before_it_was_verified_has_no_run_phase() -> None:
+    watch = Watch(plan(CPU, CPU))
+    phases = Phases(watch)
+    phases.see(0.0)
+    replay(watch, [Interrupted()])
+    phases.see(4.0)
+    phases.see(5.0)
+    assert phases.over() == (Phase("start", 4.0), Phase("stop", 1.0))
+
+
+def test_a_stopwatch_adds_up_what_is_done_twice() -> None:
+    times = iter([0.0, 1.0, 5.0, 7.0])
+    watch = Stopwatch(lambda: next(times))
+    for _ in range(2):
+        with watch.phase("preflight"):
+            pass
+    assert watch.phases == (Phase("preflight", 3.0),)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.42, "0.4 s"), (312.0, "5 min 12 s"), (59.99, "60.0 s"), (7325.0, "2 h 2 min")]
+)
+def test_durations_are_told_as_people_do(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_peaks_and_means_are_by_rank_and_a_sample_that_comes_twice_counts_once() -> None:
+    usages = Usages(plan(("GPU-a", "GPU-b"), (None,)))
+    first = {
+        "gpus": {"GPU-a": gpu(90.0, 1000.0), "GPU-b": gpu(None, 2000.0)},
+        "ranks": {"0": {"rss_mib": 10}},
+    }
+    for each in (
+        sample("a", 1.0, 11.0, **first),
+        sample("a", 1.0, 11.0, **first),
+        sample("a", 6.0, 16.0, gpus={"GPU-a": gpu(50.0, 500.0)}, ranks={"0": {"rss_mib": 5, "cpu": 80.0}}),
+        sample("b", 3.0, ranks={"2": {"rss_mib": 7, "cpu": None}}, gpus_missing="no driver"),
+    ):
+        usages.feed(each.host, each.fields, each.at)
+    over = {used.rank: used for used in usages.over_all()}
+    assert (over[0].gpu_busy, over[0].gpu_mib, over[0].rss_mib, over[0].cpu) == (70.0, 1000.0, 10.0, 80.0)
+    assert (over[1].gpu_busy, over[1].gpu_mib) == (None, 2000.0)
+    assert (over[2].rss_mib, over[2].cpu, over[2].gpu_mib) == (7.0, None, None)
+    now = {used.rank: used for used in usages.now()}
+    assert (now[0].gpu_busy, now[0].gpu_mib) == (50.0, 500.0)
+    assert 1 not in now, "its GPU was not measured this time"
+    assert usages.missing == {"b": "no driver"}
+    assert usages.clock_behind_s == {"a": 10.0, "b": 0.0}
+
+
+@pytest.mark.parametrize("fields", [{}, {"gpus": 3, "ranks": [1]}, {"gpus": {"GPU-a": {"busy": "x"}}}])
+def test_a_damaged_sample_says_nothing(fields: dict[str, object]) -> None:
+    usages = Usages(plan(("GPU-a",)))
+    usages.feed("a", {"t": 1.0, **fields}, 1.0)
+    usages.feed("a", {"t": "late", **fields}, 1.0)
+    assert usages.over_all() == ()
+
+
+def test_the_outcome_tells_what_was_used_and_where_the_time_went(tmp_path: Path) -> None:
+    followed = Followed(tmp_path, ("GPU-a",), CPU)
+    followed.take(
+        Tick(100.0),
+        Started("a", "/r"),
+        at(103.0, placed("a", 0, 2, device="cuda:0", gpu="GPU-a")),
+        at(104.0, placed("b", 1, 2)),
+        sample("a", 105.0, gpus={"GPU-a": gpu(91.0, 35020.8)}),
+        sample("b", 105.0, ranks={"1": {"rss_mib": 512.0, "cpu": 99.6}}),
+        at(160.0, told("a", "rank_exit", rank=0, code=0)),
+        at(160.0, told("b", "rank_exit", rank=1, code=0)),
+        ended("a"),
+        ended("b"),
+        Tick(161.0),
+    )
+    outcome = followed.telling.measured(outcome_of(followed.watch, tmp_path, 61.0, 1))
+    lines = list(outcome_lines(outcome))
+    assert lines[1:] == [
+        "rank 0 on a: peak GPU memory 34.2 GiB, mean GPU use 91 %",
+        "rank 1 on b: peak memory 512 MiB, mean CPU use 100 % of one core",
+        "start 4.0 s, run 57.0 s",
+        f"finished (exit code 0) after 61.0 s; logs: {tmp_path}",
+    ]
+    document = json.loads(json.dumps(outcome_json(outcome)))
+    assert document["phases"] == [{"name": "start", "seconds": 4.0}, {"name": "run", "seconds": 57.0}]
+    assert document["usage"][0]["gpu_memory_peak_mib"] == 35020.8
+    assert "start took 4.0 s" in followed.stream.getvalue()
+    followed.book.close()
+
+
+def test_of_many_ranks_the_extremes_are_told() -> None:
+    usages = Usages(plan(tuple(f"GPU-{rank}" for rank in range(16))))
+    gpus = {f"GPU-{rank}": gpu(80.0 + rank, 1024.0 * (rank + 1)) for rank in range(16)}
+    usages.feed("a", {"t": 1.0, "gpus": gpus}, 1.0)
+    assert list(usage_lines(usages.over_all())) == [
+        "GPU use of 16 ranks: mean 88 %; lowest 80 % (rank 0 on a), highest 95 % (rank 15 on a)",
+        "peak GPU memory of 16 ranks: mean 8.5 GiB;"
+        " lowest 1.0 GiB (rank 0 on a), highest 16.0 GiB (rank 15 on a)",
+    ]
+
+
+def test_exits_and_checkpoints_are_noted_for_the_report_and_not_said(tmp_path: Path) -> None:
+    followed = Followed(tmp_path, CPU, CPU)
+    line = b"Saving model checkpoint to out/checkpoint-500\n"
+    followed.take(
+        *GOOD[:4],
+        Output("a", "rank-0.log", 0, b"step 1\n" + line),
+        Output("b", "rank-1.log", 0, line),
+        *GOOD[4:],
+    )
+    assert followed.notes()[-3:] == [
+        "a: Saving model checkpoint to out/checkpoint-500",
+        "rank 0 on a ended with exit code 0",
+        "rank 1 on b ended with exit code 0",
+    ]
+    assert "exit code 0" not in followed.stream.getvalue()
+    followed.book.close()
+
+
+def test_gpus_that_cannot_be_measured_are_said_once(tmp_path: Path) -> None:
+    followed = Followed(tmp_path, ("GPU-a",))
+    for t in range(3):
+        followed.take(sample("a", float(t), gpus_missing="NVML: driver hangs"))
+    said = "a: the use of its GPUs cannot be measured: NVML: driver hangs"
+    assert followed.stream.getvalue().count(said) == 1
+    followed.book.close()
