@@ -175,8 +175,10 @@ def test_of_many_ranks_the_extremes_are_told() -> None:
     usages.feed("a", {"t": 1.0, "gpus": gpus}, 1.0)
     assert list(usage_lines(usages.over_all())) == [
         "GPU use of 16 ranks: mean 88 %; lowest 80 % (rank 0 on a), highest 95 % (rank 15 on a)",
-        "peak GPU memory of 16 ranks: mean 8.5 GiB;"
-        " lowest 1.0 GiB (rank 0 on a), highest 16.0 GiB (rank 15 on a)",
+        (
+            "peak GPU memory of 16 ranks: mean 8.5 GiB;"
+            " lowest 1.0 GiB (rank 0 on a), highest 16.0 GiB (rank 15 on a)"
+        ),
     ]
 
 
