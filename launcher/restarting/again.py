@@ -15,7 +15,7 @@ from launcher.restarting.changes import changes
 from launcher.restarting.checkpoints import Checkpoint, choose, look, resumed
 from launcher.restarting.decision import NoRestart, Reason, reason_of, stuck, worth_it
 from launcher.restarting.history import Former, Restarts
-from launcher.restarting.kernel import reconsidered
+from launcher.restarting.kernel import SIGKILLED, reconsidered, since
 from launcher.restarting.lineup import Lineup, counted
 from launcher.restarting.regroup import Choice, regroup
 from launcher.restarting.spec import RestartSpec
@@ -40,8 +40,14 @@ class Means:
 def carry_through(prepared: Prepared, screen: Screen, means: Means) -> Outcome:
     """Launch and follow to the end, again and again as `restart:` says; return the last outcome."""
     story = _Story(prepared, screen, means)
+    outcome: Outcome | None = None
     while True:
-        outcome = carry_out(story.prepared, screen)
+        try:
+            outcome = carry_out(story.prepared, screen)
+        except GpulaunchError as error:
+            if outcome is None:
+                raise
+            return story.end(outcome, NoRestart(error.message))
         story.add(outcome)
         try:
             following = story.follow_up(outcome)
@@ -60,7 +66,8 @@ class _Story:
     def __init__(self, prepared: Prepared, screen: Screen, means: Means) -> None:
         self.prepared = prepared
         self._first = prepared.launch
-        self._job = prepared.launch.job  # without what a restart adds to its arguments
+        # Without what a restart adds to its arguments; a run on GPUs does not go on as one on CPUs.
+        self._job = replace(prepared.launch.job, gpus=prepared.result.job.gpus)
         self._screen = screen
         self._means = means
         self._spares = tuple(
@@ -134,6 +141,10 @@ class _Story:
         again = worth_it(reason_of(reconsidered(outcome, before, self._facts)), spec, len(self._starts) - 1)
         if isinstance(again, NoRestart):
             return again
+        if again.code == SIGKILLED and since(before.get(again.host), self._facts.get(again.host)) is None:
+            self._screen.say(
+                f"{again.host}: its kernel log was not read, so lack of memory may have been why"
+            )
         self._job = counted(self._job, lineup)
         launch = replace(last, entries=lineup.entries, job=self._job)
         checkpoint = self._checkpoint(launch, outcome, again)

@@ -21,9 +21,20 @@ def changes(old: Plan, new: Plan, lineup: Lineup, job: Job) -> Iterator[str]:
         yield f"{host} {came}" + ("" if host != whose else ", for no spare is left")
     for host, why in lineup.without.items():
         yield f"{host} goes on with its other GPUs: {why}"
+    yield from _gone_gpus(old, new, lineup)
     yield from _main_host(old, new)
     yield from _world(old, new, job)
     yield from _precision(old, new)
+
+
+def _gone_gpus(old: Plan, new: Plan, lineup: Lineup) -> Iterator[str]:
+    """Name the GPUs that hosts have lost without a finding: the driver no longer lists them."""
+    now = {node.host: {slot.gpu_uuid for slot in node.ranks.slots} for node in new.nodes}
+    for node in old.nodes:
+        for slot in node.ranks.slots:
+            known = node.host in now and node.host not in lineup.without
+            if known and slot.gpu_uuid and slot.gpu_uuid not in now[node.host]:
+                yield f"{node.host} no longer uses GPU {slot.gpu_index} ({slot.gpu_uuid})"
 
 
 def _main_host(old: Plan, new: Plan) -> Iterator[str]:

@@ -7,6 +7,9 @@ from launcher.outcome import Outcome
 from preflight.diagnosis.context import Context, weigh
 from preflight.facts import HostFacts, KernelLog, Missing
 
+SIGKILLED = "S70"
+"""The signature of a process that somebody killed with SIGKILL."""
+
 Facts = Mapping[str, HostFacts]
 
 

@@ -34,7 +34,7 @@ class Fault:
 
     host: str
     why: str
-    gpus: tuple[str, ...] = ()  # UUIDs
+    gpus: tuple[int | str, ...] = ()  # indices (a lost GPU tells no UUID) and UUIDs
 
 
 def replaced(lineup: Lineup, host: str, why: str) -> Lineup:
@@ -82,19 +82,18 @@ def faults(lineup: Lineup, result: PreflightResult) -> tuple[Fault, ...]:
     told = dict.fromkeys(each.hosts[0] for each in alone)
     found = (
         *(Fault(host, f"cannot be used: {error.detail}") for host, error in result.errors.items()),
-        *(_fault(host, [each for each in alone if each.hosts[0] == host], result) for host in told),
+        *(_fault(host, [each for each in alone if each.hosts[0] == host]) for host in told),
     )
     return found or _guess(lineup, [each for each in stopping if each not in alone])
 
 
-def _fault(host: str, findings: Sequence[Finding], result: PreflightResult) -> Fault:
+def _fault(host: str, findings: Sequence[Finding]) -> Fault:
     words = "; ".join(
         f"{each.subject}: {each.message}" if each.subject else each.message for each in findings
     )
-    indices = [match and int(match[1]) for each in findings for match in (_GPU.fullmatch(each.subject),)]
-    uuids = [_uuid(result, host, index) for index in indices if index is not None]
-    only_gpus = len(uuids) == len(findings) and all(uuids)
-    return Fault(host, words, tuple(dict.fromkeys(uuids)) if only_gpus else ())
+    indices = [int(match[1]) for each in findings if (match := _GPU.fullmatch(each.subject))]
+    only_gpus = len(indices) == len(findings)
+    return Fault(host, words, tuple(dict.fromkeys(indices)) if only_gpus else ())
 
 
 def _guess(lineup: Lineup, findings: Sequence[Finding]) -> tuple[Fault, ...]:
@@ -117,7 +116,8 @@ def _rest(entry: HostEntry, result: PreflightResult, fault: Fault, job: Job) -> 
     if facts is None or not fault.gpus or isinstance(facts.gpus, Missing) or job.gpus not in ("all", "auto"):
         return None
     offered = [gpu for gpu in facts.gpus if entry.gpus == "all" or _listed(gpu, entry.gpus)]
-    left = [gpu.uuid for gpu in offered if isinstance(gpu.uuid, str) and gpu.uuid not in fault.gpus]
+    bad = set(fault.gpus)
+    left = [gpu.uuid for gpu in offered if isinstance(gpu.uuid, str) and not {gpu.index, gpu.uuid} & bad]
     return replace(entry, gpus=tuple(left)) if left else None
 
 
@@ -127,12 +127,6 @@ def _listed(gpu: Gpu, words: object) -> bool:
     names = {str(word) for word in words}
     uuid = gpu.uuid if isinstance(gpu.uuid, str) else ""
     return str(gpu.index) in names or any(uuid.startswith(name) for name in names if not name.isdigit())
-
-
-def _uuid(result: PreflightResult, host: str, index: int) -> str:
-    gpus = result.facts[host].gpus
-    found = () if isinstance(gpus, Missing) else (gpu.uuid for gpu in gpus if gpu.index == index)
-    return next((uuid for uuid in found if isinstance(uuid, str)), "")
 
 
 def counted(job: Job, lineup: Lineup) -> Job:

@@ -13,10 +13,8 @@ from launcher.restarting.lineup import Fault, Lineup, counted, improved, replace
 from preflight.job import Job
 from tests.launcher.restart_cases import JOB, entries, preflighted
 
-LOST_GPU = {
-    "gpus.1.memory": {"missing": "GPU is lost", "code": "gpu-lost"},
-    "gpus.1.name": {"missing": "GPU is lost", "code": "gpu-lost"},
-}
+LOST = {"missing": "GPU is lost", "code": "gpu-lost"}
+LOST_GPU = {"gpus.1.memory": LOST, "gpus.1.name": LOST}
 OLD = {"python.packages.torch": "1.0.0"}
 TITAN = {
     f"gpus.{n}.{key}": value
@@ -70,6 +68,12 @@ def test_a_host_goes_on_without_a_gpu_that_has_failed() -> None:
     assert [entry.gpus for entry in lineup.entries] == ["all", ("GPU-b-0",)]
     assert "gpu1: the GPU is lost" in lineup.without["b"]
     assert lineup.out == {}
+
+
+def test_a_gpu_that_does_not_even_tell_its_uuid_is_left_out() -> None:
+    gone = {f"gpus.1.{key}": value for key, value in (("uuid", LOST), ("memory", LOST), ("name", LOST))}
+    lineup = settled(Lineup(entries("a", "b")), {"b": gone})
+    assert [entry.gpus for entry in lineup.entries] == ["all", ("GPU-b-0",)]
 
 
 def test_a_whole_spare_is_better_than_a_host_without_a_gpu() -> None:
@@ -168,6 +172,17 @@ def test_without_batch_args_it_is_said_that_the_batch_changes() -> None:
         "world size 4 -> 3",
         f"the effective batch size changes with it, {UNLESS}",
     ]
+
+
+def test_a_gpu_that_the_driver_no_longer_lists_is_named() -> None:
+    hosts, script = entries("a", "b"), replace(JOB, script="t.py")
+    before, now = preflighted(hosts), preflighted(hosts)
+    (gpu, _) = now.facts["b"].gpus if isinstance(now.facts["b"].gpus, tuple) else ()
+    facts = now.facts | {"b": replace(now.facts["b"], gpus=(gpu,))}
+    old = make_plan([(entry, before.facts[entry.name]) for entry in hosts], script, run_id="r")
+    new = make_plan([(entry, facts[entry.name]) for entry in hosts], script, run_id="r")
+    said = list(changes(old, new, Lineup(hosts), script))
+    assert said[:2] == ["b no longer uses GPU 1 (GPU-b-1)", "world size 4 -> 3"]
 
 
 def test_another_precision_and_another_main_host_are_said_with_the_reason() -> None:
