@@ -12,8 +12,9 @@ from launcher.restarting.history import Former
 from launcher.restarting.spec import RestartSpec
 from launcher.running.failures import SIGTERM_EXITS, Failure
 from launcher.running.guarding import STOP_EXIT
-from preflight.diagnosis.answer import USER_CODE, Cause
+from preflight.diagnosis.answer import Cause
 from preflight.diagnosis.nature import NATURES, NatureName, nature_of
+from preflight.signatures import Depth, signature
 
 QUICK_S = 60.0
 """A run of a script that finds its own checkpoints, and that ends sooner than this, has made no progress."""
@@ -64,6 +65,12 @@ def _told(outcome: Outcome) -> Cause | None:
     return causes[0] if causes and nature_of(causes[0]).name != "unknown" else None
 
 
+def _explains(told: Cause) -> bool:
+    """Whether it says more than the outcome does, which names exceptions and signals already."""
+    row = signature(told.code)
+    return row is not None and row.depth <= Depth.GENERAL
+
+
 def _is_echo(outcome: Outcome) -> bool:
     """Whether nothing but a host's loss explains the end: what else was told can follow from it."""
     cause, told = _cause(outcome), _told(outcome)
@@ -98,7 +105,7 @@ def reason_of(outcome: Outcome) -> Reason | NoRestart:
     if is_ == "told" and told is not None:
         condemned = told.rank if told.code == GPU_LOST else None
         where = told.host or (cause.host if cause is not None else "")
-        words = outcome.why if told.code == USER_CODE else f"{outcome.why} ({told.cause})"
+        words = f"{outcome.why} ({told.cause})" if _explains(told) else outcome.why
         return Reason(nature_of(told).name, words, where, told.code, condemned)
     nature = next((name for name in NATURES if name == is_), None)
     if nature is None:
