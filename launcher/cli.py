@@ -147,7 +147,7 @@ def run(argv: Sequence[str], group: click.Command = cli) -> int:
     except GpulaunchError as error:
         return _tell(error.message, error.fix, error.exit_code)
     except click.exceptions.Abort as error:
-        if isinstance(error.__cause__, EOFError):
+        if isinstance(error.__context__, EOFError):  # click raises it from None, which hides no context
             return _tell(
                 "an answer is needed, and there is no one to ask", "use --yes in scripts", EXIT_USAGE
             )

@@ -6,12 +6,12 @@ from typing import Any
 import click
 
 from launcher.commands.reaching import reaching_options
-from launcher.commands.removing import remove
+from launcher.commands.removing import EXIT_DECLINED, may_delete, remove
 from launcher.commands.runs_options import ways_of
 from launcher.report.runs import run_line
 from launcher.report.text import clean
 from launcher.runs.finding import hosts_to_ask, search
-from launcher.runs.view import read_since
+from launcher.runs.view import read_ago
 from preflight.errors import BadInput
 
 
@@ -25,10 +25,10 @@ from preflight.errors import BadInput
 def command(hosts: tuple[str, ...], **options: Any) -> int:
     """Delete the directories of your runs on HOSTS that ended long ago; they are shown first.
 
-    A run that lives on any of its hosts, or whose end is not known, is kept. Exit code 1: a host refused;
-    3: a host could not be reached.
+    A run that lives on any of its hosts, or whose end is not known, is kept. Exit code 1: a host refused,
+    or you said no; 3: a host could not be reached.
     """
-    age = read_since(options["older_than"]).get("seconds")
+    age = read_ago(options["older_than"])
     if age is None:
         raise BadInput(f'--older-than "{options["older_than"]}" is no duration', "--older-than 30d")
     ways = ways_of(options)
@@ -42,6 +42,7 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
     if not old:
         click.echo(f"no run ended more than {options['older_than']} ago")
         return 3 if found.errors and hosts else 0
-    if not options["yes"]:
-        click.confirm(f"Delete the logs and records of these {len(old)} runs on the hosts?", abort=True)
+    runs = "this run" if len(old) == 1 else f"these {len(old)} runs"
+    if not may_delete(f"Delete the logs and records of {runs} on the hosts?", yes=options["yes"]):
+        return EXIT_DECLINED
     return max(remove(old, ways.open), 3 if found.errors and hosts else 0)

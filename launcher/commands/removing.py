@@ -12,7 +12,16 @@ from launcher.runs.found import FoundRun
 from launcher.runs.stopping import remove_run
 
 EXIT_REFUSED = 1
+EXIT_DECLINED = 1
 EXIT_UNREACHED = 3
+
+
+def may_delete(question: str, *, yes: bool) -> bool:
+    """Ask the person, unless --yes has answered; say so when nothing is deleted."""
+    if yes or click.confirm(question):
+        return True
+    click.echo("nothing was deleted")
+    return False
 
 
 def remove(runs: Iterable[FoundRun], open_entry: Open) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from launcher.commands.removing import remove
+from launcher.commands.removing import EXIT_DECLINED, may_delete, remove
 from launcher.commands.runs_options import found_run, run_options, ways_of
 from launcher.report.runs import run_line
 
@@ -17,11 +17,11 @@ from launcher.report.runs import run_line
 def command(run: str, **options: Any) -> int:
     """Delete RUN's directory (logs, records) on every host of it. Its output and what is here stay.
 
-    Only what is over is deleted. Exit code 1: a host refused, 3: a host could not be reached.
+    Only what is over is deleted. Exit code 1: a host refused, or you said no; 3: a host could not be reached.
     """
     ways = ways_of(options)
     found = found_run(run, ways, options)
     click.echo(run_line(found, time.time()))
-    if not options["yes"]:
-        click.confirm("Delete its logs and records on the hosts?", abort=True)
+    if not may_delete("Delete its logs and records on the hosts?", yes=options["yes"]):
+        return EXIT_DECLINED
     return remove([found], ways.open)

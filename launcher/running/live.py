@@ -8,6 +8,9 @@ _RANK_LOG = re.compile(r"rank-(\d+)\.log")
 # Only such lines are read, so that a rank that prints without end costs next to nothing.
 _TELLING = (b"loss", b"Loss", b"grad_norm", b"grad norm")
 _LONGEST_REST = 8192
+_AT_ONCE = 200
+"""Telling lines that are read of one piece (256 KiB): a script that prints a loss 50,000 times a second would
+hold up the run's own output. Those with a NaN are read first, then the latest."""
 
 
 class LiveReading:
@@ -26,16 +29,24 @@ class LiveReading:
         self._rests[host, log] = rest[-_LONGEST_REST:]
         if not any(word in whole for word in _TELLING):
             return []
+        telling = [line for line in whole.split(b"\n") if any(word in line for word in _TELLING)]
         return [
             _words(warning)
-            for line in whole.split(b"\n")
-            if any(word in line for word in _TELLING)
+            for line in _some(telling)
             for warning in self._diagnosis.feed(line.decode("utf-8", "replace"), int(rank[1]), host, at_s)
         ]
 
     def stalled(self, now_s: float) -> list[str]:
         """Return the ranks that have logged no step for much longer than they used to."""
         return [_words(warning) for warning in self._diagnosis.stalled(now_s)]
+
+
+def _some(lines: list[bytes]) -> list[bytes]:
+    if len(lines) <= _AT_ONCE:
+        return lines
+    bad = [place for place, line in enumerate(lines) if b"nan" in line.lower()]
+    latest = range(len(lines) - _AT_ONCE // 2, len(lines))
+    return [lines[place] for place in sorted({*bad[: _AT_ONCE // 2], *latest})]
 
 
 def _words(warning: LiveWarning) -> str:

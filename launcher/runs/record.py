@@ -20,14 +20,14 @@ SCHEMA = "gpulaunch.launch/1"
 class Launched:
     """A launch as its record tells it."""
 
-    plan: Plan  # argv, environment and files are not told again
+    plan: Plan  # argv, environment (but for the guard's mode) and files are not told again
     entries: tuple[HostEntry, ...]  # how whoever launched it reached each node, in the order of the nodes
     by: str  # user@machine
     at: float  # when, by that machine's clock
 
 
 def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> dict[str, Any]:
-    """Return the record that goes to one node. No argument and no variable of the script is in it."""
+    """Return the record that goes to one node. No argument and no variable of the script's is in it."""
     ways = {entry.name: entry for entry in entries}
     output = node.env.get("GPULAUNCH_OUTPUT", "")
     return {
@@ -40,6 +40,7 @@ def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> d
         "main_address": plan.main_address,
         "main_port": plan.main_port,
         "mixed_precision": plan.precision.mixed_precision,
+        "guard": node.env.get("GPULAUNCH_GUARD", ""),
         "output": posixpath.join(node.cwd or "~", output) if output else "",
         "nodes": [_node(each, ways.get(each.host)) for each in plan.nodes],
     }
@@ -48,7 +49,8 @@ def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> d
 def read_record(data: Mapping[str, Any]) -> Launched:
     """Return the launch that a record tells. Raises BadInput when it does not tell one."""
     try:
-        nodes = tuple(_read_node(node) for node in data["nodes"])
+        guard = str(data.get("guard") or "")
+        nodes = tuple(_read_node(node, guard) for node in data["nodes"])
         plan = Plan(
             run_id=str(data["run_id"]),
             job_name=str(data["job"]),
@@ -91,7 +93,7 @@ def _node(node: NodePlan, way: HostEntry | None) -> dict[str, Any]:
     return data
 
 
-def _read_node(data: Mapping[str, Any]) -> NodePlan:
+def _read_node(data: Mapping[str, Any], guard: str) -> NodePlan:
     slots = tuple(
         RankSlot(int(rank), uuid, index, str(name or "")) for rank, uuid, index, name in data["slots"]
     )
@@ -102,7 +104,7 @@ def _read_node(data: Mapping[str, Any]) -> NodePlan:
         first_rank=int(data["first_rank"]),
         python=str(data["python"]),
         argv=(),
-        env={},
+        env={"GPULAUNCH_GUARD": guard} if guard else {},  # whoever attaches judges by it
         unset=(),
         cwd="",
         files=(),

@@ -64,15 +64,21 @@ class Selection:
 
 def read_since(word: str) -> dict[str, float]:
     """Return what --since means: `10m`, `2h`, or the last so many bytes of each log. Raises BadInput."""
-    ago = _AGO.fullmatch(word)
-    if ago is not None:
-        return {"seconds": float(ago[1]) * _SECONDS[ago[2]]}
+    ago_s = read_ago(word)
+    if ago_s is not None:
+        return {"seconds": ago_s}
     size = _BYTES.fullmatch(word)
     if size is not None:
         return {"bytes": float(int(size[1]) * _SIZES[size[2]])}
     raise BadInput(
         f'--since "{word}" is neither a time ago nor a number of bytes', "--since 10m, or --since 64kB"
     )
+
+
+def read_ago(word: str) -> float | None:
+    """Return the seconds of `90s`, `10m`, `2h`, `30d`; None when it is no duration."""
+    ago = _AGO.fullmatch(word)
+    return None if ago is None else float(ago[1]) * _SECONDS[ago[2]]
 
 
 def show_logs(

@@ -6,21 +6,32 @@ GPULAUNCH_RELIABILITY=docs/reliability.md pytest tests/lab/test_survive.py
 import os
 import platform
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 START = "<!-- results: written by tests/lab/test_survive.py -->\n"
 END = "<!-- end of results -->\n"
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One fault that went as it must. It exists only once all that the table says of it has been seen."""
+
+    fault: str
+    result: str
+    log_bytes: int  # that the ranks wrote, each found here once
+    seconds: float = 0.0  # from the fault to the end that it provoked; 0: the run went on to its own end
+
+
 class Table:
     """What each fault led to, in the order of the tests."""
 
     def __init__(self) -> None:
-        self.rows: list[tuple[str, str, float]] = []
+        self.rows: list[Row] = []
 
-    def add(self, fault: str, result: str, seconds: float) -> None:
-        """Note one fault that went as it must; `seconds` until all was over, 0: no end was provoked."""
-        self.rows.append((fault, result, seconds))
+    def add(self, row: Row) -> None:
+        """Note one fault."""
+        self.rows.append(row)
 
     def write(self) -> None:
         """Put the rows between the marks of the file that the environment names."""
@@ -35,15 +46,17 @@ class Table:
     def text(self) -> str:
         """Return the table in Markdown."""
         day = time.strftime("%Y-%m-%d", time.gmtime())
-        where = f"Linux {platform.release()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.0f}"
+        load = os.getloadavg()[0]
+        where = f"Linux {platform.release()}, {os.cpu_count()} CPUs, load {load:.0f} (other work beside it)"
         lines = [
-            f"{len(self.rows)} faults, {day}, {where}.",
+            f"{len(self.rows)} faults, {day}, {where if load > 2 else where.partition(' (')[0]}.",
             "",
-            "| fault | what came of it | over after |",
-            "|---|---|---|",
+            "| fault | what came of it | over after | bytes of the ranks, each here once |",
+            "|---|---|---|---|",
         ]
         lines += [
-            f"| {fault} | {result} | {f'{seconds:.1f} s' if seconds else '-'} |"
-            for fault, result, seconds in self.rows
+            f"| {row.fault} | {row.result} | {f'{row.seconds:.1f} s' if row.seconds else '-'} "
+            f"| {row.log_bytes:,} |"
+            for row in self.rows
         ]
         return "\n".join(lines) + "\n"

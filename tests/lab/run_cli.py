@@ -13,6 +13,8 @@ from typing import Any
 from tests.lab.hosts import Lab
 
 CHECKOUT = Path(__file__).parents[2]
+SCREEN_KEPT = 1 << 20
+PATIENCE_S = 120.0  # a machine that runs other tests too may need a minute to start an interpreter
 
 
 class Cli:
@@ -65,13 +67,18 @@ class Cli:
 class Running:
     """A `gpulaunch run` that goes on."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", screen: Path | None = None) -> None:
         self.process = process
         self.output = b""
-        assert process.stdout is not None
-        os.set_blocking(process.stdout.fileno(), False)
+        self.peak_kib = 0  # the most memory that it was seen to have
+        # What goes to a file is read from there: a test need not hold 200 MB because its client must not.
+        out = process.stdout if screen is None else screen.open("rb")
+        assert out is not None
+        self._out = out
+        self._kept_bytes = 0 if screen is None else SCREEN_KEPT
+        os.set_blocking(out.fileno(), False)
 
-    def until(self, done: Callable[[str], bool], timeout_s: float = 60.0) -> None:
+    def until(self, done: Callable[[str], bool], timeout_s: float = PATIENCE_S) -> None:
         """Read on until the output is so."""
         deadline = time.monotonic() + timeout_s
         while not done(self._read()):
@@ -87,24 +94,34 @@ class Running:
         """Kill the client with -9."""
         self.process.kill()
 
-    def end(self, timeout_s: float = 60.0) -> tuple[int, str]:
-        """Wait for the end; return exit code and output."""
+    def end(self, timeout_s: float = PATIENCE_S) -> tuple[int, str]:
+        """Wait for the end; return exit code and output (of a screen in a file, its last part)."""
         deadline = time.monotonic() + timeout_s
         while self.process.poll() is None and time.monotonic() < deadline:
             self._read()
+            self.peak_kib = max(self.peak_kib, memory_kib(self.process.pid))
             time.sleep(0.02)
         if self.process.poll() is None:
             self.process.kill()
         code = self.process.wait()
-        assert self.process.stdout is not None
-        if self.process.stdout.closed:
+        if self._out.closed:
             return code, ""
         text = self._read()
-        self.process.stdout.close()
+        self._out.close()
         return code, text
 
     def _read(self) -> str:
-        assert self.process.stdout is not None
-        while data := self.process.stdout.read():
+        while data := self._out.read(1 << 20):
             self.output += data
+            if self._kept_bytes:
+                self.output = self.output[-self._kept_bytes :]
         return self.output.decode(errors="replace")
+
+
+def memory_kib(pid: int) -> int:
+    """Return the most memory that a process has had so far, 0 when it is gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")), 0)

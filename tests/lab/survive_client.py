@@ -40,14 +40,15 @@ sys.exit(any(rank.returncode for rank in ranks))
 """
 
 
-def plain_plan(run_id: str, hosts: list[str], ranks: int, script: str) -> Plan:
-    """Return a plan of `ranks` ranks on each host; each claims a GPU that only it is given."""
+def plain_plan(run_id: str, hosts: list[str], ranks: int, script: str, *, claims: bool) -> Plan:
+    """Return a plan of `ranks` ranks on each host; each may claim a GPU that only it is given."""
     world = ranks * len(hosts)
     nodes = []
     for number, host in enumerate(hosts):
         first = number * ranks
         words = [str(first), str(ranks), str(world), "{run_dir}/rank.py", "{run_dir}/s/x.py"]
-        slots = tuple(RankSlot(n, f"GPU-lab-{first + n}", n) for n in range(ranks))
+        gpus = [f"GPU-lab-{first + n}" if claims else None for n in range(ranks)]
+        slots = tuple(RankSlot(n, gpu, n if claims else None) for n, gpu in enumerate(gpus))
         nodes.append(
             NodePlan(
                 host=host,
@@ -58,7 +59,7 @@ def plain_plan(run_id: str, hosts: list[str], ranks: int, script: str) -> Plan:
                 argv=(sys.executable, "{run_dir}/launch.py", *words),
                 env={"GPULAUNCH_OUTPUT": "out"},
                 unset=(),
-                cwd="/root",
+                cwd="~",
                 files=(("launch.py", LAUNCHER), ("s/x.py", script)),
             )
         )
@@ -74,9 +75,10 @@ def main(config: dict[str, Any]) -> int:
         connections=Connections(opener_for(inventory, OpenOptions())),
         grace_s=config["grace_s"],
         detach=config["detach"],
-        quiet_s=2.0,
+        quiet_s=config.get("quiet_s", 2.0),
     )
-    plan = plain_plan(config["run_id"], config["hosts"], config["ranks"], config["script"])
+    claims = config.get("claims", True)
+    plan = plain_plan(config["run_id"], config["hosts"], config["ranks"], config["script"], claims=claims)
     screen = Screen(sys.stdout)
     outcome = Attempt(launch, plan, screen).run()
     for line in outcome_lines(outcome):

@@ -1,5 +1,6 @@
 """What guards tell, at the client: warnings once, stops at once, ranks compared without a collective."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,7 @@ from launcher.plan import Plan
 from launcher.running.guarding import STOP_EXIT, Guarding, GuardStop
 from launcher.running.happenings import Started, Told
 from launcher.running.watch import Action, Say, Stop, Watch
+from launcher.runs.record import launch_record, read_record
 from tests.launcher.run_plans import NOWHERE, plan
 
 FACTS = {
@@ -111,3 +113,14 @@ def test_what_a_rehearsal_measured_is_in_the_outcome() -> None:
     watch = Watch(guarded("stop", (None,)))
     feed(watch, Told("a", "rehearsal", {"rank": 0, "steps": 5}, at=1.0))
     assert outcome_of(watch, NOWHERE, 1.0, 1).rehearsed[0]["steps"] == 5
+
+
+def test_who_attaches_later_judges_by_the_same_guard_as_the_launcher() -> None:
+    launched = guarded("stop", ("GPU-0",), ("GPU-1",))
+    record = json.loads(json.dumps(launch_record(launched, launched.nodes[0], ())))
+    watch = Watch(read_record(record).plan)  # as `attach` makes it; a host sends its events from the first on
+    told = [Told(host, "guard_facts", {"rank": rank, **FACTS}, 1.0) for host, rank in (("a", 0), ("b", 1))]
+    actions = [action for each in told for action in watch.handle(each)]
+    assert [stop.hosts for stop in actions if isinstance(stop, Stop)] == [("a", "b")]
+    assert watch.root_cause is not None
+    assert "are on one GPU, GPU-0 [G6]" in watch.root_cause.what

@@ -36,3 +36,11 @@ def test_a_rank_that_logs_no_more_is_told() -> None:
     assert reading.stalled(60.0) == []
     (said,) = reading.stalled(5000.0)
     assert "no step" in said
+
+
+def test_of_a_flood_of_losses_the_bad_and_the_latest_are_read() -> None:
+    flood = [GOOD % 1] * 3000
+    flood[1000:1006] = [BAD % step for step in range(6)]
+    assert len(LiveReading().feed("a", "rank-0.log", b"".join(flood), 0.0)) == 1
+    late = [GOOD % 1] * 3000 + [BAD.replace(b"nan", b"inf") % step for step in range(90)]
+    assert len(LiveReading().feed("a", "rank-0.log", b"".join(late), 0.0)) == 1
