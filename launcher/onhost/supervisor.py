@@ -702,6 +702,10 @@ class Supervisor:
             if self.asked:
                 self._asked_to_stop()
             if self._advance():
+                # What ended since the look above is a zombie: its exit code is there to be seen.
+                self._read_events(poller)
+                self._see_ranks_end(poller)
+                self._reap(poller)
                 self._finish()
                 return 0
 
