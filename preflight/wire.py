@@ -72,9 +72,14 @@ def _decoder(kind: Any) -> _Decoder:
     return _scalar_decoder(kind)
 
 
+@cache
+def _missing_codes() -> frozenset[str]:
+    return frozenset(get_args(typing.get_type_hints(Missing)["code"]))
+
+
 def _union_decoder(members: tuple[Any, ...]) -> _Decoder:
     may_be_missing, may_be_none = Missing in members, type(None) in members
-    codes = frozenset(get_args(typing.get_type_hints(Missing)["code"]))
+    codes = _missing_codes()
     decoders = [_decoder(member) for member in members if member not in (Missing, type(None))]
 
     def decode_union(data: object) -> Any:

@@ -5,6 +5,7 @@ import binascii
 import fnmatch
 import hashlib
 import hmac
+import os
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -107,7 +108,13 @@ def save(file: str, address: str, port: int, kind: str, blob: bytes) -> None:
 
 
 def _expand(files: Iterable[str]) -> tuple[Path, ...]:
-    return tuple(Path(file).expanduser() for file in files)
+    home = os.environ.get("HOME", "")
+    return tuple(_expanded(file, home) for file in files)
+
+
+@lru_cache(maxsize=256)
+def _expanded(file: str, _home: str) -> Path:
+    return Path(file).expanduser()
 
 
 def _load(path: Path) -> _Index:

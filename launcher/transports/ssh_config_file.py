@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeAlias
 
 from launcher.errors import ConfigError
 
 USER_FILE = "~/.ssh/config"
 SYSTEM_FILE = "/etc/ssh/ssh_config"
+_SYSTEM = Path(SYSTEM_FILE)
 
 _DEEPEST_INCLUDE = 16
 _MATCH_EXEC_S = 10.0
@@ -33,8 +33,15 @@ class Line:
     where: str  # FILE:LINE
 
 
-_Block: TypeAlias = tuple[Line, tuple[Line, ...]]
-"""A line that turns directives on or off, and the directives up to the next such line."""
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A line that turns directives on or off, and the directives up to the next such line."""
+
+    head: Line
+    lines: tuple[Line, ...]
+    names: frozenset[str] | None  # of a Host line without patterns: all that it matches, in lower case
+
+
 _HEADS = frozenset({"host", "match", "<include>", "</include>"})
 _SHELL_CHARS = frozenset("\"'\\#")
 _reading = threading.Lock()
@@ -64,13 +71,12 @@ def lookup(path: Path | None, name: str, user: str = "") -> dict[str, list[Line]
     `path` None reads the user's file and then the system's; files that do not exist say nothing, but a `path`
     that is given must exist. Raises ConfigError.
     """
-    files = (Path(USER_FILE).expanduser(), Path(SYSTEM_FILE)) if path is None else (path.expanduser(),)
+    user_file = (Path(USER_FILE) if path is None else path).expanduser()
     state = _Lookup(name, user)
-    for file in files:
-        if path is None and not file.exists():
-            continue
-        with _reading:  # many threads ask at once, and the first of them reads for all
-            blocks = _read(str(file), file == Path(SYSTEM_FILE))
+    with _reading:  # many threads ask at once, and the first of them reads for all
+        found = [_read(str(user_file), False)] if path or user_file.exists() else []
+        found += [_read(SYSTEM_FILE, True)] if path is None and _SYSTEM.exists() else []
+    for blocks in found:
         _apply(blocks, state)
     return state.values
 
@@ -78,17 +84,20 @@ def lookup(path: Path | None, name: str, user: str = "") -> dict[str, list[Line]
 def _apply(blocks: tuple[_Block, ...], state: _Lookup) -> None:
     """Apply the blocks in order; those that do not match are passed over."""
     active, depth_active = True, [True]
-    for head, lines in blocks:
+    name = state.original.lower()
+    for block in blocks:
+        head = block.head
         if head.key == "<include>":
             depth_active.append(active)
         elif head.key == "</include>":
             active = depth_active.pop()  # a Host inside an included file ends with that file
         elif head.key == "host":
-            active = depth_active[-1] and _matches(head.words, state.original)
+            matches = _matches(head.words, name) if block.names is None else name in block.names
+            active = depth_active[-1] and matches
         elif head.key == "match":
             active = depth_active[-1] and _match(head, state)
         if active:
-            for line in lines:
+            for line in block.lines:
                 if line.key in _REPEATED or line.key not in state.values:
                     state.values.setdefault(line.key, []).append(line)
 
@@ -188,7 +197,13 @@ def _read(path: str, system: bool) -> tuple[_Block, ...]:  # noqa: FBT001 - lru_
             blocks.append((line, []))
         else:
             blocks[-1][1].append(line)
-    return tuple((head, tuple(lines)) for head, lines in blocks)
+    return tuple(_Block(head, tuple(lines), _plain_names(head)) for head, lines in blocks)
+
+
+def _plain_names(head: Line) -> frozenset[str] | None:
+    if head.key != "host" or any(char in word for word in head.words for char in "*?!"):
+        return None
+    return frozenset(word.lower() for word in head.words)
 
 
 def _lines(path: Path, *, system: bool, depth: int) -> Iterator[Line]:

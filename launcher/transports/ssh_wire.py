@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias, cast
 
 import paramiko
 from paramiko.common import MSG_CHANNEL_REQUEST, cMSG_CHANNEL_REQUEST
+from paramiko.packet import Packetizer
 
 from launcher.errors import ConnectionLost, ConnectionTimedOut, HostError
 from launcher.transports.base import Endpoint
@@ -24,6 +25,8 @@ _PARAMIKO = cast("Any", paramiko.Transport)
 
 _POLL_S = 2.0
 """How often an idle connection's thread looks around. paramiko's 0.1 s is 10 wake-ups a second per host."""
+
+_READ = 1 << 15
 
 _CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes192-ctr", "aes256-ctr")
 """AEAD first: one pass over the data instead of cipher and MAC."""
@@ -44,10 +47,6 @@ def _request(channel: Any, message: paramiko.Message) -> None:
 def _signal_number(name: str) -> int:
     found = signal.Signals.__members__.get(f"SIG{name}", signal.SIGTERM)
     return int(found)
-
-
-def _nothing(_timeout_s: float) -> None:
-    pass
 
 
 class ChannelSocket:
@@ -82,6 +81,32 @@ class ChannelSocket:
             self._channel.close()
 
 
+class _ReadAhead:
+    """A socket whose small reads come out of large ones; paramiko reads each packet in two."""
+
+    def __init__(self, sock: socket.socket | ChannelSocket) -> None:
+        self._sock = sock
+        self._held = b""
+        self._at = 0
+        self.send, self.close = sock.send, sock.close
+
+    def recv(self, size: int) -> bytes:
+        """Receive some."""
+        if self._at == len(self._held):
+            self._held, self._at = self._sock.recv(max(size, _READ)), 0
+        part = self._held[self._at : self._at + size]
+        self._at += len(part)
+        return part
+
+
+class _Packets(Packetizer):
+    def __init__(self, sock: socket.socket | ChannelSocket) -> None:
+        super().__init__(cast("Any", _ReadAhead(sock)))
+
+    def start_handshake(self, _timeout_s: float) -> None:
+        """Start no thread for a time-out: exchange_keys has its own."""
+
+
 class Wire(paramiko.Transport):
     """One SSH connection's transport."""
 
@@ -92,12 +117,10 @@ class Wire(paramiko.Transport):
     }
 
     def __init__(self, sock: socket.socket | ChannelSocket, limit_s: float) -> None:
-        super().__init__(cast("Any", sock))
+        super().__init__(cast("Any", sock), packetizer_class=_Packets)
         self.refusals: dict[int, str] = {}  # channel id -> the host's words
         self._asked = threading.local()  # a jump host's wire opens channels for many threads
         self.banner_timeout = self.handshake_timeout = self.auth_timeout = self.channel_timeout = limit_s
-        # A thread for each connection's time-out; exchange_keys has its own.
-        cast("Any", self.packetizer).start_handshake = _nothing
         options = self.get_security_options()
         options.ciphers = tuple(name for name in _CIPHERS if name in options.ciphers)
 
