@@ -31,6 +31,7 @@ class Overrides:
     precision: str = ""
     guard: str = ""
     restarts: str = ""
+    hang_timeout: str = ""
     extra_args: tuple[str, ...] = ()  # after --; appended to args
 
 
@@ -137,6 +138,8 @@ def _overriding(overrides: Overrides, mistakes: Mistakes) -> Iterator[tuple[str,
         yield "guard", Item(overrides.guard, "--guard")
     if overrides.restarts:
         yield "restart.max", Item(overrides.restarts, "--restarts")
+    if overrides.hang_timeout:
+        yield "hang_timeout", Item(overrides.hang_timeout, "--hang-timeout")
 
 
 def _parse(text: str, source: str, mistakes: Mistakes) -> Item:

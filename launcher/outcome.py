@@ -12,6 +12,7 @@ from launcher.running.phases import Phase
 from launcher.running.usage import RankUsage
 from launcher.running.watch import Watch
 from preflight.diagnosis.answer import Diagnosis
+from preflight.diagnosis.standing import Hang
 
 Verdict: TypeAlias = Literal[
     "finished", "failed", "interrupted", "not as planned", "not carried through", "detached"
@@ -21,6 +22,7 @@ OUTCOME = "outcome.json"
 """The file that keeps it, beside the logs here."""
 EXIT_NOT_AS_PLANNED = 4
 EXIT_NOT_CARRIED_THROUGH = 5
+EXIT_HUNG = 124
 EXIT_INTERRUPTED = 130
 
 
@@ -63,6 +65,7 @@ class Outcome:
     usage: tuple[RankUsage, ...] = ()  # mean use and peak memory of each measured rank
     usage_missing: Mapping[str, str] = field(default_factory=dict)  # host -> why its GPUs were not measured
     clock_behind_s: Mapping[str, float] = field(default_factory=dict)  # host -> to be added to its clock
+    hang: Hang | None = None  # where the ranks of a hung run stood
     guard_told: tuple[tuple[str, int, Mapping[str, Any]], ...] = ()  # host, rank, what its guard saw
 
     @property
@@ -113,6 +116,8 @@ def _verdict(watch: Watch) -> tuple[Verdict, int, str]:
         return "interrupted", EXIT_INTERRUPTED, "Ctrl-C"
     if watch.stopped_by:
         return "interrupted", EXIT_INTERRUPTED, watch.stopped_by
+    if cause is not None and cause.hung:
+        return "failed", EXIT_HUNG, cause.what
     if cause is not None and cause.rank is not None:
         return "failed", shell_code(cause.code), cause.what
     if watch.lost:

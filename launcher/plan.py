@@ -49,3 +49,4 @@ class Plan:
     changes: tuple[Change, ...]
     because: tuple[Reason, ...]
     findings: tuple[Finding, ...]  # what preflight said, warnings included
+    hang_timeout_s: float | None = None  # without a sign of life for so long, it is ended; None: it is told

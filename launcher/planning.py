@@ -84,6 +84,7 @@ def make_plan(
         changes=changes,
         because=tuple(dict.fromkeys((*because, *port.because))),
         findings=findings,
+        hang_timeout_s=job.hang_timeout or None,
     )
 
 

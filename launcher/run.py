@@ -32,6 +32,7 @@ from launcher.running.logbook import LogBook
 from launcher.running.node import Follower
 from launcher.running.phases import Phase
 from launcher.running.reasons import with_last_lines, with_reasons
+from launcher.running.stands import with_stacks
 from launcher.running.watch import FAILURE_GRACE_S, Watch
 from launcher.runs.finding import remember
 from launcher.runs.record import launch_record
@@ -216,6 +217,7 @@ class Attempt:
         self._act(Tick(time.time()))
         self._screen.finish()
         outcome = outcome_of(self._watch, directory, time.monotonic() - started, self._number)
+        outcome = with_stacks(outcome, self._book)
         outcome = with_reasons(with_last_lines(outcome, self._book), self._book)
         outcome = self._telling.measured(outcome)
         outcome = replace(outcome, phases=(*self._launch.before, *outcome.phases))
@@ -268,7 +270,7 @@ class Attempt:
         for stop in self._telling.take(happening):
             self._screen.quiet_launcher()
             for host in stop.hosts:
-                self._followers[host].stop_run(stop.grace_s, stop.why)
+                self._followers[host].stop_run(stop.grace_s, stop.why, stacks=stop.stacks)
 
     def _abandon(self) -> None:
         """End the run everywhere: our side has failed (its disk, its terminal) and cannot watch it."""

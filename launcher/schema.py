@@ -286,6 +286,13 @@ CONFIG_KEYS: tuple[Key, ...] = (
         "stop",
     ),
     Key(
+        "hang_timeout",
+        Number("seconds, from 0"),
+        "End the run after so long without output, step or use of GPU or CPU on any rank; 0: only tell it.",
+        "1800",
+        "0",
+    ),
+    Key(
         "batch_args",
         MapOf(Scalar(), "batch or accumulation", r"\w+", BATCH_KINDS),
         "The script's options for both; `rehearse --fit` halves one and doubles the other.",

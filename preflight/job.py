@@ -36,6 +36,7 @@ class Job:
     workdir: str = ""  # "" = the host's own, else the user's home (localhost: the current directory)
     output: str = ""
     guard: GuardPolicy = "stop"  # what is done about what cannot train
+    hang_timeout: float = 0.0  # seconds without a sign of life until the run is ended; 0: it is only told
     batch_args: dict[str, str] = field(default_factory=dict)  # "batch", "accumulation" -> the script's option
     rehearse_args: tuple[str, ...] = ()  # added in a rehearsal; {scratch} is its own directory
     rehearse_steps: int = 0  # 0: a real run

@@ -35,6 +35,7 @@ def asked(config: str, extra: tuple[str, ...], options: dict[str, Any]) -> Asked
         precision=options["precision"],
         guard=options["guard"],
         restarts="0" if options.get("no_restart") else options.get("restarts", ""),
+        hang_timeout=options.get("hang_timeout", ""),
         extra_args=extra,
     )
     run_config = load_run_config(config, overrides)

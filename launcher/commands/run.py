@@ -17,6 +17,7 @@ from launcher.commands.reaching import reaching_options
 @click.option("--port", default="", help="Main port to ask for; another free one is taken when it is busy.")
 @click.option("--precision", default="", help="auto, no, fp16, bf16 or fp8.")
 @click.option("--guard", default="", help="What the guard in each rank does: stop, warn or off.")
+@click.option("--hang-timeout", default="", help="End a run that shows no life for so many seconds.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a key of the run config.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="Findings that shall not stop the launch.")
 @click.option("-n", "--dry-run", is_flag=True, help="Print the plan and why; start nothing.")

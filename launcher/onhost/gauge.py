@@ -6,16 +6,22 @@ spec.json there says which GPUs and how often (`usage_every_s`), events.jsonl wh
 sample is one line of usage.jsonl, in one write:
 
     {"event": "usage", "t": wall clock, "m": monotonic clock,
-     "gpus": {UUID: {"busy": percent, "memory_busy": percent, "memory_mib": n, "power_w": x}},
+     "gpus": {UUID: {"busy": percent, "memory_busy": percent, "memory_mib": n, "power_w": x,
+                     "power_limit_w": x}},
      "gpus_missing": why, where GPUs could not be read,
      "ranks": {"0": {"rss_mib": n, "cpu": percent of one core since the last sample}}}
 
+`step` is there where the guard counts a rank's optimizer steps (steps-rank-N, once a second at most).
 null is what a GPU does not tell, and the CPU use in a rank's first sample. A rank's numbers are summed over
 all that descends from it (DataLoader workers); pages that those share count for each.
 
+It also says in events.jsonl for how long nothing has shown life here, {"event": "quiet", "seconds": n,
+"timeout_s": hang_timeout_s or null}: after ten minutes and then more and more seldom, and from
+`hang_timeout_s` on every 15 s; then {"event": "active"}. What shows life: see `signs`.
+
 It is a process of its own, because a driver that hangs may take with it whoever asks: NVML is asked in one
 thread, which is given up when it stays silent, and the supervisor waits for none of this. It calls NVML
-itself, by six functions of its stable ABI: the training environment needs no pynvml. It ends with its stdin.
+itself, by a few functions of its stable ABI: the training environment needs no pynvml. It ends with stdin.
 """
 
 from __future__ import annotations
@@ -37,6 +43,15 @@ ANSWER_S = 1.0  # how long a sample waits for NVML
 SILENT_S = 30.0  # after this NVML counts as hung
 RETRY_S = 60.0  # a driver that refuses may be loaded or repaired later
 SCAN_SHARE = 0.002  # of a core, for looking for new processes: a crowded host is looked through more seldom
+QUIET_S = 600.0
+REPEAT_S = 15.0
+IDLE_BUSY = 5  # percent: below, a GPU does nothing of note
+SPIN_BUSY = 95  # percent: a kernel that waits for other ranks is there all the time,
+SPIN_MEMORY_BUSY = 2  # percent: hardly touches memory,
+SPIN_OF_DRAWN = 0.6  # and draws much less power than between optimizer steps,
+SPIN_OF_LIMIT = 0.45  # or than the GPU may
+CPU_WORKS = 20.0  # percent of a core, of a rank with its workers; who waits in gloo or in a lock uses none
+IO_WORKS = 1 << 20  # bytes in one sample
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -109,11 +124,13 @@ class Nvml:
             used = self._or_none("nvmlDeviceGetMemoryInfo", handle, "QQQ")
         busy = self._or_none("nvmlDeviceGetUtilizationRates", handle, "II")
         power = self._or_none("nvmlDeviceGetPowerUsage", handle, "I")
+        limit = self._or_none("nvmlDeviceGetEnforcedPowerLimit", handle, "I")
         return {
             "busy": busy[0] if busy else None,
             "memory_busy": busy[1] if busy else None,
             "memory_mib": used[-1] >> 20 if used else None,
             "power_w": power[0] / 1000.0 if power else None,
+            "power_limit_w": limit[0] / 1000.0 if limit else None,
         }
 
     def _or_none(self, function: str, handle: Any, types: str) -> Optional[list[int]]:
@@ -216,6 +233,10 @@ class Ranks:
         self.family: dict[int, int] = {}  # by pid: rank
         self.before: dict[int, tuple[int, int]] = {}  # by pid: start ticks, CPU ticks
         self.seen: set[int] = set()  # ranks that were in a sample
+        self.moved: dict[int, int] = {}  # by pid: bytes read and written
+        self.io: dict[str, int] = {}  # by rank: bytes since the last sample
+        self.queued: dict[int, int] = {}  # by pid: ns in which it could have run and got no CPU
+        self.starved: dict[str, float] = {}  # by rank: percent of the time since the last sample
         self.last = 0.0
         self.next_scan = 0.0
 
@@ -248,7 +269,22 @@ class Ranks:
             cpu = round(100.0 * ticks / TICKS / elapsed, 1) if rank in self.seen else None
             found[str(rank)] = {"rss_mib": pages * PAGE >> 20, "cpu": cpu}
         self.seen = set(used)
+        self._see_more(used, elapsed)
         return found
+
+    def _see_more(self, used: dict[int, list[int]], elapsed: float) -> None:
+        """Look for what else shows that somebody works: files moved, and waiting for a CPU."""
+        moved_before, self.moved = self.moved, {}
+        queued_before, self.queued = self.queued, {}
+        self.io = {str(rank): 0 for rank in used}
+        self.starved = {str(rank): 0.0 for rank in used}
+        for pid in self.before:
+            rank = str(self.family[pid])
+            moved, queued = bytes_moved(pid), ns_queued(pid)
+            self.moved[pid], self.queued[pid] = moved, queued
+            self.io[rank] += max(0, moved - moved_before.get(pid, moved))
+            waited = max(0, queued - queued_before.get(pid, queued))
+            self.starved[rank] += 100.0 * waited / 1e9 / elapsed
 
     def _table(self, now: float) -> dict[int, Process]:
         """Return the processes of all ranks; all of /proc is looked through as often as that is cheap."""
@@ -282,6 +318,96 @@ def is_alive(process: Optional[Process], started: int) -> bool:
     return process is not None and process.started == started and process.state not in "ZX"
 
 
+def bytes_moved(pid: int) -> int:
+    """Return how much a process has read and written by now, 0 where that cannot be seen."""
+    try:
+        with open("/proc/%d/io" % pid, "rb") as file:
+            words = file.read().split()
+        return int(words[1]) + int(words[3])  # rchar, wchar
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def ns_queued(pid: int) -> int:
+    """Return for how long the main thread of a process has waited for a CPU, 0 where that cannot be seen."""
+    try:
+        with open("/proc/%d/schedstat" % pid, "rb") as file:
+            return int(file.read().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+# --- life -------------------------------------------------------------------------------
+
+
+def is_spinning(gpu: dict[str, Any], drawn_w: Optional[float]) -> bool:
+    """Return whether a GPU only waits: a collective whose peers do not come keeps it 100 % busy.
+
+    Without its power this cannot be told, and the GPU counts as working.
+    """
+    busy, memory, power = gpu["busy"], gpu["memory_busy"], gpu["power_w"]
+    if busy is None or memory is None or power is None or busy < SPIN_BUSY or memory > SPIN_MEMORY_BUSY:
+        return False
+    little = max(SPIN_OF_DRAWN * (drawn_w or 0.0), SPIN_OF_LIMIT * (gpu.get("power_limit_w") or 0.0))
+    return bool(power < little)
+
+
+def signs(line: dict[str, Any], ranks: Ranks, gpu_of: dict[str, str], drawn: dict[str, float]) -> str:
+    """Return what in a sample shows that somebody works, "" when nothing does.
+
+    A GPU does that is busy and does not spin. A rank does that uses or waits for a CPU or moves bytes, unless
+    its GPU spins: the thread that waits for that GPU may spin too.
+    """
+    spinning = set()
+    for uuid, gpu in line["gpus"].items():
+        if is_spinning(gpu, drawn.get(uuid)):
+            spinning.add(uuid)
+        elif (gpu["busy"] or 0) >= IDLE_BUSY:
+            return "GPU %s works" % uuid
+    for rank, used in line["ranks"].items():
+        if gpu_of.get(rank) in spinning:
+            continue
+        if (used["cpu"] or 0) + ranks.starved.get(rank, 0) >= CPU_WORKS:
+            return "rank %s uses the CPU" % rank
+        if ranks.io.get(rank, 0) >= IO_WORKS:
+            return "rank %s reads or writes" % rank
+    return ""
+
+
+class Quiet:
+    """For how long nothing has shown life, and when that is worth an event."""
+
+    def __init__(self, timeout_s: Optional[float], warn_s: float) -> None:
+        self.timeout_s = timeout_s
+        self.warn_s = warn_s
+        self.seconds = 0.0
+        self.next_s = self._first()
+        self.last: Optional[float] = None
+
+    def _first(self) -> float:
+        return min(self.warn_s, self.timeout_s or self.warn_s)
+
+    def see(self, now: float, *, life: bool, longest_s: float) -> Optional[dict[str, Any]]:
+        """Take one sample; return the event that it is worth, if any.
+
+        Between two samples at most `longest_s` count: a machine that stood still was not quiet.
+        """
+        passed = min(now - self.last, longest_s) if self.last is not None else 0.0
+        self.last = now
+        if life:
+            told = self.seconds >= self._first()
+            self.seconds, self.next_s = 0.0, self._first()
+            return {"event": "active"} if told else None
+        self.seconds += passed
+        if self.seconds < self.next_s:
+            return None
+        if self.timeout_s and self.seconds >= self.timeout_s:
+            self.next_s = self.seconds + REPEAT_S
+        else:
+            self.next_s = min(2 * self.seconds, self.timeout_s or 2 * self.seconds)
+        return {"event": "quiet", "seconds": round(self.seconds, 1), "timeout_s": self.timeout_s}
+
+
 # --- the run ----------------------------------------------------------------------------
 
 
@@ -298,11 +424,19 @@ class Gauge:
         self.events_out = os.open(events, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self.usage = os.open(os.path.join(run_dir, USAGE), flags, 0o600)
+        self.run_dir = run_dir
         self.rest = b""
         self.torn = b""  # a line's end that a full disk did not take
         self.ranks = Ranks()
-        self.gpus = Gpus([str(uuid) for uuid in spec.get("gpus") or ()])
+        uuids = [str(uuid) for uuid in spec.get("gpus") or ()]
+        self.gpus = Gpus(uuids)
+        self.gpu_of = {str(int(spec.get("first_rank") or 0) + n): uuid for n, uuid in enumerate(uuids)}
         self.told_silence = False
+        self.quiet = Quiet(spec.get("hang_timeout_s"), float(spec.get("quiet_after_s") or QUIET_S))
+        self.sizes: dict[str, int] = {}
+        self.steps: dict[str, int] = {}
+        self.drawn: dict[str, float] = {}  # by GPU: mean power while its rank made steps
+        self.heard = False  # whether a rank has said something since the last sample
 
     def run(self) -> None:
         """Sample until stdin ends."""
@@ -324,6 +458,7 @@ class Gauge:
             for line in lines:
                 with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
                     event = json.loads(line)
+                    self.heard = self.heard or "rank" in event
                     if event["event"] == "rank":
                         self.ranks.add(int(event["rank"]), int(event["pid"]), int(event["ticks"]))
 
@@ -333,11 +468,48 @@ class Gauge:
         if missing:
             line["gpus_missing"] = missing
         line["ranks"] = self.ranks.sample()
+        stepped = self._see_steps(line)
+        self._judge(line, life=bool(stepped))
         self._write(json.dumps(line).encode() + b"\n")
         if self.gpus.silent_s() > SILENT_S and not self.told_silence:
             self.told_silence = True
             error = "%s; the driver may hang" % missing
             self._tell("guard_failed", what="the attempt to read the GPUs", error=error)
+
+    def _see_steps(self, line: dict[str, Any]) -> list[str]:
+        """Put each rank's step into the line; return the ranks that have made one since the last."""
+        stepped = []
+        for rank, used in line["ranks"].items():
+            step = read_number(os.path.join(self.run_dir, "steps-rank-%s" % rank))
+            if step is None:
+                continue
+            used["step"] = step
+            if step != self.steps.get(rank):
+                stepped.append(rank)
+            self.steps[rank] = step
+        for uuid in (self.gpu_of.get(rank, "") for rank in stepped):
+            power = (line["gpus"].get(uuid) or {}).get("power_w")
+            if power:
+                self.drawn[uuid] = power + 0.9 * (self.drawn.get(uuid, power) - power)
+        return stepped
+
+    def _judge(self, line: dict[str, Any], *, life: bool) -> None:
+        """Say for how long nothing has shown life; with no rank alive there is nothing to judge."""
+        life = self._output_grew() or self.heard or life or not line["ranks"]
+        self.heard = False
+        life = life or bool(signs(line, self.ranks, self.gpu_of, self.drawn))
+        told = self.quiet.see(time.monotonic(), life=life, longest_s=3 * self.every_s)
+        if told is not None:
+            self._tell(told.pop("event"), **told)
+
+    def _output_grew(self) -> bool:
+        before, self.sizes = self.sizes, {}
+        with contextlib.suppress(OSError), os.scandir(self.run_dir) as entries:
+            for entry in entries:
+                ours = entry.name.startswith(("supervisor", "stacks-"))
+                if entry.name.endswith(".log") and not ours:
+                    self.sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+        return self.sizes != before
 
     def _write(self, data: bytes) -> None:
         """Add a line; on a full disk it is lost, and what was torn is ended before the next one."""
@@ -351,6 +523,15 @@ class Gauge:
         line = {"event": name, "t": time.time(), "m": time.monotonic(), **fields}
         with contextlib.suppress(OSError):
             os.write(self.events_out, json.dumps(line).encode() + b"\n")
+
+
+def read_number(path: str) -> Optional[int]:
+    """Return the number in a file, None where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return int(file.read(32))
+    except (OSError, ValueError):
+        return None
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ SAMPLE_EVERY = 25
 SKIPS_IN_A_ROW = 8
 NAMES_TOLD = 8
 TIMES_TOLD = 1
+COUNT_EVERY_S = 1.0
 EPS_LOST_IN_FP16 = 2.0**-25
 """An eps up to this rounds to zero in fp16: Adam then divides by zero wherever its second moment did too."""
 SCRATCH = ".gpulaunch-rehearsal"
@@ -145,6 +146,8 @@ class Guard:
         self.noted: dict[str, List[tuple[int, Any]]] = {"loss": [], "gradient norm": []}
         self.bad: dict[str, int] = {}  # what was non-finite -> first step
         self.rehearsal = Rehearsal(self, steps) if steps else None
+        self.steps_fd = -1
+        self.counted_at = 0.0
 
     # --- installing ---
 
@@ -321,8 +324,18 @@ class Guard:
         if not self.is_active():
             return
         self.safely("look after a step", self._after_step, optimizer)
+        if time.monotonic() - self.counted_at >= COUNT_EVERY_S:
+            self.safely("count a step", self._count)
         if self.rehearsal is not None:
             self.safely("count a rehearsed step", self.rehearsal.stepped, self.record(optimizer))
+
+    def _count(self) -> None:
+        """Leave the number of steps for the gauge beside the supervisor: steps are a sign of life."""
+        self.counted_at = time.monotonic()
+        if self.steps_fd < 0:
+            path = os.path.join(self.place.run_dir, "steps-rank-%d" % self.place.rank)
+            self.steps_fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.pwrite(self.steps_fd, b"%d\n" % self.fired, 0)
 
     def record(self, optimizer: Any) -> Watched:
         """Return what is kept about an optimizer."""

@@ -125,6 +125,29 @@ def introduce(place: Place) -> None:
     )
 
 
+STACKS_SIGNAL = signal.SIGRTMAX - 4  # as in stacks.py; nothing known to us uses it
+STACKS_FD = 900  # a high number: out of the way of scripts that close what they believe to be theirs
+
+
+def answer_for_stacks(place: Place) -> None:
+    """Have one signal write where every thread stands into stacks-rank-N.log, stuck in native code or not.
+
+    faulthandler does that in C, without the GIL, and forked workers inherit it. SIGUSR1, SIGUSR2 and the
+    script's own faulthandler are left alone.
+    """
+    import faulthandler
+    import fcntl
+
+    path = os.path.join(place.run_dir, "stacks-rank-%d.log" % place.rank)
+    low = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fd = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, STACKS_FD)
+        os.close(low)
+    except OSError:  # few descriptors are allowed
+        fd = low
+    faulthandler.register(STACKS_SIGNAL, file=fd, all_threads=True)
+
+
 def report_crashes() -> None:
     """Have a segmentation fault in native code leave the Python stack in the rank's log."""
     import faulthandler
@@ -467,6 +490,7 @@ def main() -> None:
     narrow_gpus(place)  # not attempted: a rank that sees the wrong GPUs must not start
     attempt("introduce the rank", place.report, lambda: introduce(place))
     attempt("report crashes", place.report, report_crashes)
+    attempt("answer for stacks", place.report, lambda: answer_for_stacks(place))
     attempt("watch the libraries", place.report, Witness(place).watch)
     if os.environ.get("GPULAUNCH_REHEARSE"):
         load_guard(place)  # not attempted: unguarded, a rehearsal would be a run

@@ -17,8 +17,9 @@ The run directory (`$XDG_STATE_HOME/gpulaunch/runs/RUN_ID`, mode 0700) is all th
 state.json (replaced atomically), events.jsonl (one JSON object per line, one write each; `t` is the wall
 clock, `m` the monotonic one, seconds), launcher.log, rank-N.log, `client` (monotonic time of the last word
 from a client), `detached` (there once nobody needs to follow), `stop.json` (who asked to stop, with which
-grace), sizes.jsonl (how long each log was at which time), usage.jsonl (what was used at which time; gauge.py,
-which lies there too where the plan sent it, writes that from a process of its own).
+grace, and whether every rank's stacks are wanted first), sizes.jsonl (how long each log was at which time),
+usage.jsonl (what was used at which time; gauge.py, which lies there too where the plan sent it, writes that
+from a process of its own), stacks-rank-N.log (where each rank stood before a hung run was ended: stacks.py).
 
 Each GPU of a run is claimed by a file in /tmp, which the supervisor and its guardian keep locked: the kernel
 lets go of the lock when both are gone, so a claim is believed exactly as long as its run lives.
@@ -45,6 +46,9 @@ SIZES = "sizes.jsonl"
 USAGE = "usage.jsonl"
 LINES = (EVENTS, USAGE)  # sent to followers by whole lines only
 GAUGE = "gauge.py"
+STACKS = "stacks.py"
+STACKS_WAIT_S = 60.0  # after this a run that is to end with its stacks ends without them
+CLIENT_GONE_S = 30.0  # unheard for so long, a client decides nothing any more
 DETACHED = "detached"
 TICK_S = 0.2
 ALIVE_EVERY_S = 2.0
@@ -645,6 +649,10 @@ class Supervisor:
         self.launcher_code: int | None = None
         self.gauge = (0, 0)  # pid, start ticks
         self.gauge_life = -1  # its stdin, which ends with us
+        self.quiet_s = 0.0  # for how long nothing has shown life, once that is longer than it may be
+        self.dumper = (0, 0)  # stacks.py: pid, start ticks
+        self.dump_until = 0.0
+        self.then_stop: tuple[str, float, bool] = ("", 0.0, False)  # what follows it
         self.stage = 0  # 0 running, 1 ranks asked to end, 2 everything asked, 3 killed
         self.asked = False
         self.why = ""
@@ -698,6 +706,7 @@ class Supervisor:
             self._see_ranks_end(poller)
             self._reap(poller)
             self._watch_client()
+            self._watch_hang()
             self._keep_records()
             if self.asked:
                 self._asked_to_stop()
@@ -795,25 +804,28 @@ class Supervisor:
 
     def _start_gauge(self) -> None:
         """Have what is used measured beside us; whatever becomes of that, the run goes on."""
-        source = os.path.join(self.run_dir, GAUGE)
-        if not os.path.exists(source):
+        if not os.path.exists(os.path.join(self.run_dir, GAUGE)):
             return
+        theirs, self.gauge_life = os.pipe2(os.O_CLOEXEC)
+        self.gauge = self._start_beside(GAUGE, theirs, "measure use")
+        os.close(theirs)
+
+    def _start_beside(self, name: str, stdin: int, what: str) -> tuple[int, int]:
+        """Start a file of the run directory in our own Python; return pid and start ticks, or 0 and 0."""
         env = {**os.environ, "GPULAUNCH_RUN_ID": self.spec["run_id"], "CUDA_VISIBLE_DEVICES": ""}
         env["GPULAUNCH_SUPERVISOR"] = "%s:%d:%d" % (boot_id(), *self.state["supervisor"])
-        theirs, self.gauge_life = os.pipe2(os.O_CLOEXEC)
         try:
             pid = os.posix_spawn(
                 sys.executable,
-                [sys.executable, "-ISE", source, self.run_dir],
+                [sys.executable, "-ISE", os.path.join(self.run_dir, name), self.run_dir],
                 env,
-                file_actions=[(os.POSIX_SPAWN_DUP2, theirs, 0)],
+                file_actions=[(os.POSIX_SPAWN_DUP2, stdin, 0)],
                 setsigdef=(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE),
             )
-            self.gauge = pid, ticks_of(pid)
         except (OSError, ValueError) as error:
-            self._event("guard_failed", what="the attempt to measure use", error=str(error))
-        finally:
-            os.close(theirs)
+            self._event("guard_failed", what="the attempt to " + what, error=str(error))
+            return 0, 0
+        return pid, ticks_of(pid)
 
     def _end_gauge(self) -> None:
         """Kill it, even where it hangs in a driver; then it is not waited for."""
@@ -836,6 +848,10 @@ class Supervisor:
 
     def _hear(self, poller: select.poll, event: dict[str, Any]) -> None:
         name = event.get("event")
+        if name in ("quiet", "active"):
+            limit = event.get("timeout_s")
+            over = name == "quiet" and limit and float(event["seconds"]) >= float(limit)
+            self.quiet_s = float(event["seconds"]) if over else 0.0
         if name == "leaving":
             self.said[int(event["rank"])] = int(event["code"])
         if name != "rank":
@@ -882,6 +898,11 @@ class Supervisor:
         for pid, code in reap():
             if pid in self.ranks:  # its launcher is gone, and it ended between two looks
                 self._rank_ended(poller, pid, code)
+            if pid == self.dumper[0]:
+                self.dumper = (0, 0)
+                if code:
+                    error = "it ended with code %d; supervisor.log may say why" % code
+                    self._event("guard_failed", what="writing down where the ranks stand", error=error)
             if pid == self.gauge[0]:
                 self.gauge = (0, 0)
                 if not self.stage:
@@ -946,14 +967,49 @@ class Supervisor:
         if os.path.exists(os.path.join(self.run_dir, DETACHED)):
             self.grace_s = None
             return
-        try:
-            with open(os.path.join(self.run_dir, "client")) as file:
-                last = float(file.read())
-        except (OSError, ValueError):
-            return
-        if time.monotonic() - last > self.grace_s:
+        if self._client_silent_s() > self.grace_s:
             words = "nobody has followed this attached run for %g s" % self.grace_s
             self._stop(words, STOP_GRACE_S)
+
+    def _client_silent_s(self) -> float:
+        """Return for how long no client has been heard; 0 where that is not known."""
+        try:
+            with open(os.path.join(self.run_dir, "client")) as file:
+                return time.monotonic() - float(file.read())
+        except (OSError, ValueError):
+            return 0.0
+
+    def _watch_hang(self) -> None:
+        """End a run in which nothing lives any more, once it is known where its ranks stand.
+
+        A run on one host is judged here. One on several is judged by its client, who knows whether other
+        hosts live; without a client each host goes by its own ranks.
+        """
+        if self.dump_until:
+            if not self.dumper[0] or time.monotonic() > self.dump_until:
+                self._dumped()
+        elif self.quiet_s and not self.stage and self._decides_alone():
+            words = "hung: no output, no optimizer step, no use of GPU or CPU for %.0f s" % self.quiet_s
+            self._end_hung(words, FAILURE_GRACE_S, asked=False)
+
+    def _decides_alone(self) -> bool:
+        return bool(self.spec.get("nodes", 1) == 1 or self._client_silent_s() > CLIENT_GONE_S)
+
+    def _end_hung(self, why: str, grace_s: float, *, asked: bool) -> None:
+        """Say that it hangs, have every rank's stacks written down, then end it."""
+        if self.stage or self.dump_until:
+            return
+        self._event("hung", why=why, seconds=self.quiet_s, asked=asked)
+        self.then_stop = why, grace_s, asked
+        self.dump_until = time.monotonic() + STACKS_WAIT_S
+        if os.path.exists(os.path.join(self.run_dir, STACKS)):
+            self.dumper = self._start_beside(STACKS, 0, "write down where the ranks stand")
+
+    def _dumped(self) -> None:
+        send_signal(*self.dumper, signal.SIGKILL)
+        self.dump_until = 0.0
+        why, grace_s, asked = self.then_stop
+        self._stop(why, grace_s, asked=asked)
 
     # ending
 
@@ -962,7 +1018,11 @@ class Supervisor:
         wish = read_json(os.path.join(self.run_dir, "stop.json")) or {}
         grace = wish.get("grace_s")
         grace_s = float(grace) if isinstance(grace, (int, float)) else STOP_GRACE_S
-        self._stop(str(wish.get("why") or "asked to stop (SIGTERM)"), grace_s, asked=True)
+        why = str(wish.get("why") or "asked to stop (SIGTERM)")
+        if wish.get("stacks"):
+            self._end_hung(why, grace_s, asked=True)
+        else:
+            self._stop(why, grace_s, asked=True)
 
     def _stop(self, why: str, grace_s: float, *, asked: bool = False) -> None:
         """Begin to end the run, or shorten the grace of an end that has begun. No `why`: by itself."""
@@ -1079,13 +1139,17 @@ def touch_client(run_dir: str) -> None:
         pass
 
 
-def request_stop(run_dir: str, grace_s: float, why: str) -> bool:
-    """Leave the wish and ring the supervisor's bell; return False when there is no supervisor to ask."""
+def request_stop(run_dir: str, grace_s: float, why: str, *, stacks: bool = False) -> bool:
+    """Leave the wish and ring the supervisor's bell; return False when there is no supervisor to ask.
+
+    `stacks`: it hangs, and before its end every rank's stacks are to be written down.
+    """
     state = read_json(os.path.join(run_dir, STATE)) or {}
     if state.get("boot_id") != boot_id() or not state.get("supervisor"):
         return False
     with contextlib.suppress(OSError):  # the bell alone means: stop with the default grace
-        write_file(os.path.join(run_dir, "stop.json"), json.dumps({"grace_s": grace_s, "why": why}))
+        wish = {"grace_s": grace_s, "why": why, "stacks": stacks}
+        write_file(os.path.join(run_dir, "stop.json"), json.dumps(wish))
     pid, ticks = state["supervisor"]
     if not is_same(pid, ticks):
         return False
@@ -1177,10 +1241,10 @@ class Follower:
             touch_client(self.run_dir)
         if words and words[0] == b"detach":
             detach_run(self.run_dir)
-        if words and words[0] == b"stop":
+        if words and words[0] in (b"stop", b"hung"):
             grace_s = float(words[1]) if len(words) > 1 else STOP_GRACE_S
             why = b" ".join(words[2:]).decode("utf-8", "replace") or "asked to stop"
-            request_stop(self.run_dir, grace_s, why)
+            request_stop(self.run_dir, grace_s, why, stacks=words[0] == b"hung")
         return bool(words) and words[0] == b"bye"
 
     def _fill(self) -> bool:
@@ -1347,7 +1411,7 @@ def remove_run(run_dir: str) -> None:
 
 # --- fetch ------------------------------------------------------------------------------
 
-OURS = ("rank.py", "guard.py", GAUGE, "lifeline", "client", RESERVE)  # of no use anywhere else
+OURS = ("rank.py", "guard.py", GAUGE, STACKS, "lifeline", "client", RESERVE)  # of no use anywhere else
 
 
 def files_below(top: str, prefix: str) -> Iterator[tuple[str, str]]:

@@ -34,6 +34,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "main_address": plan.main_address,
         "main_port": plan.main_port,
         "mixed_precision": plan.precision.mixed_precision,
+        "hang_timeout_s": plan.hang_timeout_s,
         "changes": encode(plan.changes),
         "because": encode(plan.because),
         "nodes": [_node_json(node) for node in plan.nodes],

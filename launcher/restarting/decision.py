@@ -84,6 +84,7 @@ _RULES: tuple[Rule, ...] = (
     Rule(lambda o: o.verdict == "interrupted", "it was stopped by hand"),
     Rule(lambda o: o.verdict == "not as planned", "its ranks were not as planned, and would not be again"),
     Rule(lambda o: (c := _cause(o)) is not None and c.code == STOP_EXIT, "precision"),
+    Rule(lambda o: (c := _cause(o)) is not None and c.hung, "hang"),
     Rule(lambda o: bool(o.lost) and _is_echo(o), "host"),
     Rule(lambda o: o.verdict == "not carried through", "host"),  # could not be started there
     Rule(lambda o: _told(o) is not None, "told"),

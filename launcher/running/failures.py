@@ -34,6 +34,7 @@ class Failure:
     where: str = ""  # file:line of the user's code
     last_lines: tuple[str, ...] = ()
     exception: Mapping[str, Any] = field(default_factory=dict)
+    hung: bool = False  # nothing showed life any more; what else failed is its end
 
     @property
     def is_consequence(self) -> bool:
@@ -47,7 +48,9 @@ class Failure:
 def root_cause(failures: Iterable[Failure]) -> Failure | None:
     """Return the first failure in time; ranks before what is not a rank, causes before echoes."""
     return min(
-        failures, key=lambda failure: (failure.is_consequence, failure.rank is None, failure.at), default=None
+        failures,
+        key=lambda failure: (not failure.hung, failure.is_consequence, failure.rank is None, failure.at),
+        default=None,
     )
 
 

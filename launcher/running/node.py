@@ -42,6 +42,8 @@ SILENCE_S = 12.0
 """A follower says something every 2 s; after this long the link is dead, whatever TCP believes."""
 START_S = 60.0
 STOP_PATIENCE_S = 20.0
+STACKS_S = 60.0
+"""How long writing down where the ranks stand may take there."""
 BYE = b"bye\n"
 _HOPELESS = (AuthenticationFailed, HostKeyUnknown, HostKeyChanged, NameNotResolved, NoPython)
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
@@ -95,11 +97,16 @@ class Follower(threading.Thread):
         """The host's name."""
         return self._node.host
 
-    def stop_run(self, grace_s: float, why: str) -> None:
-        """Have the host's supervisor end the run: SIGTERM, `grace_s`, SIGKILL; sent once there is a link."""
-        self._words.append(b"stop %.3f %s\n" % (grace_s, one_line(why, 200).encode()))
+    def stop_run(self, grace_s: float, why: str, *, stacks: bool = False) -> None:
+        """Have the host's supervisor end the run: SIGTERM, `grace_s`, SIGKILL; sent once there is a link.
+
+        `stacks`: it hangs, and where each rank stands is written down before that.
+        """
+        word = b"hung" if stacks else b"stop"
+        self._words.append(b"%s %.3f %s\n" % (word, grace_s, one_line(why, 200).encode()))
         # A run that is to end is not waited for as long as one that is to go on.
-        self._give_up_at = min(self._give_up_at, time.monotonic() + grace_s + STOP_PATIENCE_S)
+        patience_s = STOP_PATIENCE_S + (STACKS_S if stacks else 0.0)
+        self._give_up_at = min(self._give_up_at, time.monotonic() + grace_s + patience_s)
 
     def detach(self) -> None:
         """Have the run go on without us; the host answers with the event "detached"."""

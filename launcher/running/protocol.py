@@ -75,8 +75,9 @@ def _spec(plan: Plan, node: NodePlan, grace_s: float | None, entries: Iterable[H
         "env": node.env,
         "unset": node.unset,
         "cwd": node.cwd,
-        "files": [*node.files, ("gauge.py", onhost_source("gauge").decode()), *_guard(node)],
+        "files": [*node.files, *_beside("gauge", "stacks"), *_guard(node)],
         "grace_s": grace_s,
+        "hang_timeout_s": plan.hang_timeout_s,
         "gpus": [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],
         "launch": launch_record(plan, node, entries),
         "main_port": plan.main_port if node.node_rank == 0 and plan.world_size > 1 else None,
@@ -86,8 +87,12 @@ def _spec(plan: Plan, node: NodePlan, grace_s: float | None, entries: Iterable[H
 
 def _guard(node: NodePlan) -> list[tuple[str, str]]:
     """Return guard.py where the plan has rank.py load it."""
-    wanted = "GPULAUNCH_GUARD" in node.env
-    return [("guard.py", onhost_source("guard").decode())] if wanted else []
+    return _beside("guard") if "GPULAUNCH_GUARD" in node.env else []
+
+
+def _beside(*names: str) -> list[tuple[str, str]]:
+    """Return files of launcher/onhost/ that lie in the run directory."""
+    return [(f"{name}.py", onhost_source(name).decode()) for name in names]
 
 
 def follow_request(run_id: str, offsets: Mapping[str, int], **wishes: object) -> bytes:

@@ -25,7 +25,7 @@ def with_last_lines(outcome: Outcome, book: LogBook) -> Outcome:
 def with_reasons(outcome: Outcome, book: LogBook) -> Outcome:
     """Return the outcome with a diagnosis where a rank or a launcher failed; logs are read from memory."""
     cause = outcome.root_cause
-    if cause is None:
+    if cause is None or cause.hung:  # its logs end with our own SIGTERM; its stacks say more
         return outcome
     names = ["launcher.log"] if cause.rank is None else [f"rank-{cause.rank}.log", "launcher.log"]
     logs = tuple(

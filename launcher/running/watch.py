@@ -19,8 +19,10 @@ from launcher.running.happenings import (
     Refused,
     Resumed,
     Started,
+    Tick,
     Told,
 )
+from launcher.running.quiet import Quiet
 from launcher.running.verify import Verification
 
 FAILURE_GRACE_S = 3.0
@@ -39,11 +41,12 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """End the run on these hosts."""
+    """End the run on these hosts; `stacks`: it hangs, and where each rank stands is written down first."""
 
     hosts: tuple[str, ...]
     grace_s: float
     why: str
+    stacks: bool = False
 
 
 Action: TypeAlias = Say | Stop
@@ -72,6 +75,7 @@ class Watch:
         self._exceptions: dict[int, Told] = {}
         self._left: set[int] = set()  # ranks whose script has ended
         self._dropped: set[str] = set()
+        self._quiet = Quiet()
 
     @property
     def done(self) -> bool:
@@ -117,6 +121,8 @@ class Watch:
                 yield from self._stop_others(f"{host} was lost")
             case Interrupted():
                 yield from self._interrupted()
+            case Tick(at=at):
+                yield from self._judge_quiet(at)
             case _:
                 pass
 
@@ -130,14 +136,12 @@ class Watch:
                 yield from self._stop_all(
                     "not as planned: " + self.verification.mismatches[0], FAILURE_GRACE_S
                 )
-        elif told.event == "leaving" and isinstance(rank, int):
-            self._left.add(rank)
-        elif told.event == "detached":
-            self.detached.add(told.host)
+        elif told.event in ("leaving", "exception", "detached"):
+            self._note(told, rank)
         elif told.event == "stopping" and told.fields.get("asked"):
             yield from self._stopped_by_another(told)
-        elif told.event == "exception" and isinstance(rank, int):
-            self._exceptions[rank] = told
+        elif told.event in ("quiet", "active", "hung"):
+            yield from self._life_told(told)
         elif told.event == "rank_exit" and isinstance(rank, int):
             yield from self._rank_exit(told, rank)
         elif told.event == "launcher_exit":
@@ -151,6 +155,14 @@ class Watch:
                 f"{told.host}: {told.fields.get('what')} did not work: {told.fields.get('error')}", bad=True
             )
 
+    def _note(self, told: Told, rank: object) -> None:
+        if told.event == "detached":
+            self.detached.add(told.host)
+        elif isinstance(rank, int) and told.event == "leaving":
+            self._left.add(rank)
+        elif isinstance(rank, int):
+            self._exceptions[rank] = told
+
     def _guard_told(self, told: Told, rank: int) -> Iterator[Action]:
         """A stop is told before its rank has ended, which may hang in its own shutdown: end all of it now."""
         if told.event == "rehearsal":
@@ -163,6 +175,35 @@ class Watch:
                 yield from self._fail(stop)
             else:
                 yield Say(said, bad=True)
+
+    def _life_told(self, told: Told) -> Iterator[Action]:
+        if told.event == "hung":
+            yield from self._hung(str(told.fields.get("why")), told.host, told.at)
+        elif (words := self._quiet.tell(told)) and not self.stopping:
+            yield Say(words, bad=told.event == "quiet")
+
+    def _judge_quiet(self, now: float) -> Iterator[Action]:
+        """End a run of several hosts when nothing lives on any of them; one host judges itself."""
+        hosts = [host for host in self._open() if not self._all_left(host)]
+        seconds = self._quiet.too_long_s(hosts, now) if len(self.hosts) > 1 else 0.0
+        if seconds:
+            why = f"hung: no output, no optimizer step, no use of GPU or CPU on any host for {seconds:.0f} s"
+            yield from self._hung(why, hosts[0], now)
+
+    def _hung(self, why: str, host: str, at: float) -> Iterator[Action]:
+        """Take a hang as the root cause, and have every host write down where its ranks stand."""
+        if self.stopping or any(failure.hung for failure in self.failures):
+            return
+        self.failures.append(Failure(host, at, None, None, why, hung=True))
+        self.stopping = why
+        yield Say(f"{why}; asking every rank where it stands, then stopping every node", bad=True)
+        if hosts := self._open():
+            yield Stop(hosts, FAILURE_GRACE_S, why, stacks=True)
+
+    def _all_left(self, host: str) -> bool:
+        """Return whether every rank of a host has ended."""
+        (node,) = (node for node in self.plan.nodes if node.host == host)
+        return all(node.first_rank + slot.local_rank in self.rank_codes for slot in node.ranks.slots)
 
     def _stopped_by_another(self, told: Told) -> Iterator[Action]:
         """Have every host end: whoever asked one of them may not have reached the others."""

@@ -20,6 +20,7 @@ from launcher.running.happenings import Happening, Interrupted, Output, Started,
 from launcher.running.logbook import LogBook
 from launcher.running.node import Follower, Running
 from launcher.running.reasons import with_last_lines, with_reasons
+from launcher.running.stands import with_stacks
 from launcher.running.watch import Watch
 from launcher.telling import Telling
 from launcher.terminal.screen import Screen
@@ -122,7 +123,7 @@ class Attachment:
             self._note_history(happening.host, happening.sizes)
         for stop in self._telling.take(happening):
             for host in stop.hosts:
-                self._followers[host].stop_run(stop.grace_s, stop.why)
+                self._followers[host].stop_run(stop.grace_s, stop.why, stacks=stop.stacks)
 
     def _note_history(self, host: str, sizes: Mapping[str, int]) -> None:
         for log, size in sizes.items():
@@ -136,6 +137,7 @@ class Attachment:
     def _ended(self) -> Outcome:
         """Return how it ended, and keep that with the logs where nobody has before."""
         outcome = outcome_of(self._watch, self._book.directory, self._duration(), 1)
+        outcome = with_stacks(outcome, self._book)
         outcome = with_reasons(with_last_lines(outcome, self._book), self._book)
         outcome = self._telling.measured(outcome)
         with suppress(FileExistsError), (self._book.directory / OUTCOME).open("x") as file:

@@ -34,7 +34,7 @@ class Screen:
 
     def output(self, host: str, log: str, data: bytes, now: float) -> None:
         """Show what a log got."""
-        if log in _SILENT or (log == "launcher.log" and self._launcher_quiet):
+        if log in _SILENT or log.startswith("stacks-") or (log == "launcher.log" and self._launcher_quiet):
             return
         cutter = self._cutters.setdefault((host, log), LineCutter())
         self._lines(host, log, cutter.feed(data, now), now)

@@ -10,6 +10,7 @@ import json
 import os
 import pickle
 import sys
+import tempfile
 import types
 from collections.abc import Callable
 from typing import Any
@@ -410,7 +411,7 @@ def child(scenario: Scenario, guard_file: str, policy: str, out: Any) -> Any:
         out.write(json.dumps({"event": event, **fields}, default=str) + "\n")
 
     tools = module.Tools(report, lambda _: None, lambda _: "")
-    guard = module.Guard(module.Place(0, 0, "/nowhere"), tools, stops=policy == "stop")
+    guard = module.Guard(module.Place(0, 0, tempfile.mkdtemp()), tools, stops=policy == "stop")
     if policy != "off":
         guard.install(torch)
     return scenario(Kit(module, guard))

@@ -1,6 +1,7 @@
 """The guard beside real trainings: it sees what it must, changes nothing, harms nothing when it breaks."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,11 +17,12 @@ STOPPED = 86
 
 
 @pytest.fixture(scope="session")
-def seen() -> dict[str, dict[str, Any]]:
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Every scenario of guard_driver.py, run once, each in a process of its own."""
     done = subprocess.run(
         [sys.executable, str(HERE / "guard_driver.py"), str(GUARD)],
         capture_output=True,
+        env={**os.environ, "TMPDIR": str(tmp_path_factory.mktemp("guarded"))},
         timeout=200,
         check=False,
     )

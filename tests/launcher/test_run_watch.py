@@ -14,6 +14,7 @@ from launcher.running.happenings import (
     Refused,
     Resumed,
     Started,
+    Tick,
     Told,
 )
 from launcher.running.watch import FAILURE_GRACE_S, STOP_GRACE_S, Action, Say, Stop, Watch
@@ -268,3 +269,64 @@ def test_a_taken_port_is_recognised_in_what_torch_and_accelerate_say() -> None:
     assert says_port_taken([torch])
     assert says_port_taken([accelerate])
     assert not says_port_taken(["RuntimeError: CUDA error: out of memory"])
+
+
+def quiet(host: str, seconds: float, at: float, timeout_s: float | None = 600.0) -> Told:
+    return told(host, "quiet", at, seconds=seconds, timeout_s=timeout_s)
+
+
+def test_a_run_hangs_when_nothing_lives_on_any_host() -> None:
+    watch = Watch(plan(CPU, CPU))
+    early = replay(watch, [Started("a", "/r"), Started("b", "/r"), quiet("a", 605, 1000.0), Tick(1001.0)])
+    assert stops(early) == []
+    actions = replay(watch, [quiet("b", 601, 1002.0), Tick(1003.0)])
+    assert stops(actions) == [Stop(("a", "b"), FAILURE_GRACE_S, watch.stopping, stacks=True)]
+    assert watch.stopping.endswith("no use of GPU or CPU on any host for 601 s")
+    history = [told(host, "rank_exit", 1010.0, rank=n, code=-15) for n, host in enumerate("ab")]
+    replay(watch, [*history, ended("a"), ended("b")])
+    outcome = come_to(watch)
+    assert (outcome.verdict, outcome.exit_code) == ("failed", 124)
+
+
+def test_a_host_that_lives_keeps_the_quiet_ones_running() -> None:
+    watch = Watch(plan(CPU, CPU))
+    history: list[Happening] = [
+        quiet("a", 605, 1000.0),
+        quiet("b", 601, 1001.0),
+        told("a", "active", 1002.0),
+        Tick(1003.0),
+    ]
+    actions = replay(watch, history)
+    assert stops(actions) == []
+    assert "a: there is life again" in said(actions)
+
+
+def test_quiet_that_is_read_from_the_past_ends_nothing() -> None:
+    watch = Watch(plan(CPU, CPU))
+    history: list[Happening] = [quiet("a", 605, 1000.0), quiet("b", 605, 1000.0), Tick(5000.0)]
+    assert stops(replay(watch, history)) == []
+
+
+def test_a_host_whose_ranks_have_ended_is_not_waited_for() -> None:
+    watch = Watch(plan(CPU, CPU))
+    history: list[Happening] = [told("a", "rank_exit", rank=0, code=0), quiet("b", 605, 1000.0), Tick(1001.0)]
+    assert stops(replay(watch, history))[0].stacks
+
+
+def test_a_single_host_decides_for_itself_and_is_believed() -> None:
+    watch = Watch(plan(CPU))
+    assert stops(replay(watch, [quiet("a", 605, 1000.0), Tick(1001.0)])) == []
+    (stop,) = stops(replay(watch, [told("a", "hung", 1002.0, why="hung: nothing for 605 s")]))
+    assert stop.stacks
+    replay(watch, [told("a", "rank_exit", 1003.0, rank=0, code=1, stopping=True), ended("a")])
+    assert come_to(watch).exit_code == 124
+    assert watch.root_cause is not None
+    assert watch.root_cause.what == "hung: nothing for 605 s"
+
+
+def test_without_a_timeout_quiet_is_only_said() -> None:
+    watch = Watch(plan(CPU, CPU))
+    history: list[Happening] = [quiet("a", 605, 1000.0, None), quiet("b", 605, 1000.0, None), Tick(1001.0)]
+    actions = replay(watch, history)
+    assert stops(actions) == []
+    assert "b: no output, no step, no use of GPU or CPU for 605 s" in said(actions)

@@ -1,0 +1,237 @@
+"""Writes down where every rank of a run stands on this host, while it stands there.
+
+    stacks.py RUN_DIR
+
+For each living rank and its Python children, into stacks-rank-N.log: a line of our own, then the stacks of
+all threads, by py-spy where it lies beside the training environment's Python or on the PATH and may look,
+else by the faulthandler that rank.py has registered on STACKS_SIGNAL, which needs no rights and works in a
+rank that is stuck in native code. No process is signalled that does not catch that signal. Then a line of
+events.jsonl:
+
+    {"event": "stacks", "ranks": [0, 1], "how": "py-spy" | "faulthandler", "missing": {"1": why}}
+
+A child of the supervisor or of a follower: what hangs here hangs nobody else, and it ends itself in time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, NamedTuple, Optional
+
+EVENTS = "events.jsonl"
+STACKS_SIGNAL = signal.SIGRTMAX - 4  # as in rank.py
+MARK = "==="
+PY_SPY_S = 15.0
+LIMIT_S = 45.0  # for all of it
+SETTLE_S = 0.1  # a dump that has not grown for so long is whole
+DUMP_S = 2.0
+FAMILY_SHOWN = 17  # the rank and sixteen workers
+
+
+class Process(NamedTuple):
+    """What /proc says of a process."""
+
+    ppid: int
+    state: str
+    started: int
+
+
+def read_process(pid: int) -> Optional[Process]:
+    """Return what the kernel says of a process, None when it is gone."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            field = file.read().rpartition(b")")[2].split()
+        return Process(int(field[1]), field[0].decode(), int(field[19]))
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def read_text(path: str) -> str:
+    """Return a small file's text, "" where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(65536).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def catches(pid: int, number: int) -> bool:
+    """Return whether a process has a handler for a signal: to any other it would be the end."""
+    for line in read_text("/proc/%d/status" % pid).splitlines():
+        name, _, value = line.partition(":")
+        if name == "SigCgt":
+            return bool(int(value, 16) >> (number - 1) & 1)
+    return False
+
+
+def living_ranks(run_dir: str) -> dict[int, int]:
+    """Return {rank: pid} of the ranks that live."""
+    found = {}
+    for line in read_lines(os.path.join(run_dir, EVENTS)):
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+            event = json.loads(line)
+            if event["event"] == "rank":
+                found[int(event["rank"])] = (int(event["pid"]), int(event["ticks"]))
+    alive = {}
+    for rank, (pid, started) in sorted(found.items()):
+        process = read_process(pid)
+        if process is not None and process.started == started and process.state not in "ZX":
+            alive[rank] = pid
+    return alive
+
+
+def read_lines(path: str) -> list[bytes]:
+    """Return the lines of a file, none where there is no such file."""
+    try:
+        with open(path, "rb") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []
+
+
+def family_of(pid: int) -> list[int]:
+    """Return a rank and the Python processes below it, itself first."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        process = read_process(int(name)) if name.isdigit() else None
+        if process is not None and process.state not in "ZX":
+            children.setdefault(process.ppid, []).append(int(name))
+    found, todo = [pid], sorted(children.get(pid, ()))
+    while todo:
+        child = todo.pop(0)
+        if "python" in os.path.basename(os.path.realpath("/proc/%d/exe" % child)):
+            found.append(child)
+        todo.extend(sorted(children.get(child, ())))
+    return found[:FAMILY_SHOWN]
+
+
+class Dump:
+    """One rank's log of stacks; rank.py has opened it for appending too."""
+
+    def __init__(self, run_dir: str, rank: int) -> None:
+        self.rank = rank
+        path = os.path.join(run_dir, "stacks-rank-%d.log" % rank)
+        self.fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def head(self, pid: int, main: int, how: str) -> None:
+        """Say whose stacks follow, and what the kernel says of it."""
+        process = read_process(pid)
+        state = process.state if process else "gone"
+        who = "rank %d" % self.rank if pid == main else "a child of rank %d" % self.rank
+        waits = read_text("/proc/%d/wchan" % pid)
+        where = " in %s" % waits if waits not in ("", "0") else ""
+        when = time.strftime("%Y-%m-%d %H:%M:%S")
+        self.write("%s %s, pid %d, state %s%s, %s, %s\n" % (MARK, who, pid, state, where, how, when))
+
+    def write(self, text: str) -> None:
+        """Add text."""
+        with contextlib.suppress(OSError):
+            os.write(self.fd, text.encode("utf-8", "replace"))
+
+    def size(self) -> int:
+        """Return how long it is."""
+        return os.fstat(self.fd).st_size
+
+
+def find_py_spy(run_dir: str) -> str:
+    """Return py-spy beside the training environment's Python or on the PATH, "" where there is none."""
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        with open(os.path.join(run_dir, "spec.json"), "rb") as file:
+            python = os.path.expanduser(json.loads(file.read())["argv"][0])
+        beside = os.path.join(os.path.dirname(python), "py-spy")
+        if os.path.isabs(beside) and os.access(beside, os.X_OK):
+            return beside
+    return shutil.which("py-spy") or ""
+
+
+def ask_py_spy(py_spy: str, pid: int) -> Any:
+    """Start py-spy on a process."""
+    argv = [py_spy, "dump", "--full-filenames", "--pid", str(pid)]
+    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+def by_py_spy(py_spy: str, dumps: list[tuple[Dump, int, list[int]]], until: float) -> set[int]:
+    """Dump whatever py-spy may look at; return the pids of which it told."""
+    asked = [
+        (dump, main, pid, ask_py_spy(py_spy, pid))
+        for dump, main, family in dumps
+        for pid in family
+        if not stands_still(pid)
+    ]
+    told = set()
+    for dump, main, pid, process in asked:
+        try:
+            said = process.communicate(timeout=max(0.1, until - time.monotonic()))[0]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            continue
+        if process.returncode == 0 and b"Thread" in said:
+            dump.head(pid, main, "py-spy")
+            dump.write(said.decode("utf-8", "replace").rstrip() + "\n\n")
+            told.add(pid)
+    return told
+
+
+def stands_still(pid: int) -> bool:
+    """Return whether a process is stopped, so that no handler runs in it and whoever traces it waits."""
+    process = read_process(pid)
+    return process is None or process.state in "Tt"
+
+
+def by_faulthandler(dump: Dump, main: int, pid: int) -> str:
+    """Have a process write its stacks itself; return why not, "" when it did."""
+    if stands_still(pid):
+        dump.head(pid, main, "no stacks")
+        return "it is stopped (SIGSTOP, or a debugger)"
+    if not catches(pid, STACKS_SIGNAL):
+        if pid == main:
+            dump.head(pid, main, "no stacks")
+        return "it has no handler for signal %d" % STACKS_SIGNAL
+    dump.head(pid, main, "faulthandler")
+    before = size = dump.size()
+    give_up = time.monotonic() + DUMP_S
+    with contextlib.suppress(OSError):
+        os.kill(pid, STACKS_SIGNAL)
+    grown_at = time.monotonic()
+    while time.monotonic() < give_up:
+        time.sleep(0.02)
+        now = dump.size()
+        if now != size:
+            size, grown_at = now, time.monotonic()
+        elif size > before and time.monotonic() - grown_at > SETTLE_S:
+            break
+    dump.write("\n")
+    return "" if size > before else "it did not answer signal %d within %.0f s" % (STACKS_SIGNAL, DUMP_S)
+
+
+def dump_all(run_dir: str) -> None:
+    """Dump every living rank, then say so."""
+    dumps = [(Dump(run_dir, rank), pid, family_of(pid)) for rank, pid in living_ranks(run_dir).items()]
+    py_spy = find_py_spy(run_dir)
+    told = by_py_spy(py_spy, dumps, time.monotonic() + PY_SPY_S) if py_spy else set()
+    how = "py-spy" if told else "faulthandler"
+    missing = {}
+    for dump, main, family in dumps:
+        for pid in family:
+            why = "" if pid in told else by_faulthandler(dump, main, pid)
+            if why and pid == main:
+                dump.write(why + "\n\n")
+                missing[str(dump.rank)] = why
+    ranks = [dump.rank for dump, _, _ in dumps if str(dump.rank) not in missing]
+    line = {"event": "stacks", "t": time.time(), "m": time.monotonic()}
+    line.update(ranks=ranks, how=how, missing=missing)
+    fd = os.open(os.path.join(run_dir, EVENTS), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    os.write(fd, json.dumps(line).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    signal.alarm(int(LIMIT_S))
+    dump_all(sys.argv[1])

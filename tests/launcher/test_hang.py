@@ -1,0 +1,253 @@
+"""Hangs for real, on this machine: what is one, what is none, and what is written down before the end."""
+
+import ast
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.onhost_source import onhost_source
+from preflight.diagnosis.standing import compare, read_stacks
+from tests.launcher.onhost_driver import LAUNCHER, Driver
+
+LOCKED = """
+import threading
+def wait_for_nobody():
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+print("up", flush=True)
+wait_for_nobody()
+"""
+QUIET = "import time; time.sleep(3); print('there', flush=True); time.sleep(1)"
+GLOO = """
+import os, threading
+import torch, torch.distributed as dist
+store = dist.FileStore(os.environ["STORE"], int(os.environ["WORLD_SIZE"]))
+dist.init_process_group("gloo", store=store, rank=int(os.environ["RANK"]), world_size=3)
+def load_batch():
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+def step(n):
+    if n == 2 and os.environ["RANK"] == "1":
+        load_batch()
+    dist.all_reduce(torch.ones(1))
+for n in range(5):
+    step(n)
+    print("up", flush=True)
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Driver]:
+    driver = Driver(tmp_path)
+    yield driver
+    driver.kill_everything()
+
+
+def start(run: Driver, script: str, ranks: int = 1, **spec: Any) -> None:
+    ours = [[f"{name}.py", onhost_source(name).decode()] for name in ("gauge", "stacks")]
+    files = [["launch.py", LAUNCHER], ["s/x.py", script], *ours]
+    run.start(script, ranks=ranks, files=files, **{"usage_every_s": 0.2, "hang_timeout_s": 1.5, **spec})
+
+
+def told(run: Driver, *names: str) -> list[str]:
+    return [event["event"] for event in run.events if event["event"] in names]
+
+
+def stacks(run: Driver, rank: int = 0) -> str:
+    return run.log(f"stacks-rank-{rank}.log").decode()
+
+
+def test_a_run_that_is_stuck_in_its_own_lock_is_ended_with_its_stacks(run: Driver) -> None:
+    start(run, LOCKED)
+    end = run.ended()
+    assert end["exit"]["ranks"] == {"0": -15}
+    assert end["exit"]["why"].startswith("hung: no output, no optimizer step, no use of GPU or CPU for ")
+    assert run.event("stacks")["ranks"] == [0]
+    assert "in wait_for_nobody" in stacks(run) or "wait_for_nobody (" in stacks(run)
+    assert told(run, "quiet", "hung", "stacks", "stopping") == ["quiet", "hung", "stacks", "stopping"]
+    assert run.gone() == {}
+
+
+def test_the_rank_that_keeps_the_others_waiting_is_named(run: Driver, tmp_path: Path) -> None:
+    start(run, GLOO, ranks=3, hang_timeout_s=4.0, env={"STORE": str(tmp_path / "store")})
+    run.event("stacks", 60)
+    run.ended()
+    standings = [standing for n in range(3) if (standing := read_stacks(stacks(run, n), "a"))]
+    hang = compare(standings, 3)
+    assert hang.apart == (1,)
+    assert hang.words.startswith("rank 1 stands in load_batch (x.py:")
+    assert "while each of ranks 0, 2 waits in all_reduce, called by step (x.py:" in hang.words
+
+
+def test_a_rank_that_is_stopped_is_told_as_that(run: Driver) -> None:
+    start(run, "import os, signal\nprint('up', flush=True)\nos.kill(os.getpid(), signal.SIGSTOP)")
+    assert run.event("stacks")["missing"] == {"0": "it is stopped (SIGSTOP, or a debugger)"}
+    assert run.ended()["exit"]["ranks"] == {"0": -15}
+    standing = read_stacks(stacks(run), "a")
+    assert standing is not None
+    assert standing.place == "is stopped (SIGSTOP, or a debugger)"
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "while time.monotonic() < end: sum(range(1000))",
+        "with open(__file__ + '.x', 'wb') as f:\n  while time.monotonic() < end:\n    f.write(bytes(1 << 20)); f.seek(0); time.sleep(0.1)",  # noqa: E501 - a script
+        "while time.monotonic() < end: print('.', flush=True); time.sleep(0.5)",
+        "import multiprocessing\nworker = multiprocessing.get_context('fork').Process(target=lambda: [sum(range(1000)) for _ in iter(lambda: time.monotonic() < end, False)])\nworker.start(); worker.join()",  # noqa: E501
+    ],
+    ids=["computes", "writes", "prints", "has a worker compute"],
+)
+def test_a_run_that_works_is_not_called_hung(run: Driver, work: str) -> None:
+    start(run, f"import time\nend = time.monotonic() + 4\n{work}", hang_timeout_s=2.5)
+    assert run.ended()["exit"]["ranks"] == {"0": 0}
+    assert told(run, "hung", "stacks") == []
+
+
+def test_optimizer_steps_are_life(run: Driver) -> None:
+    script = """
+import os, time
+for n in range(12):
+    with open(os.path.join(os.environ["GPULAUNCH_RUN_DIR"], "steps-rank-0"), "w") as file:
+        file.write("%d" % n)
+    time.sleep(0.4)
+"""
+    start(run, script, hang_timeout_s=2.0)
+    assert run.ended()["exit"]["ranks"] == {"0": 0}
+    assert told(run, "hung") == []
+    last = [json.loads(line) for line in run.log("usage.jsonl").splitlines()][-2]
+    assert last["ranks"]["0"]["step"] >= 9
+
+
+def test_without_a_timeout_quiet_is_only_told_and_so_is_its_end(run: Driver) -> None:
+    start(run, QUIET, hang_timeout_s=None, quiet_after_s=0.8)
+    assert run.ended()["exit"]["ranks"] == {"0": 0}
+    assert run.event("quiet")["timeout_s"] is None
+    assert told(run, "quiet", "active", "hung")[0] == "quiet"
+    assert "active" in told(run, "active")
+    assert told(run, "hung") == []
+
+
+def test_a_host_of_several_leaves_the_decision_to_its_client(run: Driver) -> None:
+    start(run, LOCKED, nodes=2)
+    run.until(lambda: told(run, "quiet").count("quiet") >= 1)
+    time.sleep(1)
+    assert told(run, "hung") == []
+    run.say("hung 3 hung: nothing lives on any host")
+    assert run.ended()["exit"]["why"] == "hung: nothing lives on any host"
+    assert run.event("stacks")["ranks"] == [0]
+
+
+def test_a_host_of_several_decides_alone_when_no_client_is_there(run: Driver) -> None:
+    start(run, LOCKED, nodes=2, grace_s=None)
+    run.event("quiet")
+    run.hang_up()
+    (run.run_dir / "client").write_text("%.3f" % (time.monotonic() - 40))
+    assert run.gone(20) == {}
+    state = json.loads((run.run_dir / "state.json").read_text())
+    assert state["exit"]["why"].startswith("hung: ")
+    assert "wait_for_nobody" in (run.run_dir / "stacks-rank-0.log").read_text()
+
+
+def test_a_stop_does_not_wait_for_the_stacks_of_a_hung_run(run: Driver) -> None:
+    start(run, LOCKED, nodes=2)
+    run.event("rank")
+    (run.run_dir / "stacks.py").write_text("import time; time.sleep(60)")
+    run.say("hung 3 hung")
+    run.event("hung")
+    run.say("stop 0 enough")
+    assert run.ended(10)["exit"]["why"] == "enough"
+    assert run.gone() == {}
+
+
+# A script with signal handlers and a faulthandler of its own, a worker, and a child that is not ours.
+BUSY_WITH_SIGNALS = """
+import faulthandler, multiprocessing, os, signal, subprocess, sys, time
+got = []
+for number in (signal.SIGUSR1, signal.SIGUSR2):
+    signal.signal(number, lambda number, frame: got.append(number))
+faulthandler.enable(open(os.devnull, "w"))
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+worker = multiprocessing.get_context("fork").Process(target=lambda: time.sleep(60), daemon=True)
+worker.start()
+print("up", flush=True)
+time.sleep(0.1)
+input_file = os.path.join(os.environ["GPULAUNCH_RUN_DIR"], "go")
+while not os.path.exists(input_file):
+    time.sleep(0.05)
+print(got, child.poll(), worker.exitcode, flush=True)
+child.kill()
+"""
+
+
+def test_asking_for_stacks_disturbs_nothing(run: Driver) -> None:
+    start(run, BUSY_WITH_SIGNALS, hang_timeout_s=None)
+    run.until(lambda: b"up" in run.log())
+    argv = (sys.executable, "-ISE", str(run.run_dir / "stacks.py"), str(run.run_dir))
+    for _ in range(2):
+        subprocess.run(argv, check=True, timeout=60, env={**os.environ, "PATH": "/usr/bin:/bin"})
+    run.until(lambda: told(run, "stacks") == ["stacks", "stacks"])
+    (run.run_dir / "go").touch()
+    assert run.ended()["exit"]["ranks"] == {"0": 0}
+    assert b"[] None None" in run.log()
+    text = stacks(run)
+    assert text.count("=== rank 0, pid ") == 2
+    assert text.count("=== a child of rank 0, pid ") == 2  # the worker; not the child that catches no signal
+    assert text.count("<lambda>") == 2
+
+
+def test_a_rank_that_has_left_its_handler_is_said_and_not_killed(run: Driver) -> None:
+    script = """
+import faulthandler, signal, time
+faulthandler.unregister(signal.SIGRTMAX - 4)
+print("up", flush=True)
+time.sleep(2.5)
+"""
+    start(run, script, hang_timeout_s=None)
+    run.until(lambda: b"up" in run.log())
+    argv = (sys.executable, "-ISE", str(run.run_dir / "stacks.py"), str(run.run_dir))
+    subprocess.run(argv, check=True, timeout=60, env={**os.environ, "PATH": "/usr/bin:/bin"})
+    assert run.event("stacks")["missing"] == {"0": f"it has no handler for signal {signal.SIGRTMAX - 4}"}
+    assert run.ended()["exit"]["ranks"] == {"0": 0}
+
+
+# Answers as py-spy does for a process that may be looked at, else as where ptrace is forbidden.
+PY_SPY = """#!/bin/sh
+[ "$FORBIDDEN" ] && { echo "Permission Denied: Try running again with elevated permissions" >&2; exit 1; }
+echo "Process $5: python x.py"
+echo "Thread $5 (idle): \\"MainThread\\""
+echo "    wait_for_nobody (x.py:6)"
+"""
+
+
+@pytest.mark.parametrize(("forbidden", "how"), [("", "py-spy"), ("1", "faulthandler")])
+def test_py_spy_is_used_where_it_may_look(run: Driver, tmp_path: Path, forbidden: str, how: str) -> None:
+    start(run, LOCKED, hang_timeout_s=None)
+    run.until(lambda: b"up" in run.log())
+    py_spy = tmp_path / "bin" / "py-spy"
+    py_spy.parent.mkdir()
+    py_spy.write_text(PY_SPY)
+    py_spy.chmod(0o755)
+    argv = (sys.executable, "-ISE", str(run.run_dir / "stacks.py"), str(run.run_dir))
+    path = f"{py_spy.parent}:/usr/bin:/bin"
+    subprocess.run(argv, check=True, timeout=60, env={**os.environ, "PATH": path, "FORBIDDEN": forbidden})
+    assert run.event("stacks")["how"] == how
+    assert f", {how}, " in stacks(run)
+    standing = read_stacks(stacks(run), "a")
+    assert standing is not None
+    assert standing.own is not None
+    assert standing.own.function == "wait_for_nobody"
+
+
+def test_what_travels_is_python_3_9() -> None:
+    ast.parse(onhost_source("stacks"), feature_version=(3, 9))

@@ -1,0 +1,145 @@
+"""Stacks as py-spy and faulthandler write them, and which rank stands apart."""
+
+from preflight.diagnosis.standing import Standing, compare, read_stacks
+
+LIB = "/env/lib/python3.11/site-packages/torch"
+RUN = "/home/ada/.local/state/gpulaunch/runs/r1"
+SHIM = f"""  File "{RUN}/rank.py", line 365 in run
+  File "{RUN}/rank.py", line 504 in <module>
+"""
+
+
+def by_faulthandler(rank: int, frames: str, state: str = "S in futex_do_wait") -> str:
+    return f"""=== rank {rank}, pid 4{rank}, state {state}, faulthandler, 2026-11-21 20:48:40
+Thread 0x00007f47aaaaa6c0 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 331 in wait
+  File "{LIB}/utils/data/_utils/pin_memory.py", line 41 in do_one_step
+
+Current thread 0x00007f47f9c3eb80 (most recent call first):
+{frames}{SHIM}
+
+=== a child of rank {rank}, pid 9{rank}, state S, faulthandler, 2026-11-21 20:48:41
+Current thread 0x00007f47f9c3eb80 (most recent call first):
+  File "{LIB}/utils/data/_utils/worker.py", line 275 in _worker_loop
+
+"""
+
+
+def frame(file: str, line: int, function: str) -> str:
+    return f'  File "{file}", line {line} in {function}\n'
+
+
+REDUCES = (
+    frame(f"{LIB}/distributed/distributed_c10d.py", 3252, "all_reduce")
+    + frame(f"{LIB}/distributed/c10d_logger.py", 83, "wrapper")
+    + frame("/home/ada/train.py", 41, "step")
+    + frame("/home/ada/train.py", 60, "<module>")
+)
+BROADCASTS = REDUCES.replace("all_reduce", "broadcast")
+BACKWARD = (
+    frame(f"{LIB}/autograd/graph.py", 829, "_engine_run_backward")
+    + frame(f"{LIB}/_tensor.py", 648, "backward")
+    + frame("/env/lib/python3.11/site-packages/accelerate/accelerator.py", 2578, "backward")
+    + frame("/home/ada/train.py", 44, "step")
+)
+LOADS = (
+    frame("/usr/lib/python3.11/selectors.py", 415, "select")
+    + frame(f"{LIB}/utils/data/dataloader.py", 1423, "_get_data")
+    + frame("/home/ada/train.py", 58, "epoch")
+)
+SAVES = frame("/home/ada/train.py", 71, "save")
+
+
+def standing(rank: int, frames: str, **more: str) -> Standing:
+    found = read_stacks(by_faulthandler(rank, frames, **more), "a")
+    assert found is not None
+    return found
+
+
+def test_the_main_thread_of_the_rank_itself_is_read() -> None:
+    found = standing(2, REDUCES)
+    assert (found.rank, found.pid, found.state) == (2, 42, "S in futex_do_wait")
+    assert found.place == "waits in all_reduce, called by step (train.py:41)"
+
+
+def test_py_spy_is_read_like_faulthandler() -> None:
+    text = f"""=== rank 0, pid 29724, state S in futex_do_wait, py-spy, 2026-11-21 20:45:34
+Process 29724: python rank.py x.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 29800 (idle): "Thread-1 (_pin_memory_loop)"
+    wait (/usr/lib/python3.11/threading.py:331)
+Thread 29724 (idle): "MainThread"
+    all_reduce ({LIB}/distributed/distributed_c10d.py:3252)
+    _exception_logger.<locals>.wrapper ({LIB}/distributed/c10d_logger.py:83)
+    step (/home/ada/train.py:41)
+    <module> (/home/ada/train.py:60)
+    Ending.run ({RUN}/rank.py:382)
+"""
+    found = read_stacks(text, "a")
+    assert found is not None
+    assert found.place == standing(0, REDUCES).place
+
+
+def test_the_last_dump_counts() -> None:
+    found = read_stacks(by_faulthandler(0, REDUCES) + by_faulthandler(0, SAVES), "a")
+    assert found is not None
+    assert found.place == "stands in save (train.py:71)"
+
+
+def test_the_rank_that_does_not_wait_stands_apart() -> None:
+    hang = compare([standing(n, SAVES if n == 3 else REDUCES) for n in range(4)], 4)
+    assert hang.apart == (3,)
+    assert hang.words == (
+        "rank 3 stands in save (train.py:71), "
+        "while each of ranks 0, 1, 2 waits in all_reduce, called by step (train.py:41)"
+    )
+
+
+def test_backward_waits_for_others_too() -> None:
+    hang = compare([standing(0, BACKWARD), standing(1, LOADS)], 2)
+    assert hang.apart == (1,)
+    assert hang.words.startswith(
+        "rank 1 waits for the data loader in epoch (train.py:58), while rank 0 waits in"
+    )
+
+
+def test_another_collective_than_most_stands_apart() -> None:
+    hang = compare([standing(0, REDUCES), standing(1, BROADCASTS), standing(2, REDUCES)], 3)
+    assert hang.apart == (1,)
+    assert "rank 1 waits in broadcast" in hang.words
+
+
+def test_of_two_ranks_in_two_collectives_neither_is_blamed() -> None:
+    hang = compare([standing(0, REDUCES), standing(1, BROADCASTS)], 2)
+    assert hang.apart == ()
+    assert "rank 0 waits in all_reduce" in hang.words
+    assert "rank 1 waits in broadcast" in hang.words
+
+
+def test_a_stopped_rank_stands_apart_without_stacks() -> None:
+    stopped = read_stacks("=== rank 1, pid 7, state T, no stacks, now\nit is stopped\n", "a")
+    assert stopped is not None
+    hang = compare([standing(0, REDUCES), stopped], 2)
+    assert hang.apart == (1,)
+    assert hang.words.startswith("rank 1 is stopped")
+
+
+def test_ranks_that_all_stand_alike_are_told_once() -> None:
+    hang = compare([standing(0, REDUCES), standing(1, REDUCES)], 3)
+    assert hang.apart == ()
+    assert hang.words == "each of ranks 0, 1 waits in all_reduce, called by step (train.py:41)"
+    assert hang.missing == (2,)
+
+
+def test_a_rank_without_stacks_proves_nothing() -> None:
+    silent = read_stacks("=== rank 1, pid 7, state D in nfs_wait, no stacks, now\nno handler\n", "a")
+    assert silent is not None
+    hang = compare([standing(0, REDUCES), silent], 2)
+    assert hang.apart == ()
+    assert silent.place == "gave no stacks (state D in nfs_wait)"
+
+
+def test_text_that_is_no_dump_gives_nothing() -> None:
+    assert read_stacks("", "a") is None
+    assert read_stacks("garbage\n=== nonsense\n", "a") is None
