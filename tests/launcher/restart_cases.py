@@ -29,13 +29,16 @@ def ended(
     code: int | None = 1,
     rank: int | None = 1,
     log: str = "",
+    hung: bool = False,
     exception: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> Outcome:
     """Return the outcome of a run on a and b whose root cause, if it failed, was on b."""
     base = outcome_of(Watch(plan(CPU, CPU)), NOWHERE, 100.0, 1)
     cause = (
-        Failure("b", 1.0, rank, code, "it failed", exception=exception or {}) if verdict == "failed" else None
+        Failure("b", 1.0, rank, code, "it failed", exception=exception or {}, hung=hung)
+        if verdict == "failed"
+        else None
     )
     codes = () if code is None else (code,)
     context = Context(exit_codes=codes, exit_signals=tuple(-each for each in codes if each < 0))

@@ -31,6 +31,7 @@ AGAIN: dict[str, tuple[dict[str, Any], str]] = {
     "the network failed": ({"log": NCCL}, "network"),
     "a collective timed out": ({"log": "Watchdog caught collective operation timeout\n" * 2}, "network"),
     "the peer was gone": ({"log": "RuntimeError: Connection closed by peer\n", "exception": GONE}, "network"),
+    "it hung, and one rank stood apart": ({"code": None, "hung": True}, "hang"),
     "a GPU failed": ({"log": ECC}, "gpu"),
     "storage failed": ({"log": "OSError: [Errno 116] Stale file handle\n"}, "storage"),
 }
