@@ -1,20 +1,17 @@
 """A run as one HTML file: nothing is fetched, nothing is executed, all that hosts and logs say is escaped."""
 
-import bisect
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
+from collections.abc import Iterator, Mapping
 from string import Template
 from typing import Any
 
-from launcher.report.metrics import Sample, in_steps
-from launcher.report.rundir import Event, RankLog, RunFiles
-from launcher.report.svg import Curve, Mark, svg
-from launcher.report.text import clean
+from launcher.report.html_plots import MOST_EVENTS, plots
+from launcher.report.html_text import clock, duration, mappings, pairs, table, text, tiles
+from launcher.report.rundir import RankLog, RunFiles, most_telling
+from launcher.report.usage_series import RankSeries
 from launcher.templates import templates_dir
+from launcher.terminal.status import gib
 
 TEMPLATE = "report.html.tmpl"
-_MOST_EVENTS = 200
 
 
 def html(run: RunFiles) -> str:
@@ -23,7 +20,7 @@ def html(run: RunFiles) -> str:
     sections = (
         _head(run),
         _cause(run),
-        _plots(run),
+        plots(run),
         _events(run),
         _ranks(run),
         _plan(run),
@@ -32,11 +29,6 @@ def html(run: RunFiles) -> str:
     )
     body = "\n".join(part for section in sections for part in section)
     return template.substitute(title=text(f"gpulaunch run {run.run_id}"), body=body)
-
-
-def text(value: object) -> str:
-    """Return anything as text that is only text in HTML, without what steers terminals and bidi readers."""
-    return escape(clean(str(value)))
 
 
 def _head(run: RunFiles) -> Iterator[str]:
@@ -52,24 +44,46 @@ def _head(run: RunFiles) -> Iterator[str]:
         why = f": {text(outcome['why'])}" if outcome.get("why") else ""
         word = text(outcome.get("verdict", "?"))
         yield f'<p class="verdict {"good" if fine else "wrong"}">{word}{why}</p>'
-    yield _pairs(_facts(run))
+    yield tiles(_tiles(run))
+    yield pairs(_facts(run))
 
 
-def _facts(run: RunFiles) -> Iterator[tuple[str, object]]:
-    outcome, plan = run.outcome, run.plan
+def _tiles(run: RunFiles) -> Iterator[tuple[str, object]]:
+    """Yield what one looks for first."""
+    outcome = run.outcome
     if outcome:
         yield "exit code", outcome.get("exit_code", "?")
         yield "duration", duration(outcome.get("seconds"))
         if outcome.get("attempts", 1) != 1:
             yield "attempts", outcome["attempts"]
+    if run.plan:
+        yield "ranks", run.plan.get("world_size", "?")
+        yield "hosts", len(mappings(run.plan.get("nodes")))
+        yield "precision", run.plan.get("mixed_precision", "?")
+    log = most_telling(run.logs)
+    if log is not None and log.metrics.loss:
+        yield "last loss", f"{log.metrics.loss[-1].value:.4g}"
+    busy = [value for series in run.usage if (value := series.mean("busy")) is not None]
+    memory = [value for series in run.usage if (value := series.peak("memory_mib")) is not None]
+    if busy:
+        yield "mean GPU use", f"{sum(busy) / len(busy):.0f} %"
+    if memory:
+        yield "peak GPU memory", gib(max(memory))
+
+
+def _facts(run: RunFiles) -> Iterator[tuple[str, object]]:
+    outcome, plan = run.outcome, run.plan
     if run.events:
-        yield "first event", _clock(run.events[0].at)
-    nodes = _list(plan.get("nodes"))
+        yield "first event", clock(run.events[0].at)
+    phases = mappings(outcome.get("phases"))
+    if phases:
+        yield (
+            "phases",
+            ", ".join(f"{each.get('name', '?')} {duration(each.get('seconds'))}" for each in phases),
+        )
     if plan:
         yield "job", plan.get("job", "")
-        yield "world size", plan.get("world_size", "?")
-        yield "hosts", ", ".join(str(node.get("host", "?")) for node in nodes)
-        yield "mixed precision", plan.get("mixed_precision", "?")
+        yield "hosts", ", ".join(str(node.get("host", "?")) for node in mappings(plan.get("nodes")))
         yield "meets at", f"{plan.get('main_address', '?')}:{plan.get('main_port', '?')}"
     verified = outcome.get("verified")
     if isinstance(verified, Mapping):
@@ -87,7 +101,7 @@ def _cause(run: RunFiles) -> Iterator[str]:
     if cause.get("where"):
         yield f'<p class="soft">at {text(cause["where"])} on {text(cause.get("host", "?"))}</p>'
     diagnosis = run.outcome.get("diagnosis")
-    causes = _list(diagnosis.get("causes")) if isinstance(diagnosis, Mapping) else []
+    causes = mappings(diagnosis.get("causes")) if isinstance(diagnosis, Mapping) else []
     for found in causes[:3]:
         yield f"<p><b>{text(found.get('code', ''))}</b> {text(found.get('cause', ''))}<br>"
         yield f"fix: {text(found.get('fix', ''))}</p>"
@@ -96,68 +110,25 @@ def _cause(run: RunFiles) -> Iterator[str]:
         yield f"<pre>{text(chr(10).join(map(str, lines)))}</pre>"
 
 
-def _plots(run: RunFiles) -> Iterator[str]:
-    yield "<h2>Training</h2>"
-    log = most_telling(run.logs)
-    if log is None:
-        yield '<p class="soft">No log holds a loss, a gradient norm, a learning rate or a throughput.</p>'
-    else:
-        whose = f"rank {log.rank} on {log.host}" if log.rank is not None else f"the launcher on {log.host}"
-        yield f'<p class="soft">As {text(whose)} printed it. Dashed lines are events, by their number.</p>'
-        unit, rates = log.metrics.throughput
-        for title, samples in (
-            ("loss", log.metrics.loss),
-            ("gradient norm", log.metrics.norm),
-            ("learning rate", log.metrics.learning_rate),
-            (f"throughput, {unit} per second", rates),
-        ):
-            yield from _plot(title, samples, log, run.events)
-    yield '<p class="soft">GPU memory and use over time: this run did not record them.</p>'
-
-
-def _plot(title: str, samples: list[Sample], log: RankLog, events: Sequence[Event]) -> Iterator[str]:
-    if len(samples) < 2:
-        what = title.partition(",")[0]
-        told = f"one value, {samples[0].value:.6g}" if samples else "not printed"
-        yield f'<p class="soft">{text(what)}: {told}.</p>'
-        return
-    xs, steps = in_steps(samples)
-    values = [sample.value for sample in samples]
-    yield f"<h3>{text(title)}</h3>"
-    label = "step" if steps else "value in the log"
-    yield svg(Curve(title, label, xs, values, tuple(_marks(samples, xs, log.name, events))))
-
-
-def _marks(
-    samples: Sequence[Sample], xs: Sequence[float], log: str, events: Sequence[Event]
-) -> Iterator[Mark]:
-    """Yield where events lie: behind the last value that had come when they were told."""
-    offsets = [sample.offset for sample in samples]
-    for number, event in enumerate(events[:_MOST_EVENTS], 1):
-        size = event.sizes.get(log)
-        if size is not None:
-            place = bisect.bisect_left(offsets, size)
-            yield Mark(xs[max(0, place - 1)], number, clean(event.text), event.bad)
-
-
 def _events(run: RunFiles) -> Iterator[str]:
     yield "<h2>Events</h2>"
     if not run.events:
         yield '<p class="soft">None were recorded here.</p>'
         return
     rows = [
-        (number, _clock(event.at), f"{event.at - run.events[0].at:+.1f} s", event.text)
-        for number, event in enumerate(run.events[:_MOST_EVENTS], 1)
+        (number, clock(event.at), f"{event.at - run.events[0].at:+.1f} s", event.text)
+        for number, event in enumerate(run.events[:MOST_EVENTS], 1)
     ]
-    yield _table(("", "at", "after", "what"), rows)
-    if len(run.events) > _MOST_EVENTS:
-        yield f'<p class="soft">{len(run.events) - _MOST_EVENTS} more.</p>'
+    yield table(("", "at", "after", "what"), rows)
+    if len(run.events) > MOST_EVENTS:
+        yield f'<p class="soft">{len(run.events) - MOST_EVENTS} more.</p>'
 
 
 def _ranks(run: RunFiles) -> Iterator[str]:
-    ends = {end.get("rank"): end for end in _list(run.outcome.get("ranks"))}
+    ends = {end.get("rank"): end for end in mappings(run.outcome.get("ranks"))}
     logs = {log.rank: log for log in run.logs if log.rank is not None}
     devices = dict(_devices(run.plan))
+    used = {series.rank: series for series in run.usage}
     ranks = sorted(rank for rank in {*ends, *logs, *devices} if isinstance(rank, int))
     if not ranks:
         return
@@ -165,10 +136,22 @@ def _ranks(run: RunFiles) -> Iterator[str]:
     rows = []
     for rank in ranks:
         host, device = devices.get(rank, (logs[rank].host if rank in logs else "?", "?"))
-        end = ends.get(rank, {})
-        code = end.get("code") if rank in ends else None
-        rows.append((rank, host, device, "not seen" if code is None else code, *_log_cells(logs.get(rank))))
-    yield _table(("rank", "host", "device", "exit code", "last step", "last loss", "log"), rows)
+        code = ends.get(rank, {}).get("code")
+        ended = "not seen" if code is None else code
+        rows.append((rank, host, device, ended, *_use_cells(used.get(rank)), *_log_cells(logs.get(rank))))
+    head = ("rank", "host", "device", "exit code", "peak memory", "mean use", "last step", "last loss", "log")
+    yield table(head, rows)
+
+
+def _use_cells(series: RankSeries | None) -> tuple[str, str]:
+    """Return peak memory and mean use: of the GPU where it was measured, else of the processes."""
+    if series is None:
+        return "not measured", "not measured"
+    busy, memory = series.mean("busy"), series.peak("memory_mib")
+    if busy is None and memory is None:
+        cpu = series.mean("cpu")
+        return gib(series.peak("rss_mib")), "?" if cpu is None else f"{cpu:.0f} % of one core"
+    return gib(memory), "?" if busy is None else f"{busy:.0f} %"
 
 
 def _log_cells(log: RankLog | None) -> tuple[str, str, str]:
@@ -181,9 +164,9 @@ def _log_cells(log: RankLog | None) -> tuple[str, str, str]:
 
 
 def _devices(plan: Mapping[str, Any]) -> Iterator[tuple[int, tuple[str, str]]]:
-    for node in _list(plan.get("nodes")):
+    for node in mappings(plan.get("nodes")):
         ranks = node.get("ranks")
-        for slot in _list(ranks.get("slots")) if isinstance(ranks, Mapping) else []:
+        for slot in mappings(ranks.get("slots")) if isinstance(ranks, Mapping) else []:
             local, first = slot.get("local_rank"), node.get("first_rank")
             if isinstance(local, int) and isinstance(first, int):
                 gpu = f"GPU {slot.get('gpu_index')} {slot.get('gpu_name')} {slot.get('gpu_uuid')}"
@@ -195,25 +178,25 @@ def _plan(run: RunFiles) -> Iterator[str]:
     if not run.plan:
         return
     yield "<h2>Plan</h2>"
-    changes = _list(run.plan.get("changes"))
+    changes = mappings(run.plan.get("changes"))
     if changes:
         rows = [
             (each.get("what"), each.get("old") or "(none)", each.get("new") or "(dropped)", each.get("why"))
             for each in changes
         ]
-        yield _table(("changed", "from", "to", "because"), rows)
+        yield table(("changed", "from", "to", "because"), rows)
     else:
         yield "<p>Nothing was changed.</p>"
-    because = _list(run.plan.get("because"))
-    yield _pairs((each.get("source", ""), each.get("text", "")) for each in because)
-    for node in _list(run.plan.get("nodes")):
+    because = mappings(run.plan.get("because"))
+    yield pairs((each.get("source", ""), each.get("text", "")) for each in because)
+    for node in mappings(run.plan.get("nodes")):
         yield f"<details><summary>{text(node.get('host', '?'))}: command</summary>"
         yield f"<pre>{text(node.get('command', ''))}</pre></details>"
 
 
 def _findings(run: RunFiles) -> Iterator[str]:
     yield "<h2>Findings before the launch</h2>"
-    found = _list(run.plan.get("findings"))
+    found = mappings(run.plan.get("findings"))
     if not found:
         yield '<p class="soft">None are kept with the plan.</p>'
         return
@@ -221,7 +204,7 @@ def _findings(run: RunFiles) -> Iterator[str]:
         (each.get("severity"), each.get("code"), ", ".join(map(str, each.get("hosts") or ())), _said(each))
         for each in found
     ]
-    yield _table(("severity", "code", "hosts", "what"), rows)
+    yield table(("severity", "code", "hosts", "what"), rows)
 
 
 def _said(finding: Mapping[str, Any]) -> str:
@@ -236,7 +219,7 @@ def _source(run: RunFiles) -> Iterator[str]:
     yield "<h2>Source</h2>"
     edits = " with edits" if source.get("dirty") else ""
     commit = f"{source['commit']}{edits}" if source.get("commit") else "no git"
-    yield _pairs(
+    yield pairs(
         [
             ("from", source.get("from", "")),
             ("commit", commit),
@@ -248,49 +231,3 @@ def _source(run: RunFiles) -> Iterator[str]:
         whole = "" if source.get("diff_is_whole") else " (its beginning)"
         diff = text(source["diff"])
         yield f"<details><summary>diff against the commit{whole}</summary><pre>{diff}</pre></details>"
-
-
-def most_telling(logs: Iterable[RankLog]) -> RankLog | None:
-    """Return the log that prints most of the training; of equals the lowest rank's."""
-    best: RankLog | None = None
-    count = 0
-    for log in logs:
-        found = log.metrics
-        values = 4 * len(found.loss) + len(found.norm) + len(found.learning_rate) + len(found.throughput[1])
-        if values > count:
-            best, count = log, values
-    return best
-
-
-def duration(seconds: object) -> str:
-    """Return seconds as a person says them."""
-    if not isinstance(seconds, int | float):
-        return "?"
-    minutes, rest = divmod(float(seconds), 60)
-    hours, minutes = divmod(int(minutes), 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest:.0f} s" if minutes else f"{rest:.1f} s"
-
-
-def _clock(at: float) -> str:
-    try:
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
-    except (OverflowError, ValueError, OSError):
-        return "?"
-
-
-def _pairs(pairs: Iterable[tuple[object, object]]) -> str:
-    rows = "".join(f"<dt>{text(name)}</dt><dd>{text(value)}</dd>" for name, value in pairs)
-    return f"<dl>{rows}</dl>"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    top = "".join(f"<th>{text(name)}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _list(value: object) -> list[Mapping[str, Any]]:
-    """Return the mappings of a list; a damaged document has none."""
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []

@@ -1,14 +1,16 @@
 """What a run has left here: gpulaunch-runs/RUN with its plan, outcome, source, events and logs."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from launcher.errors import BadInput
+from launcher.outcome import OUTCOME
 from launcher.report.metrics import Metrics, read_metrics
 from launcher.report.plot import rank_logs, rank_of
+from launcher.report.usage_series import RankSeries, read_usage
 
 EVENTS = "events.jsonl"
 MAX_DOCUMENT = 64 << 20
@@ -45,6 +47,7 @@ class RunFiles:
     source: Mapping[str, Any]
     events: tuple[Event, ...]
     logs: tuple[RankLog, ...]
+    usage: tuple[RankSeries, ...] = ()
 
 
 def read_run(directory: Path) -> RunFiles:
@@ -52,14 +55,17 @@ def read_run(directory: Path) -> RunFiles:
     plan = _document(directory / "plan.json")
     if not plan and not rank_logs(directory):
         raise BadInput(f"{directory}: there is no run in this directory", "name a run id; they are in --logs")
+    outcome = _document(directory / OUTCOME)
+    behind = outcome.get("clock_behind_s")
     return RunFiles(
         run_id=str(plan.get("run_id") or directory.name),
         directory=directory,
         plan=plan,
-        outcome=_document(directory / "outcome.json"),
+        outcome=outcome,
         source=_document(directory / "source.json"),
         events=_events(directory / EVENTS),
         logs=tuple(_log(path) for path in rank_logs(directory)),
+        usage=read_usage(directory, plan, behind if isinstance(behind, dict) else {}),
     )
 
 
@@ -92,3 +98,15 @@ def _events(path: Path) -> tuple[Event, ...]:
 def _log(path: Path) -> RankLog:
     name = f"{path.parent.name}/{path.name}"
     return RankLog(rank_of(path), path.parent.name, name, read_metrics(path))
+
+
+def most_telling(logs: Iterable[RankLog]) -> RankLog | None:
+    """Return the log that prints most of the training; of equals the lowest rank's."""
+    best: RankLog | None = None
+    count = 0
+    for log in logs:
+        found = log.metrics
+        values = 4 * len(found.loss) + len(found.norm) + len(found.learning_rate) + len(found.throughput[1])
+        if values > count:
+            best, count = log, values
+    return best

@@ -1,16 +1,24 @@
-"""A curve as SVG, made here: no script, no library, nothing fetched."""
+"""Charts as SVG, made here: no script, no library, nothing fetched."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
+from typing import TypeAlias
 
-WIDTH, HEIGHT = 860, 240
-LEFT, RIGHT, TOP, BOTTOM = 74, 16, 16, 34
+from launcher.report.scale import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Scale
+from launcher.report.ticks import number_label, time_label
+
 MOST_POINTS = 1600
 """Points that are drawn: of a share of a longer series its lowest and highest, so that no peak is lost."""
-_LOG_FROM = 50.0
-_TICKS = 5
+HUES = 8
+"""Series with a colour of their own; more are drawn faintly, with their mean on top."""
+SHARES, SHARES_OF_MANY = 280, 160
+"""Points of a curve where each stands for a share of the series."""
+Take: TypeAlias = Callable[[Sequence[float]], float]
+_SMOOTH_FROM = 80
+_LABEL_WIDTH = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,85 +32,57 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
-    """What is drawn: the same number of places and values; values that are no numbers are shown as such."""
+class Series:
+    """The same number of places and values; values that are no numbers are shown as such."""
 
-    title: str
-    x_label: str
+    name: str
     xs: Sequence[float]
     ys: Sequence[float]
-    marks: tuple[Mark, ...] = ()
-
-
-def svg(curve: Curve) -> str:
-    """Return the curve as an <svg> element."""
-    good = [y for y in curve.ys if math.isfinite(y)]
-    scale = Scale.of(curve.xs, good)
-    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
-    label = escape(f"{curve.title}: {len(curve.ys)} values")
-    parts = [f'<svg {size} role="img" aria-label="{label}">', *_grid(scale, curve.x_label)]
-    parts += _marks(curve.marks, scale)
-    parts += _line(curve.xs, curve.ys, scale)
-    parts += _bad(curve.xs, curve.ys, scale)
-    return "\n".join([*parts, "</svg>"])
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """Where values lie on the paper."""
+class Chart:
+    """What is drawn: one curve or several, and the events."""
 
-    x_low: float
-    x_high: float
-    y_low: float
-    y_high: float
-    logarithmic: bool
-
-    @classmethod
-    def of(cls, xs: Sequence[float], good: Sequence[float]) -> "Scale":
-        """Return the scale that holds all values; logarithmic where they differ by orders of magnitude."""
-        x_low, x_high = (min(xs), max(xs)) if xs else (0.0, 1.0)
-        low, high = (min(good), max(good)) if good else (0.0, 1.0)
-        logarithmic = low > 0 and high / low >= _LOG_FROM
-        if low == high:
-            spread = abs(low) * 0.1 or 1.0
-            low, high = low - spread, high + spread
-        return cls(x_low, x_high if x_high > x_low else x_low + 1.0, low, high, logarithmic)
-
-    def x(self, value: float) -> float:
-        """Return the place of an x on the paper."""
-        return LEFT + (value - self.x_low) / (self.x_high - self.x_low) * (WIDTH - LEFT - RIGHT)
-
-    def y(self, value: float) -> float:
-        """Return the place of a y on the paper."""
-        low, high = self.y_low, self.y_high
-        if self.logarithmic:
-            low, high, value = math.log10(low), math.log10(high), math.log10(value)
-        return HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
-
-    def y_ticks(self) -> list[float]:
-        """Return round values of the y axis."""
-        if not self.logarithmic:
-            return ticks(self.y_low, self.y_high)
-        first, last = math.ceil(math.log10(self.y_low)), math.floor(math.log10(self.y_high))
-        powers = [10.0**power for power in range(first, last + 1)]
-        return powers[:: max(1, len(powers) // _TICKS)] or [self.y_low, self.y_high]
+    title: str
+    series: tuple[Series, ...]
+    x_label: str = "step"
+    marks: tuple[Mark, ...] = ()
+    over_time: bool = False  # x is seconds since the beginning
+    from_zero: bool = False
+    y_high: float | None = None  # at least so much of the y axis is shown
+    smooth: bool = False  # a noisy curve gets its running mean on top
+    of_share: Take | None = None  # what is drawn of a share of a long series, instead of its extremes
 
 
-def ticks(low: float, high: float) -> list[float]:
-    """Return about five round values between two."""
-    rough = (high - low) / _TICKS
-    magnitude = 10.0 ** math.floor(math.log10(rough))
-    step = next(magnitude * factor for factor in (1, 2, 2.5, 5, 10) if magnitude * factor >= rough)
-    first = math.ceil(low / step)
-    return [step * number for number in range(first, math.floor(high / step + 1e-9) + 1)]
+def svg(chart: Chart) -> str:
+    """Return the chart as an <svg> element."""
+    good = [y for series in chart.series for y in series.ys if math.isfinite(y)]
+    xs = [x for series in chart.series for x in series.xs]
+    scale = Scale.of(xs, good, from_zero=chart.from_zero, y_high=chart.y_high)
+    count = sum(len(series.ys) for series in chart.series)
+    many = f" of {len(chart.series)} ranks" if len(chart.series) > 1 else ""
+    label = escape(f"{chart.title}: {count} values{many}")
+    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">']
+    parts += _grid(scale, chart)
+    parts += _marks(chart.marks, scale)
+    parts += _curves(chart, scale)
+    for series in chart.series:
+        parts += _bad(series.xs, series.ys, scale)
+    return "\n".join([*parts, "</svg>"])
 
 
-def thinned(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, float]]:
+def hue(place: int, count: int) -> str:
+    """Return the class of a series' colour."""
+    return f"h{place % HUES}" if count <= HUES else "many"
+
+
+def thinned(xs: Sequence[float], ys: Sequence[float], most: int = MOST_POINTS) -> list[tuple[float, float]]:
     """Return the points to draw: of each share of a long series the lowest and the highest, in order."""
     points = list(zip(xs, ys, strict=True))
-    if len(points) <= MOST_POINTS:
+    if len(points) <= most:
         return points
-    shares = MOST_POINTS // 2
+    shares = most // 2
     found: list[tuple[float, float]] = []
     for number in range(shares):
         share = points[number * len(points) // shares : (number + 1) * len(points) // shares]
@@ -115,43 +95,134 @@ def thinned(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, float
     return found
 
 
-def _grid(scale: Scale, x_label: str) -> Iterator[str]:
+def running_mean(ys: Sequence[float]) -> list[float]:
+    """Return the mean over a fortieth of the series around each value; what is no number is left out."""
+    half = max(1, len(ys) // 80)
+    totals, counts = [0.0], [0]
+    for y in ys:
+        fine = math.isfinite(y)
+        totals.append(totals[-1] + (y if fine else 0.0))
+        counts.append(counts[-1] + fine)
+    means = []
+    for place, y in enumerate(ys):
+        low, high = max(0, place - half), min(len(ys), place + half + 1)
+        count = counts[high] - counts[low]
+        means.append((totals[high] - totals[low]) / count if count and math.isfinite(y) else math.nan)
+    return means
+
+
+def shared_out(
+    xs: Sequence[float], ys: Sequence[float], shares: int, take: Take
+) -> list[tuple[float, float]]:
+    """Return one point for each share of a long series: where it lies, what `take` makes of its values."""
+    if len(xs) <= shares:
+        return list(zip(xs, ys, strict=True))
+    edges = [place * len(xs) // shares for place in range(shares + 1)]
+    return [
+        (xs[(low + high) // 2], take([y for y in ys[low:high] if math.isfinite(y)] or [math.nan]))
+        for low, high in pairwise(edges)
+    ]
+
+
+def mean_over(series: Sequence[Series], shares: int = SHARES) -> Series:
+    """Return the mean of many series over the places that they cover."""
+    points = [(x, y) for each in series for x, y in zip(each.xs, each.ys, strict=True) if math.isfinite(y)]
+    if not points:
+        return Series("mean", (), ())
+    low, high = min(x for x, _ in points), max(x for x, _ in points)
+    shares = max(1, min(shares, max(len(each.xs) for each in series) // 2))
+    sums = [(0.0, 0.0, 0)] * shares
+    for x, y in points:
+        place = min(shares - 1, int((x - low) / ((high - low) or 1.0) * shares))
+        x_sum, y_sum, count = sums[place]
+        sums[place] = (x_sum + x, y_sum + y, count + 1)
+    means = [(x / count, y / count) for x, y, count in sums if count]
+    return Series("mean", [x for x, _ in means], [y for _, y in means])
+
+
+def _grid(scale: Scale, chart: Chart) -> Iterator[str]:
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     for value in scale.y_ticks():
         y = scale.y(value)
         yield f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}"/>'
-        yield f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:.4g}</text>'
-    for value in ticks(scale.x_low, scale.x_high):
+        label = number_label(value)
+        yield f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{label}</text>'
+    for value in scale.x_ticks(over_time=chart.over_time):
         x = scale.x(value)
-        yield f'<text class="tick" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{value:.6g}</text>'
+        label = time_label(value) if chart.over_time else number_label(value)
+        yield f'<line class="axis" x1="{x:.1f}" y1="{bottom}" x2="{x:.1f}" y2="{bottom + 4}"/>'
+        yield f'<text class="tick" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{label}</text>'
     yield f'<line class="axis" x1="{LEFT}" y1="{bottom}" x2="{right}" y2="{bottom}"/>'
-    words = escape(x_label) + (", logarithmic" if scale.logarithmic else "")
-    yield f'<text class="tick" x="{right}" y="{HEIGHT - 4}" text-anchor="end">{words}</text>'
+    words = escape(chart.x_label) + (", y logarithmic" if scale.logarithmic else "")
+    yield f'<text class="tick" x="{right}" y="{HEIGHT - 3}" text-anchor="end">{words}</text>'
 
 
 def _marks(marks: Sequence[Mark], scale: Scale) -> Iterator[str]:
-    for mark in marks:
-        x = scale.x(min(max(mark.x, scale.x_low), scale.x_high))
+    """Yield the lines; numbers that would cover each other are written as one range."""
+    ordered = sorted(marks, key=lambda mark: (mark.x, mark.number))
+    placed = [(scale.x(min(max(mark.x, scale.x_low), scale.x_high)), mark) for mark in ordered]
+    for x, mark in placed:
         kind = "mark bad" if mark.bad else "mark"
         yield (
-            f'<g class="{kind}"><title>{escape(mark.title)}</title>'
-            f'<line x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{HEIGHT - BOTTOM}"/>'
-            f'<text x="{x:.1f}" y="{TOP - 4}" text-anchor="middle">{mark.number}</text></g>'
+            f'<g class="{kind}"><title>{mark.number}: {escape(mark.title)}</title>'
+            f'<line x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{HEIGHT - BOTTOM}"/></g>'
         )
+    group: list[tuple[float, Mark]] = []
+    for x, mark in placed:
+        if group and x - group[-1][0] > _LABEL_WIDTH * (len(_range(group)) + 1):
+            yield _number(group)
+            group = []
+        group.append((x, mark))
+    if group:
+        yield _number(group)
 
 
-def _line(xs: Sequence[float], ys: Sequence[float], scale: Scale) -> Iterator[str]:
+def _range(group: Sequence[tuple[float, Mark]]) -> str:
+    numbers = sorted(mark.number for _, mark in group)
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
+
+
+def _number(group: Sequence[tuple[float, Mark]]) -> str:
+    kind = "mark bad" if any(mark.bad for _, mark in group) else "mark"
+    words = _range(group)
+    width = len(words) * 6.0 / 2
+    x = min(max((group[0][0] + group[-1][0]) / 2, LEFT + width), WIDTH - RIGHT - width)
+    return f'<g class="{kind}"><text x="{x:.1f}" y="{TOP - 4}" text-anchor="middle">{words}</text></g>'
+
+
+def _curves(chart: Chart, scale: Scale) -> Iterator[str]:
+    count = len(chart.series)
+    for place, series in enumerate(chart.series):
+        kind = f"curve {hue(place, count)}"
+        if chart.of_share is not None:
+            points = shared_out(
+                series.xs, series.ys, SHARES if count <= HUES else SHARES_OF_MANY, chart.of_share
+            )
+            yield from _line(series.name, points, scale, kind)
+            continue
+        smooth = chart.smooth and len(series.ys) >= _SMOOTH_FROM
+        points = thinned(series.xs, series.ys)
+        yield from _line(series.name, points, scale, kind + (" raw" if smooth else ""))
+        if smooth:
+            yield from _line(series.name, thinned(series.xs, running_mean(series.ys)), scale, kind)
+    if count > HUES:
+        mean = mean_over(chart.series)
+        yield from _line(mean.name, list(zip(mean.xs, mean.ys, strict=True)), scale, "curve mean")
+
+
+def _line(name: str, points: Sequence[tuple[float, float]], scale: Scale, kind: str) -> Iterator[str]:
     """Yield the curve in pieces: what is no number breaks it."""
     piece: list[str] = []
-    for x, y in [*thinned(xs, ys), (0.0, math.nan)]:
+    title = f"<title>{escape(name)}</title>" if name else ""
+    for x, y in [*points, (0.0, math.nan)]:
         if math.isfinite(y):
             piece.append(f"{scale.x(x):.1f},{scale.y(y):.1f}")
             continue
         if len(piece) > 1:
-            yield f'<polyline class="curve" points="{" ".join(piece)}"/>'
+            yield f'<polyline class="{kind}" points="{" ".join(piece)}">{title}</polyline>'
         elif piece:
             cx, cy = piece[0].split(",")
-            yield f'<circle class="dot" cx="{cx}" cy="{cy}" r="2.5"/>'
+            yield f'<circle class="{kind} dot" cx="{cx}" cy="{cy}" r="2.5">{title}</circle>'
         piece = []
 
 

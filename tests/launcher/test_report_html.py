@@ -12,11 +12,13 @@ from click.testing import CliRunner
 from launcher.commands.report import command
 from launcher.errors import BadInput
 from launcher.logfiles import run_called
-from launcher.report.html import duration, html
+from launcher.report.html import html
+from launcher.report.html_text import duration
 from launcher.report.metrics import CHUNK, Metrics, in_steps, metrics_of, read_metrics
 from launcher.report.plot import curve_lines, sparkline
 from launcher.report.rundir import read_run
-from launcher.report.svg import MOST_POINTS, Curve, svg, thinned, ticks
+from launcher.report.svg import MOST_POINTS, Chart, Series, svg, thinned
+from launcher.report.ticks import ticks
 from launcher.running.logbook import LogBook
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e"
@@ -131,7 +133,7 @@ def test_a_long_series_keeps_its_peak() -> None:
     ids=str,
 )
 def test_every_series_can_be_drawn(ys: list[float]) -> None:
-    drawn = svg(Curve("loss", "step", [1.0, 2.0], ys))
+    drawn = svg(Chart("loss", (Series("", [1.0, 2.0], ys),)))
     assert not re.search(r"\b(nan|inf)\b", re.sub(r'class="nan"', "", drawn))
     assert drawn.count('class="nan"') == sum(not math.isfinite(y) for y in ys)
 
@@ -225,7 +227,7 @@ def test_a_report_tells_how_it_ended_and_draws_what_was_printed(tmp_path: Path) 
         "GPU 1 L40S GPU-1",
         "--mixed_precision",
         "warm",
-        "GPU memory and use over time: this run did not record them",
+        "GPU memory and use over time: nothing was recorded here",
         "throughput: not printed",
         "learning rate: one value, 0.001",
         "c" * 40 + " with edits",
@@ -239,10 +241,10 @@ def test_events_are_marked_where_the_log_was_when_they_happened(tmp_path: Path) 
     marks = re.findall(r'<g class="(mark(?: bad)?)"><title>([^<]*)</title><line x1="([\d.]+)"', page)
     loss = marks[:2]
     assert [(kind, title) for kind, title, _ in loss] == [
-        ("mark", "2 ranks as planned"),
-        ("mark bad", "rank 1 failed"),
+        ("mark", "2: 2 ranks as planned"),
+        ("mark bad", "3: rank 1 failed"),
     ]
-    assert float(loss[0][2]) < float(loss[1][2]) == pytest.approx(844.0), "the failure is at the last step"
+    assert float(loss[0][2]) < float(loss[1][2]) == pytest.approx(548.0), "the failure is at the last step"
 
 
 def test_nothing_in_a_report_is_executed_or_fetched(tmp_path: Path) -> None:
