@@ -69,7 +69,7 @@ def main() -> None:
     if rank == 0:
         logs = str(Path(arguments.output_dir) / "logs")
         trainer.add_callback(TensorBoardCallback(SummaryWriter(log_dir=logs)))
-    trainer.train()
+    trainer.train(resume_from_checkpoint=options.resume_from_checkpoint)
 
 
 def parse_options() -> argparse.Namespace:
@@ -90,6 +90,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--max-steps", type=int, default=0, help="stop after so many optimizer steps")
     parser.add_argument("--output", default="output", help="folder of all runs")
+    parser.add_argument("--resume-from-checkpoint", metavar="DIR", help="go on from this checkpoint")
     return parser.parse_args()
 
 

@@ -23,8 +23,9 @@ MOST = 200  # that are looked at
 MOST_FILES = 20000
 MAX_HEADER = 100 << 20
 MAX_JSON = 64 << 20
-ZIPPED = (".pt", ".pth", ".ckpt", ".bin")
+ZIPPED = (".pt", ".pth", ".ckpt", ".bin", ".pkl")
 ZIP_END = b"PK\x05\x06"
+PICKLE_STOP = b"."
 TEMPORARY = re.compile(r"(?:^|[._~-])(?:tmp|temp|partial|incomplete)(?:[._~-]|\d|$)|~$|^\.", re.IGNORECASE)
 TRAINER_LAST = "trainer_state.json"
 TRAINER = (TRAINER_LAST, "training_args.bin")
@@ -175,10 +176,13 @@ def zip_fault(path: str, size: int) -> str:
     if not size:
         return "is empty"
     with open(path, "rb") as file:
-        if file.read(2) != b"PK":
-            return ""  # another format, which does not tell
+        zipped = file.read(2) == b"PK"
         file.seek(max(0, size - (66 << 10)))
-        return "" if ZIP_END in file.read() else "is cut off"
+        end = file.read()
+    if zipped:
+        return "" if ZIP_END in end else "is cut off"
+    stopped = end.endswith(PICKLE_STOP) or not path.endswith(".pkl")  # of other formats the end does not tell
+    return "" if stopped else "is cut off"
 
 
 def json_fault(path: str) -> str:

@@ -54,7 +54,7 @@ def accelerate(base: Path, number: int) -> Path:
     safetensors(folder / "model.safetensors")
     for name in ("optimizer.bin", "scheduler.bin"):
         zipped(folder / name)
-    (folder / "random_states_0.pkl").write_bytes(pickle.dumps({}))
+    (folder / "random_states_0.pkl").write_bytes(pickle.dumps({"random": "state"}))
     return folder
 
 
@@ -122,6 +122,7 @@ def shortened(name: str) -> Callable[[Path], None]:
             without("random_states_0.pkl"),
             "has no random_states_*.pkl, which accelerate writes last",
         ),
+        (accelerate, shortened("random_states_0.pkl"), "random_states_0.pkl is cut off"),
         (plain, without("weights-0.npy"), "lacks weights-0.npy, which checkpoint-10 has"),
         (plain, shortened("state.json"), "state.json is cut off"),
     ],
