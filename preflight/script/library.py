@@ -4,7 +4,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from preflight.script import huggingface, models, pytorch, stdlib
+from preflight.script import huggingface, lightning, models, pytorch, stdlib
 from preflight.script.calling import invoke, taint
 from preflight.script.expressions import assign
 from preflight.script.interpreter import Call, Event
@@ -48,6 +48,12 @@ _MODEL_NAME = re.compile(
 )
 _RUNNERS = frozenset({"fire", "absl", "typer", "tyro", "jsonargparse", "hydra", "click", "asyncio", "plac"})
 
+_CALLS = {**stdlib.CALLS, **pytorch.CALLS, **huggingface.CALLS}
+_CLASSES = {**stdlib.CLASSES, **pytorch.CLASSES, **huggingface.CLASSES}
+_CONSTRUCT = {**stdlib.CONSTRUCT, **pytorch.CONSTRUCT, **huggingface.CONSTRUCT, **lightning.CONSTRUCT}
+_METHODS = {**stdlib.METHODS, **pytorch.METHODS, **huggingface.METHODS, **lightning.METHODS}
+_ATTRIBUTES = {**pytorch.ATTRIBUTES, **huggingface.ATTRIBUTES, **lightning.ATTRIBUTES}
+
 
 class Knowledge:
     """The Library that the interpreter asks."""
@@ -62,10 +68,9 @@ class Knowledge:
 
     def call(self, it: "Interpreter", name: str, call: Call) -> Value:
         """Return what calling a library's name gives."""
-        for table in (stdlib.CALLS, pytorch.CALLS, huggingface.CALLS):
-            handler = table.get(name)
-            if handler is not None:
-                return handler(it, call)
+        handler = _CALLS.get(name)
+        if handler is not None:
+            return handler(it, call)
         kind = self.class_kind(name)
         if kind:
             ref = it.new(Thing(kind, call.place, {"__name__": Const(name)}))
@@ -95,11 +100,8 @@ class Knowledge:
             return UNKNOWN
         if isinstance(owner, Part) or thing.kind == "model":
             return models.model_method(it, owner, name, call)
-        for table in (stdlib.METHODS, pytorch.METHODS, huggingface.METHODS):
-            handler = table.get((thing.kind, name))
-            if handler is not None:
-                return handler(it, owner, call)
-        return UNKNOWN
+        handler = _METHODS.get((thing.kind, name))
+        return handler(it, owner, call) if handler is not None else UNKNOWN
 
     def _super(self, it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
         thing = it.thing(owner)
@@ -128,12 +130,10 @@ class Knowledge:
             if isinstance(owner, Part) or name in MODEL_METHODS or name.startswith("__"):
                 return Method(owner, name)
             return Part(owner.id, "module") if "__class__" not in thing.attrs else UNKNOWN
-        for table in (pytorch.ATTRIBUTES, huggingface.ATTRIBUTES):
-            handler = table.get((thing.kind, name))
-            if handler is not None:
-                return handler(it, thing)
-        methods = (stdlib.METHODS, pytorch.METHODS, huggingface.METHODS)
-        return Method(owner, name) if any((thing.kind, name) in table for table in methods) else UNKNOWN
+        handler = _ATTRIBUTES.get((thing.kind, name))
+        if handler is not None:
+            return handler(it, thing)
+        return Method(owner, name) if (thing.kind, name) in _METHODS else UNKNOWN
 
     def assign(self, it: "Interpreter", owner: Ref | Part, name: str, value: Value, place: Place) -> None:
         """Note that an attribute was set."""
@@ -216,7 +216,7 @@ class Knowledge:
             or (name.startswith("torch.nn.") and _is_layer(name))
         ):
             return "model"
-        return huggingface.CLASSES.get(name) or pytorch.CLASSES.get(name) or stdlib.CLASSES.get(name, "")
+        return _CLASSES.get(name) or lightning.class_kind(name)
 
     def construct(self, it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
         """Do what the library's constructor does."""
@@ -224,11 +224,9 @@ class Knowledge:
         if kind == "model":
             pytorch.construct_module(it, ref, call)
             return
-        for table in (huggingface.CONSTRUCT, pytorch.CONSTRUCT, stdlib.CONSTRUCT):
-            handler = table.get(kind)
-            if handler is not None:
-                handler(it, ref, name, call)
-                return
+        handler = _CONSTRUCT.get(kind)
+        if handler is not None:
+            handler(it, ref, name, call)
 
 
 def _is_layer(name: str) -> bool:

@@ -129,10 +129,10 @@ def _read(text: str, path: str, target: Target, find: Finder | None) -> _Reading
     reading = _Reading({}, {}, {}, complete=True, sources=sources)
 
     def listen(it: Interpreter, event: Event) -> None:
-        if event.name in ("accelerator", "arguments"):
+        if event.name in ("accelerator", "lightning", "arguments"):
             thing = it.thing(event.ref)
             if thing is not None:
-                words = ("mixed_precision", "bf16", "fp16")
+                words = ("mixed_precision", "precision", "bf16", "fp16")
                 spots = [event.call.at(word) for word in words if event.call and word in event.call.kwargs]
                 reading.asked.setdefault((spots or [event.place])[0], thing.get("asked"))
                 reading.parts.setdefault((spots or [event.place])[0], (*spots[1:], event.place))

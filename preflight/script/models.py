@@ -11,6 +11,7 @@ Attributes of a thing of kind "model":
 
 from typing import TYPE_CHECKING
 
+from preflight.script.casting import OWN_DTYPE, cast, members, set_trained_dtype
 from preflight.script.interpreter import Call, Event
 from preflight.script.names import TORCH_DTYPES
 from preflight.script.reading import Place
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 
 TENSOR_DTYPE = "__tensor_dtype__"
 """Key of the Map that stands for a tensor of known dtype."""
-
-OWN_DTYPE = "own"
-"""The dtype that `next(model.parameters()).dtype` reads: of one parameter, not of all."""
 
 _PARTS = frozenset(
     {
@@ -108,7 +106,7 @@ def model_method(  # noqa: PLR0912 - one line per method, read as a table
     if isinstance(owner, Part) and owner.what in ("parameter", "data", "parameters", "grad"):
         return _parameter_method(it, owner, name, call)
     if name in _CASTS and not call.args:
-        _cast(it, owner, Dtype(_CASTS[name], call.place), call.place)
+        cast(it, owner, Dtype(_CASTS[name], call.place), call.place)
         return owner
     if name in ("to", "type", "cuda", "cpu"):
         return _move(it, owner, name, call)
@@ -143,6 +141,8 @@ def model_method(  # noqa: PLR0912 - one line per method, read as a table
     if name in ("update_parameters", "update") and call.args and isinstance(owner, Ref):
         averaged(it, owner, call.args[0], call)
         return NONE
+    if name in ("eval", "train") and isinstance(owner, Ref):
+        it.change(model, only_used=Const(name == "eval" and (call.get("mode", 0) or TRUE) == TRUE))
     if name in ("eval", "train", "merge_and_unload", "compile", "unload"):
         return owner
     if name in _PARTS:
@@ -154,9 +154,9 @@ def _require_grad(it: "Interpreter", owner: Ref | Part, wanted: Value) -> None:
     if isinstance(owner, Part):
         it.change(owner.of, trainable=Const("some"))
         return
-    it.change(owner.id, __frozen__=Const(wanted == FALSE))
     words = [Const("all") if item == TRUE else Const("none") for item in alternatives(wanted)]
-    it.change(owner.id, trainable=join(words))
+    for model in members(it, owner.id):
+        it.change(model, __frozen__=Const(wanted == FALSE), trainable=join(words))
 
 
 def _move(it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
@@ -182,9 +182,9 @@ def _move(it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
         for item in alternatives(target):
             if isinstance(item, Dtype):
                 spot = call.at("dtype")
-                _cast(it, owner, Dtype(item.name, spot), call.place, sure=item is target)
+                cast(it, owner, Dtype(item.name, spot), call.place, sure=item is target)
             elif isinstance(item, Map) and item.get(TENSOR_DTYPE) is not None:
-                _cast(it, owner, UNKNOWN, call.place)
+                cast(it, owner, UNKNOWN, call.place)
             else:
                 device = as_device(item)
                 if isinstance(device, Device) and device.kind == "cuda":
@@ -215,59 +215,6 @@ def as_device(value: Value) -> Value:
     if kind not in ("cuda", "cpu", "mps", "xpu", "npu", "meta", "gpu"):
         return UNKNOWN
     return Device(kind, int(index) if index.isdigit() else None, place=value.place)
-
-
-def _cast(it: "Interpreter", owner: Ref | Part, dtype: Value, place: Place, *, sure: bool = True) -> None:
-    thing = it.thing(owner)
-    if thing is None:
-        return
-    model = owner.of if isinstance(owner, Part) else owner.id
-    _note_recast(it, model, thing, dtype)
-    it.emit(
-        Event("cast", place, model, None, "part" if isinstance(owner, Part) else "whole", {"dtype": dtype})
-    )
-    if isinstance(owner, Part):
-        if isinstance(dtype, Dtype) and dtype.name in ("float32", "float64"):
-            it.change(model, upcast=TRUE)
-        else:
-            it.change(model, upcast=join((thing.get("upcast"), UNKNOWN)))
-        return
-    if isinstance(dtype, Dtype) and dtype.name == OWN_DTYPE:
-        before = thing.get("optimized_dtype", NONE)
-        if isinstance(before, Dtype) and thing.get("mixed", NONE) == NONE and thing.get("adapters") == NONE:
-            it.change(model, dtype=before)
-        return
-    new: dict[str, Value] = {"dtype": dtype if sure else join((thing.get("dtype"), dtype)), "upcast": FALSE}
-    if thing.get("adapters") != NONE:
-        new["adapters"] = new["dtype"]
-    it.change(model, **new)
-
-
-def _note_recast(it: "Interpreter", model: int, thing: Thing, dtype: Value) -> None:
-    """A cast after the first step: the optimizer's state keeps the old dtype. Casting back undoes it."""
-    if TRUE not in list(alternatives(thing.get("stepped", FALSE))):
-        return
-    before = thing.get("optimized_dtype")
-    same = isinstance(dtype, Dtype) and dtype == before
-    own = isinstance(dtype, Dtype) and dtype.name == OWN_DTYPE
-    if own and isinstance(before, Dtype) and before.name != "checkpoint" and thing.get("mixed", NONE) == NONE:
-        same = True  # all of it has one dtype, so any parameter's will do
-    it.change(model, recast=FALSE if same else dtype)
-    if isinstance(dtype, Dtype) and dtype.name in ("float16", "bfloat16") and not same:
-        it.change(model, rounded=dtype)
-
-
-def set_trained_dtype(it: "Interpreter", model: int, dtype: Value) -> None:
-    """Note that whatever is trained of a model was cast."""
-    thing = it.thing(model)
-    if thing is None:
-        return
-    if thing.get("adapters") != NONE:
-        it.change(model, adapters=dtype, half_extra=FALSE)
-    else:
-        it.change(model, upcast=TRUE)
-        if thing.get("trainable") == Const("all"):
-            it.change(model, dtype=dtype, upcast=FALSE)
 
 
 def attach_adapters(it: "Interpreter", model: int, config: Value, call: Call, *, autocast: Value) -> None:
@@ -339,10 +286,8 @@ def parameter_assigned(it: "Interpreter", owner: Part, name: str, value: Value, 
         thing = it.thing(owner)
         if thing is None:
             return
-        if value == FALSE:
-            it.change(owner.of, trainable=Const("none"))
-        else:
-            it.change(owner.of, trainable=Const("some"))
+        for model in members(it, owner.of):
+            it.change(model, trainable=Const("none" if value == FALSE else "some"))
         return
     dtype = value.get(TENSOR_DTYPE) if isinstance(value, Map) else None
     if name in ("data", "grad", "grad_dtype") and (dtype is not None or name == "grad_dtype"):

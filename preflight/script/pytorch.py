@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script import distributed
+from preflight.script.casting import set_trained_dtype, trained_with
 from preflight.script.interpreter import Call, Event
-from preflight.script.models import as_device, averaged, dtype_of, new_model, set_trained_dtype, trained_dtype
+from preflight.script.models import as_device, averaged, dtype_of, new_model, trained_dtype
 from preflight.script.names import root_and_last
 from preflight.script.values import (
     FALSE,
@@ -125,7 +126,7 @@ def models_in(value: Value) -> Iterator[int]:
 
 def _optimizer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     params = call.get("params", 0) or UNKNOWN
-    held = dict.fromkeys(models_in(params))
+    held = dict.fromkeys(inner for model in models_in(params) for inner in trained_with(it, model))
     for model in held:
         thing = it.thing(model)
         if thing is not None:

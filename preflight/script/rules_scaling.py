@@ -107,12 +107,13 @@ def clipping_scaled_gradients(it: "Interpreter", event: Event) -> Iterator[Hit]:
         if accelerator is not None:
             words = {text_of(item) for item in alternatives(accelerator.get("mixed_precision"))}
             if not words <= {"no", "bf16", "fp8"} and accelerator.get("sharded") != TRUE:
-                yield Hit(
-                    event.place,
-                    "torch's clip_grad_norm_ clips gradients that accelerate's fp16 has scaled",
-                    "accelerator.clip_grad_norm_(...)",
-                    Level.WARNING,
-                )
+                who = text_of(accelerator.get("who", Const("accelerate")))
+                message = f"torch's clip_grad_norm_ clips gradients that {who}'s fp16 has scaled"
+                fixes = {"Lightning": "gradient_clip_val=..., or self.clip_gradients(...)"}
+                fix = fixes.get(who or "", "accelerator.clip_grad_norm_(...)")
+                if who == "Fabric":
+                    fix = "fabric.clip_gradients(model, optimizer, ...)"
+                yield Hit(event.place, message, fix, Level.WARNING)
             continue
         if it.state.scaled and not _unscaled(it, model):
             message = "gradients are clipped before scaler.unscale_(optimizer), so while they are scaled"
@@ -231,7 +232,8 @@ def both_switches_on(it: "Interpreter", event: Event) -> Iterator[Hit]:
 def backward_around_accelerate(it: "Interpreter", event: Event) -> Iterator[Hit]:
     """loss.backward() where accelerate's fp16 needs accelerator.backward(loss).
 
-    The scaler never sees the loss: "No inf checks were recorded for this optimizer".
+    The scaler never sees the loss: "No inf checks were recorded for this optimizer". Lightning wants
+    self.manual_backward(loss), Fabric fabric.backward(loss).
     Source: accelerate/accelerator.py, backward.
     """
     if event.what != "raw" or not it.loop_depth or "no_grad" in it.contexts:
@@ -248,8 +250,10 @@ def backward_around_accelerate(it: "Interpreter", event: Event) -> Iterator[Hit]
             continue
         shards = "fsdp" in it.source.text.lower() or "deepspeed" in it.source.text.lower()
         level = Level.ERROR if words == {"fp16"} and not shards else Level.WARNING
-        message = "accelerate does not see this backward(), and under fp16 its scaler then fails"
-        yield Hit(event.place, message, "accelerator.backward(loss)", level)
+        who = text_of(accelerator.get("who", Const("accelerate")))
+        message = f"{who} does not see this backward(), and under fp16 its scaler then fails"
+        fix = text_of(accelerator.get("how")) or "accelerator.backward(loss)"
+        yield Hit(event.place, message, fix, level)
         return
     known = any(thing.kind == "optimizer" for thing in it.state.heap.values())
     if it.notes.get("prepared") and not known:
@@ -290,7 +294,7 @@ def flash_attention_on_old_gpus(it: "Interpreter", event: Event) -> Iterator[Hit
         yield Hit(call.at(keyword), message, fix, Level.ERROR, (written,) if written else ())
 
 
-@rule("P131", "accelerator", "arguments", "argument set", "load", "autocast")
+@rule("P131", "accelerator", "lightning", "arguments", "argument set", "load", "autocast")
 def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: Event) -> Iterator[Hit]:
     """bf16 is fixed in the script, and these GPUs only emulate it.
 
@@ -312,9 +316,10 @@ def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: Event) -> Iterator[Hi
         return
     if thing.get("trl") == TRUE and thing.get("bf16") == NONE:
         return  # P109
-    keyword = "mixed_precision" if event.name == "accelerator" else "bf16"
+    keyword = {"accelerator": "mixed_precision", "lightning": "precision"}.get(event.name, "bf16")
     message = "bf16 is asked for here, and no flag can change that; these GPUs only emulate it"
-    written = place_of(thing.get("asked")) if event.name == "accelerator" else place_of(thing.get("bf16"))
+    given = {"accelerator": thing.get("asked"), "lightning": event.values.get("given")}
+    written = place_of(given.get(event.name, thing.get("bf16")))
     related = (written,) if written else ()
     fix = "let the launch decide, or fp16 on these GPUs"
     yield Hit(event.place_of(keyword), message, fix, Level.ERROR, related)
@@ -331,7 +336,7 @@ def _emulated(event: Event) -> Iterator[Hit]:
     yield Hit(dtype.place or event.place, message, "float32 weights and fp16 on these GPUs", Level.WARNING)
 
 
-@rule("P118", "accelerator", "arguments", "autocast", "step", "trained", "backward")
+@rule("P118", "accelerator", "lightning", "arguments", "autocast", "step", "trained", "backward")
 def autocast_beside_the_launch(it: "Interpreter", event: Event) -> Iterator[Hit]:
     """The script's own autocast, of another precision than accelerate's or the Trainer's.
 
@@ -340,12 +345,12 @@ def autocast_beside_the_launch(it: "Interpreter", event: Event) -> Iterator[Hit]
     depends on the machine's flag or config file. accelerator.autocast() follows the launch.
     Source: accelerate/accelerator.py, prepare_model and autocast.
     """
-    if event.name in ("accelerator", "arguments"):
+    if event.name in ("accelerator", "lightning", "arguments"):
         it.notes.setdefault("decides", []).append(event.place)
         thing = it.thing(event.ref)
         if thing is not None:
             it.asked[event.place] = (
-                thing.get("mixed_precision") if event.name == "accelerator" else thing.get("asked")
+                thing.get("asked") if event.name == "arguments" else thing.get("mixed_precision")
             )
     elif event.name == "autocast":
         training = "no_grad" not in it.contexts and (it.loop_depth or "training" in it.contexts)

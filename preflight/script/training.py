@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from preflight.script import hfarguments
+from preflight.script.casting import trained_with
 from preflight.script.interpreter import Event
 from preflight.script.models import trained_dtype
 from preflight.script.pytorch import trained_models
@@ -109,8 +110,9 @@ def _by_trainer(it: "Interpreter", trainer: Thing, event: Event) -> Iterator[Tra
     args = trainer.get("args")
     precision = hfarguments.mixed_precision(it, args)
     sharded = hfarguments.sharded(it, args)
-    for item in alternatives(trainer.get("model")):
-        model = it.thing(item) if isinstance(item, Ref) else None
+    held = [item.id for item in alternatives(trainer.get("model")) if isinstance(item, Ref)]
+    for identity in [inner for outer in held for inner in trained_with(it, outer)]:
+        model = it.thing(identity)
         if model is not None and model.kind == "model":
             dtype = trained_dtype(model)
             told = it.thing(_ref(args))
