@@ -52,7 +52,7 @@ COMMANDS: dict[str, Row] = {
         "launcher.commands.clean_zombies", "End what dead runs left on hosts: ranks, ports, GPU memory."
     ),
     "diagnose": Row("launcher.commands.diagnose", "Say what killed a run, from its log."),
-    "report": Row("launcher.commands.report", "Write a run that is kept here as one HTML file."),
+    "report": Row("launcher.commands.report", "Report a run that is kept here: text, HTML with plots, JSON."),
     "rehearse": Row(
         "launcher.commands.rehearse", "Prove a launch by a few real steps; leave nothing behind."
     ),

@@ -1,12 +1,16 @@
-"""gpulaunch report: a run that is kept here, as one HTML file."""
+"""gpulaunch report: a run that is kept here, as text, as one HTML file, or as a document for programs."""
 
+import json
+import sys
 from pathlib import Path
 
 import click
 
+from launcher.commands.runs_options import LOGS
 from launcher.logfiles import run_called
 from launcher.report.html import html
-from launcher.report.rundir import read_run
+from launcher.report.rundir import RunFiles, read_run
+from launcher.report.summary import summary_json, summary_lines
 
 
 @click.command("report")
@@ -15,28 +19,40 @@ from launcher.report.rundir import read_run
     "--html",
     "target",
     type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    help="The file to write; - is standard output.",
+    help="Write a page with plots to this file; - is standard output.",
 )
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with every value.")
 @click.option(
     "--logs",
     "runs",
     type=click.Path(file_okay=False, path_type=Path),
-    default=Path("gpulaunch-runs"),
+    default=LOGS,
     show_default=True,
     help="Where `gpulaunch run` kept its logs.",
 )
-def command(run: str, target: Path, runs: Path) -> None:
-    """Write a report of a run: how it ended, its curves, events, ranks, plan, findings and source.
+def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None:
+    """Report a run: how it ended, its curves, what its ranks used, and what happened when.
 
-    RUN is a run's id, the beginning of one, or last. One file with everything in it: no network, no script.
-    What a detached run has printed since is on its hosts: `gpulaunch fetch RUN` first.
+    RUN is a run's id, the beginning of one, or last. The page is one file with everything in it: no network,
+    no script. What a detached run has printed since is on its hosts: `gpulaunch fetch RUN` first.
     """
-    report = html(read_run(run_called(run, runs)))
+    found = read_run(run_called(run, runs))
+    if target is not None:
+        _write(found, target)
+    if as_json:
+        click.echo(json.dumps(summary_json(found), indent=1))
+    elif target is None:
+        plain = "utf" not in (sys.stdout.encoding or "").lower()
+        for line in summary_lines(found, ascii_only=plain):
+            click.echo(line)
+
+
+def _write(found: RunFiles, target: Path) -> None:
+    page = html(found)
     if str(target) == "-":
-        click.echo(report)
+        click.echo(page)
         return
     fresh = target.with_name(f".{target.name}.new")
-    fresh.write_text(report, encoding="utf-8")
+    fresh.write_text(page, encoding="utf-8")
     fresh.replace(target)
-    click.echo(f"{target}: {len(report.encode()) / 1024:.0f} KiB")
+    click.echo(f"{target}: {len(page.encode()) / 1024:.0f} KiB", err=True)

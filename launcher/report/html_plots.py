@@ -33,6 +33,9 @@ def plots(run: RunFiles) -> Iterator[str]:
     else:
         yield from _training(log, run.events)
     yield "<h2>Use of the hosts</h2>"
+    missing = run.outcome.get("usage_missing")
+    for host, why in missing.items() if isinstance(missing, dict) else ():
+        yield f'<p class="soft">The GPUs of {text(host)} could not be measured: {text(why)}.</p>'
     if run.usage:
         yield from _use(run)
     else:

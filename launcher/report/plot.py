@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from launcher.report.metrics import Metrics, Sample, read_metrics
+from launcher.report.ticks import number_label
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.-=+*%#"
@@ -15,8 +16,14 @@ _LARGE = 16 << 20
 """At the end of a run nobody waits for a longer log to be read; the report reads it."""
 
 
-def sparkline(values: Sequence[float], *, width: int = WIDTH, ascii_only: bool = False) -> str:
-    """Return the values as at most `width` bars, each the mean of its share.
+def sparkline(
+    values: Sequence[float],
+    *,
+    width: int = WIDTH,
+    ascii_only: bool = False,
+    span: tuple[float, float] | None = None,
+) -> str:
+    """Return the values as at most `width` bars, each the mean of its share; `span` is at least covered.
 
     A share with one value that is NaN or infinite is an x: that is what one looks for.
     """
@@ -25,7 +32,7 @@ def sparkline(values: Sequence[float], *, width: int = WIDTH, ascii_only: bool =
     ramp = ASCII if ascii_only else BLOCKS
     shares = _shares(values, width)
     means = [sum(share) / len(share) if all(map(math.isfinite, share)) else math.nan for share in shares]
-    good = [mean for mean in means if math.isfinite(mean)]
+    good = [mean for mean in (*means, *(span or ())) if math.isfinite(mean)]
     low, high = (min(good), max(good)) if good else (0.0, 0.0)
     return "".join(_bar(mean, low, high, ramp) for mean in means)
 
@@ -51,7 +58,7 @@ def series_line(name: str, samples: Sequence[Sample], *, ascii_only: bool = Fals
 
 def short(value: float) -> str:
     """Return a number in few characters."""
-    return f"{value:.4g}"
+    return number_label(value)
 
 
 def metrics_of_run(directory: Path, *, limit: int | None = None) -> Metrics | None:

@@ -1,0 +1,145 @@
+"""A run that is kept here, as text for a terminal and as one document for programs."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from launcher.report.html_text import duration, mappings
+from launcher.report.metrics import Sample
+from launcher.report.plot import series_line, short, sparkline
+from launcher.report.rundir import RunFiles, most_telling
+from launcher.report.text import clean, one_line
+from launcher.report.usage_series import COLUMNS, RankSeries
+from launcher.terminal.status import gib
+
+SCHEMA = "gpulaunch.report/1"
+_EVENTS = 40
+_USE_WIDTH = 24
+_NAMES = {"grad_norm": "grad norm", "learning_rate": "lr"}
+
+
+def summary_lines(run: RunFiles, *, ascii_only: bool = False) -> Iterator[str]:
+    """Yield how it ended, its curves, what its ranks used, and what happened."""
+    yield from _head(run)
+    yield from _curves(run, ascii_only=ascii_only)
+    yield from _ranks(run, ascii_only=ascii_only)
+    if run.events:
+        yield "events:"
+    began = run.events[0].at if run.events else 0.0
+    left = len(run.events) - _EVENTS
+    for number, event in enumerate(run.events):
+        if left > 0 and number == _EVENTS // 2:
+            yield f"  ... {left} more ..."
+        if left <= 0 or number < _EVENTS // 2 or number >= _EVENTS // 2 + left:
+            mark = "!" if event.bad else " "
+            yield f"  {'+' + duration(event.at - began):>14} {mark} {one_line(event.text, 160)}"
+
+
+def summary_json(run: RunFiles) -> dict[str, Any]:
+    """Return all that the report draws, schema gpulaunch.report/1; what is no number is null."""
+    log = most_telling(run.logs)
+    return {
+        "schema": SCHEMA,
+        "run_id": clean(run.run_id, keep_lines=False),
+        "outcome": run.outcome or None,
+        "told_by": None if log is None else {"rank": log.rank, "host": log.host},
+        "curves": {name: _points(samples) for name, samples in _series(run)},
+        "usage": [_usage_json(series) for series in run.usage],
+        "events": [{"at": each.at, "text": clean(each.text), "bad": each.bad} for each in run.events],
+    }
+
+
+def _head(run: RunFiles) -> Iterator[str]:
+    outcome, plan = run.outcome, run.plan
+    name = clean(run.run_id, keep_lines=False)
+    if outcome:
+        why = f": {one_line(str(outcome['why']), 160)}" if outcome.get("why") else ""
+        code, took = outcome.get("exit_code", "?"), duration(outcome.get("seconds"))
+        yield f"{name}: {one_line(str(outcome.get('verdict', '?')))}{why} (exit code {code}) after {took}"
+        if outcome.get("attempts", 1) != 1:
+            yield f"attempts: {one_line(str(outcome['attempts']))}"
+    else:
+        yield f"{name}: no outcome is kept here: it goes on, was left with --detach, or its client was killed"
+    phases = mappings(outcome.get("phases"))
+    if phases:
+        told = (f"{each.get('name', '?')} {duration(each.get('seconds'))}" for each in phases)
+        yield clean(", ".join(told), keep_lines=False)
+    if plan:
+        hosts = ", ".join(str(node.get("host", "?")) for node in mappings(plan.get("nodes")))
+        words = f"world size {plan.get('world_size', '?')} on {hosts}, mixed precision "
+        yield one_line(f"{words}{plan.get('mixed_precision', '?')}", 400)
+    cause = outcome.get("root_cause")
+    if isinstance(cause, Mapping):
+        yield f"root cause: {one_line(str(cause.get('what', '?')), 400)}"
+
+
+def _series(run: RunFiles) -> Iterator[tuple[str, Sequence[Sample]]]:
+    log = most_telling(run.logs)
+    if log is None:
+        return
+    metrics = log.metrics
+    yield "loss", metrics.loss
+    yield "grad_norm", metrics.norm
+    yield "learning_rate", metrics.learning_rate
+    for unit, samples in metrics.rates.items():
+        yield f"{unit}_per_second", samples
+
+
+def _curves(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
+    for name, samples in _series(run):
+        words = _NAMES.get(name, name.replace("_per_second", "/s"))
+        if len(samples) > 1:
+            yield series_line(words, samples, ascii_only=ascii_only)
+        elif samples:
+            yield f"{words:<9} {short(samples[0].value)} (one value)"
+
+
+def _ranks(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
+    codes = {end.get("rank"): end.get("code") for end in mappings(run.outcome.get("ranks"))}
+    hosts = {end.get("rank"): end.get("host") for end in mappings(run.outcome.get("ranks"))}
+    used = {series.rank: series for series in run.usage}
+    hosts |= {rank: series.host for rank, series in used.items()}
+    ranks = sorted(rank for rank in {*codes, *used} if isinstance(rank, int))
+    if not ranks:
+        return
+    rows = [("RANK", "HOST", "EXIT", "PEAK MEMORY", "MEAN USE", "USE OVER TIME")]
+    for rank in ranks:
+        code = codes.get(rank)
+        ended = "?" if code is None else one_line(str(code), 10)
+        host = one_line(str(hosts.get(rank, "?")), 40)
+        rows.append((str(rank), host, ended, *_use(used.get(rank), ascii_only=ascii_only)))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _use(series: RankSeries | None, *, ascii_only: bool) -> tuple[str, str, str]:
+    if series is None:
+        return "not measured", "", ""
+    on_gpu = series.has("busy") or series.has("memory_mib")
+    use, memory, of = ("busy", "memory_mib", "GPU") if on_gpu else ("cpu", "rss_mib", "core")
+    mean = series.mean(use)
+    values = [value for value in series.values[use] if math.isfinite(value)]
+    words = "?" if mean is None else f"{mean:.0f} % of {'its GPU' if of == 'GPU' else 'a core'}"
+    return (
+        gib(series.peak(memory)),
+        words,
+        sparkline(values, width=_USE_WIDTH, ascii_only=ascii_only, span=(0.0, 100.0)),
+    )
+
+
+def _points(samples: Sequence[Sample]) -> dict[str, list[Any]]:
+    return {
+        "step": [sample.step for sample in samples],
+        "offset": [sample.offset for sample in samples],
+        "value": [_number(sample.value) for sample in samples],
+    }
+
+
+def _usage_json(series: RankSeries) -> dict[str, Any]:
+    columns = {name: [_number(value) for value in series.values[name]] for name in COLUMNS}
+    return {"rank": series.rank, "host": series.host, "at": series.at, **columns}
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,73 @@
+"""A report as text and as a document."""
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from launcher.commands.report import command
+from launcher.report.plot import sparkline
+from launcher.report.rundir import read_run
+from launcher.report.summary import summary_json, summary_lines
+from launcher.running.logbook import LogBook
+from tests.launcher.test_report_html import EVIL, make_run
+from tests.launcher.test_report_usage import sample, with_usage
+
+
+def test_the_text_tells_how_it_ended_its_curves_its_ranks_and_when(tmp_path: Path) -> None:
+    run = with_usage(make_run(tmp_path), *(sample(float(n), 50.0) for n in range(5)))
+    lines = list(summary_lines(read_run(run)))
+    assert lines[:3] == [
+        "job-1: failed: rank 1 failed (exit code 1) after 1 h 2 min",
+        "world size 2 on titan, mixed precision bf16",
+        "root cause: boom",
+    ]
+    assert "loss      4 █" in lines[3]
+    assert "lr        0.001 (one value)" in lines
+    assert "1     titan  1     2.0 GiB      50 % of its GPU  ▅▅▅▅▅" in lines
+    assert lines[-1].endswith("! rank 1 failed")
+
+
+def test_of_many_events_the_first_and_the_last_are_shown(tmp_path: Path) -> None:
+    book = LogBook(tmp_path / "r")
+    book.write("titan", "rank-0.log", 0, b"hello\n")
+    for number in range(100):
+        book.note(f"event {number}")
+    book.close()
+    lines = list(summary_lines(read_run(tmp_path / "r")))
+    assert "  ... 60 more ..." in lines
+    assert [line.split()[-1] for line in lines[-1:]] == ["99"]
+    assert len(lines) == 1 + 1 + 41
+
+
+def test_hostile_text_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    run = make_run(tmp_path, evil=EVIL)
+    assert not any(
+        "\x1b" in line or "\u202e" in line or "\n" in line for line in summary_lines(read_run(run))
+    )
+
+
+def test_the_document_holds_every_value_and_null_for_what_is_no_number(tmp_path: Path) -> None:
+    run = with_usage(make_run(tmp_path), sample(1.0), sample(6.0, None))
+    document = json.loads(json.dumps(summary_json(read_run(run)), allow_nan=False))
+    assert document["schema"] == "gpulaunch.report/1"
+    loss = document["curves"]["loss"]
+    assert (len(loss["value"]), loss["value"][-1], loss["step"][-1]) == (51, None, 51)
+    assert document["told_by"] == {"rank": 0, "host": "titan"}
+    assert document["usage"][1]["busy"] == [90.0, None]
+    assert [event["bad"] for event in document["events"]] == [False, False, True]
+
+
+def test_the_command_prints_text_or_a_document_and_may_write_a_page_too(tmp_path: Path) -> None:
+    make_run(tmp_path / "runs")
+    where = ["last", "--logs", str(tmp_path / "runs")]
+    assert "job-1: failed" in CliRunner().invoke(command, where).stdout
+    page = tmp_path / "page.html"
+    result = CliRunner().invoke(command, [*where, "--json", "--html", str(page)])
+    assert json.loads(result.stdout)["run_id"] == "job-1"
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_a_sparkline_of_a_share_shows_how_much_it_is() -> None:
+    assert sparkline([50.0, 50.0], span=(0.0, 100.0)) == "▅▅"
+    assert sparkline([99.0, 100.0], span=(0.0, 100.0)) == "██"
