@@ -3,7 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Literal, Protocol, Self, TypeAlias
+
+NewHostKeys: TypeAlias = Literal["refuse", "accept", "unchecked"]
+"""StrictHostKeyChecking: yes and ask, accept-new, no. "unchecked" is "accept" for a user who has asked for
+more than is given: a changed key is always refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +23,13 @@ class Endpoint:
     port: int = 22
     user: str = ""
     identity_files: tuple[str, ...] = ()
+    certificate_files: tuple[str, ...] = ()  # each goes with the key that it certifies
     jumps: tuple["Endpoint", ...] = ()  # outermost first; each hop verified like the host itself
     proxy_command: str = ""
     known_hosts_files: tuple[str, ...] = ()
     identity_agent: str = ""  # socket path; "" = SSH_AUTH_SOCK, "none" = no agent
     identities_only: bool = False  # offer no agent key beyond identity_files
+    new_host_keys: NewHostKeys = "refuse"
     host_key_alias: str = ""  # the name to look up in known_hosts instead of the address
     connect_timeout_s: float = 10.0  # for each step: resolve, connect, banner and key exchange, a channel
 

@@ -17,6 +17,7 @@ SYSTEM_FILES = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 
 _SSH_PORT = 22
 _REVOKED = "@revoked"
+_AUTHORITY = "@cert-authority"
 _append_lock = threading.Lock()
 _parsing = threading.Lock()
 
@@ -32,11 +33,11 @@ class KnownKey:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the files say about one name. `authorities` counts @cert-authority lines, which are not used."""
+    """What the files say about one name. `authorities` may sign the keys of such hosts."""
 
     keys: tuple[KnownKey, ...]
     revoked: frozenset[bytes]
-    authorities: int = 0
+    authorities: tuple[KnownKey, ...] = ()
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -78,19 +79,20 @@ def lookup(files: Iterable[str], address: str, port: int) -> Known:
     """Return what the files say about a host. Files that do not exist or cannot be read say nothing."""
     names = host_names(address, port)
     indexes = [_load(path) for path in _expand(files)]
-    authorities, revoked = 0, set[bytes]()
+    authorities: list[KnownKey] = []
+    revoked = set[bytes]()
     for index in indexes:
         for marker, patterns, key in index.marked:
-            if not any(_matches(patterns, name) for name in names):
+            if not any(matches(patterns, name) for name in names):
                 continue
             if marker == _REVOKED:
                 revoked.add(key.blob)
-            else:
-                authorities += 1
+            elif marker == _AUTHORITY:
+                authorities.append(key)
     keys = tuple(key for index in indexes for key in _keys_of(index, names[0]))
     if not keys and len(names) > 1:
         keys = tuple(key for index in indexes for key in _keys_of(index, names[1]))
-    return Known(keys, frozenset(revoked), authorities)
+    return Known(keys, frozenset(revoked), tuple(authorities))
 
 
 def save(file: str, address: str, port: int, kind: str, blob: bytes) -> None:
@@ -172,11 +174,11 @@ def _keys_of(index: _Index, name: str) -> Iterable[KnownKey]:
         if hmac.compare_digest(_hash(salt, name), digest):
             yield key
     for patterns, key in index.patterns:
-        if _matches(patterns, name):
+        if matches(patterns, name):
             yield key
 
 
-def _matches(patterns: tuple[str, ...], name: str) -> bool:
+def matches(patterns: tuple[str, ...], name: str) -> bool:
     """Match OpenSSH's pattern list: a matching `!pattern` wins over everything; hashed names match alone."""
     found = False
     for pattern in patterns:

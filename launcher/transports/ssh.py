@@ -119,7 +119,8 @@ class SshOpener:
             ssh_keys.ask_for_known_kinds(wire, known)
             wire.exchange_keys(endpoint)
             key = wire.get_remote_server_key()
-            ssh_keys.verify(endpoint, known, key, accept_new=self._options.accept_new_host_keys)
+            accept_new = self._options.accept_new_host_keys or endpoint.new_host_keys != "refuse"
+            ssh_keys.verify(endpoint, known, key, accept_new=accept_new)
             ssh_auth.authenticate(wire, endpoint, self._ring)
         except (paramiko.SSHException, OSError, EOFError) as failure:
             wire.close()

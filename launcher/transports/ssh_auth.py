@@ -18,6 +18,7 @@ from paramiko.ssh_exception import PartialAuthentication
 
 from launcher.errors import AuthenticationFailed, ConnectionLost, ConnectionTimedOut
 from launcher.transports.base import Endpoint, Prompt
+from launcher.transports.ssh_certificates import certified_key
 
 DEFAULT_IDENTITY_FILES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 
@@ -130,11 +131,45 @@ def _offers(endpoint: Endpoint, ring: KeyRing, attempts: _Attempts, agent: "_Laz
     A key that is named but encrypted (or only public) is taken from the agent where that holds it.
     """
     offered: set[bytes] = set()
-    for label, key in _in_order(endpoint, ring, attempts, agent):
+    certificates = _certificates(endpoint, attempts)
+    for label, key in _certified(_in_order(endpoint, ring, attempts, agent), certificates):
         blob = key.public_blob.key_blob if key.public_blob else key.asbytes()
         if blob not in offered:
             offered.add(blob)
             yield label, key
+
+
+def _certificates(endpoint: Endpoint, attempts: _Attempts) -> dict[bytes, tuple[str, PublicBlob]]:
+    """Return the certificates of CertificateFile by the public key that each certifies."""
+    found: dict[bytes, tuple[str, PublicBlob]] = {}
+    for file in endpoint.certificate_files:
+        try:
+            text = Path(file).expanduser().read_bytes()
+            found[certified_key(text)] = file, PublicBlob.from_string(text.decode())
+        except OSError as failure:
+            attempts.tried.append(f"certificate {file}: {(failure.strerror or 'unreadable').lower()}")
+        except ValueError:
+            attempts.tried.append(f"certificate {file}: not an SSH certificate")
+    return found
+
+
+def _certified(
+    offers: Iterator[_Offer], certificates: dict[bytes, tuple[str, PublicBlob]]
+) -> Iterator[_Offer]:
+    """Offer a key with its certificate before the key alone, as ssh does."""
+    for label, key in offers:
+        file, certificate = certificates.get(key.asbytes(), ("", None))
+        if certificate is not None and key.public_blob is None:
+            yield f"{label} with certificate {file}", _with_certificate(key, certificate)
+        yield label, key
+
+
+def _with_certificate(key: paramiko.PKey, certificate: PublicBlob) -> paramiko.PKey:
+    """Return a copy of a key that many hosts share; an agent's key is not for copy.copy."""
+    copied = type(key).__new__(type(key))
+    copied.__dict__.update(key.__dict__)
+    copied.public_blob = certificate
+    return copied
 
 
 def _in_order(

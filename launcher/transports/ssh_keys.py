@@ -1,12 +1,14 @@
 """Whether the host is the one it should be: its key against known_hosts, before anything is sent to it."""
 
+import time
 from pathlib import Path
 
 import paramiko
 
 from launcher.errors import HostError, HostKeyChanged, HostKeyUnknown
-from launcher.transports import known_hosts
+from launcher.transports import known_hosts, ssh_certificates
 from launcher.transports.base import Endpoint
+from launcher.transports.ssh_wire import Wire
 
 _ALGORITHMS = {
     "ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256"),  # one key type, several signature algorithms
@@ -18,8 +20,9 @@ def known_for(endpoint: Endpoint) -> known_hosts.Known:
     return known_hosts.lookup(_files(endpoint), _name(endpoint), endpoint.port)
 
 
-def ask_for_known_kinds(transport: paramiko.Transport, known: known_hosts.Known) -> None:
+def ask_for_known_kinds(transport: Wire, known: known_hosts.Known) -> None:
     """Put the key types that known_hosts has first, or a known ed25519 host may show its unknown rsa key."""
+    transport.takes_certificates = bool(known.authorities)
     if not known.keys:
         return
     options = transport.get_security_options()
@@ -30,25 +33,52 @@ def ask_for_known_kinds(transport: paramiko.Transport, known: known_hosts.Known)
 
 
 def verify(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey, *, accept_new: bool) -> None:
-    """Return if the key is known, or new and accepted (then it is saved).
+    """Return if the key is known, signed by an authority that is, or new and accepted (then it is saved).
 
     Raises HostKeyUnknown with the fingerprint and the command that accepts it, HostKeyChanged loudly.
     """
     blob = key.asbytes()
     if blob in known.revoked:
         raise _revoked(endpoint, key)
+    signed = _vouched(endpoint, key)
+    if signed is not None and _by_authority(endpoint, known, key, signed):
+        return
     if known.holds(blob):
         return
-    if known.keys:
+    if known.keys and (signed is None or key.get_name() in known.kinds):
         raise _changed(endpoint, known, key)
-    if not accept_new:
-        raise _unknown(endpoint, known, key)
+    if not accept_new or known.keys:
+        raise _unknown(endpoint, known, key, signed)
     file = (endpoint.known_hosts_files or known_hosts.DEFAULT_USER_FILES)[0]
     try:
         known_hosts.save(file, _name(endpoint), endpoint.port, key.get_name(), blob)
     except OSError as failure:
         message = f"its new host key cannot be saved in {file}: {failure.strerror}"
         raise HostError(endpoint.name, message) from None
+
+
+def _vouched(endpoint: Endpoint, key: paramiko.PKey) -> ssh_certificates.Vouched | None:
+    if key.public_blob is None:
+        return None
+    kind = str(key.public_blob.key_type)
+    return ssh_certificates.vouched(key.public_blob.key_blob, kind, _name(endpoint), time.time())
+
+
+def _by_authority(
+    endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey, signed: ssh_certificates.Vouched
+) -> bool:
+    """Say whether an authority of known_hosts vouches for the key. Raises where one does so wrongly."""
+    if signed.signer in known.revoked:
+        raise _revoked(endpoint, key, f"THE AUTHORITY {signed.by} OF ITS HOST KEY")
+    authority = ssh_certificates.authority(signed, known.authorities)
+    if authority is None:
+        return False
+    if signed.problem:
+        message = (
+            f"its host certificate is not good: {signed.problem} (signed by {signed.by} of {authority.where})"
+        )
+        raise HostKeyUnknown(endpoint.name, message, "Ask whoever runs that authority for a new certificate")
+    return True
 
 
 def _files(endpoint: Endpoint) -> tuple[str, ...]:
@@ -59,10 +89,19 @@ def _name(endpoint: Endpoint) -> str:
     return endpoint.host_key_alias or endpoint.address
 
 
-def _unknown(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey) -> HostKeyUnknown:
+def _unknown(
+    endpoint: Endpoint,
+    known: known_hosts.Known,
+    key: paramiko.PKey,
+    signed: ssh_certificates.Vouched | None,
+) -> HostKeyUnknown:
     note = ""
-    if known.authorities:
-        note = " (its @cert-authority lines are not used: host certificates are not supported)"
+    if signed is not None:
+        note = (
+            f" (its certificate is signed by {signed.by}, which is no @cert-authority for it in known_hosts)"
+        )
+    elif known.authorities:
+        note = " (it shows no certificate of the @cert-authority that known_hosts names for it)"
     message = (
         f"its host key is not known, so it could be another machine{note}: "
         f"{key.get_name()} {known_hosts.fingerprint(key.asbytes())}"
@@ -79,9 +118,12 @@ def _changed(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey) -
     expected = "; ".join(
         f"{one.kind} {known_hosts.fingerprint(one.blob)} ({one.where})" for one in known.keys
     )
+    note = ""
+    if endpoint.new_host_keys == "unchecked":
+        note = ". `StrictHostKeyChecking no` lets new keys in, never changed ones"
     message = (
         "ITS HOST KEY HAS CHANGED. Either the host was set up anew, or somebody stands between you and it. "
-        f"It shows {key.get_name()} {known_hosts.fingerprint(key.asbytes())}; known is {expected}"
+        f"It shows {key.get_name()} {known_hosts.fingerprint(key.asbytes())}; known is {expected}{note}"
     )
     file = Path(known.keys[0].where.rpartition(":")[0])
     name = known_hosts.host_names(_name(endpoint), endpoint.port)[0]
@@ -89,9 +131,9 @@ def _changed(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey) -
     return HostKeyChanged(endpoint.name, message, fix)
 
 
-def _revoked(endpoint: Endpoint, key: paramiko.PKey) -> HostKeyChanged:
+def _revoked(endpoint: Endpoint, key: paramiko.PKey, what: str = "ITS HOST KEY") -> HostKeyChanged:
     message = (
-        "ITS HOST KEY IS REVOKED in known_hosts: whoever holds it is not to be trusted. "
+        f"{what} IS REVOKED in known_hosts: whoever holds it is not to be trusted. "
         f"It shows {key.get_name()} {known_hosts.fingerprint(key.asbytes())}"
     )
     return HostKeyChanged(endpoint.name, message, "Ask whoever runs the host why its key was revoked")

@@ -118,6 +118,7 @@ class Wire(paramiko.Transport):
 
     def __init__(self, sock: socket.socket | ChannelSocket, limit_s: float) -> None:
         super().__init__(cast("Any", sock), packetizer_class=_Packets)
+        self.takes_certificates = False
         self.refusals: dict[int, str] = {}  # channel id -> the host's words
         self._asked = threading.local()  # a jump host's wire opens channels for many threads
         self.banner_timeout = self.handshake_timeout = self.auth_timeout = self.channel_timeout = limit_s
@@ -191,6 +192,13 @@ class Wire(paramiko.Transport):
     def _filter_algorithm(self, kind: str) -> tuple[str, ...]:
         """Return all of a kind: none is disabled by name here, and paramiko asks for each many times."""
         return tuple(getattr(self, f"_preferred_{kind}"))
+
+    @property
+    def preferred_keys(self) -> tuple[str, ...]:
+        """The host key algorithms to ask for; certificates first where an authority is known."""
+        keys: tuple[str, ...] = self._filter_algorithm("keys")
+        certified = tuple(f"{kind}-cert-v01@openssh.com" for kind in keys) if self.takes_certificates else ()
+        return certified + keys
 
     def _next_channel(self) -> int:
         self._asked.chanid = chanid = int(_PARAMIKO._next_channel(self))

@@ -9,12 +9,17 @@ from typing import TypeAlias
 from launcher.errors import BadInput, ConfigError, NameNotResolved
 from launcher.inventory import HostEntry, Inventory
 from launcher.transports import open_endpoint
-from launcher.transports.base import Connection, Endpoint, OpenOptions
+from launcher.transports.base import Connection, Endpoint, NewHostKeys, OpenOptions
 from launcher.transports.ssh_config_file import Line, expand, lookup
 
 DEFAULT_CONNECT_TIMEOUT_S = 10.0
 
 _DEEPEST_JUMP = 8
+_STRICT: dict[str, NewHostKeys] = {
+    **dict.fromkeys(("yes", "true", "ask"), "refuse"),
+    "accept-new": "accept",
+    **dict.fromkeys(("no", "false", "off"), "unchecked"),
+}
 _Values: TypeAlias = dict[str, list[Line]]
 
 
@@ -66,11 +71,15 @@ def _endpoint(
         port=port,
         user=user,
         identity_files=_identity_files(entry, values, expanded),
+        certificate_files=tuple(
+            expanded(line.text) for line in values.get("certificatefile", ()) if line.text.lower() != "none"
+        ),
         jumps=_jumps(jump, entry, inventory, ssh_config, (*behind, entry.name)),
         proxy_command="" if jump else _proxy_command(values, expanded),
         known_hosts_files=_paths(values, "userknownhostsfile", expanded),
         identity_agent=expanded(_text(values, "identityagent")),
         identities_only=_text(values, "identitiesonly").lower() in ("yes", "true"),
+        new_host_keys=_new_host_keys(values),
         host_key_alias=expanded(_text(values, "hostkeyalias")),
         connect_timeout_s=float(_number(values, "connecttimeout", int(DEFAULT_CONNECT_TIMEOUT_S), 3600)),
     )
@@ -82,6 +91,17 @@ def _identity_files(entry: HostEntry, values: _Values, expanded: Callable[[str],
         expanded(line.text) for line in values.get("identityfile", ()) if line.text.lower() != "none"
     )
     return tuple(dict.fromkeys(named + rest))
+
+
+def _new_host_keys(values: _Values) -> NewHostKeys:
+    lines = values.get("stricthostkeychecking")
+    word = lines[0].text.lower() if lines else "ask"
+    if word not in _STRICT:
+        where = lines[0].where if lines else ""
+        raise ConfigError(
+            f"{where}: stricthostkeychecking: expected yes, ask, accept-new or no, got {word!r}"
+        )
+    return _STRICT[word]
 
 
 def _jumps(

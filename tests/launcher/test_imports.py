@@ -14,6 +14,7 @@ ON_HOST = {"preflight/agent.py": {"psutil", "pynvml"}}
 # Where each may be imported; a trailing / is a folder.
 DOORS = {
     "paramiko": ("launcher/transports/ssh",),
+    "cryptography": ("launcher/transports/ssh",),
     "click": ("launcher/cli.py", "launcher/commands/"),
     "psutil": ("preflight/agent.py",),
     "pynvml": ("preflight/agent.py",),

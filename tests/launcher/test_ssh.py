@@ -172,10 +172,24 @@ def test_a_revoked_key_is_refused_though_it_is_listed(sshd: Sshd, tmp_path: Path
         sshd.open(ACCEPT_NEW, known_hosts_files=files)
 
 
-def test_a_certificate_authority_alone_makes_no_key_known(sshd: Sshd, tmp_path: Path) -> None:
+def test_an_authority_that_has_signed_nothing_makes_no_key_known(sshd: Sshd, tmp_path: Path) -> None:
     files = write(tmp_path / "kh", f"@cert-authority * {public(sshd.folder / 'host_ed25519')}\n")
-    with pytest.raises(HostKeyUnknown, match="@cert-authority lines are not used"):
+    with pytest.raises(HostKeyUnknown, match="it shows no certificate of the @cert-authority"):
         sshd.open(known_hosts_files=files)
+
+
+def test_new_keys_are_taken_where_ssh_config_says_so(sshd: Sshd, tmp_path: Path) -> None:
+    files = write(tmp_path / "kh", "")
+    sshd.open(known_hosts_files=files, new_host_keys="accept").close()
+    sshd.open(known_hosts_files=files).close()
+
+
+def test_no_checking_lets_new_keys_in_and_changed_ones_never(sshd: Sshd, tmp_path: Path) -> None:
+    sshd.open(known_hosts_files=("/dev/null",), new_host_keys="unchecked").close()
+    other = keygen(tmp_path / "other", "ed25519")
+    files = write(tmp_path / "kh", f"[127.0.0.1]:{sshd.port} {public(other)}\n")
+    with pytest.raises(HostKeyChanged, match="lets new keys in, never changed ones"):
+        sshd.open(known_hosts_files=files, new_host_keys="unchecked")
 
 
 # Authentication
@@ -204,6 +218,32 @@ def test_a_certificate_beside_the_key_lets_in(sshd: Sshd, tmp_path: Path) -> Non
     ]
     subprocess.run(argv, check=True, capture_output=True)
     sshd.open(identity_files=(str(key),)).close()
+
+
+@pytest.mark.parametrize("from_agent", [False, True])
+def test_a_certificate_file_goes_with_the_key_that_it_certifies(
+    sshd: Sshd, tmp_path: Path, agent: str, *, from_agent: bool
+) -> None:
+    key, other = keygen(tmp_path / "key", "ed25519"), keygen(tmp_path / "other", "ed25519")
+    sign = ["ssh-keygen", "-q", "-s", str(sshd.folder / "ca"), "-I", "t", "-n", sshd.endpoint.user]
+    subprocess.run([*sign, f"{key}.pub"], check=True, capture_output=True)
+    certificate = tmp_path / "elsewhere.pub"
+    (tmp_path / "key-cert.pub").rename(certificate)
+    if from_agent:
+        subprocess.run(["ssh-add", "-q", str(key)], check=True, env=os.environ | {"SSH_AUTH_SOCK": agent})
+        key.unlink()
+    files = (str(other), str(key))
+    with pytest.raises(AuthenticationFailed):
+        sshd.open(identity_files=files, identity_agent=agent)
+    sshd.open(identity_files=files, identity_agent=agent, certificate_files=(str(certificate),)).close()
+
+
+def test_a_certificate_file_that_is_none_is_named(sshd: Sshd, tmp_path: Path) -> None:
+    key = keygen(tmp_path / "key", "ed25519")
+    with pytest.raises(AuthenticationFailed) as told:
+        sshd.open(identity_files=(str(key),), certificate_files=(f"{key}.pub", str(tmp_path / "absent")))
+    assert f"certificate {key}.pub: not an SSH certificate" in told.value.message
+    assert f"certificate {tmp_path / 'absent'}: no such file" in told.value.message
 
 
 def test_a_passphrase_is_asked_for_once_for_all_hosts(sshd: Sshd, tmp_path: Path) -> None:

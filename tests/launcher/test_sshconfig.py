@@ -32,6 +32,27 @@ def test_ssh_config_gives_what_hosts_yaml_leaves_open(tmp_path: Path) -> None:
     assert (got.identity_agent, got.identities_only, got.host_key_alias) == ("none", True, "ours")
 
 
+@pytest.mark.parametrize(
+    ("word", "policy"),
+    [
+        ("yes", "refuse"),
+        ("ask", "refuse"),
+        ("accept-new", "accept"),
+        ("no", "unchecked"),
+        ("OFF", "unchecked"),
+    ],
+)
+def test_checking_of_host_keys_is_as_ssh_config_says(tmp_path: Path, word: str, policy: str) -> None:
+    got = merged(tmp_path, f"Host *\n  StrictHostKeyChecking {word}\n", HostEntry("titan"))
+    assert got.new_host_keys == policy
+
+
+def test_certificate_files_are_all_taken_with_their_tokens(tmp_path: Path) -> None:
+    text = "CertificateFile ~/%n-cert.pub\nHost *\n  CertificateFile none\n  CertificateFile /b\n"
+    got = merged(tmp_path, text, HostEntry("titan"))
+    assert got.certificate_files == ("~/titan-cert.pub", "/b")
+
+
 def test_hosts_yaml_wins(tmp_path: Path) -> None:
     entry = HostEntry("titan", "10.0.0.7", 22, "eve", "/key", ("none",))
     got = merged(
@@ -104,6 +125,11 @@ def test_match_and_include_are_followed(tmp_path: Path) -> None:
 def test_a_broken_ssh_config_is_told_with_its_line(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         merged(tmp_path, text, HostEntry("titan"))
+
+
+def test_a_word_that_checking_of_host_keys_does_not_know_is_told_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"config:2: stricthostkeychecking: expected yes, ask, accept-new"):
+        merged(tmp_path, "Host *\n  StrictHostKeyChecking maybe\n", HostEntry("titan"))
 
 
 def test_an_include_of_itself_ends(tmp_path: Path) -> None:
