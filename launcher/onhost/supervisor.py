@@ -61,6 +61,8 @@ RESERVE = "reserve"  # room on a full disk for how the run ended
 RESERVE_BYTES = 64 << 10
 SIZES_EVERY_S = 30.0  # how exactly `logs --since 10m` finds its place
 TAIL = 8 << 10  # of rank 0's log, for step and loss
+SAMPLE_BYTES = 65536  # one sample of the largest host is a tenth of it
+SAMPLE_FRESH_S = 30.0
 CLAIMS_DIR = "/tmp"  # noqa: S108 - root's and sticky: nobody deletes another user's claim
 CLAIM_PREFIX = "gpulaunch-claim-"
 CLAIM_ATTEMPTS = 5
@@ -1337,12 +1339,19 @@ def list_runs(request: dict[str, Any]) -> dict[str, Any]:
     if request.get("newest"):
         found = sorted(found, key=lambda run: run["state"].get("started") or 0.0)[-1:]
     gpus = {gpu for run in found if run["alive"] for gpu in run["spec"].get("gpus") or ()}
+    use: dict[str, list[float]] = {}
+    if request.get("gpu_use"):
+        for run in found:
+            run["usage"] = last_sample(os.path.join(base, run["run_id"])) if run["alive"] else None
+            use.update(sampled_use(run["usage"] or {}))
+        if not gpus <= set(use):
+            use = {**gpu_use(), **use}
     return {
         "runs": found,
         "user": user_name(os.geteuid()),
         "host": os.uname().nodename,
         "t": time.time(),
-        "gpu_use": gpu_use() if gpus and request.get("gpu_use") else {},
+        "gpu_use": use,
     }
 
 
@@ -1377,12 +1386,31 @@ def last_bytes(path: str, count: int) -> str:
         return ""
 
 
-def gpu_use() -> dict[str, list[int]]:
+def last_sample(run_dir: str) -> dict[str, Any] | None:
+    """Return what the run's gauge measured last, None when that is long ago: cheaper than asking a driver."""
+    for line in reversed(last_bytes(os.path.join(run_dir, USAGE), SAMPLE_BYTES).splitlines()):
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            sample = json.loads(line)
+            fresh = abs(time.time() - sample["t"]) < SAMPLE_FRESH_S
+            return sample if fresh and isinstance(sample.get("gpus"), dict) else None
+    return None
+
+
+def sampled_use(sample: dict[str, Any]) -> dict[str, list[float]]:
+    """Return {GPU UUID: [percent busy, MiB used]} of a sample that has both."""
+    found: dict[str, list[float]] = {}
+    for uuid, gpu in (sample.get("gpus") or {}).items():
+        with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
+            found[uuid] = [round(float(gpu["busy"])), round(float(gpu["memory_mib"]))]
+    return found
+
+
+def gpu_use() -> dict[str, list[float]]:
     """Return {GPU UUID: [percent busy, MiB used]} as nvidia-smi gives it; empty where it does not."""
     import subprocess
 
     query = ["nvidia-smi", "--query-gpu=uuid,utilization.gpu,memory.used", "--format=csv,noheader,nounits"]
-    found = {}
+    found: dict[str, list[float]] = {}
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(query, stdin=subprocess.DEVNULL, capture_output=True, timeout=5.0, check=False)
         for line in done.stdout.decode("utf-8", "replace").splitlines():

@@ -75,7 +75,7 @@ def _hardware(run: FoundRun) -> str:
     uuids = [uuid for node in run.nodes for uuid in node.told["spec"].get("gpus") or ()]
     if not uuids:
         ranks = sum(int(node.told["spec"].get("ranks") or 0) for node in run.nodes)
-        return "1 CPU rank" if ranks == 1 else f"{ranks} CPU ranks"
+        return ("1 CPU rank" if ranks == 1 else f"{ranks} CPU ranks") + _cpu_use(run)
     names = {
         slot.gpu_name: None
         for node in (run.launched.plan.nodes if run.launched is not None else ())
@@ -88,6 +88,15 @@ def _hardware(run: FoundRun) -> str:
         words += f" {statistics.mean(percent for percent, _ in use):.0f}%"
         words += f" {sum(mib for _, mib in use) / 1024:.1f} GiB"
     return words
+
+
+def _cpu_use(run: FoundRun) -> str:
+    """Return the mean CPU use of the ranks and their memory together, where it was measured just now."""
+    ranks = [rank for node in run.nodes for rank in node.rank_use.values()]
+    cpu = [rank["cpu"] for rank in ranks if isinstance(rank.get("cpu"), int | float)]
+    memory = [rank["rss_mib"] for rank in ranks if isinstance(rank.get("rss_mib"), int | float)]
+    words = f" {statistics.mean(cpu):.0f}%" if cpu else ""
+    return words + (f" {sum(memory) / 1024:.1f} GiB" if memory else "")
 
 
 def _remarks(run: FoundRun) -> Iterator[str]:
@@ -147,6 +156,7 @@ def _node_json(node: NodeRun) -> dict[str, Any]:
         "user": node.user,
         "detached": bool(node.told.get("detached")),
         "gpus": {uuid: node.gpu_use.get(uuid) for uuid in spec.get("gpus") or ()},
+        "rank_use": dict(node.rank_use),
         "ranks": node.end.get("ranks") or {},
         "left": node.end.get("left") or [],
         "run_dir": node.state.get("run_dir"),

@@ -36,6 +36,15 @@ class NodeRun:
         return self.state.get("exit") or {}
 
     @property
+    def rank_use(self) -> Mapping[str, Mapping[str, Any]]:
+        """By rank, what its processes used a moment ago; {} when that was not measured."""
+        usage = self.told.get("usage")
+        ranks = usage.get("ranks") if isinstance(usage, Mapping) else None
+        if not isinstance(ranks, Mapping):
+            return {}
+        return {str(rank): use for rank, use in ranks.items() if isinstance(use, Mapping)}
+
+    @property
     def condition(self) -> Condition:
         """What has become of this node."""
         if self.state.get("phase") != "ended":

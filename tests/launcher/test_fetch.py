@@ -158,6 +158,22 @@ def test_a_living_run_is_listed_with_its_state_its_tail_and_whether_somebody_fol
         question(run, "remove", run_id="r1")
 
 
+def test_a_living_run_is_listed_with_what_was_measured_last_unless_that_is_old(run: Driver) -> None:
+    start(run, WAIT)
+    run.until(lambda: b"up" in run.log())
+    ranks = {"0": {"rss_mib": 512, "cpu": 99.0}}
+    gpus = {"GPU-a": {"busy": 91.4, "memory_mib": 1024.5}, "GPU-b": {"busy": None, "memory_mib": 1.0}}
+    sample = {"event": "usage", "t": time.time(), "gpus": gpus, "ranks": ranks}
+    path = run.run_dir / "usage.jsonl"
+    path.write_text(json.dumps(sample) + '\n{"event": "usa')
+    answer = question(run, "list", gpu_use=True)
+    assert answer["runs"][0]["usage"]["ranks"] == ranks
+    assert answer["gpu_use"] == {"GPU-a": [91, 1024]}
+    path.write_text(json.dumps({**sample, "t": time.time() - 3600}) + "\n")
+    answer = question(run, "list", gpu_use=True)
+    assert (answer["runs"][0]["usage"], answer["gpu_use"]) == (None, {})
+
+
 def test_an_ended_run_is_listed_when_asked_for_and_can_be_removed(run: Driver) -> None:
     start(run, "print(1)")
     run.ended()

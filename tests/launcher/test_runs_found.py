@@ -149,6 +149,15 @@ def test_the_table_shows_state_progress_and_whom_to_ask() -> None:
     assert document["runs"][0]["missing"] == ["b"]
 
 
+def test_the_table_shows_what_cpu_ranks_use_where_it_was_measured() -> None:
+    use = {"0": {"rss_mib": 512, "cpu": 90.0}, "1": {"rss_mib": 1024, "cpu": None}, "2": "x"}
+    (run,) = found((A, [told(usage={"gpus": {}, "ranks": use})]))
+    assert "1 CPU rank 90% 1.5 GiB" in list(runs_lines([run], 1.0))[1]
+    assert runs_json([run], {})["runs"][0]["nodes"][0]["rank_use"] == {"0": use["0"], "1": use["1"]}
+    (silent,) = found((A, [told(usage=None)]))
+    assert "1 CPU rank  " in list(runs_lines([silent], 1.0))[1]
+
+
 def test_escapes_from_a_host_do_not_reach_the_terminal() -> None:
     runs = found((A, [told("\x1b[2Jr", tail="loss: 1\x1b]0;x\x07")]))
     assert "\x1b" not in "".join(runs_lines(runs, 1.0))
