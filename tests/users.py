@@ -58,6 +58,23 @@ class User:
             check=False,
         )
 
+    def outcome(self) -> dict[str, Any]:
+        """Return what the newest run left as its outcome."""
+        newest = max((self.home / "gpulaunch-runs").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        document: dict[str, Any] = json.loads((newest / "outcome.json").read_text())
+        return document
+
+    def log(self, rank: int = 0) -> str:
+        """Return what a rank of the newest run has printed."""
+        (path,) = (self.home / self.outcome()["logs"]).rglob(f"rank-{rank}.log")
+        return str(path.read_text())
+
+    def plan(self) -> dict[str, Any]:
+        """Return the plan of the newest run."""
+        text = (self.home / self.outcome()["logs"] / "plan.json").read_text()
+        document: dict[str, Any] = json.loads(text)
+        return document
+
     def ask(self, *words: str) -> tuple[int, dict[str, Any]]:
         """Run gpulaunch with --json; return exit code and document."""
         done = self.gpulaunch(words[0], "--json", *words[1:])

@@ -35,6 +35,8 @@ TIMES_TOLD = 1
 COUNT_EVERY_S = 1.0
 EPS_LOST_IN_FP16 = 2.0**-25
 """An eps up to this rounds to zero in fp16: Adam then divides by zero wherever its second moment did too."""
+DIVIDE_BY_EPS = ("Adam", "AdamW", "NAdam", "RMSprop")
+"""Optimizers of torch whose first step is x/0 then; what the others do is told when it is seen (G4)."""
 SCRATCH = ".gpulaunch-rehearsal"
 
 Report = Callable[..., None]
@@ -85,8 +87,9 @@ class Watched:
         self.tries = 0  # performed or skipped by a scaler
         self.skips = 0
         self.fired = 0  # steps that were performed
-        self.is_adam = name.__module__.startswith("torch.optim") and hasattr(optimizer, "defaults")
-        self.is_adam = self.is_adam and "betas" in optimizer.defaults
+        torchs = name.__module__.startswith("torch.optim") and hasattr(optimizer, "defaults")
+        self.is_adam = torchs and "betas" in optimizer.defaults
+        self.divides_by_eps = torchs and name.__name__ in DIVIDE_BY_EPS
         self.last_good = 0  # the last step after which the weights were seen finite
         self.without_gradient: set[int] | None = None
 
@@ -407,7 +410,7 @@ class Guard:
         torch = self.torch
         half = [p for p in trainable if p.dtype is torch.float16]
         if half:
-            kills = seen.is_adam and not any(group.get("fused") for group in optimizer.param_groups)
+            kills = seen.divides_by_eps and not any(group.get("fused") for group in optimizer.param_groups)
             kills = (
                 kills and min(group.get("eps", 1.0) for group in optimizer.param_groups) <= EPS_LOST_IN_FP16
             )
@@ -496,13 +499,16 @@ class Guard:
         now, before = short(cast[0].dtype), short(optimizer.state[cast[0]]["exp_avg"].dtype)
         text = (
             "%d trainable parameter tensors were cast from %s to %s between step %d and step %d; Adam's state"
-            ' is still %s, and its step would fail with "expected dtype %s for `end`"'
+            " is still %s, and its step would fail%s"
         )
-        torchs = {"float32": "float", "float64": "double", "float16": "c10::Half"}.get(before, before)
-        text = text % (len(cast), before, now, seen.tries - 1, seen.tries, before, torchs)
         fused = any(group.get("fused") for group in optimizer.param_groups)
-        old = version_tuple(self.torch) < (2, 1)  # promotes silently
-        self.tell(Wrong("G3", text, FIX_CAST, not fused and not old, cast), seen.tries)
+        torchs = {"float32": "float", "float64": "double", "float16": "c10::Half"}.get(before, before)
+        error = ' with "expected dtype %s for `end`"' % torchs
+        if fused:
+            error = ": the fused kernel wants parameters, gradients and state of one dtype"
+        text = text % (len(cast), before, now, seen.tries - 1, seen.tries, before, error)
+        old = version_tuple(self.torch) < (2, 1) and not fused  # promotes silently
+        self.tell(Wrong("G3", text, FIX_CAST, not old, cast), seen.tries)
 
     # --- G4: values ---
 
@@ -512,7 +518,7 @@ class Guard:
             return
         if value.numel() != 1:
             return
-        value = value.detach()
+        value = local(value)
         step = self.step_now() + 1
         if value.device.type == "cpu":
             self._judge_note(what, step, float(value))
@@ -558,12 +564,11 @@ class Guard:
     def _sum(self, tensor: Any) -> Any:
         """Return a number that is finite if all values are, None for what has no plain values."""
         torch = self.torch
-        local = tensor.to_local() if hasattr(tensor, "to_local") else tensor  # a DTensor would communicate
-        local = local.detach()
-        if local.layout is not torch.strided or not local.is_floating_point() or local.numel() == 0:
+        own = local(tensor)
+        if own.layout is not torch.strided or not own.is_floating_point() or own.numel() == 0:
             return None
-        wide = torch.float64 if local.dtype is torch.float64 else torch.float32
-        return local.sum(dtype=wide).float()
+        wide = torch.float64 if own.dtype is torch.float64 else torch.float32
+        return own.sum(dtype=wide).float()
 
     def _send_values(self, what: str, optimizer: Any, tensors: List[Any]) -> None:
         """Have one number per device computed that is finite if all values are; sums see NaN and Inf."""
@@ -611,7 +616,7 @@ class Guard:
         torch = self.torch
         tensors = [(p, p.grad if what == "gradients" else p) for p in parameters(optimizer)]
         bad = [
-            p for p, value in tensors if value is not None and not bool(torch.isfinite(value.detach()).all())
+            p for p, value in tensors if value is not None and not bool(torch.isfinite(local(value)).all())
         ]
         if what == "gradients":
             self.bad.setdefault(what, step)
@@ -723,7 +728,9 @@ class Guard:
     # --- G9 ---
 
     def _missing_gradients(self, optimizer: Any, seen: Watched) -> None:
-        trainable = list(parameters(optimizer))
+        trainable = [
+            p for p in parameters(optimizer) if p.numel()
+        ]  # FSDP: what other ranks hold is empty here
         none = [p for p in trainable if p.grad is None]
         before, seen.without_gradient = seen.without_gradient, {id(p) for p in none}
         if not none:
@@ -888,8 +895,8 @@ class Rehearsal:
         guard = self.guard
         optimizers = self.optimizers
         trained = [p for optimizer in optimizers for p in parameters(optimizer)]
-        without = [p for p in trained if id(p) not in self.with_gradient]
-        bad = [p for p in trained if not bool(guard.torch.isfinite(p.detach()).all())]
+        without = [p for p in trained if id(p) not in self.with_gradient and p.numel()]
+        bad = [p for p in trained if not bool(guard.torch.isfinite(local(p)).all())]
         bad = [p for p in bad if id(p) not in guard.born_bad]
         between = [b - a for a, b in zip(self.times[1:], self.times[2:])]  # noqa: B905 - 3.9
         return {
@@ -952,6 +959,11 @@ def wrap(
         return result
 
     setattr(owner, name, copy_name(wrapper, original))
+
+
+def local(tensor: Any) -> Any:
+    """Return this rank's own part of a tensor, detached; reading a DTensor's values would be a collective."""
+    return (tensor.to_local() if hasattr(tensor, "to_local") else tensor).detach()
 
 
 def parameters(optimizer: Any) -> Iterator[Any]:
@@ -1056,7 +1068,9 @@ def _names_in_modules(torch: Any, wanted: set[int]) -> dict[int, str]:
         if id(module) in inner:
             continue
         for name, p in module.named_parameters():
-            plain = name.replace("_orig_mod.", "").removeprefix("module.")
+            plain = name.removeprefix("module.")
+            for wrapper in ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."):
+                plain = plain.replace(wrapper, "")
             if id(p) in wanted and len(plain) > len(names.get(id(p), "")):
                 names[id(p)] = plain
     return names

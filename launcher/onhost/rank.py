@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -167,16 +168,13 @@ class Witness:
         self.settled = False  # accelerate constructs its states again and again in a training step
 
     def watch(self) -> None:
-        """Put a finder first that lets the real ones work and then looks at two modules."""
-        sys.meta_path.insert(
-            0,
-            AfterImport(
-                {
-                    "accelerate.state": self._accelerate_imported,
-                    "torch.distributed.distributed_c10d": self._distributed_imported,
-                },
-                self.place.report,
-            ),
+        """Look at two modules once they are imported."""
+        after_import(
+            {
+                "accelerate.state": self._accelerate_imported,
+                "torch.distributed.distributed_c10d": self._distributed_imported,
+            },
+            self.place.report,
         )
 
     def _accelerate_imported(self, module: ModuleType) -> None:
@@ -233,11 +231,9 @@ def load_guard(place: Place) -> None:
     guard = sys.modules[name] = module_from_spec(spec)
     spec.loader.exec_module(guard)
 
-    def after_import(watched: dict[str, Callable[[ModuleType], None]]) -> None:
-        sys.meta_path.insert(0, AfterImport(watched, place.report))
-
     own = guard.Place(place.rank, place.local_rank, place.run_dir)
-    guard.prepare(own, guard.Tools(place.report, after_import, gpu_uuid))
+    watch = functools.partial(after_import, report=place.report)
+    guard.prepare(own, guard.Tools(place.report, watch, gpu_uuid))
 
 
 def gpu_uuid(device: Any) -> str:
@@ -256,8 +252,6 @@ def gpu_uuid(device: Any) -> str:
 
 def after_call(owner: Any, name: str, look: Callable[[], None], report: Report) -> None:
     """Wrap a function so that `look` runs after each successful call of it."""
-    import functools
-
     original = getattr(owner, name)
 
     @functools.wraps(original)
@@ -267,6 +261,18 @@ def after_call(owner: Any, name: str, look: Callable[[], None], report: Report) 
         return result
 
     setattr(owner, name, wrapper)
+
+
+def after_import(watched: dict[str, Callable[[ModuleType], None]], report: Report) -> None:
+    """Call back for each watched module once it has been imported: now, if something did so before us.
+
+    A sitecustomize or a .pth file of the environment may import torch at Python's start.
+    """
+    for name in [name for name in watched if name in sys.modules]:
+        action, module = watched.pop(name), sys.modules[name]
+        attempt("look at %s" % name, report, functools.partial(action, module))
+    if watched:
+        sys.meta_path.insert(0, AfterImport(watched, report))
 
 
 class AfterImport:

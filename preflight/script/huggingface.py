@@ -229,6 +229,9 @@ def _trainer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
         library=Const(root),
         trained=FALSE,
         callbacks=callbacks,
+        optimizers=UNKNOWN
+        if call.open
+        else call.get("optimizers") or call.get("optimizer_cls_and_kwargs") or NONE,
     )
     it.emit(Event("trainer", call.place, ref.id, call, name, {"model": model, "args": args}))
 

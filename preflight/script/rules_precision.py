@@ -69,9 +69,13 @@ def pure_fp16_training(it: "Interpreter", event: Event) -> Iterator[Hit]:
         if not training.precisions() and training.sure_dtype() is None:
             continue
         optimizer, message = training.optimizer, "the trained parameters are float16 and there is no scaler"
+        level = _level(training, sure=_divides_by_zero(it, training))
         if not training.precisions():
             message = "the trained parameters are float16, which fits no mixed precision; --precision decides"
-        level = _level(training, sure=bool(training.precisions()) and _divides_by_zero(it, training))
+            if level is Level.ERROR:
+                message = (
+                    "a scaler refuses trained parameters of float16, and without one Adam makes them NaN"
+                )
         if optimizer is not None and text_of(optimizer.get("cls")) not in ADAM_LIKE:
             message += ": small updates are lost"
         related = (optimizer.place,) if optimizer is not None else ()
@@ -86,13 +90,24 @@ def _is_off(training: Training) -> bool:
 def _divides_by_zero(it: "Interpreter", training: Training) -> bool:
     optimizer = training.optimizer
     if optimizer is None:
-        return False  # the Trainer's default is the fused AdamW from torch 2.8 on
+        return _trainers_adam_does(it, training)
     if optimizer.get("library") != Const("torch") or text_of(optimizer.get("cls")) not in ADAM_LIKE:
         return False
     eps = optimizer.get("eps")
     if isinstance(eps, Const) and isinstance(eps.value, int | float) and eps.value >= _SAFE_EPS:
         return False
-    return truth(optimizer.get("fused")) is False and it.target.capability is not None
+    return truth(optimizer.get("fused")) is False
+
+
+def _trainers_adam_does(it: "Interpreter", training: Training) -> bool:
+    """Return whether the AdamW that a Trainer makes does; from torch 2.8 on its default is the fused one."""
+    arguments = training.arguments
+    if arguments is None or arguments.get("open") == TRUE or arguments.get("adam_epsilon") != NONE:
+        return False
+    named = arguments.get("optim")
+    if named == NONE:
+        return it.target.at_least("torch", 2, 8) is False
+    return text_of(named) == "adamw_torch"
 
 
 @rule("P103", *_STEPS)

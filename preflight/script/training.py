@@ -42,6 +42,7 @@ class Training:
     place: Place
     scaler: Thing | None = None
     switch: Value = NONE  # a Dtype whose place is where the precision is asked for
+    arguments: Thing | None = None  # a Trainer's, where they are known and name its optimizer
 
     def switched_at(self) -> tuple[Place, ...]:
         """Return where the precision is asked for, nothing where the launch gives it."""
@@ -117,7 +118,10 @@ def _by_trainer(it: "Interpreter", trainer: Thing, event: Event) -> Iterator[Tra
             dtype = trained_dtype(model)
             told = it.thing(_ref(args))
             switch = told.get("asked_at") if told else NONE
-            yield Training(model, dtype, precision, "trainer", sharded, None, event.place, switch=switch)
+            names = told if trainer.get("optimizers") == NONE else None
+            yield Training(
+                model, dtype, precision, "trainer", sharded, None, event.place, None, switch, names
+            )
 
 
 def _by_optimizer(

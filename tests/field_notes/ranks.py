@@ -35,7 +35,7 @@ class Ended:
 
 
 def run_rank(root: Path, script: str, *args: str, shim: str = "", **env: str) -> Ended:
-    """Run `script` as rank 0; env says what the guard is to do; `shim` names a file of tests/shims."""
+    """Run `script` as rank 0; env says what the guard is to do; `shim` names one of tests/shims."""
     run_dir, work = root / "run", root / "work"
     run_dir.mkdir(exist_ok=True)
     work.mkdir(exist_ok=True)
@@ -43,12 +43,11 @@ def run_rank(root: Path, script: str, *args: str, shim: str = "", **env: str) ->
         (run_dir / f"{name}.py").write_bytes(onhost_source(name))
     (run_dir / "events.jsonl").write_text("")
     (run_dir / "rank-0.log").unlink(missing_ok=True)
-    text = (SHIMS / f"{shim}.py").read_text() + "\n" + script if shim else script
-    (work / "train.py").write_text(text)
+    (work / "train.py").write_text(script)
     done = subprocess.run(
         [sys.executable, str(run_dir / "rank.py"), "train.py", *args],
         cwd=work,
-        env={**_plain_environment(), **env},
+        env={**_plain_environment(), **shimmed(shim), **env},
         capture_output=True,
         timeout=120,
         check=False,
@@ -56,6 +55,11 @@ def run_rank(root: Path, script: str, *args: str, shim: str = "", **env: str) ->
     log = (run_dir / "rank-0.log").read_text() if (run_dir / "rank-0.log").exists() else ""
     lines = (run_dir / "events.jsonl").read_text().splitlines()
     return Ended(done.returncode, log + done.stderr.decode(), [json.loads(line) for line in lines])
+
+
+def shimmed(shim: str, **more: str) -> dict[str, str]:
+    """Return the environment that turns on a shim of tests/shims."""
+    return {"PYTHONPATH": str(SHIMS), "SHIMS": shim, **more} if shim else {}
 
 
 def _plain_environment() -> dict[str, str]:

@@ -34,6 +34,7 @@ torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)).to(torch.float16)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 x = torch.randn(64, 8); y = x.sum(1, keepdim=True)
+x, y = x.to(accelerator.device), y.to(accelerator.device)
 model, optimizer = accelerator.prepare(model, optimizer)
 losses = []
 for _ in range(12):
@@ -81,18 +82,20 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--model_dtype", default="float16")
 parser.add_argument("--no_check", action="store_true")
 options = parser.parse_args()
+device = "cuda" if torch.cuda.is_available() else "cpu"
 torch.manual_seed(0)
-model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)).to(device)
 model.to(getattr(torch, options.model_dtype))
 has_fp16_params = any(p.dtype == torch.float16 for p in model.parameters())
 use_scaler = options.no_check or not has_fp16_params
-scaler = torch.amp.GradScaler("cpu", enabled=use_scaler)
+scaler = torch.amp.GradScaler(device, enabled=use_scaler)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 x = torch.randn(64, 8); y = x.sum(1, keepdim=True)
+x, y = x.to(device), y.to(device)
 losses = []
 for step in range(12):
     optimizer.zero_grad()
-    with torch.autocast("cpu", dtype=torch.float16, enabled=use_scaler):
+    with torch.autocast(device, dtype=torch.float16, enabled=use_scaler):
         out = model(x if use_scaler else x.to(next(model.parameters()).dtype))
     loss = torch.nn.functional.mse_loss(out.float(), y)
     scaler.scale(loss).backward()
@@ -104,6 +107,8 @@ for step in range(12):
 print("LOSSES", losses)
 """
 
+NOTE_3_FIXED = NOTE_3.replace('default="float16"', 'default="float32"')
+
 NOTE_4 = """
 import torch
 from accelerate import Accelerator
@@ -113,6 +118,7 @@ torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.Linear(16, 1))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=True)
 x = torch.randn(64, 8); y = x.sum(1, keepdim=True)
+x, y = x.to(accelerator.device), y.to(accelerator.device)
 model, optimizer = accelerator.prepare(model, optimizer)
 
 def demo(model):
@@ -136,4 +142,9 @@ print("LOSSES", losses)
 
 NOTE_4_FIXED = NOTE_4.replace("    model.to(torch.bfloat16)\n", "").replace(
     "model(x.to(torch.bfloat16))", "model(x)"
+)
+
+NOTE_4_CODEC = NOTE_4_FIXED.replace(
+    "accelerator = Accelerator()",
+    'codec = torch.nn.Linear(8, 8).to(torch.device("cuda:0"))\naccelerator = Accelerator()',
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.field_notes.ranks import SHIMS
+from tests.field_notes.ranks import shimmed
 
 pytestmark = pytest.mark.train
 
@@ -26,17 +26,20 @@ class Ranks:
     def __init__(self, root: Path, codec: str) -> None:
         self.root = root
         self.script = root / "train.py"
-        self.script.write_text(
-            (SHIMS / "exclusive_gpus.py").read_text() + CODEC.replace("CODEC_DEVICE", codec)
-        )
+        self.script.write_text(CODEC.replace("CODEC_DEVICE", codec))
         self.running: list[subprocess.Popen[str]] = []
 
-    def start(self, rank: int, visible: str = "0,1") -> str:
+    def start(self, rank: int) -> str:
         """Start a rank; return its first line, or the last of its traceback."""
-        env = {"LOCAL_RANK": str(rank), "SHIM_GPUS": str(self.root), "CUDA_VISIBLE_DEVICES": visible}
+        env = shimmed("pretended_gpus", SHIM_EXCLUSIVE=str(self.root), CUDA_VISIBLE_DEVICES="GPU-a,GPU-b")
         pipe = subprocess.PIPE
         process = subprocess.Popen(
-            [sys.executable, str(self.script)], env=env, text=True, stdin=pipe, stdout=pipe, stderr=pipe
+            [sys.executable, str(self.script)],
+            env=env | {"LOCAL_RANK": str(rank)},
+            text=True,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
         )
         self.running.append(process)
         assert process.stdout is not None

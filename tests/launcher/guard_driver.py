@@ -4,6 +4,7 @@ A scenario is a function that trains; it returns what it computed. Its guard's p
 """
 
 import copy
+import hashlib
 import importlib.util
 import io
 import json
@@ -17,6 +18,15 @@ from typing import Any
 
 import torch
 import torch._dynamo  # here, and not again in every fork that compiles
+from accelerate import Accelerator
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import (
+    FullyShardedDataParallel,
+    MixedPrecision,
+    MixedPrecisionPolicy,
+    fully_shard,
+)
+from torch.distributed.optim import ZeroRedundancyOptimizer
 
 Scenario = Callable[["Kit"], Any]
 
@@ -58,7 +68,16 @@ def train(
             each(step)
         optimizer.step()
         losses.append(loss.item())
-    return losses
+    return [*losses, digest(model)]
+
+
+def digest(model: torch.nn.Module) -> str:
+    """The weights, bit for bit."""
+    whole = hashlib.sha256()
+    for p in model.parameters():
+        own = p.to_local() if hasattr(p, "to_local") else p  # a rank's own shard
+        whole.update(own.detach().contiguous().view(torch.uint8).numpy().tobytes())
+    return whole.hexdigest()
 
 
 def many_kinds(kit: Kit) -> Any:
@@ -83,18 +102,221 @@ def many_kinds(kit: Kit) -> Any:
         loss.backward()
         return loss
 
-    found["lbfgs"] = [float(lbfgs.step(closure)) for _ in range(4)]
+    found["lbfgs"] = [*(float(lbfgs.step(closure)) for _ in range(4)), digest(model)]
     found["accumulated"] = accumulated()
     found["scaled"] = scaled(fused=False)
     found["scaled and fused"] = scaled(fused=True)
     found["two optimizers"] = two_optimizers()
     compiled = torch.compile(net(), backend="eager")
     found["compiled"] = train(compiled, torch.optim.AdamW(compiled.parameters(), lr=1e-2), 5)
+    found["compiled step"] = compiled_step()
+    found["schedule-free"] = schedule_free()
+    model = net()
+    found["no torch optimizer"] = train(model, Ducktyped(model), 5)
+    found["stepped in backward"] = stepped_in_backward()
+    found["accelerate skips"] = accelerate_skips()
     found["random"] = torch.rand(1).item()
     return found
 
 
-def accumulated() -> list[float]:
+def compiled_step() -> Any:
+    """The optimizer's own step is compiled; hooks are no part of its graph."""
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    optimizer.step = torch.compile(optimizer.step, backend="eager")
+    return train(model, optimizer, 3)
+
+
+class ScheduleFree(torch.optim.Optimizer):  # type: ignore[misc]
+    """Somebody else's subclass, whose parameters stand at another point while it evaluates."""
+
+    def __init__(self, params: Any, lr: float) -> None:
+        super().__init__(params, {"lr": lr, "betas": (0.9, 0.999), "steps": 0})
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            group["steps"] += 1
+            for p in group["params"]:
+                z = self.state[p].setdefault("z", p.clone())
+                z.sub_(p.grad, alpha=group["lr"])
+                p.lerp_(z, 1 / group["steps"])
+
+
+def schedule_free() -> Any:
+    model = net()
+    return train(model, ScheduleFree(model.parameters(), lr=1e-2), 5)
+
+
+class Ducktyped:
+    """What is called like an optimizer and is none of torch's."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.params = list(model.parameters())
+
+    def zero_grad(self) -> None:
+        for p in self.params:
+            p.grad = None
+
+    def step(self) -> None:
+        with torch.no_grad():
+            for p in self.params:
+                p.sub_(p.grad, alpha=1e-2)
+
+
+def stepped_in_backward() -> Any:
+    """One optimizer per parameter, stepped while gradients are made: no gradient outlives its step."""
+    model = net()
+    own = {p: torch.optim.Adam([p], lr=1e-2) for p in model.parameters()}
+
+    def step(p: Any) -> None:
+        own[p].step()
+        own[p].zero_grad()
+
+    for p in model.parameters():
+        p.register_post_accumulate_grad_hook(step)
+    losses = []
+    for _ in range(5):
+        loss = mse(model)
+        loss.backward()
+        losses.append(loss.item())
+    return [*losses, digest(model)]
+
+
+def accelerate_skips() -> Any:
+    """accelerate's optimizer asks its own step whether the scaler has skipped it."""
+    accelerator = Accelerator(cpu=True)
+    accelerator.scaler = torch.amp.GradScaler("cpu")
+    model = net()
+    model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=1e-2))
+    skipped = []
+    for step in range(6):
+        loss = mse(model) * (float("inf") if step in (2, 3) else 1.0)
+        accelerator.backward(loss)
+        optimizer.step()
+        skipped.append(accelerator.optimizer_step_was_skipped)
+        optimizer.zero_grad()
+    return [skipped, digest(model)]
+
+
+def in_two_ranks(kit: Kit) -> Any:
+    """DDP with no_sync and bucket views, a sharded optimizer, FSDP1 and FSDP2; both ranks are guarded."""
+    store = tempfile.mkdtemp()
+    read, write = os.pipe()
+    other = os.fork()
+    rank = int(other == 0)
+    kit.guard.pid = os.getpid()
+    os.environ.update(RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank))
+    dist = torch.distributed
+    dist.init_process_group("gloo", init_method=f"file://{store}/store", rank=rank, world_size=2)
+    found = {kind.__name__: kind() for kind in (no_sync, sharded_state, fsdp1, fsdp2, fsdp2_in_bf16)}
+    dist.destroy_process_group()
+    if rank:
+        os.write(write, json.dumps(found).encode())
+        os._exit(0)
+    os.close(write)
+    assert os.waitpid(other, 0)[1] == 0
+    with os.fdopen(read) as pipe:
+        return [found, json.loads(pipe.read())]
+
+
+def no_sync() -> Any:
+    model = torch.nn.parallel.DistributedDataParallel(net(), gradient_as_bucket_view=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(4):
+        with model.no_sync():
+            (mse(model) / 2).backward()
+        (mse(model) / 2).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        optimizer.zero_grad()
+    return digest(model)
+
+
+def sharded_state() -> Any:
+    model = torch.nn.parallel.DistributedDataParallel(net())
+    return train(model, ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=1e-2), 3)
+
+
+def fsdp1() -> Any:
+    precision = MixedPrecision(param_dtype=torch.bfloat16)
+    model = FullyShardedDataParallel(
+        net(), device_id=torch.device("cpu"), use_orig_params=True, mixed_precision=precision
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    return train_plain(model, optimizer, lambda: model.clip_grad_norm_(0.5))
+
+
+def fsdp2(policy: Any = None) -> Any:
+    model = net()
+    fully_shard(model, mesh=init_device_mesh("cpu", (2,)), mp_policy=MixedPrecisionPolicy(param_dtype=policy))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, fused=True)
+    clip = lambda: torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)  # noqa: E731
+    return train_plain(model, optimizer, clip)
+
+
+def fsdp2_in_bf16() -> Any:
+    return fsdp2(torch.bfloat16)
+
+
+def train_plain(model: Any, optimizer: Any, clip: Callable[[], Any]) -> Any:
+    x, y = batch()
+    losses = []
+    for _ in range(5):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x).float(), y)
+        loss.backward()
+        clip()
+        optimizer.step()
+        losses.append(loss.item())
+    return [*losses, digest(model)]
+
+
+def spoiled_shard(kit: Kit) -> Any:
+    """NaN in one rank's shard: that rank finds and names it alone, the other takes no part."""
+    store = tempfile.mkdtemp()
+    other = os.fork()
+    rank = int(other == 0)
+    kit.guard.pid = os.getpid()
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}/store", rank=rank, world_size=2)
+    model = net()
+    fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    train_plain(model, optimizer, lambda: None)
+    if rank == 0:
+        return os.waitstatus_to_exitcode(os.waitpid(other, 0)[1])
+    with torch.no_grad():
+        for p in model.parameters():
+            p.to_local().fill_(float("nan"))
+    try:
+        for _ in range(25):  # up to the next step that is sampled
+            optimizer.step()
+    except SystemExit as end:
+        os._exit(end.code)  # type: ignore[arg-type]
+    os._exit(0)
+
+
+def dtype_raises(kit: Kit) -> Any:
+    """A parameter that will not say its dtype, to the guard."""
+
+    class Shy(torch.nn.Parameter):  # type: ignore[misc]
+        @property
+        def dtype(self) -> Any:
+            if sys._getframe(1).f_code.co_filename == kit.module.__file__:
+                raise RuntimeError("none of your business")
+            return super().dtype
+
+    model = net()
+    model[0].weight = Shy(model[0].weight.detach())
+    return train(model, torch.optim.AdamW(model.parameters(), lr=1e-2), 5)
+
+
+def dtype_said(kit: Kit) -> Any:
+    model = net()
+    return train(model, torch.optim.AdamW(model.parameters(), lr=1e-2), 5)
+
+
+def accumulated() -> Any:
     model = net()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     losses = []
@@ -105,10 +327,10 @@ def accumulated() -> list[float]:
         optimizer.step()
         optimizer.zero_grad(set_to_none=False)
         losses.append(loss.item())
-    return losses
+    return [*losses, digest(model)]
 
 
-def scaled(*, fused: bool, spoil: int = 0, steps: int = 12) -> list[float]:
+def scaled(*, fused: bool, spoil: int = 0, steps: int = 12) -> Any:
     model = net()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, fused=fused)
     scaler = torch.amp.GradScaler("cpu")
@@ -122,10 +344,10 @@ def scaled(*, fused: bool, spoil: int = 0, steps: int = 12) -> list[float]:
         scaler.step(optimizer)
         scaler.update()
         losses.append(loss.item())
-    return losses
+    return [*losses, digest(model)]
 
 
-def two_optimizers() -> list[float]:
+def two_optimizers() -> Any:
     one, two = net(), net()
     first, second = torch.optim.Adam(one.parameters()), torch.optim.Adam(two.parameters())
     losses = []
@@ -137,7 +359,7 @@ def two_optimizers() -> list[float]:
                 loss.backward()
                 optimizer.step()
                 losses.append(loss.item())
-    return losses
+    return [*losses, digest(one), digest(two)]
 
 
 def broken_guard(kit: Kit) -> Any:
@@ -187,6 +409,16 @@ def sharded_scaler(kit: Kit) -> Any:
 def pure_half_sgd(kit: Kit) -> Any:
     model = net(dtype=torch.float16)
     return train(model, torch.optim.SGD(model.parameters(), lr=1e-3), 3)
+
+
+def pure_half_rmsprop(kit: Kit) -> Any:
+    model = net(dtype=torch.float16)
+    return train(model, torch.optim.RMSprop(model.parameters(), lr=1e-3), 3)
+
+
+def pure_half_radam(kit: Kit) -> Any:
+    model = net(dtype=torch.float16)
+    return train(model, torch.optim.RAdam(model.parameters(), lr=1e-3), 3)
 
 
 def pure_half_adam(kit: Kit) -> Any:
@@ -348,11 +580,17 @@ def fake_gpus(kit: Kit) -> Any:
 
 SCENARIOS: tuple[Scenario, ...] = (
     many_kinds,
+    in_two_ranks,
+    spoiled_shard,
+    dtype_raises,
+    dtype_said,
     broken_guard,
     half_under_a_scaler,
     half_and_fused,
     sharded_scaler,
     pure_half_sgd,
+    pure_half_rmsprop,
+    pure_half_radam,
     pure_half_adam,
     pure_bf16,
     weights_spoiled_at_30,
@@ -369,6 +607,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     pickled,
     fake_gpus,
 )
+
+
+WARNED_TOO = (pure_half_sgd, pure_half_rmsprop, pure_half_radam, pure_half_adam, cast_with_fused_adam)
 
 
 def run_one(scenario: Scenario, guard_file: str, policy: str) -> dict[str, Any]:
@@ -426,9 +667,9 @@ def main() -> None:
         if wanted and name not in wanted:
             continue
         found[name] = run_one(scenario, guard_file, "stop")
-        if scenario is many_kinds:
-            found["unguarded"] = run_one(scenario, guard_file, "off")
-        if scenario is pure_half_adam:
+        if scenario in (many_kinds, in_two_ranks):
+            found[f"{name}, unguarded"] = run_one(scenario, guard_file, "off")
+        if scenario in WARNED_TOO:
             found[f"{name} with warn"] = run_one(scenario, guard_file, "warn")
     sys.stdout.write(json.dumps(found))
 

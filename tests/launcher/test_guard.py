@@ -42,14 +42,48 @@ def failures(result: dict[str, Any]) -> list[str]:
 
 
 def test_every_number_is_the_same_with_and_without_the_guard(seen: dict[str, Any]) -> None:
-    assert len(seen["unguarded"]["value"]) == 12
-    assert seen["many_kinds"]["value"] == seen["unguarded"]["value"]
+    unguarded = seen["many_kinds, unguarded"]["value"]
+    assert len(unguarded) == 17
+    assert seen["many_kinds"]["value"] == unguarded
     assert told(seen["many_kinds"]) == []
     assert failures(seen["many_kinds"]) == []
 
 
+def test_two_ranks_compute_the_same_with_ddp_no_sync_sharded_state_and_both_fsdps(
+    seen: dict[str, Any],
+) -> None:
+    one, other = seen["in_two_ranks, unguarded"]["value"]
+    assert set(one) == set(other) == {"no_sync", "sharded_state", "fsdp1", "fsdp2", "fsdp2_in_bf16"}
+    assert seen["in_two_ranks"]["value"] == [one, other]
+    assert told(seen["in_two_ranks"]) == []
+    assert failures(seen["in_two_ranks"]) == []
+    first_looks = [each for each in seen["in_two_ranks"]["events"] if each["event"] == "guard_facts"]
+    assert len(first_looks) == 2, "both ranks were guarded"
+
+
+def test_nan_in_one_ranks_shard_is_found_without_the_other_rank(seen: dict[str, Any]) -> None:
+    result = seen["spoiled_shard"]
+    assert result["value"] == STOPPED
+    (stop,) = [each for each in result["events"] if each["event"] == "guard" and each["stops"]]
+    assert stop["code"] == "G4"
+    assert stop["parameters"] == ["0.weight", "0.bias"], "of the others this rank holds nothing"
+
+
+def test_a_skipped_step_is_seen_by_accelerate_as_without_the_guard(seen: dict[str, Any]) -> None:
+    skipped, _ = seen["many_kinds"]["value"]["accelerate skips"]
+    assert skipped == [False, False, True, True, False, False]
+
+
+def test_a_parameter_that_raises_when_asked_for_its_dtype_ends_that_look_only(seen: dict[str, Any]) -> None:
+    assert seen["dtype_raises"]["value"] == seen["dtype_said"]["value"]
+    assert failures(seen["dtype_raises"]) == [
+        "the guard's attempt to judge dtypes",
+        "the guard's attempt to compare dtypes",
+    ]
+
+
 def test_a_guard_that_crashes_everywhere_changes_nothing_and_says_so_once(seen: dict[str, Any]) -> None:
-    assert seen["broken_guard"]["value"] == seen["unguarded"]["value"]
+    assert seen["broken_guard"]["value"] == seen["many_kinds, unguarded"]["value"]
     what = failures(seen["broken_guard"])
     assert len(what) == len(set(what)) == 12
 
@@ -106,9 +140,25 @@ def test_adapters_without_gradient_stop_and_one_unused_parameter_warns(seen: dic
     assert seen["one_unused"]["code"] == 0
 
 
-def test_a_cast_under_fused_adam_is_named_before_its_own_error(seen: dict[str, Any]) -> None:
-    assert told(seen["cast_with_fused_adam"]) == [("G3", False, 3)]
-    assert "found Float" in seen["cast_with_fused_adam"]["value"]
+def test_a_cast_under_fused_adam_is_stopped_before_its_own_error(seen: dict[str, Any]) -> None:
+    assert told(seen["cast_with_fused_adam"]) == [("G3", True, 3)]
+    assert seen["cast_with_fused_adam"]["code"] == STOPPED
+    unwarned = seen["cast_with_fused_adam with warn"]
+    assert told(unwarned) == [("G3", False, 3)]
+    assert "found Float" in unwarned["value"], "and it would have failed"
+
+
+@pytest.mark.parametrize(
+    ("name", "stops"), [("pure_half_rmsprop", True), ("pure_half_radam", False), ("pure_half_sgd", False)]
+)
+def test_pure_fp16_is_stopped_where_the_first_step_divides_by_zero(
+    seen: dict[str, Any], name: str, *, stops: bool
+) -> None:
+    code, stopped, step = told(seen[name])[0]
+    assert (code, stopped, step) == ("G1", stops, 1)
+    # What it says comes true: with the policy "warn" the weights are lost in step 1, or they are not.
+    lost = [each for each in told(seen[f"{name} with warn"]) if each[0] == "G4"]
+    assert [each[2] for each in lost[:1]] == ([1] if stops else [])
 
 
 def test_a_script_that_catches_everything_is_ended_all_the_same(seen: dict[str, Any]) -> None:

@@ -47,6 +47,18 @@ def test_workers_of_every_kind_live_unwatched(tmp_path: Path) -> None:
     assert len(done.told("guard_facts")) == 1
 
 
+@pytest.mark.train
+def test_torch_that_was_imported_before_the_rank_is_watched_too(tmp_path: Path) -> None:
+    """As by a .pth file or a sitecustomize of the environment; a rehearsal would else never end."""
+    (tmp_path / "sitecustomize.py").write_text("import torch")
+    script = (
+        "import torch\np = torch.nn.Parameter(torch.zeros(2, dtype=torch.float16))\n"
+        "optimizer = torch.optim.AdamW([p]); p.sum().backward(); optimizer.step()\n"
+    )
+    done = run_rank(tmp_path, script, PYTHONPATH=str(tmp_path), GPULAUNCH_GUARD="stop")
+    assert done.stop["code"] == "G1"
+
+
 def test_without_being_asked_nothing_is_loaded(tmp_path: Path) -> None:
     done = run_rank(tmp_path, "import sys; print([n for n in sys.modules if 'gpulaunch' in n])")
     assert "_gpulaunch_guard" not in done.log

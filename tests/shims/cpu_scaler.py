@@ -1,13 +1,15 @@
-# Test shim, put in front of a script: accelerate has no fp16 scaler on a CPU (accelerator.py, "native_amp" is
-# only set up for accelerators); torch's GradScaler and autocast do support one. This turns both on.
+"""accelerate has no fp16 scaler on a CPU, torch has: this turns on accelerate's scaler and autocast there."""
+
+from types import ModuleType
 from typing import Any
 
 
-def _turn_on_fp16_on_cpu() -> None:
-    import torch  # noqa: PLC0415 - leaves no name behind in the script
-    from accelerate import Accelerator  # noqa: PLC0415
+def turn_on(accelerator: ModuleType) -> None:
+    """Change accelerate.accelerator, right after it was imported."""
+    import torch  # noqa: PLC0415 - it is there already; the shims themselves import nothing heavy
 
-    original = Accelerator.__init__
+    owner: Any = accelerator
+    original = owner.Accelerator.__init__
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
@@ -15,7 +17,4 @@ def _turn_on_fp16_on_cpu() -> None:
             self.scaler = torch.amp.GradScaler("cpu")
             self.native_amp = True
 
-    Accelerator.__init__ = init
-
-
-_turn_on_fp16_on_cpu()
+    owner.Accelerator.__init__ = init

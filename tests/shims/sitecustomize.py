@@ -1,0 +1,51 @@
+"""Python imports this at its start where tests/shims is in PYTHONPATH; SHIMS names what to turn on.
+
+The script stays as its author wrote it, so that what reads it and what runs it see the same lines. Whatever
+imports torch or accelerate then gets the shim, but for accelerate's launcher, which is no rank.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+AFTER = {"cpu_scaler": "accelerate.accelerator", "pretended_gpus": "torch"}
+
+
+class AfterImport:
+    """Lets the other finders find a module, and changes it once it has been executed."""
+
+    def __init__(self, wanted: dict[str, str]) -> None:
+        self.wanted = wanted
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        shim = self.wanted.pop(name, None)
+        if shim is None:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = find(name, path, target) if find and finder is not self else None
+            if spec is not None:
+                _hook(spec.loader, importlib.import_module(shim).turn_on)
+                return spec
+        return None
+
+
+def _hook(loader: Any, turn_on: Callable[[ModuleType], None]) -> None:
+    execute = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        execute(module)
+        turn_on(module)
+
+    loader.exec_module = exec_module
+
+
+_shims = os.environ.get("SHIMS", "").split()
+if _shims and "accelerate.commands.launch" not in sys.orig_argv:
+    sys.meta_path.insert(0, AfterImport({AFTER[shim]: shim for shim in _shims}))
