@@ -133,10 +133,19 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit."""
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a name of arbitrary bytes must not end in an encoding error
             stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
+
+
+def _open_streams() -> None:
+    """Give a standard stream that is closed a place to go, before a connection gets its number."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def run(argv: Sequence[str], group: click.Command = cli) -> int:
@@ -148,6 +157,8 @@ def run(argv: Sequence[str], group: click.Command = cli) -> int:
         return _tell(error.message, error.fix, error.exit_code)
     except click.exceptions.Abort as error:
         if isinstance(error.__context__, EOFError):  # click raises it from None, which hides no context
+            with suppress(OSError):
+                print(file=sys.stderr)  # noqa: T201 - the question stands on this line
             return _tell(
                 "an answer is needed, and there is no one to ask", "use --yes in scripts", EXIT_USAGE
             )
@@ -196,7 +207,19 @@ def _tell_os_error(error: OSError) -> int:
         return _tell(f"no space left{where}", "make room, then try again", EXIT_NOT_CARRIED_THROUGH)
     if error.errno in _ENVIRONMENT_ERRNOS and where:
         return _tell(f"{error.strerror or error}{where}", "", EXIT_NOT_CARRIED_THROUGH)
+    if error.errno == errno.ENOENT and not _has_directory():
+        return _tell(
+            "the current directory is not there any more", "cd to one that is", EXIT_NOT_CARRIED_THROUGH
+        )
     return _tell_bug(error)
+
+
+def _has_directory() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109 - asked of the kernel; a Path says "." to all
+    except OSError:
+        return False
+    return True
 
 
 def _tell_bug(error: Exception) -> int:

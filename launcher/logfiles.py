@@ -25,6 +25,8 @@ def _named(word: str, runs: Path) -> list[Log]:
     if word == "-":
         return [Log(_ends(sys.stdin.buffer.read()), "stdin")]
     path = Path(word)
+    if not word:
+        return _of_run(run_called(word, runs))
     if path.is_dir():
         return _of_run(path)
     if path.exists() or path.is_symlink():
@@ -49,7 +51,11 @@ def run_called(word: str, runs: Path) -> Path:
     if found:
         names = ", ".join(path.name for path in found[-5:])
         raise BadInput(f"{word} begins several runs: {names}", "name one of them in full")
-    latest = f"; the latest run here is {kept[-1].name}" if kept else f"; no run is kept in {runs}"
+    latest = (
+        f"; the latest run here is {kept[-1].name}"
+        if kept
+        else f"; none is kept in {runs}: gpulaunch fetch RUN brings one"
+    )
     raise BadInput(f"{word}: no such log and no such run", f"name a log file, a run id, or -{latest}")
 
 

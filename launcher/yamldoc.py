@@ -17,6 +17,7 @@ from launcher.errors import ConfigError
 MAX_BYTES = 1 << 20
 MAX_ITEMS = 100_000  # aliases of aliases can multiply without end
 MAX_DEPTH = 24
+MOST_TOLD = 20  # mistakes; a file with more is mostly another kind of file
 
 Value: TypeAlias = "str | tuple[Item, ...] | dict[str, Item] | None"
 
@@ -84,7 +85,9 @@ class Mistakes:
         lines = [str(mistake) for mistake in sorted(set(self.found))]
         if len(lines) == 1:
             raise ConfigError(lines[0])
-        raise ConfigError(f"{len(lines)} mistakes:\n" + "\n".join(f"  {line}" for line in lines))
+        more = [f"and {len(lines) - MOST_TOLD} more"] if len(lines) > MOST_TOLD else []
+        told = "\n".join(f"  {line}" for line in [*lines[:MOST_TOLD], *more])
+        raise ConfigError(f"{len(lines)} mistakes:\n{told}")
 
 
 def nearest(word: str, choices: tuple[str, ...]) -> str:

@@ -13,11 +13,12 @@ import click
 from launcher.bugs import user_state_dir
 from launcher.clean import Cleaned, Manner, clean, judge, write_audit
 from launcher.commands.reaching import Reaching, reaching, reaching_options
+from launcher.commands.seconds import Seconds
 from launcher.errors import BadInput, GpulaunchError, HostError
 from launcher.fanout import fanout
 from launcher.gather import AgentRequest, ask, gather
 from launcher.inventory import LOCALHOST, HostEntry
-from launcher.report.clean import choice_lines, cleaned_lines, document, host_json
+from launcher.report.clean import choice_lines, cleaned_lines, document, host_json, named_lines
 from launcher.report.text import clean as tame
 from preflight.cleaning import Choice, Wish
 from preflight.facts import HostFacts, ProcessTable
@@ -44,15 +45,19 @@ class _Host:
 @click.argument("hosts", nargs=-1)
 @click.option("--yes", "-y", is_flag=True, help="End everything shown as `end?` without asking.")
 @click.option("--dry-run", "-n", is_flag=True, help="Only show; end nothing.")
-@click.option("--gpu", "gpus", type=int, multiple=True, help="Only holders of this GPU index. Repeatable.")
+@click.option(
+    "--gpu", "gpus", type=click.IntRange(0), multiple=True, help="Only holders of this GPU index. Repeatable."
+)
 @click.option(
     "--port", "ports", type=click.IntRange(1, 65535), multiple=True, help="Only holders of this port."
 )
-@click.option("--pid", "pids", type=int, multiple=True, help="Only this process; may be one that lives.")
+@click.option(
+    "--pid", "pids", type=click.IntRange(1), multiple=True, help="Only this process; may be one that lives."
+)
 @click.option("--include-suspect", is_flag=True, help="Also end what looks left over without proof.")
 @click.option("--all-users", is_flag=True, help="Judge other users' processes too (root only).")
 @click.option(
-    "--grace", type=click.FloatRange(0, 3600), default=10.0, show_default=True, help="Seconds before SIGKILL."
+    "--grace", type=Seconds(0, 3600), default=10.0, show_default=True, help="Seconds before SIGKILL."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @reaching_options
@@ -92,7 +97,8 @@ class _Cleaning:
         """Look, show, ask, end, tell; return the exit code."""
         found, errors = self._look(entries)
         for host in found:
-            self.say("\n".join(choice_lines(host.facts, host.choice)))
+            named = named_lines(host.facts, host.choice, self.manner.wish)
+            self.say("\n".join([*choice_lines(host.facts, host.choice), *named]))
         for error in errors.values():
             self.say(f"{tame(error.message)}" + (f"\n  fix: {tame(error.fix)}" if error.fix else ""))
         approved = {} if options["dry_run"] else self._approve(found, options)

@@ -9,7 +9,7 @@ import click
 from launcher.commands.reaching import reaching, reaching_options
 from launcher.report.runs import runs_json, runs_lines
 from launcher.report.text import clean
-from launcher.runs.finding import hosts_to_ask, search
+from launcher.runs.finding import hosts_text, hosts_to_ask, search
 
 
 @click.command("ps")
@@ -41,7 +41,9 @@ def command(
         for line in runs_lines(found.runs, time.time()):
             click.echo(line)
     else:
-        click.echo("no run" + ("" if ended else " lives") + f" on {len(entries) - len(errors)} hosts")
+        answered = [clean(entry.name) for entry in entries if entry.name not in errors]
+        lives = "no run" if ended else "no run lives"
+        click.echo(f"{lives} on {hosts_text(answered)}" if answered else "no host answered")
     for name, why in errors.items():
         click.echo(f"{clean(name)}: not asked: {why}", err=True)
     return 3 if errors and (hosts or len(errors) == len(entries)) else 0

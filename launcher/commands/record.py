@@ -9,6 +9,7 @@ import click
 from launcher.commands.reaching import reaching, reaching_options
 from launcher.preflighting import Manner, preflight
 from launcher.recording import record_json
+from launcher.wholefile import write_whole
 from preflight.job import Job
 
 
@@ -41,6 +42,6 @@ def command(host: str, *, output: Path, mask: bool, force: bool, **options: Any)
         raise error
     facts = result.facts[entries[0].name]
     document = record_json(facts, result.findings, masked=mask)
-    output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write_whole(output, json.dumps(document, indent=1) + "\n")
     click.echo(f"{output}: facts of {host}" + (", masked" if mask else ""))
     return 0

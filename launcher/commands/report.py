@@ -11,6 +11,7 @@ from launcher.logfiles import run_called
 from launcher.report.html import html
 from launcher.report.rundir import RunFiles, read_run
 from launcher.report.summary import summary_json, summary_lines
+from launcher.wholefile import write_whole
 
 
 @click.command("report")
@@ -52,7 +53,5 @@ def _write(found: RunFiles, target: Path) -> None:
     if str(target) == "-":
         click.echo(page)
         return
-    fresh = target.with_name(f".{target.name}.new")
-    fresh.write_text(page, encoding="utf-8")
-    fresh.replace(target)
+    write_whole(target, page)
     click.echo(f"{target}: {len(page.encode()) / 1024:.0f} KiB", err=True)

@@ -8,6 +8,7 @@ import click
 from launcher.asked import DEFAULT_GRACE_S
 from launcher.commands.asking import asked, begin_early
 from launcher.commands.reaching import reaching_options
+from launcher.commands.seconds import Seconds
 
 
 @click.command("run")
@@ -33,7 +34,7 @@ from launcher.commands.reaching import reaching_options
 )
 @click.option(
     "--grace",
-    type=click.FloatRange(3, 86400),
+    type=Seconds(3, 86400),
     default=DEFAULT_GRACE_S,
     show_default=True,
     help="Seconds the run goes on without us when the connection breaks.",

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from launcher.commands.runs_options import found_run, nodes_of, run_options, ways_of
+from launcher.commands.seconds import Seconds
 from launcher.errors import GpulaunchError, HostError
 from launcher.report.text import clean, one_line
 from launcher.runs.stopping import stop_run
@@ -20,7 +21,7 @@ EXIT_UNREACHED = 3
 @click.option("--now", is_flag=True, help="SIGKILL at once: no time for a last checkpoint.")
 @click.option(
     "--grace",
-    type=click.FloatRange(0, 86400),
+    type=Seconds(0, 86400),
     default=30.0,
     show_default=True,
     help="Seconds from SIGTERM to SIGKILL; a script that handles SIGTERM saves its checkpoint in them.",

@@ -1,11 +1,11 @@
 """clean-zombies told to people and to programs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from launcher.clean import Cleaned, GpuBeforeAfter, unseen
 from launcher.report.text import one_line
-from preflight.cleaning import Choice, remedy
+from preflight.cleaning import Choice, Wish, remedy
 from preflight.facts import HostFacts, Missing
 from preflight.leftovers import Classified, Kind
 
@@ -24,6 +24,22 @@ def choice_lines(facts: HostFacts, choice: Choice) -> list[str]:
         lines += _process_lines("keep", facts, each)
     lines += [f"  not seen: {one_line(text)}" for text in unseen(facts)]
     return lines
+
+
+def named_lines(facts: HostFacts, choice: Choice, wish: Wish) -> Iterator[str]:
+    """Yield what is to be said of a process or GPU that was named and that `choice_lines` says nothing of."""
+    told = {each.process.pid for each in (*choice.at_once, *choice.after_yes, *_worth_showing(choice))}
+    shown = {each.process.pid: each for each in choice.shown}
+    for pid in wish.pids:
+        if pid in told:
+            continue
+        if pid in shown:
+            yield from _process_lines("keep", facts, shown[pid])
+        else:
+            yield f"  pid {pid}: not there, or neither rank nor launcher nor holding a GPU or asked-for port"
+    if not isinstance(facts.gpus, Missing):
+        for index in sorted(set(wish.gpus) - {gpu.index for gpu in facts.gpus}):
+            yield f"  there is no GPU {index}"
 
 
 def _headline(choice: Choice) -> str:

@@ -65,7 +65,10 @@ class Receiver:
             self._open(path, begin=not grows and offset == 0)
         view = memoryview(data)
         while view:
-            written = os.pwrite(self._fd, view, offset)
+            try:
+                written = os.pwrite(self._fd, view, offset)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(target)) from None
             view, offset = view[written:], offset + written
         self.fetched.bytes += len(data)
         if offset >= whole:

@@ -18,6 +18,7 @@ from launcher.runs.record import read_record
 from preflight.errors import BadInput
 
 KEPT_RECORDS = 200
+_NAMED = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +93,19 @@ def find(word: str, entries: Iterable[HostEntry], open_entry: Open, *, width: in
         raise next(iter(found.errors.values()))
     try:
         return choose(found.runs, word)
-    except BadInput as error:
-        if not found.errors:
+    except BadInput:
+        if found.runs:
             raise
-        silent = ", ".join(found.errors)
-        raise BadInput(f"{error.message}; these did not answer: {silent}", error.fix) from None
+        where = hosts_text([entry.name for entry in hosts if entry.name not in found.errors])
+        silent = f"; these did not answer: {', '.join(found.errors)}" if found.errors else ""
+        what = "no run" if word == LAST else f'no run called "{word}"'
+        fix = "gpulaunch ps --all lists runs; --hosts HOST looks on a host that is not in hosts.yaml"
+        raise BadInput(f"{what} was found on {where}{silent}", fix) from None
+
+
+def hosts_text(names: Sequence[str]) -> str:
+    """Return hosts as one names them in a sentence."""
+    return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} hosts"
 
 
 def _remembered() -> list[HostEntry]:

@@ -1,0 +1,148 @@
+"""Commands as somebody types them for the first time, and where things are not as they should be."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.launcher.terminal import Home
+
+SHORT = "for n in range(20000): print('line \\u00e9', n)\n"
+CLI = f"{sys.executable} -m launcher.cli"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """A home with one run that is over, and another whose name begins alike; no test changes them."""
+    home = Home(tmp_path_factory.mktemp("first") / "home")
+    home.launch(SHORT, "train-1")
+    home.launch(SHORT, "train-2")
+    yield home
+    home.end_all()
+
+
+def shell(home: Home, line: str, **env: str) -> "subprocess.CompletedProcess[str]":
+    done = subprocess.run(
+        ["bash", "-c", line.replace("gpulaunch", CLI, 1)],
+        cwd=home.home,
+        env={**home.env, **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=90,
+        check=False,
+    )
+    assert "Traceback" not in done.stdout + done.stderr
+    return done
+
+
+NO_RUN = 'error: no run called "nothing" was found on localhost\n  fix: gpulaunch ps --all lists runs'
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ("logs nothing", 2, NO_RUN),
+        ("stop nothing", 2, NO_RUN),
+        ("logs train", 2, 'error: "train" begins 2 runs: train-1, train-2\n  fix: give more of its name\n'),
+        ("logs train-1 --rank 7", 2, "train-1 has no such log: it has rank 0, on localhost"),
+        ("logs train-1 --since 5x", 2, "  fix: --since 10m, or --since 64kB\n"),
+        (
+            "fetch train-1 --host b",
+            2,
+            "train-1 has no node called b\n  fix: gpulaunch ps --json names them\n",
+        ),
+        ("stop train-1 --grace nan", 2, "nan is no number of seconds"),
+        ("run -c nothing", 2, 'error: there is no run config "nothing"\n  fix: '),
+        ("run -c /", 2, "error: /: this is a directory\n  fix: name the YAML file in it\n"),
+        ("diagnose ''", 2, "error: (nothing): no such log\n"),
+        ("report nothing --html x --logs elsewhere", 2, "gpulaunch fetch RUN brings one"),
+        ("clean-zombies --pid -3", 2, "-3 is not in the range"),
+        ("preflight 'node[1-'", 2, "fix: write it as l40s-[01-04]"),
+        ("explain NOPE", 2, "error: no finding is called NOPE\n  fix: gpulaunch checks lists them\n"),
+    ],
+)
+def test_a_mistake_is_told_with_the_next_step(home: Home, words: str, code: int, told: str) -> None:
+    done = shell(home, f"gpulaunch {words}")
+    assert done.returncode == code, done.stderr
+    assert told in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_file_that_is_no_config_at_all_is_not_told_line_by_line(home: Home) -> None:
+    (home.home / "wrong.yaml").write_text("".join(f"key{n}: 1\n" for n in range(300)))
+    done = shell(home, "gpulaunch run -c ./wrong.yaml")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) < 25
+    assert "  and 281 more\n" in done.stderr
+
+
+@pytest.mark.parametrize("words", ["logs train-1", "logs train-1 --rank 0", "attach train-1"])
+def test_a_reader_that_has_enough_ends_it_quietly(home: Home, words: str) -> None:
+    done = shell(home, f"gpulaunch {words} | head -1; exit ${{PIPESTATUS[0]}}")
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("gpulaunch ps --all >&-", 0),
+        ("gpulaunch logs train-1 >&- 2>&-", 0),
+        ("gpulaunch ps --all <&-", 0),
+        ("gpulaunch rm train-1 <&-", 2),
+        ("gpulaunch ps --all >/dev/full", 5),
+        ("gpulaunch logs nothing 2>/dev/full", 2),
+    ],
+)
+def test_closed_and_full_standard_streams_are_no_bugs(home: Home, line: str, code: int) -> None:
+    done = shell(home, line)
+    assert done.returncode == code, done.stderr
+    assert "bug" not in done.stderr
+
+
+def test_text_that_the_locale_has_no_letters_for_is_shown_escaped(home: Home) -> None:
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = shell(home, "gpulaunch logs train-1 | tail -1", **ascii_only)
+    assert done.stdout == "[localhost r0] line \\xe9 19999\n"
+
+
+@pytest.mark.parametrize("somewhere", [{"HOME": "/dev/null/x"}, {"HOME": ""}, {"COLUMNS": "20"}])
+def test_a_home_that_cannot_be_and_few_columns_are_borne(home: Home, somewhere: dict[str, str]) -> None:
+    for words in ("ps", "clean-zombies --dry-run --port 1", "logs nothing --hosts localhost"):
+        assert shell(home, f"gpulaunch {words}", **somewhere).returncode == (2 if "nothing" in words else 0)
+
+
+def test_a_directory_that_has_gone_is_named(home: Home) -> None:
+    gone = "mkdir gone && cd gone && rmdir ../gone && "
+    done = shell(home, gone + "gpulaunch fetch train-1")
+    assert done.returncode == 5
+    assert done.stderr == "error: the current directory is not there any more\n  fix: cd to one that is\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
+def test_a_disk_that_is_full_here_is_named_and_leaves_no_half_file(home: Home, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(small)], check=True)
+    try:
+        for words in ("fetch train-1", "attach train-1"):
+            done = shell(home, f"cd {small} && gpulaunch {words}")
+            assert done.returncode == 5, done.stderr
+            place = "gpulaunch-runs/train-1/localhost/rank-0.log"
+            assert f"no space left: {place}\n  fix: make room, then try again\n" in done.stderr
+            subprocess.run(["rm", "-rf", str(small / "gpulaunch-runs")], check=True)
+        done = shell(home, f"gpulaunch record localhost -o {small}/facts.json")
+        assert done.returncode == 5, done.stderr
+        assert f"no space left: {small}/facts.json" in done.stderr
+        assert list(small.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_what_is_named_to_be_ended_and_is_no_leftover_is_told(home: Home) -> None:
+    done = shell(home, "gpulaunch clean-zombies --dry-run --pid 1 --gpu 99")
+    assert "pid 1: not there, or neither rank nor launcher nor holding a GPU" in done.stdout
