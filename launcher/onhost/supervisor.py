@@ -12,6 +12,7 @@ Three processes outlive the connection: `guardian -> supervisor -> launcher -> r
 are child subreapers, so nothing a rank starts can leave the tree, however it daemonises. If the supervisor is
 killed, the guardian ends the tree; if both are, the launcher has PR_SET_PDEATHSIG, and each rank holds the
 read end of `lifeline`, a FIFO whose last writer's end makes the kernel itself kill the rank's process group.
+Where it may, the run has a control group of its own (cgroup.py), from which nothing can leave at all.
 
 The run directory (`$XDG_STATE_HOME/gpulaunch/runs/RUN_ID`, mode 0700) is all the truth there is: spec.json,
 state.json (replaced atomically), events.jsonl (one JSON object per line, one write each; `t` is the wall
@@ -47,6 +48,8 @@ USAGE = "usage.jsonl"
 LINES = (EVENTS, USAGE)  # sent to followers by whole lines only
 GAUGE = "gauge.py"
 STACKS = "stacks.py"
+CGROUP = "cgroup.py"
+OOM_EVERY_S = 1.0
 STACKS_WAIT_S = 60.0  # after this a run that is to end with its stacks ends without them
 CLIENT_GONE_S = 30.0  # unheard for so long, a client decides nothing any more
 DETACHED = "detached"
@@ -587,7 +590,7 @@ def guard(spec: dict[str, Any], run_dir: str, pid: int) -> None:
     with contextlib.suppress(OSError):
         events = os.open(os.path.join(run_dir, EVENTS), os.O_WRONLY | os.O_APPEND)
     died = write_event(events, "supervisor_died", {"code": code})
-    left = end_all(spec["run_id"], {os.getpid()})
+    left = end_all(spec["run_id"], {os.getpid()}, group_of(run_dir, state))
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(run_dir, RESERVE))
         os.write(events, died)
@@ -599,14 +602,51 @@ def guard(spec: dict[str, Any], run_dir: str, pid: int) -> None:
         write_file(os.path.join(run_dir, STATE), json.dumps(state))
 
 
-def end_all(run_id: str, spare: set[int]) -> list[int]:
+def load_beside(run_dir: str, name: str) -> Any:
+    """Return a file of the run directory as a module, None when it is not there."""
+    import types
+
+    path = os.path.join(run_dir, name)
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+    except OSError:
+        return None
+    module = types.ModuleType(name.partition(".")[0])
+    exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - put there by ourselves
+    return module
+
+
+def group_of(run_dir: str, state: dict[str, Any]) -> Any:
+    """Return the control group of a run as its state.json names it, None when there is none."""
+    path, run_id = state.get("cgroup"), state.get("run_id")
+    module = load_beside(run_dir, CGROUP) if path else None
+    if module is None or os.path.basename(str(path)) != "%s%s" % (module.PREFIX, run_id):
+        return None
+    return module.Cgroup(path)
+
+
+def with_group(alive: dict[int, int], group: Any, spare: set[int]) -> dict[int, int]:
+    """Return the living members of a run with those that only its control group knows."""
+    for pid in group.pids() - spare - set(alive) if group is not None else ():
+        found = read_stat(pid)
+        if found is not None and found.state not in "ZX":
+            alive[pid] = found.ticks
+    return alive
+
+
+def end_all(run_id: str, spare: set[int], group: Any = None) -> list[int]:
     """SIGKILL everything of the run until nothing is left; return the pids that do not go."""
     give_up = time.monotonic() + KILL_WAIT_S
+    if group is not None:
+        group.kill()
     while True:
-        alive = members(os.getpid(), run_id, spare, environ=True)
+        alive = with_group(members(os.getpid(), run_id, spare, environ=True), group, spare)
         for _ in reap():
             pass
         if not alive or time.monotonic() > give_up:
+            if group is not None:
+                group.remove()
             return sorted(alive)
         for pid, ticks in alive.items():
             send_signal(pid, ticks, signal.SIGKILL)
@@ -655,6 +695,9 @@ class Supervisor:
         self.dumper = (0, 0)  # stacks.py: pid, start ticks
         self.dump_until = 0.0
         self.then_stop: tuple[str, float, bool] = ("", 0.0, False)  # what follows it
+        self.group: Any = None  # the run's own control group (cgroup.py)
+        self.oom: Any = None
+        self.next_oom = 0.0
         self.stage = 0  # 0 running, 1 ranks asked to end, 2 everything asked, 3 killed
         self.asked = False
         self.why = ""
@@ -690,6 +733,7 @@ class Supervisor:
         if problem:
             self._event("guard_failed", what="claim the GPUs", error=problem)
         poller, wake = self._arm()
+        self._make_group()
         try:
             self.launcher = self._start_launcher()
         except Refused as refusal:
@@ -706,6 +750,7 @@ class Supervisor:
             self._wait(poller, wake)
             self._read_events(poller)
             self._see_ranks_end(poller)
+            self._see_oom()
             self._reap(poller)
             self._watch_client()
             self._watch_hang()
@@ -739,11 +784,23 @@ class Supervisor:
 
     # starting
 
+    def _make_group(self) -> None:
+        """Make a control group where that is allowed, and begin to count kills for want of memory."""
+        module = load_beside(self.run_dir, CGROUP)
+        if module is None:
+            return
+        self.group, why = module.Cgroup.make(self.spec["run_id"])
+        self.state["cgroup"] = self.group.path if self.group is not None else None
+        self.state["cgroup_missing"] = why
+        self.oom = module.OomKills()
+
     def _start_launcher(self) -> tuple[int, int]:
         env = self._environment()
         argv = self._argv()
         cwd = os.path.expanduser((self.spec.get("cwd") or "~").replace("{run_dir}", self.run_dir))
         if self.early is not None:
+            if self.group is not None and self.early.interpreter_pid:  # before it can start anything
+                self.group.add(self.early.interpreter_pid)
             pid = self.early.launch(argv, env, cwd, os.path.join(self.run_dir, "launcher.log"))
             if pid:
                 self.state["early"] = True
@@ -795,6 +852,8 @@ class Supervisor:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(127)
+        if self.group is not None:
+            self.group.add(os.getpid())
         os.chdir(cwd)
         log = os.open(os.path.join(self.run_dir, "launcher.log"), os.O_WRONLY | os.O_APPEND)
         os.dup2(log, 1)
@@ -882,9 +941,20 @@ class Supervisor:
             poller.unregister(known.fd)
             os.close(known.fd)
         self.codes[known.rank] = code
+        self._see_oom(at_once=True)
         self._event("rank_exit", rank=known.rank, pid=pid, code=code, stopping=bool(self.stage))
         if code and not self.stage:
             self._stop("rank %d failed with exit code %d" % (known.rank, code), FAILURE_GRACE_S)
+
+    def _see_oom(self, *, at_once: bool = False) -> None:
+        """Say when the kernel has ended something for want of memory: who was killed cannot tell."""
+        now = time.monotonic()
+        if self.oom is None or (now < self.next_oom and not at_once):
+            return
+        self.next_oom = now + OOM_EVERY_S
+        count = self.oom.more()
+        if count:
+            self._event("oom", count=count, scope=self.oom.scope)
 
     def _event(self, name: str, **fields: object) -> None:
         with contextlib.suppress(OSError):
@@ -1064,6 +1134,8 @@ class Supervisor:
         if self.stage == 2 and now >= self.grace_until:
             self.stage = 3
             self.stage_until = now + KILL_WAIT_S
+            if self.group is not None:
+                self.group.kill()
         if self.stage == 3:
             self._signal(alive, signal.SIGKILL)
             self.state["left"] = sorted(alive) if now > self.stage_until else []
@@ -1074,7 +1146,9 @@ class Supervisor:
         return bool(self.codes) and self.launcher_code is None
 
     def _members(self) -> dict[int, int]:
-        return members(os.getpid(), self.spec["run_id"], self._spare(), environ=True)
+        spare = self._spare()
+        alive = members(os.getpid(), self.spec["run_id"], spare, environ=True)
+        return with_group(alive, self.group, spare)
 
     def _signal(self, alive: dict[int, int], number: int) -> None:
         for pid, ticks in alive.items():
@@ -1102,6 +1176,8 @@ class Supervisor:
             "port_free": port_is_free(port) if port else None,
         }
         release_claims(self.claims)
+        if self.group is not None:
+            self.group.remove()
         # Nothing of the run writes any more, so what this frees is there for the last words.
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(self.run_dir, RESERVE))
@@ -1429,6 +1505,9 @@ def remove_run(run_dir: str) -> None:
     alive = members(os.getpid(), os.path.basename(run_dir), {os.getpid()}, environ=True)
     if alive:
         raise Refused("processes of %s still live: %s" % (os.path.basename(run_dir), sorted(alive)))
+    group = group_of(run_dir, read_json(os.path.join(run_dir, STATE)) or {})
+    if group is not None:
+        group.remove()  # supervisor and guardian were killed together
     gone = os.path.join(os.path.dirname(run_dir), ".%s.%d" % (os.path.basename(run_dir), os.getpid()))
     try:
         os.rename(run_dir, gone)  # so that no half of it is ever taken for a run
@@ -1439,7 +1518,16 @@ def remove_run(run_dir: str) -> None:
 
 # --- fetch ------------------------------------------------------------------------------
 
-OURS = ("rank.py", "guard.py", GAUGE, STACKS, "lifeline", "client", RESERVE)  # of no use anywhere else
+OURS = (
+    "rank.py",
+    "guard.py",
+    GAUGE,
+    STACKS,
+    CGROUP,
+    "lifeline",
+    "client",
+    RESERVE,
+)  # of no use anywhere else
 
 
 def files_below(top: str, prefix: str) -> Iterator[tuple[str, str]]:

@@ -35,6 +35,7 @@ class Failure:
     last_lines: tuple[str, ...] = ()
     exception: Mapping[str, Any] = field(default_factory=dict)
     hung: bool = False  # nothing showed life any more; what else failed is its end
+    oom: str = ""  # what the kernel's count of out-of-memory kills says of it
 
     @property
     def is_consequence(self) -> bool:
@@ -52,6 +53,20 @@ def root_cause(failures: Iterable[Failure]) -> Failure | None:
         key=lambda failure: (not failure.hung, failure.is_consequence, failure.rank is None, failure.at),
         default=None,
     )
+
+
+def out_of_memory(kills: Mapping[str, Any] | None, code: int | None) -> tuple[str, str]:
+    """Return how a SIGKILL is told, and the evidence, when the kernel has just counted a kill for memory.
+
+    `kills` is the host's event; the count of the run's own group means the run, the host's anything there.
+    """
+    if kills is None or code not in (-9, 137):
+        return "", ""
+    if kills.get("scope") == "group":
+        evidence = "the kernel counted an out-of-memory kill in the run's control group just then"
+        return "was ended by the kernel's OOM killer (SIGKILL): its memory ran out", evidence
+    evidence = "the kernel counted an out-of-memory kill on this host just then"
+    return f"was ended by signal 9 (SIGKILL); {evidence}", evidence
 
 
 def says_port_taken(lines: Iterable[str]) -> bool:

@@ -75,7 +75,7 @@ def _spec(plan: Plan, node: NodePlan, grace_s: float | None, entries: Iterable[H
         "env": node.env,
         "unset": node.unset,
         "cwd": node.cwd,
-        "files": [*node.files, *_beside("gauge", "stacks"), *_guard(node)],
+        "files": [*node.files, *_beside("gauge", "stacks", "cgroup"), *_guard(node)],
         "grace_s": grace_s,
         "hang_timeout_s": plan.hang_timeout_s,
         "gpus": [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],

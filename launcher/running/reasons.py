@@ -7,6 +7,7 @@ from launcher.running.logbook import LogBook
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose_logs
 from preflight.diagnosis.lines import Log
+from preflight.facts import KernelLog
 
 LAST_LINES = 400
 SHOWN_LINES = 20
@@ -40,5 +41,7 @@ def with_reasons(outcome: Outcome, book: LogBook) -> Outcome:
     )
     codes = () if cause.code is None else (cause.code,)
     signals = tuple(-code for code in codes if code < 0)
-    found = diagnose_logs(logs, Context(exit_codes=codes, exit_signals=signals))
+    # What supervisors count is in the kernel's log too, which an ordinary user may often not read.
+    kernel = (KernelLog("kmsg", (), (cause.oom,), ()),) if cause.oom else ()
+    found = diagnose_logs(logs, Context(kernel_logs=kernel, exit_codes=codes, exit_signals=signals))
     return replace(outcome, diagnosis=found)

@@ -3,12 +3,12 @@
 The first failing rank stops every node; so does a lost host, a rank that is not what was planned, and Ctrl-C.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from launcher.plan import Plan
-from launcher.running.failures import Failure, code_words, root_cause
+from launcher.running.failures import Failure, code_words, out_of_memory, root_cause
 from launcher.running.guarding import STOP_EXIT, Guarding, GuardStop
 from launcher.running.happenings import (
     Dropped,
@@ -27,6 +27,7 @@ from launcher.running.verify import Verification
 
 FAILURE_GRACE_S = 3.0
 """From SIGTERM to SIGKILL for the ranks whose peer has failed: they mostly hang in a collective."""
+OOM_WITHIN_S = 5.0
 STOP_GRACE_S = 10.0
 """The same when a person stops the run: time for a last checkpoint."""
 
@@ -76,6 +77,7 @@ class Watch:
         self._left: set[int] = set()  # ranks whose script has ended
         self._dropped: set[str] = set()
         self._quiet = Quiet()
+        self._oom: dict[str, Told] = {}
 
     @property
     def done(self) -> bool:
@@ -136,7 +138,7 @@ class Watch:
                 yield from self._stop_all(
                     "not as planned: " + self.verification.mismatches[0], FAILURE_GRACE_S
                 )
-        elif told.event in ("leaving", "exception", "detached"):
+        elif told.event in ("leaving", "exception", "detached", "oom"):
             self._note(told, rank)
         elif told.event == "stopping" and told.fields.get("asked"):
             yield from self._stopped_by_another(told)
@@ -158,6 +160,8 @@ class Watch:
     def _note(self, told: Told, rank: object) -> None:
         if told.event == "detached":
             self.detached.add(told.host)
+        elif told.event == "oom":
+            self._oom[told.host] = told
         elif isinstance(rank, int) and told.event == "leaving":
             self._left.add(rank)
         elif isinstance(rank, int):
@@ -228,11 +232,12 @@ class Watch:
         yield from self._fail(self._rank_failure(told, rank, code, said))
 
     def _rank_failure(self, told: Told, rank: int, code: int | None, said: Told | None) -> Failure:
-        what = f"rank {rank} on {told.host} {code_words(code)}"
+        killed, oom = out_of_memory(self._oom_before(told), code)
+        what = f"rank {rank} on {told.host} {killed or code_words(code)}"
         if said is None and rank in self._left and (code is None or code < 0):
             what += " after its script had ended, while the interpreter shut down"
         if said is None:
-            return Failure(told.host, told.at, rank, code, what)
+            return Failure(told.host, told.at, rank, code, what, oom=oom)
         error = said.fields
         first_line = next(iter(str(error.get("message", "")).splitlines()), "")
         tail = error.get("tail")
@@ -253,9 +258,14 @@ class Watch:
         self.launcher_codes[told.host] = code
         if code == 0 or self.stopping:
             return
-        yield from self._fail(
-            Failure(told.host, told.at, None, code, f"the launcher on {told.host} {code_words(code)}")
-        )
+        killed, oom = out_of_memory(self._oom_before(told), code)
+        what = f"the launcher on {told.host} {killed or code_words(code)}"
+        yield from self._fail(Failure(told.host, told.at, None, code, what, oom=oom))
+
+    def _oom_before(self, told: Told) -> Mapping[str, object] | None:
+        """Return what a host's kernel said of memory just before something ended there."""
+        oom = self._oom.get(told.host)
+        return oom.fields if oom is not None and abs(told.at - oom.at) < OOM_WITHIN_S else None
 
     def _host_ended(self, ended: Ended) -> Iterator[Action]:
         self.ended[ended.host] = ended

@@ -46,6 +46,7 @@ class Driver:
         self.end: dict[str, Any] | None = None
         self.stream: LocalStream | None = None
         self._beat = 0.0
+        self.prefix: tuple[str, ...] = ()  # what starts the supervisor, in front of all else
 
     def start(
         self, script: str, *args: str, ranks: int = 1, grace_s: float | None = 30.0, **spec: Any
@@ -77,7 +78,12 @@ class Driver:
         self._open("follow", protocol.follow_request(self.run_id, offsets))
 
     def _open(self, mode: str, body: bytes) -> None:
-        argv = ("env", f"XDG_STATE_HOME={self.home}", *protocol.command(PYTHON, mode, self.run_id))
+        argv = (
+            *self.prefix,
+            "env",
+            f"XDG_STATE_HOME={self.home}",
+            *protocol.command(PYTHON, mode, self.run_id),
+        )
         self.hang_up()
         self.stream = self.connection.start(argv)
         self.stream.write(body)

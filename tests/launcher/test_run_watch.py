@@ -330,3 +330,35 @@ def test_without_a_timeout_quiet_is_only_said() -> None:
     actions = replay(watch, history)
     assert stops(actions) == []
     assert "b: no output, no step, no use of GPU or CPU for 605 s" in said(actions)
+
+
+def test_a_kill_for_want_of_memory_is_told_as_that() -> None:
+    watch = Watch(plan(CPU, CPU))
+    oom = told("b", "oom", 9.8, count=1, scope="group")
+    replay(watch, [oom, told("b", "rank_exit", 10.0, rank=1, code=-9), ended("a"), ended("b")])
+    outcome = come_to(watch)
+    assert outcome.exit_code == 137
+    assert outcome.why == ("rank 1 on b was ended by the kernel's OOM killer (SIGKILL): its memory ran out")
+    assert watch.root_cause is not None
+    assert "out-of-memory kill" in watch.root_cause.oom
+
+
+def test_a_kill_for_want_of_memory_somewhere_on_the_host_is_told_with_its_doubt() -> None:
+    watch = Watch(plan(CPU))
+    oom = told("a", "oom", 9.8, count=1, scope="host")
+    replay(watch, [oom, told("a", "rank_exit", 10.0, rank=0, code=-9), ended("a")])
+    assert "signal 9 (SIGKILL); the kernel counted an out-of-memory kill on this host" in come_to(watch).why
+
+
+def test_a_kill_long_before_on_another_host_or_of_another_kind_is_not() -> None:
+    for oom in (
+        told("a", "oom", 1.0, count=1, scope="group"),
+        told("b", "oom", 9.9, count=1, scope="group"),
+    ):
+        watch = Watch(plan(CPU, CPU))
+        replay(watch, [oom, told("a", "rank_exit", 10.0, rank=0, code=-9), ended("a"), ended("b")])
+        assert come_to(watch).why == "rank 0 on a was ended by signal 9 (SIGKILL)"
+    watch = Watch(plan(CPU))
+    oom = told("a", "oom", 9.9, count=1, scope="group")
+    replay(watch, [oom, told("a", "rank_exit", 10.0, rank=0, code=1), ended("a")])
+    assert come_to(watch).why == "rank 0 on a failed with exit code 1"

@@ -1,0 +1,143 @@
+"""A control group of a run's own, and the kernel's count of out-of-memory kills. Loaded by supervisor.py.
+
+The group lies below the one that the supervisor itself is in, so every limit that holds for the user goes on
+holding for the run; it needs cgroup v2 and a group that we may write (root, or one that was delegated to the
+user). With it nothing of a run is ever missed, whatever it does to its parents and its environment, and
+cgroup.kill (Linux 5.14) ends all of it at once, also what forks faster than it can be signalled. Without it
+the run goes on as ever. No controller is turned on: a group that holds processes may not have any for others.
+
+The count of out-of-memory kills needs no right at all: it is read from the group that the supervisor is in
+(v2: memory.events, v1: memory.oom_control), else for the whole host (/proc/vmstat).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import time
+from typing import Optional
+
+PREFIX = "gpulaunch-"
+REMOVE_S = 1.0  # a group stays busy for a moment after its last process
+
+
+def own_directory(kind: str) -> str:
+    """Return where the group of this process lies: "cgroup2", or a v1 controller; "" where it is not seen."""
+    try:
+        with open("/proc/self/cgroup") as file:
+            lines = [line.rstrip("\n").split(":", 2) for line in file]
+        with open("/proc/self/mountinfo") as file:
+            mounts = [line.split() for line in file]
+    except OSError:
+        return ""
+    wanted = "" if kind == "cgroup2" else kind
+    ours = [path for _, controllers, path in lines if wanted in controllers.split(",")]
+    for words in mounts:
+        if "-" not in words or not ours:
+            continue
+        after = words[words.index("-") + 1 :]
+        fits = after[0] == "cgroup2" if kind == "cgroup2" else kind in after[-1].split(",")
+        root, point = words[3], words[4]
+        inside = os.path.relpath(ours[0], root)
+        if fits and not inside.startswith(".."):
+            return os.path.normpath(os.path.join(point, inside))
+    return ""
+
+
+class Cgroup:
+    """The group of one run."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @classmethod
+    def make(cls, run_id: str) -> tuple[Optional["Cgroup"], str]:
+        """Return a new group, or None and why there is none."""
+        parent = own_directory("cgroup2")
+        if not parent:
+            return None, "no cgroup v2 is to be seen"
+        path = os.path.join(parent, PREFIX + run_id)
+        try:
+            os.mkdir(path, 0o755)
+        except OSError as error:
+            return None, "%s: %s" % (path, error.strerror)
+        made = cls(path)
+        if not os.access(os.path.join(path, "cgroup.procs"), os.W_OK):
+            made.remove()
+            return None, "%s: processes cannot be put there" % path
+        return made, ""
+
+    def add(self, pid: int) -> bool:
+        """Put a process there, with all that it will start; return whether that was allowed."""
+        return self._write("cgroup.procs", "%d" % pid)
+
+    def pids(self) -> set[int]:
+        """Return every process in it and in groups that those have made below."""
+        found: set[int] = set()
+        for place, _, _ in os.walk(self.path):
+            procs = os.path.join(place, "cgroup.procs")
+            with contextlib.suppress(OSError, ValueError), open(procs) as file:
+                found.update(int(line) for line in file)
+        return found - {0}  # of another PID namespace
+
+    def kill(self) -> bool:
+        """SIGKILL all of it at once; return whether the kernel can do that."""
+        return self._write("cgroup.kill", "1")
+
+    def remove(self) -> bool:
+        """Remove it, empty as it is by now; return whether it is gone."""
+        give_up = time.monotonic() + REMOVE_S
+        while True:
+            try:
+                for place, _, _ in os.walk(self.path, topdown=False):
+                    os.rmdir(place)
+            except OSError as error:
+                if error.errno == errno.EBUSY and time.monotonic() < give_up and not self.pids():
+                    time.sleep(0.02)
+                    continue
+            return not os.path.isdir(self.path)
+
+    def _write(self, name: str, text: str) -> bool:
+        try:
+            fd = os.open(os.path.join(self.path, name), os.O_WRONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            os.write(fd, text.encode())
+        except OSError:
+            return False
+        finally:
+            os.close(fd)
+        return True
+
+
+class OomKills:
+    """How often the kernel has ended a process for want of memory: here, or on the whole host."""
+
+    def __init__(self) -> None:
+        self.scope = "group"
+        v2, v1 = own_directory("cgroup2"), own_directory("memory")
+        self.path = os.path.join(v2, "memory.events") if v2 else ""
+        if not os.path.exists(self.path) and v1:
+            self.path = os.path.join(v1, "memory.oom_control")
+        if read_count(self.path) is None:
+            self.path, self.scope = "/proc/vmstat", "host"
+        self.last = read_count(self.path)
+
+    def more(self) -> int:
+        """Return how many there were since it was asked last."""
+        now = read_count(self.path)
+        if now is None:
+            return 0
+        before, self.last = self.last, now
+        return max(0, now - before) if before is not None else 0
+
+
+def read_count(path: str) -> Optional[int]:
+    """Return what a file says after `oom_kill`, None where it does not."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(path) as file:
+        for line in file:
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return None

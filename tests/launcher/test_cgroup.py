@@ -1,0 +1,212 @@
+"""A run's own control group and the kernel's out-of-memory kills, for real where this machine allows them."""
+
+import ast
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.onhost.cgroup import Cgroup, OomKills, own_directory, read_count
+from launcher.onhost_source import onhost_source
+from tests.launcher.onhost_driver import LAUNCHER, Driver, pids_of
+
+WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
+# Out of the tree by every way there is but the group: its parent is killed first, its environment is empty.
+RUNAWAY = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        home = os.environ["XDG_STATE_HOME"]
+        sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+        os.execve(sys.executable, sleep, {"XDG_STATE_HOME": home})
+    os._exit(0)
+os.wait()
+print("up", flush=True)
+time.sleep(60)
+"""
+FORKS = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("up", flush=True)
+end = time.monotonic() + 30
+for _ in range(8):
+    if os.fork() == 0:
+        break
+while time.monotonic() < end:
+    pid = os.fork()
+    if pid:
+        time.sleep(0.01)
+        os._exit(0)
+"""
+
+
+def may_group() -> str:
+    """Return why this machine gives us no group, "" when it does."""
+    made, why = Cgroup.make(f"probe-{os.getpid()}")
+    if made is None:
+        return why
+    made.remove()
+    return ""
+
+
+WHY_NOT = may_group()
+needs_group = pytest.mark.skipif(WHY_NOT != "", reason=WHY_NOT or "there are groups")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Driver]:
+    driver = Driver(tmp_path, f"g{os.getpid()}")
+    yield driver
+    driver.kill_everything()
+
+
+def start(run: Driver, script: str, ranks: int = 1, **spec: Any) -> None:
+    group = ["cgroup.py", onhost_source("cgroup").decode()]
+    run.start(script, ranks=ranks, files=[["launch.py", LAUNCHER], ["s/x.py", script], group], **spec)
+
+
+def up(run: Driver) -> None:
+    run.until(lambda: b"up" in run.log())
+
+
+def test_where_a_group_lies_is_read_from_the_kernel() -> None:
+    found = own_directory("cgroup2")
+    assert not found or (Path(found) / "cgroup.procs").is_file()
+    assert own_directory("no-such-controller") == ""
+
+
+@needs_group
+def test_launcher_ranks_and_whatever_they_start_are_in_the_runs_group(run: Driver) -> None:
+    start(run, RUNAWAY, ranks=2)
+    up(run)
+    group = Path(run.answer["state"]["cgroup"])
+    inside = {int(line) for line in (group / "cgroup.procs").read_text().split()}
+    keepers = set(pids_of(run.answer)[:2])
+    followers = {pid for pid, command in run.processes().items() if "-c" in command and "follow" in command}
+    assert pids_of(run.answer)[2] in inside
+    assert run.event("rank", rank=0)["pid"] in inside
+    assert len(inside) >= 4
+    assert not inside & (keepers | followers)
+    run.say("stop 1 enough")
+    assert run.ended()["exit"]["left"] == []
+    assert not group.exists()
+    assert run.gone() == {}
+
+
+@needs_group
+def test_what_forks_all_the_time_and_ignores_sigterm_is_ended_at_once(run: Driver) -> None:
+    start(run, FORKS)
+    up(run)
+    run.say("stop 0 enough")
+    assert run.ended()["exit"]["left"] == []
+    assert run.gone() == {}
+
+
+@needs_group
+def test_the_guardian_ends_the_group_of_a_supervisor_that_was_killed(run: Driver) -> None:
+    start(run, RUNAWAY)
+    up(run)
+    os.kill(pids_of(run.answer)[0], signal.SIGKILL)
+    assert run.ended()["exit"]["why"] == "the supervisor was killed"
+    assert not Path(run.answer["state"]["cgroup"]).exists()
+    assert run.gone() == {}
+
+
+@needs_group
+def test_a_launch_that_is_refused_leaves_no_group(run: Driver) -> None:
+    start(run, WAIT, argv=["/no/such/python", "x"])
+    assert "cannot be started" in run.answer["refused"]
+    assert not (Path(own_directory("cgroup2")) / f"gpulaunch-{run.run_id}").exists()
+
+
+def test_without_a_group_the_run_is_the_same_and_says_why(run: Driver) -> None:
+    source = onhost_source("cgroup").decode().replace('PREFIX = "gpulaunch-"', 'PREFIX = "no/such/"')
+    run.start(WAIT, files=[["launch.py", LAUNCHER], ["s/x.py", WAIT], ["cgroup.py", source]])
+    up(run)
+    assert run.answer["state"]["cgroup"] is None
+    assert run.answer["state"]["cgroup_missing"]
+    run.say("stop 1 enough")
+    assert run.ended()["exit"]["ranks"] == {"0": -15}
+
+
+def test_the_count_of_kills_is_read_from_v1_v2_and_the_host(tmp_path: Path) -> None:
+    (tmp_path / "v2").write_text("low 0\nhigh 0\nmax 3\noom 2\noom_kill 5\noom_group_kill 1\n")
+    (tmp_path / "v1").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 7\n")
+    assert [read_count(str(tmp_path / name)) for name in ("v2", "v1", "none")] == [5, 7, None]
+    kills = OomKills()
+    kills.path, kills.last = str(tmp_path / "v2"), 3
+    assert (kills.more(), kills.more()) == (2, 0)
+
+
+class Limited:
+    """A group with little memory, made by the test as a site would make it."""
+
+    def __init__(self, mib: int) -> None:
+        v2, v1 = own_directory("cgroup2"), own_directory("memory")
+        names = ("memory.max", "memory.swap.max")
+        if v2 and "memory" in (Path(v2) / "cgroup.controllers").read_text().split():
+            pytest.skip("the memory controller cannot be turned on in a group that holds this test")
+        if not v1:
+            pytest.skip("there is no memory controller")
+        names = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
+        self.path = Path(v1) / f"test-{os.getpid()}"
+        try:
+            self.path.mkdir()
+        except OSError as error:
+            pytest.skip(f"no group can be made: {error}")
+        for name in names:
+            if (self.path / name).exists():
+                (self.path / name).write_text(str(mib << 20))
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """A command that enters it and goes on as its arguments."""
+        return ("sh", "-c", f'echo $$ > {self.path}/cgroup.procs; exec "$@"', "sh")
+
+
+@pytest.fixture
+def limited() -> Iterator[Limited]:
+    made = Limited(200)
+    yield made
+    made.path.rmdir()
+
+
+EATS = """
+import os, time
+print("up", flush=True)
+if os.environ["RANK"] == "1":
+    held = []
+    while True:
+        held.append(os.urandom(1 << 20) * 8)
+time.sleep(60)
+"""
+
+
+def test_a_real_kill_for_want_of_memory_is_told_before_the_rank_that_died(
+    run: Driver, limited: Limited
+) -> None:
+    run.prefix = limited.prefix
+    start(run, EATS, ranks=2)
+    end = run.ended()
+    assert end["exit"]["ranks"]["1"] == -9
+    names = [event["event"] for event in run.events]
+    assert names.index("oom") < names.index("rank_exit")
+    oom = run.event("oom")
+    assert (oom["count"], oom["scope"]) == (1, "group")
+    assert run.gone() == {}
+
+
+def test_a_run_without_such_a_kill_tells_none(run: Driver) -> None:
+    start(run, WAIT)
+    up(run)
+    os.kill(run.event("rank", rank=0)["pid"], signal.SIGKILL)
+    assert run.ended()["exit"]["ranks"] == {"0": -9}
+    assert [event for event in run.events if event["event"] == "oom" and event["scope"] == "group"] == []
+
+
+def test_what_travels_is_python_3_9() -> None:
+    ast.parse(onhost_source("cgroup"), feature_version=(3, 9))
