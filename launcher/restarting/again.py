@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from launcher.errors import GpulaunchError
+from launcher.errors import GpulaunchError, HostError
 from launcher.inventory import HostEntry
 from launcher.outcome import EXIT_INTERRUPTED, OUTCOME, Outcome
 from launcher.preflighting import PreflightResult, script_on
@@ -80,11 +80,14 @@ class _Story:
         self._starts: list[Former] = []
         self._changes: list[tuple[str, ...]] = []
         self._attempts = 0
+        self._tried = 0  # restarts, also those for which no host was there
+        self._before = self._facts  # of the last preflight before the last start
         self._resumed_from = ""
 
     def add(self, outcome: Outcome) -> None:
         """Note a start that is over."""
         self._attempts += outcome.attempts
+        self._before = dict(self._facts)
         self._starts.append(
             Former(
                 run_id=outcome.plan.run_id,
@@ -113,21 +116,32 @@ class _Story:
 
     def follow_up(self, outcome: Outcome) -> Prepared | NoRestart:
         """Return the next start, or why there is none."""
-        spec, done = self._means.spec, len(self._starts) - 1
-        reason = worth_it(reason_of(outcome), spec, done)
+        spec, found = self._means.spec, reason_of(outcome)
+        if isinstance(found, Reason):
+            self._starts[-1] = replace(self._starts[-1], identity=found.identity)
+        reason = worth_it(found, spec, self._tried)
         if isinstance(reason, NoRestart):
             return reason
-        pause = spec.pause_s(done)
         self._screen.say(reason.words, bad=True)
-        self._screen.say(f"restart {done + 1} of {spec.max} in {pause:g} s; Ctrl-C leaves it ended")
+        while True:
+            following = self._after_a_pause(outcome, reason)
+            if isinstance(following, Prepared) or not following.later or self._tried >= spec.max:
+                return following
+            self._screen.say(following.why, bad=True)
+
+    def _after_a_pause(self, outcome: Outcome, reason: Reason) -> Prepared | NoRestart:
+        pause = self._means.spec.pause_s(self._tried)
+        self._tried += 1
+        words = f"restart {self._tried} of {self._means.spec.max} in {pause:g} s; Ctrl-C leaves it ended"
+        self._screen.say(words)
         time.sleep(pause)
         try:
             return self._prepare(outcome, reason)
         except GpulaunchError as error:
-            return NoRestart(error.message)
+            return NoRestart(error.message, later=isinstance(error, HostError))
 
     def _prepare(self, outcome: Outcome, reason: Reason) -> Prepared | NoRestart:
-        spec, before = self._means.spec, dict(self._facts)
+        spec, before = self._means.spec, self._before
         begun = (*self.prepared.launch.before, Phase(f"attempt {len(self._starts)}", outcome.seconds))
         last = replace(self.prepared.launch, early=None, kept=self._first.kept, job=self._job, before=begun)
         choice = Choice(self._spares, spec.exclude_failed_hosts, self._means.welcome)
@@ -135,10 +149,10 @@ class _Story:
         self._facts |= settled.facts
         if settled.result is None:
             whys = "; ".join(f"{host}: {why}" for host, why in settled.lineup.out.items())
-            return NoRestart(f"no host is left to go on with ({whys})")
+            return NoRestart(f"no host is left to go on with ({whys})", later=True)
         lineup, result = settled.lineup, settled.result
         self._means.told(result)
-        again = worth_it(reason_of(reconsidered(outcome, before, self._facts)), spec, len(self._starts) - 1)
+        again = worth_it(reason_of(reconsidered(outcome, before, self._facts)), spec, self._tried - 1)
         if isinstance(again, NoRestart):
             return again
         if again.code == SIGKILLED and since(before.get(again.host), self._facts.get(again.host)) is None:
@@ -188,7 +202,7 @@ class _Story:
         """Return the start as it will be, told; its plan is made once here to say what it changes."""
         spec = self._means.spec
         for error in result.errors.values():
-            return NoRestart(error.message)
+            return NoRestart(error.message, later=True)
         job = replace(launch.job, args=resumed(launch.job, spec, checkpoint))
         prepared = Prepared(
             replace(launch, job=job), result, script_on(result.facts[launch.entries[0].name], job)

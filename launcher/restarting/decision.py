@@ -42,9 +42,10 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class NoRestart:
-    """The run stays ended."""
+    """The run stays ended; `later`: for now, hosts may yet come back."""
 
     why: str
+    later: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,11 @@
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,3 +89,50 @@ def test_the_last_start_tells_of_all_and_its_exit_code_counts(tmp_path: Path) ->
     assert [start["exit_code"] for start in told["restarts"]["starts"]] == [137, 7]
     assert told["restarts"]["stopped"] == "restarted once already, which is `max`"
     assert "not started again: restarted once already" in done.stderr
+
+
+@contextmanager
+def begun(user: User) -> Iterator["subprocess.Popen[str]"]:
+    """Start a run whose output is read as it comes."""
+    argv = [sys.executable, "-m", "launcher.cli", "run", "-c", "./job.yaml"]
+    with subprocess.Popen(
+        argv, cwd=user.home, env=user.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def read_until(process: "subprocess.Popen[str]", words: str) -> str:
+    """Return the line that holds these words, once it is there."""
+    assert process.stdout is not None
+    return next((line for line in process.stdout if words in line), f"never said: {words}")
+
+
+def test_ctrl_c_in_the_pause_leaves_it_ended(tmp_path: Path) -> None:
+    user = User(tmp_path / "home")
+    user.write("import os; os.kill(os.getpid(), 9)", {"gpus": "none", "restart": {"backoff_s": 200}})
+    with begun(user) as process:
+        said = read_until(process, "restart 1 of 3 in 200 s")
+        process.send_signal(signal.SIGINT)
+        ended = read_until(process, "not started again: stopped by Ctrl-C")
+        assert process.wait(30) == 130, said + ended
+    (outcome,) = (user.home / "gpulaunch-runs").glob("*/outcome.json")
+    told = json.loads(outcome.read_text())
+    assert (told["verdict"], told["restarts"]["starts"][0]["cause"]["nature"]) == ("interrupted", "outside")
+
+
+def test_a_run_that_finds_no_host_waits_for_the_next_pause(tmp_path: Path) -> None:
+    user = User(tmp_path / "home")
+    begin = "import os, sys\nif os.path.exists('again'): sys.exit()\n"
+    spoil = "open('again', 'w'); open('out', 'w'); os.kill(os.getpid(), 9)"
+    user.write(begin + spoil, {"gpus": "none", "output": "out/x", "restart": {"max": 3, "backoff_s": 1}})
+    with begun(user) as process:
+        said = read_until(process, "no host is left to go on with (localhost: ")
+        assert "cannot be written by this user" in said, said
+        (user.home / "out").unlink()
+        ended = read_until(process, "finished (exit code 0)")
+        assert process.wait(30) == 0, ended
+    starts = [json.loads(path.read_text()) for path in (user.home / "gpulaunch-runs").glob("*/outcome.json")]
+    assert sorted(each["exit_code"] for each in starts) == [0, 137]

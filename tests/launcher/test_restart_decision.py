@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from launcher.onhost_source import onhost_source
 from launcher.restarting.decision import HOST_GOES_DOWN, NoRestart, Reason, reason_of, stuck, worth_it
 from launcher.restarting.history import Former
 from launcher.restarting.kernel import reconsidered
@@ -68,6 +69,10 @@ def test_what_would_only_fail_again_or_was_wanted_is_not(name: str) -> None:
     decision = worth_it(reason_of(ended(**case)), SPEC, 0)
     assert isinstance(decision, NoRestart)
     assert words in decision.why
+
+
+def test_a_host_that_goes_down_is_told_by_its_supervisor_in_these_words() -> None:
+    assert f'"{HOST_GOES_DOWN}"' in onhost_source("supervisor").decode()
 
 
 def test_somebody_may_say_otherwise() -> None:
