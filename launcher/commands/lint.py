@@ -12,13 +12,14 @@ import click
 
 from launcher.config import Overrides, load_run_config
 from launcher.errors import BadInput
-from launcher.fixing import diff, fixed
+from launcher.fixing import Left, diff, fixed
 from launcher.report.lint import lint_json, lint_text, sarif
 from launcher.report.lintdocs import page
 from launcher.report.text import clean
 from preflight.facts import Capability
 from preflight.job import Job
 from preflight.script.lint import LintResult, lint_for
+from preflight.script.rules import Level
 from preflight.script.target import Target
 
 EXIT_FINDINGS = 1
@@ -58,6 +59,8 @@ def command(scripts: tuple[Path, ...], config: str, **options: Any) -> int:
     if options["markdown"]:
         options["markdown"].write_text(page(), encoding="utf-8")
         return 0
+    if options["fix"] and (options["as_json"] or options["as_sarif"]):
+        raise BadInput("--fix shows a diff, which is no part of a document", "leave --json and --sarif out")
     job = load_run_config(config, Overrides()) if config else None
     paths = list(scripts)
     if job is not None and not paths:
@@ -75,21 +78,37 @@ def command(scripts: tuple[Path, ...], config: str, **options: Any) -> int:
         click.echo(lint_text(results, _lines, show_info=not options["quiet"]), nl=False)
     if options["fix"]:
         for path, result in zip(paths, results, strict=True):
-            _fix(path, result, sure=options["yes"])
+            _fix_all(path, result, targets, certain=certain, sure=options["yes"])
     return EXIT_FINDINGS if any(result.errors for result in results) else 0
 
 
-def _fix(path: Path, result: LintResult, *, sure: bool) -> None:
-    """Show what would change; write it only after a yes."""
-    before = path.read_bytes().decode("utf-8", errors="surrogateescape")
-    after = fixed(before, str(path), result.findings)
-    change = diff(before, after, str(path))
+def _fix_all(path: Path, result: LintResult, targets: Sequence[Target], *, certain: bool, sure: bool) -> None:
+    """Show what would change in the script and in its own modules; write it only after a yes."""
+    change: dict[str, str] = {}
+    left: list[Left] = []
+    for name in result.files:
+        before = Path(name).read_bytes().decode("utf-8", errors="surrogateescape")
+        fixing = fixed(before, name, result.findings)
+        left += fixing.left
+        if fixing.text != before:
+            change[name] = fixing.text
+            click.echo(clean(diff(before, fixing.text, name)), nl=False)
+    for item in left:
+        click.echo(clean(f"{item.place}: {item.code} is left to you: {item.reason}"))
     if not change:
         click.echo(f"{path}: nothing that can be fixed mechanically")
         return
-    click.echo(clean(change), nl=False)
-    if sure or click.confirm(f"write {path}?"):
-        path.write_bytes(after.encode("utf-8", errors="surrogateescape"))
+    after = lint_for(change.get(str(path), _text(str(path)) or ""), str(path), targets, certain=certain,
+                     find=lambda name: change.get(name) or _text(name))  # fmt: skip
+    new = {item.code for item in after.findings if item.level is Level.ERROR}
+    new -= {item.code for item in result.findings}
+    if new:
+        click.echo(f"{path}: not written: the change would bring {', '.join(sorted(new))}")
+        return
+    click.echo(f"errors: {result.errors} before, {after.errors} after this change")
+    if sure or click.confirm(f"write {', '.join(change)}?"):
+        for name, text in change.items():
+            Path(name).write_bytes(text.encode("utf-8", errors="surrogateescape"))
 
 
 def _lint(path: Path, targets: Sequence[Target], *, certain: bool) -> LintResult:

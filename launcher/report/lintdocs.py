@@ -18,7 +18,13 @@ known to be wrong is an error. The exit code is 1 when there are errors.
 A fault that two lines make together (float16 weights here, `fp16=True` there) is told at the line to
 change; the other is under `see:`, in `related`, and in JSON an info of its own with `part_of`.
 
-Silence a rule on one line with `# gpulaunch: ignore[P101]`. `--fix` shows mechanical fixes as a diff.
+Silence a rule on one line with `# gpulaunch: ignore[P101]`.
+
+`--fix` shows a diff of the script and of its own modules, says how many errors stay, and writes after a yes
+(`--yes` in scripts). It names float32 at load or in the cast after it, renames `tokenizer` and
+`evaluation_strategy`, drops `device_map`, and uses `accelerator.device` and `accelerator.backward(...)` where
+an Accelerator is at hand. What needs a choice (a dtype that is computed, a function that does not have the
+Accelerator) is left, with the reason. It needs `pip install 'gpulaunch[fix]'`.
 """
 
 
