@@ -14,8 +14,11 @@ from launcher.plan import NodePlan
 from launcher.preflighting import PreflightResult
 from launcher.rehearsing.batch import halved
 from launcher.rehearsing.kept import Fingerprint, fingerprint
+from launcher.rehearsing.use import gpu_use
 from launcher.rehearsing.verdict import Proof, Verdict, judge
+from launcher.report.plan import plan_json
 from launcher.report.text import one_line
+from launcher.report.usage_series import read_usage
 from launcher.run import Launch, Prepared, carry_out, check
 from launcher.terminal.screen import Screen
 from preflight.job import Job
@@ -60,15 +63,30 @@ def rehearse(
     while True:
         job = replace(launch.job, args=args)
         prepared = check(replace(launch, job=rehearsal_of(job, steps)), on_result)
-        outcome = carry_out(prepared, screen)
-        verdict = judge(outcome, tuple(clean_up(prepared, outcome)))
+        begun: list[Outcome] = []  # attempts that lost their port may have come as far as their scratch
+        begun.append(carry_out(prepared, screen, begun.append))
+        outcome = begun[-1]
+        cleaned = tuple(proof for each in begun for proof in clean_up(prepared, each))
+        verdict = judge(outcome, cleaned, used(outcome))
         smaller = halved(args, job.batch_args)
         if not (fit and verdict.out_of_memory and smaller):
-            found = fingerprint(launch.job, prepared.result.facts, launch.sent)
+            found = fingerprint(job, prepared.result.facts, launch.sent)
             return Rehearsed(outcome, verdict, found, args, tuple(tried))
         tried.append(args)
         screen.say(f"out of GPU memory; rehearsing again with {' '.join(smaller)}", bad=True)
         args = smaller
+
+
+def used(outcome: Outcome) -> dict[int, float]:
+    """Return how busy each rank's GPU was while it stepped, where its host has measured that."""
+    series = read_usage(outcome.directory, plan_json(outcome.plan), outcome.clock_behind_s)
+    found = {
+        each.rank: gpu_use(
+            each, outcome.rehearsed.get(each.rank, {}), outcome.clock_behind_s.get(each.host, 0.0)
+        )
+        for each in series
+    }
+    return {rank: percent for rank, percent in found.items() if percent is not None}
 
 
 def clean_up(prepared: Prepared, outcome: Outcome) -> Iterator[Proof]:

@@ -141,8 +141,13 @@ def examine(launch: Launch) -> PreflightResult:
     return preflight(launch.entries, launch.job, launch.connections.borrow, manner=manner, probe=launch.probe)
 
 
-def carry_out(prepared: Prepared, screen: Screen) -> Outcome:
-    """Launch and follow to the end; on a port that somebody took meanwhile, again on another one."""
+def carry_out(
+    prepared: Prepared, screen: Screen, given_up: Callable[[Outcome], object] | None = None
+) -> Outcome:
+    """Launch and follow to the end; on a port that somebody took meanwhile, again on another one.
+
+    `given_up` takes the outcome of each attempt that another one follows: its ranks may have left something.
+    """
     avoid: frozenset[int] = frozenset()
     attempt = 1
     launch = prepared.launch
@@ -152,6 +157,8 @@ def carry_out(prepared: Prepared, screen: Screen) -> Outcome:
         outcome = attempted.run()
         if attempt == PORT_ATTEMPTS or not attempted.port_was_taken(outcome):
             return outcome
+        if given_up is not None:
+            given_up(outcome)
         attempt += 1
         avoid |= {plan.main_port}
         launch = replace(launch, before=(*launch.before, Phase(f"attempt {attempt - 1}", outcome.seconds)))

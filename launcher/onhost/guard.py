@@ -922,6 +922,7 @@ class Rehearsal:
             "gpu": guard.tools.gpu_uuid(first_cuda(trained)) if first_cuda(trained) is not None else "",
             "memory": memory(guard.torch, first_cuda(trained)),
             "step_s": [round(seconds, 4) for seconds in between],
+            "stepping": [round(wall(at), 3) for at in (self.times[1], self.times[-1])] if between else None,
             "start_s": round(self.times[1] - self.times[0], 3) if len(self.times) > 1 else None,
             "events": self.events,
             **self.trainer,
@@ -972,6 +973,11 @@ def parameters(optimizer: Any) -> Iterator[Any]:
         for p in group["params"]:
             if p.requires_grad:
                 yield p
+
+
+def wall(monotonic_s: float) -> float:
+    """Return a moment of the monotonic clock as seconds since 1970."""
+    return time.time() - (time.monotonic() - monotonic_s)
 
 
 def histogram(things: Any) -> dict[str, int]:
@@ -1033,14 +1039,14 @@ def memory(torch: Any, device: Any) -> dict[str, Any]:
     import resource
 
     found: dict[str, Any] = {"rss_peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}
+    with contextlib.suppress(OSError, ValueError):
+        found["host_total_mib"] = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
     if device is not None:
         free, total = torch.cuda.mem_get_info(device)
         found["gpu_peak_allocated_mib"] = torch.cuda.max_memory_allocated(device) >> 20
         found["gpu_peak_reserved_mib"] = torch.cuda.max_memory_reserved(device) >> 20
         found["gpu_total_mib"] = total >> 20
         found["gpu_free_mib"] = free >> 20
-        with contextlib.suppress(Exception):
-            found["gpu_use_percent"] = torch.cuda.utilization(device)
     return found
 
 

@@ -33,6 +33,7 @@ class RankVerdict:
     proofs: tuple[Proof, ...]
     step_s: float | None  # median of its steps, the first two left out where there are more
     measured: Mapping[str, Any]
+    gpu_use_percent: float | None = None  # mean while it stepped; None: no GPU, or not sampled in that time
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,14 @@ class Verdict:
             yield from rank.proofs
 
 
-def judge(outcome: Outcome, scratch: tuple[Proof, ...] = ()) -> Verdict:
-    """Judge a rehearsal that is over; `scratch` says what became of its files."""
-    ranks = tuple(_ranks(outcome))
+def judge(
+    outcome: Outcome, scratch: tuple[Proof, ...] = (), gpu_use: Mapping[int, float] | None = None
+) -> Verdict:
+    """Judge a rehearsal that is over.
+
+    `scratch` says what became of its files, `gpu_use` how busy each rank's GPU was, in percent.
+    """
+    ranks = tuple(_ranks(outcome, gpu_use or {}))
     return Verdict(
         ranks=ranks,
         together=(_finished(outcome), _world(outcome), *scratch),
@@ -106,13 +112,14 @@ def _world(outcome: Outcome) -> Proof:
     return Proof("world", None, f"rank {silent} never set up torch.distributed or accelerate")
 
 
-def _ranks(outcome: Outcome) -> Iterator[RankVerdict]:
+def _ranks(outcome: Outcome, gpu_use: Mapping[int, float]) -> Iterator[RankVerdict]:
     for node in outcome.plan.nodes:
         for slot in node.ranks.slots:
             rank = node.first_rank + slot.local_rank
             measured = outcome.rehearsed.get(rank, {})
             proofs = tuple(_proofs(outcome.plan, slot, measured))
-            yield RankVerdict(rank, node.host, proofs, _step_s(measured), measured)
+            use = gpu_use.get(rank) if slot.gpu_uuid is not None else None
+            yield RankVerdict(rank, node.host, proofs, _step_s(measured), measured, use)
 
 
 def _proofs(plan: Plan, slot: RankSlot, seen: Mapping[str, Any]) -> Iterator[Proof]:
@@ -177,13 +184,23 @@ def _device(slot: RankSlot, seen: Mapping[str, Any]) -> Proof:
 def _memory(slot: RankSlot, seen: Mapping[str, Any]) -> Proof:
     memory = dict(seen.get("memory") or {})
     if slot.gpu_uuid is None:
-        return Proof("memory", True, f"peak {memory.get('rss_peak_mib', 0) / _MIB:.1f} GiB of the host's")
+        return _host_memory(memory)
     peak, total = memory.get("gpu_peak_reserved_mib"), memory.get("gpu_total_mib")
     if not peak or not total:
         return Proof("memory", None, "the GPU's peak memory was not seen")
-    text = f"peak {peak / _MIB:.1f} of {total / _MIB:.1f} GiB, headroom {(total - peak) / _MIB:.1f} GiB"
-    use = memory.get("gpu_use_percent")
-    return Proof("memory", True, text + (f", GPU use {use} %" if use is not None else ""))
+    return Proof(
+        "memory",
+        True,
+        f"peak {peak / _MIB:.1f} of {total / _MIB:.1f} GiB, headroom {(total - peak) / _MIB:.1f} GiB",
+    )
+
+
+def _host_memory(memory: Mapping[str, Any]) -> Proof:
+    peak, total = memory.get("rss_peak_mib"), memory.get("host_total_mib")
+    if not peak:
+        return Proof("memory", None, "the rank's peak memory was not seen")
+    has = f", the host has {total / _MIB:.1f} GiB for all of its ranks" if total else ""
+    return Proof("memory", True, f"peak {peak / _MIB:.1f} GiB{has}")
 
 
 def _counts(counts: Mapping[str, int]) -> str:

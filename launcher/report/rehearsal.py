@@ -7,7 +7,7 @@ from typing import Any
 from launcher.rehearsal import Rehearsed
 from launcher.rehearsing.batch import halved
 from launcher.rehearsing.kept import SCHEMA
-from launcher.rehearsing.verdict import Estimate, Proof, RankVerdict
+from launcher.rehearsing.verdict import Proof, RankVerdict, Verdict
 from launcher.report.run import outcome_json
 from launcher.report.text import clean
 from preflight.job import Job
@@ -21,7 +21,7 @@ def rehearsal_lines(done: Rehearsed, job: Job) -> Iterator[str]:
     for proof in done.verdict.together:
         yield _proof_line(proof)
     yield from _rank_lines(done.verdict.ranks)
-    yield from _estimate_lines(done.verdict.estimate)
+    yield from _estimate_lines(done.verdict)
     if done.verdict.out_of_memory:
         yield from _fit_lines(done, job)
     elif done.tried:
@@ -47,7 +47,8 @@ def _rank_lines(ranks: tuple[RankVerdict, ...]) -> Iterator[str]:
         yield from (f"  {_proof_line(proof)}" for proof in proofs)
 
 
-def _estimate_lines(estimate: Estimate) -> Iterator[str]:
+def _estimate_lines(verdict: Verdict) -> Iterator[str]:
+    estimate = verdict.estimate
     if estimate.step_s is None:
         return
     parts = [f"{estimate.step_s:.3g} s per step"]
@@ -57,6 +58,10 @@ def _estimate_lines(estimate: Estimate) -> Iterator[str]:
         parts.append(f"{estimate.samples_per_s:.3g} samples per second")
     if estimate.run_s and estimate.total_steps:
         parts.append(f"{estimate.total_steps} steps take about {_duration(estimate.run_s)}")
+    use = [rank.gpu_use_percent for rank in verdict.ranks if rank.gpu_use_percent is not None]
+    if use:
+        least, most = round(min(use)), round(max(use))
+        parts.append(f"GPUs {least} % busy" if least == most else f"GPUs {least} to {most} % busy")
     yield "  speed: " + ", ".join(parts)
 
 
@@ -99,6 +104,7 @@ def rehearsal_json(done: Rehearsed, config: str) -> dict[str, Any]:
                 "host": rank.host,
                 "proofs": [_proof_json(proof) for proof in rank.proofs],
                 "step_s": rank.step_s,
+                "gpu_use_percent": rank.gpu_use_percent,
                 "measured": dict(rank.measured),
             }
             for rank in done.verdict.ranks

@@ -10,6 +10,8 @@ VERIFY_S = 120.0
 """A script may import for minutes before it sets up its world; then we leave, and say what was not seen."""
 QUIET_S = 20.0
 """Ranks that all run and set up neither torch.distributed nor accelerate for so long may never do so."""
+COMPARE_S = 60.0
+"""Ranks are compared (precision, dtypes, a GPU each) by what each guard tells at its first optimizer step."""
 PROMISE_S = 30.0
 
 
@@ -21,6 +23,7 @@ class Departure:
         self._quiet_s = quiet_s
         self._began = now
         self._introduced: float | None = None
+        self._placed: float | None = None
         self._asked: float | None = None
 
     def step(self, now: float) -> Step:
@@ -33,8 +36,14 @@ class Departure:
         verification = self._watch.verification
         if verification.introduced and self._introduced is None:
             self._introduced = now
+        if verification.placed and self._placed is None:
+            self._placed = now
         quiet = self._introduced is not None and now - self._introduced > self._quiet_s
-        if not (verification.placed or quiet or now - self._began > VERIFY_S):
+        if not (self._seen_enough(now) if verification.placed else quiet or now - self._began > VERIFY_S):
             return "wait"
         self._asked = now
         return "detach"
+
+    def _seen_enough(self, now: float) -> bool:
+        """Return whether the guards have been compared, or this has been waited for long enough."""
+        return self._watch.compared or (self._placed is not None and now - self._placed > COMPARE_S)

@@ -32,6 +32,11 @@ class Guarding:
         self.rehearsed: dict[int, Mapping[str, Any]] = {}
         self.told: list[tuple[str, int, Mapping[str, Any]]] = []  # host, rank, fields of a "guard" event
 
+    @property
+    def compared(self) -> int:
+        """How many ranks have told what they train."""
+        return len(self._facts)
+
     def tell(self, host: str, rank: int, fields: Mapping[str, Any]) -> Iterator[str | GuardStop]:
         """Take an event "guard": something that one rank has seen."""
         self.told.append((host, rank, fields))

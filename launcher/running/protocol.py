@@ -22,6 +22,8 @@ MARKER = b"GPULAUNCH-RUN-1 "
 command = bootstrap.command
 
 NOISE_KEPT = 4096
+REHEARSED_USAGE_S = 0.5
+"""A rehearsal is over in seconds; at a run's own pace no sample would fall into its steps."""
 MAX_HEADER = 16 << 20
 MAX_SIZE = 64 << 20
 
@@ -78,6 +80,7 @@ def _spec(plan: Plan, node: NodePlan, grace_s: float | None, entries: Iterable[H
         "files": [*node.files, *_beside("gauge", "stacks", "cgroup"), *_guard(node)],
         "grace_s": grace_s,
         "hang_timeout_s": plan.hang_timeout_s,
+        "usage_every_s": REHEARSED_USAGE_S if "GPULAUNCH_REHEARSE" in node.env else None,
         "gpus": [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],
         "launch": launch_record(plan, node, entries),
         "main_port": plan.main_port if node.node_rank == 0 and plan.world_size > 1 else None,

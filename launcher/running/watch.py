@@ -167,6 +167,12 @@ class Watch:
         elif isinstance(rank, int):
             self._exceptions[rank] = told
 
+    @property
+    def compared(self) -> bool:
+        """Whether there is nothing to compare between ranks, or every guard has told what its rank trains."""
+        guarded = self.plan.nodes[0].env.get("GPULAUNCH_GUARD") in ("stop", "warn")
+        return not guarded or self.guarding.compared >= self.plan.world_size or self.plan.world_size == 1
+
     def _guard_told(self, told: Told, rank: int) -> Iterator[Action]:
         """A stop is told before its rank has ended, which may hang in its own shutdown: end all of it now."""
         if told.event == "rehearsal":

@@ -12,7 +12,7 @@ from launcher.running.watch import Action, Say, Stop, Watch
 from launcher.runs.record import launch_record, read_record
 from tests.launcher.run_plans import NOWHERE, plan
 
-FACTS = {
+FACTS: dict[str, Any] = {
     "mixed_precision": "fp16",
     "scaler": True,
     "dtypes": {"float32": 4},

@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
+from launcher.config import Overrides, load_run_config
 from launcher.outcome import Outcome, outcome_of
 from launcher.planning import Sent
 from launcher.rehearsal import Rehearsed, rehearsal_of
 from launcher.rehearsing.batch import halved, value_of
 from launcher.rehearsing.kept import Fingerprint, changed, fingerprint
+from launcher.rehearsing.use import gpu_use
 from launcher.rehearsing.verdict import Proof, Verdict, judge
 from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
+from launcher.report.usage_series import RankSeries
 from launcher.running.failures import Failure
 from launcher.running.watch import Watch
 from preflight.job import Job, Precision
@@ -121,6 +124,21 @@ def test_speed_leaves_the_first_step_out_and_gives_the_runs_duration() -> None:
     assert estimate.step_s == 0.5
     assert estimate.run_s == 120 * 0.5 + 3.0
     assert estimate.samples_per_s == 128
+
+
+def test_gpu_use_is_the_mean_of_the_samples_that_fell_into_the_steps() -> None:
+    series = RankSeries(0, "a", at=[10.0, 20.0, 30.0, 40.0, 50.0])
+    series.values["busy"] = [0.0, 80.0, float("nan"), 90.0, 0.0]
+    measured = {**MEASURED, "stepping": [15.0, 41.0]}
+    assert gpu_use(series, measured, 0.0) == 85.0
+    assert gpu_use(series, {**MEASURED, "stepping": [5.0, 31.0]}, 10.0) == 85.0, "the host's clock is behind"
+    assert gpu_use(series, {**MEASURED, "stepping": [11.0, 12.0]}, 0.0) is None
+    assert gpu_use(series, {**MEASURED, "stepping": None}, 0.0) is None
+    verdict = judge(outcome(), gpu_use={0: 85.0})
+    assert verdict.ranks[0].gpu_use_percent == 85.0
+    done = Rehearsed(outcome(), verdict, NOW, (), ())
+    assert rehearsal_json(done, "x")["ranks"][0]["gpu_use_percent"] == 85.0
+    assert any("GPUs 85 % busy" in line for line in rehearsal_lines(done, Job()))
 
 
 def test_the_slowest_rank_is_named() -> None:
@@ -284,6 +302,34 @@ def test_fit_halves_the_batch_until_it_fits(tmp_path: Path) -> None:
     assert document["did_not_fit"] == [["--bs", "4"]]
     assert document["args"] == ["--bs", "2", "--acc", "2"]
     assert document["proven"]
+    # The proof is about the arguments that fit: a run with the old ones is told so.
+    asked = load_run_config(str(tmp_path / "job.yaml"), Overrides()).job
+    fits = fingerprint(replace(asked, args=("--bs", "2", "--acc", "2")), {}, None)
+    assert document["fingerprint"]["config"] == fits.config
+    assert "the config" in changed(document["fingerprint"], fingerprint(asked, {}, None))
+
+
+STOLEN = """
+import os, sys
+first = {first!r} + os.environ["RANK"]
+if not os.path.exists(first):
+    open(first, "w").close()
+    open("scratch-of-the-first", "w").close()
+    sys.exit("RuntimeError: The server socket has failed to listen: EADDRINUSE, address already in use")
+"""
+
+
+@pytest.mark.train
+def test_an_attempt_that_lost_its_port_leaves_no_scratch_either(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(STOLEN.format(first=str(tmp_path / "first")) + SCRIPT)
+    (tmp_path / "job.yaml").write_text(CONFIG)
+    done = gpulaunch(tmp_path, "rehearse", "-c", "./job.yaml", "--steps", "3", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads(done.stdout)
+    assert document["proven"]
+    assert document["run"]["attempts"] == 2
+    assert [each["name"] for each in document["together"]] == ["end", "world", "output", "output"]
+    assert not (tmp_path / ".gpulaunch-rehearsal").exists()
 
 
 @pytest.mark.train

@@ -1,10 +1,11 @@
 """When a detached run may be left, and what a run followed by us does when somebody else stops it."""
 
 from launcher.outcome import outcome_of
-from launcher.running.departure import PROMISE_S, QUIET_S, VERIFY_S, Departure
+from launcher.running.departure import COMPARE_S, PROMISE_S, QUIET_S, VERIFY_S, Departure
 from launcher.running.happenings import Ended, Refused, Told
 from launcher.running.watch import Stop, Watch
 from tests.launcher.run_plans import NOWHERE, plan
+from tests.launcher.test_guarding import FACTS, guarded
 from tests.launcher.test_run_watch import CPU, placed, replay, said, stops, told
 
 
@@ -25,6 +26,35 @@ def test_a_detached_run_is_left_once_ranks_are_as_planned_and_every_host_has_pro
     assert departure.step(3.2) == "wait"
     replay(watch, [told("b", "detached")])
     assert departure.step(3.3) == "leave"
+
+
+def test_guarded_ranks_are_compared_before_they_are_left_if_they_step_in_time() -> None:
+    watch = Watch(guarded("stop", CPU, CPU))
+    departure = Departure(watch, 0.0)
+    replay(watch, [placed("a", 0, 2), placed("b", 1, 2)])
+    assert departure.step(1.0) == "wait"
+    replay(watch, [told("a", "guard_facts", rank=0, **FACTS)])
+    assert departure.step(2.0) == "wait"
+    replay(watch, [told("b", "guard_facts", rank=1, **{**FACTS, "gpu": "GPU-1"})])
+    assert departure.step(3.0) == "detach"
+
+    late = Watch(guarded("stop", CPU, CPU))
+    departure = Departure(late, 0.0)
+    replay(late, [placed("a", 0, 2), placed("b", 1, 2)])
+    assert departure.step(1.0) == "wait"
+    assert departure.step(1.5 + COMPARE_S) == "detach"
+
+
+def test_unlike_ranks_of_a_run_that_was_to_be_left_are_followed_to_their_end() -> None:
+    watch = Watch(guarded("stop", CPU, CPU))
+    departure = Departure(watch, 0.0)
+    facts = [
+        told("a", "guard_facts", rank=0, **FACTS),
+        told("b", "guard_facts", rank=1, **{**FACTS, "mixed_precision": "bf16", "gpu": "GPU-1"}),
+    ]
+    actions = replay(watch, [placed("a", 0, 2), placed("b", 1, 2), *facts])
+    assert stops(actions)
+    assert departure.step(2.0) == "wait"
 
 
 def test_ranks_that_set_up_no_world_are_left_after_a_while_slow_ones_later() -> None:
