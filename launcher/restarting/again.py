@@ -15,7 +15,7 @@ from launcher.restarting.changes import changes
 from launcher.restarting.checkpoints import Checkpoint, choose, look, resumed
 from launcher.restarting.decision import NoRestart, Reason, reason_of, stuck, worth_it
 from launcher.restarting.history import Former, Restarts
-from launcher.restarting.kernel import SIGKILLED, reconsidered, since
+from launcher.restarting.kernel import reconsidered
 from launcher.restarting.lineup import Lineup, counted
 from launcher.restarting.regroup import Choice, regroup
 from launcher.restarting.spec import RestartSpec
@@ -155,10 +155,6 @@ class _Story:
         again = worth_it(reason_of(reconsidered(outcome, before, self._facts)), spec, self._tried - 1)
         if isinstance(again, NoRestart):
             return again
-        if again.code == SIGKILLED and since(before.get(again.host), self._facts.get(again.host)) is None:
-            self._screen.say(
-                f"{again.host}: its kernel log was not read, so lack of memory may have been why"
-            )
         self._job = counted(self._job, lineup)
         launch = replace(last, entries=lineup.entries, job=self._job)
         checkpoint = self._checkpoint(launch, outcome, again)

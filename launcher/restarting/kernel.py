@@ -1,4 +1,4 @@
-"""What the kernels of the hosts said while a run went on, and what that makes of its diagnosis. Pure."""
+"""What the kernels of the hosts said of GPUs during a run, and what that makes of its diagnosis. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,14 +7,14 @@ from launcher.outcome import Outcome
 from preflight.diagnosis.context import Context, weigh
 from preflight.facts import HostFacts, KernelLog, Missing
 
-SIGKILLED = "S70"
-"""The signature of a process that somebody killed with SIGKILL."""
-
 Facts = Mapping[str, HostFacts]
 
 
 def since(before: HostFacts | None, after: HostFacts | None) -> KernelLog | None:
-    """Return what is new in a host's kernel log; None where one of the two could not be read."""
+    """Return what is new in a host's kernel log; None where one of the two could not be read.
+
+    Without kills for lack of memory: of those the supervisors say more, which count them as they happen.
+    """
     if before is None or after is None:
         return None
     old, new = before.kernel_log, after.kernel_log
@@ -23,7 +23,7 @@ def since(before: HostFacts | None, after: HostFacts | None) -> KernelLog | None
     return replace(
         new,
         xids=tuple(each for each in new.xids if each not in old.xids),
-        oom_kills=tuple(each for each in new.oom_kills if each not in old.oom_kills),
+        oom_kills=(),
         other=tuple(each for each in new.other if each not in old.other),
     )
 
@@ -36,6 +36,7 @@ def reconsidered(outcome: Outcome, before: Facts, after: Facts) -> Outcome:
     log = since(before.get(cause.host), after.get(cause.host))
     if log is None:
         return outcome
+    log = replace(log, oom_kills=(cause.oom,) if cause.oom else ())
     codes = () if cause.code is None else (cause.code,)
     signals = tuple(-code for code in codes if code < 0)
     causes = weigh(diagnosis.causes, Context(kernel_logs=(log,), exit_codes=codes, exit_signals=signals))

@@ -14,7 +14,7 @@ from launcher.running.watch import Watch
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose_logs
 from preflight.diagnosis.lines import Log
-from preflight.facts import Reach
+from preflight.facts import KernelLog, Reach
 from preflight.job import Job
 from tests.launcher.run_plans import NOWHERE, plan
 from tests.preflight.judging import host
@@ -31,17 +31,20 @@ def ended(
     log: str = "",
     hung: bool = False,
     exception: Mapping[str, Any] | None = None,
+    oom: str = "",
     **changes: Any,
 ) -> Outcome:
     """Return the outcome of a run on a and b whose root cause, if it failed, was on b."""
     base = outcome_of(Watch(plan(CPU, CPU)), NOWHERE, 100.0, 1)
     cause = (
-        Failure("b", 1.0, rank, code, "it failed", exception=exception or {}, hung=hung)
+        Failure("b", 1.0, rank, code, "it failed", exception=exception or {}, hung=hung, oom=oom)
         if verdict == "failed"
         else None
     )
     codes = () if code is None else (code,)
-    context = Context(exit_codes=codes, exit_signals=tuple(-each for each in codes if each < 0))
+    signals = tuple(-each for each in codes if each < 0)
+    kernel = (KernelLog("kmsg", (), (oom,), ()),) if oom else ()
+    context = Context(kernel_logs=kernel, exit_codes=codes, exit_signals=signals)
     told = diagnose_logs((Log(log, "b/rank-1.log", rank, "b"),), context) if cause is not None else None
     exit_code = changes.pop("exit_code", 0 if verdict == "finished" else 1)
     why = changes.pop("why", "it failed")

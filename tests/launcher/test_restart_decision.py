@@ -106,32 +106,48 @@ def test_the_rank_whose_own_log_condemns_its_gpu_is_named() -> None:
 
 
 KILLED = ended(code=-9)
+COUNTED = "the kernel counted an out-of-memory kill in the run's control group just then"
 OOM_LINE = {"kernel_log.oom_kills": ["Out of memory: Killed process 512 (python)"]}
 XID = {"code": 79, "pci_bus_id": "0000:65:00", "at_uptime_s": 9.0, "text": "NVRM: Xid (PCI:0000:65:00): 79"}
+UNREAD = {"kernel_log": {"missing": "not permitted", "code": "no-permission"}}
 
 
-def test_the_kernel_turns_a_sigkill_into_lack_of_memory() -> None:
+def test_a_sigkill_beside_which_memory_ran_out_stays_one_whatever_else_the_kernel_logged() -> None:
+    outcome = ended(code=-9, oom=COUNTED)
+    known = reconsidered(outcome, {"b": host(name="b")}, {"b": host({"kernel_log.xids": []}, "b")})
+    for each in (outcome, known):
+        decision = worth_it(reason_of(each), SPEC, 0)
+        assert isinstance(decision, NoRestart)
+        assert "memory ran out" in decision.why
+
+
+def test_somebody_elses_lack_of_memory_explains_nothing() -> None:
     known = reconsidered(KILLED, {"b": host(name="b")}, {"b": host(OOM_LINE, "b")})
-    decision = worth_it(reason_of(known), SPEC, 0)
-    assert isinstance(decision, NoRestart)
-    assert "memory ran out" in decision.why
+    assert isinstance(worth_it(reason_of(known), SPEC, 0), Reason)
 
 
-def test_what_the_kernel_said_before_the_run_explains_nothing() -> None:
-    before = {"b": host(OOM_LINE, "b")}
-    assert isinstance(worth_it(reason_of(reconsidered(KILLED, before, before)), SPEC, 0), Reason)
+NCCL_CUDA = ended(code=-6, log="RuntimeError: NCCL error in: x.cpp:1, unhandled cuda error\n")
 
 
 @pytest.mark.parametrize("unread", ["before", "after"])
 def test_a_kernel_log_that_was_not_read_changes_nothing(unread: str) -> None:
-    missing = host({"kernel_log": {"missing": "not permitted", "code": "no-permission"}}, "b")
-    seen = {"before": host(name="b"), "after": host(OOM_LINE, "b"), unread: missing}
-    assert reconsidered(KILLED, {"b": seen["before"]}, {"b": seen["after"]}) == KILLED
+    seen = {
+        "before": host(name="b"),
+        "after": host({"kernel_log.xids": [XID]}, "b"),
+        unread: host(UNREAD, "b"),
+    }
+    assert reconsidered(NCCL_CUDA, {"b": seen["before"]}, {"b": seen["after"]}) == NCCL_CUDA
+
+
+def test_an_xid_from_before_the_run_condemns_no_gpu() -> None:
+    before = {"b": host({"kernel_log.xids": [XID]}, "b")}
+    reason = reason_of(reconsidered(NCCL_CUDA, before, before))
+    assert isinstance(reason, Reason)
+    assert reason.code == "S56"
 
 
 def test_a_new_xid_makes_a_crash_a_failed_gpu() -> None:
-    outcome = ended(code=-6, log="RuntimeError: NCCL error in: x.cpp:1, unhandled cuda error\n")
-    known = reconsidered(outcome, {"b": host(name="b")}, {"b": host({"kernel_log.xids": [XID]}, "b")})
+    known = reconsidered(NCCL_CUDA, {"b": host(name="b")}, {"b": host({"kernel_log.xids": [XID]}, "b")})
     reason = reason_of(known)
     assert isinstance(reason, Reason)
     assert (reason.nature, reason.code) == ("gpu", "S40")
