@@ -64,6 +64,7 @@ class Metrics:
     rates: dict[str, list[Sample]] = field(default_factory=dict)  # by unit: "steps", "tokens"
     size: int = 0  # bytes of the log
     last_step: int | None = None
+    longest_bar: int = 0
 
     @property
     def throughput(self) -> tuple[str, list[Sample]]:
@@ -94,9 +95,13 @@ def metrics_of(lines: Iterable[tuple[int, bytes]]) -> Metrics:
 
 
 def _take(found: Metrics, reader: PointReader, offset: int, text: str) -> None:
-    step = _BAR.search(text) or _STEP.search(text)
-    if step is not None:
+    bar = _BAR.search(text)
+    beside = bar is not None and int(bar[2]) < found.longest_bar  # of epochs or an evaluation
+    step = bar or _STEP.search(text)
+    if step is not None and not beside:
         found.last_step = int(step[1])
+    if bar is not None:
+        found.longest_bar = max(found.longest_bar, int(bar[2]))
     at = found.last_step
     point = reader.point_of(Line(0, text, None))
     if point is not None and point.loss is not None:
@@ -106,7 +111,7 @@ def _take(found: Metrics, reader: PointReader, offset: int, text: str) -> None:
     rate = _LEARNING_RATE.search(text)
     if rate is not None:
         _add(found.learning_rate, Sample(at, offset, float(rate[1])))
-    for unit, value in _rates(text):
+    for unit, value in _rates(text) if not beside else ():
         _add(found.rates.setdefault(unit, []), Sample(at, offset, value))
 
 

@@ -1,4 +1,4 @@
-"""Where the time of a run goes: what came before, start until the ranks are verified, run, stop."""
+"""Where the time of a run goes: what came before, start until the ranks are verified, run, end."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from launcher.running.watch import Watch
 
-START, RUN, STOP = "start", "run", "stop"
+START, RUN, END = "start", "run", "end"
 QUIET_S = 20.0
 """Ranks that run and set up no world for so long are past their start, as far as can be seen."""
 
@@ -50,14 +50,14 @@ class Phases:
         self._began: float | None = None
         self._introduced: float | None = None
         self._verified: float | None = None
-        self._stopping: float | None = None
+        self._ending: float | None = None
         self._last = 0.0
 
     @property
     def current(self) -> tuple[str, float]:
         """The phase and when it began."""
-        if self._stopping is not None:
-            return STOP, self._stopping
+        if self._ending is not None:
+            return END, self._ending
         run = self._run_began(self._last)
         return (START, self._began or self._last) if run is None else (RUN, run)
 
@@ -77,15 +77,15 @@ class Phases:
             self._introduced = at
         if self._verified is None and verification.placed:
             self._verified = at
-        if self._stopping is None and self._watch.stopping:
-            self._stopping = at
+        if self._ending is None and (self._watch.stopping or self._watch.all_ranks_ended):
+            self._ending = at
 
     def over(self) -> tuple[Phase, ...]:
         """Return the phases of a run that is over, as long as it is known when they began."""
         if self._began is None:
             return ()
         run = self._run_began(float("inf"))
-        edges = [(START, self._began), (RUN, run), (STOP, self._stopping)]
+        edges = [(START, self._began), (RUN, run), (END, self._ending)]
         known = [(name, at) for name, at in edges if at is not None]
         ends = [at for _, at in known[1:]] + [self._last]
         return tuple(Phase(name, max(0.0, end - at)) for (name, at), end in zip(known, ends, strict=True))
@@ -95,7 +95,7 @@ class Phases:
         found = self._verified
         if found is None and self._introduced is not None and now - self._introduced > QUIET_S:
             found = self._introduced
-        return None if self._stopping is not None and found is not None and found > self._stopping else found
+        return None if self._ending is not None and found is not None and found > self._ending else found
 
 
 def phase_words(phases: Iterable[Phase]) -> str:

@@ -21,6 +21,7 @@ class RankUsage:
     rss_mib: float | None
     cpu: float | None  # percent of one core
     power_w: float | None = None
+    step: int | None = None  # optimizer steps that the guard has counted
 
     @property
     def measured(self) -> bool:
@@ -65,6 +66,7 @@ class Usages:
         }
         self._series = {rank: {name: _Series() for name in _NAMES} for rank in self._slots}
         self._samples = dict.fromkeys(self._slots, 0)
+        self._steps: dict[int, int] = {}
         self._seen: dict[str, float] = {}
         self.missing: dict[str, str] = {}
         """By host: why its GPUs could not be read."""
@@ -86,6 +88,8 @@ class Usages:
                 continue
             both = {**_mapping(gpus.get(uuid or "")), **_mapping(ranks.get(str(rank)))}
             self._samples[rank] += bool(both)
+            if isinstance(both.get("step"), int):
+                self._steps[rank] = both["step"]
             for name, series in self._series[rank].items():
                 series.take(both.get(name))
 
@@ -111,6 +115,7 @@ class Usages:
                 rss_mib=of_memory(series["rss_mib"]),
                 cpu=of_use(series["cpu"]),
                 power_w=of_use(series["power_w"]),
+                step=self._steps.get(rank),
             )
             if used.measured:
                 found.append(used)

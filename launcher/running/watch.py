@@ -85,11 +85,14 @@ class Watch:
         return all(host in self.ended or host in self.lost or host in self.refused for host in self.hosts)
 
     @property
+    def all_ranks_ended(self) -> bool:
+        """Whether every rank has ended, however: what follows is tidying up."""
+        return len(self.rank_codes) == self.plan.world_size
+
+    @property
     def all_ranks_fine(self) -> bool:
         """Whether every rank has ended with 0: what the launchers still say is about each other."""
-        return len(self.rank_codes) == self.plan.world_size and not any(
-            code != 0 for code in self.rank_codes.values()
-        )
+        return self.all_ranks_ended and not any(code != 0 for code in self.rank_codes.values())
 
     @property
     def root_cause(self) -> Failure | None:

@@ -117,23 +117,24 @@ def _cut(tail: bytes) -> tuple[bytes, bytes]:
 def _read(tail: bytes) -> Reading:
     lines = [line for line in re.split(rb"[\r\n]", tail) if line]
     metrics = metrics_of((0, line) for line in lines)
-    step, steps = _last_step(lines)
+    step, steps, line = _last_step(lines)
     step = metrics.last_step if step is None else step
-    return Reading(
+    read = Reading(
         step, steps, _last(metrics.loss), _last(metrics.norm), _last(metrics.learning_rate), _rate(metrics)
     )
+    return _with_pace_of(line, read) if line else read
 
 
-def _last_step(lines: Sequence[bytes]) -> tuple[int | None, int | None]:
-    """Return the last step with a total; of a bar of epochs and a bar of steps the one with more to do."""
-    found: tuple[int | None, int | None] = (None, None)
+def _last_step(lines: Sequence[bytes]) -> tuple[int | None, int | None, str]:
+    """Return the last step with a total, and its line; of several bars the one with more to do."""
+    found: tuple[int | None, int | None, str] = (None, None, "")
     for pattern in (_BAR, _STEP):
+        most = 0
         for line in reversed(lines):
             match = pattern.search(line.decode("utf-8", "replace"))
-            if match:
-                if int(match[2]) > (found[1] or 0):
-                    found = int(match[1]), int(match[2])
-                break
+            if match and int(match[2]) > max(most, found[1] or 0):
+                most = int(match[2])
+                found = int(match[1]), most, match.string
     return found
 
 
@@ -155,6 +156,8 @@ def _last(samples: Sequence[Sample]) -> float | None:
 
 def _newer(old: Reading, new: Reading) -> Reading:
     """Return the new reading; what it does not hold is as before."""
+    if new.steps is not None and new.steps < (old.steps or 0):  # a bar of epochs, or of an evaluation
+        new = replace(new, step=old.step, steps=old.steps, rate=None if _in_steps(new) else new.rate)
     rate = new.rate
     if old.rate is not None and (rate is None or (rate[1] == "steps" and old.rate[1] != "steps")):
         rate = old.rate
@@ -166,6 +169,10 @@ def _newer(old: Reading, new: Reading) -> Reading:
         learning_rate=old.learning_rate if new.learning_rate is None else new.learning_rate,
         rate=rate,
     )
+
+
+def _in_steps(reading: Reading) -> bool:
+    return reading.rate is not None and reading.rate[1] == "steps"
 
 
 def _seconds(match: re.Match[str]) -> float:

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TextIO
 
 from launcher.running.usage import RankUsage
@@ -111,7 +112,10 @@ class LiveScreen(Screen):
             return []
         leading, bars = self._bars(now)
         folded = self._folding.folded if self._folding is not None else 0
-        status = Status(name, now - began, self._gauges.read(now, bars), self._usage, folded)
+        reading = self._gauges.read(now, bars)
+        if reading.step is None and self._usage:
+            reading = replace(reading, step=self._usage[0].step)  # nothing is printed, but the guard counts
+        status = Status(name, now - began, reading, self._usage, folded)
         below = status_rows(status, self._area.columns)
         above = [[self._origin(*leading), ("", f" {bar}")] for bar in bars]
         return [*above[: max(0, self._area.room - len(below))], *below]

@@ -88,7 +88,7 @@ def test_a_run_that_is_stopped_before_it_was_verified_has_no_run_phase() -> None
     replay(watch, [Interrupted()])
     phases.see(4.0)
     phases.see(5.0)
-    assert phases.over() == (Phase("start", 4.0), Phase("stop", 1.0))
+    assert phases.over() == (Phase("start", 4.0), Phase("end", 1.0))
 
 
 def test_a_stopwatch_adds_up_what_is_done_twice() -> None:
@@ -159,11 +159,15 @@ def test_the_outcome_tells_what_was_used_and_where_the_time_went(tmp_path: Path)
     assert lines[1:] == [
         "rank 0 on a: peak GPU memory 34.2 GiB, mean GPU use 91 %",
         "rank 1 on b: peak memory 512 MiB, mean CPU use 100 % of one core",
-        "start 4.0 s, run 57.0 s",
+        "start 4.0 s, run 56.0 s, end 1.0 s",
         f"finished (exit code 0) after 61.0 s; logs: {tmp_path}",
     ]
     document = json.loads(json.dumps(outcome_json(outcome)))
-    assert document["phases"] == [{"name": "start", "seconds": 4.0}, {"name": "run", "seconds": 57.0}]
+    assert document["phases"] == [
+        {"name": "start", "seconds": 4.0},
+        {"name": "run", "seconds": 56.0},
+        {"name": "end", "seconds": 1.0},
+    ]
     assert document["usage"][0]["gpu_memory_peak_mib"] == 35020.8
     assert "start took 4.0 s" in followed.stream.getvalue()
     followed.book.close()

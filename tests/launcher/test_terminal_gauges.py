@@ -78,3 +78,13 @@ def test_fields_that_do_not_fit_go_below() -> None:
 )
 def test_a_clock(seconds: float, words: str) -> None:
     assert clock(seconds) == words
+
+
+def test_a_bar_of_epochs_that_outlives_the_steps_does_not_take_their_place() -> None:
+    gauges = Gauges()
+    gauges.feed(0, b"\rsteps: 98%|#| 49/50 [00:05<00:00, 9.00it/s]\r")
+    gauges.feed(0, b"epochs: 50%|#| 1/2 [00:05<00:05, 0.20it/s]\r")
+    gauges.read(1.0)
+    gauges.feed(0, b"epochs: 100%|#| 2/2 [00:10<00:00, 0.20it/s]\n")
+    read = gauges.read(2.0)
+    assert (read.step, read.steps, read.rate) == (49, 50, (9.0, "steps"))

@@ -1,0 +1,34 @@
+"""A run of plain ranks on this machine, followed on this terminal: `gpulaunch run` behind its plan, no torch.
+
+python -m tests.launcher.terminal_client RUN_ID RANKS SCRIPT [--all-ranks]
+"""
+
+import sys
+from pathlib import Path
+
+from launcher.commands.reaching import reaching
+from launcher.report.outcome import tell
+from launcher.run import Attempt, Launch
+from launcher.running.connections import Connections
+from launcher.terminal.live import screen_on
+from preflight.job import Job
+from tests.lab.survive_client import plain_plan
+
+
+def main(run_id: str, ranks: int, script: Path, *, all_ranks: bool) -> int:
+    ways = reaching(None, accept_new_host_keys=False, parallel=1)
+    launch = Launch(ways.inventory.resolve(["localhost"]), Job(name="plain"), Connections(ways.open))
+    screen = screen_on(sys.stdout, all_ranks=all_ranks)
+    try:
+        outcome = Attempt(
+            launch, plain_plan(run_id, ["localhost"], ranks, script.read_text(), claims=False), screen
+        ).run()
+        tell(outcome, screen)
+    finally:
+        screen.lift()
+        launch.connections.close()
+    return outcome.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), all_ranks="--all-ranks" in sys.argv))
