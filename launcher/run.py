@@ -263,6 +263,10 @@ class Attempt:
                 follower.detach()
         if step == "leave":
             self._left = True
+            silent = ", ".join(sorted(set(self._watch.hosts) - self._watch.detached))
+            if silent:
+                grace = f"it ends there after {self._launch.grace_s:g} s unless somebody attaches"
+                self._screen.say(f"{silent}: not heard that the run goes on without us; {grace}", bad=True)
             for follower in self._followers.values():
                 follower.leave()
             deadline = time.monotonic() + LEAVE_S

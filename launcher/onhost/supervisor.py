@@ -47,6 +47,7 @@ SIZES = "sizes.jsonl"
 USAGE = "usage.jsonl"
 LINES = (EVENTS, USAGE)  # sent to followers by whole lines only
 GAUGE = "gauge.py"
+NAMELESS = " (deleted)"  # how /proc shows the path of a file that has none any more
 STACKS = "stacks.py"
 CGROUP = "cgroup.py"
 OOM_EVERY_S = 1.0
@@ -62,6 +63,7 @@ LAUNCHER_EXIT_S = 3.0  # how long the launcher may take to end by itself once it
 KILL_WAIT_S = 15.0  # a process in state D may never go; it is reported instead of waited for
 RESERVE = "reserve"  # room on a full disk for how the run ended
 RESERVE_BYTES = 64 << 10
+AGAIN_EVERY_S = 5.0  # how often what was deleted is put back, where that fails
 SIZES_EVERY_S = 30.0  # how exactly `logs --since 10m` finds its place
 TAIL = 8 << 10  # of rank 0's log, for step and loss
 SAMPLE_BYTES = 65536  # one sample of the largest host is a tenth of it
@@ -283,6 +285,51 @@ def look(run_dir: str, known: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     if not alive:  # they may have written their end and gone between the two looks
         state = read_json(os.path.join(run_dir, STATE)) or state
     return state, alive
+
+
+class Rescue:
+    """Logs of a run whose directory was deleted under it: what is written to them, under their names again.
+
+    A file without a name lives on in whoever has it open and can be given none again, so it is copied.
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[str, list[int]] = {}  # name -> [descriptor, bytes copied]
+
+    def find(self, run_dir: str, pids: list[int]) -> None:
+        """Take hold of the run's files that these processes have open and that have no name any more."""
+        for held in self.files.values():
+            held[1] = 0  # deleted once more
+        for pid in pids:
+            place = "/proc/%d/fd" % pid
+            with contextlib.suppress(OSError):
+                for number in os.listdir(place):
+                    self._hold(os.path.realpath(run_dir), os.path.join(place, number))
+
+    def _hold(self, run_dir: str, link: str) -> None:
+        with contextlib.suppress(OSError):
+            path = os.readlink(link)
+            directory, name = os.path.split(path[: -len(NAMELESS)] if path.endswith(NAMELESS) else "")
+            ours = directory == run_dir and (name.endswith(".log") or name == USAGE)
+            if ours and name not in self.files:
+                self.files[name] = [os.open(link, os.O_RDONLY | os.O_CLOEXEC), 0]
+
+    def copy(self, run_dir: str) -> bool:
+        """Copy what is new, at most CHUNK of each; return whether there was any."""
+        some = False
+        for name, held in self.files.items():
+            with contextlib.suppress(OSError):
+                data = os.pread(held[0], CHUNK, held[1])
+                if not data:
+                    continue
+                flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                out = os.open(os.path.join(run_dir, name), flags, 0o600)
+                try:
+                    held[1] += os.pwrite(out, data, held[1])
+                    some = True
+                finally:
+                    os.close(out)
+        return some
 
 
 # --- claims -----------------------------------------------------------------------------
@@ -712,7 +759,8 @@ class Supervisor:
         self.sizes: dict[str, int] = {}
         self.kept = read_json(os.path.join(run_dir, "spec.json")) or {}
         self.unwritten = b""  # events that a full disk did not take
-        self.next_sizes = self.next_refresh = 0.0
+        self.rescue = Rescue()
+        self.next_sizes = self.next_refresh = self.next_again = 0.0
         self.state: dict[str, Any] = {
             "run_id": spec["run_id"],
             "boot_id": boot_id(),
@@ -1006,8 +1054,10 @@ class Supervisor:
     def _keep_records(self) -> None:
         """Note how long the logs are, for `logs --since`, and show tidiers that the claims are in use."""
         now = time.monotonic()
-        if not os.path.isdir(self.run_dir):
+        if now >= self.next_again and not os.path.exists(os.path.join(self.run_dir, STATE)):
+            self.next_again = now + AGAIN_EVERY_S
             self._make_again()
+        self.rescue.copy(self.run_dir)
         if now >= self.next_sizes:
             self.next_sizes = now + SIZES_EVERY_S
             sizes = log_sizes(self.run_dir)
@@ -1024,14 +1074,29 @@ class Supervisor:
     def _make_again(self) -> None:
         """Put what was deleted back, as far as it is known here, so that the run can still be found."""
         with contextlib.suppress(OSError):
-            os.makedirs(self.run_dir, mode=0o700)
+            os.makedirs(self.run_dir, mode=0o700, exist_ok=True)
             write_file(os.path.join(self.run_dir, "spec.json"), json.dumps(self.kept))
+            self._move_events()
+            self.rescue.find(self.run_dir, [*self.ranks, self.launcher[0], self.gauge[0]])
             if self.grace_s is None:
                 write_file(os.path.join(self.run_dir, DETACHED), "")
             else:
                 touch_client(self.run_dir)
         self._save(self.state["phase"])
         self._event("guard_failed", what="keep the run directory", error="%s was deleted" % self.run_dir)
+
+    def _move_events(self) -> None:
+        """Go on in a new events.jsonl that begins as the deleted one, so that offsets hold."""
+        path = os.path.join(self.run_dir, EVENTS)
+        old, position = b"", os.lseek(self.events_in, 0, os.SEEK_CUR)
+        while data := os.pread(self.events_in, CHUNK, len(old)):
+            old += data
+        write_file(path, old.decode("utf-8", "surrogateescape"))
+        for mine, flags in ((self.events_in, os.O_RDONLY), (self.events_out, os.O_WRONLY | os.O_APPEND)):
+            fresh = os.open(path, flags | os.O_CLOEXEC)
+            os.dup2(fresh, mine, inheritable=False)
+            os.close(fresh)
+        os.lseek(self.events_in, position, os.SEEK_SET)
 
     def _watch_client(self) -> None:
         if self.grace_s is None or self.stage:
@@ -1178,6 +1243,8 @@ class Supervisor:
         release_claims(self.claims)
         if self.group is not None:
             self.group.remove()
+        while self.rescue.copy(self.run_dir):
+            pass
         # Nothing of the run writes any more, so what this frees is there for the last words.
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(self.run_dir, RESERVE))
@@ -1318,7 +1385,10 @@ class Follower:
         if not self.viewer:
             touch_client(self.run_dir)
         if words and words[0] == b"detach":
-            detach_run(self.run_dir)
+            with contextlib.suppress(
+                OSError
+            ):  # a full disk: then nothing is promised, and we go on following
+                detach_run(self.run_dir)
         if words and words[0] in (b"stop", b"hung"):
             grace_s = float(words[1]) if len(words) > 1 else STOP_GRACE_S
             why = b" ".join(words[2:]).decode("utf-8", "replace") or "asked to stop"
@@ -1337,6 +1407,7 @@ class Follower:
                     self.files[name] = os.open(os.path.join(self.run_dir, name), os.O_RDONLY | os.O_CLOEXEC)
                 except OSError:
                     continue
+        self._follow_events()
         parts = []
         for name, fd in self.files.items():
             offset = self.offsets.get(name, 0)
@@ -1349,6 +1420,15 @@ class Follower:
                 self.offsets[name] = offset + len(data)
         self.out = memoryview(b"".join(parts))
         return bool(parts)
+
+    def _follow_events(self) -> None:
+        """Where the directory was deleted and put back, events go on in another file that begins alike."""
+        path = os.path.join(self.run_dir, EVENTS)
+        with contextlib.suppress(OSError):
+            if EVENTS in self.files and not os.path.samestat(os.stat(path), os.fstat(self.files[EVENTS])):
+                fresh = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                os.close(self.files[EVENTS])
+                self.files[EVENTS] = fresh
 
     def _wanted(self, name: str) -> bool:
         if self.only is not None:

@@ -13,6 +13,9 @@ QUIET_S = 20.0
 COMPARE_S = 60.0
 """Ranks are compared (precision, dtypes, a GPU each) by what each guard tells at its first optimizer step."""
 PROMISE_S = 30.0
+"""For a host that is reached and yet does not promise; one whose link is broken is waited for."""
+ASK_AGAIN_S = 5.0
+"""A word that was on its way when a link broke may not have arrived."""
 
 
 class Departure:
@@ -25,14 +28,14 @@ class Departure:
         self._introduced: float | None = None
         self._placed: float | None = None
         self._asked: float | None = None
+        self._asked_last = now
 
     def step(self, now: float) -> Step:
-        """Return what to do now; "detach" comes once."""
-        if self._asked is not None:
-            promised = self._watch.detached.issuperset(self._watch.hosts)
-            return "leave" if promised or now - self._asked > PROMISE_S else "wait"
+        """Return what to do now; "detach" comes again where no promise follows."""
         if self._watch.stopping or self._watch.refused or self._watch.lost:
             return "wait"  # it is ending: that is followed to its end
+        if self._asked is not None:
+            return self._await_promises(now, self._asked)
         verification = self._watch.verification
         if verification.introduced and self._introduced is None:
             self._introduced = now
@@ -41,9 +44,20 @@ class Departure:
         quiet = self._introduced is not None and now - self._introduced > self._quiet_s
         if not (self._seen_enough(now) if verification.placed else quiet or now - self._began > VERIFY_S):
             return "wait"
-        self._asked = now
+        self._asked = self._asked_last = now
         return "detach"
 
     def _seen_enough(self, now: float) -> bool:
         """Return whether the guards have been compared, or this has been waited for long enough."""
         return self._watch.compared or (self._placed is not None and now - self._placed > COMPARE_S)
+
+    def _await_promises(self, now: float, asked: float) -> Step:
+        silent = set(self._watch.hosts) - self._watch.detached
+        if not silent:
+            return "leave"
+        if now - asked > PROMISE_S and not silent & self._watch.dropped:
+            return "leave"
+        if now - self._asked_last > ASK_AGAIN_S:
+            self._asked_last = now
+            return "detach"
+        return "wait"

@@ -75,7 +75,7 @@ class Watch:
         self.detached: set[str] = set()  # hosts that have promised to go on without a client
         self._exceptions: dict[int, Told] = {}
         self._left: set[int] = set()  # ranks whose script has ended
-        self._dropped: set[str] = set()
+        self.dropped: set[str] = set()  # hosts whose link is broken just now
         self._quiet = Quiet()
         self._oom: dict[str, Told] = {}
 
@@ -112,13 +112,13 @@ class Watch:
             case Ended():
                 yield from self._host_ended(happening)
             case Dropped(host=host, why=why):
-                if host not in self._dropped:
-                    self._dropped.add(host)
+                if host not in self.dropped:
+                    self.dropped.add(host)
                     yield Say(
                         f"{host}: connection lost ({why}); reconnecting, the run goes on there", bad=True
                     )
             case Resumed(host=host):
-                self._dropped.discard(host)
+                self.dropped.discard(host)
                 yield Say(f"{host}: connected again, nothing was lost")
             case Lost(host=host, why=why):
                 self.lost[host] = why
@@ -281,6 +281,7 @@ class Watch:
         if ended.state.get("phase") != "ended":
             what = f"{ended.host}: the supervisor is gone without a word; was the host restarted?"
             yield from self._fail(Failure(ended.host, float("inf"), None, None, what))
+        yield from self._untold(ended)
         left = (ended.state.get("exit") or {}).get("left")
         if left:
             pids = ", ".join(str(pid) for pid in left)
@@ -288,6 +289,16 @@ class Watch:
         why = str((ended.state.get("exit") or {}).get("why") or "")
         if why and not self.stopping:
             yield from self._fail(Failure(ended.host, float("inf"), None, None, f"{ended.host}: {why}"))
+
+    def _untold(self, ended: Ended) -> Iterator[Action]:
+        """Take from the last state what no event has told: a full disk may have kept it."""
+        end = ended.state.get("exit") or {}
+        for rank, code in (end.get("ranks") or {}).items():
+            self.rank_codes.setdefault(int(rank), code)
+        code = end.get("launcher_code")
+        if code and ended.host not in self.launcher_codes and not (self.stopping or self.failures):
+            what = f"the launcher on {ended.host} {code_words(code)}"
+            yield from self._fail(Failure(ended.host, float("inf"), None, code, what))
 
     def _fail(self, failure: Failure) -> Iterator[Action]:
         self.failures.append(failure)

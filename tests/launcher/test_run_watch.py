@@ -362,3 +362,12 @@ def test_a_kill_long_before_on_another_host_or_of_another_kind_is_not() -> None:
     oom = told("a", "oom", 9.9, count=1, scope="group")
     replay(watch, [oom, told("a", "rank_exit", 10.0, rank=0, code=1), ended("a")])
     assert come_to(watch).why == "rank 0 on a failed with exit code 1"
+
+
+def test_a_failure_that_no_event_told_is_taken_from_the_last_state() -> None:
+    watch = Watch(plan(CPU))
+    replay(watch, [Started("a", "/r"), ended("a", ranks={"0": 3}, launcher_code=1, why="")])
+    outcome = come_to(watch)
+    assert (outcome.verdict, outcome.exit_code) == ("failed", 5)
+    assert [end.code for end in outcome.ranks] == [3]
+    assert "the launcher on a failed with exit code 1" in outcome.why

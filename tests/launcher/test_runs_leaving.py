@@ -1,8 +1,8 @@
 """When a detached run may be left, and what a run followed by us does when somebody else stops it."""
 
 from launcher.outcome import outcome_of
-from launcher.running.departure import COMPARE_S, PROMISE_S, QUIET_S, VERIFY_S, Departure
-from launcher.running.happenings import Ended, Refused, Told
+from launcher.running.departure import ASK_AGAIN_S, COMPARE_S, PROMISE_S, QUIET_S, VERIFY_S, Departure
+from launcher.running.happenings import Dropped, Ended, Lost, Refused, Told
 from launcher.running.watch import Stop, Watch
 from tests.launcher.run_plans import NOWHERE, plan
 from tests.launcher.test_guarding import FACTS, guarded
@@ -73,7 +73,22 @@ def test_a_host_that_never_promises_is_not_waited_for_for_ever() -> None:
     departure = Departure(watch, 0.0)
     replay(watch, [placed("a", 0, 2), placed("b", 1, 2)])
     assert departure.step(1.0) == "detach"
+    assert departure.step(1.5 + ASK_AGAIN_S) == "detach"  # the first word may have been lost with a link
+    assert departure.step(2.0 + ASK_AGAIN_S) == "wait"
     assert departure.step(1.5 + PROMISE_S) == "leave"
+
+
+def test_a_host_whose_link_breaks_before_it_promised_is_waited_for_and_a_lost_one_ends_the_run() -> None:
+    watch = Watch(plan(CPU, CPU))
+    departure = Departure(watch, 0.0)
+    replay(watch, [placed("a", 0, 2), placed("b", 1, 2)])
+    assert departure.step(1.0) == "detach"
+    replay(watch, [told("a", "detached"), Dropped("b", "silence")])
+    assert departure.step(2.0 + PROMISE_S) == "detach"
+    assert departure.step(3.0 + PROMISE_S) == "wait"
+    (stop,) = stops(replay(watch, [Lost("b", "not reached again")]))
+    assert stop.hosts == ("a",)
+    assert departure.step(9.0 + PROMISE_S) == "wait"  # half of it would go on alone: it is seen to its end
 
 
 def test_a_run_that_is_ending_is_followed_to_its_end_and_never_left() -> None:

@@ -236,6 +236,35 @@ def test_a_run_whose_directory_was_deleted_can_still_be_followed_and_stopped(run
     assert run.gone() == {}
 
 
+def test_what_ranks_write_after_their_directory_was_deleted_is_there_under_its_name(
+    run: Driver, tmp_path: Path
+) -> None:
+    import shutil  # noqa: PLC0415 - only here
+
+    go = tmp_path / "go"
+    run.start(
+        f"""
+        import os, time
+        print("before", flush=True)
+        while not os.path.exists({str(go)!r}): time.sleep(0.05)
+        os.write(1, b"x" * 1_000_000 + b"\\n")
+        raise ValueError("after")
+        """.replace("\n        ", "\n")
+    )
+    run.until(lambda: run.log() == b"before\n")
+    shutil.rmtree(run.run_dir)
+    run.event("guard_failed", what="keep the run directory")
+    go.touch()
+    assert run.event("exception")["message"] == "after"  # told by the rank, by name, in the new directory
+    assert run.ended()["exit"]["ranks"] == {"0": 1}
+    log = (run.run_dir / "rank-0.log").read_bytes()
+    assert log.startswith(b"before\n" + b"x" * 1_000_000 + b"\nTraceback")
+    assert log == run.log()
+    names = [json.loads(line)["event"] for line in (run.run_dir / "events.jsonl").read_text().splitlines()]
+    assert names[0] == "started"
+    assert names == [event["event"] for event in run.events]
+
+
 def test_two_runs_of_one_name_are_refused(run: Driver) -> None:
     run.start("print(1)")
     run.ended()
