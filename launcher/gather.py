@@ -43,6 +43,8 @@ _LONGEST_HEADER = 64
 _EXIT_BAD_PAYLOAD = 87
 _SHELL_CANNOT_START = (126, 127)
 _STDERR_KEPT = 1 << 14
+_STDERR_TURN_S = 5.0
+"""While stdout is silent, stderr is drained this often; it holds 2 MiB."""
 
 Open: TypeAlias = Callable[[HostEntry], Connection]
 """Opens a connection to a host of the inventory, or raises the HostError that says why not."""
@@ -217,7 +219,7 @@ def _read_answer(stream: Stream, host: str, python: str, deadline: float) -> byt
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             raise _too_slow(host, answer, bytes(stderr))
-        data = stream.read(min(left_s, 1.0))
+        data = stream.read(min(left_s, _STDERR_TURN_S))
         stderr = (stderr + stream.read_stderr())[-_STDERR_KEPT:]
         if data == b"":
             status = stream.wait(max(0.1, min(2.0, deadline - time.monotonic())))

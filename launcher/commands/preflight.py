@@ -25,8 +25,8 @@ from launcher.sending import sent_script
 from preflight.explain import known_codes
 from preflight.job import GpuRequest, Job
 
-_JSON_DEPTH = 3
-"""Down to a line for each part of each host."""
+_JSON_DEPTH = 4
+"""Down to a line for each finding of each host."""
 _PRECISIONS = ("auto", "no", "fp16", "bf16", "fp8")
 
 

@@ -23,8 +23,8 @@ from launcher.transports.dial import ProxySocket
 _Handlers: TypeAlias = dict[int, Callable[..., Any]]
 _PARAMIKO = cast("Any", paramiko.Transport)
 
-_POLL_S = 2.0
-"""How often an idle connection's thread looks around. paramiko's 0.1 s is 10 wake-ups a second per host."""
+_POLL_S = 30.0
+"""How often an idle connection's thread looks around; what happens to its socket wakes it. paramiko has 0.1 s."""
 
 _READ = 1 << 15
 
