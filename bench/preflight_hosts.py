@@ -1,7 +1,7 @@
 """Client CPU of a preflight per host, against a bare paramiko exec, pdsh and clush on the same hosts.
 
     python -m bench.preflight_hosts --inventory DIR/hosts.yaml --ssh-config DIR/ssh_config [HOST...]
-    python -m bench.preflight_hosts --loopback 100      # one sshd on this machine under 100 names
+    python -m bench.preflight_hosts --loopback 100 [--replay]   # one sshd on this machine under 100 names
 
 Every way reaches the same hosts, 64 at a time, in a process of its own, interpreter start and imports of
 byte-compiled modules included; `true` is what the others run. `gather` also streams the agent and decodes its
@@ -10,7 +10,8 @@ and with its JSON. Targets: both <= 1.3x bare paramiko; pdsh and clush >= 5x the
 
 Where the hosts are simulated on this machine, a hundred agents at work on the same cores make every
 instruction of the client slower, which `true` does not. So bare paramiko is also measured while it runs the
-very same agent, sent and read by hand: that ratio is what our own code adds.
+very same agent, sent and read by hand: that ratio is what our own code adds. With --replay hosts answer what
+one agent has answered before, and the machine is the client's (see bench/replay.py).
 """
 
 import argparse
@@ -26,6 +27,7 @@ from pathlib import Path
 
 from bench.common import Cost, Target, as_installed, cost_of_command, side_by_side, tell
 from bench.loopback import Loopback
+from bench.replay import replaying
 
 GATHER = """
 import sys
@@ -82,7 +84,8 @@ def main() -> int:
     asked = _arguments()
     if asked.loopback:
         with tempfile.TemporaryDirectory() as folder, Loopback.up(Path(folder), asked.loopback) as loopback:
-            return _measure(loopback.inventory, loopback.ssh_config, loopback.names, asked.rounds)
+            file = replaying(loopback.inventory, loopback.names) if asked.replay else loopback.inventory
+            return _measure(file, loopback.ssh_config, loopback.names, asked.rounds)
     names = asked.hosts or _all_hosts(asked.inventory)
     return _measure(asked.inventory, asked.ssh_config, names, asked.rounds)
 
@@ -182,6 +185,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--inventory", type=Path, default=Path("hosts.yaml"))
     parser.add_argument("--ssh-config", type=Path, default=Path("ssh_config"))
     parser.add_argument("--loopback", type=int, default=0, metavar="N", help="N names of one sshd of our own")
+    parser.add_argument("--replay", action="store_true", help="with --loopback: no agents on this machine")
     parser.add_argument("--rounds", type=int, default=3)
     return parser.parse_args()
 
