@@ -1,7 +1,8 @@
 """Client CPU of a preflight per host, against a bare paramiko exec, pdsh and clush on the same hosts.
 
     python -m bench.preflight_hosts --inventory DIR/hosts.yaml --ssh-config DIR/ssh_config [HOST...]
-    python -m bench.preflight_hosts --loopback 100 [--replay]   # one sshd on this machine under 100 names
+    python -m bench.preflight_hosts --loopback 100      # one sshd on this machine under 100 names
+    ... --replay                                        # hosts on this machine: no agents run on its cores
 
 Every way reaches the same hosts, 64 at a time, in a process of its own, interpreter start and imports of
 byte-compiled modules included; `true` is what the others run. `gather` also streams the agent and decodes its
@@ -84,15 +85,16 @@ def main() -> int:
     asked = _arguments()
     if asked.loopback:
         with tempfile.TemporaryDirectory() as folder, Loopback.up(Path(folder), asked.loopback) as loopback:
-            file = replaying(loopback.inventory, loopback.names) if asked.replay else loopback.inventory
-            return _measure(file, loopback.ssh_config, loopback.names, asked.rounds)
-    names = asked.hosts or _all_hosts(asked.inventory)
-    return _measure(asked.inventory, asked.ssh_config, names, asked.rounds)
+            asked.inventory, asked.ssh_config = loopback.inventory, loopback.ssh_config
+            return _measure(asked, loopback.names)
+    return _measure(asked, asked.hosts or _all_hosts(asked.inventory))
 
 
-def _measure(inventory: Path, ssh_config: Path, names: list[str], rounds: int) -> int:
+def _measure(asked: argparse.Namespace, names: list[str]) -> int:
+    inventory, rounds = asked.inventory.resolve(), asked.rounds
     with tempfile.TemporaryDirectory() as home:
-        ways = _ways(inventory.resolve(), ssh_config.resolve(), names, Path(home))
+        file = replaying(inventory, names) if asked.replay else inventory
+        ways = _ways(file, asked.ssh_config.resolve(), names, Path(home))
         for way in ways.values():
             way()  # bytecode and the machine's caches
         costs = side_by_side(ways, rounds)
@@ -185,7 +187,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--inventory", type=Path, default=Path("hosts.yaml"))
     parser.add_argument("--ssh-config", type=Path, default=Path("ssh_config"))
     parser.add_argument("--loopback", type=int, default=0, metavar="N", help="N names of one sshd of our own")
-    parser.add_argument("--replay", action="store_true", help="with --loopback: no agents on this machine")
+    parser.add_argument("--replay", action="store_true", help="for hosts on this machine: no agents run")
     parser.add_argument("--rounds", type=int, default=3)
     return parser.parse_args()
 

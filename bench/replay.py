@@ -1,7 +1,7 @@
 """Simulated hosts that answer at once: an interpreter's stand-in gives what a real agent here had answered.
 
 A hundred agents at work on the client's own cores slow every instruction of the client, as a hundred other
-machines would not. The stand-in takes what gpulaunch sends, to the byte, and gives an answer of the usual size.
+machines would not. The stand-in takes what gpulaunch sends, to the byte, and gives an answer of usual size.
 The program that may follow, with its connects to the main host, is really run.
 """
 
@@ -9,6 +9,8 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+
+import yaml
 
 from launcher.gather import MARKER, AgentRequest, _payload
 from launcher.onhost_source import bootstrap
@@ -48,8 +50,14 @@ def stand_in(folder: Path) -> Path:
 
 
 def replaying(inventory: Path, names: list[str]) -> Path:
-    """Return hosts.yaml for the same names, each with the stand-in as its interpreter."""
-    program = stand_in(inventory.parent)
+    """Return hosts.yaml for the same names, each with the stand-in as its interpreter.
+
+    It lies in `shared` beside the inventory, which the lab's hosts see, or right beside it.
+    """
+    shared = inventory.parent / "shared"
+    program = stand_in(shared if shared.is_dir() else inventory.parent)
+    told = yaml.safe_load(inventory.read_text())["hosts"]
+    hosts = {name: {**(told[name] or {}), "python": str(program)} for name in names}
     file = inventory.with_name("replaying.yaml")
-    file.write_text("hosts:\n" + "".join(f"  {name}: {{python: {program}}}\n" for name in names))
+    file.write_text(yaml.safe_dump({"hosts": hosts}))
     return file

@@ -24,8 +24,8 @@ _Handlers: TypeAlias = dict[int, Callable[..., Any]]
 _PARAMIKO = cast("Any", paramiko.Transport)
 
 _POLL_S = 30.0
-"""How often an idle connection's thread looks around; what happens to its socket wakes it. paramiko's 0.1 s is
-10 wake-ups a second per host."""
+"""How often an idle connection's thread looks around; what happens to its socket wakes it. paramiko's 0.1 s
+is 10 wake-ups a second per host."""
 
 _READ = 1 << 15
 
