@@ -30,6 +30,7 @@ TEMPORARY = re.compile(r"(?:^|[._~-])(?:tmp|temp|partial|incomplete)(?:[._~-]|\d
 TRAINER_LAST = "trainer_state.json"
 TRAINER = (TRAINER_LAST, "training_args.bin")
 ACCELERATE_LAST = "random_states_*.pkl"
+RANDOM = ("rng_state*.pth", ACCELERATE_LAST)  # all that a node without rank 0 keeps on a disk of its own
 ACCELERATE = ("scheduler*.bin", "sampler*.bin")  # beside optimizer*.bin
 WEIGHTS = ("*.safetensors", "pytorch_model*", "adapter_model*", "model*.bin", "global_step*", "*.distcp")
 
@@ -119,7 +120,7 @@ def layout(names: List[str]) -> str:
 def missing(names: List[str]) -> str:
     """Return what transformers' Trainer or accelerate would have written and is not there."""
     made_by = layout(names)
-    if made_by and not has(names, WEIGHTS):
+    if (made_by and not has(names, WEIGHTS)) or all(has([name], RANDOM) for name in names):
         return "holds no weights"
     if made_by == "trainer" and not has(names, [TRAINER_LAST]):
         return "has no %s, which Trainer writes last" % TRAINER_LAST

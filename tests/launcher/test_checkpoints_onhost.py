@@ -151,6 +151,13 @@ def test_an_empty_directory_is_no_checkpoint(tmp_path: Path) -> None:
     assert [(found["whole"], found["why"]) for found in look(tmp_path)] == [(False, "is empty")]
 
 
+@pytest.mark.parametrize("name", ["rng_state_4.pth", "random_states_4.pkl"])
+def test_random_states_alone_are_what_another_node_keeps(tmp_path: Path, name: str) -> None:
+    (tmp_path / "checkpoint-5").mkdir()
+    zipped(tmp_path / "checkpoint-5" / name)
+    assert [(found["whole"], found["why"]) for found in look(tmp_path)] == [(False, "holds no weights")]
+
+
 def test_a_single_file_may_be_a_checkpoint(tmp_path: Path) -> None:
     zipped(tmp_path / "epoch=1-step=100.ckpt")
     zipped(tmp_path / "epoch=2-step=200.ckpt")
