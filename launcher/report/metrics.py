@@ -41,6 +41,7 @@ _STEP = re.compile(
     r"(?<![\w.])(?:global_?|train_?|optimizer )?(?:step|iter(?:ation)?)s?['\"]?\s*[:=#]?\s*(\d+)",
     re.IGNORECASE,
 )
+_SEQUENCE = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
 _TOLD = (b"loss", b"norm", b"lr", b"learning", b"/s", b"s/", b"per", b"step", b"iter", b" [")
 """What a line must hold to be looked at more closely, in lower case; most lines hold none of it."""
 
@@ -95,6 +96,9 @@ def metrics_of(lines: Iterable[tuple[int, bytes]]) -> Metrics:
 
 
 def _take(found: Metrics, reader: PointReader, offset: int, text: str) -> None:
+    text = (
+        _SEQUENCE.sub("", text) if "\x1b" in text else text
+    )  # colours, and a cursor that comes up from a bar
     bar = _BAR.search(text)
     beside = bar is not None and int(bar[2]) < found.longest_bar  # of epochs or an evaluation
     step = bar or _STEP.search(text)

@@ -19,6 +19,7 @@ _STEP = re.compile(
     r"(?<![\w.])(?:global_?|train_?)?(?:step|iter(?:ation)?)s?['\"]?\s*[:=#]?\s*(\d+)\s*(?:/|of)\s*(\d+)",
     re.IGNORECASE,
 )
+_SEQUENCE = re.compile(rb"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
 _PACE_OVER = 50
 
 
@@ -105,7 +106,7 @@ class Gauges:
         if latest <= first or last <= began:
             return reading
         left_s = (reading.steps - reading.step) * (last - began) / (latest - first) - (now - last)
-        return replace(reading, eta_s=max(0.0, left_s))
+        return replace(reading, eta_s=left_s if left_s > 0 else None)
 
 
 def _cut(tail: bytes) -> tuple[bytes, bytes]:
@@ -115,7 +116,7 @@ def _cut(tail: bytes) -> tuple[bytes, bytes]:
 
 
 def _read(tail: bytes) -> Reading:
-    lines = [line for line in re.split(rb"[\r\n]", tail) if line]
+    lines = [line for line in re.split(rb"[\r\n]", _SEQUENCE.sub(b"", tail)) if line]
     metrics = metrics_of((0, line) for line in lines)
     step, steps, line = _last_step(lines)
     step = metrics.last_step if step is None else step

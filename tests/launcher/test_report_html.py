@@ -48,11 +48,12 @@ def read(text: str) -> Metrics:
             (40, 1.5, None, None, {"steps": 2.5}),
         ),
         (" 33%|###   | 41/120 [00:12<00:24,  4.00s/it]", (41, None, None, None, {"steps": 0.25})),
+        ("\x1b[A\x1b[1mstep 3 loss: 2.0\x1b[0m", (3, 2.0, None, None, {})),
         ("Step 7: loss 3.0, 12.5k tok/s", (7, 3.0, None, None, {"tokens": 12500.0})),
         ("iteration 9 | samples per second: 31.5", (9, None, None, None, {"samples": 31.5})),
         ("100 MB/s read, colours, all right, allre: 3", (None, None, None, None, {})),
     ],
-    ids=["Trainer", "key=value", "tqdm", "slow tqdm", "k tokens", "words", "other numbers"],
+    ids=["Trainer", "key=value", "tqdm", "slow tqdm", "escapes", "k tokens", "words", "other numbers"],
 )
 def test_a_line_says_its_step_and_values(
     line: str, expected: tuple[int | None, float | None, float | None, float | None, dict[str, float]]

@@ -69,7 +69,7 @@ def test_lines_scroll_above_and_the_status_stays_below(terminal: Terminal, scree
     for step in range(1, 41):
         screen.output("a", "rank-0.log", b"step %d/40 loss: 0.5\n" % step, step * 1.0)
     assert terminal.rows[:-1] == [f"[a r0] step {step}/40 loss: 0.5" for step in range(1, 41)]
-    assert terminal.rows[-1].startswith("run 0:40  step 40/40  loss 0.5  ETA 0:00")
+    assert terminal.rows[-1].startswith("run 0:40  step 40/40  loss 0.5")
 
 
 def test_bars_of_rank_0_are_drawn_in_place_each_on_its_row(terminal: Terminal, screen: LiveScreen) -> None:

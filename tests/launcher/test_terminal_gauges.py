@@ -88,3 +88,10 @@ def test_a_bar_of_epochs_that_outlives_the_steps_does_not_take_their_place() -> 
     gauges.feed(0, b"epochs: 100%|#| 2/2 [00:10<00:00, 0.20it/s]\n")
     read = gauges.read(2.0)
     assert (read.step, read.steps, read.rate) == (49, 50, (9.0, "steps"))
+
+
+def test_a_cursor_that_comes_up_from_a_bar_hides_no_step() -> None:
+    gauges = Gauges()
+    gauges.feed(0, b"\rsteps: 50%|#| 10/20 [00:01<00:01, 9.00it/s]\x1b[Astep 10/40 \x1b[1mloss: 0.5\x1b[0m\n")
+    read = gauges.read(1.0)
+    assert (read.step, read.steps, read.loss) == (10, 40, 0.5)
