@@ -1,5 +1,10 @@
 """How what runs on a host gets there: as source over stdin, into an interpreter that knows nothing yet."""
 
+import zlib
+from functools import cache
+
+from launcher.onhost_source import onhost_source
+
 # Raw reads only: what follows on stdin belongs to the follower, and a buffer would swallow it.
 BOOTSTRAP = (
     "import sys,zlib\n"
@@ -14,8 +19,23 @@ BOOTSTRAP = (
     " return d\n"
     "g={'__name__':'gpulaunch_supervisor'}\n"
     "exec(compile(zlib.decompress(r(a)),'supervisor.py','exec'),g)\n"
-    "sys.exit(g['main'](r(b)))\n"
+    "sys.exit(g['main'](zlib.decompress(r(b))))\n"
 )
+
+_LEVEL = 6
+_LEVEL_EACH = 1
+"""For what differs from host to host: a third of the size at a fifth of the time."""
+
+
+def packed(name: str, body: bytes) -> bytes:
+    """Return what the command reads first: a file of launcher/onhost/ that it runs, and the request to it."""
+    source, request = _packed_source(name), zlib.compress(body, _LEVEL_EACH)
+    return b"%d %d\n" % (len(source), len(request)) + source + request
+
+
+@cache
+def _packed_source(name: str) -> bytes:
+    return zlib.compress(onhost_source(name), _LEVEL)
 
 
 def command(python: str, mode: str, run_id: str) -> tuple[str, ...]:

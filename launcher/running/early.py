@@ -6,7 +6,6 @@ environment, starts as any other does.
 
 import json
 import threading
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -15,7 +14,7 @@ from typing import Self
 from launcher.errors import GpulaunchError, HostError
 from launcher.inventory import HostEntry
 from launcher.onhost_source import onhost_source
-from launcher.running.bootstrap import command
+from launcher.running.bootstrap import command, packed
 from launcher.transports.base import Completed, Connection, Stream
 
 _END_S = 2.0
@@ -57,9 +56,8 @@ class EarlyStarts:
 def early_request(python: str, env: Mapping[str, str], unset: Iterable[str], cwd: str, run_id: str) -> bytes:
     """Return what begins a node before its plan is known; `protocol.order` follows, or nothing at all."""
     wish = {"python": python, "env": dict(env), "unset": list(unset), "cwd": cwd, "run_id": run_id}
-    source = zlib.compress(onhost_source("early"), 1)
     body = json.dumps({**wish, "supervisor": onhost_source("supervisor").decode()}).encode()
-    return b"%d %d\n" % (len(source), len(body)) + source + body
+    return packed("early", body)
 
 
 class EarlyWay:

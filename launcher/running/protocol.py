@@ -1,12 +1,12 @@
 """What goes over the wire to a host's supervisor and what comes back. Pure.
 
-There: the two lengths, the compressed source, the request, then one line per word ("beat", "stop 10", "bye").
+There: the two lengths, the source and the request, both compressed, then one line per word: "beat", "bye",
+"stop 10".
 Back: any login noise, the marker line with a JSON document, then frames: a JSON header line and, for a header
 with `size`, that many raw bytes.
 """
 
 import json
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -42,9 +42,7 @@ class Frame:
 
 def request(document: Mapping[str, Any]) -> bytes:
     """Return what is written to the command's stdin first."""
-    source = zlib.compress(onhost_source("supervisor"), 6)
-    body = json.dumps(document).encode()
-    return b"%d %d\n" % (len(source), len(body)) + source + body
+    return bootstrap.packed("supervisor", json.dumps(document).encode())
 
 
 def start_request(
