@@ -20,6 +20,7 @@ USAGE_EVERY_S = 1.0
 """How often the screen is told what ranks use; many hosts measure at moments of their own."""
 _CHECKPOINT = re.compile(rb"[^\r\n]*(?i:sav(?:ing|ed)\b[^\r\n]{0,80}checkpoint)[^\r\n]*")
 _MOST_CHECKPOINTS = 200
+_MAIN = "rank-0.log"
 
 
 class Telling:
@@ -49,7 +50,9 @@ class Telling:
         self._screen.output(output.host, output.log, fresh, now)
         for text in self._live.feed(output.host, output.log, fresh, now):
             self.say(text, bad=True)
-        if b"heckpoint" in fresh:
+        if (
+            output.log == _MAIN and b"heckpoint" in fresh
+        ):  # of every rank, looking would cost a tenth of it all
             self._note_checkpoints(output.host, fresh)
 
     def take(self, happening: Happening) -> Iterator[Stop]:

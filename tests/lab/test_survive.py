@@ -4,6 +4,7 @@ After each of them `Laptop.accounted` looks for processes, ports and claims that
 of every rank. The first tests mostly wait, so they run side by side, each on two hosts of its own.
 """
 
+import json
 import re
 import shutil
 import sys
@@ -138,6 +139,10 @@ def test_a_detached_run_outlives_its_client_and_another_laptop_finds_it(laptop: 
         assert "no process of the run is left on any host" in output
         count = other.accounted()
         assert [other.kept(host, rank) for rank, host in enumerate(laptop.hosts)] == [EXPECTED] * 2
+        outcome = json.loads((other.home / "gpulaunch-runs" / laptop.run_id / "outcome.json").read_text())
+        assert (outcome["verdict"], [end["code"] for end in outcome["ranks"]]) == ("finished", [0, 0])
+        assert {phase["name"] for phase in outcome["phases"]} >= {"start", "end"}
+        assert outcome["seconds"] > sum(phase["seconds"] for phase in outcome["phases"]) / 2
     finally:
         other.close()
     return Row("client gone, detached; another laptop attaches", "exit 0: the run finishes", count)
