@@ -12,7 +12,7 @@ from launcher.errors import GpulaunchError
 from launcher.fanout import fanout
 from launcher.gather import AgentRequest, ask
 from launcher.inventory import HostEntry
-from launcher.report.clean import choice_lines, cleaned_lines
+from launcher.report.clean import choice_lines, cleaned_lines, question
 from launcher.running.connections import Connections
 from preflight.cleaning import Choice
 from preflight.facts import HostFacts
@@ -61,7 +61,7 @@ def make_room(
         for line in choice_lines(room.facts, room.choice):
             say(line)
     asked = sum(len(room.choice.after_yes) for room in rooms)
-    yes = asked > 0 and (certain or (confirm is not None and confirm(f"End {asked} processes?")))
+    yes = asked > 0 and (certain or (confirm is not None and confirm(question(asked))))
     chosen = {
         room.entry.name: (*room.choice.at_once, *(room.choice.after_yes if yes else ())) for room in rooms
     }

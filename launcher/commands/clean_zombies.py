@@ -18,7 +18,7 @@ from launcher.errors import BadInput, GpulaunchError, HostError
 from launcher.fanout import fanout
 from launcher.gather import AgentRequest, ask, gather
 from launcher.inventory import LOCALHOST, HostEntry
-from launcher.report.clean import choice_lines, cleaned_lines, document, host_json, named_lines
+from launcher.report.clean import choice_lines, cleaned_lines, document, host_json, named_lines, question
 from launcher.report.text import clean as tame
 from preflight.cleaning import Choice, Wish
 from preflight.facts import HostFacts, ProcessTable
@@ -142,7 +142,7 @@ class _Cleaning:
         """Return what may be ended on each host: what is certain, and the rest after a yes."""
         asked = sum(len(host.choice.after_yes) for host in found)
         yes = options["yes"] or (
-            asked > 0 and not options["as_json"] and _may_ask() and click.confirm(f"End {asked} processes?")
+            asked > 0 and not options["as_json"] and _may_ask() and click.confirm(question(asked))
         )
         if asked and not yes:
             self.say(f"{asked} left as they are; add --yes to end what is shown as `end?`")

@@ -26,6 +26,11 @@ def choice_lines(facts: HostFacts, choice: Choice) -> list[str]:
     return lines
 
 
+def question(count: int) -> str:
+    """Return what a person is asked before anything is ended."""
+    return f"End {count} process" + ("?" if count == 1 else "es?")
+
+
 def named_lines(facts: HostFacts, choice: Choice, wish: Wish) -> Iterator[str]:
     """Yield what is to be said of a process or GPU that was named and that `choice_lines` says nothing of."""
     told = {each.process.pid for each in (*choice.at_once, *choice.after_yes, *_worth_showing(choice))}

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import FreshLab
+from tests.lab.client import Client
 from tests.lab.hosts import Lab, LabHost, LabProcess
 
 pytestmark = pytest.mark.lab
@@ -145,6 +146,21 @@ def test_nothing_ends_without_a_yes(titan: Lab, tmp_path: Path) -> None:
     assert answer.returncode == 1
     assert "add --yes" in answer.stdout
     assert alive(host, left)
+
+
+def test_a_yes_at_a_terminal_ends_what_was_shown_and_a_no_does_not(titan: Lab, tmp_path: Path) -> None:
+    client = Client(titan, tmp_path / "home")
+    host = titan.hosts[0]
+    left = orphan(host, "--gpu", "0", "--mib", "2000")
+    code, screen = client.at_terminal(["n"], "clean-zombies", "titan")
+    assert code == 1, screen
+    assert "End 1 process? [y/N]: n" in screen
+    assert "1 left as they are" in screen
+    assert alive(host, left)
+    code, screen = client.at_terminal(["y"], "clean-zombies", "titan")
+    assert code == 0, screen
+    assert f"pid {left}: ended" in screen
+    assert not alive(host, left)
 
 
 def test_a_strangers_processes_are_named_and_kept(titan: Lab, tmp_path: Path) -> None:

@@ -70,6 +70,20 @@ def test_what_others_left_blocks_until_clean_is_given(client: Client) -> None:
     assert not alive(host, left)
 
 
+def test_a_person_at_the_terminal_is_asked_and_answers(client: Client) -> None:
+    host = client.lab.hosts[0]
+    left = orphan(host, "--gpu", "0", "--mib", "2000")
+    words = ("run", "--config", "./job.yaml", "--hosts", "titan")
+    code, screen = client.at_terminal(["n"], *words)
+    assert code == 1, screen
+    assert "End 1 process? [y/N]: n" in screen
+    assert alive(host, left)
+    _, screen = client.at_terminal(["y"], *words)
+    assert f"titan: pid {left}: ended" in screen
+    assert "leftovers were ended; checking the hosts again" in screen
+    assert not alive(host, left)
+
+
 def test_what_a_dead_run_of_ones_own_left_is_ended_unasked(client: Client) -> None:
     host = client.lab.hosts[0]
     left = own_leftover(host)

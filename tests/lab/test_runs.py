@@ -1,0 +1,116 @@
+"""Commands about a run on several hosts over SSH: its logs, its files, and hosts that do not answer."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab import sshd
+from tests.lab.hosts import Lab, LabHost
+from tests.lab.survive import RUNS, Laptop, until
+from tests.lab.survive_scripts import EXPECTED, some
+
+pytestmark = [pytest.mark.lab]
+
+OUTPUT = """
+import os
+os.makedirs("out", exist_ok=True)
+with open("out/checkpoint.bin", "wb") as file:
+    for n in range(60): file.write(os.urandom(1 << 20))
+print("saved", flush=True)
+"""
+
+
+@pytest.fixture
+def laptop(lab: Lab, tmp_path: Path) -> Iterator[Laptop]:
+    laptop = Laptop(lab, tmp_path / "home")
+    yield laptop
+    laptop.close()
+    for host in laptop.hosts:
+        shutil.rmtree(host.path(RUNS), ignore_errors=True)
+        shutil.rmtree(host.path("/root/out"), ignore_errors=True)
+
+
+def end_sessions(host: LabHost) -> None:
+    """Kill every open SSH connection of a host; its sshd goes on listening."""
+    for pid in host.pids() - {host.sshd_pid()}:
+        if host.command(pid).startswith("sshd:"):
+            host.kill(pid)
+
+
+def test_the_logs_of_all_nodes_are_read_followed_and_cut_by_time_rank_and_host(laptop: Laptop) -> None:
+    first, second = laptop.hosts
+    code, output = laptop.launch(some(0.15), detach=True).end()
+    assert code == 0, output
+    where = ("--hosts", ",".join(laptop.names()))
+    follower = laptop.start("logs", "-f", laptop.run_id, *where)
+    code, raw = laptop.run("logs", laptop.run_id, "--rank", "1", *where)
+    assert code == 0, raw
+    assert raw
+    assert EXPECTED.startswith(raw.encode())
+    code, shown = follower.end()
+    assert code == 0, shown
+    for rank, host in enumerate(laptop.hosts):
+        lines = re.findall(rf"^\[{host.name} r{rank}\] line (\d+)$", shown, re.MULTILINE)
+        assert lines == [str(n) for n in range(120)]
+    code, last = laptop.run("logs", laptop.run_id, "--since", "40B", *where)
+    assert code == 0, last
+    for rank, host in enumerate(laptop.hosts):
+        assert re.findall(rf"\[{host.name} r{rank}\] line (\d+)", last) == ["116", "117", "118", "119"]
+    code, one = laptop.run("logs", laptop.run_id, "--host", second.name, *where)
+    assert code == 0, one
+    assert one.count("\n") == 120
+    assert first.name not in one
+
+    sshd.kill(second)
+    try:
+        code, listed = laptop.run("ps", "--all", *laptop.names())
+        assert code == 3, listed
+        assert re.search(rf"{laptop.run_id} +finished 0 .* 1/2 ", listed), listed
+        assert f"{second.name}: not asked: " in listed
+        code, part = laptop.run("logs", laptop.run_id, *where)
+        assert code == 3, part
+        assert f"[{first.name} r0] line 119" in part
+        assert f"{second.name}: not read to the end: " in part
+        code, told = laptop.run("stop", laptop.run_id, *where)
+        assert code == 3, told
+        assert f"{second.name}: not stopped: " in told
+    finally:
+        sshd.start(second)
+    laptop.accounted(followed=False)
+
+
+def test_a_fetch_whose_connection_breaks_goes_on_where_it_ended(laptop: Laptop) -> None:
+    host = laptop.hosts[0]
+    code, output = laptop.launch(OUTPUT, hosts=1).end()
+    assert code == 0, output
+    here = laptop.home / "gpulaunch-runs" / laptop.run_id / host.name / "output"
+    words = ("fetch", laptop.run_id, "--hosts", host.name)
+    broken = laptop.start(*words)
+    until(lambda: sum(path.stat().st_size for path in here.glob(".*.part")) > 4 << 20, 60)
+    end_sessions(host)
+    code, output = broken.end()
+    assert code == 3, output
+    assert "fetch again: it goes on where it ended" in output
+    assert not (here / "checkpoint.bin").exists()
+    code, output = laptop.run(*words)
+    assert code == 0, output
+    found = re.search(r"files, ([\d.]+) MB", output)
+    assert found is not None
+    assert float(found[1]) < 62.9 - 4.0  # what was here already did not come again
+    assert (here / "checkpoint.bin").read_bytes() == host.path("/root/out/checkpoint.bin").read_bytes()
+    assert [path.name for path in here.iterdir()] == ["checkpoint.bin"]
+
+
+def test_a_client_killed_while_it_detaches_leaves_no_half_run(laptop: Laptop) -> None:
+    launched = laptop.launch(some(0.1), detach=True, grace_s=4.0)
+    promised = [laptop.run_dir(host) / "detached" for host in laptop.hosts]
+    until(lambda: any(path.exists() for path in promised), 90)
+    launched.kill()
+    laptop.nothing_left(within_s=60)  # by themselves: at their end, or (not promised yet) after the grace
+    whys = [str(laptop.state(host)["exit"]["why"]) for host in laptop.hosts]
+    for why, path in zip(whys, promised, strict=True):
+        assert why == ("" if path.exists() else "nobody has followed this attached run for 4 s")
+    laptop.accounted(followed=False)
