@@ -191,8 +191,8 @@ def _heed_script(
         places = ", ".join(f"{site.place} {site.value}" for site in literals)
         note = Reason("the script asks for several precisions; the ranks say which one they use", places)
         return _with(hardware, note)
-    if request is None and hardware.mixed_precision == "fp16":
-        hardware = _spare_params(hardware, script)
+    if request is None and not script.manages_precision:
+        hardware = _leave_to_the_script(hardware, script) or _spare_params(hardware, script)
     if hardware.mixed_precision == "fp16" and script.trained_dtype == "float32":
         note = Reason(
             "the trained parameters are float32, as fp16's scaler needs", script.trained_dtype_evidence
@@ -205,15 +205,33 @@ def _heed_script(
     return hardware
 
 
+def _leave_to_the_script(hardware: Decision, script: ScriptReading) -> Decision | None:
+    """A script with its own GradScaler, or autocast and nothing of accelerate's, needs no second one."""
+    own = script.own_scaler or (script.own_autocast if not script.precision else "")
+    if not own or hardware.mixed_precision == "no":
+        return None
+    what = "scales its gradients" if script.own_scaler else "casts its forward"
+    why = Reason(f"the script {what} itself, so accelerate is to add no mixed precision of its own", own)
+    return Decision("no", (why, *hardware.because))
+
+
+_HELD = {
+    "bfloat16": "the trained parameters are bfloat16, which fp16's scaler refuses",
+    "checkpoint": "the trained parameters are whatever dtype the checkpoint was saved in, and fp16's scaler"
+    " needs float32",
+    "": "the script does not show the dtype of its trained parameters, and fp16's scaler needs float32",
+}
+
+
 def _spare_params(hardware: Decision, script: ScriptReading) -> Decision:
-    """fp16 needs float32 parameters: its scaler raises on bf16 ones, and a checkpoint may hold any."""
-    if script.trained_dtype not in ("bfloat16", "checkpoint"):
+    """fp16 needs float32 parameters: its scaler raises on others, and a checkpoint may hold any."""
+    if hardware.mixed_precision != "fp16" or script.trained_dtype not in _HELD:
         return hardware
-    held = "bfloat16" if script.trained_dtype == "bfloat16" else "whatever dtype the checkpoint was saved in"
-    why = Reason(
-        f"the trained parameters are {held}, which fp16's scaler may refuse", script.trained_dtype_evidence
+    why = Reason(_HELD[script.trained_dtype], script.trained_dtype_evidence or script.path)
+    lift = Reason(
+        "with parameters in float32 (dtype=torch.float32 where they are loaded) give --precision fp16",
+        why.source,
     )
-    lift = Reason("load with dtype=torch.float32, or give --precision fp16, to train in fp16", why.source)
     return Decision("no", (why, lift, *hardware.because))
 
 
