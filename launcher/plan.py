@@ -33,6 +33,7 @@ class NodePlan:
     unset: tuple[str, ...]  # names and PREFIX* patterns removed from it first
     cwd: str  # "" = the user's home there
     files: tuple[tuple[str, str], ...]  # (name below the run directory, text): script/x.py
+    output: str = ""  # where the script writes there; "" = the config does not say
 
 
 @dataclass(frozen=True, slots=True)

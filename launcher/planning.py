@@ -114,6 +114,7 @@ def _nodes(
                 unset=accelerate.UNSET,
                 cwd=job.workdir or entry.workdir,
                 files=tuple(files),
+                output=job.output_in(job.workdir or entry.workdir or "~"),
             )
         )
         first_rank += len(mine.slots)

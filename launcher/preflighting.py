@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import posixpath
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -146,7 +145,7 @@ def request_for(entry: HostEntry, job: Job, manner: Manner | None = None) -> Age
     workdir = job.workdir or entry.workdir or (str(Path.cwd()) if entry.is_local else "~")
     paths = {"workdir": workdir, "hf_cache": "", "tmp": ""}
     if job.output:
-        paths["output"] = posixpath.join(workdir, job.output)
+        paths["output"] = job.output_in(workdir)
     if "HF_HOME" in job.env or "HF_HOME" in entry.env:
         paths["hf_cache"] = job.env.get("HF_HOME") or entry.env.get("HF_HOME", "")
     how = manner or Manner()

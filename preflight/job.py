@@ -1,5 +1,6 @@
 """What the user wants to run: the yardstick that checks measure hosts against."""
 
+import posixpath
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -34,7 +35,7 @@ class Job:
     main_port: int = DEFAULT_MAIN_PORT
     env: dict[str, str] = field(default_factory=dict)
     workdir: str = ""  # "" = the host's own, else the user's home (localhost: the current directory)
-    output: str = ""
+    output: str = ""  # where the script writes, relative to workdir
     guard: GuardPolicy = "stop"  # what is done about what cannot train
     hang_timeout: float = 0.0  # seconds without a sign of life until the run is ended; 0: it is only told
     batch_args: dict[str, str] = field(default_factory=dict)  # "batch", "accumulation" -> the script's option
@@ -46,6 +47,12 @@ class Job:
         if isinstance(self.processes_per_host, dict):
             return self.processes_per_host.get(host, 0)
         return self.processes_per_host or 1
+
+    def output_in(self, workdir: str) -> str:
+        """Return where the script writes on a host with this working directory, "" when it is not said."""
+        if not self.output or self.output.startswith("~"):
+            return self.output
+        return posixpath.join(workdir, self.output)
 
     @property
     def wants_gpus(self) -> bool:

@@ -3,9 +3,9 @@
 stdin: one line of JSON, {"base": DIR, "patterns": [GLOB, ...], "age_s": S}. Only what was written to within
 the last S seconds is looked at: what an earlier run left in the same place is not this run's.
 
-stdout: a line `GPULAUNCH-CHECKPOINTS-1 {"found": [{"path", "step", "whole", "why"}, ...]}`, the last one
-first, paths relative to DIR. Whole: no temporary name, no file that is shorter than it says itself, and what
-transformers and accelerate write last is there. Of another layout, each has what the one before it has.
+stdout: a line `GPULAUNCH-CHECKPOINTS-1 {"found": [{"path", "full", "step", "whole", "why"}, ...]}`, the last
+one first, `path` relative to DIR. Whole: no temporary name, no file that is shorter than it says itself, and
+what transformers and accelerate write last is there. Of another layout, each has what the one before it has.
 """
 
 import fnmatch
@@ -57,7 +57,8 @@ def look(base: str, patterns: List[str], since: float) -> Iterator[Dict[str, Any
             why = fault(path) or lacks(path, before)
         except OSError as error:
             why = "cannot be read: %s" % error.strerror
-        yield {"path": os.path.relpath(path, base), "step": step, "whole": not why, "why": why}
+        name = os.path.relpath(path, base)
+        yield {"path": name, "full": path, "step": step, "whole": not why, "why": why}
         whole += not why
         if whole == ENOUGH:
             return

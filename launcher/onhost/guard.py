@@ -1092,7 +1092,7 @@ def enter_scratch(place: Place, report: Report) -> None:
     cannot be made: a rehearsal without it must not start.
     """
     real = os.getcwd()
-    output = os.environ.get("GPULAUNCH_OUTPUT", "")
+    output = os.path.expanduser(os.environ.get("GPULAUNCH_OUTPUT", ""))
     scratch = os.path.join(real, SCRATCH, os.environ.get("GPULAUNCH_RUN_ID", "") or str(os.getppid()))
     hidden = os.path.relpath(os.path.join(real, output), real) if output else ""
     outside = hidden.split(os.sep)[0] in ("..", ".", "")

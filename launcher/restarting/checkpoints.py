@@ -28,6 +28,7 @@ class Checkpoint:
     step: int  # -1: its name has no number
     whole: bool
     why: str = ""  # it is not whole
+    full: str = ""  # the whole path there
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ def look(
 
 def base_of(entry: HostEntry, job: Job) -> str:
     """Return the directory on a host that checkpoints lie in."""
-    return posixpath.join(job.workdir or entry.workdir or "~", job.output)
+    workdir = job.workdir or entry.workdir or "~"
+    return job.output_in(workdir) or workdir
 
 
 def _read(host: str, stdout: bytes, stderr: bytes) -> tuple[Checkpoint, ...]:
@@ -78,7 +80,13 @@ def _read(host: str, stdout: bytes, stderr: bytes) -> tuple[Checkpoint, ...]:
     try:
         found: list[dict[str, Any]] = json.loads(line)["found"]
         return tuple(
-            Checkpoint(str(each["path"]), int(each["step"]), bool(each["whole"]), one_line(str(each["why"])))
+            Checkpoint(
+                path=str(each["path"]),
+                step=int(each["step"]),
+                whole=bool(each["whole"]),
+                why=one_line(str(each["why"])),
+                full=str(each["full"]),
+            )
             for each in found
         )
     except (ValueError, KeyError, TypeError):
@@ -124,5 +132,6 @@ def resumed(job: Job, spec: RestartSpec, checkpoint: Checkpoint | None) -> tuple
     """Return the script's arguments for a start from a checkpoint."""
     if checkpoint is None:
         return job.args
-    path = posixpath.join(job.output, checkpoint.path)
+    in_home = job.output.startswith("~")  # no script is sure to know what ~ is
+    path = checkpoint.full if in_home else posixpath.join(job.output, checkpoint.path)
     return (*job.args, *(word.replace(CHECKPOINT, path) for word in spec.resume_args))

@@ -2,7 +2,6 @@
 
 import getpass
 import os
-import posixpath
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,7 +28,6 @@ class Launched:
 def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> dict[str, Any]:
     """Return the record that goes to one node. No argument and no variable of the script's is in it."""
     ways = {entry.name: entry for entry in entries}
-    output = node.env.get("GPULAUNCH_OUTPUT", "")
     return {
         "schema": SCHEMA,
         "run_id": plan.run_id,
@@ -41,7 +39,7 @@ def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> d
         "main_port": plan.main_port,
         "mixed_precision": plan.precision.mixed_precision,
         "guard": node.env.get("GPULAUNCH_GUARD", ""),
-        "output": posixpath.join(node.cwd or "~", output) if output else "",
+        "output": node.output,
         "nodes": [_node(each, ways.get(each.host)) for each in plan.nodes],
     }
 

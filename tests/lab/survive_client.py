@@ -57,10 +57,11 @@ def plain_plan(run_id: str, hosts: list[str], ranks: int, script: str, *, claims
                 first_rank=first,
                 python=sys.executable,
                 argv=(sys.executable, "{run_dir}/launch.py", *words),
-                env={"GPULAUNCH_OUTPUT": "out"},
+                env={},
                 unset=(),
                 cwd="~",
                 files=(("launch.py", LAUNCHER), ("s/x.py", script)),
+                output="~/out",
             )
         )
     return Plan(run_id, "survive", tuple(nodes), world, "", PORT, Decision("no", ()), (), (), ())

@@ -199,4 +199,6 @@ def test_it_answers_as_a_program_and_knows_the_home(tmp_path: Path) -> None:
     )
     marker, _, answer = done.stdout.strip().partition(" ")
     assert marker == checkpoints.MARKER
-    assert json.loads(answer)["found"] == [{"path": "checkpoint-7", "step": 7, "whole": True, "why": ""}]
+    full = str(tmp_path / "out [1]" / "checkpoint-7")
+    told = {"path": "checkpoint-7", "full": full, "step": 7, "whole": True, "why": ""}
+    assert json.loads(answer)["found"] == [told]

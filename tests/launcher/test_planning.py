@@ -11,6 +11,7 @@ from launcher.network_choice import choose_main_port, socket_interface
 from launcher.plan import Plan
 from launcher.planning import Sent, make_plan
 from launcher.report.plan import change_text, plan_json, plan_text
+from launcher.runs.record import launch_record
 from preflight.facts import (
     BindTest,
     HostFacts,
@@ -270,6 +271,17 @@ def test_the_working_directory_is_the_jobs_then_the_hosts() -> None:
     job = Job(script="t.py", gpus="none")
     assert make_plan([(entry, cpu_host("a"))], job, run_id="r").nodes[0].cwd == "/srv/a"
     assert make_plan([(entry, cpu_host("a"))], replace(job, workdir="w"), run_id="r").nodes[0].cwd == "w"
+
+
+@pytest.mark.parametrize(
+    ("output", "there"),
+    [("out/x", "/srv/a/out/x"), ("~/x", "~/x"), ("/data/x", "/data/x"), ("", "")],
+)
+def test_a_host_knows_where_the_script_writes_so_that_it_can_be_fetched(output: str, there: str) -> None:
+    entry = HostEntry("a", workdir="/srv/a")
+    job = Job(script="t.py", gpus="none", output=output)
+    made = make_plan([(entry, cpu_host("a"))], job, run_id="r")
+    assert launch_record(made, made.nodes[0], (entry,))["output"] == there
 
 
 def test_the_plan_is_told_with_every_reason_and_the_command_of_each_host() -> None:

@@ -10,7 +10,8 @@ from launcher.restarting.spec import RestartSpec
 from preflight.job import Job
 
 SPEC = RestartSpec(resume_args=("--resume", "{checkpoint}", "--from={checkpoint}"))
-C40, C20 = Checkpoint("checkpoint-40", 40, whole=True), Checkpoint("checkpoint-20", 20, whole=True)
+C40 = Checkpoint("checkpoint-40", 40, whole=True, full="/home/ada/x/checkpoint-40")
+C20 = Checkpoint("checkpoint-20", 20, whole=True)
 CUT = Checkpoint("checkpoint-60", 60, whole=False, why="model.safetensors is cut off")
 
 
@@ -53,7 +54,12 @@ def test_a_script_that_resumes_by_itself_is_not_refused() -> None:
 
 @pytest.mark.parametrize(
     ("output", "path"),
-    [("out/x", "out/x/checkpoint-40"), ("", "checkpoint-40"), ("/data/x", "/data/x/checkpoint-40")],
+    [
+        ("out/x", "out/x/checkpoint-40"),
+        ("", "checkpoint-40"),
+        ("/data/x", "/data/x/checkpoint-40"),
+        ("~/x", C40.full),
+    ],
 )
 def test_the_script_is_told_where_it_lies(output: str, path: str) -> None:
     job = Job(args=("--lr", "1"), output=output)
@@ -66,8 +72,9 @@ def test_the_script_is_told_where_it_lies(output: str, path: str) -> None:
     ("job", "entry", "base"),
     [
         (Job(output="out"), HostEntry("a", workdir="~/p"), "~/p/out"),
-        (Job(workdir="/w"), HostEntry("a", workdir="~/p"), "/w/"),
-        (Job(), HostEntry("a"), "~/"),
+        (Job(workdir="/w"), HostEntry("a", workdir="~/p"), "/w"),
+        (Job(), HostEntry("a"), "~"),
+        (Job(output="~/o"), HostEntry("a", workdir="/w"), "~/o"),
         (Job(output="/o"), HostEntry("a", workdir="~/p"), "/o"),
     ],
 )
