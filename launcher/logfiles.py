@@ -61,7 +61,8 @@ def run_called(word: str, runs: Path) -> Path:
 
 def _of_run(directory: Path) -> list[Log]:
     """Return every log of a run: HOST/rank-N.log and HOST/launcher.log."""
-    files = sorted(directory.glob("*.log")) + sorted(directory.glob("*/*.log"))
+    every = sorted(directory.glob("*.log")) + sorted(directory.glob("*/*.log"))
+    files = [path for path in every if not path.name.startswith("stacks-")]
     if not files:
         raise BadInput(f"{directory}: no logs in this directory", "a run's logs are HOST/rank-N.log")
     return [_of_file(path, str(path.relative_to(directory))) for path in files]

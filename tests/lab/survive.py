@@ -45,11 +45,13 @@ class Laptop:
         grace_s: float = 60.0,
         detach: bool = False,
         screen: Path | None = None,
+        hang_timeout_s: float | None = None,
     ) -> Running:
         """Start a run of plain ranks, each of which claims a GPU; what is printed may go to a file."""
         config = self.home / "survive.json"
         document = {"inventory": str(self.lab.inventory_path), "hosts": self.names(hosts), "ranks": ranks}
         document |= {"run_id": self.run_id, "script": script, "grace_s": grace_s, "detach": detach}
+        document |= {"hang_timeout_s": hang_timeout_s}
         config.write_text(json.dumps(document))
         return self._start(["tests.lab.survive_client", str(config)], screen=screen)
 

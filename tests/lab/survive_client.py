@@ -7,6 +7,7 @@ A process of its own, so that it can be killed; everything behind the plan is wh
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,7 @@ def main(config: dict[str, Any]) -> int:
     )
     claims = config.get("claims", True)
     plan = plain_plan(config["run_id"], config["hosts"], config["ranks"], config["script"], claims=claims)
+    plan = replace(plan, hang_timeout_s=config.get("hang_timeout_s"))
     screen = Screen(sys.stdout)
     outcome = Attempt(launch, plan, screen).run()
     for line in outcome_lines(outcome):

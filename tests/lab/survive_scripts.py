@@ -13,6 +13,19 @@ def some(pause_s: float = 0.05, lines: int = 120) -> str:
     return COUNT.replace("100000", str(lines)).replace("0.05", str(pause_s))
 
 
+STUCK = """
+import os, threading, time
+for n in range(4 if os.environ["RANK"] == "1" else 200):
+    print("line", n, flush=True)
+    time.sleep(0.1)
+def wait_for_nobody():
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+wait_for_nobody()
+"""
+"""Prints a little, then waits for ever; rank 0 prints for 20 s more."""
+
 EXPECTED = b"".join(b"line %d\n" % n for n in range(120))
 
 STUBBORN = """

@@ -21,7 +21,7 @@ from tests.lab.reliability import Row, Table
 from tests.lab.run_cli import memory_kib
 from tests.lab.side_by_side import SideBySide
 from tests.lab.survive import RUNS, Laptop, claims, run_called, until
-from tests.lab.survive_scripts import COUNT, END, EXPECTED, LOADER, MUCH, STUBBORN, TRAIN, WAIT, some
+from tests.lab.survive_scripts import COUNT, END, EXPECTED, LOADER, MUCH, STUBBORN, STUCK, TRAIN, WAIT, some
 
 pytestmark = [pytest.mark.lab]
 
@@ -120,6 +120,36 @@ def test_a_main_host_without_power_ends_the_run_elsewhere(laptop: Laptop) -> Row
     laptop.nothing_left()
     fault = f"main host loses power, grace {GRACE_S:g} s"
     return Row(fault, "exit 5: main host was lost", len(laptop.kept(other, 1)), seconds)
+
+
+@side_by_side
+def test_a_run_hangs_when_nothing_lives_on_any_of_its_hosts(laptop: Laptop) -> Row:
+    running = laptop.launch(STUCK, hang_timeout_s=8.0)
+    laptop.under_way(running)
+    began = time.monotonic()
+    code, output = running.end()
+    seconds = time.monotonic() - began
+    assert code == 124, output
+    assert "hung: no output, no optimizer step, no use of GPU or CPU on any host" in output
+    assert "root cause: hung: " in output
+    assert "each of ranks 0, 1 stands in wait_for_nobody (x.py:" in output
+    assert seconds > 20.0  # rank 1 was quiet long before, but rank 0 was not
+    return Row(
+        "every rank of two hosts stuck", "exit 124: hung; each rank's stacks are here", laptop.accounted()
+    )
+
+
+@side_by_side
+def test_a_detached_run_that_hangs_is_ended_on_every_host(laptop: Laptop) -> Row:
+    code, output = laptop.launch(STUCK, hang_timeout_s=8.0, detach=True).end()
+    assert code == 0, output
+    until(lambda: all(laptop.state(host)["phase"] == "ended" for host in laptop.hosts), 120)
+    for rank, host in enumerate(laptop.hosts):
+        assert laptop.state(host)["exit"]["why"].startswith("hung: ")
+        assert "wait_for_nobody" in (laptop.run_dir(host) / f"stacks-rank-{rank}.log").read_text()
+    laptop.nothing_left()
+    count = sum(len(laptop.written(host, rank)) for rank, host in enumerate(laptop.hosts))
+    return Row("detached, every rank stuck", "each host ends its ranks and keeps their stacks", count)
 
 
 @side_by_side
