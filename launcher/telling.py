@@ -37,6 +37,7 @@ class Telling:
         self._clock = clock
         self._live = LiveReading()
         self._phase = ("", 0.0)
+        self._start_told = False
         self._told_usage = float("-inf")
         self._checkpoints: set[str] = set()
 
@@ -105,14 +106,14 @@ class Telling:
 
     def _see_phase(self, at: float) -> None:
         self.phases.see(at)
-        name, began = phase = self.phases.current
-        if phase == self._phase:
-            return
-        was, self._phase = self._phase[0], phase
-        self._screen.phase(name, self._clock() - max(0.0, time.time() - began))
         start = self.phases.start
-        if was == "start" and name == "run" and start is not None:
+        if start is not None and not self._start_told:
+            self._start_told = True
             self._screen.say(f"start took {duration(start.seconds)}")
+        phase = self.phases.current
+        if phase != self._phase:
+            self._phase = phase
+            self._screen.phase(phase[0], self._clock() - max(0.0, time.time() - phase[1]))
 
     def _note_end(self, told: Told) -> None:
         rank, code = told.fields.get("rank"), told.fields.get("code")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from launcher.running.watch import Watch
 
 START, RUN, END = "start", "run", "end"
-QUIET_S = 20.0
+QUIET_S = 60.0
 """Ranks that run and set up no world for so long are past their start, as far as can be seen."""
 
 

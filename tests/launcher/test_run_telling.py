@@ -173,6 +173,15 @@ def test_the_outcome_tells_what_was_used_and_where_the_time_went(tmp_path: Path)
     followed.book.close()
 
 
+def test_a_slow_start_is_told_when_it_is_over(tmp_path: Path) -> None:
+    followed = Followed(tmp_path, CPU)
+    followed.take(
+        Tick(0.0), at(1.0, introduced("a", 0)), Tick(2.0 + QUIET_S), at(90.0, placed("a", 0, 1)), Tick(91.0)
+    )
+    assert followed.stream.getvalue().count("start took 1 min 30 s") == 1
+    followed.book.close()
+
+
 def test_of_many_ranks_the_extremes_are_told() -> None:
     usages = Usages(plan(tuple(f"GPU-{rank}" for rank in range(16))))
     gpus = {f"GPU-{rank}": gpu(80.0 + rank, 1024.0 * (rank + 1)) for rank in range(16)}
