@@ -174,10 +174,10 @@ def test_the_outcome_tells_what_was_used_and_where_the_time_went(tmp_path: Path)
 
 
 def test_a_slow_start_is_told_when_it_is_over(tmp_path: Path) -> None:
-    followed = Followed(tmp_path, CPU)
-    followed.take(
-        Tick(0.0), at(1.0, introduced("a", 0)), Tick(2.0 + QUIET_S), at(90.0, placed("a", 0, 1)), Tick(91.0)
-    )
+    followed = Followed(tmp_path, CPU, CPU)
+    followed.take(Tick(0.0), at(1.0, introduced("a", 0)), at(2.0, introduced("b", 1)), Tick(3.0 + QUIET_S))
+    assert followed.telling.phases.current == ("run", 2.0)
+    followed.take(at(89.0, placed("a", 0, 2)), at(90.0, placed("b", 1, 2)), Tick(91.0))
     assert followed.stream.getvalue().count("start took 1 min 30 s") == 1
     followed.book.close()
 
