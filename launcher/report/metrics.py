@@ -44,6 +44,8 @@ _STEP = re.compile(
 _SEQUENCE = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
 _TOLD = (b"loss", b"norm", b"lr", b"learning", b"/s", b"s/", b"per", b"step", b"iter", b" [")
 """What a line must hold to be looked at more closely, in lower case; most lines hold none of it."""
+_SUMMARY = "train_runtime"
+"""Trainer's last line, whose loss is the mean of all steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def _take(found: Metrics, reader: PointReader, offset: int, text: str) -> None:
         found.longest_bar = max(found.longest_bar, int(bar[2]))
     at = found.last_step
     point = reader.point_of(Line(0, text, None))
-    if point is not None and point.loss is not None:
+    if point is not None and point.loss is not None and _SUMMARY not in text:
         _add(found.loss, Sample(at, offset, point.loss))
     if point is not None and point.norm is not None:
         _add(found.norm, Sample(at, offset, point.norm))

@@ -51,9 +51,23 @@ def read(text: str) -> Metrics:
         ("\x1b[A\x1b[1mstep 3 loss: 2.0\x1b[0m", (3, 2.0, None, None, {})),
         ("Step 7: loss 3.0, 12.5k tok/s", (7, 3.0, None, None, {"tokens": 12500.0})),
         ("iteration 9 | samples per second: 31.5", (9, None, None, None, {"samples": 31.5})),
+        (
+            "{'train_runtime': 7.9, 'train_samples_per_second': 97.3, 'train_loss': 5.0}",
+            (None, None, None, None, {"samples": 97.3}),
+        ),
         ("100 MB/s read, colours, all right, allre: 3", (None, None, None, None, {})),
     ],
-    ids=["Trainer", "key=value", "tqdm", "slow tqdm", "escapes", "k tokens", "words", "other numbers"],
+    ids=[
+        "Trainer",
+        "key=value",
+        "tqdm",
+        "slow tqdm",
+        "escapes",
+        "k tokens",
+        "words",
+        "Trainer's last",
+        "other numbers",
+    ],
 )
 def test_a_line_says_its_step_and_values(
     line: str, expected: tuple[int | None, float | None, float | None, float | None, dict[str, float]]
