@@ -65,12 +65,12 @@ def _training(log: RankLog, events: Sequence[Event]) -> Iterator[str]:
 
 
 def _training_chart(title: str, samples: Sequence[Sample], log: str, events: Sequence[Event]) -> Chart:
-    xs, steps = in_steps(list(samples))
+    xs, axis = in_steps(samples)
     values = [sample.value for sample in samples]
     return Chart(
         title,
         (Series("", xs, values),),
-        x_label="step" if steps else "value in the log",
+        x_label=axis,
         marks=tuple(_marks(samples, xs, log, events)),
         smooth=title != "learning rate",
         from_zero=title.startswith(("learning rate", "throughput")),
@@ -112,6 +112,7 @@ def _use(run: RunFiles) -> Iterator[str]:
             x_label="time since the start",
             marks=marks,
             over_time=True,
+            x_span=(0.0, run.events[-1].at - began if run.events else 0.0),
             from_zero=True,
             y_high=y_high,
             of_share=of_share,

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -41,6 +41,7 @@ _STEP = re.compile(
     r"(?<![\w.])(?:global_?|train_?|optimizer )?(?:step|iter(?:ation)?)s?['\"]?\s*[:=#]?\s*(\d+)",
     re.IGNORECASE,
 )
+_EPOCH = re.compile(r"(?<![\w.])epoch['\"]?\s*[:=]\s*['\"]?(\d+(?:\.\d*)?)(?![\w/])", re.IGNORECASE)
 _SEQUENCE = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
 _TOLD = (b"loss", b"norm", b"lr", b"learning", b"/s", b"s/", b"per", b"step", b"iter", b" [")
 """What a line must hold to be looked at more closely, in lower case; most lines hold none of it."""
@@ -55,6 +56,7 @@ class Sample:
     step: int | None
     offset: int
     value: float
+    epoch: float | None = None  # where the line says it too
 
 
 @dataclass(slots=True)
@@ -109,16 +111,18 @@ def _take(found: Metrics, reader: PointReader, offset: int, text: str) -> None:
     if bar is not None:
         found.longest_bar = max(found.longest_bar, int(bar[2]))
     at = found.last_step
+    said = _EPOCH.search(text)
+    epoch = float(said[1]) if said is not None else None
     point = reader.point_of(Line(0, text, None))
     if point is not None and point.loss is not None and _SUMMARY not in text:
-        _add(found.loss, Sample(at, offset, point.loss))
+        _add(found.loss, Sample(at, offset, point.loss, epoch))
     if point is not None and point.norm is not None:
-        _add(found.norm, Sample(at, offset, point.norm))
+        _add(found.norm, Sample(at, offset, point.norm, epoch))
     rate = _LEARNING_RATE.search(text)
     if rate is not None:
-        _add(found.learning_rate, Sample(at, offset, float(rate[1])))
+        _add(found.learning_rate, Sample(at, offset, float(rate[1]), epoch))
     for unit, value in _rates(text) if not beside else ():
-        _add(found.rates.setdefault(unit, []), Sample(at, offset, value))
+        _add(found.rates.setdefault(unit, []), Sample(at, offset, value, epoch))
 
 
 def _rates(text: str) -> Iterator[tuple[str, float]]:
@@ -145,14 +149,16 @@ def _add(samples: list[Sample], sample: Sample) -> None:
         samples.append(sample)
 
 
-def in_steps(samples: list[Sample]) -> tuple[list[float], bool]:
-    """Return where each sample lies on the axis, and whether that is its step (else its place in the log)."""
+def in_steps(samples: Sequence[Sample]) -> tuple[list[float], str]:
+    """Return where each sample lies on the axis, and what that is: steps, epochs, or places in the log."""
     steps = [sample.step for sample in samples]
-    known = [step for step in steps if step is not None]
-    rising = all(before <= after for before, after in pairwise(known))
-    if len(known) == len(steps) and rising and len(set(known)) > len(known) // 2:
-        return [float(step) for step in known], True
-    return [float(place + 1) for place in range(len(samples))], False
+    epochs = [sample.epoch for sample in samples]
+    for name, values in (("step", steps), ("epoch", epochs)):
+        known = [float(value) for value in values if value is not None]
+        rising = all(before <= after for before, after in pairwise(known))
+        if len(known) == len(values) and rising and len(set(known)) > len(known) // 2:
+            return known, name
+    return [float(place + 1) for place in range(len(samples))], "value in the log"
 
 
 def finite(samples: Iterable[Sample]) -> list[float]:

@@ -131,6 +131,7 @@ def _use(series: RankSeries | None, *, ascii_only: bool) -> tuple[str, str, str]
 def _points(samples: Sequence[Sample]) -> dict[str, list[Any]]:
     return {
         "step": [sample.step for sample in samples],
+        "epoch": [sample.epoch for sample in samples],
         "offset": [sample.offset for sample in samples],
         "value": [_number(sample.value) for sample in samples],
     }

@@ -49,6 +49,7 @@ class Chart:
     x_label: str = "step"
     marks: tuple[Mark, ...] = ()
     over_time: bool = False  # x is seconds since the beginning
+    x_span: tuple[float, float] | None = None  # at least so much of the x axis is shown
     from_zero: bool = False
     y_high: float | None = None  # at least so much of the y axis is shown
     smooth: bool = False  # a noisy curve gets its running mean on top
@@ -58,7 +59,7 @@ class Chart:
 def svg(chart: Chart) -> str:
     """Return the chart as an <svg> element."""
     good = [y for series in chart.series for y in series.ys if math.isfinite(y)]
-    xs = [x for series in chart.series for x in series.xs]
+    xs = [*(chart.x_span or ()), *(x for series in chart.series for x in series.xs)]
     scale = Scale.of(xs, good, from_zero=chart.from_zero, y_high=chart.y_high)
     count = sum(len(series.ys) for series in chart.series)
     many = f" of {len(chart.series)} ranks" if len(chart.series) > 1 else ""

@@ -93,9 +93,19 @@ def test_a_log_is_read_at_its_offsets_whatever_its_lines_are(tmp_path: Path) -> 
 
 
 def test_steps_are_the_axis_only_where_every_value_has_one() -> None:
-    assert in_steps(read("step 10 loss: 1.0\nstep 20 loss: 0.5").loss) == ([10.0, 20.0], True)
-    assert in_steps(read("loss: 1.0\nstep 20 loss: 0.5").loss) == ([1.0, 2.0], False)
-    assert in_steps(read("step 20 loss: 1.0\nstep 10 loss: 0.5").loss) == ([1.0, 2.0], False)
+    assert in_steps(read("step 10 loss: 1.0\nstep 20 loss: 0.5").loss) == ([10.0, 20.0], "step")
+    assert in_steps(read("loss: 1.0\nstep 20 loss: 0.5").loss) == ([1.0, 2.0], "value in the log")
+    assert in_steps(read("step 20 loss: 1.0\nstep 10 loss: 0.5").loss) == ([1.0, 2.0], "value in the log")
+
+
+def test_epochs_are_the_axis_where_no_step_is_printed_and_a_mean_of_the_run_is_no_step() -> None:
+    found = read(
+        "{'loss': '5.0', 'epoch': '0.25'}\n{'loss': '4.0', 'epoch': '0.5'}\n"
+        "{'train_runtime': '4.1', 'train_samples_per_second': '31.5', 'train_loss': '4.5', 'epoch': '0.5'}"
+    )
+    assert in_steps(found.loss) == ([0.25, 0.5], "epoch")
+    assert [sample.value for sample in found.rates["samples"]] == [31.5]
+    assert in_steps(read("epoch 1/3 loss: 5.0\nepoch 1/3 loss: 4.0").loss)[1] == "value in the log"
 
 
 @pytest.mark.parametrize(
