@@ -47,6 +47,11 @@ LAUNCHER = "import os,subprocess,sys; sys.exit(subprocess.call([sys.executable,*
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
+def beside(*names: str) -> list[list[str]]:
+    """Return what travels with every run."""
+    return [[f"{name}.py", onhost_source(name).decode()] for name in names]
+
+
 def alone(script: Path, seconds: float) -> float:
     """Return the median CPU time of ten steps without supervision."""
     argv = [sys.executable, str(script), str(seconds)]
@@ -63,7 +68,7 @@ def supervised(home: Path, number: int, seconds: float) -> tuple[float, float]:
         "env": {"LOCAL_RANK": "0"},
         "unset": [],
         "cwd": str(home),
-        "files": [["s/x.py", STEPS], ["gauge.py", onhost_source("gauge").decode()]],
+        "files": [["s/x.py", STEPS], *beside("gauge", "stacks", "cgroup")],
         "grace_s": 60.0,
         "main_port": None,
         "rank_source": onhost_source("rank").decode(),
