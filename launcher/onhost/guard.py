@@ -810,6 +810,8 @@ class Rehearsal:
         self.uses_trainer = False
         self.events: dict[str, float] = {}
         self.gradient_dtypes: dict[str, int] = {}
+        self.fetched: dict[int, int] = {}  # by dataset: samples that its loaders have given
+        self.fetched_before: dict[int, int] = {}  # the same, when the first step had ended
         self.told = False
         self.complete = False
 
@@ -833,6 +835,8 @@ class Rehearsal:
         """Count a step, performed or skipped; end after the last one, unless Trainer shall evaluate first."""
         self.done = max(self.done, seen.tries)
         self.times.append(time.monotonic())
+        if len(self.times) == 2:
+            self.fetched_before = dict(self.fetched)
         if self.done >= self.steps and not self.uses_trainer:
             self.end()
 
@@ -845,6 +849,30 @@ class Rehearsal:
     def saw(self, what: str) -> None:
         """Note the first evaluation or save."""
         self.events.setdefault(what, round(time.monotonic() - self.times[0], 3))
+
+    def watch_loaders(self, module: ModuleType) -> None:
+        """Count what DataLoaders give, so that a script's own loop has samples per second too."""
+        base: Any = getattr(module, "_BaseDataLoaderIter")  # noqa: B009 - it is torch's own
+        original = base.__next__
+        rehearsal = self
+
+        def following(iterator: Any) -> Any:
+            batch = original(iterator)
+            if rehearsal.guard.torch is not None and rehearsal.guard.is_active():
+                rehearsal.guard.safely("count samples", rehearsal._gave, iterator, batch)
+            return batch
+
+        base.__next__ = copy_name(following, original)
+
+    def _gave(self, iterator: Any, batch: Any) -> None:
+        key = id(iterator._dataset)  # noqa: SLF001 - torch's own name for it
+        self.fetched[key] = self.fetched.get(key, 0) + length(batch)
+
+    def samples_per_step(self) -> Optional[float]:
+        """Return how many samples of the training set this rank took per step, None when none was seen."""
+        steps = len(self.times) - 2
+        given = [count - self.fetched_before.get(key, 0) for key, count in self.fetched.items()]
+        return max(given) / steps if steps > 0 and given and max(given) > 0 else None
 
     def watch_trainer(self, module: ModuleType) -> None:
         """Have transformers' Trainer evaluate and save after the last step, if it ever would."""
@@ -925,6 +953,7 @@ class Rehearsal:
             "stepping": [round(wall(at), 3) for at in (self.times[1], self.times[-1])] if between else None,
             "start_s": round(self.times[1] - self.times[0], 3) if len(self.times) > 1 else None,
             "events": self.events,
+            "samples_per_step_here": self.samples_per_step(),
             **self.trainer,
         }
 
@@ -978,6 +1007,16 @@ def parameters(optimizer: Any) -> Iterator[Any]:
 def wall(monotonic_s: float) -> float:
     """Return a moment of the monotonic clock as seconds since 1970."""
     return time.time() - (time.monotonic() - monotonic_s)
+
+
+def length(batch: Any) -> int:
+    """Return how many samples a batch holds: the first dimension of its first tensor."""
+    if isinstance(batch, dict):
+        batch = list(batch.values())
+    if isinstance(batch, (list, tuple)):
+        return next((size for size in map(length, batch) if size), 0)
+    shape: Any = getattr(batch, "shape", ())
+    return int(shape[0]) if len(shape) else 0
 
 
 def histogram(things: Any) -> dict[str, int]:
@@ -1234,6 +1273,7 @@ def prepare(place: Place, tools: Tools) -> Optional[Guard]:
     watched: dict[str, Callable[[ModuleType], None]] = {"torch": torch_imported}
     if guard.rehearsal is not None:
         watched["transformers.trainer_callback"] = guard.rehearsal.watch_trainer
+        watched["torch.utils.data.dataloader"] = guard.rehearsal.watch_loaders
     tools.after_import(watched)
     return guard
 

@@ -212,13 +212,19 @@ def _step_s(seen: Mapping[str, Any]) -> float | None:
     return median(steps[1:] or steps) if steps else None
 
 
+def _samples(ranks: tuple[RankVerdict, ...]) -> float | None:
+    """Return the samples of a step over all ranks, None where a rank's loader was not seen."""
+    each = [float(rank.measured.get("samples_per_step_here") or 0) for rank in ranks]
+    return sum(each) if all(each) else None
+
+
 def _estimate(ranks: tuple[RankVerdict, ...]) -> Estimate:
     timed = [(rank.step_s, rank.rank) for rank in ranks if rank.step_s is not None]
     if not timed:
         return Estimate()
     step_s, slowest = max(timed)
     seen = ranks[0].measured
-    total, samples = seen.get("total_steps"), seen.get("samples_per_step")
+    total, samples = seen.get("total_steps"), seen.get("samples_per_step") or _samples(ranks)
     return Estimate(
         step_s=step_s,
         slowest_rank=slowest if len(timed) > 1 else None,

@@ -141,6 +141,14 @@ def test_gpu_use_is_the_mean_of_the_samples_that_fell_into_the_steps() -> None:
     assert any("GPUs 85 % busy" in line for line in rehearsal_lines(done, Job()))
 
 
+def test_samples_of_a_loop_of_its_own_are_those_that_all_ranks_took() -> None:
+    made = outcome_of(Watch(plan(("GPU-0",), ("GPU-0",), precision="fp16")), NOWHERE, 5.0, 1)
+    own = {name: value for name, value in MEASURED.items() if name not in ("total_steps", "samples_per_step")}
+    took = {**own, "samples_per_step_here": 16.0}
+    assert judge(replace(made, rehearsed={0: took, 1: took})).estimate.samples_per_s == 64
+    assert judge(replace(made, rehearsed={0: took, 1: own})).estimate.samples_per_s is None
+
+
 def test_the_slowest_rank_is_named() -> None:
     made = outcome_of(Watch(plan(("GPU-0",), ("GPU-0",), precision="fp16")), NOWHERE, 5.0, 1)
     slow = {**MEASURED, "step_s": [9.0, 0.9, 0.9]}
@@ -240,11 +248,14 @@ torch.manual_seed(0)
 model = torch.nn.Linear(4, 1)
 if "half" in sys.argv: model.half()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-model, optimizer = accelerator.prepare(model, optimizer)
-x = torch.randn(16, 4, dtype=next(model.parameters()).dtype)
-for step in range(int(os.environ.get("STEPS", 40))):
-    loss = (model(x) - 1).pow(2).mean()
-    accelerator.backward(loss); optimizer.step(); optimizer.zero_grad()
+x = torch.randn(320, 4, dtype=next(model.parameters()).dtype)
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x), batch_size=8)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for number, (batch,) in enumerate(loader, 1):
+    loss = (model(batch) - 1).pow(2).mean()
+    accelerator.backward(loss)
+    if number % 2 == 0:
+        optimizer.step(); optimizer.zero_grad()
 os.makedirs("out", exist_ok=True)
 open("out/done", "w").write("trained")
 """
@@ -280,6 +291,8 @@ def test_a_rehearsal_is_carried_out_kept_and_compared_by_the_run(tmp_path: Path)
     document = json.loads(done.stdout)
     assert document["proven"]
     assert [rank["measured"]["steps"] for rank in document["ranks"]] == [4, 4]
+    assert [rank["measured"]["samples_per_step_here"] for rank in document["ranks"]] == [16, 16]
+    assert document["estimate"]["samples_per_s"] > 0
     assert sorted(each.name for each in tmp_path.iterdir() if each.name.startswith(".")) == []
     assert [each.name for each in (tmp_path / "out").iterdir()] == ["former"]
 
@@ -293,7 +306,7 @@ def test_a_rehearsal_is_carried_out_kept_and_compared_by_the_run(tmp_path: Path)
 def test_fit_halves_the_batch_until_it_fits(tmp_path: Path) -> None:
     oom = "if int(sys.argv[sys.argv.index('--bs') + 1]) > 2:\n    "
     oom += "raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB')\n"
-    (tmp_path / "train.py").write_text(SCRIPT.replace("for step in", oom + "for step in"))
+    (tmp_path / "train.py").write_text(SCRIPT.replace("for number,", oom + "for number,"))
     options = "args: [--bs, 4]\nbatch_args: {batch: --bs, accumulation: --acc}\n"
     (tmp_path / "job.yaml").write_text(CONFIG.replace("host: 2", "host: 1") + options)
     done = gpulaunch(tmp_path, "rehearse", "-c", "job.yaml", "--steps", "3", "--fit", "--json")
