@@ -88,7 +88,8 @@ def _usage(usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
 def _one_by_one(kind: str, usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
     for used in usage:
         busy, memory = (used.gpu_busy, used.gpu_mib) if kind == "GPU" else (used.cpu, used.rss_mib)
-        words = [f"{busy:.0f}%" if busy is not None else "?%", gib(memory)]
+        words = [f"{busy:.0f}%"] if busy is not None else []
+        words += [gib(memory)] if memory is not None else []
         yield _field(f"r{used.rank} {kind}", " ".join(words))
 
 
