@@ -44,6 +44,7 @@ COMMANDS: dict[str, Row] = {
     "ps": Row("launcher.commands.ps", "List runs on hosts: state, step and loss, GPUs, who, since when."),
     "logs": Row("launcher.commands.logs", "Print what the ranks of a run have printed, or follow it."),
     "attach": Row("launcher.commands.attach", "Go back to a run, from this machine or another one."),
+    "stacks": Row("launcher.commands.stacks", "Say where every rank of a run stands; the run goes on."),
     "stop": Row("launcher.commands.stop", "Stop a run on all of its hosts."),
     "fetch": Row("launcher.commands.fetch", "Copy a run's logs and output to here."),
     "rm": Row("launcher.commands.rm", "Delete a run that is over from its hosts."),

@@ -3,6 +3,7 @@
     start    make the run directory, start guardian and supervisor there, then follow
     follow   send the logs and events from given byte offsets on, until the run has ended
     stop     ask the supervisor to end the run, wait for it
+    stacks   have every rank write down where it stands; the run goes on
     status   print state.json and whether its supervisor lives
     list     print what runs of this user are here
     fetch    send the files of a run that the other side does not have yet
@@ -51,6 +52,7 @@ NAMELESS = " (deleted)"  # how /proc shows the path of a file that has none any 
 STACKS = "stacks.py"
 CGROUP = "cgroup.py"
 OOM_EVERY_S = 1.0
+STACKS_SENT = 1 << 20  # of one rank
 STACKS_WAIT_S = 60.0  # after this a run that is to end with its stacks ends without them
 CLIENT_GONE_S = 30.0  # unheard for so long, a client decides nothing any more
 DETACHED = "detached"
@@ -1713,6 +1715,29 @@ def stop_and_wait(run_dir: str, request: dict[str, Any]) -> dict[str, Any]:
     return read_json(os.path.join(run_dir, STATE)) or {}
 
 
+def stacks_of(run_dir: str, state: dict[str, Any]) -> dict[str, str]:
+    """Return what each rank's log of stacks got when it was asked just now, by file name."""
+    import subprocess
+
+    source = os.path.join(run_dir, STACKS)
+    if not is_alive(state):
+        raise Refused("%s does not run on this host any more" % os.path.basename(run_dir))
+    if not os.path.exists(source):
+        raise Refused("%s was started by a gpulaunch that could not ask this" % os.path.basename(run_dir))
+    before = log_sizes(run_dir)
+    argv = [sys.executable, "-ISE", source, run_dir]
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        null = subprocess.DEVNULL
+        subprocess.run(argv, stdin=null, stdout=null, stderr=null, timeout=STACKS_WAIT_S, check=False)
+    found = {}
+    for name in log_sizes(run_dir):
+        if name.startswith("stacks-"):
+            with open(os.path.join(run_dir, name), "rb") as file:
+                file.seek(before.get(name, 0))
+                found[name] = file.read(STACKS_SENT).decode("utf-8", "replace")
+    return found
+
+
 def serve(request: dict[str, Any], early: Any = None) -> int:
     """Carry out one request; return the exit code of the client-side process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a local terminal is the client's to hear
@@ -1738,6 +1763,9 @@ def serve(request: dict[str, Any], early: Any = None) -> int:
         return send_files(run_dir, request)
     if mode == "remove":
         remove_run(run_dir)
+    if mode == "stacks":
+        say({"stacks": stacks_of(run_dir, state), "t": time.time()})
+        return 0
     if mode == "stop":
         state = stop_and_wait(run_dir, request)
     say({"state": state, "alive": is_alive(state), "t": time.time()})

@@ -8,6 +8,7 @@ from launcher.outcome import Outcome
 from launcher.plan import Plan
 from launcher.report.diagnosis import document as diagnosis_json
 from launcher.report.diagnosis import lines as diagnosis_text
+from launcher.report.hang import hang_json
 from launcher.report.plan import change_text
 from launcher.report.restarts import restart_lines, restarts_json
 from launcher.report.text import clean, one_line
@@ -15,11 +16,9 @@ from launcher.report.usage import usage_json, usage_lines
 from launcher.running.failures import Failure, code_words
 from launcher.running.phases import phase_words
 from preflight.diagnosis.answer import UNKNOWN, USER_EXCEPTION, Diagnosis
-from preflight.diagnosis.standing import Hang
 
 SCHEMA = "gpulaunch.run/1"
 _SHOWN_LINES = 20
-_STACK_FRAMES = 30
 
 
 def launch_lines(plan: Plan, where: str) -> Iterator[str]:
@@ -111,7 +110,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "why": outcome.why,
         "diagnosis": None if outcome.diagnosis is None else diagnosis_json(outcome.diagnosis, ()),
         "root_cause": None if cause is None else _cause_json(cause),
-        "hang": None if outcome.hang is None else _hang_json(outcome.hang),
+        "hang": None if outcome.hang is None else hang_json(outcome.hang),
         "ranks": [{"rank": end.rank, "host": end.host, "code": end.code} for end in outcome.ranks],
         "world_size": outcome.plan.world_size,
         "mixed_precision": outcome.plan.precision.mixed_precision,
@@ -135,25 +134,6 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "usage": [usage_json(used) for used in outcome.usage],
         "usage_missing": dict(outcome.usage_missing),
         "clock_behind_s": {host: round(seconds, 3) for host, seconds in outcome.clock_behind_s.items()},
-    }
-
-
-def _hang_json(hang: Hang) -> dict[str, Any]:
-    return {
-        "apart": list(hang.apart),
-        "words": one_line(hang.words, 2000),
-        "missing": list(hang.missing),
-        "ranks": [
-            {
-                "rank": standing.rank,
-                "host": standing.host,
-                "kind": standing.kind,
-                "place": one_line(standing.place, 500),
-                "state": standing.state,
-                "stack": [frame.words for frame in standing.frames[:_STACK_FRAMES]],
-            }
-            for standing in hang.standings
-        ],
     }
 
 

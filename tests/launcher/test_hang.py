@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from launcher.onhost_source import onhost_source
+from launcher.running import protocol
 from preflight.diagnosis.standing import compare, read_stacks
-from tests.launcher.onhost_driver import LAUNCHER, Driver
+from tests.launcher.onhost_driver import LAUNCHER, PYTHON, Driver
 
 LOCKED = """
 import threading
@@ -219,6 +220,22 @@ time.sleep(2.5)
     subprocess.run(argv, check=True, timeout=60, env={**os.environ, "PATH": "/usr/bin:/bin"})
     assert run.event("stacks")["missing"] == {"0": f"it has no handler for signal {signal.SIGRTMAX - 4}"}
     assert run.ended()["exit"]["ranks"] == {"0": 0}
+
+
+def test_where_ranks_stand_is_told_on_request_and_the_run_goes_on(run: Driver) -> None:
+    script = LOCKED.replace("lock.acquire()\n", "lock.acquire(timeout=3)\n")
+    start(run, script, ranks=2, hang_timeout_s=None)
+    run.until(lambda: all(b"up" in run.log(f"rank-{n}.log") for n in range(2)))
+    argv = ("env", f"XDG_STATE_HOME={run.home}", *protocol.command(PYTHON, "stacks", "r1"))
+    asked = protocol.request({"mode": "stacks", "run_id": "r1"})
+    (frame,) = protocol.Reader().feed(run.connection.run(argv, stdin=asked).stdout)
+    standings = [read_stacks(text, "a") for text in frame.header["stacks"].values()]
+    assert [standing.place for standing in standings if standing] == [
+        "stands in wait_for_nobody (x.py:6)"
+    ] * 2
+    assert run.ended()["exit"]["ranks"] == {"0": 0, "1": 0}
+    (frame,) = protocol.Reader().feed(run.connection.run(argv, stdin=asked).stdout)
+    assert frame.header["refused"] == "r1 does not run on this host any more"
 
 
 # Answers as py-spy does for a process that may be looked at, else as where ptrace is forbidden.

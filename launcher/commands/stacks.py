@@ -1,0 +1,42 @@
+"""gpulaunch stacks: where every rank of a run stands, without stopping it."""
+
+import json
+from typing import Any
+
+import click
+
+from launcher.commands.runs_options import found_run, nodes_of, run_options, ways_of
+from launcher.errors import HostError
+from launcher.report.hang import SCHEMA, hang_json, hang_lines
+from launcher.report.text import clean, one_line
+from launcher.runs.stacks import ask_stacks
+
+EXIT_UNREACHED = 3
+
+
+@click.command("stacks")
+@click.argument("run")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@run_options
+def command(run: str, *, as_json: bool, **options: Any) -> int:
+    """Say where every rank of RUN stands (a unique beginning of its id, or `last`); the run goes on.
+
+    Each rank's main thread, the innermost call first, and which ranks stand apart from most. All threads
+    and DataLoader workers are in stacks-rank-N.log of the run. Exit code 3: a host did not answer.
+    """
+    ways = ways_of(options)
+    plan, entries = nodes_of(found_run(run, ways, options), ways)
+    hang, errors = ask_stacks(plan, entries, ways.open)
+    told = {
+        host: one_line(error.detail if isinstance(error, HostError) else error.message, 300)
+        for host, error in errors.items()
+    }
+    if as_json:
+        document = {"schema": SCHEMA, "run_id": plan.run_id, **hang_json(hang), "unreached": told}
+        click.echo(json.dumps(document, indent=1))
+    else:
+        for line in hang_lines(hang):
+            click.echo(line)
+    for host, words in told.items():
+        click.echo(f"{clean(host, keep_lines=False)}: not asked: {words}", err=True)
+    return EXIT_UNREACHED if told else 0

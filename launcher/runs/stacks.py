@@ -1,0 +1,38 @@
+"""Asking every rank of a running run where it stands."""
+
+from collections.abc import Mapping, Sequence
+
+from launcher.errors import GpulaunchError
+from launcher.fanout import fanout
+from launcher.inventory import HostEntry
+from launcher.plan import Plan
+from launcher.report.text import clean
+from launcher.running.connections import Open
+from launcher.runs.asking import ask
+from preflight.diagnosis.standing import Hang, Standing, compare, read_stacks
+
+ASK_S = 90.0
+"""Writing stacks down takes a minute at most, where something does not answer."""
+
+
+def ask_stacks(
+    plan: Plan, entries: Sequence[HostEntry], open_entry: Open
+) -> tuple[Hang, Mapping[str, GpulaunchError]]:
+    """Return where the ranks stand, and the hosts that did not tell."""
+    request = {"mode": "stacks", "run_id": plan.run_id}
+
+    def one(entry: HostEntry) -> Mapping[str, object]:
+        with open_entry(entry) as connection:
+            said = ask(connection, entry.python, request, timeout_s=ASK_S).get("stacks")
+            return said if isinstance(said, dict) else {}
+
+    errors: dict[str, GpulaunchError] = {}
+    standings: list[Standing] = []
+    # All at once, so that they tell of one moment.
+    for node, result in zip(plan.nodes, fanout(one, entries, width=max(1, len(entries))), strict=True):
+        if isinstance(result, GpulaunchError):
+            errors[node.host] = result
+            continue
+        texts = [clean(text) for text in result.values() if isinstance(text, str)]
+        standings += [found for text in texts if (found := read_stacks(text, node.host)) is not None]
+    return compare(standings, plan.world_size), errors
