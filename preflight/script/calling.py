@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from preflight.script import configs, plain
 from preflight.script.reading import Place
+from preflight.script.repeats import is_plain
 from preflight.script.state import joined
 from preflight.script.values import (
     FALSE,
@@ -56,7 +57,7 @@ def define_class(it: "Interpreter", node: ast.ClassDef) -> Class:
     outer, it.frame = it.frame, frame
     it.execute(node.body)
     it.frame = outer
-    names = it.state.frames.pop(frame, {})
+    names = it.state.drop(frame)
     # A method's own names are looked up outside the class, as Python does.
     lifted = {
         name: Func(value.key, outer, value.bound)
@@ -224,13 +225,27 @@ def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
         if info is None or not near or func.key in it.stack:
             taint(it, seen)
             return UNKNOWN
+        kwargs = tuple(sorted(seen.kwargs.items(), key=lambda item: item[0]))
+        signature = (func.bound, func.frame, seen.args, kwargs, seen.open, *it.contexts, it.loop_depth > 0)
+        values = (*seen.args, *seen.kwargs.values(), func.bound or NONE)
+        plain = not _is_constructor(info) and all(is_plain(value, it.kind) for value in values)
+        known = it.calls.known(func.key, signature, plain=plain)
+        if known is not None:
+            return known
+        before = it.calls.events
         frame = it.new_frame(func.frame)
         with it.within(info.source, frame):
             _bind_parameters(it, info, func, seen, frame)
             result = _run_body(it, info, func.key)
+    if not it.state.dead:
+        it.calls.note(func.key, signature, result, before=before)
     if frame not in it.captured:
-        it.state.frames.pop(frame, None)
+        it.state.drop(frame)
     return result
+
+
+def _is_constructor(info: "FuncInfo") -> bool:
+    return getattr(info.node, "name", "") in ("__init__", "__post_init__", "setup")
 
 
 def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
@@ -261,7 +276,7 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
 
 
 def _bind_parameters(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Call", frame: int) -> None:
-    names = it.state.frames[frame]
+    names: dict[str, Value] = {}
     arguments = info.node.args
     given = list(seen.args)
     if func.bound is not None:
@@ -293,6 +308,7 @@ def _bind_parameters(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Cal
     if arguments.kwarg is not None:
         items: tuple[tuple[Scalar, Value], ...] = tuple(rest.items())
         names[arguments.kwarg.arg] = Map(items, seen.open, {name: seen.at(str(name)) for name, _ in items})
+    it.state.names(frame).update(names)  # only now: a default may be a branch of its own
 
 
 def given_by_decorator(it: "Interpreter", info: "FuncInfo", name: str) -> Value:

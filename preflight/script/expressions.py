@@ -265,7 +265,7 @@ def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
         item = it.evaluate(getattr(node, "elt"))  # noqa: B009 - one of three node classes that have it
     finally:
         it.frame = outer
-        it.state.frames.pop(frame, None)
+        it.state.drop(frame)
     if isinstance(item, Part) and item.what == "parameter":
         return Part(item.of, "parameters")
     return Seq((item,), open=True)
@@ -315,7 +315,7 @@ def put_back(it: "Interpreter", target: ast.expr, value: Value) -> None:
     frame: int | None = it.frame
     while frame is not None:
         if target.id in it.state.frames.get(frame, {}):
-            it.state.frames[frame][target.id] = value
+            it.state.names(frame)[target.id] = value
             return
         frame = it.parents.get(frame)
 
@@ -344,7 +344,7 @@ def _set_attribute(it: "Interpreter", owner: Value, name: str, value: Value, nod
     elif isinstance(owner, Module):
         frame = it.module_of(owner)
         if frame is not None:
-            it.state.frames[frame][name] = value
+            it.state.names(frame)[name] = value
 
 
 def _set_item(it: "Interpreter", target: ast.Subscript, value: Value) -> None:

@@ -99,11 +99,14 @@ def call_by_form(it: "Interpreter", name: str, call: Call) -> Value | None:
     return None
 
 
+_LOADERS = frozenset({"transformers", "diffusers", "trl", "unsloth", "optimum", "liger_kernel"})
+
+
 def _loaded(it: "Interpreter", owner: str, last: str, call: Call) -> Value | None:
     root, cls = root_and_last(owner)
     if root == "peft" and cls.startswith(("PeftModel", "AutoPeft")) and last == "from_pretrained":
         return _peft_loaded(it, cls, call)
-    if cls.endswith("Pipeline") or root not in ("transformers", "diffusers", "trl", "unsloth", "optimum"):
+    if cls.endswith("Pipeline") or root not in _LOADERS:
         return UNKNOWN
     if not is_model_class(owner) and not cls.startswith("Auto") and not cls.endswith("Config"):
         return UNKNOWN
@@ -309,14 +312,21 @@ CONSTRUCT: dict[str, Callable[["Interpreter", Ref, str, Call], None]] = {
     "hf parser": hfarguments.construct_parser,
 }
 
+_HARMLESS = (
+    *("accumulate", "autocast", "clip_grad_norm_", "clip_grad_value_", "no_sync", "join_uneven_inputs"),
+    *("unscale_gradients", "register_for_checkpointing", "save", "save_model", "save_state", "load_state"),
+    *("get_state_dict", "gather", "gather_for_metrics", "reduce", "free_memory", "clear", "log", "print"),
+    *("verify_device_map", "skip_first_batches", "end_training", "wait_for_everyone", "init_trackers"),
+)
+"""Methods of Accelerator that leave a model that they are given as it is."""
+
 METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Part, Call], Value]] = {
     ("accelerator", "prepare"): _prepare,
     ("accelerator", "prepare_model"): _prepare,
     ("accelerator", "prepare_optimizer"): _prepare,
     ("accelerator", "backward"): _accelerator_backward,
     ("accelerator", "unwrap_model"): _first,
-    ("accelerator", "autocast"): _nothing,
-    ("accelerator", "clip_grad_norm_"): _nothing,
+    **{("accelerator", name): _nothing for name in _HARMLESS},
     ("trainer", "train"): _train,
     ("trainer", "add_callback"): callbacks.add_callback,
     ("trainer", "evaluate"): _evaluate,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from preflight.script import calling, expressions, statements
 from preflight.script.reading import Place
+from preflight.script.repeats import Calls
 from preflight.script.source import Source, Sources
 from preflight.script.state import State
 from preflight.script.target import Target
@@ -179,6 +180,7 @@ class Interpreter:
         self.autocasts: dict[Place, str] = {}  # dtypes of the script's own autocasts around training
         self.default_dtype: Value = Dtype("float32")  # as torch.set_default_dtype leaves it
         self.kept: list[Call] = []  # what functools.partial was given
+        self.calls = Calls()
         self.global_names: dict[int, dict[str, int]] = {}
         self.frame = 0
         self.complete = True
@@ -226,8 +228,9 @@ class Interpreter:
         frame = self.new_frame(None)
         self.modules[source.path] = frame
         self.captured.add(frame)
-        self.state.frames[frame]["__name__"] = Const("__main__" if main else source.path)
-        self.state.frames[frame]["__file__"] = Const(source.path)
+        self.state.names(frame).update(
+            {"__name__": Const("__main__" if main else source.path), "__file__": Const(source.path)}
+        )
         with self.within(source, frame):
             statements.execute(self, source.tree.body)
         self.state.dead = False
@@ -274,14 +277,15 @@ class Interpreter:
     def new_frame(self, parent: int | None) -> int:
         """Return a new, empty frame of names."""
         self._next += 1
-        self.state.frames[self._next] = {}
+        self.state.names(self._next)
         self.parents[self._next] = parent
         return self._next
 
     def new(self, thing: Thing) -> Ref:
         """Put a thing on the heap."""
         self._next += 1
-        self.state.heap[self._next] = thing
+        self.state.put(self._next, thing)
+        self.calls.events += thing.kind != "instance"
         return Ref(self._next)
 
     def thing(self, value: Value | int | None) -> Thing | None:
@@ -306,10 +310,12 @@ class Interpreter:
         """Change attributes of a thing."""
         thing = self.state.heap.get(ref)
         if thing is not None:
-            self.state.heap[ref] = thing.having(**attrs)
+            self.state.put(ref, thing.having(**attrs))
+            self.calls.events += thing.kind != "instance"
 
     def emit(self, event: Event) -> None:
         """Tell the rules."""
+        self.calls.events += 1
         self._listener(self, event)
 
     # --- names -------------------------------------------------------------------------
@@ -327,7 +333,7 @@ class Interpreter:
     def bind(self, name: str, value: Value) -> None:
         """Give a name of the current frame a value."""
         frame = self.global_names.get(self.frame, {}).get(name, self.frame)
-        self.state.frames[frame][name] = value
+        self.state.names(frame)[name] = value
 
     def evaluate(self, node: ast.expr) -> Value:
         """Return what an expression may be."""

@@ -224,7 +224,9 @@ METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Part, Call], Value
     ("fabric", "setup_module"): _setup,
     ("fabric", "setup_optimizers"): _setup,
     ("fabric", "backward"): _backward,
-    ("fabric", "clip_gradients"): _nothing,
+    **{
+        ("fabric", name): _nothing for name in ("clip_gradients", "no_backward_sync", "save", "load", "print")
+    },
 }
 
 

@@ -20,7 +20,10 @@ TORCH_DTYPES = {
 
 TRAINER_ROOTS = frozenset({"transformers", "trl", "sentence_transformers", "optimum"})
 MODEL_ROOTS = frozenset(
-    {"transformers", "diffusers", "peft", "trl", "optimum", "timm", "torchvision", "sentence_transformers"}
+    {
+        *("transformers", "diffusers", "peft", "trl", "optimum", "timm", "torchvision"),
+        *("sentence_transformers", "liger_kernel"),
+    }
 )
 KNOWN_ROOTS = frozenset(
     {
@@ -64,7 +67,7 @@ _NOT_A_MODEL = re.compile(
 )
 _MODEL = re.compile(
     r"Model|For[A-Z]\w+|LMHead|UNet|Autoencoder|Transformer|Encoder|Decoder|ControlNet|Whisper|CLIP|T5"
-    r"|BERT|Bert|Llama|GPT|Net$|Adapter$|VQ|Prior$"
+    r"|BERT|Bert|Llama|GPT|Net$|Adapter$|VQ|Prior$|AttnProcsLayers$"
 )
 
 TRL_CONFIG = re.compile(

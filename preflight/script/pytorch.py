@@ -243,7 +243,7 @@ def construct_module(it: "Interpreter", ref: Ref, call: Call) -> None:
     half = isinstance(default, Dtype) and default.name in ("float16", "bfloat16")
     known = dtype if dtype != NONE else (default if half else Dtype("float32", old.place))
     thing = new_model(old.place, known)
-    it.state.heap[ref.id] = Thing("model", old.place, {**thing.attrs, **attrs})
+    it.state.put(ref.id, Thing("model", old.place, {**thing.attrs, **attrs}))
     owner = it.lookup("self")
     if isinstance(dtype, Dtype) and dtype.name in ("float16", "bfloat16") and it.kind(owner) == "model":
         it.change(owner.id if isinstance(owner, Ref) else 0, mixed=dtype)
@@ -369,9 +369,15 @@ METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Part, Call], Value
 ATTRIBUTES: dict[tuple[str, str], Callable[["Interpreter", Thing], Value]] = {}
 
 
+_WRAPPERS = frozenset({"ORTModule", "DistributedDataParallel", "convert_syncbn_model"})
+"""What other libraries put around a model whose parameters it keeps."""
+
+
 def call_by_form(it: "Interpreter", name: str, call: Call) -> Value | None:
     """Return what makes a model without being a class: torchvision.models.resnet50(), timm.create_model()."""
     root, last = root_and_last(name)
+    if root in ("torch_ort", "onnxruntime", "apex") and last in _WRAPPERS:
+        return call.args[0] if call.args else UNKNOWN
     if name.startswith(("torchvision.models.", "timm.create_model")) and last[:1].islower():
         return it.new(new_model(call.place, Dtype("float32", call.place)))
     if (

@@ -13,7 +13,7 @@ from preflight.script.reading import Place
 Finder = Callable[[str], str | None]
 """Returns the text of a file by its path, None when there is none."""
 
-MAX_MODULES = 40
+MAX_MODULES = 60
 _MAGIC = re.compile(r"^([ \t]*)([!%][^\r\n]*)", re.MULTILINE)
 
 
@@ -37,8 +37,15 @@ class Sources:
     def __init__(self, find: Finder | None = None) -> None:
         self._find = find
         self._read: dict[str, Source | None] = {}
-        self.problems: list[str] = []
+        self._problems: list[str] = []
+        self._left = 0  # modules beyond the limit
         self.magics: list[Place] = []  # lines of a notebook, which Python does not read
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be read, and so was not judged."""
+        many = f"more than {MAX_MODULES} modules: {self._left} of them were not read"
+        return [*self._problems, *([many] if self._left else [])]
 
     def add(self, path: str, text: str) -> Source:
         """Parse the script itself, notebook lines passed over. Raises SyntaxError."""
@@ -105,15 +112,16 @@ class Sources:
     def _load(self, path: str, package: str) -> Source | None:
         if path in self._read:
             return self._read[path]
-        if self._find is None or len(self._read) >= MAX_MODULES:
-            return None
-        text = self._find(path)
+        text = self._find(path) if self._find is not None else None
+        if text is not None and len(self.files()) >= MAX_MODULES:
+            self._left += 1
+            text = None
         source: Source | None = None
         if text is not None:
             try:
                 source = _parse(path, text, package)
             except (SyntaxError, ValueError, RecursionError) as error:
-                self.problems.append(f"{path}: {error}")
+                self._problems.append(f"{path}: {error}")
         self._read[path] = source
         return source
 

@@ -1,8 +1,12 @@
-"""The state of a script being read: frames of names, a heap of things; forked and joined at branches."""
+"""The state of a script being read: frames of names, a heap of things; forked and joined at branches.
+
+A fork shares its frames and heap with what it was forked from until one of the two writes: most branches
+change few names of one frame, and scripts with many modules have thousands.
+"""
 
 from dataclasses import dataclass, field
 
-from preflight.script.values import UNKNOWN, Thing, Value, join, join_things
+from preflight.script.values import Thing, Value, join, join_things
 
 
 @dataclass(slots=True)
@@ -14,11 +18,33 @@ class State:
     device_set: bool = False  # the rank has chosen its GPU
     dead: bool = False
     scaled: bool = False  # the gradients are those of a loss that a GradScaler scaled
+    _own_frames: set[int] = field(default_factory=set)  # those that no other state shares
+    _own_heap: bool = False
 
     def fork(self) -> "State":
         """Return a copy that can go its own way."""
-        frames = {key: dict(names) for key, names in self.frames.items()}
-        return State(frames, dict(self.heap), self.device_set, self.dead, self.scaled)
+        self._own_frames = set()
+        self._own_heap = False
+        return State(dict(self.frames), self.heap, self.device_set, self.dead, self.scaled)
+
+    def names(self, frame: int) -> dict[str, Value]:
+        """Return the names of a frame, to be changed."""
+        if frame not in self._own_frames:
+            self.frames[frame] = dict(self.frames.get(frame, ()))
+            self._own_frames.add(frame)
+        return self.frames[frame]
+
+    def drop(self, frame: int) -> dict[str, Value]:
+        """Forget a frame; return what it held."""
+        self._own_frames.discard(frame)
+        return self.frames.pop(frame, {})
+
+    def put(self, identity: int, thing: Thing) -> None:
+        """Put a thing on the heap, or another in its place."""
+        if not self._own_heap:
+            self.heap = dict(self.heap)
+            self._own_heap = True
+        self.heap[identity] = thing
 
 
 def joined(states: list[State]) -> State:
@@ -36,16 +62,28 @@ def _join_into(result: State, other: State) -> None:
     result.device_set = result.device_set and other.device_set
     result.scaled = result.scaled or other.scaled
     for key, names in other.frames.items():
-        mine = result.frames.setdefault(key, names)
-        if mine is names:
-            continue
-        for name in {**mine, **names}:
-            here, there = mine.get(name, UNKNOWN), names.get(name, UNKNOWN)
-            if name not in mine or name not in names:
-                # Bound on one path only: whoever uses it afterwards came that way.
-                mine[name] = names.get(name, here)
-            elif here is not there:
-                mine[name] = join((here, there))
+        mine = result.frames.get(key)
+        if mine is not None and mine is not names:
+            _join_names(result, key, mine, names)
+        elif mine is None:
+            result.frames[key] = names
+    if result.heap is other.heap:
+        return
     for identity, thing in other.heap.items():
         mine_thing = result.heap.get(identity)
-        result.heap[identity] = thing if mine_thing is None else join_things(mine_thing, thing)
+        if mine_thing is None:
+            result.put(identity, thing)
+        elif mine_thing is not thing:
+            result.put(identity, join_things(mine_thing, thing))
+
+
+def _join_names(result: State, key: int, mine: dict[str, Value], names: dict[str, Value]) -> None:
+    changed: dict[str, Value] = {}
+    for name, there in names.items():
+        here = mine.get(name)
+        if here is None:
+            changed[name] = there  # bound on one path only: whoever uses it afterwards came that way
+        elif here is not there:
+            changed[name] = join((here, there))
+    if changed:
+        result.names(key).update(changed)

@@ -277,7 +277,7 @@ def _global(it: "Interpreter", node: ast.Global) -> None:
 def _delete(it: "Interpreter", node: ast.Delete) -> None:
     for target in node.targets:
         if isinstance(target, ast.Name):
-            it.state.frames[it.frame].pop(target.id, None)
+            it.state.names(it.frame).pop(target.id, None)
 
 
 def _assert(it: "Interpreter", node: ast.Assert) -> None:

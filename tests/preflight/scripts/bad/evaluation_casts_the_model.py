@@ -11,7 +11,7 @@ class Trainer:
     def evaluate(self):
         model = self.accelerator.unwrap_model(self.model)
         model.eval()
-        model.to(torch.bfloat16)  # expect: P111 warning
+        model.to(torch.bfloat16)  # expect: P111 error
         model.generate()
         model.train()
     def fit(self):

@@ -10,7 +10,7 @@ def main():
     parser = add_model_args(argparse.ArgumentParser())
     args, _ = parser.parse_known_args()
     acc = Accelerator(mixed_precision="fp16")
-    m = AutoModel.from_pretrained("x", torch_dtype=args.dtype)  # expect: P101 warning
+    m = AutoModel.from_pretrained("x", torch_dtype=args.dtype)  # expect: P101 error
     o = torch.optim.AdamW([{"params": m.parameters(), "lr": 1e-4}])
     m, o = acc.prepare(m, o)
     for b in get_loader():

@@ -12,7 +12,7 @@ def main(args):
     accelerator = Accelerator(mixed_precision="fp16", gradient_accumulation_steps=1)
     text_encoder = CLIPTextModel.from_pretrained(args.pretrained, subfolder="text_encoder")
     vae = AutoencoderKL.from_pretrained(args.pretrained, subfolder="vae")
-    unet = UNet2DConditionModel.from_pretrained(args.pretrained, subfolder="unet", torch_dtype=torch.float16)  # expect: P101 warning
+    unet = UNet2DConditionModel.from_pretrained(args.pretrained, subfolder="unet", torch_dtype=torch.float16)  # expect: P101 error
     vae.requires_grad_(False); text_encoder.requires_grad_(False)
     unet.train()
     optimizer_cls = torch.optim.AdamW

@@ -13,7 +13,7 @@ def main():
     elif accelerator.mixed_precision == "bf16":
         weight_dtype = torch.bfloat16
     vae.to(accelerator.device, dtype=weight_dtype)
-    unet.to(accelerator.device, dtype=weight_dtype)  # expect: P101 warning
+    unet.to(accelerator.device, dtype=weight_dtype)  # expect: P101 error
     optimizer = torch.optim.AdamW(unet.parameters(), lr=1e-5)
     unet, optimizer = accelerator.prepare(unet, optimizer)
     for batch in get_loader():
