@@ -306,7 +306,7 @@ class Interpreter:
         self.kept.append(call)
         return len(self.kept) - 1
 
-    def change(self, ref: int, **attrs: Value) -> None:
+    def change(self, ref: int, /, **attrs: Value) -> None:
         """Change attributes of a thing."""
         thing = self.state.heap.get(ref)
         if thing is not None:

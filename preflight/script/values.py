@@ -221,7 +221,7 @@ class Thing:
         """Return an attribute."""
         return self.attrs.get(name, default)
 
-    def having(self, **changes: Value) -> "Thing":
+    def having(self, /, **changes: Value) -> "Thing":
         """Return the thing with attributes changed."""
         return Thing(self.kind, self.place, MappingProxyType({**self.attrs, **changes}))
 
