@@ -167,6 +167,7 @@ class Interpreter:
         self.captured: set[int] = set()
         self.called: set[int] = set()
         self.modules: dict[str, int] = {}  # path -> frame
+        self._module_names: dict[int, dict[str, Value]] = {}  # as each module was when it had been read
         self.loop_depth = 0
         self.contexts: list[str] = []  # kinds of the with-blocks around the current point
         self.stack: list[int] = []
@@ -224,7 +225,10 @@ class Interpreter:
     def module_frame(self, source: Source, *, main: bool = False) -> int:
         """Return the frame of a module, reading it the first time."""
         if source.path in self.modules:
-            return self.modules[source.path]
+            frame = self.modules[source.path]
+            if frame not in self.state.frames:  # it was imported on a path that has ended
+                self.state.names(frame).update(self._module_names.get(frame, {}))
+            return frame
         frame = self.new_frame(None)
         self.modules[source.path] = frame
         self.captured.add(frame)
@@ -234,6 +238,7 @@ class Interpreter:
         with self.within(source, frame):
             statements.execute(self, source.tree.body)
         self.state.dead = False
+        self._module_names[frame] = dict(self.state.frames.get(frame, {}))
         return frame
 
     @contextmanager

@@ -91,6 +91,9 @@ def lint_for(
         return _not_python(path, error)
     except (ValueError, RecursionError, MemoryError) as error:
         return LintResult((), (f"{path}: cannot be read: {error}",), (path,))
+    except (LookupError, TypeError, AttributeError) as error:
+        why = f"{type(error).__name__}: {error}"
+        return LintResult((), (f"{path}: not judged, through a fault of the linter ({why})",), (path,))
     merged = _merged(targets, readings, certain=certain)
     merged += _disagreements(targets, readings, certain=certain)
     sources = readings[0].sources

@@ -133,7 +133,7 @@ def test_what_is_not_python_is_a_problem_and_not_a_pass(text: str) -> None:
         "while True:\n    if x: break\n    continue\nelse:\n    y = 1\n",
         "import a.b.c as d, os\nfrom . import e\nfrom .. import f\nfrom g import *\n",
         "global_x = 1\ndef f():\n    global global_x\n    global_x = 2\nf()\ndel global_x\n",
-        "class A:\n    pass\na = A()\na.self = 1\na.ref = 2\na.kind = 3\na.place = 4\nsetattr(a, 'self', 5)\n",
+        "class A:\n    pass\na = A()\na.self = 1\na.ref = 2\na.kind = 3\nsetattr(a, 'self', 5)\n",
         "a, *b = 1, 2, 3\n(c, d), e = (1, 2), 3\na[0], b.c = 1, 2\na += 1; a[0] += 1\n",
     ],
 )
