@@ -5,9 +5,11 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from launcher.errors import ConnectionLost
 from launcher.onhost_source import onhost_source
 from launcher.running import protocol
 from launcher.transports.base import Endpoint
@@ -113,7 +115,8 @@ class Driver:
                 self._take(frame)
             if data and time.monotonic() - self._beat > 0.5:
                 self._beat = time.monotonic()
-                self.say("beat")
+                with suppress(ConnectionLost):  # it may have refused and gone
+                    self.say("beat")
 
     def event(self, name: str, timeout_s: float = 20.0, **fields: object) -> dict[str, Any]:
         """Wait for an event with these fields."""
