@@ -239,9 +239,9 @@ def test_a_delay_of_300_ms_costs_nothing(laptop: Laptop) -> Row:
 
 
 def _bad_cable(laptop: Laptop, fault: str, *, delay_s: float = 0.0, loss: float = 0.0) -> Row:
+    running = laptop.launch(some(0.1))
+    laptop.under_way(running)
     with network.bad_cable(laptop.hosts[1], delay_s=delay_s, loss=loss, seed=7):
-        running = laptop.launch(some())
-        laptop.under_way(running)
         code, output = running.end()
         assert code == 0, output
     count = laptop.accounted()
