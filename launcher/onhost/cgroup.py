@@ -19,6 +19,7 @@ import time
 from typing import Optional
 
 PREFIX = "gpulaunch-"
+FRESH_S = 60.0
 REMOVE_S = 1.0  # a group stays busy for a moment after its last process
 
 
@@ -58,6 +59,7 @@ class Cgroup:
         if not parent:
             return None, "no cgroup v2 is to be seen"
         path = os.path.join(parent, PREFIX + run_id)
+        sweep(parent)
         try:
             os.mkdir(path, 0o755)
         except OSError as error:
@@ -110,6 +112,17 @@ class Cgroup:
         finally:
             os.close(fd)
         return True
+
+
+def sweep(parent: str) -> None:
+    """Remove what runs left whose supervisor and guardian were killed together: only empty groups go."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(parent):
+            path = os.path.join(parent, name)
+            # A young one may be waiting for its first process.
+            if name.startswith(PREFIX) and time.time() - os.stat(path).st_mtime > FRESH_S:
+                with contextlib.suppress(OSError):
+                    os.rmdir(path)
 
 
 class OomKills:

@@ -128,6 +128,10 @@ def test_a_run_hangs_when_nothing_lives_on_any_of_its_hosts(laptop: Laptop) -> R
     running = laptop.launch(STUCK, hang_timeout_s=8.0)
     laptop.under_way(running)
     began = time.monotonic()
+    code, output = laptop.run("stacks", laptop.run_id, "--hosts", ",".join(laptop.names()))
+    assert code == 0, output
+    assert "rank 0 on " in output
+    assert f"rank 1 on {laptop.hosts[1].name} stands in " in output
     code, output = running.end()
     seconds = time.monotonic() - began
     assert code == 124, output
