@@ -390,7 +390,10 @@ class Guard:
         trainable = list(parameters(optimizer))
         first = self.fired == 1
         if first:
-            self.tools.report("guard_facts", **self._facts(trainable))
+            facts = self._facts(trainable)
+            self.tools.report("guard_facts", **facts)
+            for wrong in unlike_neighbours(self.place, facts):
+                self.tell(wrong, seen.tries)
         for wrong in self._wrong_dtypes(optimizer, seen, trainable):
             self.tell(wrong, seen.tries)
         for wrong in self._wrong_devices(trainable):
@@ -1071,6 +1074,38 @@ def planned_gpu(place: Place) -> Optional[str]:
     except (OSError, ValueError, KeyError, IndexError, TypeError):
         return None
     return found if isinstance(found, str) else None
+
+
+def unlike_neighbours(place: Place, facts: dict[str, Any]) -> Iterator[Wrong]:
+    """Compare this rank with those of its host that have told before it; nobody is waited for.
+
+    The client compares all ranks of all hosts; nobody may be following when they begin to step.
+    """
+    mine = sorted(facts["dtypes"]), facts["mixed_precision"], facts["scaler"]
+    for other in told_facts(place):
+        where = "rank %s and rank %s of this host" % (other["rank"], place.rank)
+        if facts["gpu"] and facts["gpu"] == other.get("gpu"):
+            fix = "use accelerator.device in the script, never a fixed cuda:N or device_map='auto'"
+            yield Wrong("G6", "%s are on one GPU, %s" % (where, facts["gpu"]), fix, True)
+        theirs = sorted(other.get("dtypes") or {}), other.get("mixed_precision"), other.get("scaler")
+        if theirs != mine:
+            text = "%s are unlike (trainable dtypes, mixed precision, scaler): %s; %s"
+            fix = "decide precision and dtypes once for all ranks, not from each rank's own GPU"
+            yield Wrong("G7", text % (where, theirs, mine), fix, True)
+
+
+def told_facts(place: Place) -> Iterator[dict[str, Any]]:
+    """Yield what the guards of this host's other ranks have told at their first step so far."""
+    try:
+        with open(os.path.join(place.run_dir, "events.jsonl"), "rb") as file:
+            lines = [line for line in file if b'"guard_facts"' in line]
+    except OSError:
+        return
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            event = json.loads(line)
+            if event.get("event") == "guard_facts" and event.get("rank") != place.rank:
+                yield event
 
 
 def memory(torch: Any, device: Any) -> dict[str, Any]:

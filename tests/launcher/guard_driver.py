@@ -578,6 +578,31 @@ def fake_gpus(kit: Kit) -> Any:
     return "told"
 
 
+def beside(kit: Kit, **facts: Any) -> None:
+    """Let a rank of the same host have told its first step before."""
+    run_dir = tempfile.mkdtemp()
+    event = {"event": "guard_facts", "rank": 1, "mixed_precision": None, "scaler": False, "gpu": "", **facts}
+    with open(f"{run_dir}/events.jsonl", "w") as file:  # noqa: PTH123
+        file.write(json.dumps({"event": "rank", "rank": 0}) + "\n" + json.dumps(event) + "\n")
+    kit.guard.place = kit.guard.place._replace(run_dir=run_dir)
+
+
+def beside_a_like_rank(kit: Kit) -> Any:
+    beside(kit, dtypes={"float32": 9})
+    return dtype_said(kit)
+
+
+def beside_an_unlike_rank(kit: Kit) -> Any:
+    beside(kit, dtypes={"bfloat16": 4})
+    return dtype_said(kit)
+
+
+def beside_a_rank_on_the_same_gpu(kit: Kit) -> Any:
+    beside(kit, dtypes={"bfloat16": 1}, gpu="GPU-0")
+    kit.guard.fired = 1  # at its first step
+    return fake_gpus(kit)
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     many_kinds,
     in_two_ranks,
@@ -606,6 +631,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     in_a_worker,
     pickled,
     fake_gpus,
+    beside_a_like_rank,
+    beside_an_unlike_rank,
+    beside_a_rank_on_the_same_gpu,
 )
 
 

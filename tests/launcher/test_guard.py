@@ -176,6 +176,19 @@ def test_optimizers_scalers_and_wrapped_functions_still_pickle(seen: dict[str, A
     assert failures(seen["pickled"]) == []
 
 
+def test_ranks_of_one_host_are_compared_though_nobody_follows_the_run(seen: dict[str, Any]) -> None:
+    assert told(seen["beside_a_like_rank"]) == []
+    assert told(seen["beside_an_unlike_rank"]) == [("G7", True, 1)]
+    assert seen["beside_an_unlike_rank"]["code"] == STOPPED
+    (stop,) = [each for each in seen["beside_an_unlike_rank"]["events"] if each["event"] == "guard"]
+    assert "rank 1 and rank 0 of this host" in stop["message"]
+    assert "bfloat16" in stop["message"]
+    shared = [
+        each["message"] for each in seen["beside_a_rank_on_the_same_gpu"]["events"] if "message" in each
+    ]
+    assert any("are on one GPU, GPU-0" in message for message in shared)
+
+
 def test_another_gpu_than_planned_and_emulated_bf16_are_told(seen: dict[str, Any]) -> None:
     messages = {each["code"]: each for each in seen["fake_gpus"]["events"] if each["event"] == "guard"}
     assert messages["G6"]["severity"] == "stop"
