@@ -56,13 +56,13 @@ import sys, torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
 
+torch.manual_seed(0)  # adapters begin at random
 LAYERS = ["q_proj", "v_proj", "o_proj", "lm_head"]
 base = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=torch.float16)
 model = get_peft_model(base, LoraConfig(r=4, lora_alpha=64, target_modules=LAYERS, task_type="CAUSAL_LM"))
 model = model.half()
-torch.manual_seed(0)
 data = [{"input_ids": torch.arange(8) % 4, "labels": torch.arange(8) % 4} for _ in range(32)]
-args = TrainingArguments(output_dir="out", max_steps=8, learning_rate=5e-2, lr_scheduler_type="constant",
+args = TrainingArguments(output_dir="out", max_steps=8, learning_rate=1e-2, lr_scheduler_type="constant",
     optim="adamw_torch", logging_steps=1, report_to=[], save_strategy="no", disable_tqdm=True,
     per_device_train_batch_size=4)
 trainer = Trainer(model=model, args=args, train_dataset=data)
