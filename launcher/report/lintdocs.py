@@ -20,13 +20,14 @@ change; the other is under `see:`, in `related`, and in JSON an info of its own 
 
 Silence a rule on one line with `# gpulaunch: ignore[P101]`.
 
-Measured in November 2026: about 2000 mistakes planted at known lines of 155 example scripts (accelerate, peft,
-trl, diffusers, pytorch/examples). Where a library neither excuses the mistake (adapters, FSDP, DeepSpeed) nor
-default arguments leave the line out, all but a few were told at their line; so were 36 of 42 mistakes in
-scripts written without knowing the rules, four more on the other line of the same fault. On the unchanged
-examples the only errors are what stops them there: device_map="auto" or a GPU by number in a launch of
-several processes, bf16 asked for on GPUs before Ampere, keywords that transformers 5 refuses. Lightning's
-Trainer and Fabric are followed; LightningCLI, wrappers of unknown libraries and code built at run time are not.
+Measured in November 2026: about 2000 mistakes planted at known lines of 155 example scripts (accelerate,
+peft, trl, diffusers, pytorch/examples). Where neither a library excuses the mistake (adapters, FSDP,
+DeepSpeed) nor default arguments leave the line out, all but a few were told at their line; so were 36 of 42
+mistakes in scripts written without knowing the rules, and four more at the other line of the same fault. On
+the unchanged examples of Hugging Face, with default arguments, the only errors are what stops them there:
+device_map="auto", a GPU by number or CUDA_VISIBLE_DEVICES in a launch of several processes, and bf16 asked
+for on GPUs before Ampere. Lightning's Trainer and Fabric are followed; LightningCLI, wrappers of unknown
+libraries and code built at run time are not.
 
 `--fix` shows a diff of the script and of its own modules, says how many errors stay, and writes after a yes
 (`--yes` in scripts). It names float32 at load or in the cast after it, renames `tokenizer` and
