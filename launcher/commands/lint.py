@@ -12,7 +12,7 @@ import click
 
 from launcher.config import Overrides, load_run_config
 from launcher.errors import BadInput
-from launcher.fixing import Left, diff, fixed
+from launcher.fixes.fixing import Left, diff, fixed
 from launcher.report.lint import lint_json, lint_text, sarif
 from launcher.report.lintdocs import page
 from launcher.report.text import clean

@@ -7,7 +7,7 @@ import pytest
 
 from launcher.commands.lint import command
 from launcher.errors import BadInput
-from launcher.fixing import diff, fixed
+from launcher.fixes.fixing import diff, fixed
 from preflight.script.lint import lint
 from preflight.script.rules import Level
 from preflight.script.target import Target

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.errors import BadInput
-from launcher.fixscopes import Scopes
+from launcher.fixes.codes import FIXABLE
+from launcher.fixes.scopes import Scopes
 from preflight.script.lint import LintFinding
 from preflight.script.reading import Place
 from preflight.script.rules import Level
-
-DTYPE_CODES = frozenset({"P101", "P102", "P103", "P104", "P105", "P106"})
-_FIXABLE = DTYPE_CODES | {"D201", "D204", "P124", "V301"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +44,17 @@ def fixed(text: str, path: str, findings: Iterable[LintFinding]) -> Fixing:
         module = libcst.MetadataWrapper(libcst.parse_module(text))
     except libcst.ParserSyntaxError:
         return Fixing(text, tuple(Left(item.place, item.code, "not Python") for item in mine[:1]))
-    from launcher.fixer import applied, planned  # noqa: PLC0415 - it imports LibCST, which only --fix needs
+    from launcher.fixes.changes import applied, planned  # noqa: PLC0415 - it imports LibCST, which only --fix needs
 
     codes: dict[tuple[int, int], set[str]] = {}
     for item in mine:
-        if item.code in _FIXABLE:
+        if item.code in FIXABLE:
             codes.setdefault(_start(text, item.place), set()).add(item.code)
     plan = planned(module, codes, Scopes(text))
     left = []
     for item in mine:
         reason = plan.reason(_start(text, item.place), item.code)
-        if item.code in _FIXABLE and reason:
+        if item.code in FIXABLE and reason:
             left.append(Left(item.place, item.code, reason))
     return Fixing(applied(module, plan), tuple(left))
 

@@ -7,8 +7,8 @@ import libcst
 from libcst import matchers
 from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider
 
-from launcher.fixing import DTYPE_CODES
-from launcher.fixscopes import Scopes
+from launcher.fixes.codes import DTYPE_CODES
+from launcher.fixes.scopes import Scopes
 
 _RENAMED = {"tokenizer": "processing_class", "evaluation_strategy": "eval_strategy", "no_cuda": "use_cpu"}
 _DTYPE_KEYWORDS = frozenset({"dtype", "torch_dtype"})

@@ -1,0 +1,1 @@
+"""`lint --fix`: what of the findings is mechanical, changed with LibCST."""
