@@ -36,35 +36,43 @@ class Row(NamedTuple):
     help: str
 
 
-COMMANDS: dict[str, Row] = {
-    "preflight": Row("launcher.commands.preflight", "Check hosts before a launch; change nothing on them."),
-    "run": Row(
-        "launcher.commands.run", "Check the hosts, launch the training on all of them, follow it to its end."
-    ),
-    "ps": Row("launcher.commands.ps", "List runs on hosts: state, step and loss, GPUs, who, since when."),
-    "logs": Row("launcher.commands.logs", "Print what the ranks of a run have printed, or follow it."),
-    "attach": Row("launcher.commands.attach", "Go back to a run, from this machine or another one."),
-    "stacks": Row("launcher.commands.stacks", "Say where every rank of a run stands; the run goes on."),
-    "stop": Row("launcher.commands.stop", "Stop a run on all of its hosts."),
-    "fetch": Row("launcher.commands.fetch", "Copy a run's logs and output to here."),
-    "rm": Row("launcher.commands.rm", "Delete a run that is over from its hosts."),
-    "prune": Row("launcher.commands.prune", "Delete old runs that are over from hosts."),
-    "clean-zombies": Row(
-        "launcher.commands.clean_zombies", "End what dead runs left on hosts: ranks, ports, GPU memory."
-    ),
-    "diagnose": Row("launcher.commands.diagnose", "Say what killed a run, from its log."),
-    "report": Row("launcher.commands.report", "Report a run that is kept here: text, HTML with plots, JSON."),
-    "rehearse": Row(
-        "launcher.commands.rehearse", "Prove a launch by a few real steps; leave nothing behind."
-    ),
-    "lint": Row(
-        "launcher.commands.lint", "Find precision and placement faults in a training script, by reading."
-    ),
-    "explain": Row("launcher.commands.explain", "Say what a finding's code means and what to do."),
-    "checks": Row("launcher.commands.checks", "List every check of a preflight."),
-    "record": Row("launcher.commands.record", "Save what a host says, to be judged again anywhere."),
-    "schema": Row("launcher.commands.schema", "Print the JSON Schema of hosts.yaml or of a run config."),
+GROUPS: dict[str, dict[str, Row]] = {
+    "Check and launch": {
+        "preflight": Row(
+            "launcher.commands.preflight", "Check hosts before a launch; change nothing on them."
+        ),
+        "run": Row("launcher.commands.run", "Check, launch on all hosts, follow to the end."),
+        "clean-zombies": Row(
+            "launcher.commands.clean_zombies", "End what dead runs left: ranks, ports, GPU memory."
+        ),
+    },
+    "Prove a script before a long run": {
+        "lint": Row("launcher.commands.lint", "Find precision and placement faults by reading it."),
+        "rehearse": Row("launcher.commands.rehearse", "Take a few real steps; leave nothing behind."),
+    },
+    "Runs that go on": {
+        "ps": Row("launcher.commands.ps", "List runs: state, step and loss, GPUs, who, since when."),
+        "logs": Row("launcher.commands.logs", "Print what the ranks of a run have printed, or follow it."),
+        "attach": Row("launcher.commands.attach", "Go back to a run, from this machine or another one."),
+        "stacks": Row("launcher.commands.stacks", "Say where every rank of a run stands; it goes on."),
+        "stop": Row("launcher.commands.stop", "Stop a run on all of its hosts."),
+    },
+    "Runs that are over": {
+        "diagnose": Row("launcher.commands.diagnose", "Say what killed a run, from its log."),
+        "report": Row("launcher.commands.report", "Tell how a run went: text, HTML with plots, JSON."),
+        "fetch": Row("launcher.commands.fetch", "Copy a run's logs and output to here."),
+        "rm": Row("launcher.commands.rm", "Delete a run's logs and records from its hosts."),
+        "prune": Row("launcher.commands.prune", "The same for all runs that ended long ago."),
+    },
+    "Look things up": {
+        "explain": Row("launcher.commands.explain", "Say what a finding's code means and what to do."),
+        "checks": Row("launcher.commands.checks", "List every check of a preflight."),
+        "record": Row("launcher.commands.record", "Save a host's facts, to be judged again anywhere."),
+        "schema": Row("launcher.commands.schema", "Print the JSON Schema of hosts.yaml or of run configs."),
+    },
 }
+"""The commands in the order of --help."""
+COMMANDS: dict[str, Row] = {name: row for rows in GROUPS.values() for name, row in rows.items()}
 
 
 class LazyGroup(click.Group):
@@ -98,10 +106,12 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table."""
+        """Write the table, its groups as columns of one width."""
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, row.help) for name, row in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for group, rows in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(name.ljust(width), row.help) for name, row in rows.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete command names from the table, and the group's own options."""

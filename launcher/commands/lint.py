@@ -30,7 +30,14 @@ _MAX_BYTES = 4 << 20
 
 @click.command()
 @click.argument("scripts", nargs=-1, metavar="SCRIPT...", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("-c", "--config", "config", default="", help="Run config: its script, arguments and precision.")
+@click.option(
+    "-c",
+    "--config",
+    "config",
+    default="",
+    metavar="NAME",
+    help="Run config: its script, arguments and precision.",
+)
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="World size to judge for.")
 @click.option(
     "--capability", multiple=True, metavar="X.Y", help="Compute capability of the GPUs; repeatable."
@@ -45,7 +52,7 @@ _MAX_BYTES = 4 << 20
 @click.option("--version", "versions", multiple=True, metavar="PACKAGE=X.Y", help="What is installed there.")
 @click.option("--quiet", is_flag=True, help="Leave out what is only worth knowing.")
 @click.option("--fix", is_flag=True, help="Show mechanical fixes as a diff, and write them after a yes.")
-@click.option("--yes", is_flag=True, help="With --fix: write without asking.")
+@click.option("-y", "--yes", is_flag=True, help="With --fix: write without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option(
     "--markdown",

@@ -39,11 +39,28 @@ class _Asked:
     sent: Sent | None = None
 
 
-@click.command()
+_EXAMPLES = """\b
+Examples:
+  gpulaunch preflight titan ada@192.0.2.7
+  gpulaunch preflight "l40s-[01-04]" -c paper_r64
+  gpulaunch preflight --from-smi saved.xml
+"""
+
+
+@click.command(epilog=_EXAMPLES)
 @click.argument("hosts", nargs=-1)
-@click.option("--config", "config", metavar="NAME", help="Judge for this run config (a name or a path).")
-@click.option("--gpus", default="", help="all, none, auto, a count, or a list of indices and UUIDs.")
-@click.option("--port", type=click.IntRange(1, 65535), help="Main port, instead of the config's or 29500.")
+@click.option(
+    "-c", "--config", "config", metavar="NAME", help="Judge for this run config (a name or a path)."
+)
+@click.option(
+    "--gpus",
+    default="",
+    metavar="WHICH",
+    help="all, none, auto, a count per host, or a list of indices or UUIDs.",
+)
+@click.option(
+    "--port", type=click.IntRange(1, 65535), metavar="N", help="Main port, instead of the config's or 29500."
+)
 @click.option("--precision", type=click.Choice(_PRECISIONS), help="Mixed precision to judge for.")
 @click.option(
     "--ignore", multiple=True, metavar="CODE", help="Show findings of CODE, but let them stop nothing."

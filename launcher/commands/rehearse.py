@@ -22,7 +22,9 @@ _SHARED: list[click.Parameter] = [each for each in run_command.params if each.na
 
 
 @click.command("rehearse", params=_SHARED)
-@click.option("--steps", type=click.IntRange(2, 1000), default=DEFAULT_STEPS, show_default=True)
+@click.option(
+    "--steps", type=click.IntRange(2, 1000), default=DEFAULT_STEPS, show_default=True, help="Optimizer steps."
+)
 @click.option("--fit", is_flag=True, help="On out-of-memory try again with half the batch (`batch_args`).")
 def command(config: str, extra: tuple[str, ...], steps: int, *, fit: bool, **options: Any) -> int:
     """Run a few real optimizer steps on the hosts, prove what can be proven, leave nothing behind.

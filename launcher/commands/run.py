@@ -10,15 +10,42 @@ from launcher.commands.asking import asked, begin_early
 from launcher.commands.reaching import reaching_options
 from launcher.commands.seconds import Seconds
 
+_EXAMPLES = """\b
+Examples:
+  gpulaunch run -c paper_r64 --dry-run
+  gpulaunch run -c paper_r64 --hosts "l40s-[01-02]" -- --epochs 1
+  gpulaunch run -c paper_r64 --restarts 2 --hang-timeout 1800
+"""
 
-@click.command("run")
-@click.option("-c", "--config", "config", required=True, help="Run config: a name, or a path to a YAML file.")
+
+@click.command("run", epilog=_EXAMPLES)
+@click.option(
+    "-c",
+    "--config",
+    "config",
+    required=True,
+    metavar="NAME",
+    help="Run config: a name, or a path to a YAML file.",
+)
 @click.option("--hosts", multiple=True, metavar="WORDS", help="Names, ranges, groups or all; repeatable.")
-@click.option("--gpus", default="", help="all, none, auto, a count per host, or a list of indices or UUIDs.")
-@click.option("--port", default="", help="Main port to ask for; another free one is taken when it is busy.")
-@click.option("--precision", default="", help="auto, no, fp16, bf16 or fp8.")
-@click.option("--guard", default="", help="What the guard in each rank does: stop, warn or off.")
-@click.option("--hang-timeout", default="", help="End a run that shows no life for so many seconds.")
+@click.option(
+    "--gpus",
+    default="",
+    metavar="WHICH",
+    help="all, none, auto, a count per host, or a list of indices or UUIDs.",
+)
+@click.option(
+    "--port", default="", metavar="N", help="Main port to ask for; another free one is taken when it is busy."
+)
+@click.option(
+    "--precision", default="", metavar="WHICH", help="Mixed precision: auto, no, fp16, bf16 or fp8."
+)
+@click.option(
+    "--guard", default="", metavar="WHAT", help="What the guard in each rank does: stop, warn or off."
+)
+@click.option(
+    "--hang-timeout", default="", metavar="SECONDS", help="End a run that shows no life for so long."
+)
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a key of the run config.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="Findings that shall not stop the launch.")
 @click.option("-n", "--dry-run", is_flag=True, help="Print the plan and why; start nothing.")
@@ -28,7 +55,9 @@ from launcher.commands.seconds import Seconds
 @click.option("--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn.")
 @click.option("--all-ranks", is_flag=True, help="On a terminal, also lines that repeat another rank's.")
 @click.option("-d", "--detach", is_flag=True, help="Leave once the ranks are as planned; the run goes on.")
-@click.option("--restarts", default="", help="How often at most a run that failed is started again.")
+@click.option(
+    "--restarts", default="", metavar="N", help="How often at most a run that failed is started again."
+)
 @click.option(
     "--no-restart", is_flag=True, help="Let a run that failed stay ended, whatever its config says."
 )
@@ -51,9 +80,11 @@ from launcher.commands.seconds import Seconds
 def command(config: str, extra: tuple[str, ...], **options: Any) -> int:
     """Check the hosts, launch the training on all of them, and follow it to its end.
 
-    EXTRA arguments (after --) are added to the script's. The exit code is the first failing rank's;
-    1: findings stopped the launch; 3: a host could not be reached; 4: the ranks were not as planned; 5: the
-    run could not be carried through; 130: Ctrl-C (once: SIGTERM everywhere, twice: SIGKILL).
+    EXTRA arguments (after --) are added to the script's.
+
+    The exit code is the first failing rank's; 1: findings stopped the launch; 3: a host could not be reached;
+    4: the ranks were not as planned; 5: the run could not be carried through; 86: the guard stopped it;
+    124: it hung; 130: Ctrl-C (once: SIGTERM everywhere, twice: SIGKILL).
     """
     what = asked(config, extra, options)
     early = None if options["dry_run"] or options["rehearse"] else begin_early(what)
