@@ -24,8 +24,8 @@ from preflight.diagnosis.diagnose import diagnose_logs
 def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     """Say what killed a run, how sure that is, the lines that prove it, and what to do.
 
-    FILE is any log or terminal paste, of one rank or many; RUN is a run's id or the beginning of one; - is
-    stdin. Several are read as one run, put in order by the times they carry.
+    FILE is any log or terminal paste, of one rank or many; RUN is a unique beginning of its id, or `last`;
+    - is stdin. Several are read as one run, put in order by the times they carry.
     """
     read = read_logs(logs, runs)
     found = diagnose_logs(read)

@@ -34,7 +34,7 @@ from launcher.wholefile import write_whole
 def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None:
     """Report a run: how it ended, its curves, what its ranks used, and what happened when.
 
-    RUN is a run's id, the beginning of one, or last. The page is one file with everything in it: no network,
+    RUN is a unique beginning of its id, or `last`. The page is one file with everything in it: no network,
     no script. What a detached run has printed since is on its hosts: `gpulaunch fetch RUN` first.
     """
     found = read_run(run_called(run, runs))
