@@ -18,7 +18,8 @@ from launcher.terminal.screen import Screen
 
 USAGE_EVERY_S = 1.0
 """How often the screen is told what ranks use; many hosts measure at moments of their own."""
-_CHECKPOINT = re.compile(rb"[^\r\n]*(?i:sav(?:ing|ed)\b[^\r\n]{0,80}checkpoint)[^\r\n]*")
+_LINE_END = re.compile(rb"[\r\n]")
+_SAVED = re.compile(rb"sav(?:ing|ed)\b.{0,80}checkpoint", re.IGNORECASE)
 _MOST_CHECKPOINTS = 200
 _MAIN = "rank-0.log"
 
@@ -51,9 +52,7 @@ class Telling:
         self._screen.output(output.host, output.log, fresh, now)
         for text in self._live.feed(output.host, output.log, fresh, now):
             self.say(text, bad=True)
-        if (
-            output.log == _MAIN and b"heckpoint" in fresh
-        ):  # of every rank, looking would cost a tenth of it all
+        if output.log == _MAIN:  # of every rank, looking would cost a tenth of it all
             self._note_checkpoints(output.host, fresh)
 
     def take(self, happening: Happening) -> Iterator[Stop]:
@@ -124,8 +123,11 @@ class Telling:
             self._book.note(f"rank {rank} on {told.host} {how}", bad=code not in (0, None))
 
     def _note_checkpoints(self, host: str, data: bytes) -> None:
-        for match in _CHECKPOINT.finditer(data):
-            text = one_line(match[0], 200)
+        lines = _LINE_END.split(data) if b"heckpoint" in data else []
+        for line in lines:
+            if b"heckpoint" not in line or _SAVED.search(line) is None:
+                continue
+            text = one_line(line, 200)
             if text not in self._checkpoints and len(self._checkpoints) < _MOST_CHECKPOINTS:
                 self._checkpoints.add(text)
                 self._book.note(f"{host}: {text}")

@@ -213,6 +213,14 @@ def test_exits_and_checkpoints_are_noted_for_the_report_and_not_said(tmp_path: P
     followed.book.close()
 
 
+def test_a_line_without_end_that_names_checkpoints_holds_up_nothing(tmp_path: Path) -> None:
+    followed = Followed(tmp_path, CPU)
+    line = b"gradient_checkpointing " + b"saved " * (1 << 15) + b"\r\nSaved the state to checkpoint-5\n"
+    followed.take(Output("a", "rank-0.log", 0, line))  # minutes, once, when it grew with the line's square
+    assert followed.notes()[-1] == "a: Saved the state to checkpoint-5"
+    followed.book.close()
+
+
 def test_gpus_that_cannot_be_measured_are_said_once(tmp_path: Path) -> None:
     followed = Followed(tmp_path, ("GPU-a",))
     for t in range(3):
