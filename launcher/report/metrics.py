@@ -36,12 +36,12 @@ _NAMED_RATE = re.compile(
     + _NUMBER,
     re.IGNORECASE,
 )
-_BAR = re.compile(r"(?<![\d/.])(\d+)/(\d+) \[\d+:")  # tqdm: 40/120 [00:12<00:24, 3.31it/s]
+_BAR = re.compile(r"(?<![\d/.])(\d{1,15})/(\d{1,15}) \[\d+:")  # tqdm: 40/120 [00:12<00:24, 3.31it/s]
 _STEP = re.compile(
-    r"(?<![\w.])(?:global_?|train_?|optimizer )?(?:step|iter(?:ation)?)s?['\"]?\s*[:=#]?\s*(\d+)",
+    r"(?<![\w.])(?:global_?|train_?|optimizer )?(?:step|iter(?:ation)?)s?['\"]?\s*[:=#]?\s*(\d{1,15})(?!\d)",
     re.IGNORECASE,
 )
-_EPOCH = re.compile(r"(?<![\w.])epoch['\"]?\s*[:=]\s*['\"]?(\d+(?:\.\d*)?)(?![\w/])", re.IGNORECASE)
+_EPOCH = re.compile(r"(?<![\w.])epoch['\"]?\s*[:=]\s*['\"]?(\d{1,15}(?:\.\d*)?)(?![\w/])", re.IGNORECASE)
 _SEQUENCE = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
 _TOLD = (b"loss", b"norm", b"lr", b"learning", b"/s", b"s/", b"per", b"step", b"iter", b" [")
 """What a line must hold to be looked at more closely, in lower case; most lines hold none of it."""

@@ -14,9 +14,11 @@ from launcher.report.metrics import Metrics, Sample, metrics_of
 TAIL = 8192
 _PATIENCE_S = 2.0
 """How often ranks other than the one that tells are looked at."""
-_BAR = re.compile(r"(?<![\d/.])(\d+)/(\d+) \[(?:(?:\d+:)?\d+:\d+)<((?:(\d+):)?(\d+):(\d+)|\?)")
+_BAR = re.compile(
+    r"(?<![\d/.])(\d{1,15})/(\d{1,15}) \[(?:(?:\d+:)?\d+:\d+)<((?:(\d{1,9}):)?(\d\d):(\d\d)|\?)"
+)
 _STEP = re.compile(
-    r"(?<![\w.])(?:global_?|train_?)?(?:step|iter(?:ation)?)s?['\"]?\s*[:=#]?\s*(\d+)\s*(?:/|of)\s*(\d+)",
+    r"(?<![\w.])(?:global_?|train_?)?(?:step|iter(?:ation)?)s?['\"]?\s*[:=#]?\s*(\d{1,15})\s*(?:/|of)\s*(\d{1,15})(?!\d)",
     re.IGNORECASE,
 )
 _SEQUENCE = re.compile(rb"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")

@@ -32,6 +32,15 @@ def test_half_a_number_is_not_read() -> None:
     assert gauges.read(2.0).loss == 27.25
 
 
+def test_a_number_beyond_all_counting_is_no_step() -> None:
+    huge = b"9" * 5000
+    gauges = Gauges()
+    gauges.feed(0, b"step 3/10\niteration %b\n" % huge)
+    gauges.feed(0, b"\r5/%b [00:12<%b:00:24, 2.50it/s]\r" % (huge[:400], huge[:400]))
+    assert gauges.read(1.0) == Reading(step=3, steps=10, rate=(2.5, "steps"))
+    assert gauges.read(2.0, [f"1/2 [00:04<{huge.decode()}:01:04, 4.00s/it]"]).eta_s is None
+
+
 def test_a_rank_that_is_not_the_first_may_be_the_one_that_tells() -> None:
     gauges = Gauges()
     gauges.feed(0, b"hello\n")
