@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["waits", "stands", "stopped", "unknown"]
@@ -58,12 +59,16 @@ class Standing:
 
     @property
     def collective(self) -> str:
-        """The function of torch.distributed that it is in, or backward, which waits for others too."""
-        below = [frame for frame in self.frames if _DISTRIBUTED.search(frame.file)]
+        """The function of torch.distributed that it is in, or backward, which waits for others too.
+
+        Only below the user's innermost code: a wrapped model's forward stands above it, and waits for nobody.
+        """
+        called = list(takewhile(lambda frame: _LIBRARY.search(frame.file), self.frames))
+        below = [frame for frame in called if _DISTRIBUTED.search(frame.file)]
         names = [frame.function for frame in below if not _WRAPPERS.search(frame.function)]
         if names:
             return names[-1]
-        return "backward" if any(_BACKWARD.search(frame.file) for frame in self.frames) else ""
+        return "backward" if any(_BACKWARD.search(frame.file) for frame in called) else ""
 
     @property
     def kind(self) -> Kind:

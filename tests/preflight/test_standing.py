@@ -48,6 +48,9 @@ LOADS = (
     + frame("/home/ada/train.py", 58, "epoch")
 )
 SAVES = frame("/home/ada/train.py", 71, "save")
+WRAPPED = frame(f"{LIB}/distributed/fsdp/fully_sharded_data_parallel.py", 854, "forward") + frame(
+    "/home/ada/train.py", 40, "step"
+)
 
 
 def standing(rank: int, frames: str, **more: str) -> Standing:
@@ -102,6 +105,14 @@ def test_backward_waits_for_others_too() -> None:
     assert hang.words.startswith(
         "rank 1 waits for the data loader in epoch (train.py:58), while rank 0 waits in"
     )
+
+
+def test_the_users_code_inside_a_wrapped_model_waits_for_nobody() -> None:
+    gathers = frame(f"{LIB}/distributed/fsdp/_flat_param.py", 1383, "_all_gather_flat_param") + WRAPPED
+    computes = frame("/home/ada/model.py", 9, "forward") + WRAPPED
+    hang = compare([standing(0, gathers), standing(1, computes)], 2)
+    assert hang.apart == (1,)
+    assert hang.words.startswith("rank 1 stands in forward (model.py:9), while rank 0 waits in ")
 
 
 def test_another_collective_than_most_stands_apart() -> None:
