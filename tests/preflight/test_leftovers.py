@@ -84,6 +84,18 @@ def test_each_story_has_its_class(story: object, kinds: set[Kind]) -> None:
     assert found == kinds
 
 
+@pytest.mark.parametrize("mark", [f"{scenes.BOOT}:4194304:5", ""], ids=["gone", "none"])
+def test_a_rank_that_somebody_has_typed_at_a_prompt_is_left_alone(mark: str) -> None:
+    """`python rank.py train.py` with a run's environment, by hand: it may have no supervisor at all."""
+    scene = Scene(random.Random(1))
+    env = {"GPULAUNCH_RUN_ID": "r0", "GPULAUNCH_SUPERVISOR": mark, "LOCAL_RANK": "0"}
+    prompt = scene.add(comm="bash", argv=("bash",), tty=True)
+    between = scene.add(ppid=prompt, comm="make", argv=("make", "try"))
+    rank = scene.add(ppid=between, argv=("python", "rank.py", "train.py"), env=env, gpus=(0,))
+    assert by_pid(scene)[rank].kind is Kind.SUSPECT
+    assert not chosen(choose(classify(scene.facts()), Wish()))
+
+
 def test_a_dead_run_of_ours_is_ended_by_default() -> None:
     scene = Scene(random.Random(3))
     scenes.our_run(scene, alive=False)
