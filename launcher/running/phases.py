@@ -105,8 +105,8 @@ def phase_words(phases: Iterable[Phase]) -> str:
 
 def duration(seconds: float) -> str:
     """Return seconds as a person says them."""
-    minutes, rest = divmod(seconds, 60)
-    if seconds < 60:
+    if seconds < 59.95:
         return f"{seconds:.1f} s"
-    hours, minutes = divmod(int(minutes), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -64,13 +64,13 @@ class LiveScreen(Screen):
     def finish(self) -> None:
         """Show what logs ended with, and say what was folded."""
         super().finish()
-        self._phase = ("", 0.0)
+        self._phase, self._usage, self._gauges = ("", 0.0), (), Gauges()
         if self._folding is None:
             return
         self._show(self._folding.rest())
         self.lift()
-        if self._folding.folded:
-            count, self._folding.folded = self._folding.folded, 0
+        count, self._folding = self._folding.folded, Folding()
+        if count:
             self.say(f"{count} lines of other ranks repeat what was shown: in the logs, and with --all-ranks")
             self.lift()
 

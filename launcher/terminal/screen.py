@@ -58,9 +58,11 @@ class Screen:
         """Leave the terminal to somebody else for a while: a question, an error, the end."""
 
     def finish(self) -> None:
-        """Show what logs ended with instead of a line."""
+        """Show what logs ended with instead of a line. What comes after that is another start's."""
         for (host, log), cutter in self._cutters.items():
             self._lines(host, log, cutter.rest(), float("inf"))
+        self._cutters.clear()
+        self._launcher_quiet = False
         self.lift()
 
     def _lines(self, host: str, log: str, lines: list[str], now: float) -> None:

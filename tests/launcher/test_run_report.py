@@ -83,6 +83,15 @@ def test_every_line_has_its_origin_in_front() -> None:
     assert stream.getvalue() == "[titan r3] one\n[titan r3] two\n[titan] warn\n"
 
 
+def test_the_launcher_of_the_next_start_is_heard_again() -> None:
+    stream = io.StringIO()
+    screen = Screen(stream)
+    screen.quiet_launcher()
+    screen.finish()
+    screen.output("titan", "launcher.log", b"no such file: train.py\n", 0.0)
+    assert stream.getvalue() == "[titan] no such file: train.py\n"
+
+
 def test_a_hostile_line_cannot_steer_the_terminal() -> None:
     stream = io.StringIO()
     screen = Screen(stream)

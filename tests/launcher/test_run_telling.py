@@ -101,7 +101,15 @@ def test_a_stopwatch_adds_up_what_is_done_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(0.42, "0.4 s"), (312.0, "5 min 12 s"), (59.99, "60.0 s"), (7325.0, "2 h 2 min")]
+    ("seconds", "words"),
+    [
+        (0.42, "0.4 s"),
+        (59.94, "59.9 s"),
+        (59.99, "1 min 0 s"),
+        (119.7, "2 min 0 s"),
+        (312.0, "5 min 12 s"),
+        (7325.0, "2 h 2 min"),
+    ],
 )
 def test_durations_are_told_as_people_do(seconds: float, words: str) -> None:
     assert duration(seconds) == words

@@ -202,6 +202,16 @@ def test_pipes_dumb_terminals_and_plain_get_lines(
     assert "\x1b[J" not in stream.getvalue()
 
 
+def test_the_next_start_begins_without_what_the_last_one_said(terminal: Terminal, screen: LiveScreen) -> None:
+    running(screen).output("a", "rank-0.log", b"step 7/40 loss: 0.5\nCUDA error\n", 1.0)
+    screen.used([RankUsage(0, "a", "GPU-0", 1, 91.0, 2048.0, None, None)])
+    screen.finish()
+    before = terminal.rows
+    screen.phase("start", 2.0)
+    screen.output("b", "rank-1.log", b"CUDA error\n", 3.0)
+    assert terminal.rows == [*before, "[b r1] CUDA error", "start 0:01"]
+
+
 def test_what_ranks_use_is_told_one_by_one_or_together(terminal: Terminal, screen: LiveScreen) -> None:
     def used(rank: int, busy: float) -> RankUsage:
         return RankUsage(rank, "a", f"GPU-{rank}", 1, busy, 2048.0 * (rank + 1), None, None)
