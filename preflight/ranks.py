@@ -205,7 +205,7 @@ def _held(host: str, items: Iterable[_Judged]) -> tuple[Reason, ...]:
 def _masking(chosen: list[_Judged], script: ScriptReading | None) -> tuple[bool, Reason]:
     """Decide whether each rank sees one GPU only. A shared list is better for NVLink and P2P inside NCCL."""
     if len(chosen) == 1:
-        return False, Reason("one rank, one visible GPU", "ranks")
+        return False, Reason("where a host has one rank, that rank sees its own GPU only", "ranks")
     exclusive = [
         item for item in chosen if item.gpu.compute_mode in ("exclusive_process", "exclusive_thread")
     ]

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from launcher.errors import BadInput
+from launcher.guardcodes import GUARD_CODES, explain_guard
 from launcher.hostcodes import explain_host, host_codes
 from preflight.diagnosis.pages import explain_signature, page, signature_codes
 from preflight.explain import explanation
@@ -37,12 +38,14 @@ def explain(code: str) -> str:
         return explanation(checks[code])
     if code in hosts:
         return explain_host(code, hosts[code])
+    if code in GUARD_CODES:
+        return explain_guard(code)
     if code in rule_codes():
         return explain_rule(code)
     told = explain_signature(code)
     if told is not None:
         return told
-    known = [*checks, *hosts, *rule_codes(), *signature_codes()]
+    known = [*checks, *hosts, *GUARD_CODES, *rule_codes(), *signature_codes()]
     near = get_close_matches(code, known, n=3, cutoff=0.6)
     raise BadInput(
         f"no finding is called {code}",

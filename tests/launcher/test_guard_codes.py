@@ -1,0 +1,23 @@
+"""Every code that a guard or a rehearsal tells can be looked up."""
+
+import re
+from pathlib import Path
+
+from launcher.commands.explain import explain
+from launcher.guardcodes import GUARD_CODES
+
+ROOT = Path(__file__).parents[2]
+SOURCES = (ROOT / "launcher/onhost/guard.py", ROOT / "launcher/running/guarding.py")
+
+
+def told() -> set[str]:
+    """The codes in what tells them."""
+    return {code for path in SOURCES for code in re.findall(r"\b([GR]\d)\b", path.read_text())}
+
+
+def test_every_code_of_the_guard_is_explained_and_in_its_page() -> None:
+    page = (ROOT / "docs/guard.md").read_text()
+    assert told() == set(GUARD_CODES)
+    for code in GUARD_CODES:
+        assert explain(code).startswith(f"{code}: ")
+        assert re.search(rf"\b{code}\b", page), code
