@@ -59,15 +59,11 @@ def restart_json(
 
 def restarts_json(restarts: Restarts) -> dict[str, Any]:
     """Return all starts of a run, for its outcome."""
-    changes = ((), *restarts.changes)
     return {
         "max": restarts.max,
         "count": restarts.count,
         "stopped": restarts.stopped,
-        "starts": [
-            {**_start(start), "changes": list(told)}
-            for start, told in zip(restarts.starts, changes, strict=True)
-        ],
+        "starts": [_start(start) for start in restarts.starts],
     }
 
 
@@ -86,6 +82,7 @@ def _start(start: Former) -> dict[str, Any]:
         "last_checkpoint": start.last_checkpoint,
         "seconds": round(start.seconds, 3),
         "logs": start.logs,
+        "changes": list(start.changes),
     }
 
 

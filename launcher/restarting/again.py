@@ -78,7 +78,7 @@ class _Story:
         self._began = time.monotonic()
         self._facts: dict[str, HostFacts] = dict(prepared.result.facts)
         self._starts: list[Former] = []
-        self._changes: list[tuple[str, ...]] = []
+        self._changes: tuple[str, ...] = ()  # in the start that goes on, against the one before
         self._attempts = 0
         self._tried = 0  # restarts, also those for which no host was there
         self._before = self._facts  # of the last preflight before the last start
@@ -101,15 +101,14 @@ class _Story:
                 seconds=outcome.seconds,
                 logs=str(outcome.directory),
                 resumed_from=self._resumed_from,
+                changes=self._changes,
             )
         )
 
     def end(self, outcome: Outcome, why: NoRestart) -> Outcome:
         """Return the last outcome with all that came before, and keep it so."""
         fine = outcome.exit_code == 0
-        restarts = Restarts(
-            self._means.spec.max, tuple(self._starts), tuple(self._changes), "" if fine else why.why
-        )
+        restarts = Restarts(self._means.spec.max, tuple(self._starts), "" if fine else why.why)
         whole = replace(outcome, attempts=self._attempts, restarts=restarts)
         (whole.directory / OUTCOME).write_text(json.dumps(outcome_json(whole), indent=1) + "\n")
         return whole
@@ -211,7 +210,7 @@ class _Story:
         from_words = self._from_words(checkpoint)
         for line in (*told, from_words):
             self._screen.say(line)
-        self._changes.append(told)
+        self._changes = told
         self._spares = tuple(each for each in lineup.spares if each.name not in outcome.lost)
         record = restart_json(len(self._starts), outcome.plan.run_id, outcome.why, self._resumed_from, told)
         kept = (*self._first.kept, (RECORD, json.dumps(record, indent=1) + "\n"))

@@ -21,6 +21,7 @@ class Former:
     last_checkpoint: str = ""  # the last whole one there was when it had ended
     last_step: int = -1
     checkpoint_known: bool = False
+    changes: tuple[str, ...] = ()  # what was different from the start before it, in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,6 @@ class Restarts:
 
     max: int
     starts: tuple[Former, ...]  # all of them, in order
-    changes: tuple[tuple[str, ...], ...]  # for each start but the first: what was different, in words
     stopped: str  # why there was no further start; "" when the last one ended well
 
     @property

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from launcher.onhost_source import onhost_source
+from launcher.report.restarts import restarts_json
 from launcher.restarting.decision import HOST_GOES_DOWN, NoRestart, Reason, reason_of, stuck, worth_it
-from launcher.restarting.history import Former
+from launcher.restarting.history import Former, Restarts
 from launcher.restarting.kernel import reconsidered
 from launcher.restarting.spec import RestartSpec
 from launcher.running.guarding import STOP_EXIT
@@ -169,6 +170,13 @@ def start(host_name: str = "b", **changes: Any) -> Former:
         **changes,
     }
     return Former(**values)
+
+
+def test_each_start_tells_what_was_different_from_the_one_before() -> None:
+    second = start(changes=("b is left out: it was lost", "world size 2 -> 1"))
+    told = restarts_json(Restarts(3, (start(), second), "no host is left"))
+    assert (told["count"], told["stopped"]) == (1, "no host is left")
+    assert [each["changes"] for each in told["starts"]] == [[], list(second.changes)]
 
 
 @pytest.mark.parametrize(
