@@ -1,5 +1,6 @@
 """Pieces of the HTML report: all that comes in is text, never markup."""
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -16,7 +17,9 @@ def text(value: object) -> str:
 
 def duration(seconds: object) -> str:
     """Return seconds as a person says them."""
-    return phases.duration(float(seconds)) if isinstance(seconds, int | float) else "?"
+    if not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        return "?"
+    return phases.duration(seconds)
 
 
 def clock(at: float) -> str:

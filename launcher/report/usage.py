@@ -12,8 +12,8 @@ FEW = 8
 
 def usage_lines(usage: Sequence[RankUsage]) -> Iterator[str]:
     """Yield peak memory and mean use, by rank where they are few."""
-    gpus = [used for used in usage if used.gpu_busy is not None or used.gpu_mib is not None]
-    cpus = [used for used in usage if used not in gpus]
+    gpus = [used for used in usage if used.on_gpu]
+    cpus = [used for used in usage if not used.on_gpu]
     for ranks, words in ((gpus, _gpu_words), (cpus, _cpu_words)):
         if len(ranks) <= FEW:
             yield from (f"rank {used.rank} on {used.host}: {words(used)}" for used in ranks)

@@ -28,6 +28,11 @@ class RankUsage:
         """Whether anything was."""
         return any(value is not None for value in (self.gpu_busy, self.gpu_mib, self.rss_mib, self.cpu))
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether anything of its GPU was."""
+        return self.gpu_busy is not None or self.gpu_mib is not None
+
 
 @dataclass(slots=True)
 class _Series:

@@ -77,8 +77,8 @@ def _training(reading: Reading) -> Iterator[list[Span]]:
 
 
 def _usage(usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
-    gpus = [used for used in usage if used.gpu_busy is not None or used.gpu_mib is not None]
-    cpus = [used for used in usage if used not in gpus]
+    gpus = [used for used in usage if used.on_gpu]
+    cpus = [used for used in usage if not used.on_gpu]
     if gpus:
         yield from _one_by_one("GPU", gpus) if len(gpus) <= FEW_RANKS else _together(gpus)
     if cpus:

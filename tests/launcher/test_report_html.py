@@ -342,7 +342,8 @@ def test_curves_at_the_end_of_a_run_are_one_line_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(1.25, "1.2 s"), (61, "1 min 1 s"), (7325, "2 h 2 min"), (None, "?")]
+    ("seconds", "words"),
+    [(1.25, "1.2 s"), (61, "1 min 1 s"), (7325, "2 h 2 min"), (None, "?"), (math.nan, "?")],
 )
 def test_a_duration_is_told_as_people_do(seconds: float | None, words: str) -> None:
     assert duration(seconds) == words
