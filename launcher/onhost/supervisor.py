@@ -151,17 +151,24 @@ def send_signal(pid: int, ticks: int, number: int) -> None:
         pass
 
 
-def carries(pid: int, run_id: str) -> bool:
-    """Return whether the environment of the process has this run's id (only readable for our own)."""
+def carries(pid: int, run_dir: str) -> bool:
+    """Return whether the environment of the process has this run's marks (only readable for our own).
+
+    An id alone could be that of a run in another home or container; one that began early has no more.
+    """
     try:
         with open("/proc/%d/environ" % pid, "rb") as file:
-            return b"GPULAUNCH_RUN_ID=" + run_id.encode() in file.read().split(b"\0")
+            marks = file.read().split(b"\0")
     except OSError:
         return False
+    if b"GPULAUNCH_RUN_ID=" + os.fsencode(os.path.basename(run_dir)) not in marks:
+        return False
+    theirs = [mark for mark in marks if mark.startswith(b"GPULAUNCH_RUN_DIR=")]
+    return theirs in ([], [b"GPULAUNCH_RUN_DIR=" + os.fsencode(run_dir)])
 
 
-def members(root: int, run_id: str, spare: set[int], *, environ: bool) -> dict[int, int]:
-    """Return {pid: start ticks} of all that descend from root, and with `environ` of all that carry the id.
+def members(root: int, run_dir: str, spare: set[int]) -> dict[int, int]:
+    """Return {pid: start ticks} of all that descend from root or carry the marks of the run.
 
     Zombies are left out: they are dead, and their parent's end makes them ours to reap.
     """
@@ -180,8 +187,7 @@ def members(root: int, run_id: str, spare: set[int], *, environ: bool) -> dict[i
         pid = todo.pop()
         inside.add(pid)
         todo.extend(children.get(pid, ()))
-    if environ:
-        inside.update(pid for pid in table if pid not in inside and carries(pid, run_id))
+    inside.update(pid for pid in table if pid not in inside and carries(pid, run_dir))
     inside.difference_update(spare)
     return {pid: table[pid].ticks for pid in inside if table[pid].state not in "ZX"}
 
@@ -580,7 +586,7 @@ def guardian(spec: dict[str, Any], run_dir: str, done: int, early: Any = None) -
             code = Supervisor(spec, run_dir, me, done).run(claims, problem)
         else:
             os.close(done)
-            guard(spec, run_dir, pid)
+            guard(run_dir, pid)
             release_claims(claims)
             code = 0
     except Refused as refusal:
@@ -621,7 +627,7 @@ def supervise_early(message: list[Any], descriptors: list[int], done: int, early
         os._exit(code)
 
 
-def guard(spec: dict[str, Any], run_dir: str, pid: int) -> None:
+def guard(run_dir: str, pid: int) -> None:
     """The guardian's whole life: reap until the supervisor is gone, then make sure that it left nothing."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the supervisor is the one to ask
     while True:
@@ -639,7 +645,7 @@ def guard(spec: dict[str, Any], run_dir: str, pid: int) -> None:
     with contextlib.suppress(OSError):
         events = os.open(os.path.join(run_dir, EVENTS), os.O_WRONLY | os.O_APPEND)
     died = write_event(events, "supervisor_died", {"code": code})
-    left = end_all(spec["run_id"], {os.getpid()}, group_of(run_dir, state))
+    left = end_all(run_dir, {os.getpid()}, group_of(run_dir, state))
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(run_dir, RESERVE))
         os.write(events, died)
@@ -684,13 +690,13 @@ def with_group(alive: dict[int, int], group: Any, spare: set[int]) -> dict[int, 
     return alive
 
 
-def end_all(run_id: str, spare: set[int], group: Any = None) -> list[int]:
+def end_all(run_dir: str, spare: set[int], group: Any = None) -> list[int]:
     """SIGKILL everything of the run until nothing is left; return the pids that do not go."""
     give_up = time.monotonic() + KILL_WAIT_S
     if group is not None:
         group.kill()
     while True:
-        alive = with_group(members(os.getpid(), run_id, spare, environ=True), group, spare)
+        alive = with_group(members(os.getpid(), run_dir, spare), group, spare)
         for _ in reap():
             pass
         if not alive or time.monotonic() > give_up:
@@ -1214,7 +1220,7 @@ class Supervisor:
 
     def _members(self) -> dict[int, int]:
         spare = self._spare()
-        alive = members(os.getpid(), self.spec["run_id"], spare, environ=True)
+        alive = members(os.getpid(), self.run_dir, spare)
         return with_group(alive, self.group, spare)
 
     def _signal(self, alive: dict[int, int], number: int) -> None:
@@ -1584,7 +1590,7 @@ def remove_run(run_dir: str) -> None:
 
     if is_alive(read_json(os.path.join(run_dir, STATE)) or {}):
         raise Refused("%s still runs; stop it first" % os.path.basename(run_dir))
-    alive = members(os.getpid(), os.path.basename(run_dir), {os.getpid()}, environ=True)
+    alive = members(os.getpid(), run_dir, {os.getpid()})
     if alive:
         raise Refused("processes of %s still live: %s" % (os.path.basename(run_dir), sorted(alive)))
     group = group_of(run_dir, read_json(os.path.join(run_dir, STATE)) or {})

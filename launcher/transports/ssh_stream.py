@@ -12,6 +12,8 @@ from launcher.transports.base import Completed
 _CHUNK = 1 << 16
 _STDERR_TURN_S = 0.25
 """While stdout is silent, stderr is drained this often."""
+_GONE = (OSError, EOFError, paramiko.SSHException)
+"""What paramiko raises where the connection has broken; reading does too, for it tells the host of room."""
 _STALLED_S = 60.0
 """A command that reads none of its input for this long is not going to."""
 
@@ -34,8 +36,9 @@ class SshStream:
                 if time.monotonic() > deadline:
                     raise ConnectionLost(self.host, f"took no input for {_STALLED_S:g} s") from None
                 continue
-            except OSError as failure:
-                raise ConnectionLost(self.host, f"the command's input was closed: {failure}") from None
+            except _GONE as failure:
+                why = failure or "the connection is gone"
+                raise ConnectionLost(self.host, f"the command's input was closed: {why}") from None
             if sent == 0:
                 raise ConnectionLost(self.host, "the command's input was closed")
             left = left[sent:]
@@ -47,7 +50,7 @@ class SshStream:
 
     def close_stdin(self) -> None:
         """Send EOF."""
-        with contextlib.suppress(OSError, EOFError):
+        with contextlib.suppress(*_GONE):
             self._channel.shutdown_write()
 
     def read(self, timeout_s: float) -> bytes | None:
@@ -57,17 +60,18 @@ class SshStream:
             return self._channel.recv(_CHUNK)
         except TimeoutError:
             return None
-        except OSError:
+        except _GONE:
             return b""
 
     def read_stderr(self) -> bytes:
         """Return what stderr has held so far, without waiting."""
         parts = []
-        while self._channel.recv_stderr_ready():
-            part = self._channel.recv_stderr(_CHUNK)
-            if not part:
-                break
-            parts.append(part)
+        with contextlib.suppress(*_GONE):
+            while self._channel.recv_stderr_ready():
+                part = self._channel.recv_stderr(_CHUNK)
+                if not part:
+                    break
+                parts.append(part)
         return b"".join(parts)
 
     def wait(self, timeout_s: float) -> int | None:
@@ -80,7 +84,7 @@ class SshStream:
 
     def close(self) -> None:
         """Drop the channel; the far side sees EOF or SIGPIPE."""
-        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+        with contextlib.suppress(*_GONE):
             self._channel.close()
 
 

@@ -22,7 +22,7 @@ from launcher.errors import (
     NameNotResolved,
 )
 from launcher.transports.base import Endpoint, OpenOptions
-from launcher.transports.ssh import SshOpener
+from launcher.transports.ssh import SshConnection, SshOpener
 from tests.launcher.sshd import Sshd
 
 ACCEPT_NEW = OpenOptions(accept_new_host_keys=True)
@@ -389,6 +389,21 @@ def test_a_connection_that_dies_ends_its_streams(sshd: Sshd) -> None:
             stream.wait(5)
         with pytest.raises(ConnectionLost):
             opened.run(("true",))
+
+
+def test_a_connection_that_breaks_under_a_write_or_a_read_is_lost_and_nothing_else(sshd: Sshd) -> None:
+    with sshd.open() as opened:
+        taking, giving = opened.start(("cat",)), opened.start(("head", "-c", "8000000", "/dev/zero"))
+        time.sleep(0.5)  # what fits is here; reading it tells the host that there is room again
+        assert isinstance(opened, SshConnection)
+        opened._wire.sock.shutdown(socket.SHUT_WR)  # as a reset does it, between two packets
+        with pytest.raises(ConnectionLost):
+            taking.write(bytes(64 << 20))
+        while giving.read(5):
+            pass
+        giving.read_stderr()
+        giving.close_stdin()
+        giving.close()
 
 
 def test_a_secret_never_shows_in_an_error(sshd: Sshd, tmp_path: Path) -> None:

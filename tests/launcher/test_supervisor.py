@@ -107,6 +107,22 @@ def test_stop_ends_every_process_of_a_rank_and_a_daemon_that_has_left_it(run: Dr
     assert run.gone() == {}
 
 
+def test_a_run_of_the_same_id_in_another_home_is_not_ended_with_it(run: Driver, tmp_path: Path) -> None:
+    other = Driver(tmp_path / "other")
+    other.home.mkdir()
+    try:
+        for each in (run, other):
+            each.start(FAMILY)
+            up(each, 1)
+        lives = set(other.processes())
+        run.say("stop 0 enough")
+        run.ended()
+        assert run.gone() == {}
+        assert lives <= set(other.processes())
+    finally:
+        other.kill_everything()
+
+
 def test_killing_the_supervisor_ends_everything(run: Driver) -> None:
     run.start(FAMILY, ranks=2)
     up(run, 2)
