@@ -8,6 +8,7 @@ from launcher.running.logbook import LogBook
 from preflight.diagnosis.standing import Hang, compare, read_stacks
 
 READ_BYTES = 1 << 20
+"""Of the end of a log of stacks: `gpulaunch stacks` may have had others written before."""
 _SHOWN_FRAMES = 20
 
 
@@ -39,6 +40,7 @@ def _read(outcome: Outcome, book: LogBook) -> Hang:
         if not path.is_file():
             continue
         with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - READ_BYTES))
             standing = read_stacks(clean(file.read(READ_BYTES).decode(errors="replace")), end.host)
         if standing is not None and standing.rank == end.rank:
             standings.append(standing)
