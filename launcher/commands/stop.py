@@ -18,7 +18,7 @@ EXIT_UNREACHED = 3
 
 @click.command("stop")
 @click.argument("run")
-@click.option("--now", is_flag=True, help="SIGKILL at once: no time for a last checkpoint.")
+@click.option("--now", is_flag=True, help="SIGKILL right after SIGTERM: no time for a last checkpoint.")
 @click.option(
     "--grace",
     type=Seconds(0, 86400),

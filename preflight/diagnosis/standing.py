@@ -91,6 +91,8 @@ class Standing:
             return f"waits in {self.collective}" + (f", called by {own.words}" if own else "")
         if any(_LOADER.search(frame.file) for frame in self.frames):
             return "waits for the data loader" + (f" in {own.words}" if own else "")
+        if _OURS.search(self.frames[0].file):
+            return "is outside its script: it has not begun, or has come to its end"
         return f"stands in {(own or self.frames[0]).words}"
 
 
@@ -138,12 +140,12 @@ def _main_thread(lines: Iterable[str]) -> tuple[Frame, ...]:
             continue
         match = _FAULTHANDLER.match(line) or _PY_SPY.match(line)
         if match is not None and threads:
-            number = int(match["line"] or 0)
-            if not _OURS.search(match["file"]):
-                threads[-1][1].append(Frame(match["function"], match["file"], number))
+            threads[-1][1].append(Frame(match["function"], match["file"], int(match["line"] or 0)))
     named = [frames for head, frames in threads if '"MainThread"' in head]
     every = [frames for _, frames in threads]
-    return tuple((named or every[-1:] or [[]])[0])
+    frames = (named or every[-1:] or [[]])[0]
+    scripts = [frame for frame in frames if not _OURS.search(frame.file)]
+    return tuple(scripts or frames)  # ours alone: the script has not begun, or has come to its end
 
 
 def compare(standings: Iterable[Standing], world_size: int) -> Hang:

@@ -151,6 +151,20 @@ def test_a_rank_without_stacks_proves_nothing() -> None:
     assert silent.place == "gave no stacks (state D in nfs_wait)"
 
 
+def test_a_rank_that_has_left_its_script_stands_apart_from_those_that_wait_for_it() -> None:
+    ended = f"""=== rank 0, pid 40, state S in hrtimer_nanosleep, faulthandler, 2026-11-21 22:14:15
+Current thread 0x00007fc55ac86b80 (most recent call first):
+  File "{RUN}/rank.py", line 448 in join_gloo
+  File "{RUN}/rank.py", line 424 in _last
+"""
+    found = [read_stacks(ended, "a"), read_stacks(by_faulthandler(1, REDUCES), "b")]
+    hang = compare([each for each in found if each is not None], 2)
+    assert hang.apart == (0,)
+    assert hang.words.startswith(
+        "rank 0 is outside its script: it has not begun, or has come to its end, while"
+    )
+
+
 def test_text_that_is_no_dump_gives_nothing() -> None:
     assert read_stacks("", "a") is None
     assert read_stacks("garbage\n=== nonsense\n", "a") is None
