@@ -5,13 +5,14 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from launcher.report.text import clean
 
 LAST_BYTES = 16 << 10
+MOST_OPEN = 256
+"""Files at once: 100 hosts of 8 ranks have more logs than a shell's usual limit of 1024 descriptors."""
 _UNSAFE = re.compile(r"[^\w.@+-]")
 
 
@@ -20,21 +21,22 @@ class LogBook:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._files: dict[tuple[str, str], int] = {}
+        self._files: dict[tuple[str, str], int] = {}  # open ones, the one not used for longest first
+        self._sizes: dict[tuple[str, str], int] = {}
         self._tails: dict[tuple[str, str], bytes] = {}
 
     def write(self, host: str, log: str, offset: int, data: bytes) -> None:
         """Put bytes at their offset. Raises OSError when this disk is full."""
         key = (host, log)
-        if key not in self._files:
-            self._files[key] = self._open(host, log)
+        fd = self._file(key)
         view = memoryview(data)
         while view:
             try:
-                written = os.pwrite(self._files[key], view, offset)
+                written = os.pwrite(fd, view, offset)
             except OSError as error:
                 raise OSError(error.errno, error.strerror, str(self.path(host, log))) from None
             view, offset = view[written:], offset + written
+        self._sizes[key] = max(self._sizes[key], offset)
         self._tails[key] = (self._tails.get(key, b"") + data[-LAST_BYTES:])[-LAST_BYTES:]
 
     def note(self, text: str, *, bad: bool = False) -> None:
@@ -42,10 +44,7 @@ class LogBook:
 
         Only a report wants it, so what cannot be kept is no reason to end a run.
         """
-        sizes = {
-            f"{safe_name(host)}/{safe_name(log)}": os.fstat(fd).st_size
-            for (host, log), fd in self._files.items()
-        }
+        sizes = {f"{safe_name(host)}/{safe_name(log)}": size for (host, log), size in self._sizes.items()}
         line = json.dumps({"at": time.time(), "text": text, "bad": bad, "sizes": sizes})
         with suppress(OSError), (self.directory / "events.jsonl").open("a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -64,15 +63,22 @@ class LogBook:
         text = clean(self._tails.get((host, log), b"").replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
         return tuple(deque((line for line in text.splitlines() if line.strip()), maxlen=count))
 
-    def logs(self) -> Iterable[tuple[str, str]]:
-        """Return (host, log) of every log that has bytes."""
-        return tuple(self._files)
-
     def close(self) -> None:
         """Close the files."""
         for fd in self._files.values():
             os.close(fd)
         self._files.clear()
+
+    def _file(self, key: tuple[str, str]) -> int:
+        """Return a log's open file; where there are many, another one is closed for it."""
+        fd = self._files.pop(key, -1)
+        if fd < 0:
+            fd = self._open(*key)
+            self._sizes.setdefault(key, os.fstat(fd).st_size)
+        self._files[key] = fd
+        if len(self._files) > MOST_OPEN:
+            os.close(self._files.pop(next(iter(self._files))))
+        return fd
 
     def _open(self, host: str, log: str) -> int:
         path = self.path(host, log)
