@@ -223,7 +223,14 @@ time.sleep(2.5)
 
 
 def test_where_ranks_stand_is_told_on_request_and_the_run_goes_on(run: Driver) -> None:
-    script = LOCKED.replace("lock.acquire()\n", "lock.acquire(timeout=3)\n")
+    script = """
+import os, threading
+word, heard = os.path.join(os.environ["GPULAUNCH_RUN_DIR"], "go"), threading.Event()
+def wait_for_a_word():
+    while not os.path.exists(word): heard.wait(0.05)
+print("up", flush=True)
+wait_for_a_word()
+"""
     start(run, script, ranks=2, hang_timeout_s=None)
     run.until(lambda: all(b"up" in run.log(f"rank-{n}.log") for n in range(2)))
     argv = ("env", f"XDG_STATE_HOME={run.home}", *protocol.command(PYTHON, "stacks", "r1"))
@@ -231,8 +238,9 @@ def test_where_ranks_stand_is_told_on_request_and_the_run_goes_on(run: Driver) -
     (frame,) = protocol.Reader().feed(run.connection.run(argv, stdin=asked).stdout)
     standings = [read_stacks(text, "a") for text in frame.header["stacks"].values()]
     assert [standing.place for standing in standings if standing] == [
-        "stands in wait_for_nobody (x.py:6)"
+        "stands in wait_for_a_word (x.py:5)"
     ] * 2
+    (run.run_dir / "go").touch()
     assert run.ended()["exit"]["ranks"] == {"0": 0, "1": 0}
     (frame,) = protocol.Reader().feed(run.connection.run(argv, stdin=asked).stdout)
     assert frame.header["refused"] == "r1 does not run on this host any more"
