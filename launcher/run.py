@@ -33,6 +33,7 @@ from launcher.running.node import Follower
 from launcher.running.phases import Phase
 from launcher.running.reasons import with_last_lines, with_reasons
 from launcher.running.stands import with_stacks
+from launcher.running.ticking import Ticking
 from launcher.running.watch import FAILURE_GRACE_S, Watch
 from launcher.runs.finding import remember
 from launcher.runs.record import launch_record
@@ -247,13 +248,11 @@ class Attempt:
         return says_port_taken([*lines, *(cause.last_lines if cause else ())])
 
     def _loop(self, interrupts: "Interrupts") -> None:
+        ticking = Ticking(self._happenings)
         while not self._watch.done and not self._may_leave():
             if interrupts.take():
                 self._act(Interrupted())
-            try:
-                self._act(self._happenings.get(timeout=_POLL_S))
-            except queue.Empty:
-                self._act(Tick(time.time()))
+            self._act(ticking.next())
 
     def _may_leave(self) -> bool:
         """Return whether a detached run goes on without us; take the steps that lead there."""

@@ -16,11 +16,12 @@ from launcher.report.run import outcome_json
 from launcher.run import LEAVE_S, QUEUE_LENGTH, Interrupts, interrupts_counted
 from launcher.running.connections import Open
 from launcher.running.departure import PROMISE_S
-from launcher.running.happenings import Happening, Interrupted, Output, Started, Tick
+from launcher.running.happenings import Happening, Interrupted, Output, Started
 from launcher.running.logbook import LogBook
 from launcher.running.node import Follower, Running
 from launcher.running.reasons import with_last_lines, with_reasons
 from launcher.running.stands import with_stacks
+from launcher.running.ticking import Ticking
 from launcher.running.watch import Watch
 from launcher.telling import Telling
 from launcher.terminal.screen import Screen
@@ -29,7 +30,6 @@ Choice: TypeAlias = Literal["detach", "stop", "go on"]
 
 SHOWN = 10 << 10
 """How much of each log that was there before is shown; the file here gets all of it."""
-_POLL_S = 0.1
 
 
 class Attachment:
@@ -50,7 +50,8 @@ class Attachment:
         self._book = LogBook(logs / plan.run_id)
         self._watch = Watch(plan)
         self._telling = Telling(self._watch, screen, self._book)
-        self._happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
+        happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
+        self._ticking = Ticking(happenings)
         self._old: dict[tuple[str, str], int] = {}  # below this, bytes are history and not shown
         self._here = {node.host: self._book.sizes(node.host) for node in plan.nodes}
         self._followers = {
@@ -60,7 +61,7 @@ class Attachment:
                 partial(open_entry, entry),
                 Running(self._here[node.host]),
                 patience_s=float("inf"),  # it goes on there whatever becomes of our way to it
-                happenings=self._happenings,
+                happenings=happenings,
             )
             for node, entry in zip(plan.nodes, entries, strict=True)
         }
@@ -82,14 +83,8 @@ class Attachment:
         while not self._watch.done:
             if interrupts.take() and self._interrupted():
                 return True
-            self._next()
+            self._act(self._ticking.next())
         return False
-
-    def _next(self) -> None:
-        try:
-            self._act(self._happenings.get(timeout=_POLL_S))
-        except queue.Empty:
-            self._act(Tick(time.time()))
 
     def _interrupted(self) -> bool:
         """Ask what Ctrl-C shall mean; return whether to leave."""
@@ -106,7 +101,7 @@ class Attachment:
                 silent = ", ".join(sorted(set(self._watch.hosts) - self._watch.detached))
                 self._screen.say(f"{silent}: not heard that the run there goes on without us", bad=True)
                 break
-            self._next()
+            self._act(self._ticking.next())
         for follower in self._followers.values():
             follower.leave()
         give_up = time.monotonic() + LEAVE_S
