@@ -21,7 +21,7 @@ check:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 $(BIN)/python:
 	@.ci/make-venv $(PYTHON) $(VENV)
