@@ -16,12 +16,12 @@ test: $(VENV)/.dev
 	@.ci/lab-tools
 	@$(MAKE) --no-print-directory check
 
-# What `test` runs once everything is installed.
+# What `test` runs once everything is installed. Two at a time, file by file: many tests mostly wait.
 check:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 $(BIN)/python:
 	@.ci/make-venv $(PYTHON) $(VENV)

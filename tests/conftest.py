@@ -21,13 +21,6 @@ def _missing() -> str:
     return needs.missing()
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `-n 2` the lab has one process and all else the other: each waits much, and shares little."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("lab" if item.get_closest_marker("lab") else "rest"))
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a lab test where no lab can be; in CI that is a failure, or CI would pass by testing nothing."""
     if item.get_closest_marker("lab") is None or not _missing():
