@@ -126,8 +126,8 @@ for n in range(12):
     start(run, script, hang_timeout_s=2.0)
     assert run.ended()["exit"]["ranks"] == {"0": 0}
     assert told(run, "hung") == []
-    last = [json.loads(line) for line in run.log("usage.jsonl").splitlines()][-2]
-    assert last["ranks"]["0"]["step"] >= 9
+    samples = [json.loads(line) for line in run.log("usage.jsonl").splitlines()]
+    assert max(sample["ranks"].get("0", {}).get("step") or 0 for sample in samples) >= 9
 
 
 def test_without_a_timeout_quiet_is_only_told_and_so_is_its_end(run: Driver) -> None:
