@@ -62,8 +62,8 @@ def test_a_dry_run_says_what_happens_when_it_fails(tmp_path: Path) -> None:
     )
     assert "spares: s1, s2" in told
     assert "with --resume {checkpoint} for the last whole one of checkpoint-*" in told
-    code, plan = user.ask(*words, "--restarts", "7")
-    assert (code, plan["restart"]["max"], plan["restart"]["spares"]) == (0, 7, ["s1", "s2"])
+    _, plan = user.ask(*words, "--restarts", "7")
+    assert (plan["restart"]["max"], plan["restart"]["spares"]) == (7, ["s1", "s2"])
     assert user.ask(*words, "--no-restart")[1]["restart"] is None
 
 
