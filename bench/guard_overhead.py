@@ -96,8 +96,9 @@ def main() -> None:
     module = load_guard()
     told: list[Any] = []
     tools = module.Tools(lambda *event, **fields: told.append((event, fields)), lambda _: None, lambda _: "")
-    meter = Meter(module.Guard(module.Place(0, 0, "/nowhere"), tools, stops=True))
-    train(meter, options.steps, options.switch_every)
+    with tempfile.TemporaryDirectory() as run_dir:
+        meter = Meter(module.Guard(module.Place(0, 0, run_dir), tools, stops=True))
+        train(meter, options.steps, options.switch_every)
     counted = meter.per_step[WARM_STEPS:]
     on = [whole for guarded, whole, _ in counted if guarded]
     off = [whole for guarded, whole, _ in counted if not guarded]
