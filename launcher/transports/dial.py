@@ -5,6 +5,7 @@ import errno
 import ipaddress
 import os
 import queue
+import signal
 import socket
 import subprocess
 import threading
@@ -135,6 +136,12 @@ class ProxySocket(socket.socket):
         self._drain = threading.Thread(target=self._read_stderr, daemon=True)
         self._drain.start()
         return self
+
+    def close(self) -> None:
+        """Close our end and hang up on the command, as OpenSSH does: some would wait for their far side."""
+        super().close()
+        with contextlib.suppress(OSError):
+            self._process.send_signal(signal.SIGHUP)
 
     def why_ended(self) -> str:
         """Return how the command ended and its last words, "" while it runs."""

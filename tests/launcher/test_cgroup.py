@@ -1,6 +1,5 @@
 """A run's own control group and the kernel's out-of-memory kills, for real where this machine allows them."""
 
-import ast
 import os
 import signal
 import subprocess
@@ -227,7 +226,3 @@ def test_a_run_without_such_a_kill_tells_none(run: Driver) -> None:
     os.kill(run.event("rank", rank=0)["pid"], signal.SIGKILL)
     run.ended()
     assert [event for event in run.events if event["event"] == "oom" and event["scope"] == "group"] == []
-
-
-def test_what_travels_is_python_3_9() -> None:
-    ast.parse(onhost_source("cgroup"), feature_version=(3, 9))

@@ -1,6 +1,5 @@
 """The gauge for real: as the supervisor's child, on this machine's processes and a simulated NVML."""
 
-import ast
 import dataclasses
 import json
 import os
@@ -241,7 +240,3 @@ def test_a_host_without_nvml_says_so(tmp_path: Path) -> None:
     gauge.close()
     assert last["gpus"] == {}
     assert last["gpus_missing"].startswith("NVML cannot be loaded: libnvidia-ml.so.1")
-
-
-def test_what_travels_is_python_3_9() -> None:
-    ast.parse(onhost_source("gauge"), feature_version=(3, 9))

@@ -1,6 +1,5 @@
 """Hangs for real, on this machine: what is one, what is none, and what is written down before the end."""
 
-import ast
 import json
 import os
 import signal
@@ -272,7 +271,3 @@ def test_py_spy_is_used_where_it_may_look(run: Driver, tmp_path: Path, forbidden
     assert standing is not None
     assert standing.own is not None
     assert standing.own.function == "wait_for_nobody"
-
-
-def test_what_travels_is_python_3_9() -> None:
-    ast.parse(onhost_source("stacks"), feature_version=(3, 9))

@@ -364,6 +364,7 @@ def test_a_proxy_command_is_the_way_to_the_host(sshd: Sshd, tmp_path: Path) -> N
     relay = tmp_path / "relay.py"
     relay.write_text(
         "import os, socket, sys, threading\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n"
         "far = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
         "def up():\n"
         "    while data := os.read(0, 9999): far.sendall(data)\n"
@@ -372,6 +373,11 @@ def test_a_proxy_command_is_the_way_to_the_host(sshd: Sshd, tmp_path: Path) -> N
     )
     with sshd.open(proxy_command=f"python3 {relay} 127.0.0.1 {sshd.port}") as opened:
         assert opened.run(("echo", "by proxy")).stdout == b"by proxy\n"
+    command = Path("/proc") / (tmp_path / "pid").read_text()
+    deadline = time.monotonic() + 10
+    while command.exists():
+        assert time.monotonic() < deadline, "the ProxyCommand outlives its connection"
+        time.sleep(0.02)
 
 
 def test_a_proxy_command_that_fails_is_told(sshd: Sshd) -> None:
