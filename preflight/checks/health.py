@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from preflight.checks.reading import absent
+from preflight.checks.reading import absent, cut
 from preflight.facts import Gpu, HostFacts, Missing
 from preflight.finding import Problem, Severity
 from preflight.job import Expect
@@ -316,12 +316,12 @@ def the_kernel_killed_nothing(facts: HostFacts) -> Iterator[Problem]:
         return  # only told; what a launch depends on is HEAL002
     if kernel_log.oom_kills:
         yield Problem(
-            f"{len(kernel_log.oom_kills)} processes were ended for lack of memory since boot; the last: "
-            f"{kernel_log.oom_kills[-1][:120]}",
+            f"processes ended for lack of memory since boot: {len(kernel_log.oom_kills)}; the last: "
+            f"{cut(kernel_log.oom_kills[-1], 120)}",
             "sudo dmesg | grep -i 'killed process'",
         )
     if kernel_log.other:
         yield Problem(
-            f"{len(kernel_log.other)} other NVIDIA messages; the last: {kernel_log.other[-1][:160]}",
+            f"other NVIDIA messages: {len(kernel_log.other)}; the last: {cut(kernel_log.other[-1], 160)}",
             "sudo dmesg | grep -iE 'nvrm|nvidia'",
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from preflight.checks.reading import absent, gib, span
+from preflight.checks.reading import absent, cut, gib, span
 from preflight.facts import ComputeProcess, Gpu, HostFacts, Identity, Missing, Process, ProcessTable
 from preflight.finding import Problem, Severity
 from preflight.job import Expect, Job
@@ -32,8 +32,7 @@ def _classified(facts: HostFacts, expect: Expect) -> dict[int, Classified]:
 def _command(process: Process) -> str:
     if isinstance(process.argv, Missing) or not process.argv:
         return process.comm
-    text = " ".join(process.argv)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return cut(" ".join(process.argv), 60)
 
 
 def describe(item: Classified) -> str:

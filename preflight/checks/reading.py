@@ -60,3 +60,8 @@ def span(seconds: float) -> str:
 def gib(mib: float) -> str:
     """Return MiB as GiB, for messages."""
     return f"{mib / 1024:.1f} GiB"
+
+
+def cut(text: str, length: int) -> str:
+    """Return a text of at most this many characters; "..." stands for what is left out."""
+    return text if len(text) <= length else text[: length - 3] + "..."
