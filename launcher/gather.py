@@ -1,7 +1,6 @@
 """Facts from many hosts: stream the agent to each, wait for its marker, decode what follows."""
 
 import json
-import pkgutil
 import threading
 import time
 import zlib
@@ -25,7 +24,7 @@ from launcher.errors import (
 )
 from launcher.fanout import WIDTH, fanout
 from launcher.inventory import HostEntry
-from launcher.onhost_source import EXIT_OLD_PYTHON, bootstrap, packed
+from launcher.onhost_source import EXIT_OLD_PYTHON, agent_source, bootstrap, packed
 from launcher.report.text import clean, one_line
 from launcher.transports.base import Connection, Stream
 from launcher.waiting import Waiting
@@ -151,7 +150,7 @@ def _payload(request: AgentRequest, *, stay: bool = False) -> bytes:
 
 @cache
 def _packed_agent() -> bytes:
-    return packed(pkgutil.get_data("preflight", "agent.py") or b"")
+    return packed(agent_source())
 
 
 @cache

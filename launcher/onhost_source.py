@@ -1,14 +1,18 @@
-"""How a program travels to a host: compressed over stdin to a one-line bootstrap."""
+"""How a program travels to a host: as one source text, compressed over stdin to a one-line bootstrap."""
 
-import pkgutil
 import zlib
 from functools import cache
+from pathlib import Path
 
 EXIT_OLD_PYTHON = 86
 """The bootstrap's exit status on a Python that is too old; stderr then holds its version."""
 
 _LEVEL = 6
 """The last per cent of size would take three times as long, which is felt with one host."""
+
+_TOP = Path(__file__).parents[1]
+_PARTS: dict[str, str] = {}
+"""Programs of several modules, and the package beside each that holds the others."""
 
 # Reads "<length>\n<zlib bytes>" from stdin and runs it as a script; what follows on stdin is the script's.
 # Runs on any Python, so that an old one is told apart from a broken one; one line, because csh cannot quote
@@ -24,11 +28,30 @@ _BOOTSTRAP = (
 
 @cache
 def onhost_source(name: str) -> bytes:
-    """Return the source of launcher/onhost/NAME.py."""
-    source = pkgutil.get_data("launcher.onhost", f"{name}.py")
-    if source is None:
-        raise FileNotFoundError(f"launcher/onhost/{name}.py")
-    return source
+    """Return launcher/onhost/NAME.py as one source text, with the modules it is made of."""
+    return as_one_text(_TOP / "launcher/onhost", name, _PARTS.get(name))
+
+
+@cache
+def agent_source() -> bytes:
+    """Return the agent as one source text."""
+    return as_one_text(_TOP / "preflight", "agent", _PARTS.get("agent"))
+
+
+def as_one_text(room: Path, name: str, parts: str | None) -> bytes:
+    """Return a text that does, executed in any namespace, what ROOM/NAME.py would do there.
+
+    `parts` is the package beside it that holds its other modules; relative imports reach them.
+    """
+    main = room.joinpath(f"{name}.py").read_bytes()
+    if parts is None:
+        return main
+    sources = {
+        ".".join(path.relative_to(room).with_suffix("").parts).removesuffix(".__init__"): path.read_text()
+        for path in sorted(room.joinpath(parts).rglob("*.py"))
+    }
+    ahead = _TOP.joinpath("launcher/onhost/modules.py").read_bytes()
+    return ahead + f"\n\nbegin({name!r}, {main.decode()!r}, {sources!r}, globals())\n".encode()
 
 
 @cache

@@ -9,17 +9,18 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(path for room in ("launcher", "preflight") for path in (ROOT / room).rglob("*.py"))
 OURS = {"launcher", "preflight", "tests", "bench", "templates"}
-ON_HOST = {"preflight/agent.py": {"psutil", "pynvml"}}
+ON_HOST = ("preflight/agent.py", "preflight/probes/", "launcher/onhost/")
+ROOMS_ON_HOST = ("preflight.probes", "launcher.onhost")
 
 # Where each may be imported; a trailing / is a folder.
 DOORS = {
     "paramiko": ("launcher/transports/ssh",),
     "cryptography": ("launcher/transports/ssh",),
     "click": ("launcher/cli.py", "launcher/commands/"),
-    "psutil": ("preflight/agent.py",),
-    "pynvml": ("preflight/agent.py",),
-    "subprocess": ("launcher/transports/", "launcher/onhost/", "preflight/agent.py"),
-    "socket": ("launcher/transports/", "launcher/onhost/", "preflight/agent.py"),
+    "psutil": ("preflight/agent.py", "preflight/probes/"),
+    "pynvml": ("preflight/agent.py", "preflight/probes/"),
+    "subprocess": ("launcher/transports/", *ON_HOST),
+    "socket": ("launcher/transports/", *ON_HOST),
     "torch": ("launcher/onhost/",),
     "yaml": ("launcher/yamldoc.py", "preflight/script/configs.py"),  # our files; a script's own
     "rich": ("launcher/report/", "launcher/commands/"),
@@ -43,8 +44,12 @@ def imports(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{shown(path)}: a relative import hides which room it reaches"
-            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+            module = node.module or ""
+            if node.level:
+                assert is_on_host(path), f"{shown(path)}: a relative import hides which room it reaches"
+                above = ".".join(path.relative_to(ROOT).parts[: -node.level])
+                module = f"{above}.{module}".removesuffix(".")
+            found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
         pending += ast.iter_child_nodes(node)
     return found
 
@@ -60,7 +65,7 @@ def top(module: str) -> str:
 
 
 def is_on_host(path: Path) -> bool:
-    return shown(path) in ON_HOST or (path.parent.name == "onhost" and path.name != "__init__.py")
+    return shown(path).startswith(ON_HOST)
 
 
 @pytest.mark.parametrize(
@@ -71,11 +76,14 @@ def test_preflight_never_imports_launcher(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if is_on_host(path)], ids=shown)
-def test_what_travels_to_a_host_needs_only_the_standard_library(path: Path) -> None:
-    allowed = sys.stdlib_module_names | ON_HOST.get(shown(path), set())
+def test_what_travels_to_a_host_needs_only_the_standard_library_and_what_travels_with_it(path: Path) -> None:
+    allowed = set(sys.stdlib_module_names)
+    if shown(path).startswith("preflight/"):
+        allowed |= {"psutil", "pynvml"}
     if path.name == "rank.py":
         allowed |= {"torch", "accelerate"}  # the guard lives inside ranks, where the script has imported them
-    assert {top(module) for module in imports(path)} - allowed == set()
+    elsewhere = {module for module in imports(path) if not module.startswith(ROOMS_ON_HOST)}
+    assert {top(module) for module in elsewhere} - allowed == set()
 
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if is_on_host(path)], ids=shown)

@@ -1,0 +1,75 @@
+"""A program of several modules travels as one text."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.onhost_source import as_one_text, stdin_for
+
+PROGRAM = """\
+from __future__ import annotations
+import sys, traceback
+from .parts import SIDE
+from .parts.deep.leaf import fail, where
+
+def main() -> int:
+    print(__name__, SIDE, where())
+    if "fail" in sys.argv:
+        try:
+            fail()
+        except ValueError:
+            traceback.print_exc()
+    return 3
+
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+PARTS = {
+    "__init__.py": "SIDE = 'side'\n",
+    "deep/__init__.py": "",
+    "deep/leaf.py": (
+        "from .. import SIDE\n\ndef where():\n    return __name__ + SIDE\n\n"
+        "def fail():\n    raise ValueError('of the leaf')\n"
+    ),
+}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> bytes:
+    for name, text in {"prog.py": PROGRAM, **{f"parts/{name}": text for name, text in PARTS.items()}}.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return as_one_text(tmp_path, "prog", "parts")
+
+
+def run(source: bytes, *args: str, cwd: Path) -> "subprocess.CompletedProcess[bytes]":
+    argv, stdin = stdin_for(sys.executable, source, b"", args=args)
+    return subprocess.run(argv, input=stdin, capture_output=True, cwd=cwd, timeout=60, check=False)
+
+
+def test_modules_are_imported_from_what_travelled(source: bytes, tmp_path: Path) -> None:
+    ended = run(source, cwd=tmp_path)
+    assert ended.stdout.decode().split() == ["__main__", "side", "gpulaunch_prog.parts.deep.leafside"]
+    assert (ended.returncode, ended.stderr) == (3, b"")
+
+
+def test_a_traceback_names_the_module_and_shows_its_line(source: bytes, tmp_path: Path) -> None:
+    said = run(source, "fail", cwd=tmp_path).stderr.decode()
+    assert 'File "gpulaunch_prog/parts/deep/leaf.py", line 7, in fail' in said
+    assert "raise ValueError('of the leaf')" in said
+
+
+def test_the_text_can_be_executed_in_a_namespace_of_somebody_else(source: bytes) -> None:
+    asked = "import sys; scope = {'__name__': 'other'}; exec(sys.stdin.read(), scope); print(scope['main']())"
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", asked],
+        input=source,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.stderr == b""
+    assert ended.stdout.decode().split() == ["other", "side", "gpulaunch_prog.parts.deep.leafside", "3"]
