@@ -66,6 +66,7 @@ KILL_WAIT_S = 15.0  # a process in state D may never go; it is reported instead 
 RESERVE = "reserve"  # room on a full disk for how the run ended
 RESERVE_BYTES = 64 << 10
 AGAIN_EVERY_S = 5.0  # how often what was deleted is put back, where that fails
+DELETION_S = 5.0  # after that a deletion is over: it takes name by name what was there, and what is put back
 SIZES_EVERY_S = 30.0  # how exactly `logs --since 10m` finds its place
 TAIL = 8 << 10  # of rank 0's log, for step and loss
 SAMPLE_BYTES = 65536  # one sample of the largest host is a tenth of it
@@ -306,8 +307,6 @@ class Rescue:
 
     def find(self, run_dir: str, pids: list[int]) -> None:
         """Take hold of the run's files that these processes have open and that have no name any more."""
-        for held in self.files.values():
-            held[1] = 0  # deleted once more
         for pid in pids:
             place = "/proc/%d/fd" % pid
             with contextlib.suppress(OSError):
@@ -327,14 +326,13 @@ class Rescue:
         some = False
         for name, held in self.files.items():
             with contextlib.suppress(OSError):
-                data = os.pread(held[0], CHUNK, held[1])
-                if not data:
-                    continue
                 flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
                 out = os.open(os.path.join(run_dir, name), flags, 0o600)
                 try:
+                    held[1] = min(held[1], os.fstat(out).st_size)  # less: deleted once more
+                    data = os.pread(held[0], CHUNK, held[1])
                     held[1] += os.pwrite(out, data, held[1])
-                    some = True
+                    some = some or bool(data)
                 finally:
                     os.close(out)
         return some
@@ -768,7 +766,7 @@ class Supervisor:
         self.kept = read_json(os.path.join(run_dir, "spec.json")) or {}
         self.unwritten = b""  # events that a full disk did not take
         self.rescue = Rescue()
-        self.next_sizes = self.next_refresh = self.next_again = 0.0
+        self.next_sizes = self.next_refresh = self.next_again = self.deletion_until = 0.0
         self.state: dict[str, Any] = {
             "run_id": spec["run_id"],
             "boot_id": boot_id(),
@@ -1062,9 +1060,12 @@ class Supervisor:
     def _keep_records(self) -> None:
         """Note how long the logs are, for `logs --since`, and show tidiers that the claims are in use."""
         now = time.monotonic()
-        if now >= self.next_again and not os.path.exists(os.path.join(self.run_dir, STATE)):
-            self.next_again = now + AGAIN_EVERY_S
+        if now >= self.next_again and self._is_deleted():
             self._make_again()
+            self.next_again = now + AGAIN_EVERY_S if self._is_deleted() else 0.0
+            self.deletion_until = now + DELETION_S
+        if now < self.deletion_until:
+            self.rescue.find(self.run_dir, [*self.ranks, self.launcher[0], self.gauge[0]])
         self.rescue.copy(self.run_dir)
         if now >= self.next_sizes:
             self.next_sizes = now + SIZES_EVERY_S
@@ -1079,13 +1080,20 @@ class Supervisor:
                 with contextlib.suppress(OSError):
                     os.utime(fd)
 
+    def _is_deleted(self) -> bool:
+        """Return whether state.json is gone, or the name of the events that are open here."""
+        with contextlib.suppress(OSError):
+            named = os.stat(os.path.join(self.run_dir, EVENTS))
+            if os.path.samestat(named, os.fstat(self.events_out)):
+                return not os.path.exists(os.path.join(self.run_dir, STATE))
+        return True
+
     def _make_again(self) -> None:
         """Put what was deleted back, as far as it is known here, so that the run can still be found."""
         with contextlib.suppress(OSError):
             os.makedirs(self.run_dir, mode=0o700, exist_ok=True)
             write_file(os.path.join(self.run_dir, "spec.json"), json.dumps(self.kept))
             self._move_events()
-            self.rescue.find(self.run_dir, [*self.ranks, self.launcher[0], self.gauge[0]])
             if self.grace_s is None:
                 write_file(os.path.join(self.run_dir, DETACHED), "")
             else:
