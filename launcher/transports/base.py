@@ -26,10 +26,12 @@ class Endpoint:
     certificate_files: tuple[str, ...] = ()  # each goes with the key that it certifies
     jumps: tuple["Endpoint", ...] = ()  # outermost first; each hop verified like the host itself
     proxy_command: str = ""
-    known_hosts_files: tuple[str, ...] = ()
+    known_hosts_files: tuple[str, ...] = ()  # () = ~/.ssh/known_hosts and the like
+    system_known_hosts_files: tuple[str, ...] = ()  # () = /etc/ssh/ssh_known_hosts and the like
     identity_agent: str = ""  # socket path; "" = SSH_AUTH_SOCK, "none" = no agent
     identities_only: bool = False  # offer no agent key beyond identity_files
     new_host_keys: NewHostKeys = "refuse"
+    hash_known_hosts: bool = False  # a new key is saved without the host's name in clear
     host_key_alias: str = ""  # the name to look up in known_hosts instead of the address
     connect_timeout_s: float = 10.0  # for each step: resolve, connect, banner and key exchange, a channel
 

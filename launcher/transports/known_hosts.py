@@ -95,12 +95,21 @@ def lookup(files: Iterable[str], address: str, port: int) -> Known:
     return Known(keys, frozenset(revoked), tuple(authorities))
 
 
-def save(file: str, address: str, port: int, kind: str, blob: bytes) -> None:
+def name_to_save(address: str, port: int, *, hashed: bool) -> str:
+    """Return the name that a new key is saved under; hashed, the file does not tell which host it is."""
+    name = host_names(address, port)[0]
+    if not hashed:
+        return name
+    salt = os.urandom(20)  # as long as the hash, as OpenSSH has it
+    return "|1|" + "|".join(base64.b64encode(part).decode() for part in (salt, _hash(salt, name)))
+
+
+def save(file: str, name: str, kind: str, blob: bytes) -> None:
     """Append a key. Raises OSError."""
     path = Path(file).expanduser()
     with _append_lock:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        line = f"{host_names(address, port)[0]} {kind} {base64.b64encode(blob).decode()}\n"
+        line = f"{name} {kind} {base64.b64encode(blob).decode()}\n"
         with path.open("a+b") as stream:
             if stream.tell() > 0:
                 stream.seek(-1, 2)

@@ -3,16 +3,15 @@
 import fnmatch
 import getpass
 import glob
-import shlex
-import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 from launcher.errors import ConfigError
+from launcher.transports.ssh_config_words import Tokens, words
 
 USER_FILE = "~/.ssh/config"
 SYSTEM_FILE = "/etc/ssh/ssh_config"
@@ -43,7 +42,6 @@ class _Block:
 
 
 _HEADS = frozenset({"host", "match", "<include>", "</include>"})
-_SHELL_CHARS = frozenset("\"'\\#")
 _reading = threading.Lock()
 
 
@@ -132,7 +130,8 @@ def _criterion(line: Line, criterion: str, value: str, state: _Lookup) -> bool:
     if criterion == "localuser":
         return _matches(patterns, getpass.getuser())
     if criterion == "exec":
-        return _runs(expand(value, state.original, state.host, state.first("port") or "22", state.user))
+        tokens = Tokens(state.original, state.host, state.first("port") or "22", state.user)
+        return _runs(tokens.in_text(value))
     if criterion in ("tagged", "localnetwork", "sessiontype", "command", "version"):
         return False  # about the ssh command itself, which is not what runs here
     raise ConfigError(f"{line.where}: Match knows no {criterion!r}")
@@ -151,29 +150,6 @@ def _runs(command: str) -> bool:
     except (subprocess.TimeoutExpired, OSError):
         return False
     return done.returncode == 0
-
-
-def expand(text: str, name: str, host: str, port: str, user: str) -> str:
-    """Expand the percent tokens that ssh_config(5) allows in paths and commands."""
-    given = {"%": "%", "h": host, "n": name, "p": port, "r": user}
-    out, rest = "", text
-    while "%" in rest:
-        before, _, after = rest.partition("%")
-        token = after[:1]
-        here = _HERE.get(token)
-        out += before + (given.get(token) or (here() if here else f"%{token}"))
-        rest = after[1:]
-    return out + rest
-
-
-_HERE: dict[str, Callable[[], str]] = {
-    "r": getpass.getuser,
-    "u": getpass.getuser,
-    "d": lambda: str(Path.home()),
-    "l": socket.gethostname,
-    "L": lambda: socket.gethostname().partition(".")[0],
-}
-"""Tokens about this machine, asked for only where one is written."""
 
 
 def _matches(patterns: tuple[str, ...], name: str) -> bool:
@@ -248,9 +224,7 @@ def _parse(raw: str, where: str) -> Line | None:
         raise ConfigError(f"{where}: expected `Keyword value`, got {text[:60]!r}")
     if key in ("proxycommand", "localcommand", "remotecommand", "knownhostscommand"):
         return Line(key, (value,), value, where)  # the rest of the line, quotes and all, is for a shell
-    try:
-        plain = value.isascii() and _SHELL_CHARS.isdisjoint(value)
-        words = tuple(value.split() if plain else shlex.split(value, comments=True))
-    except ValueError:
-        raise ConfigError(f"{where}: {text[:60]!r} has a quote without its partner") from None
-    return Line(key, words, words[0] if words else "", where)
+    split = words(value)
+    if split is None:
+        raise ConfigError(f"{where}: {text[:60]!r} has a quote without its partner")
+    return Line(key, split, split[0] if split else "", where)

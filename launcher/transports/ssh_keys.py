@@ -51,7 +51,8 @@ def verify(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey, *, 
         raise _unknown(endpoint, known, key, signed)
     file = (endpoint.known_hosts_files or known_hosts.DEFAULT_USER_FILES)[0]
     try:
-        known_hosts.save(file, _name(endpoint), endpoint.port, key.get_name(), blob)
+        name = known_hosts.name_to_save(_name(endpoint), endpoint.port, hashed=endpoint.hash_known_hosts)
+        known_hosts.save(file, name, key.get_name(), blob)
     except OSError as failure:
         message = f"its new host key cannot be saved in {file}: {failure.strerror}"
         raise HostError(endpoint.name, message) from None
@@ -82,7 +83,8 @@ def _by_authority(
 
 
 def _files(endpoint: Endpoint) -> tuple[str, ...]:
-    return (endpoint.known_hosts_files or known_hosts.DEFAULT_USER_FILES) + known_hosts.SYSTEM_FILES
+    users = endpoint.known_hosts_files or known_hosts.DEFAULT_USER_FILES
+    return users + (endpoint.system_known_hosts_files or known_hosts.SYSTEM_FILES)
 
 
 def _name(endpoint: Endpoint) -> str:

@@ -1,6 +1,7 @@
 """From a host of the inventory to an Endpoint: hosts.yaml wins, then ssh_config, then ssh's defaults."""
 
 import getpass
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,13 @@ from launcher.errors import BadInput, ConfigError, NameNotResolved
 from launcher.inventory import HostEntry, Inventory
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, NewHostKeys, OpenOptions
-from launcher.transports.ssh_config_file import Line, expand, lookup
+from launcher.transports.ssh_config_file import Line, lookup
+from launcher.transports.ssh_config_words import Tokens, seconds
 
 DEFAULT_CONNECT_TIMEOUT_S = 10.0
 
 _DEEPEST_JUMP = 8
+_LONGEST_CONNECT_TIMEOUT_S = 3600
 _STRICT: dict[str, NewHostKeys] = {
     **dict.fromkeys(("yes", "true", "ask"), "refuse"),
     "accept-new": "accept",
@@ -58,39 +61,34 @@ def _endpoint(
     port = entry.port or _number(values, "port", 22, 65535)
     user = entry.user or _text(values, "user") or getpass.getuser()
     host = _text(values, "hostname")
-    address = entry.address or (expand(host, alias, alias, str(port), user) if host else alias)
-
-    def expanded(text: str) -> str:
-        return expand(text, alias, address, str(port), user)
-
-    jump = entry.jump or _jump(values)
+    address = entry.address or Tokens(alias, alias, str(port), user).in_text(host) or alias
+    tokens = Tokens(alias, address, str(port), user, _text(values, "hostkeyalias"))
+    jump = entry.jump or _jump(values, tokens)
+    agent = _paths(values, "identityagent", tokens)
     return Endpoint(
         name=entry.name,
         transport="ssh",
         address=address,
         port=port,
         user=user,
-        identity_files=_identity_files(entry, values, expanded),
-        certificate_files=tuple(
-            expanded(line.text) for line in values.get("certificatefile", ()) if line.text.lower() != "none"
-        ),
+        identity_files=_identity_files(entry, values, tokens),
+        certificate_files=_every_path(values, "certificatefile", tokens),
         jumps=_jumps(jump, entry, inventory, ssh_config, (*behind, entry.name)),
-        proxy_command="" if jump else _proxy_command(values, expanded),
-        known_hosts_files=_paths(values, "userknownhostsfile", expanded),
-        identity_agent=expanded(_text(values, "identityagent")),
+        proxy_command="" if jump else _proxy_command(values, tokens),
+        known_hosts_files=_known_hosts_files(values, "userknownhostsfile", tokens),
+        system_known_hosts_files=_known_hosts_files(values, "globalknownhostsfile", tokens),
+        identity_agent=agent[0] if agent else "",
         identities_only=_text(values, "identitiesonly").lower() in ("yes", "true"),
         new_host_keys=_new_host_keys(values),
-        host_key_alias=expanded(_text(values, "hostkeyalias")),
-        connect_timeout_s=float(_number(values, "connecttimeout", int(DEFAULT_CONNECT_TIMEOUT_S), 3600)),
+        hash_known_hosts=_text(values, "hashknownhosts").lower() in ("yes", "true"),
+        host_key_alias=tokens.in_text(tokens.key_alias),
+        connect_timeout_s=_connect_timeout_s(values),
     )
 
 
-def _identity_files(entry: HostEntry, values: _Values, expanded: Callable[[str], str]) -> tuple[str, ...]:
+def _identity_files(entry: HostEntry, values: _Values, tokens: Tokens) -> tuple[str, ...]:
     named = (entry.identity_file,) if entry.identity_file else ()
-    rest = tuple(
-        expanded(line.text) for line in values.get("identityfile", ()) if line.text.lower() != "none"
-    )
-    return tuple(dict.fromkeys(named + rest))
+    return tuple(dict.fromkeys(named + _every_path(values, "identityfile", tokens)))
 
 
 def _new_host_keys(values: _Values) -> NewHostKeys:
@@ -129,19 +127,39 @@ def _jumps(
     return tuple(hops)
 
 
-def _jump(values: _Values) -> tuple[str, ...]:
-    text = _text(values, "proxyjump")
+def _jump(values: _Values, tokens: Tokens) -> tuple[str, ...]:
+    """Return ProxyJump's hops, unless a ProxyCommand stands before it: of the two, ssh takes the first."""
+    text = tokens.in_text(_text(values, "proxyjump"))
+    order = list(values)
+    commanded = "proxycommand" in values
+    if text and commanded and order.index("proxycommand") < order.index("proxyjump"):
+        return ()
+    if text.lower() == "none" and commanded:
+        return ()
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _proxy_command(values: _Values, expanded: Callable[[str], str]) -> str:
+def _proxy_command(values: _Values, tokens: Tokens) -> str:
     text = _text(values, "proxycommand")
-    return "" if text.lower() == "none" else expanded(text)
+    return "" if text.lower() == "none" else tokens.in_text(text)
 
 
-def _paths(values: _Values, key: str, expanded: Callable[[str], str]) -> tuple[str, ...]:
+def _every_path(values: _Values, key: str, tokens: Tokens) -> tuple[str, ...]:
+    """Return the paths of a key of which every occurrence counts."""
+    lines = (line for line in values.get(key, ()) if line.text.lower() != "none")
+    return tuple(tokens.in_path(line.text, line.where) for line in lines)
+
+
+def _known_hosts_files(values: _Values, key: str, tokens: Tokens) -> tuple[str, ...]:
+    paths = _paths(values, key, tokens)
+    if len(paths) == 1 and paths[0].lower() == "none":
+        return (os.devnull,)  # it holds no key, and forgets what is saved in it
+    return tuple(str(Path(path).expanduser()) for path in paths)
+
+
+def _paths(values: _Values, key: str, tokens: Tokens) -> tuple[str, ...]:
     lines = values.get(key)
-    return tuple(str(Path(expanded(word)).expanduser()) for word in lines[0].words) if lines else ()
+    return tuple(tokens.in_path(word, lines[0].where) for word in lines[0].words) if lines else ()
 
 
 def _text(values: _Values, key: str) -> str:
@@ -151,9 +169,23 @@ def _text(values: _Values, key: str) -> str:
 
 def _number(values: _Values, key: str, default: int, largest: int) -> int:
     lines = values.get(key)
-    if not lines or lines[0].text.lower() == "none":
+    if not lines:
         return default
     text = lines[0].text
     if not text.isdecimal() or not 0 < int(text) <= largest:
         raise ConfigError(f"{lines[0].where}: {key}: expected a number from 1 to {largest}, got {text!r}")
     return int(text)
+
+
+def _connect_timeout_s(values: _Values) -> float:
+    """Return ConnectTimeout; for `none` and 0, which would wait for as long as the kernel does, our own."""
+    lines = values.get("connecttimeout")
+    if not lines or lines[0].text.lower() in ("none", "0"):
+        return DEFAULT_CONNECT_TIMEOUT_S
+    found = seconds(lines[0].text)
+    if found is None or not 0 < found <= _LONGEST_CONNECT_TIMEOUT_S:
+        raise ConfigError(
+            f"{lines[0].where}: connecttimeout: expected a time such as 20 or 1m, "
+            f"from 1 to {_LONGEST_CONNECT_TIMEOUT_S} seconds, got {lines[0].text!r}"
+        )
+    return float(found)

@@ -140,6 +140,17 @@ def test_a_new_key_is_saved_when_asked_and_known_from_then_on(sshd: Sshd, tmp_pa
     assert lines[1] == f"[127.0.0.1]:{sshd.port} {public(sshd.folder / 'host_ed25519')}"
 
 
+def test_a_new_key_is_saved_without_its_hosts_name_where_ssh_config_says_so(
+    sshd: Sshd, tmp_path: Path
+) -> None:
+    files = write(tmp_path / "kh", "")
+    sshd.open(ACCEPT_NEW, known_hosts_files=files, hash_known_hosts=True).close()
+    sshd.open(known_hosts_files=files).close()
+    assert "127.0.0.1" not in Path(files[0]).read_text()
+    found = ["ssh-keygen", "-F", f"[127.0.0.1]:{sshd.port}", "-f", files[0]]
+    subprocess.run(found, check=True, capture_output=True)
+
+
 @pytest.mark.parametrize("options", [OpenOptions(), ACCEPT_NEW])
 def test_a_changed_key_is_never_accepted(sshd: Sshd, tmp_path: Path, options: OpenOptions) -> None:
     other = keygen(tmp_path / "other", "ed25519")
@@ -156,6 +167,14 @@ def test_a_changed_key_is_never_accepted(sshd: Sshd, tmp_path: Path, options: Op
 def test_the_key_type_that_is_known_is_the_one_asked_for(sshd: Sshd, tmp_path: Path, kind: str) -> None:
     files = write(tmp_path / "kh", f"[127.0.0.1]:{sshd.port} {public(sshd.folder / kind)}\n")
     sshd.open(known_hosts_files=files).close()
+
+
+def test_a_key_may_be_known_to_the_system_alone(sshd: Sshd, tmp_path: Path) -> None:
+    entry = f"[127.0.0.1]:{sshd.port} {public(sshd.folder / 'host_ed25519')}\n"
+    system, users = write(tmp_path / "system", entry), write(tmp_path / "users", "")
+    sshd.open(known_hosts_files=users, system_known_hosts_files=system).close()
+    with pytest.raises(HostKeyUnknown):
+        sshd.open(known_hosts_files=users, system_known_hosts_files=("/dev/null",))
 
 
 def test_hashed_entries_are_known(sshd: Sshd, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Endpoints: hosts.yaml wins, then ssh_config as OpenSSH reads it."""
 
+import subprocess
 from getpass import getuser
 from pathlib import Path
 
@@ -23,13 +24,14 @@ def test_ssh_config_gives_what_hosts_yaml_leaves_open(tmp_path: Path) -> None:
         tmp_path,
         '# x\nHost ti*n !tin\n  HostName %h.example.org\n  Port = 2222\n  User "ada"\n IdentityFile ~/k1\n'
         "  UserKnownHostsFile /a/kh /b/kh\n  IdentityAgent none\n  IdentitiesOnly yes\n  ConnectTimeout 4\n"
-        "  HostKeyAlias ours\nHost *\n  User bob\n  IdentityFile /k2-%r\n",
+        "  HostKeyAlias ours\n  HashKnownHosts yes\nHost *\n  User bob\n  IdentityFile /k2-%r\n",
         HostEntry("titan"),
     )
     assert (got.address, got.port, got.user, got.connect_timeout_s) == ("titan.example.org", 2222, "ada", 4.0)
     assert got.identity_files == ("~/k1", "/k2-ada")
     assert got.known_hosts_files == ("/a/kh", "/b/kh")
     assert (got.identity_agent, got.identities_only, got.host_key_alias) == ("none", True, "ours")
+    assert got.hash_known_hosts
 
 
 @pytest.mark.parametrize(
@@ -98,6 +100,58 @@ def test_a_jump_host_that_names_itself_is_reached_directly(tmp_path: Path) -> No
     assert [(hop.name, hop.jumps) for hop in got.jumps] == [("gate", ())]
 
 
+AS_SSH = {
+    "a backslash": "User CORP\\ada\n",
+    "a hash in a word": "User ada#1 # and a comment\n",
+    "quotes": 'User "ada \\"the first\\""\nUserKnownHostsFile "/a b" /c\n',
+    "an equals sign": "HostName=10.0.0.9\nPort = 2201\n",
+    "environment variables": "UserKnownHostsFile ${HOME}/kh\nIdentityAgent ${HOME}/agent\n",
+    "the key's alias": "HostKeyAlias ours\nUserKnownHostsFile /kh_%k_%n\n",
+    "no files": "UserKnownHostsFile none\nGlobalKnownHostsFile none\n",
+    "files of the system": "GlobalKnownHostsFile /a /b\n",
+    "a time": "ConnectTimeout 1m30s\n",
+    "a command before jumps": "ProxyCommand nc\nProxyJump gate\n",
+    "jumps before a command": "ProxyJump gate\nProxyCommand nc\n",
+    "no jump, then a command": "ProxyJump none\nProxyCommand nc\n",
+    "no command, then jumps": "ProxyCommand none\nProxyJump gate\n",
+}
+
+
+@pytest.mark.parametrize("text", AS_SSH.values(), ids=AS_SSH)
+def test_a_value_means_what_it_means_to_ssh(tmp_path: Path, text: str) -> None:
+    got = merged(tmp_path, text, HostEntry("titan"))
+    told = subprocess.run(
+        ["ssh", "-G", "-F", str(tmp_path / "config"), "titan"], capture_output=True, text=True, check=True
+    ).stdout
+    ssh = dict(line.split(" ", 1) for line in told.splitlines() if " " in line)
+    for key, files in (
+        ("userknownhostsfile", got.known_hosts_files),
+        ("globalknownhostsfile", got.system_known_hosts_files),
+    ):
+        assert not files or " ".join(files).replace("/dev/null", "none") == ssh[key]
+    assert (got.user, got.address, str(got.port)) == (ssh["user"], ssh["hostname"], ssh["port"])
+    assert got.connect_timeout_s == float(ssh["connecttimeout"].replace("none", "10"))
+    assert got.identity_agent == ssh.get("identityagent", "")
+    assert ",".join(hop.name for hop in got.jumps) == ssh.get("proxyjump", "")
+    assert got.proxy_command == ssh.get("proxycommand", "").replace("none", "")
+
+
+def test_a_jump_host_may_be_named_after_the_host(tmp_path: Path) -> None:
+    got = merged(tmp_path, "Host titan\n ProxyJump %h-gate\n", HostEntry("titan", "10.0.0.7"))
+    assert [hop.address for hop in got.jumps] == ["10.0.0.7-gate"]
+
+
+def test_a_key_may_be_named_by_an_environment_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLUSTER_KEYS", "/keys/%h")
+    got = merged(tmp_path, "IdentityFile ${CLUSTER_KEYS}/%n\n", HostEntry("titan"))
+    assert got.identity_files == ("/keys/%h/titan",)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(ConfigError, match="config:1: the environment variable NOT_SET_HERE is not set"):
+        merged(tmp_path / "other", "IdentityFile ${NOT_SET_HERE}/x\n", HostEntry("titan"))
+
+
 def test_a_proxy_command_keeps_its_quotes_and_gets_its_tokens(tmp_path: Path) -> None:
     got = merged(tmp_path, "Host *\n ProxyCommand nc -x 'a b' %h %p # %%\n", HostEntry("titan", port=7))
     assert got.proxy_command == "nc -x 'a b' titan 7 # %"
@@ -117,6 +171,7 @@ def test_match_and_include_are_followed(tmp_path: Path) -> None:
     [
         ("Host titan\n Port ssh\n", "config:2: port: expected a number from 1 to 65535"),
         ("\n\nPort\n", "config:3: expected `Keyword value`"),
+        ("ConnectTimeout soon\n", "config:1: connecttimeout: expected a time such as 20 or 1m"),
         ('User "ada\n', "config:1: .* has a quote without its partner"),
         ("Match planet mars\n", "config:1: Match knows no 'planet'"),
         ("Match host\n", "config:1: Match host: expected a value"),
