@@ -7,19 +7,37 @@ import json
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tests.lab.silicon.ask import environment
-from tests.lab.silicon.profile import load_profile
+from tests.lab.silicon.profile import Profile, load_profile
 from tests.lab.silicon.state import stage
 
 ROOT = Path(__file__).parents[1]
 CPU_WHEEL = "ENV003"
 """What preflight says of torch here, wherever GPUs are simulated: it is a build for the CPU."""
+
+
+FIRST_MINOR = 100
+
+
+def own_gpus(profile: Profile, home: Path) -> Profile:
+    """Return the profile with UUIDs and device files of its own: nothing beside it claims or holds its GPUs.
+
+    This machine sees the processes of the simulated hosts too, which open /dev/nvidia0 of theirs.
+    """
+    gpus = []
+    for number, gpu in enumerate(profile.gpus):
+        name = f"GPU-{uuid.uuid5(uuid.NAMESPACE_URL, f'{home}/{number}')}"
+        own = {"minor_number": str(FIRST_MINOR + number), "uuid": name}
+        gpus.append(replace(gpu, values={**gpu.values, **own}))
+    return replace(profile, gpus=tuple(gpus))
 
 
 class User:
@@ -28,7 +46,8 @@ class User:
     def __init__(self, home: Path, profile: str = "") -> None:
         self.home = home
         home.mkdir(exist_ok=True)
-        base = environment(stage(load_profile(profile), home / "silicon")) if profile else dict(os.environ)
+        self.profile = own_gpus(load_profile(profile), home) if profile else None
+        base = environment(stage(self.profile, home / "silicon")) if self.profile else dict(os.environ)
         ours = ("GPULAUNCH_", "ACCELERATE_", "RANK", "WORLD_SIZE", "LOCAL_RANK")
         self.env = {name: value for name, value in base.items() if not name.startswith(ours)} | {
             "PATH": f"{Path(sys.executable).parent}:{base['PATH']}",

@@ -1,6 +1,7 @@
 """The gauge for real: as the supervisor's child, on this machine's processes and a simulated NVML."""
 
 import dataclasses
+import itertools
 import json
 import os
 import queue
@@ -29,14 +30,21 @@ from tests.launcher.run_plans import plan
 GAUGE = Path(__file__).parents[2] / "launcher" / "onhost" / "gauge.py"
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated NVML needs a C compiler")
 
-# A rank that holds memory and CPU, and a worker below it that holds as much again.
+# A rank that holds memory, and a worker below it that holds as much again. At a word each uses half a second
+# of CPU, however long it takes to get that beside others.
 BUSY = """
-import os, sys, time
-held = bytearray(os.urandom(1 << 20) * 64)
+import os, time
+held = bytearray(64 << 20)
+held[::4096] = b"x" * len(held[::4096])
 os.fork()
-print("up", flush=True)
-while True:
+go = os.path.join(os.environ["GPULAUNCH_RUN_DIR"], "go")
+while not os.path.exists(go):
+    time.sleep(0.02)
+until = time.process_time() + 0.5
+while time.process_time() < until:
     pass
+print("used", flush=True)
+time.sleep(60)
 """
 
 
@@ -56,20 +64,35 @@ def samples(run: Driver) -> list[dict[str, Any]]:
     return [json.loads(line) for line in run.log("usage.jsonl").splitlines()]
 
 
-def last_ranks(run: Driver) -> dict[str, Any]:
-    ranks: dict[str, Any] = samples(run)[-1]["ranks"] if samples(run) else {}
-    return ranks or {"none": {"rss_mib": 0, "cpu": 0}}
+def cpu_seconds(run: Driver, rank: str) -> float:
+    """Return how much CPU a rank and its workers have used, going by all samples."""
+    seen, total = samples(run), 0.0
+    for before, now in itertools.pairwise(seen):
+        total += (now["ranks"][rank]["cpu"] or 0.0) / 100 * (now["m"] - before["m"])
+    return total
 
 
 def test_memory_and_cpu_of_every_rank_and_its_workers_are_measured(run: Driver) -> None:
     start(run, BUSY, ranks=2)
-    run.until(lambda: all(rank["rss_mib"] >= 128 and rank["cpu"] for rank in last_ranks(run).values()))
+    ranks = {"0", "1"}
+
+    def are_whole(sample: dict[str, Any]) -> bool:
+        """Their workers have been found too, for which all of /proc is looked through only now and then."""
+        return set(sample["ranks"]) == ranks and all(
+            128 <= rank["rss_mib"] < 400 for rank in sample["ranks"].values()
+        )
+
+    run.until(lambda: bool(samples(run)) and are_whole(samples(run)[-1]), 60)
+    (run.run_dir / "go").touch()
+    run.until(lambda: all(run.log(f"rank-{rank}.log").count(b"used") == 2 for rank in ranks), 60)
+    seen = len(samples(run))
+    run.until(lambda: len(samples(run)) > seen + 1, 60)
     last = samples(run)[-1]
     assert last["event"] == "usage"
     assert (last["gpus"], "gpus_missing" in last) == ({}, False)
-    assert set(last["ranks"]) == {"0", "1"}
-    assert all(rank["rss_mib"] < 400 for rank in last["ranks"].values())
-    assert sum(rank["cpu"] for rank in last["ranks"].values()) > 20
+    assert are_whole(last)
+    for rank in ranks:
+        assert 0.8 < cpu_seconds(run, rank) < 1.3
     assert abs(last["t"] - time.time()) < 10
     run.say("stop 0 enough")
     run.ended()

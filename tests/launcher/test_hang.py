@@ -90,7 +90,11 @@ def test_the_rank_that_keeps_the_others_waiting_is_named(run: Driver, tmp_path: 
 
 
 def test_a_rank_that_is_stopped_is_told_as_that(run: Driver) -> None:
-    start(run, "import os, signal\nprint('up', flush=True)\nos.kill(os.getpid(), signal.SIGSTOP)")
+    # nodes=2: its client, and no clock, decides that it hangs, once it does.
+    start(run, "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", nodes=2, hang_timeout_s=None)
+    rank = Path(f"/proc/{run.event('rank')['pid']}/stat")
+    run.until(lambda: rank.read_text().rpartition(")")[2].split()[0] == "T")
+    run.say("hung 3 hung: nothing lives on any host")
     assert run.event("stacks")["missing"] == {"0": "it is stopped (SIGSTOP, or a debugger)"}
     assert run.ended()["exit"]["ranks"] == {"0": -15}
     standing = read_stacks(stacks(run), "a")

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from tests.lab.silicon.profile import load_profile
 from tests.lab.silicon.state import state_text
 from tests.users import CPU_WHEEL, User
 
@@ -40,7 +39,8 @@ time.sleep(60 if world > 1 else 0)
 
 def test_a_run_goes_on_without_the_gpu_that_was_lost(tmp_path: Path) -> None:
     user = User(tmp_path / "home", "2xl40s")
-    profile = load_profile("2xl40s")
+    profile = user.profile
+    assert profile is not None
     lost = replace(profile, gpus=(profile.gpus[0], replace(profile.gpus[1], calls={"*": "return 15"})))
     (user.home / "silicon" / "lost").write_text(state_text(lost))
     user.write(TRAIN, {"gpus": "all", "output": "out", "guard": "off", "restart": RESTART})
