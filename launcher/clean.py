@@ -5,7 +5,7 @@ Nothing here decides who is a leftover (preflight.leftovers) or who may be ended
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 
 from launcher.errors import AgentCrashed, AgentGarbage
@@ -14,6 +14,7 @@ from launcher.transports.base import Connection
 from preflight.cleaning import Choice, Wish, choose
 from preflight.facts import Gpu, HostFacts, Missing, ProcessTable
 from preflight.leftovers import DEFAULT_STOPPED_S, Classified, Kind, classify
+from preflight.records import dataclass
 
 # Beyond the grace periods: starting Python there and writing the answer.
 _REAP_SLACK_S = 20.0

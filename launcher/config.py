@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from launcher.syncing.spec import SyncSpec
 from launcher.templates import templates_dir
 from launcher.yamldoc import Item, Mistakes, nearest
 from preflight.job import Job
+from preflight.records import dataclass
 
 SUFFIXES = (".yaml", ".yml")
 

@@ -6,7 +6,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +29,7 @@ from launcher.report.text import clean, one_line
 from launcher.transports.base import Connection, Stream
 from launcher.waiting import Waiting
 from preflight.facts import HostFacts
+from preflight.records import dataclass
 from preflight.wire import decode
 
 MARKER = b"GPULAUNCH-FACTS-1 "

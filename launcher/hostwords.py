@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from launcher.errors import BadInput
+from preflight.records import dataclass
 
 MAX_HOSTS = 10_000  # in one word; a longer range is a slip of the finger that would eat the memory
 

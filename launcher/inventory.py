@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +15,7 @@ from launcher.errors import BadInput
 from launcher.schema import HOST_NAME, INVENTORY
 from launcher.yamldoc import Item, Mistakes, nearest, read_file
 from preflight.job import Expect, GpuRequest
+from preflight.records import dataclass
 
 FILE_NAME = "hosts.yaml"
 LOCALHOST = "localhost"

@@ -4,10 +4,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from launcher.yamldoc import Item, Mistakes, nearest
+from preflight.records import dataclass
 
 Schema = dict[str, Any]
 

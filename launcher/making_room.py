@@ -4,7 +4,7 @@ What to end is judged and ended exactly as `gpulaunch clean-zombies` does it (la
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from launcher.bugs import user_state_dir
 from launcher.clean import Cleaned, Manner, clean, judge, write_audit
@@ -17,6 +17,7 @@ from launcher.running.connections import Connections
 from preflight.cleaning import Choice
 from preflight.facts import HostFacts
 from preflight.leftovers import Classified
+from preflight.records import dataclass
 
 Say = Callable[[str], None]
 Confirm = Callable[[str], bool]

@@ -2,12 +2,12 @@
 
 import ipaddress
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from launcher.errors import LaunchRefused
 from launcher.inventory import HostEntry
 from preflight.decision import Reason
 from preflight.facts import HostFacts, Interface, Missing, Network, Ports
+from preflight.records import dataclass
 
 Host = tuple[HostEntry, HostFacts]
 

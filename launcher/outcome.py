@@ -1,7 +1,7 @@
 """How a run ended, by rank, as one value: what is reported, and what the exit code comes from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -13,6 +13,7 @@ from launcher.running.usage import RankUsage
 from launcher.running.watch import Watch
 from preflight.diagnosis.answer import Diagnosis
 from preflight.diagnosis.standing import Hang
+from preflight.records import dataclass
 
 Verdict: TypeAlias = Literal[
     "finished", "failed", "interrupted", "not as planned", "not carried through", "detached"

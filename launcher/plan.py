@@ -3,10 +3,9 @@
 What `--dry-run` prints is this very object, and it is what runs.
 """
 
-from dataclasses import dataclass
-
 from preflight.decision import Decision, NodeRanks, Reason
 from preflight.finding import Finding
+from preflight.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The plan of a launch from hosts, facts and job. Pure: nothing is asked, opened or started here."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from launcher.engines import accelerate
 from launcher.errors import LaunchRefused
@@ -15,6 +15,7 @@ from preflight.job import Job
 from preflight.precision import decide, fp8_backend
 from preflight.precision_args import agree
 from preflight.ranks import map_ranks, resolve_gpus
+from preflight.records import dataclass
 from preflight.script.reading import ScriptReading
 
 Host = tuple[HostEntry, HostFacts]

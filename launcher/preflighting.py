@@ -4,7 +4,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,6 +20,7 @@ from preflight.facts import HostFacts, Missing, Reach, ScriptFacts
 from preflight.finding import Finding, Severity, exit_code
 from preflight.job import Job
 from preflight.ranks import resolve_gpus
+from preflight.records import dataclass
 from preflight.registry import ClockOffset, judge_cluster, judge_host, table, unasked
 from preflight.script.reading import ScriptReading
 

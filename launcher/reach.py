@@ -5,7 +5,6 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from launcher.errors import AgentGarbage, AgentTooSlow, HostError
@@ -15,6 +14,7 @@ from launcher.onhost_source import onhost_source
 from launcher.report.text import clean, one_line
 from launcher.transports.base import Stream
 from preflight.facts import Reach
+from preflight.records import dataclass
 
 CONNECT_TIMEOUT_S = 3.0
 """A connect inside a cluster takes milliseconds; a filtered port never answers."""

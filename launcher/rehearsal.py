@@ -6,7 +6,7 @@ links to its own one, where its output folder is empty; that directory is remove
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from launcher.errors import GpulaunchError
 from launcher.outcome import Outcome
@@ -22,6 +22,7 @@ from launcher.report.usage_series import read_usage
 from launcher.run import Launch, Prepared, carry_out, check
 from launcher.terminal.screen import Screen
 from preflight.job import Job
+from preflight.records import dataclass
 
 DEFAULT_STEPS = 10
 CLEAN_S = 120.0

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -43,6 +43,7 @@ from launcher.transports.base import Connection
 from preflight.facts import HostFacts, Reach
 from preflight.finding import stops_launch
 from preflight.job import Job
+from preflight.records import dataclass
 from preflight.script.reading import ScriptReading
 
 PORT_ATTEMPTS = 3

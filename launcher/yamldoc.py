@@ -5,7 +5,7 @@ YAML 1.1 makes of it.
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
@@ -13,6 +13,7 @@ from typing import TypeAlias
 import yaml
 
 from launcher.errors import ConfigError
+from preflight.records import dataclass
 
 MAX_BYTES = 1 << 20
 MAX_ITEMS = 100_000  # aliases of aliases can multiply without end

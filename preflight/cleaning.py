@@ -1,8 +1,7 @@
 """Which leftovers a cleaning may end: the choice, separate from the judgement and from the deed. Pure."""
 
-from dataclasses import dataclass
-
 from preflight.leftovers import ENDED_AFTER_YES, ENDED_BY_DEFAULT, Classified, Kind
+from preflight.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """The values that precision and rank planning decide, with the reasons they give."""
 
-from dataclasses import dataclass
-
 from preflight.job import Precision
+from preflight.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

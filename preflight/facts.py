@@ -5,8 +5,9 @@ annotations. Memory is in MiB (2**20 bytes), times in seconds, temperatures in d
 Mbit/s, each said in the field's name.
 """
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
+
+from preflight.records import dataclass
 
 T = TypeVar("T")
 

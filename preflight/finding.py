@@ -1,8 +1,9 @@
 """What a check says. A Problem is what the check saw; a Finding is that plus code, verdict and host."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
+
+from preflight.records import dataclass
 
 
 class Severity(Enum):

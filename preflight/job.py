@@ -1,8 +1,10 @@
 """What the user wants to run: the yardstick that checks measure hosts against."""
 
 import posixpath
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
+
+from preflight.records import dataclass
 
 Precision: TypeAlias = Literal["no", "fp16", "bf16", "fp8"]
 PrecisionRequest: TypeAlias = Literal["auto", "no", "fp16", "bf16", "fp8"]

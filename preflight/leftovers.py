@@ -5,12 +5,12 @@ a purpose is gone. Whatever could not be read proves nothing. A parent pid of 1 
 launcher under nohup, setsid or systemd has it and lives.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 
 from preflight import process_tree as tree_of
 from preflight.facts import Gpu, HostFacts, Missing, Process, ProcessTable
 from preflight.process_tree import Tree
+from preflight.records import dataclass
 
 DEFAULT_STOPPED_S = 600.0
 

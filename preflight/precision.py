@@ -6,7 +6,6 @@ The hardware table is what NVIDIA's compute capabilities can do in training, not
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from preflight.decision import Decision, NodeRanks, Reason
 from preflight.errors import GpulaunchError
@@ -14,6 +13,7 @@ from preflight.facts import Capability, Gpu, HostFacts, Missing
 from preflight.job import Job, Precision
 from preflight.precision_args import asked_in_args
 from preflight.ranks import map_ranks
+from preflight.records import dataclass
 from preflight.script.reading import PrecisionSite, ScriptReading
 
 _ORDER: tuple[Precision, ...] = ("no", "fp16", "bf16", "fp8")

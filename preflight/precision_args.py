@@ -1,9 +1,9 @@
 """A script's own precision switches, set to agree with what the launch decided. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from preflight.job import Job, Precision
+from preflight.records import dataclass
 from preflight.script.reading import Option, ScriptReading
 
 _PRECISIONS: tuple[Precision, ...] = ("no", "fp16", "bf16", "fp8")

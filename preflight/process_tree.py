@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from preflight.facts import Missing, Process, ProcessTable
+from preflight.records import dataclass
 
 INIT_PID = 1
 

@@ -1,12 +1,13 @@
 """Which GPU each local rank of a host gets, by UUID. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from preflight.decision import NodeRanks, RankSlot, Reason
 from preflight.errors import GpulaunchError
 from preflight.facts import Gpu, HostFacts, Missing
 from preflight.job import GpuRequest, Job
+from preflight.records import dataclass
 from preflight.script.reading import ScriptReading
 
 _NO_GPU_CODES = frozenset({"no-library", "no-devices"})

@@ -9,13 +9,14 @@ that answered), `job`, `expect`, `reach` (tuple[Reach, ...]), `clocks` (name -> 
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from importlib import import_module
 from typing import Any
 
 from preflight.facts import HostFacts, Missing, Reach
 from preflight.finding import Finding, Problem, Severity
 from preflight.job import Expect, GpuRequest, Job
+from preflight.records import dataclass
 from preflight.selection import Selection, select
 
 CheckFunction = Callable[..., Iterable[Problem]]

@@ -1,10 +1,10 @@
 """Which of a host's GPUs a job may use, and how many of them it needs."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from preflight.facts import Gpu, HostFacts, Missing
 from preflight.job import GpuRequest, Job
+from preflight.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,8 @@ A table, so that nothing imports torch to find out. Sources: pytorch/pytorch iss
 and the CUDA release notes' table of driver versions. A row that is not here is unknown, and said to be.
 """
 
-from dataclasses import dataclass
-
 from preflight.facts import Capability
+from preflight.records import dataclass
 from preflight.versions import release
 
 _FULL = ((5, 0), (6, 0), (7, 0), (7, 5), (8, 0), (8, 6), (9, 0))

@@ -1,6 +1,5 @@
 """What the options of `run` and `rehearse` ask for. Imports little: nodes begin before the rest is loaded."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.asked import entries_here, new_run_id
@@ -12,6 +11,7 @@ from launcher.errors import BadInput
 from launcher.inventory import HostEntry
 from launcher.running.early import EarlyStarts
 from preflight.job import Job
+from preflight.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

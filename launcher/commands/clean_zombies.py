@@ -4,7 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from preflight.cleaning import Choice, Wish
 from preflight.facts import HostFacts, ProcessTable
 from preflight.job import DEFAULT_MAIN_PORT
 from preflight.leftovers import Classified
+from preflight.records import dataclass
 
 EXIT_LEFT = 1
 EXIT_UNREACHED = 3

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -33,6 +33,7 @@ from launcher.sending import sent_script
 from launcher.terminal.live import screen_on
 from launcher.terminal.screen import Screen
 from preflight.explain import known_codes
+from preflight.records import dataclass
 
 
 def launch_of(what: Asked, options: dict[str, Any], early: EarlyStarts | None = None) -> Launch:

@@ -1,7 +1,7 @@
 """gpulaunch preflight: ask hosts, judge them, say what a launch there would use."""
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from launcher.running.connections import Connections
 from launcher.sending import sent_script
 from preflight.explain import known_codes
 from preflight.job import GpuRequest, Job
+from preflight.records import dataclass
 
 _JSON_DEPTH = 4
 """Down to a line for each finding of each host."""

@@ -3,7 +3,6 @@
 import getpass
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +12,7 @@ from launcher.fanout import WIDTH
 from launcher.inventory import HostEntry, Inventory, load_inventory
 from launcher.transports.base import Connection, OpenOptions
 from launcher.transports.sshconfig import opener_for
+from preflight.records import dataclass
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

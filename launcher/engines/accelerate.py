@@ -21,10 +21,10 @@ accelerate applies nested sections (fp8_config) only if some option stood on the
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from preflight.decision import NodeRanks
 from preflight.job import Job, Precision
+from preflight.records import dataclass
 
 RUN_DIR = "{run_dir}"
 RENDEZVOUS_TIMEOUT_S = 300

@@ -2,12 +2,12 @@
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.errors import BadInput
 from launcher.fixes.codes import FIXABLE
 from launcher.fixes.scopes import Scopes
+from preflight.records import dataclass
 from preflight.script.lint import LintFinding
 from preflight.script.reading import Place
 from preflight.script.rules import Level

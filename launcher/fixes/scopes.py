@@ -2,7 +2,8 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from preflight.records import dataclass
 
 _Def = ast.FunctionDef | ast.AsyncFunctionDef
 _MADE_LATER = "the Accelerator is made below this line"

@@ -4,13 +4,13 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from launcher.planning import Sent
 from preflight.facts import HostFacts, Missing
 from preflight.job import Job
+from preflight.records import dataclass
 
 SCHEMA = "gpulaunch.rehearsal/1"
 VERSIONS = ("torch", "accelerate", "transformers", "peft", "trl", "deepspeed", "bitsandbytes")

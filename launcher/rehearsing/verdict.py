@@ -4,13 +4,13 @@ A proof that could not be made is not a pass: `ok` None counts as not proven.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from launcher.outcome import Outcome
 from launcher.plan import Plan
 from preflight.decision import RankSlot
+from preflight.records import dataclass
 
 _MIB = 1024.0
 

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from launcher.preflighting import PreflightResult
 from launcher.report.text import clean, one_line
 from preflight.facts import Gpu, HostFacts, Missing
 from preflight.finding import Finding, Severity
+from preflight.records import dataclass
 from preflight.registry import NOT_HELD
 
 _STYLES = {

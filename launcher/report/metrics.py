@@ -3,13 +3,14 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.series import PointReader
+from preflight.records import dataclass
 
 CHUNK = 1 << 20
 MAX_LINE = 4096

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from launcher.outcome import OUTCOME
 from launcher.report.metrics import Metrics, read_metrics
 from launcher.report.plot import rank_logs, rank_of
 from launcher.report.usage_series import RankSeries, read_usage
+from preflight.records import dataclass
 
 EVENTS = "events.jsonl"
 MAX_DOCUMENT = 64 << 20

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from launcher.report.ticks import log_ticks, ticks, time_ticks
+from preflight.records import dataclass
 
 WIDTH, HEIGHT = 560, 230
 LEFT, RIGHT, TOP, BOTTOM = 54, 12, 18, 36

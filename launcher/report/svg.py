@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from typing import TypeAlias
 
 from launcher.report.scale import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Scale
 from launcher.report.ticks import number_label, time_label
+from preflight.records import dataclass
 
 MOST_POINTS = 1600
 """Points that are drawn: of a share of a longer series its lowest and highest, so that no peak is lost."""

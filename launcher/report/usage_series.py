@@ -3,11 +3,12 @@
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from launcher.running.logbook import safe_name
+from preflight.records import dataclass
 
 USAGE = "usage.jsonl"
 COLUMNS = ("busy", "memory_mib", "power_w", "rss_mib", "cpu")

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from launcher.errors import GpulaunchError, HostError
 from launcher.inventory import HostEntry
@@ -23,6 +23,7 @@ from launcher.run import Launch, Prepared, carry_out
 from launcher.running.phases import Phase
 from launcher.terminal.screen import Screen
 from preflight.facts import HostFacts
+from preflight.records import dataclass
 
 RECORD = "restart.json"
 

@@ -3,7 +3,6 @@
 import json
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.errors import AgentGarbage, GpulaunchError
@@ -14,6 +13,7 @@ from launcher.onhost_source import onhost_source, stdin_for
 from launcher.report.text import clean, one_line
 from launcher.restarting.spec import CHECKPOINT, RestartSpec
 from preflight.job import Job
+from preflight.records import dataclass
 
 _MARKER = b"\nGPULAUNCH-CHECKPOINTS-1 "
 ANSWER_S = 120.0

@@ -5,7 +5,6 @@ itself says, then how its processes ended.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from launcher.outcome import Outcome
 from launcher.restarting.history import Former
@@ -14,6 +13,7 @@ from launcher.running.failures import SIGTERM_EXITS, Failure
 from launcher.running.guarding import STOP_EXIT
 from preflight.diagnosis.answer import Cause
 from preflight.diagnosis.nature import NATURES, NatureName, nature_of
+from preflight.records import dataclass
 from preflight.signatures import Depth, signature
 
 QUICK_S = 60.0

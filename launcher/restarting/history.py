@@ -1,6 +1,6 @@
 """What became of each start of a run: what its summary and its JSON tell."""
 
-from dataclasses import dataclass
+from preflight.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

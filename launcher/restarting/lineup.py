@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from launcher.inventory import HostEntry
 from launcher.preflighting import PreflightResult
 from preflight.facts import Gpu, Missing
 from preflight.finding import Finding, stops_launch
 from preflight.job import Job
+from preflight.records import dataclass
 
 _GPU = re.compile(r"gpu(\d+)")
 _REACHES_MAIN = "NET004"

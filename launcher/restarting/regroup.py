@@ -1,7 +1,7 @@
 """The hosts of the next start: the last one is over on each, and a preflight of all of them is fine."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from launcher.errors import GpulaunchError
 from launcher.inventory import HostEntry
@@ -13,6 +13,7 @@ from launcher.restarting.lineup import Fault, Lineup, counted, improved, replace
 from launcher.run import Launch, examine
 from launcher.runs.stopping import stop_run
 from preflight.facts import HostFacts
+from preflight.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """`restart:` of a run config: how often a run that failed is started again, and how."""
 
 import re
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from launcher.kinds import (
@@ -19,6 +18,7 @@ from launcher.kinds import (
 )
 from launcher.yamldoc import Item, Mistakes, nearest
 from preflight.diagnosis.nature import LASTING, NATURES, NatureName
+from preflight.records import dataclass
 
 CHECKPOINT = "{checkpoint}"
 DEFAULT_MAX = 3

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from preflight.records import dataclass
 
 SIGTERM_EXITS = (-15, 143)
 

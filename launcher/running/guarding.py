@@ -5,10 +5,10 @@ have a GPU each (G6) is judged here, from what each told at its first optimizer 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.report.text import one_line
+from preflight.records import dataclass
 
 STOP_EXIT = 86
 """The exit code of a rank that its guard has stopped (launcher/onhost/guard.py)."""

@@ -4,8 +4,10 @@ Times (`at`) are seconds of this machine's wall clock; a host's own times are mo
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
+
+from preflight.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

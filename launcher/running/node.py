@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from launcher.errors import (
@@ -33,6 +33,7 @@ from launcher.running.happenings import (
     Told,
 )
 from launcher.transports.base import Connection, Stream
+from preflight.records import dataclass
 
 EVENTS = "events.jsonl"
 LINES = (EVENTS, "usage.jsonl")

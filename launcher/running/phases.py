@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from launcher.running.watch import Watch
+from preflight.records import dataclass
 
 START, RUN, END = "start", "run", "end"
 QUIET_S = 60.0

@@ -8,7 +8,6 @@ with `size`, that many raw bytes.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.inventory import HostEntry
@@ -16,6 +15,7 @@ from launcher.onhost_source import onhost_source
 from launcher.plan import NodePlan, Plan
 from launcher.running import bootstrap
 from launcher.runs.record import launch_record
+from preflight.records import dataclass
 
 MARKER = b"GPULAUNCH-RUN-1 "
 

@@ -5,9 +5,10 @@ newline behind a bar need not end it, and what has been passed for good is a lin
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from launcher.report.text import clean
+from preflight.records import dataclass
 
 MAX_LINE = 8192
 MAX_ROWS = 8

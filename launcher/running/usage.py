@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.plan import Plan
+from preflight.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """Are the ranks what was planned? Judged from what each rank reported from inside. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.plan import Plan
 from preflight.decision import RankSlot
+from preflight.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

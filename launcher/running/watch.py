@@ -4,7 +4,6 @@ The first failing rank stops every node; so does a lost host, a rank that is not
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from launcher.plan import Plan
@@ -24,6 +23,7 @@ from launcher.running.happenings import (
 )
 from launcher.running.quiet import Quiet
 from launcher.running.verify import Verification
+from preflight.records import dataclass
 
 FAILURE_GRACE_S = 3.0
 """From SIGTERM to SIGKILL for the ranks whose peer has failed: they mostly hang in a collective."""

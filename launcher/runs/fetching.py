@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from launcher.running import protocol
 from launcher.running.connections import Open
 from launcher.runs.asking import NotThere
 from launcher.transports.base import Stream
+from preflight.records import dataclass
 
 SILENCE_S = 60.0
 _PART = re.compile(r"\.(?P<name>.+)\.(?P<mtime>\d+)-(?P<size>\d+)\.part")

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from launcher.runs.asking import ask
 from launcher.runs.found import LAST, FoundRun, choose, gather_runs
 from launcher.runs.record import read_record
 from preflight.errors import BadInput
+from preflight.records import dataclass
 
 KEPT_RECORDS = 200
 _NAMED = 6

@@ -1,13 +1,13 @@
 """Runs as the hosts tell of them, put together over their nodes. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from launcher.inventory import HostEntry
 from launcher.runs.progress import Progress, read_progress
 from launcher.runs.record import Launched, read_record
 from preflight.errors import BadInput
+from preflight.records import dataclass
 
 Condition: TypeAlias = Literal["running", "stopping", "finished", "failed", "stopped", "lost"]
 

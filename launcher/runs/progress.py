@@ -1,7 +1,8 @@
 """Step and loss as a training script prints them, from the end of rank 0's log. Pure."""
 
 import re
-from dataclasses import dataclass
+
+from preflight.records import dataclass
 
 _NUMBER = r"[-+]?(?:nan|inf|\d+(?:\.\d*)?(?:e[-+]?\d+)?)"
 _LOSS = re.compile(

@@ -4,13 +4,13 @@ import getpass
 import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.inventory import HostEntry
 from launcher.plan import NodePlan, Plan
 from preflight.decision import Decision, NodeRanks, RankSlot
 from preflight.errors import BadInput
+from preflight.records import dataclass
 
 SCHEMA = "gpulaunch.launch/1"
 

@@ -4,7 +4,6 @@ import queue
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from launcher.inventory import HostEntry
@@ -14,6 +13,7 @@ from launcher.running.connections import Open
 from launcher.running.happenings import Dropped, Ended, Happening, Lost, Output
 from launcher.running.node import Follower, Running
 from preflight.errors import BadInput
+from preflight.records import dataclass
 
 Show = Callable[[str, str, bytes, float], None]
 """Takes (host, log, bytes, now)."""

@@ -2,7 +2,6 @@
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.gather import Open
@@ -15,6 +14,7 @@ from launcher.syncing.spec import SyncSpec
 from launcher.syncing.sync import HERE, HostSync, Say, Sync, send_tree
 from launcher.syncing.tree import Tree, read_tree
 from preflight.job import Job
+from preflight.records import dataclass
 
 _NAMED = 3
 

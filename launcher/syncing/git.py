@@ -1,7 +1,6 @@
 """What git says of a working tree: its files, and what it is a version of. git is asked, never guessed at."""
 
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.errors import HostError
@@ -9,6 +8,7 @@ from launcher.report.text import one_line
 from launcher.syncing.errors import SyncFailed
 from launcher.transports.base import Completed, Endpoint, iter_stdout
 from launcher.transports.local import LocalConnection
+from preflight.records import dataclass
 
 MAX_DIFF = 256 << 10
 """Bytes of a diff that are kept with a run; more is no edit but another version."""

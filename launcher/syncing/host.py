@@ -4,7 +4,6 @@ import json
 import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,6 +15,7 @@ from launcher.syncing import rsync
 from launcher.syncing.errors import SyncFailed
 from launcher.syncing.tree import CHUNK, STATE, Entry
 from launcher.transports.base import Connection, Stream
+from preflight.records import dataclass
 
 START_S = 30.0
 ANSWER_S = 600.0

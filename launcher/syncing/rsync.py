@@ -7,13 +7,13 @@ changed parts of a large file travel. What came is hashed by the receiver like e
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.errors import HostError
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.lending import lent
 from launcher.transports.local import LocalConnection, LocalStream
+from preflight.records import dataclass
 
 WORTH_BYTES = 256 << 10
 """Below this much to send, rsync's own greeting costs more than it can save."""

@@ -1,10 +1,10 @@
 """`sync:` of a run config: which tree goes where."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.kinds import Flag, Integer, Key, ListOf, Record, Schema, Text
 from launcher.yamldoc import Item, Mistakes
+from preflight.records import dataclass
 
 MAX_MIB = 512
 

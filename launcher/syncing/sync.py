@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from launcher.syncing.errors import SyncFailed
 from launcher.syncing.host import Done, Receiver
 from launcher.syncing.rsync import WORTH_BYTES
 from launcher.syncing.tree import STATE, Tree
+from preflight.records import dataclass
 
 HERE = "here"
 PROGRESS_S = 3.0

@@ -4,7 +4,6 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
@@ -12,6 +11,7 @@ from pathspec import GitIgnoreSpec
 from launcher.report.text import one_line
 from launcher.syncing import git
 from launcher.syncing.errors import SyncFailed
+from preflight.records import dataclass
 
 STATE = ".gpulaunch-sync"
 NEVER = frozenset({".git", STATE, "__pycache__"})

@@ -6,8 +6,9 @@ Nothing that only one rank says is folded, and no traceback. Files have every li
 import re
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
+
+from preflight.records import dataclass
 
 WAIT_S = 1.0
 """How long another rank's line waits for rank 0 to say the same."""

@@ -7,9 +7,10 @@ without end costs next to nothing.
 import re
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from launcher.report.metrics import Metrics, Sample, metrics_of
+from preflight.records import dataclass
 
 TAIL = 8192
 _PATIENCE_S = 2.0

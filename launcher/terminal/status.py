@@ -1,11 +1,12 @@
 """The status line: what goes on, how far it is, how good, how fast, and what it uses. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from launcher.running.usage import RankUsage
 from launcher.terminal.cells import Span, cells
 from launcher.terminal.gauges import Reading
+from preflight.records import dataclass
 
 FEW_RANKS = 4
 """So many ranks are told one by one; of more the mean and the extremes."""

@@ -1,9 +1,10 @@
 """What a transport is: the only way from here to a host."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
+
+from preflight.records import dataclass
 
 NewHostKeys: TypeAlias = Literal["refuse", "accept", "unchecked"]
 """StrictHostKeyChecking: yes and ask, accept-new, no. "unchecked" is "accept" for a user who has asked for

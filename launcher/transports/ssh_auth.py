@@ -6,7 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,6 +19,7 @@ from paramiko.ssh_exception import PartialAuthentication
 from launcher.errors import AuthenticationFailed, ConnectionLost, ConnectionTimedOut
 from launcher.transports.base import Endpoint, Prompt
 from launcher.transports.ssh_certificates import certified_key
+from preflight.records import dataclass
 
 DEFAULT_IDENTITY_FILES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 

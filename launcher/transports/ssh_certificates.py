@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import (
@@ -15,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from launcher.report.text import one_line
 from launcher.transports.known_hosts import KnownKey, fingerprint, matches
+from preflight.records import dataclass
 
 _SHA1_SIGNATURE = b"ssh-rsa"
 

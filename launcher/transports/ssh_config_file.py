@@ -6,12 +6,13 @@ import glob
 import subprocess
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 
 from launcher.errors import ConfigError
 from launcher.transports.ssh_config_words import Tokens, words
+from preflight.records import dataclass
 
 USER_FILE = "~/.ssh/config"
 SYSTEM_FILE = "/etc/ssh/ssh_config"

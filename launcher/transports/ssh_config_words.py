@@ -5,10 +5,10 @@ import os
 import re
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.errors import ConfigError
+from preflight.records import dataclass
 
 _SPECIAL = frozenset("\"'\\#")
 _ESCAPED = frozenset("\"'\\")

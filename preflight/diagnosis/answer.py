@@ -1,7 +1,8 @@
 """What a diagnosis says: causes with their evidence, harmless warnings, and a verdict."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from preflight.records import dataclass
 
 Confidence = Literal["certain", "likely", "possible"]
 

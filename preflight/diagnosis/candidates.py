@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from preflight.diagnosis.answer import USER_CODE, USER_EXCEPTION, Cause, Confidence, Evidence
@@ -12,6 +12,7 @@ from preflight.diagnosis.matching import Hit, first_match
 from preflight.diagnosis.remedies import command_for
 from preflight.diagnosis.signs import Course, is_soft
 from preflight.diagnosis.tracebacks import Raised, wraps_another
+from preflight.records import dataclass
 from preflight.signatures import Depth, Signature, signature
 
 MOST_EVIDENCE = 5

@@ -1,10 +1,11 @@
 """What is known about a run besides its log, and what that does to a diagnosis. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from preflight.diagnosis.answer import Cause, Confidence, Evidence
 from preflight.facts import Capability, HostFacts, KernelLog, Limits, Missing
+from preflight.records import dataclass
 from preflight.signatures import Depth, signature
 
 # Xids that say that the GPU or its link failed (NVIDIA's Xid catalogue); 13, 31, 43 and 45 are a program's.

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from preflight.diagnosis.stamps import stamp_of
 from preflight.diagnosis.wrapping import rejoin
+from preflight.records import dataclass
 
 MAX_LINE = 8192
 """Characters of a line that are read; a longer one (a dumped tensor, a 50 MB line) says it in its beginning."""

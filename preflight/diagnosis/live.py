@@ -1,7 +1,7 @@
 """A diagnosis that is made while the lines of a run arrive. Pure: time comes in as an argument."""
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from preflight.diagnosis import trends
 from preflight.diagnosis.answer import Diagnosis
@@ -11,6 +11,7 @@ from preflight.diagnosis.lines import MAX_LINE, Line, unwrap
 from preflight.diagnosis.matching import first_match
 from preflight.diagnosis.series import Point, PointReader
 from preflight.diagnosis.stamps import stamp_of
+from preflight.records import dataclass
 
 KEPT_LINES = 4000
 """The last lines of all ranks that are kept; of earlier ones only those that say something."""

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from preflight.diagnosis.lines import Line
+from preflight.records import dataclass
 from preflight.signature_rows.kind import Alternative
 from preflight.signatures import NOTICES, SIGNATURES, Signature
 

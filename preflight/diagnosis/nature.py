@@ -1,9 +1,9 @@
 """Of what nature each class of failure is, and so whether the same launch can end otherwise. Two tables; pure."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from preflight.diagnosis.answer import Cause
+from preflight.records import dataclass
 
 NatureName: TypeAlias = Literal[
     "host",

@@ -1,8 +1,7 @@
 """What `gpulaunch explain` says of a signature or a notice, and the generated page of all of them."""
 
-from dataclasses import dataclass
-
 from preflight.diagnosis.answer import COLLAPSE_CODE, NAN_CODE, USER_CODE, ZERO_CODE
+from preflight.records import dataclass
 from preflight.signatures import NOTICES, SIGNATURES, Depth, Signature
 
 STALLED_CODE = "S24"

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signs import ONES
+from preflight.records import dataclass
 
 _VALUE = r"['\"]?(?:tensor\(\s*\[?)?(?P<value>[-+]?(?:nan(?=\.\d\b)|nan|inf(?:inity)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?:(?<=nan)\.\d)?(?![\w.]*[\w])"
 _SEPARATOR = r"['\"]?\s*(?:\((?:avg|mean|smoothed)\))?\s*(?:[:=|]|\bis\b|\s)\s*"

@@ -7,9 +7,11 @@ faulthandler said of its threads.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import takewhile
 from typing import Literal, TypeAlias
+
+from preflight.records import dataclass
 
 Kind: TypeAlias = Literal["waits", "stands", "stopped", "unknown"]
 

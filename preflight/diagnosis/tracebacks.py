@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from preflight.diagnosis.lines import Line
+from preflight.records import dataclass
 
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
 _FRAME = re.compile(

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from preflight.diagnosis.answer import COLLAPSE_CODE, NAN_CODE, ZERO_CODE, Confidence
 from preflight.diagnosis.series import Point
+from preflight.records import dataclass
 
 # fp16 scaling looks for its scale at the start, and now and then a step is skipped: that is no failure.
 _NORMS_IN_A_ROW = 3

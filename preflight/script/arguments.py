@@ -1,9 +1,9 @@
 """argparse: what options a script has, their defaults, and what the launch's own arguments make of them."""
 
 import ast
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from preflight.records import dataclass
 from preflight.script.interpreter import Call, Event
 from preflight.script.values import (
     FALSE,

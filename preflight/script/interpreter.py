@@ -8,9 +8,10 @@ what one turn leaves behind meets the next), a call of the script's own function
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
+from preflight.records import dataclass
 from preflight.script import calling, expressions, statements
 from preflight.script.reading import Place
 from preflight.script.repeats import Calls

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from preflight.records import dataclass
 from preflight.script import (
     rules_models,
     rules_placement,

@@ -2,9 +2,10 @@
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal, cast
 
+from preflight.records import dataclass
 from preflight.script.arguments import Declared
 from preflight.script.hfarguments import TRL_DEFAULT_SINCE, class_name
 from preflight.script.interpreter import Event, Interpreter

@@ -1,7 +1,8 @@
 """What a training script was found to do, by reading it; it is never executed."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from preflight.records import dataclass
 
 Style: TypeAlias = Literal["trainer", "trl", "accelerate", "torch", "unknown"]
 

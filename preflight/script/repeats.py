@@ -5,8 +5,9 @@ pictures, that would be most of the work and tell nothing new.
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from preflight.records import dataclass
 from preflight.script.values import NONE, UNKNOWN, Const, Map, OneOf, Part, Ref, Seq, Value
 
 _SAME = 4

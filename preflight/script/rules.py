@@ -2,10 +2,10 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from preflight.records import dataclass
 from preflight.script.reading import Place
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ import posixpath
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from preflight.records import dataclass
 from preflight.script.names import KNOWN_ROOTS, QUIET_ROOTS
 from preflight.script.reading import Place
 

@@ -4,8 +4,9 @@ A fork shares its frames and heap with what it was forked from until one of the 
 change few names of one frame, and scripts with many modules have thousands.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from preflight.records import dataclass
 from preflight.script.values import Thing, Value, join, join_things
 
 

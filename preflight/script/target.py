@@ -1,10 +1,11 @@
 """What a script is read for: the hardware, versions and arguments under which it would run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from preflight.facts import Capability
 from preflight.job import Precision
+from preflight.records import dataclass
 
 SEVERAL = 2
 """A launch of unknown size is read as one of several processes; what depends on that is at most a warning."""

@@ -1,9 +1,9 @@
 """Moments of training: which model, in which precision, with which optimizer, and how sure that is."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from preflight.records import dataclass
 from preflight.script import hfarguments
 from preflight.script.casting import trained_with
 from preflight.script.interpreter import Event

@@ -1,10 +1,11 @@
 """What reading a script can know of a value: a constant, a dtype, an object, one of several, nothing."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import TypeAlias
 
+from preflight.records import dataclass
 from preflight.script.reading import Place
 
 Scalar: TypeAlias = str | int | float | bool | bytes | None

@@ -1,9 +1,10 @@
 """What a row of the signature table is, and how it finds its lines fast."""
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+
+from preflight.records import dataclass
 
 MIN_LITERAL = 4
 """Characters that a literal must have to be worth looking for before the pattern is tried."""

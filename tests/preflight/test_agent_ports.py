@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-import psutil  # noqa: TID251 - the agent's own reading is compared with it
+import psutil
 import pytest
 
 from preflight import agent

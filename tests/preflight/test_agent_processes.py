@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import psutil  # noqa: TID251 - the agent's own reading is compared with it
+import psutil
 import pytest
 
 from preflight import agent

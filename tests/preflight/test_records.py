@@ -1,0 +1,114 @@
+"""A record class is what `dataclasses` would make of it, however late."""
+
+import copy
+import dataclasses
+import pickle
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, field, fields, replace
+from typing import Any, ClassVar
+
+import pytest
+
+from preflight.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A record."""
+
+    unit: ClassVar[str] = "MiB"
+    name: str
+    sizes: tuple[int, ...] = ()
+    named: dict[str, int] = field(default_factory=dict, compare=False)
+    secret: str = field(default="", repr=False)
+
+    def first(self) -> int:
+        return self.sizes[0]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plain:
+    """A record."""
+
+    unit: ClassVar[str] = "MiB"
+    name: str
+    sizes: tuple[int, ...] = ()
+    named: dict[str, int] = field(default_factory=dict, compare=False)
+    secret: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NeverMade:
+    """A record of which no object is made before its fields are looked at."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """A record that says all by being there."""
+
+
+def test_a_record_may_have_no_field() -> None:
+    assert (Empty(), repr(Empty()), hash(Empty())) == (Empty(), "Empty()", hash(()))
+
+
+def test_fields_are_known_before_anything_is_made() -> None:
+    assert [each.name for each in fields(NeverMade)] == ["name"]
+    assert NeverMade.__match_args__ == ("name",)
+
+
+def test_it_behaves_as_a_plain_one() -> None:
+    late = Late("a", (1, 2), secret="s")
+    plain: Any = Plain("a", (1, 2), secret="s")
+    assert repr(late) == repr(plain).replace("Plain", "Late")
+    assert (late == Late("a", (1, 2), {"x": 1}, "s"), late == Late("b"), late == plain) == (
+        True,
+        False,
+        False,
+    )
+    assert hash(late) == hash(plain)
+    assert dataclasses.asdict(late) == dataclasses.asdict(plain)
+    assert replace(late, name="b") == Late("b", (1, 2), secret="s")
+    assert (late.first(), late.unit, late.named) == (1, "MiB", {})
+    assert Late("a").named is not Late("a").named
+    with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'name'"):
+        Late()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'size'"):
+        Late("a", size=1)  # type: ignore[call-arg]
+
+
+def test_it_is_frozen_and_has_no_room_for_more() -> None:
+    late: Any = Late("a")
+    for name in ("name", "unheard_of"):
+        with pytest.raises(FrozenInstanceError, match=name):
+            setattr(late, name, 1)
+        with pytest.raises(FrozenInstanceError, match=name):
+            delattr(late, name)
+    assert not hasattr(late, "__dict__")
+
+
+def test_it_is_copied_and_pickled() -> None:
+    late = Late("a", (1,), {"x": 2}, "s")
+    for other in (copy.copy(late), copy.deepcopy(late), pickle.loads(pickle.dumps(late))):
+        assert (other, other.named) == (late, {"x": 2})
+
+
+def test_a_record_can_be_unpickled_where_none_was_made_yet() -> None:
+    program = "import pickle, sys; print(pickle.load(sys.stdin.buffer))"
+    sent = pickle.dumps(Late("a"))
+    ended = subprocess.run(
+        [sys.executable, "-c", program], input=sent, capture_output=True, timeout=60, check=True
+    )
+    assert ended.stdout.decode().strip() == repr(Late("a"))
+
+
+def test_what_is_not_a_frozen_record_is_left_to_dataclasses() -> None:
+    @dataclass(slots=True)
+    class Open:
+        name: str
+
+    open_one = Open("a")
+    open_one.name = "b"
+    assert open_one == Open("b")
