@@ -33,6 +33,7 @@ class Overrides:
     guard: str = ""
     restarts: str = ""
     hang_timeout: str = ""
+    sync: bool = False  # the tree travels, as the file's own `sync:` says where it has one
     extra_args: tuple[str, ...] = ()  # after --; appended to args
 
 
@@ -55,15 +56,41 @@ class RunConfig:
 
 def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> RunConfig:
     """Return a run config by name or path. Raises ConfigError with every mistake of file and overrides."""
-    overrides = overrides or Overrides()
     path = find_config(name_or_path)
     mistakes = Mistakes()
     root = yamldoc.read_file(path, mistakes)
+    return _validated(_Written(path, path.parent, root, mistakes), overrides or Overrides())
+
+
+def script_config(script: str, overrides: Overrides | None = None) -> RunConfig:
+    """Return the run config that a script here is by itself: on the GPUs there are, else on the CPU.
+
+    Raises ConfigError with every mistake of the overrides.
+    """
+    told = {"script": script, "gpus": "auto"}
+    root = Item({key: Item(value, script, key=key) for key, value in told.items()}, script)
+    return _validated(_Written(Path(script), Path(), root, Mistakes()), overrides or Overrides())
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What a run config says before it is overridden and judged."""
+
+    path: Path
+    folder: Path  # where a script that is to be sent lies
+    root: Item
+    mistakes: Mistakes
+
+
+def _validated(written: _Written, overrides: Overrides) -> RunConfig:
+    path, root, mistakes = written.path, written.root, written.mistakes
     for key, item in _overriding(overrides, mistakes):
         root = _put(root, key, item, mistakes)
+    if overrides.sync and not _has_keys(root, "sync"):
+        root = _put(root, "sync", Item("true", "--sync", key="sync"), mistakes)
     data = CONFIG.read(root, mistakes) or {}
     _judge_together(root, data, mistakes)
-    here = _script_here(root, path, data, mistakes)
+    here = _script_here(root, written.folder, data, mistakes)
     mistakes.raise_if_any()
     hosts = data.pop("hosts", ()) or (LOCALHOST,)
     sync = data.pop("sync", None)
@@ -80,6 +107,11 @@ def find_config(name_or_path: str) -> Path:
     """
     if not name_or_path or "\0" in name_or_path:
         raise ConfigError("the name of a run config is empty", "name one with --config")
+    if name_or_path.endswith(".py"):
+        raise ConfigError(
+            f"{name_or_path}: this is a script, and --config names a YAML file",
+            f"gpulaunch run {name_or_path} runs it without one",
+        )
     if "/" in name_or_path or name_or_path.endswith(SUFFIXES):
         path = Path(name_or_path).expanduser()
         if path.is_dir():
@@ -178,10 +210,15 @@ def _judge_together(root: Item, data: dict[str, Any], mistakes: Mistakes) -> Non
         mistakes.add(entries["send_script"], "sync sends the script with its tree already; keep one of them")
 
 
-def _script_here(root: Item, path: Path, data: dict[str, Any], mistakes: Mistakes) -> Path | None:
+def _has_keys(root: Item, name: str) -> bool:
+    entry = root.value.get(name) if isinstance(root.value, dict) else None
+    return entry is not None and isinstance(entry.value, dict)
+
+
+def _script_here(root: Item, folder: Path, data: dict[str, Any], mistakes: Mistakes) -> Path | None:
     if not data.get("send_script") or "script" not in data:
         return None
-    here = path.parent / Path(data["script"]).expanduser()
+    here = folder / Path(data["script"]).expanduser()
     if not here.is_file():
         entry = cast("dict[str, Item]", root.value)["script"]
         mistakes.add(entry, f"{here}: there is no such file, and send_script says that it lies here")

@@ -83,6 +83,7 @@ class Manner:
     skip: tuple[str, ...] = ()
     from_file: bool = False  # leave out checks whose facts a saved nvidia-smi cannot hold
     sent: Sent | None = None  # the script that travels with the launch: read here, as it will lie there
+    arriving: Sent | None = None  # the script in a tree that a sync will bring, working directory and all
 
 
 def preflight(
@@ -176,6 +177,8 @@ def judge(
     how = manner or Manner()
     if how.sent is not None:
         gathered = replace(gathered, facts=_with_script(gathered.facts, how.sent))
+    if how.arriving is not None:
+        gathered = replace(gathered, facts=_with_tree(gathered.facts, how.arriving))
     facts = gathered.facts
     settled = resolve_gpus(job, facts.values())
     findings: list[Finding] = [_from_error(error, how.ignore) for error in gathered.errors.values()]
@@ -270,6 +273,16 @@ def _with_script(facts: Mapping[str, HostFacts], sent: Sent) -> dict[str, HostFa
     raw = sent.text.encode()
     script = ScriptFacts(sent.name, hashlib.sha256(raw).hexdigest(), len(raw), sent.text)
     return {name: replace(host, script=script) for name, host in facts.items()}
+
+
+def _with_tree(facts: Mapping[str, HostFacts], arriving: Sent) -> dict[str, HostFacts]:
+    """Return the facts as they will be once a sync has made the directory and put the script there."""
+    there = _with_script(facts, arriving)
+    for name, host in there.items():
+        if not isinstance(host.paths, Missing):
+            paths = (replace(one, exists=one.exists or one.role == "workdir") for one in host.paths)
+            there[name] = replace(host, paths=tuple(paths))
+    return there
 
 
 def script_on(main: HostFacts, job: Job) -> ScriptReading | None:

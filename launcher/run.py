@@ -61,6 +61,7 @@ class Launch:
     job: Job
     connections: Connections
     sent: Sent | None = None
+    arriving: Sent | None = None  # dry run: the script as a sync would bring it
     ignore: frozenset[str] = frozenset()
     grace_s: float = DEFAULT_GRACE_S
     logs: Path = Path("gpulaunch-runs")
@@ -139,7 +140,7 @@ def ask(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepare
 
 def examine(launch: Launch) -> PreflightResult:
     """Preflight the hosts; what cannot be used is among the findings and errors."""
-    manner = Manner(ignore=launch.ignore, width=launch.width, sent=launch.sent)
+    manner = Manner(ignore=launch.ignore, width=launch.width, sent=launch.sent, arriving=launch.arriving)
     return preflight(launch.entries, launch.job, launch.connections.borrow, manner=manner, probe=launch.probe)
 
 

@@ -1,4 +1,6 @@
-"""The script that lies beside its run config here and travels with the launch."""
+"""The script that lies here: beside its run config, or in the tree that a sync sends."""
+
+from pathlib import Path
 
 from launcher.config import RunConfig
 from launcher.errors import BadInput
@@ -7,10 +9,19 @@ from launcher.planning import Sent
 
 def sent_script(config: RunConfig) -> Sent | None:
     """Return the script to send, None when it lies on the hosts already. Raises BadInput."""
-    if config.script_here is None:
+    return None if config.script_here is None else _read(config.script_here, config.script_here.name)
+
+
+def arriving_script(config: RunConfig) -> Sent | None:
+    """Return the script that a sync would put on the hosts, None where none surely is. Raises BadInput."""
+    if config.sync is None or config.sync.to or not config.job.script:
         return None
+    here = Path(config.sync.source).expanduser() / config.job.script
+    return _read(here, config.job.script) if here.is_file() else None
+
+
+def _read(path: Path, name: str) -> Sent:
     try:
-        return Sent(config.script_here.name, config.script_here.read_text(encoding="utf-8"))
+        return Sent(name, path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
-        message = f"{config.script_here}: the script to send is not UTF-8 text"
-        raise BadInput(message, "save it as UTF-8") from None
+        raise BadInput(f"{path}: the script to send is not UTF-8 text", "save it as UTF-8") from None

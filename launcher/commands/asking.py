@@ -1,5 +1,6 @@
 """What the options of `run` and `rehearse` ask for. Imports little: nodes begin before the rest is loaded."""
 
+from dataclasses import replace
 from typing import Any
 
 from launcher.asked import entries_here, new_run_id
@@ -9,6 +10,7 @@ from launcher.counts import settle_counts
 from launcher.engines import accelerate
 from launcher.errors import BadInput
 from launcher.inventory import HostEntry
+from launcher.lone_script import lone_script, with_code
 from launcher.running.early import EarlyStarts
 from preflight.job import Job
 from preflight.records import dataclass
@@ -25,8 +27,11 @@ class Asked:
     spares: tuple[HostEntry, ...] = ()  # for restarts; none of `entries`
 
 
-def asked(config: str, extra: tuple[str, ...], options: dict[str, Any]) -> Asked:
-    """Read the run config and the inventory. Raises ConfigError and BadInput with every mistake in them."""
+def asked(config: str | None, extra: tuple[str, ...], options: dict[str, Any]) -> Asked:
+    """Read the run config and the inventory; without a run config, the first word of `extra` is the script.
+
+    Raises ConfigError and BadInput with every mistake in them.
+    """
     overrides = Overrides(
         sets=options["sets"],
         hosts=options["hosts"],
@@ -36,9 +41,10 @@ def asked(config: str, extra: tuple[str, ...], options: dict[str, Any]) -> Asked
         guard=options["guard"],
         restarts="0" if options.get("no_restart") else options.get("restarts", ""),
         hang_timeout=options.get("hang_timeout", ""),
+        sync=options["sync"],
         extra_args=extra,
     )
-    run_config = load_run_config(config, overrides)
+    run_config = lone_script(extra, overrides) if config is None else load_run_config(config, overrides)
     if run_config.restart is not None and options.get("detach"):
         raise BadInput(
             "--detach: whoever starts a run again must stay, and this client would be gone",
@@ -51,6 +57,9 @@ def asked(config: str, extra: tuple[str, ...], options: dict[str, Any]) -> Asked
     )
     job = settle_counts(run_config.job, ways.inventory)
     entries = entries_here(ways.inventory.resolve(run_config.hosts), job)
+    if config is None:
+        run_config, entries = with_code(replace(run_config, job=job), entries, overrides)
+        job = run_config.job
     words = run_config.restart.spares if run_config.restart is not None else ()
     spares = entries_here(ways.inventory.resolve(words), job) if words else ()
     names = {entry.name for entry in entries}

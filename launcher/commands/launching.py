@@ -29,7 +29,7 @@ from launcher.run import Launch, Prepared, ask, carry_out
 from launcher.running.connections import Connections
 from launcher.running.early import EarlyStarts
 from launcher.running.phases import Stopwatch, phase_words
-from launcher.sending import sent_script
+from launcher.sending import arriving_script, sent_script
 from launcher.terminal.live import screen_on
 from launcher.terminal.screen import Screen
 from preflight.explain import known_codes
@@ -161,8 +161,10 @@ def synced(config: RunConfig, launch: Launch, screen: Screen, *, dry_run: bool =
     if config.sync is None:
         return launch
     if dry_run:
-        screen.say("sync: nothing is sent in a dry run; hosts are judged by what lies there now")
-        return launch
+        arriving = arriving_script(config)
+        what = "by what lies there now" if arriving is None else f"as if {arriving.name} lay there already"
+        screen.say(f"sync: nothing is sent in a dry run; hosts are judged {what}")
+        return replace(launch, arriving=arriving)
     from launcher.syncing.before import Ways, sync_before  # noqa: PLC0415 - most launches do without it
 
     ways = Ways(launch.entries, launch.connections.borrow, launch.width)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from launcher.commands.asking import asked
+from launcher.commands.launch_command import LaunchCommand
 from launcher.commands.launching import launch_of, synced
 from launcher.commands.run import command as run_command
 from launcher.preflighting import PreflightResult
@@ -21,12 +22,12 @@ _NOT_HERE = ("dry_run", "rehearse", "guard", "clean", "detach", "restarts", "no_
 _SHARED: list[click.Parameter] = [each for each in run_command.params if each.name not in _NOT_HERE]
 
 
-@click.command("rehearse", params=_SHARED)
+@click.command("rehearse", cls=LaunchCommand, params=_SHARED, options_metavar="[OPTIONS] {SCRIPT | -c NAME}")
 @click.option(
     "--steps", type=click.IntRange(2, 1000), default=DEFAULT_STEPS, show_default=True, help="Optimizer steps."
 )
 @click.option("--fit", is_flag=True, help="On out-of-memory try again with half the batch (`batch_args`).")
-def command(config: str, extra: tuple[str, ...], steps: int, *, fit: bool, **options: Any) -> int:
+def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool, **options: Any) -> int:
     """Run a few real optimizer steps on the hosts, prove what can be proven, leave nothing behind.
 
     Shown for every rank: dtypes of parameters, gradients and optimizer state, the scaler, finite values,

@@ -7,25 +7,22 @@ import click
 
 from launcher.asked import DEFAULT_GRACE_S
 from launcher.commands.asking import asked, begin_early
+from launcher.commands.launch_command import LaunchCommand
 from launcher.commands.reaching import reaching_options
 from launcher.commands.seconds import Seconds
 
 _EXAMPLES = """\b
 Examples:
-  gpulaunch run -c paper_r64 --dry-run
+  gpulaunch run train.py --dry-run
+  gpulaunch run train.py --hosts root@192.0.2.7:41022 --sync -- --lr 1e-4
   gpulaunch run -c paper_r64 --hosts "l40s-[01-02]" -- --epochs 1
   gpulaunch run -c paper_r64 --restarts 2 --hang-timeout 1800
 """
 
 
-@click.command("run", epilog=_EXAMPLES)
+@click.command("run", cls=LaunchCommand, epilog=_EXAMPLES, options_metavar="[OPTIONS] {SCRIPT | -c NAME}")
 @click.option(
-    "-c",
-    "--config",
-    "config",
-    required=True,
-    metavar="NAME",
-    help="Run config: a name, or a path to a YAML file.",
+    "-c", "--config", "config", metavar="NAME", help="Run config: a name, or a path to a YAML file."
 )
 @click.option("--hosts", multiple=True, metavar="WORDS", help="Names, ranges, groups or all; repeatable.")
 @click.option(
@@ -45,6 +42,9 @@ Examples:
 )
 @click.option(
     "--hang-timeout", default="", metavar="SECONDS", help="End a run that shows no life for so long."
+)
+@click.option(
+    "--sync", is_flag=True, help="Send the working tree to the hosts first; without it a SCRIPT goes alone."
 )
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a key of the run config.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="Findings that shall not stop the launch.")
@@ -76,11 +76,12 @@ Examples:
     help="Where each rank's full log is kept here.",
 )
 @reaching_options
-@click.argument("extra", nargs=-1, type=click.UNPROCESSED)
-def command(config: str, extra: tuple[str, ...], **options: Any) -> int:
+@click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
+def command(config: str | None, extra: tuple[str, ...], **options: Any) -> int:
     """Check the hosts, launch the training on all of them, and follow it to its end.
 
-    EXTRA arguments (after --) are added to the script's.
+    SCRIPT is a file here; it needs no run config, and is sent to the hosts. ARGS (after --) are the script's;
+    with a run config they are added to those in it.
 
     The exit code is the first failing rank's; 1: findings stopped the launch; 3: a host could not be reached;
     4: the ranks were not as planned; 5: the run could not be carried through; 86: the guard stopped it;

@@ -96,6 +96,18 @@ class Sources:
                     return source
         return None
 
+    def own_modules(self, source: Source) -> list[str]:
+        """Return the paths of the modules of its own that a file imports, directly or through others."""
+        waiting, found = [source], [source.path]
+        while waiting:
+            one = waiting.pop()
+            for name, level in _imports(one.tree):
+                module = self.imported(name, level, one)
+                if module is not None and module.path not in found:
+                    found.append(module.path)
+                    waiting.append(module)
+        return found[1:]
+
     def unread(self) -> bool:
         """Whether the script imports code that was not read and is no library known to leave GPUs alone.
 

@@ -56,6 +56,21 @@ class Cli:
         """Run to the end; return exit code and output."""
         return self.start(hosts, *words).end(timeout_s)
 
+    def invoke(self, directory: Path, *words: str, timeout_s: float = 90.0) -> tuple[int, str]:
+        """Run any command in a directory to its end; return exit code and output."""
+        done = subprocess.run(
+            [sys.executable, "-m", "launcher.cli", *words],
+            cwd=directory,
+            env={**os.environ, "HOME": str(self.home), "PYTHONPATH": str(CHECKOUT)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
     def outcome(self) -> dict[str, Any]:
         """Return what the last run left as its outcome."""
         newest = max((self.home / "gpulaunch-runs").iterdir(), key=lambda path: path.stat().st_mtime)

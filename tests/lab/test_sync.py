@@ -192,3 +192,21 @@ def test_without_sync_a_script_that_differs_between_hosts_stops_the_launch(
     assert code == 1, output
     assert "SAME006" in output
     assert "--set sync=true" in output
+
+
+def test_a_script_runs_on_a_host_with_the_tree_around_it_and_no_run_config(lab: Lab, tmp_path: Path) -> None:
+    cli = Cli(lab, tmp_path / "home")
+    project = cli.home / "toy"
+    write(
+        project, {"train.py": "from words import SAID\nprint(SAID, flush=True)\n", "words.py": "SAID='b'\n"}
+    )
+    name = lab.hosts[0].name
+    told = ["run", "train.py", "--hosts", name, "-i", str(lab.inventory_path), "--gpus", "none"]
+    code, text = cli.invoke(project, *told)
+    assert (code, "train.py imports words.py, but only train.py itself would be sent" in text) == (2, True)
+    code, text = cli.invoke(project, *told, "--sync", "--dry-run")
+    assert (code, "as if train.py lay there already" in text) == (0, True), text
+    assert f"{name}: node 0, in ~/gpulaunch/toy" in text
+    code, text = cli.invoke(project, *told, "--sync")
+    assert (code, f"[{name} r0] b\n" in text) == (0, True), text
+    lab.hosts[0].run(["rm", "-rf", "/root/gpulaunch/toy"])

@@ -1,0 +1,61 @@
+"""The command line of a launch: options of the script, and of other launchers, are told where they belong."""
+
+from difflib import get_close_matches
+
+import click
+
+_CLOSE = 0.8
+"""How alike a misspelt option is to the right one; `--epochs` and `--detach` are less."""
+_HOSTS = "--hosts A,B names the hosts, the first being the main one; ranks and addresses follow from it"
+_GPUS = "--gpus N: as many ranks on each host (by default one for each of its GPUs)"
+OTHER_LAUNCHERS = {
+    "--num_processes": _GPUS,
+    "--num-processes": _GPUS,
+    "--nproc_per_node": _GPUS,
+    "--nproc-per-node": _GPUS,
+    "--num_gpus": _GPUS,
+    "--gpu_ids": "--gpus 0,1: these GPUs of each host",
+    "--gpu-ids": "--gpus 0,1: these GPUs of each host",
+    "--num_machines": _HOSTS,
+    "--machine_rank": _HOSTS,
+    "--main_process_ip": _HOSTS,
+    "--nnodes": _HOSTS,
+    "--node_rank": _HOSTS,
+    "--node-rank": _HOSTS,
+    "--master_addr": _HOSTS,
+    "--master-addr": _HOSTS,
+    "--hostfile": _HOSTS,
+    "--main_process_port": "--port N",
+    "--master_port": "--port N",
+    "--master-port": "--port N",
+    "--mixed_precision": "--precision WHICH (by default decided from the GPUs and the script)",
+    "--multi_gpu": "leave it out: it is set where there are several ranks",
+    "--config_file": "leave it out: accelerate's config file is generated for each launch",
+    "--cpu": "--gpus none",
+    "--module": "write module: NAME in a run config",
+    "-m": "write module: NAME in a run config",
+}
+"""Options of `accelerate launch`, `torchrun` and `deepspeed`, and what says the same here."""
+
+
+class LaunchCommand(click.Command):
+    """A command that starts a script: an option that it does not have is mostly the script's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; say where an unknown option belongs. Raises click.UsageError."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise click.UsageError(_words(error, given, ctx.command_path), ctx) from None
+
+
+def _words(error: click.NoSuchOption, given: list[str], command: str) -> str:
+    name = error.option_name
+    if name in OTHER_LAUNCHERS:
+        return f"{name} is another launcher's. Here: {OTHER_LAUNCHERS[name]}."
+    close = get_close_matches(name, error.possibilities or (), n=1, cutoff=_CLOSE)
+    if close:
+        return f"No such option '{name}'. Did you mean '{close[0]}'?"
+    script = next((word for word in given if word.endswith(".py")), "...")
+    return f"No such option '{name}'. The script's own go last, after --: {command} {script} -- {name}"

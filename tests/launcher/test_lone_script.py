@@ -1,0 +1,147 @@
+"""`gpulaunch run train.py`: a script without a run config."""
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from launcher.commands.launch_command import OTHER_LAUNCHERS
+from launcher.commands.run import command as run_command
+from launcher.config import Overrides, RunConfig
+from launcher.errors import BadInput
+from launcher.inventory import HostEntry
+from launcher.lone_script import lone_script, with_code
+from launcher.sending import arriving_script, sent_script
+
+HERE = HostEntry("localhost")
+BOX = HostEntry("root@192.0.2.7:41022", listed=False)
+LISTED = HostEntry("titan", workdir="~/project")
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    (folder / "alone.py").write_text("import torch\nprint(1)\n")
+    (folder / "train.py").write_text("import torch\nfrom data import Toy\n")
+    (folder / "data.py").write_text("from shapes import Toy\n")
+    (folder / "shapes.py").write_text("Toy = 1\n")
+    (folder / "src/deep.py").write_text("print(1)\n")
+    (folder / "broken.py").write_text("def\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return folder
+
+
+def prepared(
+    *words: str, entries: tuple[HostEntry, ...] = (BOX,), sync: bool = False, sets: tuple[str, ...] = ()
+) -> tuple[RunConfig, tuple[HostEntry, ...]]:
+    overrides = Overrides(sync=sync, sets=sets)
+    return with_code(lone_script(words, overrides), entries, overrides)
+
+
+def test_a_script_needs_no_config_and_the_words_after_it_are_its_own() -> None:
+    config = lone_script(["alone.py", "--lr", "1e-4", "a b"], Overrides(hosts=("titan",), precision="fp16"))
+    assert (config.name, config.job.script, config.job.args) == (
+        "alone",
+        "alone.py",
+        ("--lr", "1e-4", "a b"),
+    )
+    assert (config.job.gpus, config.job.precision, config.hosts) == ("auto", "fp16", ("titan",))
+    assert lone_script(["src/deep.py"], Overrides(gpus="2")).job.gpus == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "fix"),
+    [
+        ((), "nothing to run", "gpulaunch run train.py, or a run config: gpulaunch run --config NAME"),
+        (("paper_r64", "x"), "paper_r64 is a run config, not a script", "gpulaunch run --config paper_r64"),
+        (("mine.yaml",), "mine.yaml is a run config, not a script", "gpulaunch run --config mine.yaml"),
+        (("tran.py",), "tran.py: there is no such script here", "--set send_script=false"),
+        (("src",), "src: there is no such script here", "name a file here"),
+    ],
+)
+def test_a_word_that_is_no_script_is_told_with_what_it_may_mean(
+    words: tuple[str, ...], message: str, fix: str
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        lone_script(words, Overrides())
+    assert caught.value.message == message
+    assert fix in caught.value.fix
+
+
+def test_on_this_machine_the_script_runs_where_it_lies() -> None:
+    config, _ = prepared("train.py", entries=(HERE,))
+    assert (config.job.send_script, sent_script(config)) == (False, None)
+
+
+@pytest.mark.parametrize("script", ["alone.py", "src/deep.py", "broken.py"])
+def test_a_script_without_modules_of_its_own_is_sent_alone(script: str) -> None:
+    config, entries = prepared(script, entries=(BOX, HERE))
+    sent = sent_script(config)
+    assert sent is not None
+    assert (sent.name, sent.text) == (Path(script).name, Path(script).read_text())
+    assert config.job.send_script
+    assert entries == (BOX, HERE)
+
+
+def test_a_script_that_imports_its_neighbours_is_not_sent_without_them() -> None:
+    with pytest.raises(BadInput) as caught:
+        prepared("train.py")
+    assert (
+        "train.py imports data.py, shapes.py, but only train.py itself would be sent" in caught.value.message
+    )
+    assert "--sync sends this directory along (to ~/gpulaunch/project where" in caught.value.fix
+    there, _ = prepared("train.py", sets=("send_script=false",))
+    assert not there.job.send_script
+    sent, _ = prepared("train.py", sets=("send_script=true",))
+    assert sent.script_here == Path("train.py")
+
+
+def test_a_synced_tree_goes_to_the_workdir_of_a_host_or_to_a_directory_of_its_name() -> None:
+    config, entries = prepared("train.py", entries=(BOX, LISTED, HERE), sync=True)
+    assert config.sync is not None
+    assert not config.job.send_script
+    assert [entry.workdir for entry in entries] == ["~/gpulaunch/project", "~/project", ""]
+    _, entries = prepared("train.py", sync=True, sets=("workdir=~/there",))
+    assert entries == (BOX,)
+    arriving = arriving_script(config)
+    assert arriving is not None
+    assert arriving.text == Path("train.py").read_text()
+
+
+def test_a_script_outside_the_tree_cannot_come_with_it(project: Path) -> None:
+    for script in ("../project/train.py", str(project / "train.py")):
+        with pytest.raises(BadInput, match="is not in the current directory, which is the tree that --sync"):
+            prepared(script, sync=True)
+
+
+def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
+    config = lone_script(["train.py"], Overrides(sync=True, sets=("sync={max_mib: 7}",)))
+    assert config.sync is not None
+    assert config.sync.max_mib == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("alone.py --epochs 2", "The script's own go last, after --: gpulaunch run alone.py -- --epochs"),
+        ("-c x --epochs 2", "The script's own go last, after --: gpulaunch run ... -- --epochs"),
+        ("alone.py --host titan", "No such option '--host'. Did you mean '--hosts'?"),
+        ("--num_processes 2 alone.py", "--num_processes is another launcher's. Here: --gpus N"),
+        ("--nnodes=2 alone.py", "Here: --hosts A,B names the hosts"),
+        ("--mixed_precision=bf16 alone.py", "Here: --precision"),
+    ],
+)
+def test_an_option_of_the_script_or_of_another_launcher_is_told_where_it_belongs(
+    words: str, told: str
+) -> None:
+    done = CliRunner().invoke(run_command, words.split(), prog_name="gpulaunch run")
+    assert done.exit_code == 2
+    assert told in done.output
+
+
+def test_no_option_of_ours_is_told_as_another_launchers() -> None:
+    ours = {name for each in run_command.params for name in each.opts if isinstance(each, click.Option)}
+    assert not ours & OTHER_LAUNCHERS.keys()
