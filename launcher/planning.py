@@ -8,7 +8,7 @@ from launcher.errors import LaunchRefused
 from launcher.inventory import HostEntry
 from launcher.network_choice import MainPort, choose_main_address, choose_main_port, socket_interface
 from launcher.plan import Change, NodePlan, Plan
-from preflight.decision import Decision, NodeRanks
+from preflight.decision import Decision, NodeRanks, Reason
 from preflight.facts import HostFacts, Missing
 from preflight.finding import Finding
 from preflight.job import Job
@@ -31,17 +31,27 @@ class Sent:
     text: str
 
 
-def make_plan(
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """All that is decided for a launch, before any node's command is made of it."""
+
+    job: Job
+    ranks: dict[str, NodeRanks]
+    precision: Decision
+    world: accelerate.World
+    changes: tuple[Change, ...]
+    because: tuple[Reason, ...]
+
+
+def settle(
     hosts: Sequence[Host],
     job: Job,
     *,
     run_id: str,
     script: ScriptReading | None = None,
-    sent: Sent | None = None,
-    findings: tuple[Finding, ...] = (),
     avoid_ports: frozenset[int] = frozenset(),
-) -> Plan:
-    """Return everything the launch will do; the first host is the main host (node rank 0).
+) -> Settled:
+    """Decide precision, ranks, main address and port; the first host is the main host (node rank 0).
 
     `script` is what reading the training script found, `avoid_ports` are ports that turned out to be taken
     when a launch tried them. Raises RanksRefused, PrecisionRefused or LaunchRefused.
@@ -73,17 +83,36 @@ def make_plan(
         *_env_changes(hosts, job),
     )
     because = (*decision.because, *(why for node in ranks.values() for why in node.because), why_address)
-    job = replace(job, args=edit.args)
+    because = tuple(dict.fromkeys((*because, *port.because)))
+    return Settled(replace(job, args=edit.args), ranks, decision, world, changes, because)
+
+
+def make_plan(
+    hosts: Sequence[Host],
+    job: Job,
+    *,
+    run_id: str,
+    script: ScriptReading | None = None,
+    sent: Sent | None = None,
+    findings: tuple[Finding, ...] = (),
+    avoid_ports: frozenset[int] = frozenset(),
+) -> Plan:
+    """Return everything the launch will do: what `settle` decides, and each node's command and files.
+
+    Raises RanksRefused, PrecisionRefused or LaunchRefused.
+    """
+    settled = settle(hosts, job, run_id=run_id, script=script, avoid_ports=avoid_ports)
+    world = settled.world
     return Plan(
         run_id=run_id,
         job_name=job.name,
-        nodes=_nodes(hosts, job, world, ranks, sent),
-        world_size=size,
-        main_address=address,
-        main_port=port.port,
-        precision=decision,
-        changes=changes,
-        because=tuple(dict.fromkeys((*because, *port.because))),
+        nodes=_nodes(hosts, settled.job, world, settled.ranks, sent),
+        world_size=world.size,
+        main_address=world.main_address,
+        main_port=world.main_port,
+        precision=settled.precision,
+        changes=settled.changes,
+        because=settled.because,
         findings=findings,
         hang_timeout_s=job.hang_timeout or None,
     )

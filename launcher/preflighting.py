@@ -13,7 +13,7 @@ from launcher.fanout import WIDTH
 from launcher.gather import AgentRequest, Gathered, Open, gather
 from launcher.inventory import HostEntry
 from launcher.network_choice import choose_main_address, choose_main_port
-from launcher.planning import Sent, make_plan
+from launcher.planning import Sent, settle
 from launcher.reach import Begin, probe_reach
 from launcher.waiting import Waiting
 from preflight.facts import HostFacts, Missing, Reach, ScriptFacts
@@ -256,15 +256,15 @@ def _would_use(
     pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
     script = script or script_on(pairs[0][1], job)
     try:
-        plan = make_plan(pairs, job, run_id="preflight", script=script)
+        settled = settle(pairs, job, run_id="preflight", script=script)
     except GpulaunchError as refusal:
         return WouldUse(problem=refusal.message)
-    because = plan.precision.because
+    because = settled.precision.because
     return WouldUse(
-        precision=plan.precision.mixed_precision,
+        precision=settled.precision.mixed_precision,
         why_precision=because[0].text if because else "",
-        main_port=plan.main_port,
-        world_size=plan.world_size,
+        main_port=settled.world.main_port,
+        world_size=settled.world.size,
     )
 
 
