@@ -19,9 +19,10 @@ from launcher.waiting import Waiting
 from preflight.facts import HostFacts, Missing, Reach, ScriptFacts
 from preflight.finding import Finding, Severity, exit_code
 from preflight.job import Job
+from preflight.judging import judge_cluster, judge_host, table, unasked
 from preflight.ranks import resolve_gpus
 from preflight.records import dataclass
-from preflight.registry import ClockOffset, judge_cluster, judge_host, table, unasked
+from preflight.registry import ClockOffset
 from preflight.script.reading import ScriptReading
 
 FREE_PORTS = 4

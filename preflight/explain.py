@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from preflight.registry import Check, table
+from preflight.judging import table
+from preflight.registry import Check
 
 
 def known_codes(others: Iterable[str] = ()) -> frozenset[str]:

@@ -7,7 +7,8 @@ import click
 
 from launcher.hostcodes import host_codes
 from launcher.report.checkdocs import pages
-from preflight.registry import Check, table
+from preflight.judging import table
+from preflight.registry import Check
 
 
 @click.command()

@@ -10,7 +10,7 @@ from launcher.guardcodes import GUARD_CODES, explain_guard
 from launcher.hostcodes import explain_host, host_codes
 from preflight.diagnosis.pages import explain_signature, page, signature_codes
 from preflight.explain import explanation
-from preflight.registry import table
+from preflight.judging import table
 from preflight.script.catalogue import explain_rule, rule_codes
 
 

@@ -4,7 +4,8 @@ from itertools import groupby
 
 from launcher.hostcodes import host_codes, host_fix
 from preflight.explain import heading
-from preflight.registry import Check, table
+from preflight.judging import table
+from preflight.registry import Check
 
 _NOTE = (
     "<!-- Made by `gpulaunch checks --markdown docs/checks`; edit the docstrings in preflight/checks/. -->\n"

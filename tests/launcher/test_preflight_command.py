@@ -12,7 +12,7 @@ from launcher.errors import BadInput
 from launcher.hostcodes import host_codes
 from launcher.recording import record_json
 from launcher.report.checkdocs import pages
-from preflight.registry import table
+from preflight.judging import table
 from tests.preflight.judging import host
 
 DOCS = Path(__file__).parents[2] / "docs" / "checks"

@@ -10,7 +10,7 @@ from launcher.masking import mask
 from launcher.recording import load_recording, record_json
 from preflight.facts import HostFacts
 from preflight.job import Expect, Job
-from preflight.registry import judge_host
+from preflight.judging import judge_host
 from preflight.wire import decode, encode
 from tests.preflight.judging import Case, all_cases, host
 

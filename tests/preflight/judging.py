@@ -11,7 +11,7 @@ import yaml
 from preflight.facts import HostFacts, Reach
 from preflight.finding import Finding
 from preflight.job import Expect, Job
-from preflight.registry import judge_cluster, judge_host, table
+from preflight.judging import judge_cluster, judge_host, table
 from preflight.wire import decode
 
 CASES = Path(__file__).parent / "cases"

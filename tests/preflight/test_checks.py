@@ -5,7 +5,7 @@ import pytest
 from preflight.facts import Missing
 from preflight.finding import Severity, exit_code, stops_launch
 from preflight.job import Expect, Job
-from preflight.registry import judge_cluster, judge_host, table
+from preflight.judging import judge_cluster, judge_host, table
 from tests.preflight.judging import CASES, Case, all_cases, host
 
 CASE_LIST = all_cases()

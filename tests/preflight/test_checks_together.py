@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from preflight.facts import HostFacts, Missing, MissingCode, Reach
 from preflight.finding import Severity, exit_code, stops_launch
 from preflight.job import Expect, Job
-from preflight.registry import judge_cluster, judge_host, table
+from preflight.judging import judge_cluster, judge_host, table
 from preflight.wire import decode, encode
 from tests.preflight.judging import host, make_job
 

@@ -12,8 +12,8 @@ import pytest
 from preflight.facts import HostFacts
 from preflight.finding import Finding
 from preflight.job import Expect, Job
+from preflight.judging import judge_host
 from preflight.ranks import resolve_gpus
-from preflight.registry import judge_host
 from preflight.wire import decode
 
 RECORDINGS = sorted((Path(__file__).parent / "recordings").glob("*.json"))

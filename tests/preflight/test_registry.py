@@ -6,7 +6,8 @@ from preflight.errors import BadInput
 from preflight.facts import Capability
 from preflight.finding import Problem, Severity
 from preflight.job import Expect, Job
-from preflight.registry import CHECKS, host_check, judge_host, table, unasked
+from preflight.judging import judge_host, table, unasked
+from preflight.registry import CHECKS, host_check
 from preflight.selection import select
 from preflight.versions import release, satisfies
 from preflight.wheels import driver_floor, find_wheel, runs_on
