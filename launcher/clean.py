@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, field, replace
 from pathlib import Path
 
+from launcher import hostjson
 from launcher.errors import AgentCrashed, AgentGarbage
 from launcher.onhost_source import onhost_source, stdin_for
 from launcher.transports.base import Connection
@@ -197,7 +198,7 @@ def _reap(
 def _parse(host: str, stdout: bytes) -> tuple[tuple[Reaped, ...], str]:
     """Read the last line of JSON; login noise may stand above it."""
     try:
-        answer = json.loads(stdout.strip().splitlines()[-1])
+        answer = hostjson.parse(stdout.strip().splitlines()[-1])
         records = tuple(
             Reaped(int(r["pid"]), int(r["start_ticks"]), str(r["result"]), tuple(map(str, r["signals"])))
             for r in answer["records"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
+from launcher import hostjson
 from launcher.errors import AgentGarbage, AgentTooSlow, HostError
 from launcher.fanout import WIDTH
 from launcher.inventory import HostEntry
@@ -182,7 +183,7 @@ def _answer(stream: Stream, host: str, timeout_s: float) -> dict[str, Any]:
 
 def _parsed(host: str, line: bytes) -> dict[str, Any]:
     try:
-        answer = json.loads(line)
+        answer = hostjson.parse(line)
     except ValueError:
         answer = None
     if not isinstance(answer, dict):

@@ -4,10 +4,10 @@ The guard in each rank stops it and measures (launcher/onhost/guard.py). The scr
 links to its own one, where its output folder is empty; that directory is removed afterwards.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from launcher import hostjson
 from launcher.errors import GpulaunchError
 from launcher.outcome import Outcome
 from launcher.plan import NodePlan
@@ -101,7 +101,7 @@ def clean_up(prepared: Prepared, outcome: Outcome) -> Iterator[Proof]:
                 done = connection.run(
                     (node.python, f"{run_dir}/guard.py", "clean"), timeout_s=CLEAN_S, max_output=1 << 20
                 )
-            answer = json.loads(done.stdout.decode().strip().splitlines()[-1])
+            answer = hostjson.parse(done.stdout.strip().splitlines()[-1])
         except (GpulaunchError, ValueError, IndexError) as error:
             text = f"could not be removed on {node.host}: {one_line(str(error), 200)}"
             yield Proof("scratch", False, text)

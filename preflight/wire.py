@@ -5,6 +5,7 @@ decodes a hundred thousand values, and asking `typing` about each would cost mor
 """
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -19,6 +20,8 @@ T = TypeVar("T")
 _Decoder: TypeAlias = Callable[[object], Any]
 
 _MISSING_KEY = "missing"
+_LARGEST = 1 << 64
+"""No number of a host is as large; one that is would end sums over hosts in an OverflowError."""
 
 
 def encode(value: object) -> Any:
@@ -183,16 +186,30 @@ def _dataclass_decoder(kind: type[Any]) -> _Decoder:
 
 
 def _scalar_decoder(kind: Any) -> _Decoder:
+    if kind in (int, float):
+        return _decode_integer if kind is int else _decode_float
     name = getattr(kind, "__name__", kind)
 
     def decode_scalar(data: object) -> Any:
         if type(data) is kind:
             return data
-        if kind is float and type(data) is int:
-            return float(data)
         raise _MisfitError(f"expected {name}, got {_show(data)}")
 
     return decode_scalar
+
+
+def _decode_integer(data: object) -> int:
+    if type(data) is int and -_LARGEST < data < _LARGEST:
+        return data
+    raise _MisfitError(f"expected int of 64 bits, got {_show(data)}")
+
+
+def _decode_float(data: object) -> float:
+    if type(data) is float and math.isfinite(data):
+        return data
+    if type(data) is int and -_LARGEST < data < _LARGEST:
+        return float(data)
+    raise _MisfitError(f"expected finite float, got {_show(data)}")
 
 
 def _at(step: str, decoder: _Decoder, data: object) -> Any:
@@ -204,5 +221,8 @@ def _at(step: str, decoder: _Decoder, data: object) -> Any:
 
 
 def _show(data: object) -> str:
-    text = repr(data)
+    try:
+        text = repr(data)
+    except ValueError:  # an integer too long to be written
+        text = "a number without end"
     return text if len(text) <= 60 else text[:57] + "..."

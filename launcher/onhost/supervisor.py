@@ -1572,7 +1572,7 @@ def sampled_use(sample: dict[str, Any]) -> dict[str, list[float]]:
     """Return {GPU UUID: [percent busy, MiB used]} of a sample that has both."""
     found: dict[str, list[float]] = {}
     for uuid, gpu in (sample.get("gpus") or {}).items():
-        with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
+        with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):
             found[uuid] = [round(float(gpu["busy"])), round(float(gpu["memory_mib"]))]
     return found
 

@@ -1,12 +1,12 @@
 """What every rank used over a run, read from the usage.jsonl of each host that is kept here."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from launcher import hostjson
 from launcher.running.logbook import safe_name
 from preflight.records import dataclass
 
@@ -75,7 +75,7 @@ def _samples(path: Path) -> Iterator[dict[str, Any]]:
                 if not line:
                     return
                 try:
-                    sample = json.loads(line)
+                    sample = hostjson.parse(line)
                     if sample["event"] == "usage" and math.isfinite(float(sample["t"])):
                         yield {**sample, "t": float(sample["t"])}
                 except (ValueError, KeyError, TypeError, RecursionError):

@@ -5,6 +5,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from launcher import hostjson
 from launcher.errors import AgentGarbage, GpulaunchError
 from launcher.fanout import fanout
 from launcher.gather import Open
@@ -78,7 +79,7 @@ def base_of(entry: HostEntry, job: Job) -> str:
 def _read(host: str, stdout: bytes, stderr: bytes) -> tuple[Checkpoint, ...]:
     line = (b"\n" + stdout).rpartition(_MARKER)[2].partition(b"\n")[0]
     try:
-        found: list[dict[str, Any]] = json.loads(line)["found"]
+        found: list[dict[str, Any]] = hostjson.parse(line)["found"]
         return tuple(
             Checkpoint(
                 path=str(each["path"]),

@@ -1,6 +1,5 @@
 """One node of a run, seen from here: start its supervisor, follow it, reconnect at the exact byte."""
 
-import json
 import queue
 import threading
 import time
@@ -9,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
+from launcher import hostjson
 from launcher.errors import (
     AuthenticationFailed,
     GpulaunchError,
@@ -32,6 +32,7 @@ from launcher.running.happenings import (
     Started,
     Told,
 )
+from launcher.running.shape import misfit_of_state
 from launcher.transports.base import Connection, Stream
 from preflight.records import dataclass
 
@@ -266,7 +267,11 @@ class Follower(threading.Thread):
         if "log" in header:
             self._on_log(str(header["log"]), int(header["offset"]), frame.data)
         elif "end" in header:
-            self._finish(Ended(self.host, dict(header["end"])))
+            wrong = misfit_of_state(header["end"])
+            last = (
+                Lost(self.host, f"how it ended is not understood: {one_line(wrong, 160)}") if wrong else None
+            )
+            self._finish(last or Ended(self.host, dict(header["end"])))
 
     def _on_log(self, log: str, offset: int, data: bytes) -> None:
         self._offsets[log] = offset + len(data)
@@ -277,7 +282,7 @@ class Follower(threading.Thread):
         *lines, self._rests[log] = (self._rests[log] + data).split(b"\n")
         for line in lines:
             try:
-                event = json.loads(line)
+                event = hostjson.parse(line)
                 at = float(event["t"]) + (self._skew_s or 0.0)
                 self._put(Told(self.host, str(event["event"]), event, at))
             except (ValueError, KeyError, TypeError):

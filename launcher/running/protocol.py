@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from launcher import hostjson
 from launcher.inventory import HostEntry
 from launcher.onhost_source import onhost_source
 from launcher.plan import NodePlan, Plan
@@ -154,7 +155,7 @@ class Reader:
 
 def _parse(line: bytes) -> Mapping[str, Any]:
     try:
-        document = json.loads(line)
+        document = hostjson.parse(line)
     except ValueError:
         raise Garbled(f"not a header: {line[:80]!r}") from None
     if not isinstance(document, dict):

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from launcher.bugs import user_state_dir
-from launcher.errors import GpulaunchError, HostError
+from launcher.errors import AgentGarbage, GpulaunchError, HostError
 from launcher.fanout import fanout
 from launcher.gather import Open
 from launcher.inventory import ALL, LOCALHOST, HostEntry, Inventory
+from launcher.report.text import one_line
+from launcher.running.shape import understood
 from launcher.runs.asking import ask
 from launcher.runs.found import LAST, FoundRun, choose, gather_runs
 from launcher.runs.record import read_record
@@ -67,11 +69,17 @@ def hosts_to_ask(inventory: Inventory, words: Sequence[str]) -> tuple[HostEntry,
 
 def search(entries: Iterable[HostEntry], open_entry: Open, *, width: int, **request: object) -> Search:
     """Ask every host for its runs, side by side. `request` is what mode list of the supervisor takes."""
+    problems: dict[str, HostError] = {}
 
     def one(entry: HostEntry) -> tuple[HostEntry, dict[str, Any], float]:
         with open_entry(entry) as connection:
             answer = ask(connection, entry.python, {"mode": "list", **request})
-        return entry, answer, time.time()
+        now = time.time()
+        answer, problem = understood(answer)
+        if problem:  # its other runs are good, and so are other hosts'
+            detail = f"what it tells of a run is not understood: {one_line(problem, 160)}"
+            problems[entry.name] = AgentGarbage(entry.name, detail)
+        return entry, answer, now
 
     hosts = tuple(entries)
     results = fanout(one, hosts, width=width)
@@ -81,7 +89,7 @@ def search(entries: Iterable[HostEntry], open_entry: Open, *, width: int, **requ
         for entry, result in zip(hosts, results, strict=True)
         if isinstance(result, GpulaunchError)
     }
-    return Search(gather_runs(good), errors)
+    return Search(gather_runs(good), problems | errors)
 
 
 def find(word: str, entries: Iterable[HostEntry], open_entry: Open, *, width: int) -> FoundRun:

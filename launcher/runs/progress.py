@@ -8,9 +8,10 @@ _NUMBER = r"[-+]?(?:nan|inf|\d+(?:\.\d*)?(?:e[-+]?\d+)?)"
 _LOSS = re.compile(
     r"(?<![\w.])(?:train[_/])?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?(" + _NUMBER + ")", re.IGNORECASE
 )
-_BAR = re.compile(r"(?<![\d/.])(\d+)/(\d+) \[\d+:")  # tqdm: 40/120 [00:12<00:24
+_BAR = re.compile(r"(?<![\d/.])(\d{1,15})/(\d{1,15}) \[\d+:")  # tqdm: 40/120 [00:12<00:24
 _STEP = re.compile(
-    r"(?<![\w.])(?:global_?)?step['\"]?\s*[:=#]?\s*(\d+)(?:\s*(?:/|of)\s*(\d+))?", re.IGNORECASE
+    r"(?<![\w.])(?:global_?)?step['\"]?\s*[:=#]?\s*(\d{1,15})(?!\d)(?:\s*(?:/|of)\s*(\d{1,15})(?!\d))?",
+    re.IGNORECASE,
 )
 
 

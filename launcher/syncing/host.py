@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from launcher import hostjson
 from launcher.errors import AgentGarbage, AgentTooSlow, GpulaunchError, HostError, NoPython, ProgramNotStarted
 from launcher.onhost_source import onhost_source, stdin_for
 from launcher.report.text import clean, one_line
@@ -181,7 +182,7 @@ class Receiver:
 
     def _understood(self, line: bytes) -> dict[str, Any]:
         try:
-            answer = json.loads(line)
+            answer = hostjson.parse(line)
         except ValueError:
             answer = None
         if not isinstance(answer, dict):

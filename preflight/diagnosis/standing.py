@@ -16,10 +16,10 @@ from preflight.records import dataclass
 Kind: TypeAlias = Literal["waits", "stands", "stopped", "unknown"]
 
 _HEAD = re.compile(
-    r"^=== (?P<child>a child of )?rank (?P<rank>\d+), pid (?P<pid>\d+), state (?P<state>[^,]*)"
+    r"^=== (?P<child>a child of )?rank (?P<rank>\d{1,9}), pid (?P<pid>\d{1,9}), state (?P<state>[^,]*)"
 )
-_FAULTHANDLER = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.+)$')
-_PY_SPY = re.compile(r"^ {4}(?P<function>\S.*) \((?P<file>.*?)(?::(?P<line>\d+))?\)$")
+_FAULTHANDLER = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
+_PY_SPY = re.compile(r"^ {4}(?P<function>\S.*) \((?P<file>.*?)(?::(?P<line>\d{1,9}))?\)$")
 _THREAD = re.compile(r"^(?:Thread|Current thread) ")
 _LIBRARY = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib/python3[^/]*)/|^<")
 _OURS = re.compile(r"/gpulaunch/runs/[^/]+/(?:rank|guard)\.py$")

@@ -9,13 +9,13 @@ from preflight.records import dataclass
 
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
 _FRAME = re.compile(
-    r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)'
-    r"|^\s*(?:File )?(?P<short>(?:[~/.\w]|<ipython)[\w./~<> -]*(?:\.py|>)):(?P<shortline>\d+),? in \S"
+    r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d{1,9})'
+    r"|^\s*(?:File )?(?P<short>(?:[~/.\w]|<ipython)[\w./~<> -]*(?:\.py|>)):(?P<shortline>\d{1,9}),? in \S"
 )
 _CELL = re.compile(
-    r"^(?:Cell (?P<cell>In *\[\d+\]), line (?P<line>\d+)|(?:File )?(?P<file>[~/<][^\s(]*) in )"
+    r"^(?:Cell (?P<cell>In *\[\d+\]), line (?P<line>\d{1,9})|(?:File )?(?P<file>[~/<][^\s(]*) in )"
 )
-_ARROW = re.compile(r"^-{2,}> ?(?P<line>\d+) ")
+_ARROW = re.compile(r"^-{2,}> ?(?P<line>\d{1,9}) ")
 _EXCEPTION = re.compile(
     r"^(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*)|[a-z_]\w*(?:\.\w+)*(?:Error|Exception))(?:\((?P<inner>\w+)\))?(?:: ?(?P<message>.*))?$"
 )

@@ -76,8 +76,8 @@ def _put(tree: Tree, path: str, value: str) -> None:
     tree[key] = value
 
 
-_GPU = re.compile(r"^GPU (\d+): (.*?) \(UUID: ([\w-]+)\)", re.MULTILINE)
-_LINK = re.compile(r"^\s*Link (\d+): *(.*?)\s*$", re.MULTILINE)
+_GPU = re.compile(r"^GPU (\d{1,4}): (.*?) \(UUID: ([\w-]+)\)", re.MULTILINE)
+_LINK = re.compile(r"^\s*Link (\d{1,4}): *(.*?)\s*$", re.MULTILINE)
 
 
 def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:

@@ -6,14 +6,14 @@ from typing import Any
 Tree = dict[str, Any]
 
 _HEAD = re.compile(r"(?:Driver|KMD) Version: *([\w./]+)(?:.*CUDA(?: UMD)? Version: *([\w./]+))?")
-_FIRST = re.compile(r"\s*(\d+)\s+(\S.*?)\s+(On|Off|WDDM|TCC|MCDM|N/A|ERR!)\s*")
+_FIRST = re.compile(r"\s*(\d{1,4})\s+(\S.*?)\s+(On|Off|WDDM|TCC|MCDM|N/A|ERR!)\s*")
 _BUS = re.compile(r"\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\b.*")
 _SECOND = re.compile(r"\s*(\S+?)\s+(\d+C|N/A|ERR!)\s+(P\d+|N/A|ERR!|Unknown Error)\s+(.*)")
 _POWER = re.compile(r"(\S+) */ *(\S+)")
-_MEMORY = re.compile(r"(\d+)MiB */ *(\d+)MiB")
+_MEMORY = re.compile(r"(\d{1,12})MiB */ *(\d{1,12})MiB")
 _USE = re.compile(r"\s*(\d+%|N/A|ERR!)\s+(\S.*?)\s*")
 _PROCESS = re.compile(
-    r"^\|\s+(\d+)\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d+)\s+([CGM]+(?:\+[CGM]+)*)\s+(\S.*?)\s+(\d+MiB|N/A)\s*\|\s*$"
+    r"^\|\s+(\d{1,4})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d{1,10})\s+([CGM]+(?:\+[CGM]+)*)\s+(\S.*?)\s+(\d+MiB|N/A)\s*\|\s*$"
 )
 
 

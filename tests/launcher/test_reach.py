@@ -77,6 +77,17 @@ def test_a_main_host_that_cannot_listen_is_reached_by_nobody(here: Here) -> None
     assert reached[0].error.startswith("bare could not listen: cannot start no-python")
 
 
+@pytest.mark.parametrize("number", ["Infinity", "NaN", "1e999", "-1" + "0" * 400])
+def test_a_number_that_no_clock_shows_is_an_answer_not_understood(here: Here, number: str) -> None:
+    answer = f'{{"listening": [[5, ""]], "reached": [["10.0.0.7", 5, "", {number}]]}}'
+    hostile = f"print('\\nGPULAUNCH-REACH-1 {answer}', flush=True)".encode()
+    reached = probe_reach(
+        MAIN, (NODE,), lambda host, _, payload: here(host, hostile, payload), address="10.0.0.7", port=5
+    )
+    assert [(one.ok, one.ms) for one in reached] == [(False, 0.0)]
+    assert "answer" in reached[0].error
+
+
 def test_one_node_alone_needs_no_probe(here: Here) -> None:
     assert probe_reach(MAIN, (), here, address="127.0.0.1", port=29500) == ()
 

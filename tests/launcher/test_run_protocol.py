@@ -41,7 +41,16 @@ def test_what_came_before_the_marker_is_kept_for_a_message() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [b"not json\n", b"[1]\n", b'{"size": -1}\n', b'{"size": "x"}\n', b'{"size": 999999999999}\n']
+    "bad",
+    [
+        b"not json\n",
+        b"[1]\n",
+        b'{"size": -1}\n',
+        b'{"size": "x"}\n',
+        b'{"size": 999999999999}\n',
+        b'{"t": Infinity}\n',
+        b'{"t": ' + b"[" * 9999 + b"\n",
+    ],
 )
 def test_garbage_after_the_marker_is_refused(bad: bytes) -> None:
     reader = Reader()

@@ -7,6 +7,7 @@ import pytest
 
 from launcher.inventory import HostEntry
 from launcher.report.runs import runs_json, runs_lines
+from launcher.running.shape import understood
 from launcher.runs.found import FoundRun, choose, gather_runs
 from launcher.runs.progress import Progress, read_progress
 from launcher.runs.record import launch_record, read_record
@@ -82,6 +83,43 @@ def test_a_run_is_over_when_all_its_nodes_are_and_its_first_failure_is_told() ->
     assert (half.condition, half.ended) == ("running", None)
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"run_id": "r2"},
+        {**told("r2"), "run_id": 7},
+        {**told("r2"), "spec": {"node_rank": "first"}},
+        {**told("r2"), "spec": []},
+        {**told("r2"), "spec": {"gpus": [{}]}},
+        {**told("r2"), "tail": 5},
+        {**told("r2"), "client_age_s": "long"},
+        told("r2", state={"started": "today"}),
+        told("r2", state={"ended": 10**400}),
+        over("r2", ranks=[1]),
+        over("r2", ranks={"0": "x"}),
+        over("r2", left=5),
+        over("r2", why=[1]),
+    ],
+)
+def test_an_odd_record_on_a_host_costs_nothing_but_itself(odd: dict[str, Any]) -> None:
+    answer, problem = understood({"runs": [told(), odd], "t": 5000.0, "user": "ana"})
+    assert problem
+    (run,) = gather_runs([(A, answer, 5000.0)])
+    assert run.run_id == "r1"
+
+
+@pytest.mark.parametrize("odd", [{"runs": {}}, {"t": "noon"}, {"gpu_use": {"GPU-1": [1]}}, {"gpu_use": 3}])
+def test_an_answer_that_tells_nothing_is_a_problem_and_no_crash(odd: dict[str, Any]) -> None:
+    answer, problem = understood(odd)
+    assert problem
+    assert gather_runs([(A, answer, 5000.0)]) == ()
+
+
+def test_what_a_supervisor_tells_is_understood() -> None:
+    answer = {"runs": [told(), over("r2")], "t": 5000.0, "user": "ana", "gpu_use": {"GPU-1": [50, 1024.0]}}
+    assert understood(answer) == (answer, "")
+
+
 def test_a_hosts_own_clock_is_not_believed() -> None:
     answer = {"runs": [told()], "t": 5000.0 + 86400, "user": "ana"}
     (run,) = gather_runs([(A, answer, 5000.0)])
@@ -128,6 +166,8 @@ def test_a_record_that_tells_no_launch_is_refused(broken: dict[str, Any]) -> Non
         ("global_step=7 train_loss=nan", Progress(7, None, None)),
         ("Step 10 of 200, eval_loss: 3.0, val_loss=4", Progress(10, 200, None)),
         ("loss_scale: 65536", Progress(None, None, None)),
+        ("step 3\nstep " + "9" * 5000, Progress(3, None, None)),
+        ("9" * 5000 + "/7 [00:12<", Progress(None, None, None)),
     ],
 )
 def test_step_and_loss_are_read_from_the_end_of_a_log(text: str, progress: Progress) -> None:

@@ -17,7 +17,7 @@ from preflight.wire import decode, encode
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 SCALARS: dict[object, st.SearchStrategy[Any]] = {
     str: st.text(max_size=8),
-    int: st.integers(),
+    int: st.integers(-(2**63), 2**64 - 1),
     bool: st.booleans(),
     float: NUMBERS,
 }
@@ -106,6 +106,14 @@ def test_an_unknown_code_of_absence_is_an_error() -> None:
         ({"probe_ms": {"nvml": "fast"}}, "$.probe_ms.nvml: expected float"),
         ({"gpus": [{"index": True}]}, "$.gpus[0].index: expected int, got True"),
         ({"gpus": "none"}, "$.gpus: expected a list"),
+        ({"gpus": [{"index": 10**30}]}, "$.gpus[0].index: expected int of 64 bits"),
+        (
+            {"gpus": [{"index": 10**5000}]},
+            "$.gpus[0].index: expected int of 64 bits, got a number without end",
+        ),
+        ({"probe_ms": {"nvml": float("inf")}}, "$.probe_ms.nvml: expected finite float, got inf"),
+        ({"probe_ms": {"nvml": float("nan")}}, "$.probe_ms.nvml: expected finite float, got nan"),
+        ({"probe_ms": {"nvml": 10**400}}, "$.probe_ms.nvml: expected finite float"),
     ],
 )
 def test_what_does_not_fit_is_named(change: dict[str, object], where: str) -> None:

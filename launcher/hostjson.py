@@ -1,0 +1,37 @@
+"""JSON that came from a host. Numbers that no program of ours writes are refused at the door.
+
+`json.loads` takes NaN, Infinity, 1e999 and integers of any length. Each of them ends arithmetic far from here
+in an OverflowError, or makes of a document of ours what is no JSON.
+"""
+
+import json
+import math
+from typing import Any
+
+_LONGEST_INTEGER = 20
+"""Digits, a sign included: more than 64 bits hold is neither a time, a size nor a pid."""
+
+
+def parse(line: bytes | str) -> Any:
+    """Return the value. Raises ValueError for what is not JSON, or holds a number that cannot be meant."""
+    text = line if isinstance(line, str) else line.decode()
+    try:
+        return _DECODER.decode(text)
+    except RecursionError:
+        raise ValueError("nested without end") from None
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _LONGEST_INTEGER:
+        raise ValueError(f"an integer of {len(digits)} digits")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits} is no finite number")
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_finite, parse_constant=_finite)

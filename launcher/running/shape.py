@@ -1,0 +1,77 @@
+"""The shape of what hosts tell of runs, checked where it comes in: one odd host is no other's matter."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from preflight.errors import MalformedFacts
+from preflight.wire import decode
+
+
+@dataclass(frozen=True, slots=True)
+class _Spec:
+    node_rank: int | None = None
+    nodes: int | None = None
+    ranks: int | None = None
+    first_rank: int | None = None
+    world_size: int | None = None
+    job: str | None = None
+    gpus: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Exit:
+    ranks: dict[str, int | None] | None = None
+    why: str | None = None
+    launcher_code: int | None = None
+    left: tuple[int, ...] | None = None
+    port_free: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    phase: str | None = None
+    run_dir: str | None = None
+    started: float | None = None
+    ended: float | None = None
+    exit: _Exit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    run_id: str
+    spec: _Spec
+    state: _State | None = None
+    client_age_s: float | None = None
+    tail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    t: float | None = None
+    gpu_use: dict[str, tuple[float, float]] | None = None
+
+
+def misfit_of_state(state: object) -> str:
+    """Return what is wrong with a supervisor's state, "" where it fits."""
+    return _misfit(_State, state)
+
+
+def understood(answer: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return an answer of mode list with the runs that fit, and why the first other does not."""
+    told = answer.get("runs", [])
+    if not isinstance(told, list):
+        return {"runs": []}, "$.runs: expected a list"
+    wrong = _misfit(_About, answer)
+    about = {"runs": []} if wrong else dict(answer)
+    found = [(run, _misfit(_Run, run)) for run in told]
+    problems = [misfit for _, misfit in found if misfit]
+    return {**about, "runs": [run for run, misfit in found if not misfit]}, next(iter(problems), wrong)
+
+
+def _misfit(kind: type[Any], data: object) -> str:
+    try:
+        decode(kind, data)
+    except MalformedFacts as misfit:
+        return misfit.message
+    return ""
