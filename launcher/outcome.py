@@ -49,7 +49,8 @@ class Outcome:
     mismatches: tuple[str, ...]
     verified: bool  # world, ranks and devices were seen to be as planned
     precision_verified: bool
-    silent: tuple[int, ...]  # ranks that never told their world and device
+    silent: tuple[int, ...]  # ranks that never told their world
+    unplaced: tuple[int, ...]  # ranks that told their world, but not their device
     lost: Mapping[str, str]  # host -> why
     left: Mapping[str, tuple[int, ...]]  # host -> pids that could not be ended
     port_free: bool | None  # the main port, on the main host, after the end; None: there is none, or unknown
@@ -94,6 +95,7 @@ def outcome_of(watch: Watch, directory: Path, seconds: float, attempts: int) -> 
         verified=watch.verification.placed,
         precision_verified=watch.verification.precise,
         silent=watch.verification.silent(),
+        unplaced=watch.verification.unplaced(),
         lost=dict(watch.lost),
         left={host: tuple(end["left"]) for host, end in ends.items() if end.get("left")},
         port_free=ends.get(main, {}).get("port_free"),

@@ -165,14 +165,16 @@ class Witness:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.last: dict[str, object] = {}
+        self.device: Any = None  # of the first model on a GPU that DistributedDataParallel has wrapped
         self.settled = False  # accelerate constructs its states again and again in a training step
 
     def watch(self) -> None:
-        """Look at two modules once they are imported."""
+        """Look at three modules once they are imported."""
         after_import(
             {
                 "accelerate.state": self._accelerate_imported,
                 "torch.distributed.distributed_c10d": self._distributed_imported,
+                "torch.nn.parallel.distributed": self._parallel_imported,
             },
             self.place.report,
         )
@@ -184,6 +186,24 @@ class Witness:
     def _distributed_imported(self, module: ModuleType) -> None:
         after_call(module, "init_process_group", self._look, self.place.report)
 
+    def _parallel_imported(self, module: ModuleType) -> None:
+        """Without accelerate, the model that is wrapped tells the device."""
+        wrapped = module.DistributedDataParallel
+        original = wrapped.__init__
+
+        @functools.wraps(original)
+        def wrapper(model: Any, *args: Any, **kwargs: Any) -> None:
+            original(model, *args, **kwargs)
+            attempt("look at the model", self.place.report, functools.partial(self._look_at, model))
+
+        wrapped.__init__ = wrapper
+
+    def _look_at(self, model: Any) -> None:
+        first = next(model.parameters(), None)
+        if first is not None and first.device.type == "cuda" and self.device is None:
+            self.device = first.device
+            self._look()
+
     def _look(self) -> None:
         """Report what is known by now, when it is more or other than what was last said."""
         if self.settled:
@@ -194,6 +214,9 @@ class Witness:
             seen["world_size"] = distributed.get_world_size()
             seen["world_rank"] = distributed.get_rank()
             seen["backend"] = str(distributed.get_backend())
+        if self.device is not None:
+            seen["device"] = str(self.device)
+            seen["gpu"] = gpu_uuid(self.device)
         state = sys.modules.get("accelerate.state")
         if state is not None:
             seen.update(self._accelerate_state(state))

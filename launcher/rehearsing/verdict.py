@@ -9,6 +9,7 @@ from typing import Any
 
 from launcher.outcome import Outcome
 from launcher.plan import Plan
+from launcher.report.run import unverified_lines
 from preflight.decision import RankSlot
 from preflight.records import dataclass
 
@@ -108,8 +109,7 @@ def _world(outcome: Outcome) -> Proof:
         return Proof("world", True, f"world size {size}, ranks and devices as planned")
     if size == 1:
         return Proof("world", True, "one rank, which needs no world")
-    silent = ", ".join(map(str, outcome.silent))
-    return Proof("world", None, f"rank {silent} never set up torch.distributed or accelerate")
+    return Proof("world", None, "; ".join(unverified_lines(outcome)))
 
 
 def _ranks(outcome: Outcome, gpu_use: Mapping[int, float]) -> Iterator[RankVerdict]:

@@ -44,9 +44,8 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
         yield from _diagnosis_lines(outcome.diagnosis)
     for text in outcome.mismatches:
         yield f"not as planned: {text}"
-    if outcome.silent and outcome.verdict == "finished" and outcome.plan.world_size > 1:
-        ranks = ", ".join(str(rank) for rank in outcome.silent)
-        yield f"not verified: rank {ranks} never set up torch.distributed or accelerate"
+    if outcome.verdict == "finished" and outcome.plan.world_size > 1:
+        yield from unverified_lines(outcome)
     for host, why in outcome.lost.items():
         yield f"{host} was lost ({why}); its supervisor ends the run there by itself"
     for host, pids in outcome.left.items():
@@ -66,9 +65,22 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
     yield f"{words} (exit code {outcome.exit_code}) after {outcome.seconds:.1f} s; logs: {outcome.directory}"
 
 
+def unverified_lines(outcome: Outcome) -> Iterator[str]:
+    """Yield what ranks did not tell of themselves, and why."""
+    if outcome.silent:
+        ranks = ", ".join(map(str, outcome.silent))
+        yield f"not verified: rank {ranks} never set up torch.distributed or accelerate"
+    if outcome.unplaced:
+        ranks = ", ".join(map(str, outcome.unplaced))
+        yield (
+            f"world and ranks are as planned; not verified: which GPU rank {ranks} uses "
+            "(told by accelerate and by DistributedDataParallel, and the script uses neither)"
+        )
+
+
 def _detached_lines(outcome: Outcome) -> Iterator[str]:
     if not outcome.verified:
-        ranks = ", ".join(str(rank) for rank in outcome.silent)
+        ranks = ", ".join(map(str, outcome.silent + outcome.unplaced))
         yield f"not verified yet: rank {ranks} has not set up torch.distributed or accelerate so far"
     run_id = outcome.plan.run_id
     yield f"detached after {outcome.seconds:.1f} s; the run goes on. Come back with:"
@@ -121,6 +133,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
             "mixed_precision": outcome.precision_verified,
             "mismatches": list(outcome.mismatches),
             "silent_ranks": list(outcome.silent),
+            "unplaced_ranks": list(outcome.unplaced),
         },
         "lost": dict(outcome.lost),
         "left": {host: list(pids) for host, pids in outcome.left.items()},

@@ -73,9 +73,10 @@ def _wrong_device(expected: Expected, host: str, told: Mapping[str, Any]) -> Ite
         yield f"rank {expected.rank} ({host}) opened {uuid} instead of {wanted}"
 
 
-def placed(told: Mapping[str, Any]) -> bool:
-    """Return whether a rank has told world, rank and device."""
-    return "world_rank" in told and "device" in told
+def placed(expected: Expected, told: Mapping[str, Any]) -> bool:
+    """Return whether a rank has told world, rank and device. One that sees no GPU can only be on the CPU."""
+    blind = expected.slot.gpu_uuid is None and told.get("visible") == ""
+    return "world_rank" in told and ("device" in told or blind)
 
 
 class Verification:
@@ -91,7 +92,7 @@ class Verification:
     @property
     def placed(self) -> bool:
         """Whether every rank has told that world, rank and device are as planned."""
-        return self._all(placed) and not self.mismatches
+        return not self.silent() and not self.unplaced() and not self.mismatches
 
     @property
     def introduced(self) -> bool:
@@ -123,8 +124,17 @@ class Verification:
             yield f"mixed precision {self._plan.precision.mixed_precision} in every rank, as planned"
 
     def silent(self) -> tuple[int, ...]:
-        """Return the ranks that never told their world and device."""
-        return tuple(rank for rank in self._expected if not placed(self._told.get(rank, {})))
+        """Return the ranks that never told their world."""
+        return tuple(rank for rank in self._expected if "world_rank" not in self._told.get(rank, {}))
+
+    def unplaced(self) -> tuple[int, ...]:
+        """Return the ranks that told their world, but not which device they use."""
+        told = {rank: self._told.get(rank, {}) for rank in self._expected}
+        return tuple(
+            rank
+            for rank, expected in self._expected.items()
+            if "world_rank" in told[rank] and not placed(expected, told[rank])
+        )
 
     def _all(self, done: Any) -> bool:
         return all(done(self._told.get(rank, {})) for rank in self._expected)

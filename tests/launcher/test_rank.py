@@ -220,6 +220,36 @@ def test_what_accelerate_sets_up_is_reported_once(place: Place) -> None:
     assert last["mixed_precision"] == "bf16"
 
 
+FAKE_TORCH = """
+from types import SimpleNamespace as Some
+class cuda:
+    is_initialized = staticmethod(lambda: True)
+    get_device_properties = staticmethod(lambda device: Some(uuid="5a5a"))
+"""
+FAKE_PARALLEL = """
+from types import SimpleNamespace as Some
+class DistributedDataParallel:
+    def __init__(self, kind): self.kind = kind
+    def parameters(self):
+        return iter([Some(device=Some(type=self.kind, index=1))] if self.kind else [])
+"""
+
+
+@pytest.mark.parametrize(("kind", "told"), [("cuda", ["GPU-5a5a"]), ("cpu", []), ("", [])])
+def test_a_wrapped_model_tells_the_device_where_it_is_a_gpu(place: Place, kind: str, told: list[str]) -> None:
+    place.write("torch/__init__.py", FAKE_TORCH)
+    place.write("torch/nn/__init__.py", "")
+    place.write("torch/nn/parallel/__init__.py", "")
+    place.write("torch/nn/parallel/distributed.py", FAKE_PARALLEL)
+    place.write(
+        "s.py",
+        "from torch.nn.parallel.distributed import DistributedDataParallel as D\n"
+        f"print([D({kind!r}).kind for _ in range(2)])",
+    )
+    assert place.rank("s.py") == (0, f"{[kind, kind]}\n".encode())
+    assert [event["gpu"] for event in place.events("state")] == told
+
+
 def test_a_failure_of_ours_never_harms_the_script(place: Place) -> None:
     place.write("accelerate/__init__.py", "")
     place.write("accelerate/state.py", "strange = 1")

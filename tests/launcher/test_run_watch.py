@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from launcher.outcome import Outcome, outcome_of
+from launcher.report.run import outcome_lines
 from launcher.running.failures import says_port_taken
 from launcher.running.happenings import (
     Dropped,
@@ -173,6 +174,34 @@ def test_a_rank_on_the_wrong_gpu_is_seen() -> None:
 def test_a_rank_that_fell_back_to_the_cpu_is_seen() -> None:
     watch = Watch(plan(("GPU-a",)))
     assert "runs on cpu instead of GPU 0" in stops(replay(watch, [placed("a", 0, 1)]))[0].why
+
+
+def plain_torch(watch: Watch, visible: str) -> Outcome:
+    """A whole run of a script that uses torch.distributed and nothing more."""
+    history: list[Happening] = [Started("a", "/r"), Started("b", "/r")]
+    for rank, host in enumerate("ab"):
+        history += [
+            told(host, "rank", rank=rank, local_rank=0, world_size=2, visible=visible),
+            told(host, "state", rank=rank, world_size=2, world_rank=rank, backend="gloo"),
+            told(host, "rank_exit", rank=rank, code=0),
+            told(host, "launcher_exit", code=0),
+            ended(host),
+        ]
+    replay(watch, history)
+    return come_to(watch)
+
+
+def test_ranks_that_see_no_gpu_are_on_the_cpu_though_nothing_tells_their_device() -> None:
+    outcome = plain_torch(Watch(plan(CPU, CPU)), "")
+    assert (outcome.verified, outcome.silent, outcome.unplaced) == (True, (), ())
+    assert not [line for line in outcome_lines(outcome) if "not verified" in line]
+
+
+def test_a_gpu_that_nothing_tells_is_said_to_be_not_verified_and_the_world_to_be() -> None:
+    outcome = plain_torch(Watch(plan(("GPU-a",), ("GPU-b",))), "GPU-a")
+    assert (outcome.verified, outcome.silent, outcome.unplaced) == (False, (), (0, 1))
+    (line,) = (line for line in outcome_lines(outcome) if "not verified" in line)
+    assert line.startswith("world and ranks are as planned; not verified: which GPU rank 0, 1 uses")
 
 
 def test_another_mixed_precision_is_seen() -> None:
