@@ -1,10 +1,10 @@
 """The shape of what hosts tell of runs, checked where it comes in: one odd host is no other's matter."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from preflight.errors import MalformedFacts
+from preflight.records import dataclass
 from preflight.wire import decode
 
 
