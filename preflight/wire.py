@@ -199,7 +199,9 @@ def _scalar_decoder(kind: Any) -> _Decoder:
 
 
 def _decode_integer(data: object) -> int:
-    if type(data) is int and -_LARGEST < data < _LARGEST:
+    if type(data) is not int:
+        raise _MisfitError(f"expected int, got {_show(data)}")
+    if -_LARGEST < data < _LARGEST:
         return data
     raise _MisfitError(f"expected int of 64 bits, got {_show(data)}")
 
@@ -209,7 +211,8 @@ def _decode_float(data: object) -> float:
         return data
     if type(data) is int and -_LARGEST < data < _LARGEST:
         return float(data)
-    raise _MisfitError(f"expected finite float, got {_show(data)}")
+    what = "float" if type(data) not in (int, float) else "finite float"
+    raise _MisfitError(f"expected {what}, got {_show(data)}")
 
 
 def _at(step: str, decoder: _Decoder, data: object) -> Any:
