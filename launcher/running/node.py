@@ -5,6 +5,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import field
 from typing import Any
 
@@ -129,13 +130,17 @@ class Follower(threading.Thread):
             self._finish(Lost(self.host, f"following it failed: {error!r}"))
 
     def _put(self, happening: Happening) -> None:
-        """Hand it to the loop; while a slow terminal holds that up, the host still hears that we live."""
+        """Hand it to the loop; while a slow terminal holds that up, the host still hears that we live.
+
+        If it has told all and gone, or the link is, what it has told is handed over all the same.
+        """
         while not self._left:
             try:
                 self._happenings.put(happening, timeout=0.5)
             except queue.Full:
                 if self._stream is not None:
-                    self._send_words(self._stream)
+                    with suppress(HostError):
+                        self._send_words(self._stream)
             else:
                 return
 
