@@ -4,7 +4,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from preflight.records import dataclass
-from preflight.script.interpreter import Call, Event
+from preflight.script.seen import Call, Event
 from preflight.script.values import (
     FALSE,
     NONE,

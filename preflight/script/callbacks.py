@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from preflight.script.calling import call_function, instantiate
-from preflight.script.interpreter import Call, Event
 from preflight.script.models import trained_dtype
+from preflight.script.seen import Call, Event
 from preflight.script.values import (
     NONE,
     TRUE,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from preflight.script import configs, plain
 from preflight.script.reading import Place
 from preflight.script.repeats import is_plain
+from preflight.script.seen import Call, ClassInfo, FuncInfo, bare
 from preflight.script.state import joined
 from preflight.script.values import (
     FALSE,
@@ -32,15 +33,13 @@ from preflight.script.values import (
 )
 
 if TYPE_CHECKING:
-    from preflight.script.interpreter import Call, FuncInfo, Interpreter
+    from preflight.script.interpreter import Interpreter
 
 _Def = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def define(it: "Interpreter", node: _Def, decorators: tuple[Value, ...]) -> Func:
     """Return a function that the script defines here."""
-    from preflight.script.interpreter import FuncInfo  # noqa: PLC0415 - the interpreter imports this module
-
     it.functions[id(node)] = FuncInfo(node, it.source, decorators)
     it.captured.add(it.frame)
     return Func(id(node), it.frame)
@@ -48,8 +47,6 @@ def define(it: "Interpreter", node: _Def, decorators: tuple[Value, ...]) -> Func
 
 def define_class(it: "Interpreter", node: ast.ClassDef) -> Class:
     """Return a class that the script defines here, its body read in a frame of its own."""
-    from preflight.script.interpreter import ClassInfo  # noqa: PLC0415
-
     bases = tuple(item for base in node.bases for item in alternatives(it.evaluate(base)))
     decorators = [it.evaluate(item) for item in node.decorator_list]
     frame = it.new_frame(it.frame)
@@ -96,14 +93,6 @@ def _is_scaled(it: "Interpreter", node: ast.expr) -> bool:
 def call_simple(it: "Interpreter", func: Func, node: ast.AST) -> Value:
     """Call with no arguments, as a property is."""
     return call_function(it, func, bare(it, node, ()))
-
-
-def bare(it: "Interpreter", node: ast.AST, args: tuple[Value, ...]) -> "Call":
-    """Return a call that stands for something that is not written as one."""
-    from preflight.script.interpreter import Call  # noqa: PLC0415
-
-    syntax = ast.copy_location(ast.Call(func=ast.Name(id="_", ctx=ast.Load()), args=[], keywords=[]), node)
-    return Call(syntax, it.place(node), args, {}, {}, open=False)
 
 
 def invoke(it: "Interpreter", func: Value, seen: "Call") -> Value:
@@ -172,8 +161,6 @@ def _refs(value: Value) -> Iterator[Ref]:
 
 
 def _arguments(it: "Interpreter", node: ast.Call) -> "Call":
-    from preflight.script.interpreter import Call  # noqa: PLC0415
-
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
     places: dict[str, Place] = {}

@@ -3,8 +3,8 @@
 import re
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter import Event
 from preflight.script.reading import Place
+from preflight.script.seen import Event
 from preflight.script.values import (
     FALSE,
     NONE,

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from preflight.script.calling import invoke
-from preflight.script.interpreter import Call, Event
+from preflight.script.seen import Call, Event
 from preflight.script.values import (
     NONE,
     TRUE,

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from preflight.script.arguments import given_switch
 from preflight.script.calling import instantiate
-from preflight.script.interpreter import Call, Event
 from preflight.script.names import is_arguments_class, is_trl_config, root_and_last
+from preflight.script.seen import Call, Event
 from preflight.script.values import (
     FALSE,
     NONE,

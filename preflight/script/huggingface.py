@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from preflight.script import callbacks, hfarguments
-from preflight.script.interpreter import Call, Event
 from preflight.script.models import attach_adapters, dtype_of, new_model
 from preflight.script.names import is_model_class, root_and_last
+from preflight.script.seen import Call, Event
 from preflight.script.values import (
     FALSE,
     NONE,

@@ -6,15 +6,14 @@ what one turn leaves behind meets the next), a call of the script's own function
 """
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
-from preflight.records import dataclass
 from preflight.script import calling, expressions, statements
 from preflight.script.reading import Place
 from preflight.script.repeats import Calls
+from preflight.script.seen import Call, ClassInfo, Event, FuncInfo
 from preflight.script.source import Source, Sources
 from preflight.script.state import State
 from preflight.script.target import Target
@@ -25,11 +24,9 @@ from preflight.script.values import (
     Dtype,
     Ext,
     Func,
-    Map,
     Module,
     Part,
     Ref,
-    Scalar,
     Thing,
     Value,
 )
@@ -43,52 +40,6 @@ MAX_DEPTH = 12
 
 class TooLong(Exception):
     """The script has more paths than will be followed; what was seen so far stands."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call as it is seen: evaluated arguments, and where each stands."""
-
-    node: ast.Call
-    place: Place
-    args: tuple[Value, ...]
-    kwargs: Mapping[str, Value]
-    places: Mapping[str, Place]  # of keyword arguments
-    open: bool  # there may be more arguments than are known
-    maybe: frozenset[str] = frozenset()  # keywords that are given on some paths only
-
-    def get(self, name: str, position: int | None = None) -> Value | None:
-        """Return an argument by keyword or position, None when it is not given."""
-        if name in self.kwargs:
-            return self.kwargs[name]
-        if position is not None and position < len(self.args):
-            return self.args[position]
-        return None
-
-    def named(self) -> Map:
-        """Return the keyword arguments as the dict they are to the function."""
-        places: dict[Scalar, Place] = dict(self.places.items())
-        return Map(tuple(self.kwargs.items()), self.open, places)
-
-    def at(self, name: str) -> Place:
-        """Return where a keyword argument stands, else where the call does."""
-        return self.places.get(name, self.place)
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that rules may judge; `things` and `values` are what it is about."""
-
-    name: str
-    place: Place
-    ref: int | None = None
-    call: Call | None = None
-    what: str = ""
-    values: Mapping[str, Value] = field(default_factory=dict)
-
-    def place_of(self, keyword: str) -> Place:
-        """Return where a keyword argument of the call stands, else where the event is."""
-        return self.place if self.call is None else self.call.at(keyword)
 
 
 class Library(Protocol):
@@ -129,26 +80,6 @@ class Library(Protocol):
 
     def construct(self, it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
         """Do what the library's constructor does to a new object of that class or of a subclass."""
-
-
-@dataclass(frozen=True, slots=True)
-class FuncInfo:
-    """A function of the script."""
-
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-    source: Source
-    decorators: tuple[Value, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ClassInfo:
-    """A class of the script; `names` are its class attributes and methods."""
-
-    node: ast.ClassDef
-    source: Source
-    bases: tuple[Value, ...]
-    names: Mapping[str, Value]
-    is_dataclass: bool
 
 
 Listener = Callable[["Interpreter", Event], None]

@@ -5,9 +5,8 @@ import re
 from typing import TYPE_CHECKING
 
 from preflight.script import huggingface, lightning, models, pytorch, stdlib
+from preflight.script.assigning import assign
 from preflight.script.calling import invoke, taint
-from preflight.script.expressions import assign
-from preflight.script.interpreter import Call, Event
 from preflight.script.names import (
     KNOWN_ROOTS,
     MODEL_METHODS,
@@ -19,6 +18,7 @@ from preflight.script.names import (
     root_and_last,
 )
 from preflight.script.reading import Place
+from preflight.script.seen import Call, Event
 from preflight.script.values import (
     TRUE,
     UNKNOWN,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from preflight.script.calling import call_function, invoke
 from preflight.script.casting import cast
-from preflight.script.interpreter import Call, Event
 from preflight.script.names import root_and_last
+from preflight.script.seen import Call, Event
 from preflight.script.values import (
     NONE,
     UNKNOWN,

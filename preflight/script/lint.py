@@ -13,10 +13,11 @@ from preflight.script import (
     rules_scaling,
     rules_versions,
 )
-from preflight.script.interpreter import Event, Interpreter
+from preflight.script.interpreter import Interpreter
 from preflight.script.library import Knowledge
 from preflight.script.reading import Place
 from preflight.script.rules import RULES, Hit, Level
+from preflight.script.seen import Event
 from preflight.script.source import Finder, Source, Sources
 from preflight.script.target import Target
 from preflight.script.values import Value

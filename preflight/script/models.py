@@ -12,9 +12,9 @@ Attributes of a thing of kind "model":
 from typing import TYPE_CHECKING
 
 from preflight.script.casting import OWN_DTYPE, cast, members, set_trained_dtype
-from preflight.script.interpreter import Call, Event
 from preflight.script.names import TORCH_DTYPES
 from preflight.script.reading import Place
+from preflight.script.seen import Call, Event
 from preflight.script.values import (
     FALSE,
     NONE,

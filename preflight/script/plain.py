@@ -3,7 +3,8 @@
 import ast
 from typing import TYPE_CHECKING
 
-from preflight.script import expressions
+from preflight.script.assigning import put_back
+from preflight.script.seen import Call
 from preflight.script.values import (
     NONE,
     UNKNOWN,
@@ -16,10 +17,10 @@ from preflight.script.values import (
 )
 
 if TYPE_CHECKING:
-    from preflight.script.interpreter import Call, Interpreter
+    from preflight.script.interpreter import Interpreter
 
 
-def plain_method(it: "Interpreter", owner: Value, name: str, seen: "Call") -> Value:
+def plain_method(it: "Interpreter", owner: Value, name: str, seen: Call) -> Value:
     """A method of a string, list or dict whose content is known."""
     if isinstance(owner, Const) and isinstance(owner.value, str):
         return _text_method(owner.value, name, seen)
@@ -33,12 +34,12 @@ def plain_method(it: "Interpreter", owner: Value, name: str, seen: "Call") -> Va
     return UNKNOWN
 
 
-def _rebind(it: "Interpreter", seen: "Call", value: Value) -> None:
+def _rebind(it: "Interpreter", seen: Call, value: Value) -> None:
     if isinstance(seen.node.func, ast.Attribute):
-        expressions.put_back(it, seen.node.func.value, value)
+        put_back(it, seen.node.func.value, value)
 
 
-def _text_method(text: str, name: str, seen: "Call") -> Value:
+def _text_method(text: str, name: str, seen: Call) -> Value:
     if name in ("read_text", "open", "resolve", "expanduser", "as_posix", "absolute"):
         return Const(text)  # of a path, which its text stands for
     words = [item.value for item in seen.args if isinstance(item, Const) and isinstance(item.value, str)]
@@ -58,7 +59,7 @@ def _text_method(text: str, name: str, seen: "Call") -> Value:
     return UNKNOWN
 
 
-def _map_method(it: "Interpreter", owner: Map, name: str, seen: "Call") -> Value:
+def _map_method(it: "Interpreter", owner: Map, name: str, seen: Call) -> Value:
     key = seen.get("key", 0)
     if name in ("get", "pop", "setdefault") and key is not None:
         fallback = seen.get("default", 1) or NONE

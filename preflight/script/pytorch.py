@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from preflight.script import distributed
 from preflight.script.casting import set_trained_dtype, trained_with
-from preflight.script.interpreter import Call, Event
 from preflight.script.models import as_device, averaged, dtype_of, new_model, trained_dtype
 from preflight.script.names import root_and_last
+from preflight.script.seen import Call, Event
 from preflight.script.values import (
     FALSE,
     NONE,

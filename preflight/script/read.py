@@ -8,12 +8,13 @@ from typing import Literal, cast
 from preflight.records import dataclass
 from preflight.script.arguments import Declared
 from preflight.script.hfarguments import TRL_DEFAULT_SINCE, class_name
-from preflight.script.interpreter import Event, Interpreter
+from preflight.script.interpreter import Interpreter
 from preflight.script.library import Knowledge
 from preflight.script.lint import lint_for
 from preflight.script.names import root_and_last
 from preflight.script.reading import Option, Place, PrecisionSite, ScriptReading, Style
 from preflight.script.rules import Level
+from preflight.script.seen import Event
 from preflight.script.source import Finder, Sources
 from preflight.script.target import Target
 from preflight.script.training import trainings

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from preflight.records import dataclass
 from preflight.script.reading import Place
+from preflight.script.seen import Event
 
 if TYPE_CHECKING:
-    from preflight.script.interpreter import Event, Interpreter
+    from preflight.script.interpreter import Interpreter
 
 
 class Level(Enum):
@@ -32,7 +33,7 @@ class Hit:
     """Other places that are part of the fault: where the value is named, or where the other half is."""
 
 
-Judge = Callable[["Interpreter", "Event"], Iterator[Hit]]
+Judge = Callable[["Interpreter", Event], Iterator[Hit]]
 
 
 @dataclass(frozen=True, slots=True)

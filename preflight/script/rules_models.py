@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter import Event
 from preflight.script.reading import Place
 from preflight.script.rules import Hit, Level, rule
+from preflight.script.seen import Event
 from preflight.script.training import trainings
 from preflight.script.values import FALSE, NONE, TRUE, Const, Dtype, Map, Ref, Thing, Value, place_of
 

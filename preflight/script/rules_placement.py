@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter import Event
 from preflight.script.models import as_device
 from preflight.script.reading import Place
 from preflight.script.rules import Hit, Level, rule
+from preflight.script.seen import Event
 from preflight.script.values import (
     NONE,
     TRUE,

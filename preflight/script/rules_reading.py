@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter import Event
 from preflight.script.rules import Hit, rule
+from preflight.script.seen import Event
 
 if TYPE_CHECKING:
     from preflight.script.interpreter import Interpreter

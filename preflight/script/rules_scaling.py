@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter import Event
 from preflight.script.rules import Hit, Level, rule
+from preflight.script.seen import Event
 from preflight.script.values import (
     FALSE,
     NONE,

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter import Event
 from preflight.script.names import root_and_last
 from preflight.script.rules import Hit, Level, rule
+from preflight.script.seen import Event
 from preflight.script.values import FALSE, NONE, Class, Ext
 
 if TYPE_CHECKING:

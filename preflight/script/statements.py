@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from preflight.script import calling
-from preflight.script.expressions import assign
+from preflight.script.assigning import assign
+from preflight.script.seen import bare
 from preflight.script.state import State, joined
 from preflight.script.values import (
     NONE,
@@ -215,7 +216,7 @@ def _function(it: "Interpreter", node: ast.FunctionDef | ast.AsyncFunctionDef) -
             decorator, Func
         ):  # followed for what it notes, as a registry does; the name keeps its body
             dead = it.state.dead
-            calling.invoke(it, decorator, calling.bare(it, node, (func,)))
+            calling.invoke(it, decorator, bare(it, node, (func,)))
             it.state.dead = dead
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from preflight.script import arguments
 from preflight.script.calling import invoke
 from preflight.script.configs import loaded
-from preflight.script.interpreter import Call, Event
+from preflight.script.seen import Call, Event
 from preflight.script.values import (
     FALSE,
     NONE,

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from preflight.records import dataclass
 from preflight.script import hfarguments
 from preflight.script.casting import trained_with
-from preflight.script.interpreter import Event
 from preflight.script.models import trained_dtype
 from preflight.script.pytorch import trained_models
 from preflight.script.reading import Place
+from preflight.script.seen import Event
 from preflight.script.values import (
     FALSE,
     NONE,
