@@ -1,5 +1,6 @@
 """How a program travels to a host: as one source text, compressed over stdin to a one-line bootstrap."""
 
+import re
 import zlib
 from functools import cache
 from pathlib import Path
@@ -11,8 +12,10 @@ _LEVEL = 6
 """The last per cent of size would take three times as long, which is felt with one host."""
 
 _TOP = Path(__file__).parents[1]
-_PARTS: dict[str, str] = {}
+_PARTS = {"agent": "probes"}
 """Programs of several modules, and the package beside each that holds the others."""
+
+_DOCSTRING = re.compile(r'^( *)r?"""(?:[^"\\]|\\.|"(?!""))*"""$', re.MULTILINE)
 
 # Reads "<length>\n<zlib bytes>" from stdin and runs it as a script; what follows on stdin is the script's.
 # Runs on any Python, so that an old one is told apart from a broken one; one line, because csh cannot quote
@@ -43,15 +46,21 @@ def as_one_text(room: Path, name: str, parts: str | None) -> bytes:
 
     `parts` is the package beside it that holds its other modules; relative imports reach them.
     """
-    main = room.joinpath(f"{name}.py").read_bytes()
     if parts is None:
-        return main
+        return room.joinpath(f"{name}.py").read_bytes()
+    main = _bare(room / f"{name}.py")
     sources = {
-        ".".join(path.relative_to(room).with_suffix("").parts).removesuffix(".__init__"): path.read_text()
+        ".".join(path.relative_to(room).with_suffix("").parts).removesuffix(".__init__"): _bare(path)
         for path in sorted(room.joinpath(parts).rglob("*.py"))
     }
-    ahead = _TOP.joinpath("launcher/onhost/modules.py").read_bytes()
-    return ahead + f"\n\nbegin({name!r}, {main.decode()!r}, {sources!r}, globals())\n".encode()
+    ahead = _bare(_TOP / "launcher/onhost/modules.py")
+    return f"{ahead}\n\nbegin({name!r}, {main!r}, {sources!r}, globals())\n".encode()
+
+
+def _bare(path: Path) -> str:
+    """Return a module's text without docstrings, a fifth of what would be sent; lines keep their numbers."""
+    text = path.read_text(encoding="utf-8")
+    return _DOCSTRING.sub(lambda match: f'{match[1]}""' + "\n" * match[0].count("\n"), text)
 
 
 @cache

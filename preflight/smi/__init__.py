@@ -1,16 +1,22 @@
 """A saved output of nvidia-smi (and its neighbours) -> HostFacts, for what it holds.
 
-Every form becomes the tree that `nvidia-smi -q -x` would give, and `preflight.agent` turns trees into facts,
-so that a file and a live host are read by the same code.
+Every form becomes the tree that `nvidia-smi -q -x` would give, and `preflight.probes.nvidia_smi` turns trees
+into facts, so that a file and a live host are read by the same code.
 """
 
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from preflight import agent, wire
+from preflight import wire
+from preflight.agent import AGENT_VERSION
 from preflight.errors import BadInput
 from preflight.facts import HostFacts
+from preflight.probes.fact import missing
+from preflight.probes.kernel_lines import parse_kernel_log
+from preflight.probes.nvidia_smi.tree import tree_driver, tree_gpus
+from preflight.probes.nvidia_smi.values import NOT_HELD, find, smi_error, value_of, whole
+from preflight.probes.nvidia_smi.xmldoc import xml_tree
 from preflight.smi.lists import csv_tree, list_tree, lspci_gpus
 from preflight.smi.qtext import q_tree
 from preflight.smi.table import table_tree
@@ -40,14 +46,14 @@ def parse_smi(text: str, host: str) -> HostFacts:
     if facts is None:
         raise BadInput("this is no output of nvidia-smi that gpulaunch knows", f"record one of {EXPECTED}")
     fields = HostFacts.__dataclass_fields__
-    blank = {name: agent.NOT_HELD for name in fields if name not in ("host", "agent_version", "probe_ms")}
-    known = {"host": host, "agent_version": agent.AGENT_VERSION, "probe_ms": {}}
+    blank = {name: NOT_HELD for name in fields if name not in ("host", "agent_version", "probe_ms")}
+    known = {"host": host, "agent_version": AGENT_VERSION, "probe_ms": {}}
     return wire.decode(HostFacts, {**blank, **facts, **known})
 
 
 def _read(text: str) -> Facts | None:
     if "<nvidia_smi_log" in text:
-        return _tree_facts(agent.xml_tree(text[text.index("<nvidia_smi_log") :]))
+        return _tree_facts(xml_tree(text[text.index("<nvidia_smi_log") :]))
     sections = _sections(text)
     if sections:
         return _capture(sections)
@@ -60,35 +66,35 @@ def _read(text: str) -> Facts | None:
 
 def _tree_facts(tree: Facts) -> Facts:
     """Return driver and gpus of a tree; raises ValueError where it holds no GPU and does not say "none"."""
-    gpus = agent.tree_gpus(tree)
-    attached = agent.value_of(agent.find(tree, "attached_gpus"), agent.whole)
-    driver = agent.tree_driver(tree, "file")
+    gpus = tree_gpus(tree)
+    attached = value_of(find(tree, "attached_gpus"), whole)
+    driver = tree_driver(tree, "file")
     if gpus:
         return {"driver": driver, "gpus": gpus}
     if attached == 0:
-        return {"driver": driver, "gpus": agent.missing("nvidia-smi lists no GPU", "no-devices")}
+        return {"driver": driver, "gpus": missing("nvidia-smi lists no GPU", "no-devices")}
     raise ValueError("it holds no GPU")
 
 
 def _error(text: str) -> Facts | None:
-    excuse = agent.smi_error(text) if len(text) <= _LONGEST_ERROR else None
+    excuse = smi_error(text) if len(text) <= _LONGEST_ERROR else None
     return None if excuse is None else {"driver": excuse, "gpus": excuse}
 
 
 def _kernel_log(text: str) -> Facts | None:
     if not re.search(r"NVRM:|nvidia|\bkernel\b|^\[ *\d+\.\d{6}\]|^\d+,\d+,\d+,|^kern *:", text, re.MULTILINE):
         return None  # lines with dates of something else
-    return {"kernel_log": {"source": "file", **agent.parse_kernel_log(text)}}
+    return {"kernel_log": {"source": "file", **parse_kernel_log(text)}}
 
 
 def _q(text: str) -> Facts:
     """Return the facts of a `-q` text; where it is cut, the GPUs that it counts are there and unknown."""
     tree = q_tree(text)
     facts = _tree_facts(tree)
-    attached = agent.value_of(agent.find(tree, "attached_gpus"), agent.whole)
+    attached = value_of(find(tree, "attached_gpus"), whole)
     cut = bool(tree["gpu"]) and "processes" not in tree["gpu"][-1]  # the last group that -q prints
     if cut and isinstance(attached, int) and attached <= _MOST_GPUS:
-        unknown = agent.missing(f"the file is cut: it counts {attached} GPUs", "not-asked")
+        unknown = missing(f"the file is cut: it counts {attached} GPUs", "not-asked")
         names = [name for name in facts["gpus"][0] if name != "index"]
         held = len(facts["gpus"])
         facts["gpus"] += [{"index": i, **dict.fromkeys(names, unknown)} for i in range(held, attached)]
@@ -107,14 +113,14 @@ def _list(text: str) -> Facts:
     gpus = list_tree(text)
     facts = _tree_facts({"gpu": [tree for tree, _ in gpus]})
     for gpu, (_, links) in zip(facts["gpus"], gpus, strict=True):
-        gpu["nvlinks"] = links or agent.NOT_HELD
+        gpu["nvlinks"] = links or NOT_HELD
     return facts
 
 
 def _compute_apps(text: str) -> Facts:
     pids = re.findall(r"^\s*(\d+),", text, re.MULTILINE)[:20]
     return {
-        "gpus": agent.missing(
+        "gpus": missing(
             f"the file lists compute processes (pid {', '.join(pids)}) and not the GPUs they are on",
             "not-asked",
         )

@@ -4,6 +4,8 @@ import csv
 import re
 from typing import Any
 
+from preflight.probes.nvidia_smi.values import NOT_HELD
+
 Tree = dict[str, Any]
 
 _COLUMNS = {
@@ -89,14 +91,13 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
             raise ValueError(f"GPU {number} is not in it")
         end = heads[number + 1].start() if number + 1 < len(heads) else len(text)
         links = [
-            {"link": int(link), "active": "inactive" not in state.lower(), "errors": _NO_ERRORS}
+            {"link": int(link), "active": "inactive" not in state.lower(), "errors": NOT_HELD}
             for link, state in _LINK.findall(text[head.end() : end])
         ]
         found.append(({"product_name": head.group(2), "uuid": head.group(3)}, links))
     return found
 
 
-_NO_ERRORS = {"missing": "the file does not hold it", "code": "not-asked"}
 _LSPCI = re.compile(
     r"^((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d) "
     r"(?:VGA compatible controller|3D controller|Display controller)"
@@ -110,5 +111,5 @@ def lspci_gpus(text: str) -> list[dict[str, Any]]:
     found = []
     for bus, with_vendor, alone in _LSPCI.findall(text):
         bus_id = bus if bus.count(":") == 2 else "0000:" + bus
-        found.append({"bus_id": bus_id, "device_id": with_vendor or alone, "driver": _NO_ERRORS})
+        found.append({"bus_id": bus_id, "device_id": with_vendor or alone, "driver": NOT_HELD})
     return found

@@ -12,12 +12,13 @@ from unittest.mock import ANY
 
 import pytest
 
+from launcher.onhost_source import agent_source
 from preflight.facts import Gpu, HostFacts, Missing, Process
 from preflight.wire import decode
 from tests.lab.hosts import Lab, LabHost
 from tests.lab.silicon import install, load_profile, update
 from tests.lab.silicon.from_xml import profile_from_xml
-from tests.preflight.agent_runs import AGENT, packed_pynvml
+from tests.preflight.agent_runs import packed_pynvml
 
 Open = Callable[..., list[int]]
 pytestmark = pytest.mark.lab
@@ -56,7 +57,7 @@ def facts(host: LabHost) -> HostFacts:
     assert zlib.decompress(pynvml)
     header = json.dumps({"request_len": len(body), "pynvml_len": len(pynvml)}).encode()
     payload = host.put("/tmp/payload", header + b"\n" + body + pynvml)
-    agent = host.put("/tmp/agent.py", AGENT.read_bytes())
+    agent = host.put("/tmp/agent.py", agent_source())
     text = host.run(["sh", "-c", RUN_AGENT.format(agent=agent, payload=payload)]).stdout
     _, _, rest = text.partition("GPULAUNCH-FACTS-1 ")
     found = decode(HostFacts, json.loads(rest.partition("\n")[2]))

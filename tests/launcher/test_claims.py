@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost import supervisor
-from preflight import agent
+from preflight.probes.claims import gpu_claims
 from tests.launcher.onhost_driver import Driver, pids_of
 
 WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
@@ -172,13 +172,13 @@ def test_a_directory_that_takes_no_claims_stops_no_run_and_is_told(run: Driver) 
 
 
 def test_the_agent_tells_live_claims_with_their_owner() -> None:
-    before = {claim["gpu_uuid"] for claim in agent.gpu_claims()}
+    before = {claim["gpu_uuid"] for claim in gpu_claims()}
     claims, problem = supervisor.take_claims({"gpus": [GPU], "run_id": "r-agent"})
     try:
-        (claim,) = [claim for claim in agent.gpu_claims() if claim["gpu_uuid"] == GPU]
+        (claim,) = [claim for claim in gpu_claims() if claim["gpu_uuid"] == GPU]
         expected: dict[str, Any] = {"run_id": "r-agent", "uid": os.geteuid(), "pid": os.getpid()}
         assert expected.items() <= claim.items()
         assert problem == ""
     finally:
         supervisor.release_claims(claims)
-    assert {claim["gpu_uuid"] for claim in agent.gpu_claims()} == before
+    assert {claim["gpu_uuid"] for claim in gpu_claims()} == before

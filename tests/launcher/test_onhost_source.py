@@ -1,12 +1,13 @@
 """A program of several modules travels as one text."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from launcher.onhost_source import as_one_text, stdin_for
+from launcher.onhost_source import agent_source, as_one_text, stdin_for
 
 PROGRAM = """\
 from __future__ import annotations
@@ -30,6 +31,7 @@ PARTS = {
     "__init__.py": "SIDE = 'side'\n",
     "deep/__init__.py": "",
     "deep/leaf.py": (
+        '"""A leaf\n\nthat says "where".\n"""\n'
         "from .. import SIDE\n\ndef where():\n    return __name__ + SIDE\n\n"
         "def fail():\n    raise ValueError('of the leaf')\n"
     ),
@@ -58,7 +60,7 @@ def test_modules_are_imported_from_what_travelled(source: bytes, tmp_path: Path)
 
 def test_a_traceback_names_the_module_and_shows_its_line(source: bytes, tmp_path: Path) -> None:
     said = run(source, "fail", cwd=tmp_path).stderr.decode()
-    assert 'File "gpulaunch_prog/parts/deep/leaf.py", line 7, in fail' in said
+    assert 'File "gpulaunch_prog/parts/deep/leaf.py", line 11, in fail' in said
     assert "raise ValueError('of the leaf')" in said
 
 
@@ -73,3 +75,27 @@ def test_the_text_can_be_executed_in_a_namespace_of_somebody_else(source: bytes)
     )
     assert ended.stderr == b""
     assert ended.stdout.decode().split() == ["other", "side", "gpulaunch_prog.parts.deep.leafside", "3"]
+
+
+class WithoutDocstrings(ast.NodeTransformer):
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        return None if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str) else node
+
+
+def program(text: str) -> str:
+    """Return what a text does, and in which lines and columns."""
+    return ast.dump(WithoutDocstrings().visit(ast.parse(text)), include_attributes=True)
+
+
+def test_what_travels_lacks_nothing_but_docstrings() -> None:
+    last = ast.parse(agent_source()).body[-1]
+    assert isinstance(last, ast.Expr)
+    assert isinstance(last.value, ast.Call)
+    name, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
+    room = Path(__file__).parents[2] / "preflight"
+    for module, text in {name: main, **parts}.items():
+        path = room.joinpath(*module.split("."))
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        assert program(text) == program(file.read_text()), file
+        assert ast.get_docstring(ast.parse(text)) in ("", None)
+    assert len(parts) > len(list(room.glob("probes/*.py")))

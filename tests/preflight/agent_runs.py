@@ -1,4 +1,4 @@
-"""Runs the agent the way gather does: as a fresh process, with the payload on its stdin."""
+"""Runs the agent the way gather does: streamed to a fresh process, with the payload behind it."""
 
 import json
 import os
@@ -13,10 +13,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from launcher.onhost_source import agent_source, bootstrap, packed
 from preflight.facts import HostFacts
 from preflight.wire import decode
 
-AGENT = Path(__file__).parents[2] / "preflight" / "agent.py"
 FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures" / "nvidia-smi"
 
 
@@ -42,6 +42,19 @@ def payload(request: Mapping[str, Any], pynvml: bytes) -> bytes:
     return json.dumps({"request_len": len(body), "pynvml_len": len(pynvml)}).encode() + b"\n" + body + pynvml
 
 
+def streamed(
+    data: bytes, python: str = sys.executable, **options: Any
+) -> "subprocess.CompletedProcess[bytes]":
+    """Return how the agent ended with `data` behind it; pipes are read to their end."""
+    return subprocess.run(
+        bootstrap(python, "agent.py"),
+        input=packed(agent_source()) + data,
+        capture_output=True,
+        check=False,
+        **{"timeout": 60.0, **options},
+    )
+
+
 def run_agent(
     request: Mapping[str, Any] | None = None,
     *,
@@ -50,17 +63,12 @@ def run_agent(
     pynvml: bytes | None = None,
     limit_s: float = 60.0,
 ) -> Answer:
-    """Return the decoded answer; pipes are read to their end: a child that holds them open costs time."""
+    """Return the decoded answer; a child that holds the pipes open costs time."""
     start = time.monotonic()
-    done = subprocess.run(
-        [python, str(AGENT)],
-        input=payload(request or {}, packed_pynvml() if pynvml is None else pynvml),
-        capture_output=True,
-        timeout=limit_s,
-        env={**os.environ, **(environ or {})},
-        check=True,
-    )
+    sent = payload(request or {}, packed_pynvml() if pynvml is None else pynvml)
+    done = streamed(sent, python, timeout=limit_s, env={**os.environ, **(environ or {})})
     seconds = time.monotonic() - start
+    assert done.returncode == 0, done.stderr.decode()
     noise, _, rest = done.stdout.partition(b"\nGPULAUNCH-FACTS-1 ")
     assert noise == b""
     count, _, body = rest.partition(b"\n")

@@ -8,7 +8,6 @@ import resource
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import time
 from hashlib import sha256
@@ -16,9 +15,16 @@ from pathlib import Path
 
 import pytest
 
+from launcher.onhost_source import EXIT_OLD_PYTHON
 from preflight import agent
 from preflight.facts import Gpu, HostFacts, Missing
-from tests.preflight.agent_runs import AGENT, payload, run_agent
+from preflight.probes.asked import Ask, read_request
+from preflight.probes.assembly import assemble_paths
+from preflight.probes.children import PARTS, Probe, run_probes
+from preflight.probes.fact import Emit, Json, missing
+from preflight.probes.nvidia_smi.tree import tree_gpu
+from preflight.probes.nvml.fields import GPU_FIELDS
+from tests.preflight.agent_runs import payload, run_agent, streamed
 
 
 def test_the_probes_fill_every_field_of_the_facts() -> None:
@@ -28,13 +34,13 @@ def test_the_probes_fill_every_field_of_the_facts() -> None:
 
 def test_nvml_and_saved_files_fill_every_field_of_a_gpu() -> None:
     fields = set(Gpu.__dataclass_fields__)
-    assert {name for name, _ in agent.GPU_FIELDS} | {"index"} == fields
-    assert set(agent.tree_gpu({}, 0)) == fields
+    assert {name for name, _ in GPU_FIELDS} | {"index"} == fields
+    assert set(tree_gpu({}, 0)) == fields
 
 
 def test_an_ordinary_host_answers_everything_but_gpus() -> None:
     facts = run_agent({"host": "here", "ports": [1], "free_ports": 2, "paths": {"tmp": ""}}).facts
-    assert facts.host == "here"
+    assert (facts.host, facts.agent_version) == ("here", agent.AGENT_VERSION)
     for name in (
         "identity",
         "python",
@@ -143,55 +149,55 @@ def test_a_file_that_never_opens_is_given_up_and_the_others_answer(tmp_path: Pat
 
 
 def test_a_probe_that_hangs_holds_none_of_the_agents_streams() -> None:
-    def hang(ask: agent.Ask, emit: agent.Emit, answer: agent.Json) -> None:
-        del ask, answer
+    def hang(ask: Ask, emit: Emit) -> None:
+        del ask
         emit("links", [str(Path(f"/proc/self/fd/{fd}").readlink()) for fd in (0, 1, 2)])
         time.sleep(60)
 
-    answer: agent.Json = {}
-    probe = agent.Probe("hang", hang, ("links", "more"), 0.3)
-    took = agent.run_probes([probe], agent.read_request({}, None), answer)
+    answer: Json = {}
+    probe = Probe("hang", hang, ("links", "more"), 0.3)
+    took = run_probes([probe], read_request({}, None), answer)
     assert answer["links"] == [os.devnull] * 3
-    assert answer["more"] == agent.missing("no answer within 0.3 s", "timeout")
+    assert answer["more"] == missing("no answer within 0.3 s", "timeout")
     assert 250 < took["hang"] < 3000
 
 
 def test_a_probe_that_crashes_costs_its_own_facts_only() -> None:
-    def crash(ask: agent.Ask, emit: agent.Emit, answer: agent.Json) -> None:
+    def crash(ask: Ask, emit: Emit) -> None:
         raise RuntimeError("broken")
 
-    def die(ask: agent.Ask, emit: agent.Emit, answer: agent.Json) -> None:
+    def die(ask: Ask, emit: Emit) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def work(ask: agent.Ask, emit: agent.Emit, answer: agent.Json) -> None:
+    def work(ask: Ask, emit: Emit) -> None:
         emit("c", 1)
 
-    answer: agent.Json = {}
+    answer: Json = {}
     table = [(crash, "a"), (die, "b"), (work, "c")]
-    probes = [agent.Probe(name, run, (name,), 5.0) for run, name in table]
-    agent.run_probes(probes, agent.read_request({}, None), answer)
-    assert answer["a"] == agent.missing("RuntimeError: broken")
-    assert answer["b"] == agent.missing("the b probe ended without an answer")
+    probes = [Probe(name, run, (name,), 5.0) for run, name in table]
+    run_probes(probes, read_request({}, None), answer)
+    assert answer["a"] == missing("RuntimeError: broken")
+    assert answer["b"] == missing("the b probe ended without an answer")
     assert answer["c"] == 1
 
 
 def test_a_host_without_a_process_to_spare_still_answers() -> None:
-    def starved(ask: agent.Ask, emit: agent.Emit, answer: agent.Json) -> None:
+    def starved(ask: Ask, emit: Emit) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))  # no pipe can be made
-        inner: agent.Json = {}
-        agent.run_probes([agent.Probe("x", starved, ("x",), 1.0)], ask, inner)
+        inner: Json = {}
+        run_probes([Probe("x", starved, ("x",), 1.0)], ask, inner)
         emit("inner", inner)
 
-    answer: agent.Json = {}
-    agent.run_probes([agent.Probe("outer", starved, ("inner",), 5.0)], agent.read_request({}, None), answer)
+    answer: Json = {}
+    run_probes([Probe("outer", starved, ("inner",), 5.0)], read_request({}, None), answer)
     assert "Too many open files" in answer["inner"]["x"]["missing"]
 
 
 def test_a_path_that_does_not_answer_says_so() -> None:
-    ask = agent.read_request({"paths": {"output": "/slow/out"}}, None)
+    ask = read_request({"paths": {"output": "/slow/out"}}, None)
     mount = {"resolved": "/slow/out", "filesystem": "nfs4", "source": "server:/slow"}
-    late = agent.missing("no answer within 5 s", "timeout")
-    (path,) = agent.assemble_paths({agent.PARTS: late, "output": {agent.PARTS: None, "mount": mount}}, ask)
+    late = missing("no answer within 5 s", "timeout")
+    (path,) = assemble_paths({PARTS: late, "output": {PARTS: None, "mount": mount}}, ask)
     assert (path["filesystem"], path["free_mib"], path["writable"]) == ("nfs4", late, False)
 
 
@@ -199,17 +205,8 @@ def test_a_path_that_does_not_answer_says_so() -> None:
 def test_without_root_what_is_unseen_is_said_to_be_unseen() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        done = subprocess.run(
-            [_world_python(), "-c", AGENT.read_text()],
-            input=payload({"ports": [port]}, b""),
-            capture_output=True,
-            timeout=30,
-            check=True,
-            cwd="/",
-            user=65534,
-            group=65534,
-            extra_groups=[],
-        )
+        nobody = {"user": 65534, "group": 65534, "extra_groups": []}
+        done = streamed(payload({"ports": [port]}, b""), _world_python(), cwd="/", **nobody)
     facts = json.loads(done.stdout.partition(b"\n")[2].partition(b"\n")[2])
     (found,) = facts["ports"]["sockets"]
     assert (found["state"], found["uid"], found["pids"]["code"]) == ("LISTEN", 0, "no-permission")
@@ -275,9 +272,7 @@ def test_what_is_skipped_is_not_asked() -> None:
     ],
 )
 def test_a_cut_payload_has_its_own_exit_code(data: bytes) -> None:
-    done = subprocess.run(
-        [sys.executable, str(AGENT)], input=data, capture_output=True, timeout=30, check=False
-    )
+    done = streamed(data)
     assert (done.returncode, done.stdout) == (agent.EXIT_BAD_PAYLOAD, b"")
     assert b"cut or malformed" in done.stderr
 
@@ -294,12 +289,11 @@ def _pythons(*versions: str) -> list[str]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("python", _pythons("3.6", "3.7", "3.8"))
+@pytest.mark.parametrize("python", _pythons("2.7", "3.6", "3.7", "3.8"))
 def test_a_python_too_old_is_named(python: str) -> None:
-    done = subprocess.run([python, str(AGENT)], input=b"", capture_output=True, timeout=30, check=False)
-    assert done.returncode == agent.EXIT_OLD_PYTHON
-    assert done.stderr.startswith(b"gpulaunch needs Python 3.9 or newer here; ")
-    assert done.stderr.count(b"\n") == 1
+    done = streamed(payload({}, b""), python)
+    assert (done.returncode, done.stdout) == (EXIT_OLD_PYTHON, b"")
+    assert done.stderr.decode().startswith(python.rpartition("python")[2] + ".")
 
 
 @pytest.mark.parametrize("python", _pythons("3.9", "3.10", "3.12", "3.13"))
@@ -308,18 +302,3 @@ def test_every_supported_python_answers(python: str) -> None:
     assert answer.stderr == ""
     assert not isinstance(answer.facts.processes, Missing)
     assert not isinstance(answer.facts.python, Missing)
-
-
-def test_the_source_runs_as_a_string(tmp_path: Path) -> None:
-    boot = f"exec(compile(open({str(AGENT)!r}).read(), 'agent', 'exec'), {{'__name__': '__main__'}})"
-    done = subprocess.run(
-        [sys.executable, "-c", boot],
-        input=payload({}, b""),
-        capture_output=True,
-        timeout=30,
-        check=True,
-        cwd=tmp_path,
-    )
-    head, _, body = done.stdout.partition(b"\n")[2].partition(b"\n")
-    assert head.startswith(b"GPULAUNCH-FACTS-1 ")
-    assert json.loads(body)["agent_version"] == agent.AGENT_VERSION

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight import agent
 from preflight.facts import KernelLog, Missing
+from preflight.probes.bus_ids import pci_bus_id
+from preflight.probes.kernel_lines import parse_kernel_log
 from preflight.wire import decode
 from tests.preflight.agent_runs import FIXTURES
 
@@ -13,7 +14,7 @@ XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has 
 
 
 def read(text: str) -> KernelLog:
-    return decode(KernelLog, {"source": "file", **agent.parse_kernel_log(text)})
+    return decode(KernelLog, {"source": "file", **parse_kernel_log(text)})
 
 
 @pytest.mark.parametrize(
@@ -88,4 +89,4 @@ def test_any_text_gives_a_log(text: str) -> None:
     ],
 )
 def test_bus_ids_have_one_form(text: str, expected: str) -> None:
-    assert agent.pci_bus_id(text) == expected
+    assert pci_bus_id(text) == expected

@@ -10,8 +10,10 @@ from contextlib import ExitStack
 import psutil
 import pytest
 
-from preflight import agent
 from preflight.facts import Missing, Ports
+from preflight.probes.asked import read_request
+from preflight.probes.ports import bind_error, free_ports
+from preflight.probes.sockets import sockets_on, unpack_address
 from tests.preflight.agent_runs import run_agent
 
 
@@ -127,7 +129,7 @@ def test_a_forked_child_that_inherited_the_listener_is_its_holder(stack: ExitSta
 
 def test_psutil_sees_the_same_sockets(stack: ExitStack) -> None:
     asked = [_listen(stack, address)[1] for address in ("0.0.0.0", "127.0.0.1", "::1")]
-    by_proc = {(row["port"], row["address"], row["state"]) for row in agent.sockets_on(tuple(asked))}
+    by_proc = {(row["port"], row["address"], row["state"]) for row in sockets_on(tuple(asked))}
     seen = [(found.laddr, found.status) for found in psutil.net_connections("tcp") if found.laddr]
     by_psutil = {(address[1], address[0], status) for address, status in seen if address[1] in asked}
     assert by_proc == by_psutil
@@ -149,8 +151,8 @@ def test_free_ports_are_never_those_asked_about() -> None:
 
 
 def test_where_every_port_is_ephemeral_ports_are_found_all_the_same() -> None:
-    ask = agent.read_request({"free_ports": 2, "seed": "s"}, None)
-    assert len(agent.free_ports(ask, (1024, 65535))) == 2
+    ask = read_request({"free_ports": 2, "seed": "s"}, None)
+    assert len(free_ports(ask, (1024, 65535))) == 2
 
 
 @pytest.mark.parametrize(
@@ -159,8 +161,8 @@ def test_where_every_port_is_ephemeral_ports_are_found_all_the_same() -> None:
 )
 @pytest.mark.skipif(sys.byteorder != "little", reason="the recordings are of a little-endian machine")
 def test_the_kernels_addresses_are_unpacked(packed: str, address: str) -> None:
-    assert agent.unpack_address(packed) == address
+    assert unpack_address(packed) == address
 
 
 def test_a_port_out_of_range_is_an_error_and_no_crash() -> None:
-    assert agent.bind_error(70000)
+    assert bind_error(70000)

@@ -12,8 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from preflight import agent
 from preflight.facts import Missing, Process, ProcessTable
+from preflight.probes.assembly import named_pids
+from preflight.probes.nvidia_smi.values import NOT_HELD
+from preflight.probes.processes.head import proc_head, psutil_head
+from preflight.probes.processes.named import probe_named
+from preflight.probes.processes.proc_pid import open_files, read_stat
 from tests.preflight.agent_runs import run_agent
 
 PTHREAD_EXIT = """
@@ -41,7 +45,7 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def _state(pid: int) -> str:
-    return agent.read_stat(pid).state
+    return read_stat(pid).state
 
 
 @contextmanager
@@ -146,7 +150,7 @@ def test_a_stopped_process_is_seen(table: Callable[[], ProcessTable]) -> None:
 def test_a_dead_leader_with_live_threads_shows_its_threads(table: Callable[[], ProcessTable]) -> None:
     with half_dead() as pid:
         row = _row(table(), pid)
-        files = agent.open_files(agent.read_stat(pid))
+        files = open_files(read_stat(pid))
     assert (row.state, row.threads) == ("Z", 2)
     assert "/dev/null" in files
 
@@ -162,7 +166,7 @@ def test_an_orphaned_rank_is_known_by_its_environment(table: Callable[[], Proces
 
 def test_a_live_supervisor_is_sent_with_its_rank(table: Callable[[], ProcessTable]) -> None:
     with sleeper() as supervisor:
-        ticks = agent.read_stat(supervisor).start_ticks
+        ticks = read_stat(supervisor).start_ticks
         with sleeper({"GPULAUNCH_SUPERVISOR": f"boot:{supervisor}:{ticks}"}, "/bin/sleep", "60"):
             assert _row(table(), supervisor).start_ticks == ticks
         with sleeper({"GPULAUNCH_SUPERVISOR": f"boot:{supervisor}:{ticks + 1}"}, "/bin/sleep", "60"):
@@ -182,7 +186,7 @@ def test_a_gpu_holder_is_found_by_its_open_device(tmp_path: Path, table: Callabl
         with sleeper(
             None, sys.executable, "-c", f"f = open({device!r}, 'rb'); import time; time.sleep(60)"
         ) as pid:
-            _until(lambda: device in agent.open_files(agent.read_stat(pid)))
+            _until(lambda: device in open_files(read_stat(pid)))
             assert _row(table(), pid).gpu_files == (device,)
     finally:
         if made:
@@ -214,10 +218,10 @@ def test_psutil_and_proc_give_the_same_rows() -> None:
         compared = 0
         for pid in [*pids, *everyone]:  # ours are among everyone again
             try:
-                stat = agent.read_stat(pid)
-                by_psutil = agent.psutil_head(pid, psutil)
-                by_proc = agent.proc_head(stat)
-                again = agent.read_stat(pid)
+                stat = read_stat(pid)
+                by_psutil = psutil_head(pid, psutil)
+                by_proc = proc_head(stat)
+                again = read_stat(pid)
             except OSError:
                 assert pid not in pids
                 continue
@@ -233,8 +237,8 @@ def test_a_name_with_brackets_and_blanks_is_read_whole(tmp_path: Path) -> None:
     program = tmp_path / "a) R 1 (b"
     program.symlink_to("/bin/sleep")
     with sleeper(None, str(program), "60") as pid:
-        _until(lambda: agent.read_stat(pid).comm == "a) R 1 (b")
-        assert agent.read_stat(pid).ppid == os.getpid()
+        _until(lambda: read_stat(pid).comm == "a) R 1 (b")
+        assert read_stat(pid).ppid == os.getpid()
 
 
 def test_processes_that_only_nvml_names_are_looked_up() -> None:
@@ -243,10 +247,10 @@ def test_processes_that_only_nvml_names_are_looked_up() -> None:
         gone = {**own, "pid": 2**22 + 1}
         answer = {
             "processes": {"source": "proc", "processes": [{"pid": 1}]},
-            "gpus": [{"processes": [own, gone, {**own, "pid": pid}]}, {"processes": agent.NOT_HELD}],
+            "gpus": [{"processes": [own, gone, {**own, "pid": pid}]}, {"processes": NOT_HELD}],
         }
-        assert agent.named_pids(answer) == {pid, gone["pid"]}
+        assert named_pids(answer) == {pid, gone["pid"]}
         sent: dict[str, list[dict[str, object]]] = {}
-        agent.probe_named(agent.read_request({}, None), sent.__setitem__, answer)
+        probe_named(sent.__setitem__, answer)
     assert pid in {row["pid"] for row in sent["named"]}
     assert gone["pid"] not in {row["pid"] for row in sent["named"]}

@@ -1,0 +1,58 @@
+"""Facts that came in parts, made whole by the agent itself once its probes have ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .asked import Ask, asked_paths, resolve
+from .children import PARTS
+from .fact import Json, missing
+
+
+def assemble_gpus(parts: Any) -> Any:
+    """Return the list of GPUs out of the parts that came; a part that did not come says why."""
+    if not isinstance(parts, dict) or "owed" not in parts:
+        return parts
+    owed, gpus = parts["owed"], []
+    for index in range(owed["count"]):
+        part = parts.get(str(index), {})
+        excuse = parts[PARTS] or missing("the probe ended before this was read")
+        gpus.append({"index": index, **{name: part.get(name, excuse) for name in owed["fields"]}})
+    return gpus
+
+
+def assemble_paths(parts: Any, ask: Ask) -> Any:
+    """Return the list of PathFacts; a path that did not answer says so in its free space."""
+    if not isinstance(parts, dict) or "missing" in parts:
+        return parts
+    found = []
+    for role, path in asked_paths(ask).items():
+        part = parts.get(role) or {}
+        facts = part.get("facts")
+        if isinstance(facts, dict) and "missing" not in facts:
+            found.append(facts)
+            continue
+        excuse = facts or parts.get(PARTS) or part.get(PARTS) or missing("the paths probe ended early")
+        mount = part.get("mount") or {"resolved": resolve(path), "filesystem": excuse, "source": excuse}
+        blank = {"exists": False, "writable": False}
+        sizes = dict.fromkeys(("free_mib", "total_mib", "free_inodes_percent"), excuse)
+        found.append({"role": role, "path": path, **mount, **blank, **sizes})
+    return found
+
+
+def named_pids(answer: Json) -> set[int]:
+    """Return pids that the driver lists on a GPU and the process table does not hold."""
+    table, gpus = answer.get("processes"), answer.get("gpus")
+    if not isinstance(table, dict) or "processes" not in table or not isinstance(gpus, list):
+        return set()
+    lists = [gpu["processes"] for gpu in gpus if isinstance(gpu["processes"], list)]
+    have = {row["pid"] for row in table["processes"]}
+    return {process["pid"] for processes in lists for process in processes} - have
+
+
+def merge_named(answer: Json) -> None:
+    """Put the rows of `probe_named` into the table."""
+    rows = answer.pop("named", None)
+    if isinstance(rows, list):
+        table = answer["processes"]
+        table["processes"] = sorted(table["processes"] + rows, key=lambda row: int(row["pid"]))

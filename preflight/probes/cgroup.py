@@ -1,0 +1,55 @@
+"""Control groups, version 2 or 1: what they allow this session, and where a process belongs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .fact import missing
+from .reading import read_text, text_or
+
+
+def cpu_count() -> int:
+    """Return how many CPUs this session may use: affinity, cut by the cgroup's quota."""
+    count = len(os.sched_getaffinity(0))
+    for folder in _cgroup_folders("cpu"):
+        quota, period = [*text_or(folder + "/cpu.max").split(), "max", "0"][:2]
+        if quota == "max":
+            quota = text_or(folder + "/cpu.cfs_quota_us", "-1")
+            period = text_or(folder + "/cpu.cfs_period_us", "0")
+        if int(quota) > 0 and int(period) > 0:
+            count = min(count, max(1, -(-int(quota) // int(period))))
+    return count
+
+
+def memory_limit_mib() -> Any:
+    """Return the smallest memory limit of this session's cgroup and those above it."""
+    found = []
+    for folder in _cgroup_folders("memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            text = text_or(folder + "/" + name)
+            if text.isdigit() and int(text) < 1 << 60:  # version 1 writes "none" as a number near 2**63
+                found.append(int(text) >> 20)
+    return min(found) if found else missing("no cgroup limits memory here", "not-found")
+
+
+def _cgroup_folders(controller: str) -> list[str]:
+    """Return the folders of this process's cgroup and those above it, version 2 or 1."""
+    folders = []
+    for line in text_or("/proc/self/cgroup").splitlines():
+        number, controllers, path = line.split(":", 2)
+        if number != "0" and controller not in controllers.split(","):
+            continue
+        root = "/sys/fs/cgroup" if number == "0" else "/sys/fs/cgroup/" + controller
+        parts = [part for part in path.split("/") if part and part != ".."]
+        folders += ["/".join([root, *parts[:depth]]) for depth in range(len(parts), -1, -1)]
+    return folders
+
+
+def cgroup(pid: int) -> Any:
+    """Return the process's cgroup path: version 2's, else systemd's, else the first."""
+    lines = [
+        line.split(":", 2) for line in read_text("/proc/%d/cgroup" % pid).splitlines() if line.count(":") >= 2
+    ]
+    best = sorted(lines, key=lambda line: (line[0] != "0", line[1] != "name=systemd"))
+    return best[0][2] if best else missing("the process has no cgroup", "not-found")

@@ -1,0 +1,48 @@
+"""A fact as the agent sends it: what was read, or the reason that it was not."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+Json = dict[str, Any]
+Emit = Callable[..., None]  # emit(*path, value): one fact, or a part of one
+
+_MOST_WIDTH = 400
+
+
+def missing(reason: str, code: str = "error") -> Json:
+    """Return an absent fact with its reason; the codes are those of preflight.facts.MissingCode."""
+    return {"missing": reason, "code": code}
+
+
+def because(error: BaseException) -> Json:
+    """Return the absent fact that an exception stands for."""
+    if isinstance(error, PermissionError):
+        return missing(str(error), "no-permission")
+    if isinstance(error, FileNotFoundError):
+        return missing(str(error), "not-found")
+    return missing("%s: %s" % (type(error).__name__, error))
+
+
+def fact(read: Callable[[], Any]) -> Any:
+    """Return what `read` returns, or the reason it could not."""
+    try:
+        return read()
+    except Exception as error:
+        return because(error)
+
+
+def within(seconds: float, read: Callable[[], Any]) -> Any:
+    """Return what `read` returns, or Missing(timeout): for a call that may hang inside a probe."""
+    import threading
+
+    box: list[Any] = []
+    thread = threading.Thread(target=lambda: box.append(fact(read)), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return box[0] if box else missing("no answer within %g s" % seconds, "timeout")
+
+
+def clip(text: str) -> str:
+    """Return text short enough for a reason or a line of a log."""
+    return text if len(text) <= _MOST_WIDTH else text[: _MOST_WIDTH - 3] + "..."

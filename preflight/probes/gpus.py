@@ -1,0 +1,20 @@
+"""GPUs and their driver."""
+
+from __future__ import annotations
+
+from .asked import Ask
+from .fact import Emit
+from .nvml.library import import_pynvml, load_nvml
+
+
+def probe_gpus(ask: Ask, emit: Emit) -> None:
+    """Emit driver and gpus: by NVML where its library is, else by nvidia-smi; only that way is imported."""
+    refused = load_nvml()
+    if refused or ask.pynvml is None:
+        from .nvidia_smi.command import smi_gpus
+
+        smi_gpus(emit, refused or "no pynvml came with the request")
+    else:
+        from .nvml.gpus import nvml_gpus
+
+        nvml_gpus(import_pynvml(ask.pynvml), emit)

@@ -1,0 +1,50 @@
+"""Which machine this is, in which container, and who we are on it."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+from .fact import Json
+from .reading import link_target, read_text, text_or
+from .users import user_name
+
+_INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of include/linux/proc_ns.h
+
+
+def identity() -> Json:
+    """Return facts.Identity."""
+    kernel = os.uname().release
+    namespace = link_target("/proc/self/ns/pid")
+    initial = namespace == _INITIAL_PID_NAMESPACE
+    return {
+        "hostname": os.uname().nodename,
+        "boot_id": text_or("/proc/sys/kernel/random/boot_id"),
+        "uid": os.getuid(),
+        "user": user_name(os.getuid()),
+        "kernel": kernel,
+        "now_unix": time.time(),
+        "uptime_s": float(read_text("/proc/uptime").split()[0]),
+        "container": _container(kernel, initial=initial),
+        "initial_pid_namespace": initial,
+    }
+
+
+def _container(kernel: str, *, initial: bool) -> str:
+    """Return what says that this is no plain host, or ""."""
+    if os.path.exists("/run/.containerenv"):
+        return "podman"
+    if "KUBERNETES_SERVICE_HOST" in os.environ or os.path.exists("/var/run/secrets/kubernetes.io"):
+        return "kubernetes"
+    if os.path.exists("/.dockerenv"):
+        return "docker"
+    named = text_or("/run/systemd/container") or os.environ.get("container", "")  # noqa: SIM112 - its name
+    if named:
+        return named
+    found = re.search(r"docker|kubepods|libpod|containerd|lxc", text_or("/proc/1/cgroup"))
+    if found:
+        return found.group(0)
+    if "microsoft" in kernel.lower():
+        return "wsl2"
+    return "" if initial else "pid-namespace"

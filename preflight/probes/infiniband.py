@@ -1,0 +1,33 @@
+"""InfiniBand ports."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import partial
+
+from .fact import Json, fact, missing
+from .reading import read_int, text_or
+
+
+def infiniband() -> list[Json]:
+    """Return facts.IbPort for each port; none on a host without InfiniBand."""
+    root = "/sys/class/infiniband"
+    ports = []
+    for device in sorted(os.listdir(root)) if os.path.isdir(root) else []:
+        for port in sorted(os.listdir("%s/%s/ports" % (root, device)), key=int):
+            folder = "%s/%s/ports/%s" % (root, device, port)
+            rate = re.match(r"[\d.]+", text_or(folder + "/rate"))
+            ports.append(
+                {
+                    "device": device,
+                    "port": int(port),
+                    "state": text_or(folder + "/state").split(":")[-1].strip(),
+                    "rate_gbps": float(rate.group(0))
+                    if rate
+                    else missing("the port names no rate", "not-supported"),
+                    "link_layer": text_or(folder + "/link_layer"),
+                    "link_downed": fact(partial(read_int, folder + "/counters/link_downed")),
+                }
+            )
+    return ports

@@ -1,0 +1,60 @@
+"""What lines of a kernel log say of GPUs and memory. `preflight/smi` reads saved logs with it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .bus_ids import pci_bus_id
+from .fact import Json, clip, missing
+
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)[^)]*\): (\d+)(.*)")
+_OOM = re.compile(r"\b(Out of memory|Memory cgroup out of memory|oom-kill|Killed process \d+)")
+_OTHER = re.compile(
+    r"fallen off the bus|\bSXid\b|nvidia[-_]peermem.*(error|fail|invalid)|API mismatch|RmInitAdapter failed"
+    r"|GSP.*(time-?out|error)|Timeout .*GSP|NVRM:.*(fail|error|lost|shutdown|unable)|limited by .*PCIe"
+    r"|blocked for more than \d+ seconds|available PCIe bandwidth, limited",
+    re.IGNORECASE,
+)
+_KMSG = re.compile(r"^\d+,\d+,(\d+),[^;]*;")
+_STAMP = re.compile(r"\[\s*(\d+\.\d+)\]")
+_MOST_LINES = 200
+
+
+def parse_kernel_log(text: str) -> Json:
+    """Return xids, oom_kills and other of facts.KernelLog, the newest 200 of each.
+
+    Takes dmesg (with seconds, dates or none), /dev/kmsg records, journalctl -k and syslog lines.
+    """
+    xids: list[Json] = []
+    oom_kills: list[str] = []
+    other: list[str] = []
+    for line in text.split("\n"):
+        xid = _XID.search(line) if "Xid" in line else None
+        if xid:
+            xids.append(
+                {
+                    "code": int(xid.group(2)),
+                    "pci_bus_id": pci_bus_id(xid.group(1)),
+                    "at_uptime_s": _uptime_of(line),
+                    "text": clip(xid.group(0)),
+                }
+            )
+        elif _OOM.search(line) and "Kill" in line:
+            oom_kills.append(clip(_body(line)))
+        elif _OTHER.search(line):
+            other.append(clip(_body(line)))
+    return {"xids": xids[-_MOST_LINES:], "oom_kills": oom_kills[-_MOST_LINES:], "other": other[-_MOST_LINES:]}
+
+
+def _uptime_of(line: str) -> Any:
+    """Return the seconds since boot that a log line carries."""
+    kmsg = _KMSG.match(line)
+    if kmsg:
+        return int(kmsg.group(1)) / 1e6
+    stamp = _STAMP.search(line)
+    return float(stamp.group(1)) if stamp else missing("the line has no time since boot", "not-found")
+
+
+def _body(line: str) -> str:
+    return _KMSG.sub("", line).strip()

@@ -1,0 +1,53 @@
+"""The kernel log, from the first source that may be read."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from .commands import run_command
+from .fact import Emit, missing
+from .kernel_lines import parse_kernel_log
+
+
+def probe_kernel_log(emit: Emit) -> None:
+    """Emit facts.KernelLog from the first source that may be read."""
+    try:
+        records = _read_kmsg()
+    except OSError as error:
+        refused = str(error)
+    else:
+        emit("kernel_log", {"source": "kmsg", **parse_kernel_log(records)})
+        return
+    for source, argv in (
+        ("journal", ["journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short-monotonic"]),
+        ("dmesg", ["dmesg"]),
+    ):
+        try:
+            ran = run_command(argv, 4.0)
+        except OSError:
+            continue
+        if ran.status == 0 and ran.text:
+            emit("kernel_log", {"source": source, **parse_kernel_log(ran.text)})
+            return
+    emit(
+        "kernel_log",
+        missing("neither /dev/kmsg, journalctl nor dmesg may be read: %s" % refused, "no-permission"),
+    )
+
+
+def _read_kmsg() -> str:
+    """Return the kernel's ring buffer; raises OSError (EPERM where dmesg is restricted)."""
+    fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    records = []
+    try:
+        while True:
+            try:
+                records.append(os.read(fd, 8192))
+            except BlockingIOError:
+                return b"".join(records).decode("utf-8", "replace")
+            except OSError as error:
+                if error.errno != errno.EPIPE:  # the record was overwritten meanwhile; the next follows
+                    raise
+    finally:
+        os.close(fd)

@@ -1,0 +1,40 @@
+"""GPUs of a host whose NVML cannot be used, by its nvidia-smi."""
+
+from __future__ import annotations
+
+from ..commands import run_command
+from ..fact import Emit, clip, missing
+from ..nvml.library import driver_file_hint
+from .values import smi_error
+
+
+def smi_gpus(emit: Emit, refused: str) -> None:
+    """Emit driver and gpus from `nvidia-smi -q -x`."""
+    try:
+        ran = run_command(["nvidia-smi", "-q", "-x"], 12.0)
+    except FileNotFoundError:
+        excuse = missing(
+            "NVML cannot be loaded (%s) and there is no nvidia-smi: no NVIDIA driver is installed%s"
+            % (refused, driver_file_hint()),
+            "no-library",
+        )
+        emit("driver", excuse)
+        emit("gpus", excuse)
+        return
+    if ran.status is None:
+        excuse = missing("nvidia-smi did not answer within 12 s", "timeout")
+    else:
+        excuse = smi_error(ran.text) or missing(
+            "nvidia-smi exited %s: %s" % (ran.status, clip(ran.text.strip()))
+        )
+    at = ran.text.find("<nvidia_smi_log")
+    if ran.status is None or at < 0:
+        emit("driver", excuse)
+        emit("gpus", excuse)
+        return
+    from .tree import tree_driver, tree_gpus
+    from .xmldoc import xml_tree
+
+    tree = xml_tree(ran.text[at:])
+    emit("driver", tree_driver(tree, "nvidia-smi"))
+    emit("gpus", tree_gpus(tree) or missing("the driver is loaded and lists no GPU", "no-devices"))

@@ -1,0 +1,117 @@
+"""Memory errors, reasons for low clocks, and what a GPU needs to recover, as nvidia-smi prints them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..fact import Json
+from ..gpu_words import THROTTLE
+from .values import NOT_HELD, all_or_first_missing, find, not_understood, value_at, value_of, whole, yes
+
+
+def ecc(gpu: Json) -> Any:
+    """Return facts.Ecc: the totals of drivers before 450, the sums over memories of later ones."""
+    enabled = value_at(gpu, yes, "ecc_mode/current_ecc", "ecc_mode/current")
+    if isinstance(enabled, dict):
+        return enabled
+
+    def total(since: str, word: str, old: str) -> Any:
+        group = (gpu.get("ecc_errors") or {}).get(since) if isinstance(gpu.get("ecc_errors"), dict) else None
+        if not isinstance(group, dict):
+            return NOT_HELD
+        texts = [
+            text
+            for key, text in group.items()
+            if re.match(r"[sd]ram_%s" % word, key) and isinstance(text, str)
+        ]
+        old_total = find(group, old + "/total")
+        values = [value_of(text, whole) for text in texts or ([old_total] if old_total is not None else [])]
+        known = [value for value in values if isinstance(value, int)]
+        return sum(known) if known else (values[0] if values else NOT_HELD)
+
+    return {
+        "enabled": enabled,
+        "corrected_volatile": total("volatile", "correctable", "single_bit"),
+        "uncorrected_volatile": total("volatile", "uncorrectable", "double_bit"),
+        "uncorrected_aggregate": total("aggregate", "uncorrectable", "double_bit"),
+    }
+
+
+def remap(gpu: Json) -> Any:
+    """Return facts.RowRemap."""
+    if isinstance(gpu.get("remapped_rows"), str):
+        return value_of(gpu["remapped_rows"], not_understood)
+    group = "remapped_rows/"
+    return all_or_first_missing(
+        {
+            "correctable": value_at(gpu, whole, group + "remapped_row_corr", group + "correctable_error"),
+            "uncorrectable": value_at(gpu, whole, group + "remapped_row_unc", group + "uncorrectable_error"),
+            "pending": value_at(gpu, yes, group + "remapped_row_pending", group + "pending"),
+            "failed": value_at(
+                gpu, yes, group + "remapped_row_failure", group + "remapping_failure_occurred"
+            ),
+        }
+    )
+
+
+def retired(gpu: Json) -> Any:
+    """Return facts.RetiredPages."""
+    group = "retired_pages/"
+    counts = all_or_first_missing(
+        {
+            "single_bit": value_at(
+                gpu, whole, group + "multiple_single_bit_retirement/retired_count", group + "single_bit_ecc"
+            ),
+            "double_bit": value_at(
+                gpu, whole, group + "double_bit_retirement/retired_count", group + "double_bit_ecc"
+            ),
+        }
+    )
+    if "missing" in counts:
+        return counts
+    pending = value_at(
+        gpu, yes, group + "pending_retirement", group + "pending_page_blacklist", group + "pending"
+    )
+    return {**counts, "pending": pending}
+
+
+_THROTTLE_WORDS = {
+    "gpu_idle": "idle",
+    "idle": "idle",
+    "applications_clocks_setting": "applications_clocks",
+    "sw_power_cap": "sw_power_cap",
+    "hw_slowdown": "hw_slowdown",
+    "sync_boost": "sync_boost",
+    "sw_thermal_slowdown": "sw_thermal",
+    "hw_thermal_slowdown": "hw_thermal",
+    "hw_power_brake_slowdown": "hw_power_brake",
+    "display_clock_setting": "display_clocks",
+    "display_clocks_setting": "display_clocks",
+}
+
+
+def throttle(gpu: Json) -> Any:
+    """Return the active reasons for lower clocks."""
+    group = gpu.get("clocks_event_reasons", gpu.get("clocks_throttle_reasons"))
+    if not isinstance(group, dict):
+        return value_of(group, not_understood)
+    words = {re.sub(r"^clocks_(event|throttle)_reason_", "", key): text for key, text in group.items()}
+    known = {_THROTTLE_WORDS[key]: text for key, text in words.items() if key in _THROTTLE_WORDS}
+    if not any(text in ("Active", "Not Active") for text in known.values()):
+        return value_of(next((text for text in known.values() if isinstance(text, str)), None), whole)
+    active = {name for name, text in known.items() if text == "Active"}
+    return [name for _, name in THROTTLE if name in active]
+
+
+def recovery(gpu: Json) -> Any:
+    """Return the recovery action; before driver 570 only that a reset is required can be said."""
+    text = find(gpu, "gpu_recovery_action")
+    if text is not None:
+        words = {"reset": "gpu_reset", "reboot": "node_reboot"}
+        return value_of(text, lambda t: words.get(t.lower(), re.sub(r"[^a-z0-9]+", "_", t.lower())))
+    if find(gpu, "gpu_reset_status/reset_required") == "Yes":
+        return "gpu_reset"
+    if find(gpu, "gpu_reset_status/drain_and_reset_recommended") == "Yes":
+        return "drain_and_reset"
+    return NOT_HELD

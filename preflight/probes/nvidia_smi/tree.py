@@ -1,0 +1,108 @@
+"""Driver and GPUs out of the tree of nvidia-smi's XML, or of its text with keys made alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..bus_ids import pci_bus_id
+from ..fact import Json, missing
+from ..gpu_words import NO_RESERVE
+from .capability import capability
+from .health import ecc, recovery, remap, retired, throttle
+from .links import fabric, pcie
+from .processes import processes
+from .values import NOT_HELD, all_or_first_missing, dotted, number, value_at, whole, yes
+
+
+def tree_driver(tree: Json, source: str) -> Json:
+    """Return facts.Driver out of a tree of nvidia-smi, Missing where it names no driver."""
+    version = value_at(tree, dotted, "kmd_version", "driver_version")
+    if isinstance(version, dict):
+        return version
+    cuda = value_at(tree, dotted, "cuda_umd_version", "cuda_version")
+    return {"version": version, "cuda_version": cuda, "source": source}
+
+
+def tree_gpus(tree: Json) -> list[Json]:
+    """Return the GPUs of a tree of nvidia-smi, in its order, which is NVML's."""
+    gpus = tree.get("gpu", [])
+    return [
+        tree_gpu(gpu, index)
+        for index, gpu in enumerate(gpus if isinstance(gpus, list) else [gpus])
+        if isinstance(gpu, dict)
+    ]
+
+
+_POWER_DRAWS = tuple(
+    "%s/%s" % (group, key)
+    for key in ("average_power_draw", "power_draw", "instant_power_draw", "instantaneous_power_draw")
+    for group in ("gpu_power_readings", "power_readings")
+)
+
+
+def tree_gpu(gpu: Json, index: int) -> Json:
+    """Return facts.Gpu out of one GPU's part of nvidia-smi's XML, or of its text with keys made alike."""
+    name = value_at(gpu, str, "product_name")
+    return {
+        "index": index,
+        "uuid": value_at(gpu, str, "uuid", "gpu_uuid"),
+        "minor": value_at(gpu, whole, "minor_number"),
+        "name": name,
+        "pci_bus_id": value_at(gpu, pci_bus_id, "pci/pci_bus_id", "pci/bus_id", "@id"),
+        "capability": capability(gpu, name),
+        "compute_mode": value_at(gpu, _mode_word, "compute_mode"),
+        "memory": _memory(gpu),
+        "processes": processes(gpu),
+        "utilization_percent": value_at(gpu, whole, "utilization/gpu_util", "utilization/gpu"),
+        "persistence": value_at(gpu, yes, "persistence_mode"),
+        "mig_enabled": value_at(gpu, yes, "mig_mode/current_mig", "mig_mode/current"),
+        "ecc": ecc(gpu),
+        "remap": remap(gpu),
+        "retired_pages": retired(gpu),
+        "temperature_c": value_at(gpu, whole, "temperature/gpu_temp", "temperature/gpu_current_temp"),
+        "temperature_slowdown_c": value_at(
+            gpu, whole, "temperature/gpu_temp_slow_threshold", "temperature/gpu_slowdown_temp"
+        ),
+        "throttle": throttle(gpu),
+        "power_w": value_at(gpu, number, *_POWER_DRAWS),
+        "power_limit_w": value_at(
+            gpu,
+            number,
+            "gpu_power_readings/current_power_limit",
+            "gpu_power_readings/gpu_ceiling_power_limit/current_power_limit",
+            "power_readings/enforced_power_limit",
+            "power_readings/power_limit",
+        ),
+        "clock_sm_mhz": value_at(gpu, whole, "clocks/sm_clock", "clocks/sm"),
+        "clock_sm_max_mhz": value_at(gpu, whole, "max_clocks/sm_clock", "max_clocks/sm"),
+        "pcie": pcie(gpu),
+        "nvlinks": NOT_HELD,
+        "fabric": fabric(gpu),
+        "recovery_action": recovery(gpu),
+    }
+
+
+def _mode_word(text: str) -> str:
+    """Return a compute mode of facts.ComputeMode; raises KeyError."""
+    words = {
+        "default": "default",
+        "prohibited": "prohibited",
+        "exclusive process": "exclusive_process",
+        "e. process": "exclusive_process",
+        "exclusive thread": "exclusive_thread",
+        "e. thread": "exclusive_thread",
+    }
+    return words[text.strip().lower().replace("_", " ")]
+
+
+def _memory(gpu: Json) -> Any:
+    """Return facts.GpuMemory; "used" includes the reserve where none is printed (drivers before 510)."""
+    group = "fb_memory_usage/"
+    values = {name + "_mib": value_at(gpu, whole, group + name) for name in ("total", "used", "free")}
+    whole_memory = all_or_first_missing(values)
+    if whole_memory is not values:
+        return whole_memory
+    reserved = value_at(gpu, whole, group + "reserved")
+    if reserved == NOT_HELD:
+        reserved = missing(NO_RESERVE, "not-supported")
+    return {**values, "reserved_mib": reserved}

@@ -1,0 +1,113 @@
+"""The words in which nvidia-smi prints a value, or that there is none."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable
+
+from ..fact import Json, clip, missing
+
+_SMI_ERRORS = (
+    (r"version mismatch", "library-mismatch"),
+    (r"couldn't communicate with the NVIDIA driver|Driver Not Loaded", "not-loaded"),
+    (r"No devices were found", "no-devices"),
+    (r"is lost|fallen off the bus", "gpu-lost"),
+    (r"reset required|requires? reset", "reset-required"),
+    (r"Insufficient Permissions", "no-permission"),
+    (r"couldn't find libnvidia-ml|NVIDIA driver is not installed|command not found", "no-library"),
+    (r"Failed to initialize NVML|Unable to determine the device handle", "error"),
+)
+
+
+def smi_error(text: str) -> Json | None:
+    """Return the absent fact that nvidia-smi's own words stand for, None where these are no such words."""
+    for pattern, code in _SMI_ERRORS:
+        if re.search(pattern, text, re.IGNORECASE):
+            return missing("nvidia-smi: " + clip(" ".join(text.split())), code)
+    return None
+
+
+NOT_HELD = missing("the file does not hold it", "not-asked")
+_NOT_A_VALUE = (
+    (
+        re.compile(
+            r"\[?(N/?A|Not Supported|Not Available|Requested functionality has been deprecated)\]?",
+            re.IGNORECASE,
+        ),
+        "not-supported",
+    ),
+    (re.compile(r"\[?(GPU is lost|GPU_?LOST)\.?\]?", re.IGNORECASE), "gpu-lost"),
+    (
+        re.compile(r"\[?(GPU requires reset|Reset Required|GPU_?RESET_?REQUIRED)\.?\]?", re.IGNORECASE),
+        "reset-required",
+    ),
+    (re.compile(r"\[?Insufficient Permissions\]?", re.IGNORECASE), "no-permission"),
+    (re.compile(r"\[?(Unknown Error|ERR!|Error|Unknown|Not Found|)\]?", re.IGNORECASE), "error"),
+)
+
+
+def value_of(text: str | None, convert: Callable[[str], Any]) -> Any:
+    """Return `convert(text)`, or why there is no value."""
+    if text is None:
+        return NOT_HELD
+    for pattern, code in _NOT_A_VALUE:
+        if pattern.fullmatch(text):
+            return missing("nvidia-smi printed %r" % text, code)
+    try:
+        return convert(text)
+    except (ValueError, KeyError):
+        return not_understood(text)
+
+
+def not_understood(text: str) -> Json:
+    """Return the absent fact that an unknown wording stands for."""
+    return missing("nvidia-smi printed %r" % clip(text))
+
+
+def find(tree: Any, *paths: str) -> str | None:
+    """Return the text at the first of `paths` ("a/b/c") that has one, best one with a value, else None."""
+    texts = []
+    for path in paths:
+        here = tree
+        for step in path.split("/"):
+            here = here.get(step) if isinstance(here, dict) else None
+        if isinstance(here, str):
+            texts.append(here)
+    return next((text for text in texts if text not in ("N/A", "[N/A]")), texts[0] if texts else None)
+
+
+def value_at(tree: Any, convert: Callable[[str], Any], *paths: str) -> Any:
+    """Return the converted text at the first of `paths` that has one, or why there is no value."""
+    return value_of(find(tree, *paths), convert)
+
+
+def all_or_first_missing(values: Json) -> Any:
+    """Return `values`, or the first of them that is missing."""
+    return next((value for value in values.values() if isinstance(value, dict)), values)
+
+
+def number(text: str) -> float:
+    """Return the leading number of "81559 MiB", "38 C", "16x"; raises ValueError."""
+    match = re.match(r"\s*(-?\d{1,15}(?:\.\d{1,15})?)(?!\d)", text)
+    if match is None:
+        raise ValueError(text)
+    return float(match.group(1))
+
+
+def dotted(text: str) -> str:
+    """Return the version number that `text` begins with; later words are nvidia-smi's remarks on the key."""
+    match = re.match(r"\d+(\.\d+)+", text)
+    if match is None:
+        raise ValueError(text)
+    return match.group(0)
+
+
+def whole(text: str) -> int:
+    """Return the leading whole number; raises ValueError."""
+    return int(number(text))
+
+
+def yes(text: str) -> bool:
+    """Return the truth of nvidia-smi's words; raises KeyError for others."""
+    words = {"enabled": True, "yes": True, "on": True, "disabled": False, "no": False, "off": False}
+    return words[text.strip().lower()]

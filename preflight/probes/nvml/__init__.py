@@ -1,0 +1,1 @@
+"""GPUs through NVML, the driver's own library, by the pynvml that came with the request."""

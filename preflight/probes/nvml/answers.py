@@ -1,0 +1,42 @@
+"""NVML's answers as facts: its errors are reasons, its bytes are text."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from ..fact import Json, because, missing
+
+_NVML_CODES = {
+    1: "not-loaded",
+    3: "not-supported",
+    4: "no-permission",
+    6: "not-found",
+    9: "not-loaded",
+    10: "timeout",
+    12: "no-library",
+    13: "not-supported",
+    15: "gpu-lost",
+    16: "reset-required",
+    18: "library-mismatch",
+    28: "gpu-lost",
+}
+
+
+def nvml_missing(error: Any) -> Json:
+    """Return the absent fact that an NVMLError stands for."""
+    return missing("NVML: %s" % error, _NVML_CODES.get(int(error.value), "error"))
+
+
+def fact_nvml(nv: Any, read: Callable[[], Any]) -> Any:
+    """Return what `read` returns, or the reason NVML gave."""
+    try:
+        return read()
+    except nv.NVMLError as error:
+        return nvml_missing(error)
+    except Exception as error:
+        return because(error)
+
+
+def as_text(value: Any) -> str:
+    """Return text; pynvml's versions differ in bytes and str."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,62 @@
+"""All GPUs by NVML, side by side."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ..fact import Emit, Json, because, missing
+from .answers import as_text, fact_nvml, nvml_missing
+from .fields import GPU_FIELDS
+from .library import driver_file_hint
+
+
+def nvml_gpus(nv: Any, emit: Emit) -> None:
+    """Emit driver and gpus; `nv` is pynvml."""
+    try:
+        nv.nvmlInit()
+    except nv.NVMLError as error:
+        excuse = nvml_missing(error)
+        excuse["missing"] += driver_file_hint()
+        emit("driver", excuse)
+        emit("gpus", excuse)
+        return
+    emit("driver", fact_nvml(nv, lambda: _driver(nv)))
+    count = fact_nvml(nv, nv.nvmlDeviceGetCount)
+    if isinstance(count, dict):
+        emit("gpus", count)
+        return
+    if count == 0:
+        emit("gpus", missing("the driver is loaded and lists no GPU", "no-devices"))
+        return
+    emit("gpus", "owed", {"count": count, "fields": [name for name, _ in GPU_FIELDS]})
+    # A thread per GPU: ctypes lets go of the interpreter in each call, so that a GPU that hangs costs the
+    # others nothing.
+    threads = [threading.Thread(target=_gpu, args=(nv, i, emit), daemon=True) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _driver(nv: Any) -> Json:
+    """Return facts.Driver."""
+    cuda = fact_nvml(nv, nv.nvmlSystemGetCudaDriverVersion_v2)
+    return {
+        "version": as_text(nv.nvmlSystemGetDriverVersion()),
+        "cuda_version": cuda if isinstance(cuda, dict) else "%d.%d" % (cuda // 1000, cuda % 1000 // 10),
+        "source": "nvml",
+    }
+
+
+def _gpu(nv: Any, index: int, emit: Emit) -> None:
+    """Emit every field of one GPU as soon as it is known; a lost one keeps its index."""
+    try:
+        handle = nv.nvmlDeviceGetHandleByIndex(index)
+    except Exception as error:
+        excuse = nvml_missing(error) if isinstance(error, nv.NVMLError) else because(error)
+        for name, _ in GPU_FIELDS:
+            emit("gpus", index, name, excuse)
+        return
+    for name, read in GPU_FIELDS:
+        emit("gpus", index, name, fact_nvml(nv, lambda read=read: read(nv, handle)))  # type: ignore[misc]

@@ -1,0 +1,67 @@
+"""The processes that NVML lists on a GPU, by drivers old and new."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from ..fact import Json, missing
+from .answers import as_text, fact_nvml
+
+_PROCESS_CALLS = (
+    ("compute", "nvmlDeviceGetComputeRunningProcesses"),
+    ("mps", "nvmlDeviceGetMPSComputeRunningProcesses"),
+    ("graphics", "nvmlDeviceGetGraphicsRunningProcesses"),
+)
+
+
+def processes(nv: Any, gpu: Any) -> list[Json]:
+    """Return facts.ComputeProcess for each process on the GPU."""
+    found: dict[tuple[int, str], Json] = {}
+    for kind, call in _PROCESS_CALLS:
+        try:
+            listed = _running(nv, gpu, call)
+        except nv.NVMLError as error:
+            if kind != "compute" and error.value in (2, 3, 13, 25):
+                continue
+            raise
+        for process in listed:
+            pid, used = int(process.pid), process.usedGpuMemory
+            if kind == "graphics" and (pid, "compute") in found:
+                continue  # nvidia-smi's "C+G": one process, its memory counted once
+            known = used is not None and int(used) != 0xFFFFFFFFFFFFFFFF
+            found[pid, kind] = {
+                "pid": pid,
+                "kind": kind,
+                "used_mib": int(used) >> 20 if known else missing("the driver does not say", "not-supported"),
+                "name": fact_nvml(nv, lambda pid=pid: as_text(nv.nvmlSystemGetProcessName(pid))),  # type: ignore[misc]
+            }
+    return sorted(found.values(), key=lambda process: int(process["pid"]))
+
+
+def _running(nv: Any, gpu: Any, call: str) -> Any:
+    """Call the newest version of a process list that this driver has."""
+    for version in ("_v3", "_v2"):
+        try:
+            return getattr(nv, call + version)(gpu)
+        except nv.NVMLError as error:
+            if error.value != 13:
+                raise
+    return _running_v1(nv, gpu, call)
+
+
+def _running_v1(nv: Any, gpu: Any, call: str) -> list[Any]:
+    """Call the list of drivers before 450, whose entries have pid and memory only."""
+
+    class Entry(ctypes.Structure):
+        _fields_ = [("pid", ctypes.c_uint), ("usedGpuMemory", ctypes.c_ulonglong)]
+
+    function = getattr(nv.nvmlLib, call, None)
+    if function is None:
+        raise nv.NVMLError(13)
+    entries = (Entry * 1024)()
+    count = ctypes.c_uint(1024)
+    code = function(gpu, ctypes.byref(count), entries)
+    if code:
+        raise nv.NVMLError(code)
+    return list(entries[: count.value])

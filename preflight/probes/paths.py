@@ -1,0 +1,81 @@
+"""Folders of a run: a network file system may hang on any of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+
+from .asked import Ask, asked_paths, resolve
+from .fact import Emit, Json, fact, missing
+from .reading import text_or
+
+
+def probe_paths(ask: Ask, emit: Emit) -> None:
+    """Emit facts.PathFacts for each asked path, each in a thread of its own."""
+    mounts = _mount_points()
+    threads = []
+    for role, path in asked_paths(ask).items():
+        emit("paths", role, "mount", _mount_of(resolve(path), mounts))
+
+        def look_at(role: str = role, path: str = path) -> None:
+            emit("paths", role, "facts", fact(lambda: _path_facts(role, path, mounts)))
+
+        threads.append(threading.Thread(target=look_at, daemon=True))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    if not threads:
+        emit("paths", {})
+
+
+def _mount_points() -> list[tuple[str, str, str]]:
+    """Return (folder, file system, source) of each mount, in mount order."""
+    found = []
+    for line in text_or("/proc/self/mountinfo").splitlines():
+        left, _, right = line.partition(" - ")
+        fields, kind = left.split(), right.split()
+        if len(fields) > 4 and len(kind) > 1:
+            found.append((_unescape(fields[4]), kind[0], _unescape(kind[1])))
+    return found
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
+
+
+def _mount_of(path: str, mounts: list[tuple[str, str, str]]) -> Json:
+    """Return file system and source of the deepest, latest mount over `path`."""
+    best = ("", "", "")
+    for mount in mounts:
+        folder = mount[0].rstrip("/") + "/"
+        if (path + "/").startswith(folder) and len(mount[0]) >= len(best[0]):
+            best = mount
+    unknown = missing("no mount covers it", "not-found")
+    return {"resolved": path, "filesystem": best[1] or unknown, "source": best[2] or unknown}
+
+
+def _path_facts(role: str, path: str, mounts: list[tuple[str, str, str]]) -> Json:
+    """Return facts.PathFacts; may hang for as long as the file system does."""
+    resolved = os.path.realpath(resolve(path))
+    exists = os.path.exists(resolved)
+    nearest = resolved
+    while not os.path.exists(nearest) and nearest != "/":
+        nearest = os.path.dirname(nearest)
+    room = fact(lambda: os.statvfs(nearest))
+    lacking = isinstance(room, dict)
+    inodes = missing("the file system does not count inodes", "not-supported")
+    if not lacking and room.f_files:
+        inodes = round(100.0 * room.f_favail / room.f_files, 2)
+    return {
+        "role": role,
+        "path": path,
+        **_mount_of(resolved, mounts),
+        "exists": exists,
+        # A directory is wanted below `nearest`, which a plain file in the way does not allow even to root.
+        "writable": os.access(nearest, os.W_OK | (os.X_OK if os.path.isdir(nearest) else 0))
+        and (nearest == resolved or os.path.isdir(nearest)),
+        "free_mib": room if lacking else room.f_bavail * room.f_frsize >> 20,
+        "total_mib": room if lacking else room.f_blocks * room.f_frsize >> 20,
+        "free_inodes_percent": room if lacking else inodes,
+    }

@@ -1,0 +1,105 @@
+"""Who holds the ports of a run, and which other ports are free."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import socket
+from typing import Any
+
+from .asked import Ask
+from .fact import Json, missing
+from .processes.walk import Walk
+from .reading import text_or
+
+_FREE_FROM, _FREE_COUNT = 20000, 9000
+
+
+def ports_fact(ask: Ask, rows: list[Json], walk: Walk) -> Json:
+    """Return facts.Ports.
+
+    The source is /proc even where psutil is there: psutil names one holder of a socket and a forked child
+    that inherited it is another, and it would walk /proc a second time.
+    """
+    sockets = []
+    for row in rows:
+        holders: Any = sorted(walk.holders.get("socket:[%s]" % row["inode"], []))
+        if not holders and walk.unreadable and row["inode"] != "0":
+            holders = missing(
+                "held by a process whose files only its owner or root may read", "no-permission"
+            )
+        sockets.append({**{key: row[key] for key in ("port", "address", "state", "uid")}, "pids": holders})
+    ephemeral = _ephemeral_range()
+    return {
+        "source": "proc",
+        "sockets": sockets,
+        "binds": [_bind(port) for port in ask.ports],
+        "free": free_ports(ask, ephemeral),
+        "ephemeral": list(ephemeral),
+    }
+
+
+def _bind(port: int) -> Json:
+    error = bind_error(port)
+    return {"port": port, "ok": not error, "error": error}
+
+
+def bind_error(port: int) -> str:
+    """Bind and listen as torch's store does (SO_REUSEADDR, both wildcards); return what failed, or "".
+
+    Listening belongs to the test: two sockets with SO_REUSEADDR may both be bound while neither listens.
+    """
+    wildcards = ((socket.AF_INET6, "::"), (socket.AF_INET, "0.0.0.0"))  # noqa: S104 - what torch binds
+    for family, wildcard in wildcards:
+        try:
+            probe = socket.socket(family, socket.SOCK_STREAM)
+        except OSError:
+            continue  # this family is switched off here
+        with probe:
+            try:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+                probe.bind((wildcard, port))
+                probe.listen(1)
+            except OSError as error:
+                if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    continue
+                return "%s (%s)" % (error.strerror, wildcard)
+            except OverflowError as error:
+                return str(error)
+    return ""
+
+
+def _ephemeral_range() -> tuple[int, int]:
+    """Return net.ipv4.ip_local_port_range, the kernel's default where it cannot be read."""
+    low, high = [*text_or("/proc/sys/net/ipv4/ip_local_port_range").split(), "32768", "60999"][:2]
+    return int(low), int(high)
+
+
+def free_ports(ask: Ask, ephemeral: tuple[int, int]) -> list[int]:
+    """Return ports proven free, the same ones for the same seed; ephemeral ones only where all are."""
+    if ask.free_ports <= 0:
+        return []
+    start = int.from_bytes(hashlib.sha256(ask.seed.encode()).digest()[:4], "big") % _FREE_COUNT
+    window = [_FREE_FROM + (start + step) % _FREE_COUNT for step in range(_FREE_COUNT)]
+    other = [*range(29000, 65536), *range(10000, 20000), *range(1024, 10000)]
+    reserved = _reserved_ports() | set(ask.ports)
+    calm = [port for port in window + other if not ephemeral[0] <= port <= ephemeral[1]]
+    found: list[int] = []
+    for port in calm + (window if len(calm) < ask.free_ports else []):
+        if port not in reserved and not bind_error(port):
+            found.append(port)
+            if len(found) >= ask.free_ports:
+                break
+    return found
+
+
+def _reserved_ports() -> set[int]:
+    """Return net.ipv4.ip_local_reserved_ports."""
+    ports: set[int] = set()
+    for part in text_or("/proc/sys/net/ipv4/ip_local_reserved_ports").split(","):
+        if part:
+            low, _, high = part.partition("-")
+            ports.update(range(int(low), int(high or low) + 1))
+    return ports

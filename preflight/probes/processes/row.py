@@ -1,0 +1,92 @@
+"""One process as it is sent."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable
+
+from ..cgroup import cgroup
+from ..fact import Json, fact, within
+from ..reading import read_text
+from .head import TICKS, proc_head, psutil_head
+from .proc_pid import Stat
+
+_ENVIRON_KEYS = (
+    "GPULAUNCH_RUN_ID",
+    "GPULAUNCH_SUPERVISOR",
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "NODE_RANK",
+    "GROUP_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID",
+    "CUDA_VISIBLE_DEVICES",
+    "NVIDIA_VISIBLE_DEVICES",
+    "CUDA_MPS_PIPE_DIRECTORY",
+    "SLURM_JOB_ID",
+    "PBS_JOBID",
+    "LSB_JOBID",
+    "TMUX",
+    "STY",
+)
+"""Names in a process's environment that are sent; nothing else of it leaves the host."""
+
+_CLOCK_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", 7)  # start ticks count suspended time too
+
+
+def process_row(stat: Stat, gpu_files: Any, psutil: Any) -> Json | None:
+    """Return facts.Process, or None when the process has ended meanwhile.
+
+    psutil has no start ticks, session, cgroup, wchan or files of a dead leader's threads, and splits
+    rewritten command lines by guess: those are read from /proc in any case.
+    """
+    try:
+        head = psutil_head(stat.pid, psutil) if psutil else proc_head(stat)
+    except OSError:
+        return None
+    if head is None:
+        return None
+    pid = stat.pid
+    uptime_s = time.clock_gettime(_CLOCK_BOOTTIME)
+    return {
+        "pid": pid,
+        "start_ticks": stat.start_ticks,
+        "pgid": stat.pgid,
+        "sid": stat.sid,
+        **head,
+        "argv": _calmly(stat, lambda: _argv(pid)),
+        "age_s": round(max(0.0, uptime_s - stat.start_ticks / TICKS), 2),
+        "tty": stat.tty,
+        "cgroup": fact(lambda: cgroup(pid)),
+        "environ": _calmly(stat, lambda: _environ_of(pid)),
+        "gpu_files": gpu_files,
+        "wchan": fact(lambda: _wchan(pid)),
+    }
+
+
+def _calmly(stat: Stat, read: Callable[[], Any]) -> Any:
+    """Read a process's memory; one in state D may hold the lock that this needs, so give up on it soon."""
+    return within(0.5, read) if stat.state == "D" else fact(read)
+
+
+def _argv(pid: int) -> Any:
+    """Return a process's arguments; raises OSError."""
+    text = read_text("/proc/%d/cmdline" % pid)
+    if not text:
+        return []
+    return text.removesuffix("\0").split("\0")
+
+
+def _environ_of(pid: int) -> dict[str, str]:
+    """Return the launch marks in a process's environment; raises OSError."""
+    items = (item.partition("=") for item in read_text("/proc/%d/environ" % pid).split("\0"))
+    return {name: value for name, _, value in items if name in _ENVIRON_KEYS}
+
+
+def _wchan(pid: int) -> str:
+    """Return the kernel function that a process sleeps in, "" when it runs or the kernel does not tell."""
+    text = read_text("/proc/%d/wchan" % pid)
+    return "" if text == "0" else text

@@ -1,0 +1,92 @@
+"""The training environment's Python and its packages, read without importing any of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any
+
+from .fact import Emit, fact, missing
+from .reading import text_or
+
+
+def probe_python(emit: Emit) -> None:
+    """Emit facts.PythonEnv."""
+    packages, folders = _installed_packages([folder for folder in sys.path if folder])
+    emit(
+        "python",
+        {
+            "executable": sys.executable,
+            "version": "%d.%d.%d" % sys.version_info[:3],
+            "packages": packages,
+            "torch_cuda": fact(lambda: _torch_cuda(packages, folders)),
+            "nccl": fact(lambda: _nccl(packages)),
+        },
+    )
+
+
+_METADATA = re.compile(r"(?P<name>.+?)(-(?P<version>[^-]+))?(-py[\d.]+)?\.(dist|egg)-info")
+
+
+def _installed_packages(folders: list[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return {distribution: version} and {distribution: folder it lies in}, the first on the path winning.
+
+    The metadata folder's name holds the version; importlib.metadata opens each folder for the same answer.
+    """
+    packages: dict[str, str] = {}
+    where: dict[str, str] = {}
+    for folder in folders:
+        try:
+            entries = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        for entry in entries:
+            match = _METADATA.fullmatch(entry)
+            if match is None:
+                continue
+            name = re.sub(r"[-_.]+", "-", match["name"]).lower()
+            version = match["version"] or _version_inside(folder + "/" + entry)
+            if name not in packages and version:
+                packages[name] = version
+                where[name] = folder
+    return packages, where
+
+
+def _version_inside(path: str) -> str:
+    """Return the version out of an old egg-info or a development install."""
+    for name in ("/PKG-INFO", "/METADATA", ""):
+        match = re.search(r"^Version: *(\S+)", text_or(path + name), re.MULTILINE)
+        if match:
+            return match.group(1)
+    return ""
+
+
+def _torch_cuda(packages: dict[str, str], folders: dict[str, str]) -> Any:
+    """Return the CUDA build of the torch wheel: "12.8", "cpu", "rocm6.2"."""
+    if "torch" not in packages:
+        return missing("torch is not installed in %s" % sys.executable, "not-found")
+    text = text_or(folders["torch"] + "/torch/version.py")
+    cuda = re.search(r"^cuda\s*(?::[^=]*)?=\s*['\"]([\d.]+)['\"]", text, re.MULTILINE)
+    if cuda:
+        return cuda.group(1)
+    hip = re.search(r"^hip\s*(?::[^=]*)?=\s*['\"](\d+\.\d+)", text, re.MULTILINE)
+    if hip:
+        return "rocm" + hip.group(1)
+    local = packages["torch"].partition("+")[2]
+    tag = re.match(r"cu(\d+)(\d)$", local)
+    if tag:
+        return "%s.%s" % tag.groups()
+    if local.startswith(("cpu", "rocm")):
+        return local.split(".")[0] if local.startswith("cpu") else ".".join(local.split(".")[:2])
+    if text:
+        return "cpu"
+    return missing("torch %s does not say for which CUDA it was built" % packages["torch"], "not-found")
+
+
+def _nccl(packages: dict[str, str]) -> Any:
+    """Return the version of the NCCL wheel, the newest where several are there."""
+    found = sorted(name for name in packages if re.fullmatch(r"nvidia-nccl-cu\d+", name))
+    if found:
+        return packages[found[-1]]
+    return missing("no nvidia-nccl package: a CPU build, or NCCL is part of torch", "not-found")

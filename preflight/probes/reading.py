@@ -1,0 +1,47 @@
+"""Small readers of files and descriptors."""
+
+from __future__ import annotations
+
+import os
+import select
+
+
+def read_text(path: str, limit: int = 1 << 20) -> str:
+    """Return a file's text; raises OSError."""
+    with open(path, "rb", buffering=0) as file:
+        data = b""
+        while len(data) < limit:
+            part = file.read(limit - len(data))
+            if not part:
+                break
+            data += part
+    return data.decode("utf-8", "replace")
+
+
+def read_int(path: str) -> int:
+    """Return a file's number; raises OSError, ValueError."""
+    return int(read_text(path))
+
+
+def text_or(path: str, default: str = "") -> str:
+    """Return a file's stripped text, or `default` where it cannot be read."""
+    try:
+        return read_text(path).strip()
+    except OSError:
+        return default
+
+
+def link_target(path: str) -> str:
+    """Return where a symbolic link points to, or "" where it cannot be read."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def readable(fds: list[int], timeout_s: float) -> list[int]:
+    """Return those descriptors that have data or their end to read, once there is one or the time is over."""
+    poller = select.poll()
+    for fd in fds:
+        poller.register(fd, select.POLLIN)
+    return [fd for fd, _ in poller.poll(timeout_s * 1000 + 1)]

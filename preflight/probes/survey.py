@@ -1,0 +1,25 @@
+"""Processes, ports and system: one walk over /proc for all three."""
+
+from __future__ import annotations
+
+import time
+
+from .asked import Ask
+from .fact import Emit, fact
+from .ports import ports_fact
+from .processes.choice import choose
+from .processes.table import process_table
+from .processes.walk import Walk
+from .sockets import sockets_on
+from .system import system_fact
+
+
+def probe_survey(ask: Ask, emit: Emit) -> None:
+    """Emit processes, ports and system out of one walk over /proc."""
+    started = time.monotonic()
+    rows = sockets_on(ask.ports)
+    walk = Walk(frozenset("socket:[%s]" % row["inode"] for row in rows))
+    chosen = choose(walk)
+    emit("processes", process_table(walk, chosen))
+    emit("ports", fact(lambda: ports_fact(ask, rows, walk)))
+    emit("system", system_fact(walk, started))

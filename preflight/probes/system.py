@@ -1,0 +1,77 @@
+"""Kernel modules, the driver's services, and processes that hang in the kernel."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import time
+from typing import Any
+
+from .commands import run_command
+from .fact import Json, fact, missing
+from .peer_to_peer import acs_enabled, iommu
+from .processes.proc_pid import read_stat
+from .processes.walk import Walk
+from .reading import text_or
+
+_MODULES = re.compile(
+    r"^(nvidia\w*|nouveau|nova_core|gdrdrv|nv_peer_mem|vfio_pci|mlx[45]_\w+|ib_\w+|rdma_\w+|efa|gdr\w*|irdma)\b",
+    re.MULTILINE,
+)
+_UNITS = ("nvidia-fabricmanager", "nvidia-persistenced")
+_BETWEEN_LOOKS_S = 0.2
+
+
+def system_fact(walk: Walk, started: float) -> Json:
+    """Return facts.System; processes in state D are looked at a second time before they count as hung."""
+    units = fact(_service_states)
+    comms = {stat.comm for stat in walk.stats.values()}
+    return {
+        "modules": sorted(set(_MODULES.findall(text_or("/proc/modules")))),
+        "fabric_manager": _service("nvidia-fabricmanager", "nv-fabricmanager", units, comms),
+        "persistence_daemon": _service("nvidia-persistenced", "nvidia-persiste", units, comms),
+        "mps_control": bool(comms & {"nvidia-cuda-mps", "nvidia-cuda-mps-control"}),
+        "acs_enabled": fact(acs_enabled),
+        "iommu": fact(iommu),
+        "hung": _hung(walk, started),
+    }
+
+
+def _service_states() -> dict[str, str]:
+    """Return {unit: ActiveState} of the units that systemd knows; raises OSError without systemd."""
+    if not os.path.isdir("/run/systemd/system"):
+        raise FileNotFoundError(errno.ENOENT, "systemd does not run here")
+    ran = run_command(["systemctl", "show", "-p", "Id", "-p", "LoadState", "-p", "ActiveState", *_UNITS], 3.0)
+    states = {}
+    for block in ran.text.split("\n\n"):
+        values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        if values.get("LoadState") not in ("not-found", None):
+            states[values.get("Id", "").replace(".service", "")] = values.get("ActiveState", "")
+    return states
+
+
+def _service(unit: str, comm: str, units: Any, comms: set[str]) -> Any:
+    """Return a service's state: systemd's word, else whether its process is there."""
+    if comm in comms:
+        return "active"
+    if "missing" in units:
+        return missing("its process does not run, and %s" % units["missing"], "not-found")
+    return units.get(unit) or missing("there is no unit %s" % unit, "not-found")
+
+
+def _hung(walk: Walk, started: float) -> list[str]:
+    """Return "pid comm wchan" of processes in state D at both looks that used no CPU in between."""
+    suspects = [stat for pid, stat in walk.stats.items() if stat.state == "D" and pid not in walk.kernel]
+    if not suspects:
+        return []
+    time.sleep(max(0.0, started + _BETWEEN_LOOKS_S - time.monotonic()))
+    found = []
+    for before in suspects:
+        try:
+            after = read_stat(before.pid)
+        except OSError:
+            continue
+        if after.state == "D" and after[-3:] == before[-3:]:
+            found.append("%d %s %s" % (after.pid, after.comm, text_or("/proc/%d/wchan" % after.pid, "?")))
+    return found
