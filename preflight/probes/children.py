@@ -13,7 +13,8 @@ import json
 import os
 import signal
 import time
-from typing import Any, Callable, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from .asked import Ask
 from .fact import Emit, Json, because, missing

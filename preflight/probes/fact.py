@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 Json = dict[str, Any]
 Emit = Callable[..., None]  # emit(*path, value): one fact, or a part of one

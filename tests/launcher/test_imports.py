@@ -17,8 +17,8 @@ DOORS = {
     "paramiko": ("launcher/transports/ssh",),
     "cryptography": ("launcher/transports/ssh",),
     "click": ("launcher/cli.py", "launcher/commands/"),
-    "psutil": ("preflight/agent.py", "preflight/probes/"),
-    "pynvml": ("preflight/agent.py", "preflight/probes/"),
+    "psutil": ("preflight/probes/processes/head.py",),
+    "pynvml": (),  # its source is handed to the agent
     "subprocess": ("launcher/transports/", *ON_HOST),
     "socket": ("launcher/transports/", *ON_HOST),
     "torch": ("launcher/onhost/",),
