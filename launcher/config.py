@@ -203,11 +203,20 @@ def _judge_together(root: Item, data: dict[str, Any], mistakes: Mistakes) -> Non
     if "script" not in entries and "module" not in entries:
         mistakes.add(root, "nothing to run: expected script: PATH or module: NAME")
     if "processes_per_host" in entries and data.get("gpus", "all") not in ("none", "auto"):
-        mistakes.add(entries["processes_per_host"], "only for CPU ranks: set gpus: none (or auto) too")
+        processes = entries["processes_per_host"]
+        if _is_override(entries.get("gpus")) and not _is_override(processes):
+            del data["processes_per_host"]  # the file speaks of CPU ranks; this time GPUs are asked for
+        else:
+            mistakes.add(processes, "only for CPU ranks: set gpus: none (or auto) too")
     if data.get("send_script") and "script" not in entries:
         mistakes.add(entries["send_script"], "there is no script to send; set script")
     if data.get("send_script") and data.get("sync"):
         mistakes.add(entries["send_script"], "sync sends the script with its tree already; keep one of them")
+
+
+def _is_override(item: Item | None) -> bool:
+    """Whether the command line set it."""
+    return item is not None and item.source.startswith("--")
 
 
 def _has_keys(root: Item, name: str) -> bool:

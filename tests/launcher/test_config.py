@@ -36,6 +36,19 @@ def complaint(text: str, **overrides: object) -> str:
     return caught.value.message
 
 
+@pytest.mark.parametrize("over", [{"gpus": "1"}, {"gpus": "all"}, {"gpus": "[0]"}, {"sets": ("gpus=2",)}])
+def test_gpus_asked_for_at_the_command_line_take_the_place_of_cpu_ranks(over: dict[str, object]) -> None:
+    for gpus in ("auto", "none"):
+        config = load(f"script: train.py\ngpus: {gpus}\nprocesses_per_host: 2", **over)
+        assert (config.job.processes_per_host, config.job.gpus) != (2, gpus)
+
+
+def test_gpus_and_processes_both_asked_for_at_the_command_line_contradict_each_other() -> None:
+    told = complaint("script: train.py", gpus="1", sets=("processes_per_host=2",))
+    assert "--set processes_per_host" in told
+    assert "only for CPU ranks" in told
+
+
 def test_a_script_alone_is_a_run_config() -> None:
     config = load("script: train.py")
     assert config.job == Job(name="x", script="train.py")
