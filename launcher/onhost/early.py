@@ -1,10 +1,13 @@
 """Begins one node of a run before its plan is known: a supervisor waits, an interpreter imports.
 
-It is streamed in place of supervisor.py, which it brings along. `client side -> guardian -> supervisor ->
-interpreter` are forked at once. The interpreter imports accelerate's launcher, which takes longer than the
+It is streamed in place of supervisor.py, with the same supervising/. `client side -> guardian -> supervisor
+-> interpreter` are forked at once. The interpreter imports accelerate's launcher, which takes longer than the
 whole preflight, and does nothing else: it sees no GPU, and there is no run directory yet. With the plan each
-of them goes on as what supervisor.py makes it; without one (a refused preflight, Ctrl-C, a client that is
+of them goes on as what supervising/ makes it; without one (a refused preflight, Ctrl-C, a client that is
 gone) each sees the end of its pipe and ends. Standard library, Python >= 3.9.
+
+What is imported before the fork is little, because it delays the interpreter. The rest is compiled once, by
+the client side while the interpreter imports, and goes to the others as code with the plan.
 """
 
 from __future__ import annotations
@@ -18,8 +21,11 @@ import socket
 import sys
 from typing import Any
 
+from .supervising.environment import marks, without
+from .supervising.files import write_all
+from .supervising.processes import PR_SET_PDEATHSIG, prctl
+
 MODULE = "accelerate.commands.launch"
-PR_SET_PDEATHSIG = 1
 
 # Read by no import, so the plan may still decide them; ranks are new processes and get all of them.
 LATE = frozenset(
@@ -80,7 +86,7 @@ class Early:
 
     def __init__(self, wish: dict[str, Any]) -> None:
         self.wish = wish
-        self.code: Any = None
+        self.code = b""  # of every module that was imported before the plan came
         self.orders = -1  # the client side's end of the pipe to the guardian
         self.ready = -1
         self.link: Any = None  # the guardian's and the supervisor's ends of a socket pair
@@ -108,7 +114,7 @@ class Early:
     def hatch(self, spec: dict[str, Any], run_dir: str) -> int:
         """Hand the plan over; return the descriptor on which the supervisor's first state comes."""
         with contextlib.suppress(OSError):  # somebody killed it: no answer says so, too
-            write_all(self.orders, pack([marshal.dumps(self.code), json.dumps([spec, run_dir]).encode()]))
+            write_all(self.orders, pack([marshal.dumps(codes()), json.dumps([spec, run_dir]).encode()]))
         os.close(self.orders)
         return self.ready
 
@@ -135,9 +141,10 @@ class Early:
             os._exit(0)
         self.code = parts[0]
         spec, run_dir = json.loads(parts[1])
-        scope: dict[str, Any] = {"__name__": "gpulaunch_supervisor"}
-        exec(marshal.loads(parts[0]), scope)  # noqa: S102, S302 - compiled by our own parent from what came with us
-        scope["guardian"](spec, run_dir, done, self)
+        codes().update(marshal.loads(self.code))  # noqa: S302 - compiled by our own parent from what came with us
+        from .supervising.daemons.guardian import be_guardian
+
+        be_guardian(spec, run_dir, done, self)
 
     def hand_over(self, message: list[Any], descriptors: list[int]) -> int:
         """Tell the waiting supervisor to begin; return its pid. Descriptors keep the locks of claims."""
@@ -156,9 +163,10 @@ class Early:
         if len(parts) != 2:
             self._drop_interpreter()
             os._exit(0)
-        scope: dict[str, Any] = {"__name__": "gpulaunch_supervisor"}
-        exec(marshal.loads(parts[0]), scope)  # noqa: S102, S302 - as the guardian's
-        scope["supervise_early"](json.loads(parts[1]), descriptors, done, self)
+        codes().update(marshal.loads(parts[0]))  # noqa: S302 - as the guardian's
+        from .supervising.daemons.guardian import be_early_supervisor
+
+        be_early_supervisor(json.loads(parts[1]), descriptors, done, self)
 
     def _start_interpreter(self) -> None:
         self.env = self._first_environment()
@@ -182,7 +190,7 @@ class Early:
     def _become_interpreter(self, reader: int) -> None:
         parent = os.getppid()
         os.setsid()
-        die_with_parent()
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # without ctypes the end of its pipe ends it
         if os.getppid() != parent:
             os._exit(127)
         os.chdir(os.path.expanduser(self.wish["cwd"] or "~"))
@@ -200,8 +208,7 @@ class Early:
     def _first_environment(self) -> dict[str, str]:
         env = without(dict(os.environ), self.wish["unset"])
         env.update(self.wish["env"])
-        env["GPULAUNCH_RUN_ID"] = self.wish["run_id"]
-        env["GPULAUNCH_SUPERVISOR"] = identity()
+        env.update(marks(self.wish["run_id"]))
         env["CUDA_VISIBLE_DEVICES"] = ""  # until the plan says which
         return env
 
@@ -244,30 +251,6 @@ def settled(env: dict[str, str]) -> dict[str, str]:
     }
 
 
-def without(env: dict[str, str], patterns: list[str]) -> dict[str, str]:
-    """Return the environment without these names and PREFIX* patterns."""
-    names = {pattern for pattern in patterns if not pattern.endswith("*")}
-    starts = tuple(pattern[:-1] for pattern in patterns if pattern.endswith("*"))
-    return {name: value for name, value in env.items() if name not in names and not name.startswith(starts)}
-
-
-def identity() -> str:
-    """Return who supervises: boot id, pid and start time of this process."""
-    with open("/proc/sys/kernel/random/boot_id") as file:
-        boot = file.read().strip()
-    with open("/proc/self/stat", "rb") as file:
-        ticks = int(file.read().rsplit(b")", 1)[1].split()[19])
-    return "%s:%d:%d" % (boot, os.getpid(), ticks)
-
-
-def die_with_parent() -> None:
-    """Have the kernel end this process with its parent; without ctypes the end of its pipe does."""
-    with contextlib.suppress(ImportError, OSError, AttributeError):
-        import ctypes
-
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
 def pack(parts: list[bytes]) -> bytes:
     """Return the parts with their lengths, so that half a message is told from a whole one."""
     return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
@@ -295,13 +278,6 @@ def read_all(fd: int) -> bytes:
         parts.append(part)
 
 
-def write_all(fd: int, data: bytes) -> None:
-    """Write everything. Raises OSError when the other side is gone."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
 def read_order() -> bytes | None:
     """Return the request that comes with the plan: its length as a line, then it. None: there is no plan."""
     line = b""
@@ -319,22 +295,28 @@ def read_order() -> bytes | None:
     return data
 
 
+def codes() -> dict[str, Any]:
+    """Return the code of every module that was imported here, by name; what is put there is used as it is."""
+    code: dict[str, Any] = globals()["__spec__"].loader.codes
+    return code
+
+
 def main(request: bytes) -> int:
-    """Entry of the bootstrap: what is known before the plan, with supervisor.py in it."""
+    """Entry of the bootstrap: request is what is known before the plan."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    wish = json.loads(request)
-    early = Early(wish)
+    early = Early(json.loads(request))
     early.lay()
-    early.code = compile(wish.pop("supervisor"), "supervisor.py", "exec")
+    from .supervising.answers.starting import start
+    from .supervising.wire import answer
+
     order = read_order()
     if order is None:
         os.close(early.orders)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(-1, 0)
         return 0
-    scope: dict[str, Any] = {"__name__": "gpulaunch_supervisor"}
-    exec(early.code, scope)  # noqa: S102 - it is what runs without us, too
-    return int(scope["main"](order, early))
+    spec = json.loads(order)["spec"]
+    return answer(lambda: start(spec, early))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 
@@ -22,6 +22,7 @@ class Modules:
     def __init__(self, package: str, sources: dict[str, str]) -> None:
         named = {"%s.%s" % (package, name): source for name, source in sources.items()}
         self._sources = {package: "", **named}
+        self.codes: dict[str, CodeType] = {}  # by name, of what was imported; early.py gives it to others
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """Return where a module comes from (importlib.abc.MetaPathFinder)."""
@@ -37,9 +38,14 @@ class Modules:
 
     def exec_module(self, module: ModuleType) -> None:
         """Run a module's source in it (importlib.abc.Loader)."""
-        name = module.__name__
-        code = compile(self._sources[name], self._file(name), "exec", dont_inherit=True)
-        exec(code, module.__dict__)  # noqa: S102 - sent by the client, as the rest of the program
+        exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102 - sent by the client, as all of the program
+
+    def get_code(self, name: str) -> CodeType:
+        """Return a module's code, compiled once (importlib.abc.InspectLoader)."""
+        if name not in self.codes:
+            source = self._sources[name]
+            self.codes[name] = compile(source, self._file(name), "exec", dont_inherit=True)
+        return self.codes[name]
 
     def get_source(self, name: str) -> str:
         """Return a module's source, for the lines in tracebacks (importlib.abc.InspectLoader)."""
@@ -52,6 +58,8 @@ class Modules:
 def begin(name: str, source: str, sources: dict[str, str], scope: dict[str, Any]) -> None:
     """Run `source` in `scope` as the program's first module, beside modules of these dotted names."""
     package = "gpulaunch_" + name
-    sys.meta_path.insert(0, Modules(package, sources))
-    scope.update(__package__=package, __spec__=None)
+    loader: Any = Modules(package, {name: source, **sources})
+    sys.meta_path.insert(0, loader)
+    spec = ModuleSpec("%s.%s" % (package, name), loader)
+    scope.update(__package__=package, __spec__=spec)
     exec(compile(source, name + ".py", "exec", dont_inherit=True), scope)  # noqa: S102 - as above

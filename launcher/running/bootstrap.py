@@ -18,7 +18,7 @@ BOOTSTRAP = (
     "  d+=c\n"
     " return d\n"
     "g={'__name__':'gpulaunch_supervisor'}\n"
-    "exec(compile(zlib.decompress(r(a)),'supervisor.py','exec'),g)\n"
+    "exec(compile(zlib.decompress(r(a)),'gpulaunch','exec'),g)\n"
     "sys.exit(g['main'](zlib.decompress(r(b))))\n"
 )
 

@@ -13,7 +13,6 @@ from typing import Self
 
 from launcher.errors import GpulaunchError, HostError
 from launcher.inventory import HostEntry
-from launcher.onhost_source import onhost_source
 from launcher.running.bootstrap import command, packed
 from launcher.transports.base import Completed, Connection, Stream
 
@@ -56,8 +55,7 @@ class EarlyStarts:
 def early_request(python: str, env: Mapping[str, str], unset: Iterable[str], cwd: str, run_id: str) -> bytes:
     """Return what begins a node before its plan is known; `protocol.order` follows, or nothing at all."""
     wish = {"python": python, "env": dict(env), "unset": list(unset), "cwd": cwd, "run_id": run_id}
-    body = json.dumps({**wish, "supervisor": onhost_source("supervisor").decode()}).encode()
-    return packed("early", body)
+    return packed("early", json.dumps(wish).encode())
 
 
 class EarlyWay:

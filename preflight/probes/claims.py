@@ -11,7 +11,7 @@ from .fact import Json
 from .reading import text_or
 from .users import user_name
 
-_CLAIMS_DIR = "/tmp"  # noqa: S108 - as launcher/onhost/supervisor.py has it
+_CLAIMS_DIR = "/tmp"  # noqa: S108 - as launcher/onhost/supervising/claims.py
 _CLAIM_PREFIX = "gpulaunch-claim-"
 
 

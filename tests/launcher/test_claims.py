@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost import supervisor
+from launcher.onhost.supervising import claims
 from preflight.probes.claims import gpu_claims
 from tests.launcher.onhost_driver import Driver, pids_of
 
@@ -47,7 +47,7 @@ def start(driver: Driver, place: str, *gpus: str) -> None:
 
 def live(place: str) -> dict[str, str]:
     """Return {GPU: run} of the claims that are believed."""
-    found = [supervisor.read_claim(str(path)) for path in sorted(Path(place).iterdir())]
+    found = [claims.read_claim(str(path)) for path in sorted(Path(place).iterdir())]
     return {said["gpu"]: said["run_id"] for said, _, alive in filter(None, found) if alive}
 
 
@@ -110,7 +110,7 @@ def test_the_claim_of_a_run_without_its_guardian_still_counts(run: Driver, place
 
 def test_what_is_no_claim_hinders_nobody(run: Driver, place: str, tmp_path: Path) -> None:
     def named(end: str) -> Path:
-        return Path(place, f"{supervisor.CLAIM_PREFIX}{GPU}.{end}")
+        return Path(place, f"{claims.CLAIM_PREFIX}{GPU}.{end}")
 
     os.mkfifo(named("fifo"))
     named("link").symlink_to("/etc/passwd")
@@ -126,17 +126,17 @@ def test_what_is_no_claim_hinders_nobody(run: Driver, place: str, tmp_path: Path
 
 
 def test_a_claim_of_an_earlier_boot_counts_for_nothing_even_if_somebody_locks_it(place: str) -> None:
-    path, fd = supervisor.make_claim(place, GPU, "old")
+    path, fd = claims.make_claim(place, GPU, "old")
     data = json.loads(Path(path).read_text())
     os.pwrite(fd, json.dumps({**data, "boot_id": "x" * 36}).encode().ljust(400), 0)
-    assert supervisor.rival_of(place, GPU, {}) == ""
+    assert claims.rival_of(place, GPU, {}) == ""
     os.close(fd)
 
 
 def test_the_owner_is_the_files_owner_not_what_it_says(place: str) -> None:
-    path, fd = supervisor.make_claim(place, GPU, "r9")
+    path, fd = claims.make_claim(place, GPU, "r9")
     os.chown(path, 12345, -1)
-    assert "of 12345" in supervisor.rival_of(place, GPU, {})
+    assert "of 12345" in claims.rival_of(place, GPU, {})
     os.close(fd)
 
 
@@ -149,7 +149,7 @@ def test_of_many_at_once_at_most_one_has_the_gpu(place: str) -> None:
         if pid == 0:
             try:
                 os.close(hold)
-                supervisor.take_claims({"gpus": [GPU], "run_id": f"r{number}", "claims_dir": place})
+                claims.take_claims({"gpus": [GPU], "run_id": f"r{number}", "claims_dir": place})
                 os.write(report, b"won")
                 os.read(release, 1)  # keeps the claim until everybody has tried
             finally:
@@ -173,12 +173,12 @@ def test_a_directory_that_takes_no_claims_stops_no_run_and_is_told(run: Driver) 
 
 def test_the_agent_tells_live_claims_with_their_owner() -> None:
     before = {claim["gpu_uuid"] for claim in gpu_claims()}
-    claims, problem = supervisor.take_claims({"gpus": [GPU], "run_id": "r-agent"})
+    taken, problem = claims.take_claims({"gpus": [GPU], "run_id": "r-agent"})
     try:
         (claim,) = [claim for claim in gpu_claims() if claim["gpu_uuid"] == GPU]
         expected: dict[str, Any] = {"run_id": "r-agent", "uid": os.geteuid(), "pid": os.getpid()}
         assert expected.items() <= claim.items()
         assert problem == ""
     finally:
-        supervisor.release_claims(claims)
+        claims.release_claims(taken)
     assert {claim["gpu_uuid"] for claim in gpu_claims()} == before

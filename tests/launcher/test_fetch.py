@@ -12,6 +12,7 @@ import pytest
 
 from launcher.errors import HostError
 from launcher.inventory import HostEntry
+from launcher.onhost.supervising.answers.logs import offsets_since
 from launcher.running import protocol
 from launcher.running.connections import Open
 from launcher.runs.asking import NotThere, ask
@@ -233,8 +234,6 @@ def test_once_tells_what_is_there_now_and_since_where_to_begin(run: Driver) -> N
 
 
 def test_a_run_of_the_past_is_found_by_the_time_of_its_output(run: Driver) -> None:
-    from launcher.onhost import supervisor  # noqa: PLC0415 - only here
-
     start(run, "print('a' * 50)")
     run.ended()
     sizes = run.run_dir / "sizes.jsonl"
@@ -243,5 +242,5 @@ def test_a_run_of_the_past_is_found_by_the_time_of_its_output(run: Driver) -> No
         {"t": time.time(), "sizes": {"rank-0.log": 9}},
     ]
     sizes.write_text("".join(json.dumps(line) + "\n" for line in noted) + '{"torn')
-    assert supervisor.offsets_since(str(run.run_dir), {"seconds": 600.0}) == {"rank-0.log": 7}
-    assert supervisor.offsets_since(str(run.run_dir), {"seconds": 1800.0}) == {}
+    assert offsets_since(str(run.run_dir), {"seconds": 600.0}) == {"rank-0.log": 7}
+    assert offsets_since(str(run.run_dir), {"seconds": 1800.0}) == {}

@@ -1,12 +1,15 @@
 """A program of several modules travels as one text."""
 
 import ast
+import marshal
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from launcher.onhost.modules import Modules
 from launcher.onhost_source import agent_source, as_one_text, stdin_for
 
 PROGRAM = """\
@@ -99,3 +102,13 @@ def test_what_travels_lacks_nothing_but_docstrings() -> None:
         assert program(text) == program(file.read_text()), file
         assert ast.get_docstring(ast.parse(text)) in ("", None)
     assert len(parts) > len(list(room.glob("probes/*.py")))
+
+
+def test_what_one_process_has_compiled_another_does_not_compile_again() -> None:
+    first = Modules("p", {"a": "answer = 42\n"})
+    first.exec_module(ModuleType("p.a"))
+    second = Modules("p", {"a": "this is no Python"})
+    second.codes.update(marshal.loads(marshal.dumps(first.codes)))
+    module = ModuleType("p.a")
+    second.exec_module(module)
+    assert module.answer == 42

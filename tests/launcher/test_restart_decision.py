@@ -1,10 +1,11 @@
 """Which ends of a run are started again: the whole table, case by case."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launcher.onhost_source import onhost_source
+from launcher.onhost.supervising.client import requested_stop
 from launcher.report.restarts import restarts_json
 from launcher.restarting.decision import HOST_GOES_DOWN, NoRestart, Reason, reason_of, stuck, worth_it
 from launcher.restarting.history import Former, Restarts
@@ -72,8 +73,8 @@ def test_what_would_only_fail_again_or_was_wanted_is_not(name: str) -> None:
     assert words in decision.why
 
 
-def test_a_host_that_goes_down_is_told_by_its_supervisor_in_these_words() -> None:
-    assert f'"{HOST_GOES_DOWN}"' in onhost_source("supervisor").decode()
+def test_a_host_that_goes_down_is_told_by_its_supervisor_in_these_words(tmp_path: Path) -> None:
+    assert requested_stop(str(tmp_path)).why == HOST_GOES_DOWN
 
 
 def test_somebody_may_say_otherwise() -> None:

@@ -1,6 +1,5 @@
 """The supervisor for real, on this machine: what it starts and records, and what any kill leaves."""
 
-import ast
 import json
 import os
 import shutil
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost_source import onhost_source
-from tests.launcher.onhost_driver import PYTHON, Driver, pids_of
+from tests.launcher.onhost_driver import LAUNCHER, PYTHON, Driver, pids_of
 
 WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
 # A rank with a worker, and a daemon that has left session, group and parent, and cleaned its environment.
@@ -113,8 +112,9 @@ def test_a_run_of_the_same_id_in_another_home_is_not_ended_with_it(run: Driver, 
     other = Driver(tmp_path / "other")
     other.home.mkdir()
     try:
+        gauge = ["gauge.py", onhost_source("gauge").decode()]
         for each in (run, other):
-            each.start(FAMILY)
+            each.start(FAMILY, files=[["launch.py", LAUNCHER], ["s/x.py", FAMILY], gauge])
             up(each, 1)
         lives = set(other.processes())
         run.say("stop 0 enough")
@@ -351,8 +351,3 @@ def test_the_main_port_is_seen_to_be_free_at_the_end(run: Driver) -> None:
         holder.listen()
         run.start("print(1)", main_port=holder.getsockname()[1])
         assert run.ended()["exit"]["port_free"] is False
-
-
-@pytest.mark.parametrize("name", ["supervisor", "rank"])
-def test_what_travels_is_python_3_9(name: str) -> None:
-    ast.parse(onhost_source(name), feature_version=(3, 9))

@@ -1,0 +1,43 @@
+"""What the supervisor sleeps on: the end of a child or a rank, a SIGTERM, or the next look around."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+
+
+class Bell:
+    """Rings for SIGCHLD, SIGTERM and descriptors that are watched."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._wake, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._hear_sigterm)
+        self._poller = select.poll()
+        self._poller.register(self._wake, select.POLLIN)
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until it rings, at most so long."""
+        self._poller.poll(1000 * seconds)
+        with contextlib.suppress(OSError):
+            os.read(self._wake, 4096)
+
+    def watch(self, fd: int) -> None:
+        """Ring when a descriptor can be read. Raises OSError."""
+        self._poller.register(fd, select.POLLIN)
+
+    def forget(self, fd: int) -> None:
+        """Ring no more for a descriptor."""
+        self._poller.unregister(fd)
+
+    def sigterm_came(self) -> bool:
+        """Return whether SIGTERM has come since this was asked last."""
+        asked, self._asked = self._asked, False
+        return asked
+
+    def _hear_sigterm(self, *_: object) -> None:
+        self._asked = True  # handled in the loop: a handler must not cut into half-done work

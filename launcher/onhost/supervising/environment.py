@@ -1,0 +1,21 @@
+"""The environment of what a run starts."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+from .processes import own_identity
+
+
+def without(env: dict[str, str], patterns: Iterable[str]) -> dict[str, str]:
+    """Return the environment without these names and PREFIX* patterns."""
+    patterns = set(patterns)
+    names = {pattern for pattern in patterns if not pattern.endswith("*")}
+    starts = tuple(pattern[:-1] for pattern in patterns - names)
+    return {name: value for name, value in env.items() if name not in names and not name.startswith(starts)}
+
+
+def marks(run_id: str, run_dir: str = "") -> dict[str, str]:
+    """Return by what the processes of a run are known; what begins early has no run directory yet."""
+    place = {"GPULAUNCH_RUN_DIR": run_dir} if run_dir else {}
+    return {"GPULAUNCH_RUN_ID": run_id, **place, "GPULAUNCH_SUPERVISOR": own_identity()}

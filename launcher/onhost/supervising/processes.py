@@ -1,0 +1,120 @@
+"""Processes as the kernel tells of them, known by pid and start time, and signals that reach no successor."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from typing import Iterator, NamedTuple
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Stat(NamedTuple):
+    """What /proc/PID/stat says; `status` is the raw wait status, and only a zombie's means something."""
+
+    state: str
+    ppid: int
+    ticks: int
+    status: int
+
+
+def prctl(option: int, value: int) -> bool:
+    """Return whether the kernel took it. Without ctypes the environment marker alone finds strays."""
+    try:
+        import ctypes
+
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
+    except (ImportError, OSError, AttributeError):
+        return False
+
+
+def boot_id() -> str:
+    """Return this boot's id: pids of an earlier boot mean nothing."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def read_stat(pid: int) -> Stat | None:
+    """Return what the kernel says of a process, None when it is gone."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            fields = file.read().rsplit(b")", 1)[1].split()
+    except (OSError, IndexError):
+        return None
+    return Stat(fields[0].decode(), int(fields[1]), int(fields[19]), int(fields[-1]))
+
+
+def read_every_stat() -> dict[int, Stat]:
+    """Return what the kernel says of all processes, by pid."""
+    table: dict[int, Stat] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            seen = read_stat(int(name))
+            if seen is not None:
+                table[int(name)] = seen
+    return table
+
+
+def is_same(pid: int, ticks: int) -> bool:
+    """Return whether this very process, and not a successor with its pid, is there and not a zombie."""
+    now = read_stat(pid)
+    return now is not None and now.ticks == ticks and now.state not in "ZX"
+
+
+def ticks_of(pid: int) -> int:
+    """Return the start time of a process in clock ticks since boot, 0 when it is gone."""
+    found = read_stat(pid)
+    return found.ticks if found else 0
+
+
+def own_identity() -> str:
+    """Return who this process is, as what it starts carries it: boot id, pid and start time."""
+    return "%s:%d:%d" % (boot_id(), os.getpid(), ticks_of(os.getpid()))
+
+
+def send_signal(pid: int, ticks: int, number: int) -> None:
+    """Signal one process by identity: the pidfd pins it, then the start time is read again."""
+    if pid <= 1 or pid == os.getpid():
+        return
+    try:
+        if hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal"):
+            fd = os.pidfd_open(pid)
+            try:
+                if is_same(pid, ticks):
+                    signal.pidfd_send_signal(fd, number)
+            finally:
+                os.close(fd)
+            return
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EPERM):
+            return
+    try:
+        if is_same(pid, ticks):
+            os.kill(pid, number)
+    except OSError:
+        pass
+
+
+def signal_all(alive: dict[int, int], number: int) -> None:
+    """Signal processes of {pid: start ticks}; one that is to end is also woken if it is stopped."""
+    for pid, ticks in alive.items():
+        send_signal(pid, ticks, number)
+        if number == signal.SIGTERM:
+            send_signal(pid, ticks, signal.SIGCONT)  # a stopped process hears nothing else
+
+
+def reap() -> Iterator[tuple[int, int]]:
+    """Yield (pid, exit code) of every child that has ended; negative: ended by that signal."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, os.waitstatus_to_exitcode(status)
