@@ -12,7 +12,13 @@ _LEVEL = 6
 """The last per cent of size would take three times as long, which is felt with one host."""
 
 _TOP = Path(__file__).parents[1]
-_PARTS = {"agent": "probes", "supervisor": "supervising", "early": "supervising", "receive": "receiving"}
+_PARTS = {
+    "agent": "probes",
+    "supervisor": "supervising",
+    "early": "supervising",
+    "receive": "receiving",
+    "gauge": "measuring",
+}
 """Programs of several modules, and the package beside each that holds the others."""
 
 _DOCSTRING = re.compile(r'^( *)r?"""(?:[^"\\]|\\.|"(?!""))*"""$', re.MULTILINE)

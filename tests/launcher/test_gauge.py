@@ -27,7 +27,6 @@ from tests.lab.silicon.ask import environment
 from tests.launcher.onhost_driver import LAUNCHER, Driver, pids_of
 from tests.launcher.run_plans import plan
 
-GAUGE = Path(__file__).parents[2] / "launcher" / "onhost" / "gauge.py"
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated NVML needs a C compiler")
 
 # A rank that holds memory, and a worker below it that holds as much again. At a word each uses half a second
@@ -158,7 +157,8 @@ class Alone:
         rank = {"event": "rank", "rank": 0, "pid": os.getpid(), "ticks": start_ticks()}
         (folder / "events.jsonl").write_text(json.dumps(rank) + "\n")
         (folder / "spec.json").write_text(json.dumps({"gpus": gpus, "usage_every_s": 0.1}))
-        argv = (sys.executable, "-ISE", str(GAUGE), str(folder))
+        (folder / "gauge.py").write_bytes(onhost_source("gauge"))
+        argv = (sys.executable, "-ISE", str(folder / "gauge.py"), str(folder))
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, env=environ)
 
     def samples(self, count: int) -> list[dict[str, Any]]:

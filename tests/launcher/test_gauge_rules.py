@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost.gauge import Quiet, Ranks, signs
+from launcher.onhost.measuring.activity import Activity
+from launcher.onhost.measuring.life import signs
+from launcher.onhost.measuring.quiet import Quiet
 
 IDLE = {"busy": 0, "memory_busy": 0, "memory_mib": 9000, "power_w": 35.0, "power_limit_w": 350.0}
 TRAINS = {**IDLE, "busy": 97, "memory_busy": 55, "power_w": 290.0}
@@ -23,9 +25,9 @@ def alive(
     io: dict[str, int] | None = None,
     starved: dict[str, float] | None = None,
 ) -> str:
-    ranks = Ranks()
-    ranks.io, ranks.starved = io or {}, starved or {}
-    return signs(line, ranks, GPU_OF, {"GPU-a": 300.0, "GPU-b": 300.0} if drawn is None else drawn)
+    activity = Activity()
+    activity.io, activity.starved = io or {}, starved or {}
+    return signs(line, activity, GPU_OF, {"GPU-a": 300.0, "GPU-b": 300.0} if drawn is None else drawn)
 
 
 def test_a_gpu_that_trains_is_life() -> None:

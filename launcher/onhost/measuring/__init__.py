@@ -1,0 +1,1 @@
+"""What a run uses on its host, and what in that shows that somebody works."""

@@ -1,0 +1,31 @@
+"""What else shows that a rank works when its use of the CPU does not: bytes moved, and waiting for a CPU."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+from .processes import bytes_moved, ns_queued
+
+
+class Activity:
+    """By rank, since the last look; a rank's processes count together."""
+
+    def __init__(self) -> None:
+        self.io: dict[str, int] = {}  # bytes read and written
+        self.starved: dict[str, float] = {}  # percent of the time in which it could have run and got no CPU
+        self._moved: dict[int, int] = {}  # by pid
+        self._queued: dict[int, int] = {}  # by pid: ns
+
+    def look(self, rank_of: dict[int, int], ranks: Iterable[int], elapsed: float) -> None:
+        """Look at these processes of these ranks."""
+        moved_before, self._moved = self._moved, {}
+        queued_before, self._queued = self._queued, {}
+        self.io = {str(rank): 0 for rank in ranks}
+        self.starved = {str(rank): 0.0 for rank in ranks}
+        for pid, number in rank_of.items():
+            rank = str(number)
+            moved, queued = bytes_moved(pid), ns_queued(pid)
+            self._moved[pid], self._queued[pid] = moved, queued
+            self.io[rank] += max(0, moved - moved_before.get(pid, moved))
+            waited = max(0, queued - queued_before.get(pid, queued))
+            self.starved[rank] += 100.0 * waited / 1e9 / elapsed
