@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from launcher.inventory import HostEntry
+from launcher.visible import within_visible
 from preflight.job import Job
 
 DEFAULT_GRACE_S = 600.0
@@ -21,9 +22,9 @@ def new_run_id(name: str) -> str:
 
 
 def entries_here(entries: Sequence[HostEntry], job: Job) -> tuple[HostEntry, ...]:
-    """Return the entries, the local host's with the current directory as its working directory."""
+    """Return the entries, the local host's with the current directory and the GPUs that are visible here."""
     here = str(Path.cwd())
     return tuple(
         replace(entry, workdir=here) if entry.is_local and not (entry.workdir or job.workdir) else entry
-        for entry in entries
+        for entry in map(within_visible, entries)
     )

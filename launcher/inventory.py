@@ -40,6 +40,7 @@ class HostEntry:
     python: str = "python3"
     workdir: str = ""
     gpus: GpuRequest = "all"
+    gpus_from: str = "hosts.yaml gpus"  # who says so
     env: dict[str, str] = field(default_factory=dict)
     interface: str = ""
     expect: Expect = field(default_factory=Expect)

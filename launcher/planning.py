@@ -59,7 +59,10 @@ def settle(
     if not hosts:
         raise LaunchRefused("no host is left to launch on", "name hosts with --hosts")
     asked, job = job, resolve_gpus(job, [facts for _, facts in hosts])
-    ranks = {facts.host: map_ranks(facts, job, script, allowed=entry.gpus) for entry, facts in hosts}
+    ranks = {
+        facts.host: map_ranks(facts, job, script, allowed=entry.gpus, allowed_by=entry.gpus_from)
+        for entry, facts in hosts
+    }
     _refuse_shared_gpus(ranks)
     decision = decide({facts.host: facts for _, facts in hosts}, job, script, ranks)
     edit = agree(job, decision.mixed_precision, script)

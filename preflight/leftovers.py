@@ -13,6 +13,7 @@ from preflight.process_tree import Tree
 from preflight.records import dataclass
 
 DEFAULT_STOPPED_S = 600.0
+_SLURM_STEP = "slurmstepd"
 
 
 class Kind(Enum):
@@ -266,6 +267,9 @@ def _stopped(scene: _Scene, process: Process, holds: Holding) -> Verdict | None:
         )
     if process.state != "T":
         return None
+    step = next((above for above in scene.tree.ancestors(process) if above.comm == _SLURM_STEP), None)
+    if step is not None:
+        return Kind.LIVE, (f"stopped, but in a job step of Slurm (pid {step.pid}), which suspends jobs so",)
     runner = next((above for above in scene.tree.ancestors(process) if tree_of.is_launcher(above)), None)
     if runner is not None and runner.state != "T":
         return Kind.LIVE, (f"stopped, but its launcher, pid {runner.pid}, runs",)

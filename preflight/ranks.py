@@ -39,18 +39,23 @@ def _has_gpus(facts: HostFacts) -> bool:
 
 
 def map_ranks(
-    facts: HostFacts, job: Job, script: ScriptReading | None = None, *, allowed: GpuRequest = "all"
+    facts: HostFacts,
+    job: Job,
+    script: ScriptReading | None = None,
+    *,
+    allowed: GpuRequest = "all",
+    allowed_by: str = "hosts.yaml gpus",
 ) -> NodeRanks:
     """Return the ranks of one host: one per GPU, in PCI order, healthy and free GPUs before held ones.
 
-    `allowed` is what the inventory lets launches use on this host. Raises RanksRefused when a GPU that was
-    asked for is absent or cannot work, or when the host has too few.
+    `allowed` is what launches may use on this host, and `allowed_by` who says so. Raises RanksRefused when a
+    GPU that was asked for is absent or cannot work, or when the host has too few.
     """
     if job.gpus == "none":
         return _cpu_ranks(facts.host, job.cpu_ranks(facts.host))
     if isinstance(facts.gpus, Missing):
         raise RanksRefused(f"{facts.host}: its GPUs are not known: {facts.gpus.reason}")
-    offered, without = _offer(facts.host, facts.gpus, allowed)
+    offered, without = _offer(facts.host, facts.gpus, allowed, allowed_by)
     claims = () if isinstance(facts.claims, Missing) else facts.claims
     claimed = {claim.gpu_uuid: f"is claimed by run {claim.run_id} of {claim.user}" for claim in claims}
     judged = [_judge(gpu, claimed) for gpu in offered]
@@ -117,19 +122,19 @@ def _name(gpu: Gpu) -> str:
 
 
 def _offer(
-    host: str, gpus: tuple[Gpu, ...], allowed: GpuRequest
+    host: str, gpus: tuple[Gpu, ...], allowed: GpuRequest, by: str
 ) -> tuple[tuple[Gpu, ...], tuple[Reason, ...]]:
-    """Return the GPUs that the inventory lets launches use, in its order when it lists them."""
+    """Return the GPUs that launches may use, in the order of the list where there is one."""
     ordered = tuple(sorted(gpus, key=lambda gpu: gpu.index))
     if isinstance(allowed, tuple):
         kept = tuple(_find(host, ordered, wanted) for wanted in allowed)
-        return kept, (Reason(f"{host} offers {len(kept)} of its {len(ordered)} GPUs", "hosts.yaml gpus"),)
+        return kept, (Reason(f"{host} offers {len(kept)} of its {len(ordered)} GPUs", by),)
     if isinstance(allowed, int):
-        return ordered[:allowed], (Reason(f"{host} offers its first {allowed} GPUs", "hosts.yaml gpus"),)
+        return ordered[:allowed], (Reason(f"{host} offers its first {allowed} GPUs", by),)
     if allowed == "none":
         raise RanksRefused(
-            f"{host}: the inventory says gpus: none, and this job wants GPUs",
-            f"take {host} out of --hosts, or run with --gpus none",
+            f"{host}: {by} leaves it no GPU, and this job wants some",
+            f"run with --gpus none, or change {by.partition('=')[0]}",
         )
     return ordered, ()
 

@@ -30,6 +30,7 @@ from launcher.running.connections import Connections
 from launcher.running.early import EarlyStarts
 from launcher.running.phases import Stopwatch, phase_words
 from launcher.sending import arriving_script, sent_script
+from launcher.slurm import unused_nodes
 from launcher.terminal.live import screen_on
 from launcher.terminal.screen import Screen
 from preflight.explain import known_codes
@@ -81,6 +82,9 @@ def run(config: RunConfig, launch: Launch, wishes: Wishes) -> int:
 
 def _run(config: RunConfig, launch: Launch, wishes: Wishes, screen: Screen) -> int:
     before = Stopwatch()
+    more = unused_nodes(launch.entries)
+    if more:
+        screen.say(more)
     if config.sync is not None:
         with before.phase("sync"):
             launch = synced(config, launch, screen, dry_run=wishes.dry_run)

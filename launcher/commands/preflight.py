@@ -22,6 +22,7 @@ from launcher.report.preflight_json import preflight_json
 from launcher.report.text import wants_colour
 from launcher.running.connections import Connections
 from launcher.sending import sent_script
+from launcher.visible import within_visible
 from preflight.explain import known_codes
 from preflight.job import GpuRequest, Job
 from preflight.records import dataclass
@@ -154,7 +155,7 @@ def parse_gpus(text: str) -> GpuRequest:
 
 
 def _from_hosts(asked: _Asked, ways: Reaching, manner: Manner) -> PreflightResult:
-    entries = ways.inventory.resolve(asked.hosts)
+    entries = tuple(map(within_visible, ways.inventory.resolve(asked.hosts)))
     connections = Connections(ways.open)
     try:
         with LiveHosts(entries) as live:

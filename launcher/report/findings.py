@@ -81,7 +81,8 @@ def _merge(group: list[Finding]) -> Folded:
     message, fix = first.message, first.fix
     if len(hosts) > 1 and len(first.hosts) == 1:
         message = _without_name(message, first.hosts)
-        fix = _without_name(fix, first.hosts, host_range(hosts))
+        typed = hosts[0] if "ssh -" in fix else host_range(hosts)  # ssh takes one host, our commands a range
+        fix = _without_name(fix, first.hosts, typed)
     return Folded(
         severity=first.severity,
         codes=tuple(dict.fromkeys(finding.code for finding in group)),

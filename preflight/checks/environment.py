@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from preflight.facts import Missing, PythonEnv
+from preflight.facts import HostFacts, Missing, PythonEnv
 from preflight.finding import Problem, Severity
 from preflight.job import Job
 from preflight.registry import host_check
@@ -28,6 +28,7 @@ HARMFUL = {
 }
 _OFF = ("", "0", "false", "False", "OFF", "off")
 
+_HERE = "localhost"
 SCRUBBED_PREFIXES = ("ACCELERATE_", "PET_", "TORCHELASTIC_")
 SCRUBBED = (
     "RANK",
@@ -140,16 +141,17 @@ def no_earlier_launch_is_inherited(environ: dict[str, str]) -> Iterator[Problem]
 
 
 @host_check("ENV006", Severity.INFO, gpu_only=True)
-def no_inherited_gpu_list(environ: dict[str, str]) -> Iterator[Problem]:
+def no_inherited_gpu_list(facts: HostFacts, environ: dict[str, str]) -> Iterator[Problem]:
     """CUDA_VISIBLE_DEVICES is not inherited from the host.
 
     It hides GPUs by position, and the position means another GPU where CUDA_DEVICE_ORDER differs. gpulaunch
-    sets both itself, by UUID, so an inherited value has no effect; it is told because somebody meant it.
+    sets both itself, by UUID, so a value that a remote host's shell sets has no effect; it is told because
+    somebody meant it. That of the shell in which gpulaunch is typed counts: localhost offers no other GPUs.
 
     Fix: say which GPUs to use with `gpus:` in hosts.yaml or the run config.
     Source: CUDA C++ Programming Guide, environment variables.
     """
-    if "CUDA_VISIBLE_DEVICES" in environ:
+    if "CUDA_VISIBLE_DEVICES" in environ and facts.host != _HERE:
         shown = environ["CUDA_VISIBLE_DEVICES"] or "(empty)"
         yield Problem(
             f"CUDA_VISIBLE_DEVICES={shown} is set on the host and is replaced by this launch",

@@ -273,12 +273,14 @@ def machine(scene: Scene) -> None:
 
 
 def stopped_job(scene: Scene) -> None:
-    """Ctrl-Z on a whole job; it keeps its GPUs. It may be ended after a yes when it is old."""
+    """Ctrl-Z on a whole job; it keeps its GPUs. Old, it may be ended after a yes, but not under Slurm."""
     old = scene.rng.random() < 0.5
     age = 7200.0 if old else 30.0
-    above = launcher(scene, ppid=shell(scene), state="T", age_s=age)
+    prompt = shell(scene)
+    above = launcher(scene, ppid=prompt, state="T", age_s=age)
     made = ranks(scene, above, state="T", age_s=age)
-    if old:
+    session = scene.processes.get(scene.processes[prompt].ppid) if prompt in scene.processes else None
+    if old and (session is None or session.comm != "slurmstepd"):
         scene.allowed.update(made)
 
 

@@ -96,6 +96,16 @@ def test_a_rank_that_somebody_has_typed_at_a_prompt_is_left_alone(mark: str) -> 
     assert not chosen(choose(classify(scene.facts()), Wish()))
 
 
+def test_what_slurm_may_have_suspended_is_no_leftover() -> None:
+    """`scontrol suspend` and preemption stop every process of a job, for hours."""
+    scene = Scene(random.Random(1))
+    step = scene.add(uid=scenes.ROOT, comm="slurmstepd", argv=("slurmstepd",))
+    above = scenes.launcher(scene, ppid=step, state="T", age_s=7200.0)
+    for rank in scenes.ranks(scene, above, state="T", age_s=7200.0):
+        found = by_pid(scene)[rank]
+        assert (found.kind, "which suspends jobs so" in found.evidence[0]) == (Kind.LIVE, True)
+
+
 def test_a_dead_run_of_ours_is_ended_by_default() -> None:
     scene = Scene(random.Random(3))
     scenes.our_run(scene, alive=False)

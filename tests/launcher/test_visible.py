@@ -1,0 +1,59 @@
+"""What a shell or a scheduler leaves to a launch on this machine."""
+
+import pytest
+
+from launcher.inventory import HostEntry
+from launcher.slurm import unused_nodes
+from launcher.visible import read_visible, within_visible
+from preflight.job import GpuRequest, Job
+from preflight.ranks import RanksRefused, map_ranks
+from tests.hardware import gpu, host
+
+HERE = HostEntry("localhost")
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        ("0", (0,)),
+        (" 2, 1 ", (2, 1)),
+        ("0,2,-1,1", (0, 2)),  # CUDA stops at the first word that names no GPU
+        ("1,1", (1,)),
+        ("GPU-1234,3", ("GPU-1234", 3)),
+        ("", "none"),
+        ("-1", "none"),
+        ("NoDevFiles", "none"),
+    ],
+)
+def test_the_variable_is_read_as_cuda_reads_it(text: str, gpus: GpuRequest) -> None:
+    assert read_visible(text) == gpus
+
+
+def test_only_this_machine_is_bound_by_the_variable_here_and_hosts_yaml_wins() -> None:
+    environ = {"CUDA_VISIBLE_DEVICES": "1"}
+    assert within_visible(HERE, environ).gpus == (1,)
+    assert within_visible(HERE, {}) == HERE
+    for entry in (HostEntry("titan"), HostEntry("localhost", gpus=(0,))):
+        assert within_visible(entry, environ) == entry
+
+
+def test_ranks_get_no_gpu_that_is_not_visible_and_the_plan_says_why() -> None:
+    facts = host("localhost", [gpu(0), gpu(1), gpu(2)])
+    entry = within_visible(HERE, {"CUDA_VISIBLE_DEVICES": "2,0"})
+    ranks = map_ranks(facts, Job(), allowed=entry.gpus, allowed_by=entry.gpus_from)
+    assert [slot.gpu_index for slot in ranks.slots] == [2, 0]
+    assert ("localhost offers 2 of its 3 GPUs", "CUDA_VISIBLE_DEVICES=2,0") in [
+        (why.text, why.source) for why in ranks.because
+    ]
+    nothing = within_visible(HERE, {"CUDA_VISIBLE_DEVICES": ""})
+    with pytest.raises(RanksRefused, match="CUDA_VISIBLE_DEVICES= leaves it no GPU") as caught:
+        map_ranks(facts, Job(), allowed=nothing.gpus, allowed_by=nothing.gpus_from)
+    assert caught.value.fix == "run with --gpus none, or change CUDA_VISIBLE_DEVICES"
+
+
+def test_an_allocation_of_which_one_node_is_used_is_told() -> None:
+    environ = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_NUM_NODES": "2"}
+    assert unused_nodes([HERE], environ) == "Slurm job 7 has 2 nodes; all of them: --hosts 'n[1-2]'"
+    assert unused_nodes([HERE], {**environ, "SLURM_JOB_NUM_NODES": "1"}) == ""
+    assert unused_nodes([HostEntry("n1"), HostEntry("n2")], environ) == ""
+    assert unused_nodes([HERE], {}) == ""
