@@ -112,7 +112,7 @@ def test_the_inventory_limits_what_a_launch_may_use() -> None:
     assert indices(map_ranks(four(), Job(), allowed=2)) == [0, 1]
     with pytest.raises(RanksRefused, match="no GPU called 0; it has 2"):
         map_ranks(four(), Job(gpus=(0,)), allowed=(2, 3))
-    with pytest.raises(RanksRefused, match="hosts.yaml gpus leaves it no GPU"):
+    with pytest.raises(RanksRefused, match="gpus leaves it no GPU"):
         map_ranks(four(), Job(), allowed="none")
 
 
