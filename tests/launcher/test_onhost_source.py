@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from launcher.onhost.modules import Modules
-from launcher.onhost_source import agent_source, as_one_text, stdin_for
+from launcher.onhost_source import agent_source, as_one_text, onhost_source, stdin_for
 
 PROGRAM = """\
 from __future__ import annotations
@@ -80,28 +80,44 @@ def test_the_text_can_be_executed_in_a_namespace_of_somebody_else(source: bytes)
     assert ended.stdout.decode().split() == ["other", "side", "gpulaunch_prog.parts.deep.leafside", "3"]
 
 
+# The programs of several modules, and where each lies.
+PROGRAMS = {
+    "agent": "preflight",
+    "supervisor": "launcher/onhost",
+    "early": "launcher/onhost",
+    "receive": "launcher/onhost",
+    "gauge": "launcher/onhost",
+}
+
+
 class WithoutDocstrings(ast.NodeTransformer):
     def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
         return None if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str) else node
 
 
 def program(text: str) -> str:
-    """Return what a text does, and in which lines and columns."""
-    return ast.dump(WithoutDocstrings().visit(ast.parse(text)), include_attributes=True)
+    """Return what a text does, and where each part of that begins."""
+    tree = WithoutDocstrings().visit(ast.parse(text))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt | ast.expr):
+            node.end_lineno = node.end_col_offset = None  # a body that is all docstring ends elsewhere
+    return ast.dump(tree, include_attributes=True)
 
 
-def test_what_travels_lacks_nothing_but_docstrings() -> None:
-    last = ast.parse(agent_source()).body[-1]
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
+    room = Path(__file__).parents[2] / PROGRAMS[name]
+    last = ast.parse(agent_source() if name == "agent" else onhost_source(name)).body[-1]
     assert isinstance(last, ast.Expr)
     assert isinstance(last.value, ast.Call)
-    name, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
-    room = Path(__file__).parents[2] / "preflight"
+    _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
     for module, text in {name: main, **parts}.items():
         path = room.joinpath(*module.split("."))
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         assert program(text) == program(file.read_text()), file
         assert ast.get_docstring(ast.parse(text)) in ("", None)
-    assert len(parts) > len(list(room.glob("probes/*.py")))
+    package = room / next(iter(parts)).partition(".")[0]
+    assert len(parts) == len(list(package.rglob("*.py")))
 
 
 def test_what_one_process_has_compiled_another_does_not_compile_again() -> None:
