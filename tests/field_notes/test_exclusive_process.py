@@ -1,7 +1,11 @@
 """Field note 4's "race for cuda:0": no race. A codec on cuda:0 in every rank takes rank 0's only context."""
 
+import json
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,52 +14,68 @@ from tests.field_notes.ranks import shimmed
 
 pytestmark = pytest.mark.train
 
-CODEC = """
-import os, sys, time, torch
-rank = int(os.environ["LOCAL_RANK"])
-codec = torch.nn.Linear(2, 2).to(torch.device(CODEC_DEVICE))
-model = torch.nn.Linear(2, 2).to(f"cuda:{rank}")
-print("READY", flush=True)
-sys.stdin.read()
+# Each rank is a process of its own, forked from one that has imported torch and opened no GPU.
+RANKS = """
+import json, os, signal, sys, torch
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for line in sys.stdin:
+    rank = json.loads(line)
+    if os.fork():
+        continue
+    os.environ["SHIM_EXCLUSIVE"] = rank["contexts"]
+    said = "READY"
+    try:
+        codec = torch.nn.Linear(2, 2).to(torch.device(rank["codec"]))
+        model = torch.nn.Linear(2, 2).to(f"cuda:{rank['rank']}")
+    except RuntimeError as error:
+        said = str(error)
+    print(json.dumps({"pid": os.getpid(), "said": said}), flush=True)
+    if said != "READY":
+        os._exit(1)
+    while True:
+        signal.pause()
 """
 
 
 class Ranks:
-    """Processes that each hold what they have opened until they are let go."""
+    """Ranks that each hold what they have opened until they are ended."""
 
-    def __init__(self, root: Path, codec: str) -> None:
-        self.root = root
-        self.script = root / "train.py"
-        self.script.write_text(CODEC.replace("CODEC_DEVICE", codec))
-        self.running: list[subprocess.Popen[str]] = []
+    def __init__(self, process: "subprocess.Popen[str]", contexts: Path, codec: str) -> None:
+        self.process = process
+        self.contexts = contexts
+        self.codec = codec
+        self.holding: list[int] = []
 
     def start(self, rank: int) -> str:
-        """Start a rank; return its first line, or the last of its traceback."""
-        env = shimmed("pretended_gpus", SHIM_EXCLUSIVE=str(self.root), CUDA_VISIBLE_DEVICES="GPU-a,GPU-b")
-        pipe = subprocess.PIPE
-        process = subprocess.Popen(
-            [sys.executable, str(self.script)],
-            env=env | {"LOCAL_RANK": str(rank)},
-            text=True,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-        )
-        self.running.append(process)
-        assert process.stdout is not None
-        line = process.stdout.readline().strip()
-        if line:
-            return line
-        return process.communicate()[1].strip().splitlines()[-1]
+        """Start a rank; return "READY", or why it failed."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        asked = {"rank": rank, "codec": self.codec.format(rank=rank), "contexts": str(self.contexts)}
+        self.process.stdin.write(json.dumps(asked) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        if answer["said"] == "READY":
+            self.holding.append(answer["pid"])
+        return str(answer["said"])
 
     def end(self) -> None:
-        for process in self.running:
-            if process.poll() is None:
-                process.communicate("")
+        for pid in self.holding:
+            os.kill(pid, signal.SIGKILL)
 
 
-def test_a_codec_on_cuda_0_fails_every_rank_but_the_first_every_time(tmp_path: Path) -> None:
-    ranks = Ranks(tmp_path, "'cuda:0'")
+@pytest.fixture(scope="module")
+def process() -> Iterator["subprocess.Popen[str]"]:
+    env = shimmed("pretended_gpus", CUDA_VISIBLE_DEVICES="GPU-a,GPU-b")
+    pipe = subprocess.PIPE
+    with subprocess.Popen((sys.executable, "-c", RANKS), env=env, text=True, stdin=pipe, stdout=pipe) as one:
+        yield one
+        one.kill()
+
+
+def test_a_codec_on_cuda_0_fails_every_rank_but_the_first_every_time(
+    process: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
+    ranks = Ranks(process, tmp_path, "cuda:0")
     try:
         assert ranks.start(0) == "READY"
         for _ in range(2):
@@ -64,8 +84,8 @@ def test_a_codec_on_cuda_0_fails_every_rank_but_the_first_every_time(tmp_path: P
         ranks.end()
 
 
-def test_each_ranks_own_device_cures_it(tmp_path: Path) -> None:
-    ranks = Ranks(tmp_path, "f'cuda:{rank}'")
+def test_each_ranks_own_device_cures_it(process: "subprocess.Popen[str]", tmp_path: Path) -> None:
+    ranks = Ranks(process, tmp_path, "cuda:{rank}")
     try:
         assert [ranks.start(0), ranks.start(1)] == ["READY", "READY"]
     finally:

@@ -1,6 +1,7 @@
 """Who may import what: arrows point one way, and each dangerous library has one door."""
 
 import ast
+import functools
 import sys
 from pathlib import Path
 
@@ -31,7 +32,8 @@ def shown(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def imports(path: Path) -> set[str]:
+@functools.cache
+def imports(path: Path) -> frozenset[str]:
     """Return what a file imports anywhere, type-checking blocks aside: modules, and the names out of them."""
     found: set[str] = set()
     pending: list[ast.AST] = [ast.parse(path.read_text())]
@@ -49,7 +51,7 @@ def imports(path: Path) -> set[str]:
                 module = f"{above}.{module}".removesuffix(".")
             found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
         pending += ast.iter_child_nodes(node)
-    return found
+    return frozenset(found)
 
 
 def reached(path: Path, modules: set[str]) -> set[str]:

@@ -1,5 +1,6 @@
 """What every transport keeps, tried on this machine by subprocess and through a real sshd."""
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -31,7 +32,7 @@ def connection(
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=6))
 def test_every_argument_arrives_unchanged(connection: Connection, arguments: list[str]) -> None:
-    done = connection.run(("python3", "-c", NUL_ENDED, *arguments))
+    done = connection.run((sys.executable, "-ISc", NUL_ENDED, *arguments))
     assert done.stdout == b"".join(argument.encode() + b"\0" for argument in arguments)
 
 
@@ -47,7 +48,7 @@ def test_metacharacters_newlines_and_empty_arguments_arrive_unchanged(connection
         "é☃\U0001f600",
         "!x;&|<>#",
     )
-    done = connection.run(("python3", "-c", NUL_ENDED, *arguments))
+    done = connection.run((sys.executable, "-ISc", NUL_ENDED, *arguments))
     assert done.stdout.decode().split("\0")[:-1] == list(arguments)
 
 
