@@ -38,6 +38,9 @@ class Row(NamedTuple):
 
 
 GROUPS: dict[str, dict[str, Row]] = {
+    "Begin": {
+        "init": Row("launcher.commands.init", "Find the hosts' Python environments; write the first files."),
+    },
     "Check and launch": {
         "preflight": Row(
             "launcher.commands.preflight", "Check hosts before a launch; change nothing on them."

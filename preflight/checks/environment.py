@@ -60,20 +60,22 @@ def the_interpreter_is_new_enough(python: PythonEnv) -> Iterator[Problem]:
 
 
 @host_check("ENV002", gate=True)
-def the_launch_packages_are_installed(python: PythonEnv) -> Iterator[Problem]:
+def the_launch_packages_are_installed(facts: HostFacts, python: PythonEnv) -> Iterator[Problem]:
     """That Python has torch and accelerate installed.
 
     `accelerate launch` starts the ranks, with torch's elastic agent. A host without them fails at once while
     the other hosts wait minutes for it at the rendezvous.
 
-    Fix: install them with that interpreter, or point `python:` in hosts.yaml at the right environment.
+    Fix: install them with that interpreter, or point `python:` in hosts.yaml at the right environment;
+    `gpulaunch init --hosts HOST` finds the environments there.
     Source: distribution metadata (importlib.metadata); nothing is imported to find out.
     """
     lacking = [name for name in LAUNCH_NEEDS if name not in python.packages]
     if lacking:
         yield Problem(
             f"{' and '.join(lacking)} not installed for {python.executable}: no rank can start",
-            f"{python.executable} -m pip install {' '.join(lacking)}   (or set python: in hosts.yaml)",
+            f"set python: in hosts.yaml to an environment that has them (gpulaunch init --hosts {facts.host}"
+            f" looks for one); or {python.executable} -m pip install {' '.join(lacking)}",
         )
 
 

@@ -1,0 +1,79 @@
+"""The Python environments of a host, and which of them trains."""
+
+from collections.abc import Sequence
+
+from launcher import hostjson
+from launcher.errors import AgentGarbage, GpulaunchError
+from launcher.fanout import fanout
+from launcher.gather import Open
+from launcher.inventory import HostEntry
+from launcher.onhost_source import onhost_source, stdin_for
+from launcher.report.text import clean, one_line
+from preflight.records import dataclass
+
+_MARKER = b"\nGPULAUNCH-PYTHONS-1 "
+_ANSWER_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """An interpreter on a host; versions are "" for what it does not have."""
+
+    path: str
+    python: str
+    torch: str = ""
+    accelerate: str = ""
+    transformers: str = ""
+
+    @property
+    def trains(self) -> bool:
+        """Whether a launch can start ranks with it."""
+        return bool(self.torch and self.accelerate)
+
+    @property
+    def words(self) -> str:
+        """What it has, for people."""
+        packages = (
+            ("torch", self.torch),
+            ("accelerate", self.accelerate),
+            ("transformers", self.transformers),
+        )
+        have = [f"{name} {version}" for name, version in packages if version]
+        return ", ".join([f"Python {self.python}", *(have or ["no torch, no accelerate"])])
+
+
+def look(
+    entries: Sequence[HostEntry], opener: Open, *, width: int
+) -> list["tuple[Environment, ...] | GpulaunchError"]:
+    """Return the environments of each host, or why it could not be asked.
+
+    The system's interpreter is asked first: the one that hosts.yaml names may be what is wrong.
+    """
+
+    def one(entry: HostEntry) -> tuple[Environment, ...]:
+        with opener(entry) as connection:
+            for python in ("python3", entry.python):
+                argv, stdin = stdin_for(python, onhost_source("pythons"), b"", name="pythons.py")
+                done = connection.run(argv, stdin=stdin, timeout_s=_ANSWER_S, max_output=1 << 20)
+                if done.exit_status == 0:
+                    break
+        return _read(entry.name, done.stdout, done.stderr)
+
+    return fanout(one, entries, width=width)
+
+
+def best(found: Sequence[Environment]) -> Environment | None:
+    """Return the one to take: it trains, has transformers if any of them has; the first of equals."""
+    able = [each for each in found if each.trains]
+    return max(able, key=lambda each: bool(each.transformers), default=None)
+
+
+def _read(host: str, stdout: bytes, stderr: bytes) -> tuple[Environment, ...]:
+    line = (b"\n" + stdout).rpartition(_MARKER)[2].partition(b"\n")[0]
+    try:
+        rows: list[dict[str, str]] = hostjson.parse(line)["found"]
+        names = ("path", "python", "torch", "accelerate", "transformers")
+        return tuple(Environment(*(one_line(str(row[name])) for name in names)) for row in rows)
+    except (ValueError, KeyError, TypeError):
+        said = one_line(" | ".join(clean(stderr).splitlines()[-3:]) or "it said nothing")
+        raise AgentGarbage(host, f"looking for Python environments ended without an answer: {said}") from None

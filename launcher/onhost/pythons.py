@@ -1,0 +1,125 @@
+"""Runs on hosts, streamed: which Python interpreters lie there, and what of a training environment each has.
+
+Stdlib, >= 3.9. stdin: nothing. stdout: a line `GPULAUNCH-PYTHONS-1 {"found": [{"path", "python", "torch",
+"accelerate", "transformers"}, ...]}`, in the order of PLACES; "" for a package that is absent. Each
+interpreter is asked for its packages' versions; nothing of them is imported. What only a login shell would
+activate is found by where environments usually lie.
+"""
+
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Dict, Iterator, List, Optional
+
+MARKER = "GPULAUNCH-PYTHONS-1"
+MOST = 60
+AT_ONCE = 4
+PATIENCE_S = 20.0
+ON_PATH = ("python3", "python")
+CONDAS = ("miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", "conda", ".conda")
+PLACES = (
+    "~/.venv",
+    "~/venv",
+    "~/env",
+    "~/venvs/*",
+    "~/.venvs/*",
+    "~/envs/*",
+    "~/.virtualenvs/*",
+    *("~/%s%s" % (name, below) for name in CONDAS for below in ("", "/envs/*")),
+    "~/.pyenv/versions/*",
+    "/opt/*",
+    "/opt/*/envs/*",
+    "/venv",
+    "/venv/*",
+    "/workspace/*",
+    "~/*/.venv",
+    "~/*/venv",
+    "~/*/env",
+    "/workspace/*/.venv",
+    "/workspace/*/venv",
+    "/usr/local",
+)
+QUESTION = """
+import json, sys
+from importlib import metadata
+def version(name):
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+names = ["torch", "accelerate", "transformers"]
+print(json.dumps([sys.prefix, ".".join(map(str, sys.version_info[:3]))] + [version(name) for name in names]))
+"""
+
+
+def main() -> int:
+    """Answer."""
+    sys.stdout.write("\n%s %s\n" % (MARKER, json.dumps({"found": found(list(candidates())[:MOST])})))
+    sys.stdout.flush()
+    return 0
+
+
+def candidates() -> Iterator[str]:
+    """Yield the paths of interpreters, each once."""
+    seen = set()
+    for path in _all_paths():
+        if path not in seen and os.path.isfile(path) and os.access(path, os.X_OK):
+            seen.add(path)
+            yield path
+
+
+def _all_paths() -> Iterator[str]:
+    for name in ON_PATH:
+        yield shutil.which(name) or ""
+    for place in (*PLACES, *_conda_environments()):
+        for prefix in sorted(glob.glob(os.path.expanduser(place))):
+            yield os.path.join(prefix, "bin/python")
+            yield os.path.join(prefix, "bin/python3")
+
+
+def _conda_environments() -> List[str]:
+    """Return what conda has noted of environments that it has made, wherever they are."""
+    try:
+        with open(os.path.expanduser("~/.conda/environments.txt"), encoding="utf-8") as stream:
+            return [glob.escape(line.strip()) for line in stream if line.startswith("/")]
+    except (OSError, ValueError):
+        return []
+
+
+def found(paths: List[str]) -> List[Dict[str, Any]]:
+    """Return what the interpreters say of themselves, one of each environment."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        answers = list(pool.map(ask, paths))
+    told: Dict[str, Dict[str, Any]] = {}
+    for path, answer in zip(paths, answers):  # noqa: B905 - 3.9 has no strict
+        if answer is not None:
+            prefix, python, torch, accelerate, transformers = answer
+            row = {"path": path, "python": python, "torch": torch, "accelerate": accelerate}
+            told.setdefault(prefix, {**row, "transformers": transformers})
+    return list(told.values())
+
+
+def ask(path: str) -> Optional[List[str]]:
+    """Return [prefix, version, and those of the packages], None from what is no Python, or a broken one."""
+    try:
+        done = subprocess.run(
+            [path, "-c", QUESTION],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        answer = json.loads(done.stdout.decode().splitlines()[-1])
+    except (OSError, ValueError, IndexError, subprocess.SubprocessError):
+        return None
+    return answer if isinstance(answer, list) and len(answer) == 5 else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""`gpulaunch init`: environments found by asking interpreters, and files that the schema reads back."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from launcher.commands.init import command
+from launcher.config import load_run_config
+from launcher.environments import Environment, best
+from launcher.first_files import config_text, hosts_text, named
+from launcher.inventory import HostEntry, load_inventory
+from launcher.onhost import pythons
+
+CONDA = Environment("/opt/conda/bin/python", "3.11.9", "2.5.1+cu124", "1.1.0", "4.46.0")
+BARE = Environment("/usr/bin/python3", "3.10.12")
+HALF = Environment("/root/venv/bin/python", "3.12.3", "2.6.0")
+OTHER = Environment("/root/x y/bin/python", "3.11.9", "2.5.1", "1.1.0")
+
+
+@pytest.fixture(name="home")
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path
+
+
+def test_interpreters_are_found_where_environments_lie_and_broken_ones_are_passed_over(home: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "venvs/lab"], cwd=home, check=True)
+    for place, text in (("venv", "#!/bin/sh\nexit 1\n"), ("env", "#!/bin/sh\necho '[1, 2]'\n")):
+        path = home / place / "bin/python"
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    (home / ".conda").mkdir()
+    (home / ".conda/environments.txt").write_text(f"{sys.prefix}\nnot a path\n")
+    paths = list(pythons.candidates())
+    own = str(home / "venvs/lab/bin/python")
+    assert {own, str(home / "venv/bin/python"), f"{sys.prefix}/bin/python"} <= set(paths)
+    answer = pythons.found([str(home / "venv/bin/python"), str(home / "env/bin/python"), own, own + "3"])
+    version = ".".join(map(str, sys.version_info[:3]))
+    assert answer == [{"path": own, "python": version, "torch": "", "accelerate": "", "transformers": ""}]
+
+
+def test_the_environment_that_trains_is_taken() -> None:
+    assert best([BARE, HALF, OTHER, CONDA]) is CONDA
+    assert best([BARE, OTHER]) is OTHER
+    assert best([BARE, HALF]) is None
+
+
+def test_what_is_written_is_read_back_as_it_was_meant(home: Path) -> None:
+    entries = [
+        HostEntry(word) for word in ("root@192.0.2.7:41022", "root@192.0.2.7:41023", "titan", "localhost")
+    ]
+    found = {
+        "root@192.0.2.7:41022": (BARE, CONDA),
+        "root@192.0.2.7:41023": (OTHER,),
+        "titan": (BARE, HALF),
+    }
+    rows = named(entries, found)
+    Path("hosts.yaml").write_text(hosts_text(rows))
+    hosts = load_inventory(Path("hosts.yaml")).hosts
+    assert [(each.name, each.address, each.port, each.user, each.python) for each in hosts.values()] == [
+        ("192.0.2.7-41022", "192.0.2.7", 41022, "root", CONDA.path),
+        ("192.0.2.7-41023", "192.0.2.7", 41023, "root", OTHER.path),
+        ("titan", "", None, "", "python3"),
+        ("localhost", "", None, "", "python3"),
+    ]
+    assert "# also there: /root/venv/bin/python   Python 3.12.3, torch 2.6.0" in hosts_text(rows)
+    Path("train it.yaml").write_text(config_text("src/no.py", rows, "my project"))
+    config = load_run_config("./train it.yaml")
+    assert (config.job.script, config.job.workdir, config.hosts) == (
+        "src/no.py",
+        "~/gpulaunch/my project",
+        ("192.0.2.7-41022", "192.0.2.7-41023", "titan", "localhost"),
+    )
+    assert config.sync is not None
+    assert home.name not in config_text("a.py", rows, "p")
+    here = config_text("a.py", named([HostEntry("localhost")], {}), "p")
+    assert "sync" not in here
+
+
+def test_init_writes_what_is_not_there_and_leaves_what_is(home: Path) -> None:
+    Path("train.py").write_text("print(1)\n")
+    first = CliRunner().invoke(command, ["train.py"])
+    assert first.exit_code == 0, first.output
+    assert "hosts.yaml: written\ngpulaunch/train.yaml: written\n" in first.output
+    assert first.output.endswith("next: gpulaunch run --config train --dry-run\n")
+    python = load_inventory(None).hosts["localhost"].python
+    assert Path(python).exists()
+    assert load_run_config("train").hosts == ("localhost",)
+    Path("hosts.yaml").write_text("hosts: {localhost: {python: /elsewhere/python}}\n")
+    again = CliRunner().invoke(command, ["train.py"])
+    assert "hosts.yaml: is here already, and is left as it is; under hosts:\n  localhost:\n" in again.output
+    assert "gpulaunch/train.yaml: is here already, and is left as it is\n" in again.output
+    assert home.joinpath("project/hosts.yaml").read_text().startswith("hosts: {localhost")
