@@ -32,6 +32,7 @@ while any(rank.poll() is None for rank in ranks):
 sys.exit(any(rank.returncode for rank in ranks))
 """
 PYTHON = sys.executable
+PATIENCE_S = 60.0  # a machine that runs other tests too may need a while to start an interpreter
 
 
 class Driver:
@@ -104,7 +105,7 @@ class Driver:
             self.stream.close()
         self.stream = None
 
-    def until(self, done: Callable[[], bool], timeout_s: float = 20.0) -> None:
+    def until(self, done: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
         """Follow until something is so; fails the test when it does not become so."""
         deadline = time.monotonic() + timeout_s
         while not done():
@@ -118,7 +119,7 @@ class Driver:
                 with suppress(ConnectionLost):  # it may have refused and gone
                     self.say("beat")
 
-    def event(self, name: str, timeout_s: float = 20.0, **fields: object) -> dict[str, Any]:
+    def event(self, name: str, timeout_s: float = PATIENCE_S, **fields: object) -> dict[str, Any]:
         """Wait for an event with these fields."""
 
         def found() -> list[dict[str, Any]]:
@@ -127,7 +128,7 @@ class Driver:
         self.until(lambda: bool(found()), timeout_s)
         return found()[0]
 
-    def ended(self, timeout_s: float = 30.0) -> dict[str, Any]:
+    def ended(self, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
         """Follow to the end; return the last state."""
         self.until(lambda: self.end is not None, timeout_s)
         assert self.end is not None
@@ -169,7 +170,7 @@ class Driver:
                 found[int(name)] = command[-60:]
         return found
 
-    def gone(self, timeout_s: float = 5.0) -> dict[int, str]:
+    def gone(self, timeout_s: float = 15.0) -> dict[int, str]:
         """Return what is still there of the run after this long, if anything."""
         deadline = time.monotonic() + timeout_s
         while (left := self.processes()) and time.monotonic() < deadline:

@@ -81,11 +81,11 @@ def test_memory_and_cpu_of_every_rank_and_its_workers_are_measured(run: Driver) 
             128 <= rank["rss_mib"] < 400 for rank in sample["ranks"].values()
         )
 
-    run.until(lambda: bool(samples(run)) and are_whole(samples(run)[-1]), 60)
+    run.until(lambda: bool(samples(run)) and are_whole(samples(run)[-1]))
     (run.run_dir / "go").touch()
-    run.until(lambda: all(run.log(f"rank-{rank}.log").count(b"used") == 2 for rank in ranks), 60)
+    run.until(lambda: all(run.log(f"rank-{rank}.log").count(b"used") == 2 for rank in ranks))
     seen = len(samples(run))
-    run.until(lambda: len(samples(run)) > seen + 1, 60)
+    run.until(lambda: len(samples(run)) > seen + 1)
     last = samples(run)[-1]
     assert last["event"] == "usage"
     assert (last["gpus"], "gpus_missing" in last) == ({}, False)
