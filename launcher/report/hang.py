@@ -1,13 +1,17 @@
 """Where ranks stand, for people and programs."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from launcher.report.text import clean, one_line
-from preflight.diagnosis.standing import Hang
+from preflight.diagnosis.standing import Frame, Hang
 
 SCHEMA = "gpulaunch.stacks/1"
 _FRAMES = 30
+_ENTERS = re.compile(r"(?:^|\.)(?:_wrapped)?_call_impl$")
+"""How torch calls a module's forward: two calls between any two modules that say nothing of where it is."""
 
 
 def hang_json(hang: Hang) -> dict[str, Any]:
@@ -31,12 +35,27 @@ def hang_json(hang: Hang) -> dict[str, Any]:
 
 
 def hang_lines(hang: Hang) -> Iterator[str]:
-    """Yield each rank's place and the calls that led there, innermost first; what stands apart comes last."""
+    """Yield each rank's place and the calls that led there, innermost first; what stands apart comes last.
+
+    Calls that a rank shares with one before it are told once; those by which torch enters modules, never.
+    """
+    told: dict[tuple[Frame, ...], int] = {}
     for standing in hang.standings:
         yield clean(f"rank {standing.rank} on {standing.host} {standing.place}", keep_lines=False)
-        for frame in standing.frames[:_FRAMES]:
-            yield clean(f"  {frame.words}", keep_lines=False)
+        first = told.setdefault(standing.frames, standing.rank)
+        if first != standing.rank and standing.frames:
+            yield f"  by the same calls as rank {first}"
+            continue
+        for words in _folded(standing.frames):
+            yield clean(f"  {words}", keep_lines=False)
     if hang.missing:
         yield f"not seen: rank {', '.join(str(rank) for rank in hang.missing)}"
     if hang.apart:
         yield clean(hang.words, keep_lines=False)
+
+
+def _folded(frames: Sequence[Frame]) -> Iterator[str]:
+    calls = [frame.words for frame in frames if not _ENTERS.search(frame.function)]
+    for words, group in groupby(calls[:_FRAMES]):
+        times = len(list(group))
+        yield words if times == 1 else f"{words}, {times} times"
