@@ -18,12 +18,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+from launcher.onhost_source import onhost_source
+
 ROOT = Path(__file__).resolve().parents[1]
 WARM_STEPS = 5
 
 
-def load_guard() -> Any:
-    spec = importlib.util.spec_from_file_location("_gpulaunch_guard", ROOT / "launcher/onhost/guard.py")
+def load_guard(folder: Path) -> Any:
+    """Load the guard as rank.py does, from the text that lies in the run directory."""
+    path = folder / "guard.py"
+    path.write_bytes(onhost_source("guard"))
+    spec = importlib.util.spec_from_file_location("_gpulaunch_guard", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -33,7 +38,7 @@ def load_guard() -> Any:
 
 
 class Meter:
-    """Times a guard from outside: its entries, and the steps it watches."""
+    """Times a guard from outside: its entries, which all go through its Safety, and the steps it watches."""
 
     def __init__(self, guard: Any) -> None:
         self.guard = guard
@@ -46,7 +51,7 @@ class Meter:
             self._time(name)
 
     def _time(self, name: str) -> None:
-        original = getattr(self.guard, name)
+        original = getattr(self.guard.safety, name)
 
         def timed(*args: Any) -> Any:
             if name == "is_active" and not self.on:
@@ -60,7 +65,7 @@ class Meter:
                 if not self.depth:
                     self.inside += time.process_time() - start
 
-        setattr(self.guard, name, timed)
+        setattr(self.guard.safety, name, timed)
 
     def stepped(self) -> None:
         now = time.process_time()
@@ -93,10 +98,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--switch-every", type=int, default=1, help="steps with, then without the guard")
     options = parser.parse_args()
-    module = load_guard()
     told: list[Any] = []
-    tools = module.Tools(lambda *event, **fields: told.append((event, fields)), lambda _: None, lambda _: "")
     with tempfile.TemporaryDirectory() as run_dir:
+        module = load_guard(Path(run_dir))
+        note = lambda *event, **fields: told.append((event, fields))  # noqa: E731
+        tools = module.Tools(note, lambda _: None, lambda _: "")
         meter = Meter(module.Guard(module.Place(0, 0, run_dir), tools, stops=True))
         train(meter, options.steps, options.switch_every)
     counted = meter.per_step[WARM_STEPS:]

@@ -18,6 +18,7 @@ _PARTS = {
     "early": "supervising",
     "receive": "receiving",
     "gauge": "measuring",
+    "guard": "guarding",
 }
 """Programs of several modules, and the package beside each that holds the others."""
 

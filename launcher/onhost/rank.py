@@ -26,6 +26,8 @@ from typing import Any, Callable, Sequence
 EVENTS = "events.jsonl"
 TEXT_LIMIT = 4000
 TAIL_LINES = 30
+OUR_MODULES = "gpulaunch_"
+"""With this begins what tracebacks call the modules that came beside this file; users' files are absolute."""
 
 Report = Callable[..., None]
 
@@ -503,7 +505,7 @@ def where(trace: TracebackType | None) -> str:
         library = (
             "site-packages" in name
             or "dist-packages" in name
-            or name.startswith(("<", sys.base_prefix + "/lib"))
+            or name.startswith(("<", sys.base_prefix + "/lib", OUR_MODULES))
         )
         if not library:
             own = found

@@ -32,11 +32,14 @@ Scenario = Callable[["Kit"], Any]
 
 
 class Kit:
-    """What a scenario gets: the guard's module and the guard."""
+    """What a scenario gets: the guard, and the modules that it is made of."""
 
-    def __init__(self, module: Any, guard: Any) -> None:
-        self.module = module
+    def __init__(self, guard: Any) -> None:
         self.guard = guard
+
+    def module(self, name: str) -> Any:
+        """Return one of the guard's modules as it was imported from what travels to hosts."""
+        return sys.modules[f"gpulaunch_guard.guarding.{name}"]
 
 
 def net(*, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
@@ -205,7 +208,7 @@ def in_two_ranks(kit: Kit) -> Any:
     read, write = os.pipe()
     other = os.fork()
     rank = int(other == 0)
-    kit.guard.pid = os.getpid()
+    kit.guard.safety.pid = os.getpid()
     os.environ.update(RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank))
     dist = torch.distributed
     dist.init_process_group("gloo", init_method=f"file://{store}/store", rank=rank, world_size=2)
@@ -277,7 +280,7 @@ def spoiled_shard(kit: Kit) -> Any:
     store = tempfile.mkdtemp()
     other = os.fork()
     rank = int(other == 0)
-    kit.guard.pid = os.getpid()
+    kit.guard.safety.pid = os.getpid()
     torch.distributed.init_process_group("gloo", init_method=f"file://{store}/store", rank=rank, world_size=2)
     model = net()
     fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
@@ -302,7 +305,7 @@ def dtype_raises(kit: Kit) -> Any:
     class Shy(torch.nn.Parameter):  # type: ignore[misc]
         @property
         def dtype(self) -> Any:
-            if sys._getframe(1).f_code.co_filename == kit.module.__file__:
+            if sys._getframe(1).f_code.co_filename.startswith("gpulaunch_guard/"):
                 raise RuntimeError("none of your business")
             return super().dtype
 
@@ -364,16 +367,17 @@ def two_optimizers() -> Any:
 
 def broken_guard(kit: Kit) -> Any:
     """Every look of the guard raises."""
-    looks = [
-        name for name in dir(kit.guard) if name.startswith(("_look", "_compare", "_send", "_first", "_after"))
-    ]
-    looks += ["_note", "_scaler_stepped", "_missing_gradients"]
+    guard = kit.guard
 
     def boom(*_: Any) -> None:
         raise RuntimeError("a bug in the guard")
 
-    for name in looks:
-        setattr(kit.guard, name, boom)
+    guard.rows = tuple(row._replace(look=boom) for row in guard.rows)
+    for look in (guard.notes, guard.values, guard.scaling):
+        for name in (
+            name for name in dir(look) if not name.startswith("_") and callable(getattr(look, name))
+        ):
+            setattr(look, name, boom)
     return many_kinds(kit)
 
 
@@ -458,17 +462,17 @@ def read_late(kit: Kit) -> Any:
         def synchronize(self) -> None:
             raise AssertionError("the guard waited")
 
-    class Late(kit.module.Reading):  # type: ignore[misc, name-defined]
+    class Late(kit.module("readings").Reading):  # type: ignore[misc]
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             self.events = [Slow()]
 
-    kit.module.Reading = Late
-    kit.guard._note = lambda *_: None  # a loss on a GPU is not read at once either
+    kit.module("looks.values").Reading = Late
+    kit.guard.notes.take_backward = lambda _: None  # a loss on a GPU is not read at once either
     try:
         return weights_spoiled_at_30(kit)
     finally:
-        kit.guard.tools.report("waits", most=max(waits))
+        kit.guard.training.tools.report("waits", most=max(waits))
 
 
 def never_finite(kit: Kit) -> Any:
@@ -569,12 +573,19 @@ def fake_gpus(kit: Kit) -> Any:
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
     optimizer.param_groups[0]["params"] = [p]
     torch.cuda.get_device_capability = lambda *_: (7, 5)
-    kit.module.planned_gpu = lambda _: "GPU-1"
-    kit.guard.tools = kit.guard.tools._replace(gpu_uuid=lambda _: "GPU-0")
-    seen = kit.guard.record(optimizer)
-    seen.tries = 1
-    kit.guard.stops = False
-    kit.guard._first_look(optimizer, seen)
+    guard, training = kit.guard, kit.guard.training
+    with open(f"{training.place.run_dir}/expected.json", "w") as file:  # noqa: PTH123
+        json.dump({"gpus": ["GPU-1"]}, file)
+    training.tools = training.tools._replace(gpu_uuid=lambda _: "GPU-0")
+    guard.teller.stops = False
+    training.fired = 1
+    seen = training.record(optimizer)
+    seen.tries = seen.fired = 1
+    step = kit.module("training").Step(training, optimizer, seen, False)
+    for row in guard.rows:
+        if row.what == "judge dtypes":
+            for wrong in row.look(step):
+                guard.teller.tell(wrong, 1)
     return "told"
 
 
@@ -584,7 +595,8 @@ def beside(kit: Kit, **facts: Any) -> None:
     event = {"event": "guard_facts", "rank": 1, "mixed_precision": None, "scaler": False, "gpu": "", **facts}
     with open(f"{run_dir}/events.jsonl", "w") as file:  # noqa: PTH123
         file.write(json.dumps({"event": "rank", "rank": 0}) + "\n" + json.dumps(event) + "\n")
-    kit.guard.place = kit.guard.place._replace(run_dir=run_dir)
+    training = kit.guard.training
+    training.place = training.place._replace(run_dir=run_dir)
 
 
 def beside_a_like_rank(kit: Kit) -> Any:
@@ -599,7 +611,6 @@ def beside_an_unlike_rank(kit: Kit) -> Any:
 
 def beside_a_rank_on_the_same_gpu(kit: Kit) -> Any:
     beside(kit, dtypes={"bfloat16": 1}, gpu="GPU-0")
-    kit.guard.fired = 1  # at its first step
     return fake_gpus(kit)
 
 
@@ -683,7 +694,7 @@ def child(scenario: Scenario, guard_file: str, policy: str, out: Any) -> Any:
     guard = module.Guard(module.Place(0, 0, tempfile.mkdtemp()), tools, stops=policy == "stop")
     if policy != "off":
         guard.install(torch)
-    return scenario(Kit(module, guard))
+    return scenario(Kit(guard))
 
 
 def main() -> None:

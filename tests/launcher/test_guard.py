@@ -9,20 +9,24 @@ from typing import Any
 
 import pytest
 
+from launcher.onhost_source import onhost_source
+
 pytestmark = pytest.mark.train
 
 HERE = Path(__file__).parent
-GUARD = HERE.parents[1] / "launcher" / "onhost" / "guard.py"
 STOPPED = 86
 
 
 @pytest.fixture(scope="session")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """Every scenario of guard_driver.py, run once, each in a process of its own."""
+    """Every scenario of guard_driver.py, run once, each in a process of its own, with what travels."""
+    folder = tmp_path_factory.mktemp("guarded")
+    guard = folder / "guard.py"
+    guard.write_bytes(onhost_source("guard"))
     done = subprocess.run(
-        [sys.executable, str(HERE / "guard_driver.py"), str(GUARD)],
+        [sys.executable, str(HERE / "guard_driver.py"), str(guard)],
         capture_output=True,
-        env={**os.environ, "TMPDIR": str(tmp_path_factory.mktemp("guarded"))},
+        env={**os.environ, "TMPDIR": str(folder)},
         timeout=200,
         check=False,
     )

@@ -7,7 +7,7 @@ from launcher.commands.explain import explain
 from launcher.guardcodes import GUARD_CODES
 
 ROOT = Path(__file__).parents[2]
-SOURCES = (ROOT / "launcher/onhost/guard.py", ROOT / "launcher/running/guarding.py")
+SOURCES = (*ROOT.glob("launcher/onhost/guarding/**/*.py"), ROOT / "launcher/running/guarding.py")
 
 
 def told() -> set[str]:

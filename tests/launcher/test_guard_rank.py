@@ -1,6 +1,7 @@
 """rank.py with the guard beside it: what is loaded when, workers of every kind, scratch directories."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,26 @@ open("output/other/new", "w").write("x") if "other" in sys.argv else None
 exec(sys.argv[-1]) if len(sys.argv) > 2 else None
 """
 
+NAMESAKES = ("launcher", "guarding", "modules", "looks", "rehearsing", "core", "gpulaunch_guard_x")
+LOOKS_AROUND = """
+import importlib.metadata, inspect, multiprocessing, pickle, pkgutil, sys
+import launcher, guarding, modules, looks, rehearsing, core, gpulaunch_guard_x
+class Thing:
+    pass
+def seen(_):
+    found = [sys.modules[name].__file__ for name in %r]
+    importlib.invalidate_caches()
+    found += [inspect.getmodule(Thing).__name__, inspect.getsource(seen)[:8], Thing.__module__]
+    found += [sys.argv, sys.path[0], sys.warnoptions, len(list(pkgutil.iter_modules()))]
+    return [*found, importlib.metadata.version("pytest"), importlib.util.find_spec("no_such_module")]
+if __name__ == "__main__":
+    print(seen(0), pickle.loads(pickle.dumps(Thing())).__class__ is Thing)
+    for method in ("fork", "spawn", "forkserver"):
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            print(method, pool.map(seen, [0]), pool.map(type, [Thing()]))
+    raise ValueError("at the end")
+"""
+
 
 @pytest.mark.train
 def test_workers_of_every_kind_live_unwatched(tmp_path: Path) -> None:
@@ -62,6 +83,37 @@ def test_torch_that_was_imported_before_the_rank_is_watched_too(tmp_path: Path) 
 def test_without_being_asked_nothing_is_loaded(tmp_path: Path) -> None:
     done = run_rank(tmp_path, "import sys; print([n for n in sys.modules if 'gpulaunch' in n])")
     assert "_gpulaunch_guard" not in done.log
+
+
+def test_beside_the_guard_a_script_finds_its_own_modules_and_sees_what_python_shows(tmp_path: Path) -> None:
+    """Modules that are called as the guard's own are, warnings as errors, workers of every kind."""
+    work = tmp_path / "work"
+    work.mkdir()
+    for name in NAMESAKES:
+        (work / f"{name}.py").write_text("")
+    script, env = LOOKS_AROUND % (NAMESAKES,), {"PYTHONWARNINGS": "error"}
+    guarded = run_rank(tmp_path, script, "a", GPULAUNCH_GUARD="stop", **env)
+    plain = subprocess.run(
+        [sys.executable, "train.py", "a"],
+        cwd=work,
+        env={**os.environ, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=60,
+        check=False,
+    )
+    assert "ValueError: at the end" in guarded.log
+    assert (guarded.code, guarded.log) == (plain.returncode, plain.stdout.decode())
+    assert [each["what"] for each in guarded.told("guard_failed")] == ["tie the rank to its supervisor"]
+
+
+@pytest.mark.train
+def test_an_error_in_backward_is_reported_at_the_users_line(tmp_path: Path) -> None:
+    """The guard's own frame lies between it and torch."""
+    script = "import torch\np = torch.nn.Parameter(torch.zeros(2))\np.backward()\n"
+    done = run_rank(tmp_path, script, GPULAUNCH_GUARD="stop")
+    assert "gpulaunch_guard/guarding/hooks.py" in done.log
+    assert done.told("exception")[0]["where"] == f"{tmp_path / 'work' / 'train.py'}:3"
 
 
 @pytest.mark.parametrize("source", ["this is no python", "def prepare(place, tools): raise ValueError(1)"])

@@ -1,0 +1,41 @@
+"""Small questions about tensors and optimizers; none of them reads another rank's values."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Iterator
+
+
+def local(tensor: Any) -> Any:
+    """Return this rank's own part of a tensor, detached; reading a DTensor's values would be a collective."""
+    return (tensor.to_local() if hasattr(tensor, "to_local") else tensor).detach()
+
+
+def trained_by(optimizer: Any) -> Iterator[Any]:
+    """Yield what an optimizer trains."""
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            if p.requires_grad:
+                yield p
+
+
+def is_fused(optimizer: Any) -> bool:
+    """Return whether an optimizer steps in one kernel that wants all of one dtype."""
+    return any(group.get("fused") for group in optimizer.param_groups)
+
+
+def first_cuda(tensors: Iterable[Any]) -> Any:
+    """Return the first CUDA device among the tensors', None when there is none."""
+    return next((each.device for each in tensors if each.device.type == "cuda"), None)
+
+
+def histogram(things: Iterable[Any]) -> dict[str, int]:
+    """Return how often each thing occurs, by its short name."""
+    counts: dict[str, int] = {}
+    for thing in things:
+        counts[short(thing)] = counts.get(short(thing), 0) + 1
+    return counts
+
+
+def short(thing: Any) -> str:
+    """Return float16 for torch.float16."""
+    return str(thing).removeprefix("torch.")
