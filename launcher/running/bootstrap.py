@@ -5,9 +5,12 @@ from functools import cache
 
 from launcher.onhost_source import onhost_source
 
-# Raw reads only: what follows on stdin belongs to the follower, and a buffer would swallow it.
+# Raw reads only: what follows on stdin belongs to the follower, and a buffer would swallow it. The working
+# directory leaves sys.path: a stray json.py in somebody's home must not run.
 BOOTSTRAP = (
-    "import sys,zlib\n"
+    "import sys\n"
+    "sys.path[:]=[p for p in sys.path if p]\n"
+    "import zlib\n"
     "f=open(0,'rb',0,closefd=False)\n"
     "a,b=map(int,f.readline().split())\n"
     "def r(n):\n"

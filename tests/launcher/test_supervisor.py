@@ -56,6 +56,15 @@ def test_a_run_that_ends_well_is_recorded_and_leaves_nothing(run: Driver) -> Non
     assert run.gone() == {}
 
 
+def test_a_stray_file_where_the_connection_begins_is_not_imported(run: Driver, tmp_path: Path) -> None:
+    for name in ("zlib", "json", "signal", "socket"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a stray file')")
+    run.prefix = ("env", "-C", str(tmp_path))
+    run.start("print('hello')", cwd="/")
+    run.ended()
+    assert run.log() == b"hello\n"
+
+
 def test_arguments_arrive_unchanged(run: Driver) -> None:
     words = ["a b", "$HOME", "`id`", "'\"", "*", "{run_dir}", "", "-x", "--", "é\n\t", ";rm", "\\"]
     run.start("import json, sys; print(json.dumps(sys.argv[1:]))", *words)
