@@ -16,13 +16,14 @@ test: $(VENV)/.dev
 	@.ci/lab-tools
 	@$(MAKE) --no-print-directory check
 
-# What `test` runs once everything is installed. Two at a time, file by file: many tests mostly wait. What fails
-# beside others is run again alone: some tests look at this whole machine, and some have deadlines.
+# What `test` runs once everything is installed. Three at a time, file by file in the order of tests/conftest.py:
+# many tests mostly wait. What fails beside others is run again alone: some tests look at this whole machine, and
+# some have deadlines.
 check:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --dist loadfile || \
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder || \
 	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 $(BIN)/python:

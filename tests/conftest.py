@@ -30,6 +30,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     pytest.skip(_missing())
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that train, then those in the lab: one that began last would be waited for."""
+    train = {item.path for item in items if item.get_closest_marker("train")}
+    lab = {item.path for item in items if item.get_closest_marker("lab")}
+    items.sort(key=lambda item: (item.path not in train, item.path not in lab))
+
+
 @pytest.fixture(scope="session")
 def _session_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     with Lab.up(3, tmp_path_factory.mktemp("lab")) as lab:

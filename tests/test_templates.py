@@ -19,8 +19,10 @@ FIELD_NOTE_FLAGS = (
     *("--learning-rate", "2e-5", "--epochs", "3"),
 )
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("peft")
+# Looked for, not imported: every process that collects tests would carry torch along.
+pytestmark = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("torch", "peft")), reason="no torch or peft here"
+)
 
 
 @pytest.fixture(name="paper", scope="module")
@@ -112,7 +114,7 @@ def test_every_sample_has_the_same_length_and_is_made_the_same_every_time(paper:
 def test_only_the_adapters_train_and_all_is_float32(paper: ModuleType) -> None:
     model = paper.build_model(512)
     parameters = dict(model.named_parameters())
-    assert {parameter.dtype for parameter in parameters.values()} == {torch.float32}
+    assert {str(parameter.dtype) for parameter in parameters.values()} == {"torch.float32"}
     assert all(("lora_" in name) == parameter.requires_grad for name, parameter in parameters.items())
 
 
@@ -132,7 +134,8 @@ def test_it_trains_by_hand_with_the_flags_of_the_field_notes(tmp_path: Path) -> 
 def test_it_trains_under_accelerate_with_an_uneven_world(tmp_path: Path) -> None:
     # --cpu starts one process whatever is asked; ACCELERATE_USE_CPU and the multi-GPU path give gloo
     launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines", "1"]
-    launch += ["--num_processes=3", "--mixed_precision=no", "--dynamo_backend=no", "--main_process_port=0"]
-    output = train(tmp_path, launch, "--max-steps", "2")
-    assert all(f"rank {rank} of 3: cpu" in output for rank in range(3))
+    launch += ["--num_processes=2", "--mixed_precision=no", "--dynamo_backend=no", "--main_process_port=0"]
+    uneven = ("--batch-size", "7", "--gradient-accumulation", "9")  # 63 samples a step
+    output = train(tmp_path, launch, "--max-steps", "2", *uneven)
+    assert all(f"rank {rank} of 2: cpu" in output for rank in range(2))
     assert (tmp_path / "output/paper_r64/checkpoint-2/adapter_config.json").is_file()

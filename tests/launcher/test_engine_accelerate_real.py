@@ -176,14 +176,6 @@ def test_two_ranks_and_one_rank_are_one_gloo_world_of_three(tmp_path: Path) -> N
         assert "INDUCTOR" not in str(rank["dynamo"])
 
 
-def test_one_rank_on_each_of_two_nodes_does_not_train_twice_alone(tmp_path: Path) -> None:
-    ranks = run_all(loopback_plan(Job(script="t.py", gpus="none", precision="bf16"), (1, 1)), tmp_path)
-    assert [(rank["rank"], rank["world"], rank["precision"]) for rank in ranks] == [
-        (0, 2, "bf16"),
-        (1, 2, "bf16"),
-    ]
-
-
 def test_a_world_of_one_ignores_stale_environment_and_default_config(tmp_path: Path) -> None:
     plan = loopback_plan(Job(module="t", gpus="none", args=("--x", "--config_file", "y")), (1,))
     (rank,) = run_all(plan, tmp_path, {**STALE, **hostile_home(tmp_path), "PYTHONPATH": str(tmp_path)})
