@@ -84,6 +84,18 @@ Thread 29724 (idle): "MainThread"
     assert found.place == standing(0, REDUCES).place
 
 
+def test_what_the_guard_wraps_is_called_by_the_script() -> None:
+    """Its modules have no file; tracebacks call them by their package."""
+    wrapped = BACKWARD.replace(
+        f'  File "{LIB}/_tensor.py", line 648 in backward\n',
+        f'  File "{LIB}/_tensor.py", line 648 in backward\n'
+        '  File "gpulaunch_guard/guarding/hooks.py", line 95 in backward\n',
+    )
+    assert "guarding" in wrapped
+    assert standing(0, wrapped).place == standing(0, BACKWARD).place
+    assert standing(0, wrapped).place == "waits in backward, called by step (train.py:44)"
+
+
 def test_the_last_dump_counts() -> None:
     found = read_stacks(by_faulthandler(0, REDUCES) + by_faulthandler(0, SAVES), "a")
     assert found is not None
