@@ -7,7 +7,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test check clean
+.PHONY: demo test check lint suite clean
 
 demo: $(VENV)/.train
 	$(BIN)/gpulaunch run --config paper_r64
@@ -16,13 +16,18 @@ test: $(VENV)/.dev
 	@.ci/lab-tools
 	@$(MAKE) --no-print-directory check
 
-# What `test` runs once everything is installed. Three at a time, file by file in the order of tests/conftest.py:
-# many tests mostly wait. What fails beside others is run again alone: some tests look at this whole machine, and
-# some have deadlines.
+# What `test` runs once everything is installed.
 check:
+	@$(MAKE) --no-print-directory -j 2 lint suite
+
+lint:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# Three at a time, file by file in the order of tests/conftest.py: many tests mostly wait. What fails beside others
+# is run again alone: some tests look at this whole machine, and some have deadlines.
+suite:
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder || \
 	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
@@ -35,9 +40,11 @@ $(VENV)/.train: pyproject.toml | $(BIN)/python
 	@$(PIP) install -e '.[train]'
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml $(VENV)/.train
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	@echo "installing gpulaunch, a training environment and what its tests need into $(VENV) (once; a few minutes)"
+	@.ci/get-torch $(BIN)/python
 	@$(PIP) install -e '.[dev,train]'
-	@touch $@
+	@touch $@ $(VENV)/.train
 
 clean:
 	rm -rf $(VENV) output gpulaunch-runs .mypy_cache .ruff_cache .pytest_cache
