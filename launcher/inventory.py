@@ -92,7 +92,9 @@ class Inventory:
 
     def nearest(self, name: str) -> str:
         """Return the listed host or group whose name is most like `name`, or an empty string."""
-        close = get_close_matches(name, [*self.hosts, *self.groups], n=1, cutoff=0.75)
+        names = [*self.hosts, *self.groups]
+        begun = [each for each in names if each.startswith(name)]
+        close = begun or get_close_matches(name, names, n=1, cutoff=0.75)
         return close[0] if close else ""
 
     def _expand(self, word: str) -> tuple[str, ...]:

@@ -239,7 +239,8 @@ def _obey(
     site: PrecisionSite, hardware: Decision, request: Precision | None, ceilings: list[Ceiling]
 ) -> Decision:
     """A literal in the script wins over flag, environment and config file, so the launch must agree."""
-    said = f"{site.place}: {site.call} asks for {site.value}" + (f" ({site.why})" if site.why else "")
+    asks = f"{site.call} asks for {site.value}" + (f" ({site.why})" if site.why else "")
+    said = f"{site.place}: {asks}"
     slow = [limit.reason.text for limit in ceilings if site.value not in limit.on_request]
     if slow:
         raise PrecisionRefused(
@@ -252,9 +253,7 @@ def _obey(
             f"edit line {site.place.line} to {request}, or drop --precision {request}",
         )
     value: Precision = next(item for item in _ORDER if item == site.value)
-    because = [
-        Reason(f"{site.call} asks for {site.value}, and the script wins over any flag", str(site.place))
-    ]
+    because = [Reason(f"{asks}, and the script wins over any flag", str(site.place))]
     if not ceilings and value == "fp16":
         because.append(Reason("on the CPU fp16 does nothing: the ranks compute in float32", "gpus: none"))
     if ceilings and value == "fp16" and all(limit.best == "bf16" for limit in ceilings):

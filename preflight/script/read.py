@@ -168,6 +168,20 @@ def _arguments(it: Interpreter, event: Event, seen: _Seen) -> None:
     seen.sites.setdefault(event.place, PrecisionSite(event.place, name, value, binding, option, why))
 
 
+def _lightning(it: Interpreter, event: Event, seen: _Seen) -> None:
+    """Lightning hears of no launch: what its Trainer is given holds, and so does its default."""
+    thing = it.thing(event.ref)
+    if thing is None:
+        return
+    value = text_of(thing.get("mixed_precision")) or ""
+    given = event.values.get("given", NONE) != NONE
+    why = "" if given else "Lightning's default where precision is not given"
+    call = "Fabric" if thing.get("who") == Const("Fabric") else "Lightning's Trainer"
+    seen.sites.setdefault(
+        event.place, PrecisionSite(event.place, call, value, binding=True, option="", why=why)
+    )
+
+
 def _feeding_option(it: Interpreter, event: Event, keywords: tuple[str, ...]) -> str:
     """Return the option whose value a keyword passes on as it is: `mixed_precision=args.mixed_precision`."""
     by_dest = {item.dest: item for item in it.declared.values()}
@@ -224,6 +238,7 @@ _HANDLERS = {
     "option": _option,
     "accelerator": _accelerator,
     "arguments": _arguments,
+    "lightning": _lightning,
     "trainer": _trainer,
     "scaler": _plain_torch,
     "autocast": _plain_torch,

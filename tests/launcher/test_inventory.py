@@ -207,3 +207,13 @@ def test_without_a_file_every_name_is_unlisted(tmp_path: Path, monkeypatch: pyte
 def test_a_file_that_is_asked_for_must_exist(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read: No such file"):
         load_inventory(tmp_path / "none.yaml")
+
+
+def test_the_beginning_of_a_name_brings_the_name_to_mind() -> None:
+    inventory = Inventory(hosts={name: HostEntry(name) for name in ("titan", "l40s-01", "l40s-02")})
+    assert [inventory.nearest(word) for word in ("l40s", "tit", "titam", "p100")] == [
+        "l40s-01",
+        "titan",
+        "titan",
+        "",
+    ]

@@ -48,6 +48,25 @@ model = torch.nn.Linear(4, 4).cuda()
 """
 
 
+LIGHTNING = """\
+import lightning as L
+import torch
+
+class Model(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def training_step(self, batch, index):
+        return self.layer(batch).sum()
+
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters())
+
+L.Trainer({}).fit(Model(), torch.utils.data.DataLoader(torch.ones(8, 4)))
+"""
+
+
 def read(text: str, **options: object) -> ScriptReading:
     return read_script(text, "train.py", **options)  # type: ignore[arg-type]
 
@@ -193,3 +212,29 @@ def test_a_module_that_was_not_read_leaves_the_placing_unproven(line: str) -> No
 def test_libraries_and_the_standard_library_leave_the_placing_proven() -> None:
     script = "import os, csv\nimport wandb, yaml\nfrom accelerate import Accelerator\na = Accelerator()\n"
     assert read(script).places_device == "train.py:4: a = Accelerator()"
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ("precision='16-mixed'", "fp16"),
+        ("precision=16", "fp16"),
+        ("precision='bf16-true'", "no"),
+        ("max_epochs=1", "no"),
+        ("precision=chosen()", ""),
+    ],
+)
+def test_what_lightning_is_given_binds_the_launch_and_so_does_its_default(given: str, value: str) -> None:
+    (site,) = read(LIGHTNING.format(given)).precision
+    assert (site.call, site.value, site.binding) == ("Lightning's Trainer", value, True)
+
+
+def test_a_launch_of_lightning_agrees_with_its_precision_or_is_refused() -> None:
+    default = decided(LIGHTNING.format("max_epochs=1"))
+    assert default.mixed_precision == "no"
+    assert "Lightning's default where precision is not given" in default.because[0].text
+    assert decided(LIGHTNING.format("precision=16")).mixed_precision == "fp16"
+    with pytest.raises(PrecisionRefused, match="Lightning's Trainer asks for bf16, which wins"):
+        decided(LIGHTNING.format("precision='bf16-mixed'"))  # a TITAN RTX only emulates it
+    with pytest.raises(PrecisionRefused, match="wins over the fp16 that was asked for"):
+        decided(LIGHTNING.format("max_epochs=1"), "fp16")
