@@ -6,7 +6,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, suppress
-from dataclasses import asdict, field
+from dataclasses import field, fields
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -143,7 +143,7 @@ def _send(stream: Stream, payload: bytes) -> None:
 
 
 def _payload(request: AgentRequest, *, stay: bool = False) -> bytes:
-    asked = json.dumps(asdict(request), separators=(",", ":")).encode()
+    asked = json.dumps({each.name: getattr(request, each.name) for each in fields(request)}).encode()
     pynvml = _packed_pynvml()
     header = {"request_len": len(asked), "pynvml_len": len(pynvml), "stay_s": STAY_S if stay else 0}
     return b"".join((_packed_agent(), json.dumps(header).encode(), b"\n", asked, pynvml))

@@ -113,7 +113,7 @@ def _literal_decoder(values: tuple[Any, ...]) -> _Decoder:
 
 def _tuple_decoder(members: tuple[Any, ...]) -> _Decoder:
     if len(members) == 2 and members[1] is Ellipsis:
-        return _list_decoder(_decoder(members[0]))
+        return _list_decoder(members[0])
     decoders = [_decoder(member) for member in members]
 
     def decode_tuple(data: object) -> tuple[Any, ...]:
@@ -127,10 +127,14 @@ def _tuple_decoder(members: tuple[Any, ...]) -> _Decoder:
     return decode_tuple
 
 
-def _list_decoder(decoder: _Decoder) -> _Decoder:
+def _list_decoder(member: Any) -> _Decoder:
+    decoder, plain = _decoder(member), {_plain(member)}
+
     def decode_list(data: object) -> tuple[Any, ...]:
         if not isinstance(data, list | tuple):
             raise _MisfitError(f"expected a list, got {_show(data)}")
+        if set(map(type, data)) == plain:
+            return tuple(data)
         done: list[Any] = []
         try:
             for item in data:
@@ -144,11 +148,13 @@ def _list_decoder(decoder: _Decoder) -> _Decoder:
 
 
 def _dict_decoder(member: Any) -> _Decoder:
-    decoder = _decoder(member)
+    decoder, plain = _decoder(member), {_plain(member)}
 
     def decode_dict(data: object) -> dict[str, Any]:
         if not isinstance(data, dict):
             raise _MisfitError(f"expected an object, got {_show(data)}")
+        if set(map(type, data.values())) == plain:
+            return data
         return {str(key): _at(f".{key}", decoder, item) for key, item in data.items()}
 
     return decode_dict
@@ -156,7 +162,10 @@ def _dict_decoder(member: Any) -> _Decoder:
 
 def _dataclass_decoder(kind: type[Any]) -> _Decoder:
     hints = typing.get_type_hints(kind)
-    fields = [(field.name, _decoder(hints[field.name])) for field in dataclasses.fields(kind)]
+    fields = [
+        (field.name, _plain(hints[field.name]), _decoder(hints[field.name]))
+        for field in dataclasses.fields(kind)
+    ]
     absent = Missing("the answer does not hold it", "not-asked")
     may_be_absent = frozenset(name for name, hint in hints.items() if Missing in get_args(hint))
     required = frozenset(
@@ -169,10 +178,14 @@ def _dataclass_decoder(kind: type[Any]) -> _Decoder:
         if not isinstance(data, dict):
             raise _MisfitError(f"expected an object, got {_show(data)}")
         values: dict[str, Any] = {}
-        for name, decoder in fields:
+        for name, plain, decoder in fields:
             if name in data:
+                value = data[name]
+                if type(value) is plain:
+                    values[name] = value
+                    continue
                 try:
-                    values[name] = decoder(data[name])
+                    values[name] = decoder(value)
                 except _MisfitError as misfit:
                     misfit.path.append(f".{name}")
                     raise
@@ -183,6 +196,16 @@ def _dataclass_decoder(kind: type[Any]) -> _Decoder:
         return kind(**values)
 
     return decode_dataclass
+
+
+def _plain(kind: Any) -> type | None:
+    """Return the type of which every value is a `kind` as it is, None when there is no such type.
+
+    Most values are text and need no decoder's call.
+    """
+    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    found = [member for member in members if member in (str, bool)]
+    return found[0] if len(found) == 1 else None
 
 
 def _scalar_decoder(kind: Any) -> _Decoder:

@@ -70,14 +70,21 @@ def lookup(path: Path | None, name: str, user: str = "") -> dict[str, list[Line]
     `path` None reads the user's file and then the system's; files that do not exist say nothing, but a `path`
     that is given must exist. Raises ConfigError.
     """
-    user_file = (Path(USER_FILE) if path is None else path).expanduser()
     state = _Lookup(name, user)
     with _reading:  # many threads ask at once, and the first of them reads for all
-        found = [_read(str(user_file), False)] if path or user_file.exists() else []
-        found += [_read(SYSTEM_FILE, True)] if path is None and _SYSTEM.exists() else []
+        found = _files((Path(USER_FILE) if path is None else path).expanduser(), path is None)
     for blocks in found:
         _apply(blocks, state)
     return state.values
+
+
+@lru_cache(maxsize=4)
+def _files(path: Path, is_users_own: bool) -> tuple[tuple[_Block, ...], ...]:  # noqa: FBT001 - lru_cache keys
+    """Return the files that count, read. Looked for once for all hosts."""
+    if not is_users_own:
+        return (_read(str(path), False),)
+    own = [_read(str(path), False)] if path.exists() else []
+    return (*own, *([_read(SYSTEM_FILE, True)] if _SYSTEM.exists() else []))
 
 
 def _apply(blocks: tuple[_Block, ...], state: _Lookup) -> None:
