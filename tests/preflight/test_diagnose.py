@@ -140,6 +140,16 @@ def test_a_first_exception_that_is_in_no_row_is_named_with_its_place() -> None:
     assert found.causes[0].place == "/workspace/run/train.py:5"
 
 
+def test_the_guards_own_frame_is_not_the_users_line() -> None:
+    log = (
+        'Traceback (most recent call last):\n  File "/home/ana/train.py", line 7, in <module>\n'
+        '  File "gpulaunch_guard/guarding/hooks.py", line 95, in backward\n'
+        '  File "/env/lib/python3.11/site-packages/torch/_tensor.py", line 623, in backward\n'
+        "RuntimeError: CUDA error: out of memory\n"
+    )
+    assert diagnose(log).causes[0].place == "/home/ana/train.py:7"
+
+
 def test_harmless_lines_are_named_and_are_no_cause() -> None:
     found = diagnose(
         "`use_cache=True` is incompatible with gradient checkpointing. Setting `use_cache=False`\n"
