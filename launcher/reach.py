@@ -11,9 +11,9 @@ from launcher import hostjson
 from launcher.errors import AgentGarbage, AgentTooSlow, HostError
 from launcher.fanout import WIDTH
 from launcher.inventory import HostEntry
-from launcher.onhost_source import onhost_source
+from launcher.onhost_source import onhost_source, stdin_for
 from launcher.report.text import clean, one_line
-from launcher.transports.base import Stream
+from launcher.transports.base import Connection, Stream
 from preflight.facts import Reach
 from preflight.records import dataclass
 
@@ -26,6 +26,9 @@ Begin: TypeAlias = Callable[[str, bytes, bytes], Stream]
 _START_S = 15.0
 """For a program to begin on a loaded host."""
 _LET_GO_S = 2.0
+_KNOCK_S = 3.0
+_NOBODY = ("no answer", "No route to host", "Network is unreachable", "Host is down", "Connection timed out")
+"""What a connect says where there is nobody; every other error came from a host that lives."""
 _MARKER = b"\nGPULAUNCH-REACH-1 "
 _MAX_ANSWER = 1 << 20
 
@@ -100,6 +103,29 @@ class _Targets:
             _not_tried(entry, self.main, self.address, held, f"could not be tried: {why}")
             for held in self.listening.ports
         )
+
+
+def which_answer(connection: Connection, python: str, targets: Sequence[tuple[str, int]]) -> tuple[bool, ...]:
+    """Say of each (address, port) whether anything answers a host there, if only to refuse.
+
+    Raises HostError when that host cannot be asked.
+    """
+    asked = {
+        "role": "connect",
+        "targets": [list(target) for target in targets],
+        "nonce": "",  # to be accepted is enough
+        "timeout_s": _KNOCK_S,
+    }
+    argv, stdin = stdin_for(python, onhost_source("reach"), json.dumps(asked).encode() + b"\n")
+    done = connection.run(argv, stdin=stdin, timeout_s=_START_S + _KNOCK_S, max_output=_MAX_ANSWER)
+    line = done.stdout.rpartition(_MARKER)[2].partition(b"\n")[0]
+    try:
+        errors = [str(error) for _, _, error, _ in _parsed(connection.name, line)["reached"]]
+    except (KeyError, TypeError, ValueError):
+        errors = []
+    if len(errors) != len(targets):
+        raise AgentGarbage(connection.name, "the reachability probe's answer was not understood")
+    return tuple(not error.startswith(_NOBODY) for error in errors)
 
 
 def _from_batch(batch: Sequence[HostEntry], begin: Begin, targets: _Targets) -> tuple[Reach, ...]:

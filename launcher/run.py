@@ -5,7 +5,7 @@ import queue
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from launcher.outcome import OUTCOME, Outcome, outcome_of
 from launcher.plan import NodePlan, Plan
 from launcher.planning import Sent, make_plan
 from launcher.preflighting import Manner, PreflightResult, preflight, script_on
-from launcher.reach import Begin, probe_reach
+from launcher.reach import Begin, probe_reach, which_answer
 from launcher.report.plan import plan_json
 from launcher.report.run import launch_lines, outcome_json
 from launcher.running import protocol
@@ -34,6 +34,7 @@ from launcher.running.phases import Phase
 from launcher.running.reasons import with_last_lines, with_reasons
 from launcher.running.stands import with_stacks
 from launcher.running.ticking import Ticking
+from launcher.running.vigil import Target, Vigil
 from launcher.running.watch import FAILURE_GRACE_S, Watch
 from launcher.runs.finding import remember
 from launcher.runs.record import launch_record
@@ -47,6 +48,7 @@ from preflight.records import dataclass
 from preflight.script.reading import ScriptReading
 
 PORT_ATTEMPTS = 3
+SSH_PORT = 22
 QUEUE_LENGTH = 16
 """Happenings that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
 LEAVE_S = 5.0
@@ -104,6 +106,17 @@ class Prepared:
         nodes = (replace(node, files=(*node.files, *self.launch.kept)) for node in plan.nodes)
         return replace(plan, nodes=tuple(nodes))
 
+    def targets(self) -> dict[str, Target]:
+        """Return where the others would meet each host; one that lives answers there, or refuses."""
+        hosts = [(entry, self.result.facts[entry.name]) for entry in self.launch.entries]
+        found: dict[str, Target] = {}
+        for entry, facts in hosts:
+            others = [each for each in hosts if each[0] is not entry]
+            with suppress(LaunchRefused):
+                address, _ = choose_main_address([(entry, facts), *others])
+                found[entry.name] = address, entry.port or SSH_PORT
+        return found
+
     def refusal(self) -> LaunchRefused | None:
         """Return why the launch may not happen, None when it may."""
         stopping = [finding for finding in self.result.findings if stops_launch(finding)]
@@ -156,7 +169,7 @@ def carry_out(
     launch = prepared.launch
     while True:
         plan = prepared.plan(avoid)
-        attempted = Attempt(launch, plan, screen, number=attempt)
+        attempted = Attempt(launch, plan, screen, number=attempt, targets=prepared.targets())
         outcome = attempted.run()
         if attempt == PORT_ATTEMPTS or not attempted.port_was_taken(outcome):
             return outcome
@@ -173,7 +186,16 @@ def carry_out(
 class Attempt:
     """One launch of one plan."""
 
-    def __init__(self, launch: Launch, plan: Plan, screen: Screen, *, number: int = 1) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        plan: Plan,
+        screen: Screen,
+        *,
+        number: int = 1,
+        targets: Mapping[str, Target] | None = None,
+    ) -> None:
+        """`targets`: where hosts are for each other, so that they can tell whether a silent one lives."""
         self._number = number
         self._launch = launch
         self._plan = plan
@@ -185,6 +207,8 @@ class Attempt:
         departure = Departure(self._watch, time.monotonic(), quiet_s=launch.quiet_s)
         self._departure = departure if launch.detach else None
         self._left = False
+        self._vigil = Vigil(targets or {}, self._knock)
+        self._vigil_begun = False
         self._followers = {
             node.host: self._follower(node, entry)
             for node, entry in zip(plan.nodes, launch.entries, strict=True)
@@ -255,6 +279,23 @@ class Attempt:
             if interrupts.take():
                 self._act(Interrupted())
             self._act(ticking.next())
+            self._look_after_the_silent()
+
+    def _look_after_the_silent(self) -> None:
+        """Give up hosts that have died, by the word of the others."""
+        if not self._vigil_begun:
+            if len(self._watch.run_dirs) == len(self._watch.hosts):
+                self._vigil_begun = True
+                self._vigil.begin()
+            return
+        silent = self._watch.dropped - self._watch.ended.keys() - self._watch.lost.keys()
+        for host, why in self._vigil.step(silent):
+            self._followers[host].give_up(why)
+
+    def _knock(self, asker: str, targets: tuple[Target, ...]) -> tuple[bool, ...]:
+        entry = next(entry for entry in self._launch.entries if entry.name == asker)
+        with self._launch.connections.borrow(entry) as connection:
+            return which_answer(connection, entry.python, targets)
 
     def _may_leave(self) -> bool:
         """Return whether a detached run goes on without us; take the steps that lead there."""

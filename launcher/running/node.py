@@ -94,6 +94,7 @@ class Follower(threading.Thread):
         self._done = False
         self._left = False  # nobody reads what happens any more
         self._give_up_at = float("inf")
+        self._why_given_up = ""
 
     @property
     def host(self) -> str:
@@ -110,6 +111,11 @@ class Follower(threading.Thread):
         # A run that is to end is not waited for as long as one that is to go on.
         patience_s = STOP_PATIENCE_S + (STACKS_S if stacks else 0.0)
         self._give_up_at = min(self._give_up_at, time.monotonic() + grace_s + patience_s)
+
+    def give_up(self, why: str) -> None:
+        """Wait for the host no longer: it has died."""
+        self._why_given_up = f"{why}; "
+        self._give_up_at = 0.0
 
     def detach(self) -> None:
         """Have the run go on without us; the host answers with the event "detached"."""
@@ -165,7 +171,8 @@ class Follower(threading.Thread):
         for attempt in range(1000):
             now = time.monotonic()
             if now - self._heard > self._patience_s or now > self._give_up_at:
-                self._finish(Lost(self.host, f"not reached again for {now - self._heard:.0f} s"))
+                why = f"{self._why_given_up}not reached again for {now - self._heard:.0f} s"
+                self._finish(Lost(self.host, why))
                 return
             if self._running_there or attempt:
                 time.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])

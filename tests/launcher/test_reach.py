@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from launcher.errors import AgentGarbage
 from launcher.gather import AgentRequest, gather
 from launcher.inventory import HostEntry
 from launcher.onhost_source import stdin_for
-from launcher.reach import probe_reach
+from launcher.reach import probe_reach, which_answer
 from launcher.transports.base import Endpoint, Stream
 from launcher.transports.local import LocalConnection
 from launcher.waiting import Waiting
@@ -86,6 +87,27 @@ def test_a_number_that_no_clock_shows_is_an_answer_not_understood(here: Here, nu
     )
     assert [(one.ok, one.ms) for one in reached] == [(False, 0.0)]
     assert "answer" in reached[0].error
+
+
+def test_what_accepts_or_refuses_answers_and_what_is_silent_does_not() -> None:
+    with ExitStack() as held:
+        listening = held.enter_context(socket.create_server(("127.0.0.1", 0)))
+        full = held.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):  # its queue overflows, and the kernel answers nobody more
+            waiting = held.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        targets = [listening.getsockname(), ("127.0.0.1", free_port()), full.getsockname()]
+        connection = LocalConnection(Endpoint("titan", "local", ""))
+        assert which_answer(connection, "python3", targets) == (True, True, False)
+
+
+def test_a_host_that_cannot_ask_is_told(tmp_path: Path) -> None:
+    liar = tmp_path / "python"
+    liar.write_text("#!/bin/sh\ncat > /dev/null; echo hello\n")
+    liar.chmod(0o755)
+    with pytest.raises(AgentGarbage):
+        which_answer(LocalConnection(Endpoint("titan", "local", "")), str(liar), (("127.0.0.1", 22),))
 
 
 def test_one_node_alone_needs_no_probe(here: Here) -> None:
