@@ -62,7 +62,6 @@ a = Accelerator()
 total = a.reduce(torch.tensor([a.process_index + 1.0]))
 print("sum", int(total), "of", a.num_processes, flush=True)
 """
-WAIT = TRAIN + "time.sleep(120)\n"
 END = "a.end_training()\n"
 
 MUCH = """

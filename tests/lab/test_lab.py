@@ -582,29 +582,6 @@ def test_a_hosts_wall_clock_jumps_for_running_processes_and_nobody_else(fresh_la
 
 # --- what the tests themselves rely on ---------------------------------------------------------------------
 
-GLOO = """\
-import os, sys, torch
-import torch.distributed as dist
-dist.init_process_group("gloo", init_method=f"tcp://{sys.argv[1]}:29533", rank=int(sys.argv[2]), world_size=3)
-total = torch.tensor([float(dist.get_rank() + 1)])
-dist.all_reduce(total)
-print(os.uname().nodename, int(total), flush=True)
-dist.barrier()
-dist.destroy_process_group()
-"""
-
-
-@pytest.mark.train
-def test_torch_gloo_works_across_hosts(lab: Lab) -> None:
-    main = lab.hosts[0].name
-    running = [
-        host.popen([sys.executable, "-c", GLOO, main, str(rank)]) for rank, host in enumerate(lab.hosts)
-    ]
-    for host, process in zip(lab.hosts, running, strict=True):
-        with process:
-            assert process.read_line(60) == f"{host.name} 6"
-            assert process.wait(10) == 0
-
 
 @pytest.mark.parametrize(("ci", "outcome"), [("true", "1 error"), ("", "1 skipped")])
 def test_where_no_lab_can_be_ci_fails_and_people_skip(lab: Lab, ci: str, outcome: str) -> None:
