@@ -1,17 +1,30 @@
 """Writing a file here: the whole of it or nothing."""
 
+import os
+import secrets
+import stat
+from contextlib import suppress
 from pathlib import Path
+
+_DEVICES = (Path("/dev"), Path("/proc"))
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write text to a file, which is there only once all of it is. Raises OSError naming the file."""
-    if path.exists() and not path.is_file():  # a pipe, /dev/stdout: nothing to put in its place
-        path.write_text(text, encoding="utf-8")
+    """Write text to a file, which is there only once all of it is. Raises OSError naming the file.
+
+    A link stays one: what it leads to is written. A file keeps its permissions.
+    """
+    if any(above in path.absolute().parents for above in _DEVICES) or (path.exists() and not path.is_file()):
+        path.write_text(text, encoding="utf-8")  # /dev/stdout, a pipe: nothing to put in its place
         return
-    fresh = path.with_name(f".{path.name}.new")
+    target = Path(os.path.realpath(path))
+    fresh = target.with_name(f".{target.name}.{secrets.token_hex(4)}.new")
     try:
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(path)
+        with fresh.open("x", encoding="utf-8") as file:  # never through what somebody has laid there
+            file.write(text)
+        with suppress(FileNotFoundError):
+            fresh.chmod(stat.S_IMODE(target.stat().st_mode))
+        fresh.replace(target)
     except OSError as error:
         fresh.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from None

@@ -1,0 +1,62 @@
+"""Files that are written whole or not at all, wherever the name leads."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.wholefile import write_whole
+
+
+def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    write_whole(tmp_path / "a", "é")
+    (tmp_path / "usual").touch()
+    assert (tmp_path / "a").read_text("utf-8") == "é"
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "usual").stat().st_mode
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "usual"]
+
+
+def test_a_link_stays_a_link_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    for name, there in (("link", True), ("dangling", False)):
+        target, link = tmp_path / "real" / name, tmp_path / name
+        if there:
+            target.write_text("old")
+        link.symlink_to(Path("real") / name)
+        write_whole(link, "new")
+        assert link.is_symlink()
+        assert target.read_text() == "new"
+
+
+def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "private"
+    path.write_text("old")
+    path.chmod(0o600)
+    write_whole(path, "new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_directory_that_is_not_there_is_told_by_the_name_that_was_given(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as told:
+        write_whole(tmp_path / "absent" / "a", "x")
+    assert told.value.filename == str(tmp_path / "absent" / "a")
+
+
+WRITE_TO_STDOUT = """
+from pathlib import Path
+from launcher.wholefile import write_whole
+write_whole(Path("/dev/stdout"), "x")
+"""
+
+
+def test_standard_output_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    before = os.readlink("/dev/stdout")  # noqa: PTH115 - the very text of the link
+    argv = [sys.executable, "-c", WRITE_TO_STDOUT]
+    assert subprocess.run(argv, capture_output=True, check=True).stdout == b"x"
+    with (tmp_path / "out").open("wb") as out:
+        subprocess.run(argv, stdout=out, check=True)
+    assert (tmp_path / "out").read_bytes() == b"x"
+    assert os.readlink("/dev/stdout") == before  # noqa: PTH115
