@@ -116,6 +116,8 @@ class Gauge:
         life = self._output_grew() or self.heard or life or not line["ranks"]
         self.heard = False
         life = life or bool(signs(line, self.ranks.activity, self.gpu_of, self.steps.drawn))
+        if not life:  # a worker that nobody knows yet may be what works
+            self.ranks.families.look_for_new()
         told = self.quiet.see(time.monotonic(), life=life, longest_s=3 * self.every_s)
         if told is not None:
             self._tell(told.pop("event"), **told)

@@ -24,6 +24,10 @@ class Families:
     def add(self, rank: int, pid: int, started: int) -> None:
         """Watch a rank that has introduced itself."""
         self._ranks[rank] = (pid, started)
+        self.look_for_new()
+
+    def look_for_new(self) -> None:
+        """Look through all of /proc the next time, whatever it costs."""
         self._next_scan = 0.0
 
     def living(self, table: dict[int, Process]) -> list[int]:
