@@ -7,7 +7,7 @@ from launcher.clean import Cleaned, GpuBeforeAfter, unseen
 from launcher.report.text import one_line
 from preflight.cleaning import Choice, Wish, remedy
 from preflight.facts import HostFacts, Missing
-from preflight.leftovers import Classified, Kind
+from preflight.leftovers import ENDED_AFTER_YES, Classified, Kind
 
 SCHEMA = "gpulaunch.clean/1"
 _ARGV_WIDTH = 60
@@ -48,9 +48,16 @@ def named_lines(facts: HostFacts, choice: Choice, wish: Wish) -> Iterator[str]:
 
 
 def _headline(choice: Choice) -> str:
+    proven = [each for each in choice.after_yes if each.kind in ENDED_AFTER_YES]
+    suspect = [each for each in choice.after_yes if each.kind is Kind.SUSPECT]
     counts = [
         (len(choice.at_once), "left by dead runs of gpulaunch"),
-        (len(choice.after_yes), "left over, ended after a yes"),
+        (len(proven), "left over, ended after a yes"),
+        (len(suspect), "left over as it seems, ended after a yes"),
+        (
+            len(choice.after_yes) - len(proven) - len(suspect),
+            "named by --pid though it lives, ended after a yes",
+        ),
     ]
     told = [f"{count} {what}" for count, what in counts if count]
     return "; ".join(told) if told else "nothing left over that may be ended"
