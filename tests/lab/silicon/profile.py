@@ -1,5 +1,6 @@
 """A GPU profile: what a host's NVML would say, as YAML for people and as values for the simulated library."""
 
+import functools
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -118,11 +119,18 @@ def _gpu(entry: Mapping[str, Any], boards: Mapping[str, Any], seed: str) -> GpuP
     )
 
 
+@functools.cache
+def known_boards() -> Mapping[str, Any]:
+    """What all boards of a kind have in common; read once, for it is longer than any profile."""
+    boards: Mapping[str, Any] = yaml.safe_load(BOARDS.read_text())
+    return boards
+
+
 def parse_profile(text: str, name: str, boards: Mapping[str, Any] | None = None) -> Profile:
     """Read a profile's YAML. Raises ProfileError."""
     try:
         tree = yaml.safe_load(text)
-        known = boards if boards is not None else yaml.safe_load(BOARDS.read_text())
+        known = boards if boards is not None else known_boards()
         gpus = []
         for index, entry in enumerate(tree["gpus"]):
             gpu = _gpu(entry, known, f"{name}/{index}")
