@@ -19,6 +19,7 @@ _PARTS = {
     "receive": "receiving",
     "gauge": "measuring",
     "guard": "guarding",
+    "rank": "ranking",
 }
 """Programs of several modules, and the package beside each that holds the others."""
 

@@ -80,8 +80,6 @@ def test_what_travels_to_a_host_needs_only_the_standard_library_and_what_travels
     allowed = set(sys.stdlib_module_names)
     if shown(path).startswith("preflight/"):
         allowed |= {"psutil", "pynvml"}
-    if path.name == "rank.py":
-        allowed |= {"torch", "accelerate"}  # the guard lives inside ranks, where the script has imported them
     elsewhere = {module for module in imports(path) if not module.startswith(ROOMS_ON_HOST)}
     assert {top(module) for module in elsewhere} - allowed == set()
 

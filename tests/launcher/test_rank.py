@@ -178,6 +178,14 @@ def test_a_fork_of_the_script_reports_nothing_in_its_name(place: Place) -> None:
     assert [event["code"] for event in place.events("leaving")] == [4]
 
 
+@pytest.mark.parametrize("error", ["ValueError('child')", "KeyboardInterrupt"])
+def test_a_fork_of_the_script_fails_as_under_python(place: Place, error: str) -> None:
+    place.write(
+        "s.py", f"import os\ndef f(): raise {error}\nif os.fork() == 0: f()\nprint(os.wait()[1])\nf()"
+    )
+    assert place.same("s.py").count(b"in f\n") == 2
+
+
 def test_a_masked_rank_sees_its_own_gpu_only(place: Place) -> None:
     place.write("s.py", "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ['LOCAL_RANK'])")
     env = {"GPULAUNCH_MASK": "1", "CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b", "LOCAL_RANK": "1", "RANK": "0"}

@@ -1,0 +1,67 @@
+"""How this process becomes the user's script: as under plain `python`, and none of ours in sight."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+from types import ModuleType
+from typing import Callable
+
+
+def become(argv: list[str]) -> Callable[[], object]:
+    """Make this process look like `python argv...` to the script; return what runs it."""
+    if argv[0] == "-m":
+        return _become_module(argv[1], argv[2:])
+    return _become_script(argv[0], argv[1:])
+
+
+def _fresh_main() -> ModuleType:
+    """Put an empty `__main__` in the place of ours, so that pickling and spawn find the script's names."""
+    sys.modules["_gpulaunch_rank"] = sys.modules["__main__"]  # ours lives on under another name
+    main = ModuleType("__main__")
+    main.__dict__.update(__builtins__=builtins, __spec__=None, __loader__=None, __package__=None)
+    sys.modules["__main__"] = main
+    return main
+
+
+def _set_path0(entry: str) -> None:
+    """Replace rank.py's directory in sys.path by what python would have put there."""
+    if getattr(sys.flags, "safe_path", False):
+        return
+    sys.path[0] = entry
+
+
+def _become_module(name: str, args: list[str]) -> Callable[[], object]:
+    import runpy
+
+    sys.argv[:] = ["-m", *args]
+    _set_path0(os.getcwd())
+    main = _fresh_main()
+    main.__dict__.pop("__spec__")
+    run = runpy._run_module_as_main  # type: ignore[attr-defined] # noqa: SLF001 - it is what `python -m` runs
+    return lambda: run(name)
+
+
+def _become_script(script: str, args: list[str]) -> Callable[[], object]:
+    sys.argv[:] = [script, *args]
+    if os.path.isdir(script) or script.endswith((".zip", ".pyz", ".pyzw")):
+        import runpy
+
+        _set_path0(os.path.abspath(script))
+        _fresh_main()
+        run_main = runpy._run_module_as_main  # type: ignore[attr-defined] # noqa: SLF001 - as python itself
+        return lambda: run_main("__main__", False)
+    from importlib.machinery import SourceFileLoader
+
+    _set_path0(os.path.dirname(os.path.realpath(script)))
+    main = _fresh_main()
+    path = os.path.abspath(script)
+    main.__dict__.update(__file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path))
+
+    def run() -> None:
+        with open(path, "rb") as file:
+            source = file.read()
+        exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102 - it is the user's script
+
+    return run

@@ -1,0 +1,50 @@
+"""Where in the run this rank stands, and how it tells what happens to it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from typing import Callable
+
+EVENTS = "events.jsonl"
+TEXT_LIMIT = 4000
+
+Report = Callable[..., None]
+
+
+def attempt(what: str, report: Report, action: Callable[[], object]) -> None:
+    """Run one of our own actions; its failure is reported and never reaches the script."""
+    try:
+        action()
+    except Exception as error:
+        with contextlib.suppress(Exception):
+            report("guard_failed", what=what, error=repr(error)[:TEXT_LIMIT])
+
+
+class Place:
+    """Where in the run this rank stands: read from the launcher's environment and expected.json."""
+
+    def __init__(self, run_dir: str) -> None:
+        self.run_dir = run_dir
+        self.pid = os.getpid()
+        self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+        try:
+            with open(os.path.join(run_dir, "expected.json"), "rb") as file:
+                first = int(json.loads(file.read()).get("first_rank", 0))
+        except (OSError, ValueError, AttributeError):
+            first = 0
+        self.rank = int(os.environ.get("RANK", str(first + self.local_rank)))
+        self.events = os.path.join(run_dir, EVENTS)
+
+    def report(self, event: str, **fields: object) -> None:
+        """Append one line to events.jsonl in one write; forked children of the rank keep quiet."""
+        if os.getpid() != self.pid:
+            return
+        line = {"event": event, "rank": self.rank, "t": time.time(), "m": time.monotonic(), **fields}
+        fd = os.open(self.events, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            os.write(fd, json.dumps(line, default=str).encode() + b"\n")
+        finally:
+            os.close(fd)

@@ -1,0 +1,49 @@
+"""What a traceback says of the script, ours aside."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import TracebackType
+
+OUR_MODULES = "gpulaunch_"
+"""With this begins what tracebacks call our modules here; users' files are absolute."""
+
+
+def innermost(error: BaseException) -> BaseException:
+    """Return the first exception of a chain: what went wrong before what was made of it."""
+    seen = set()
+    while id(error) not in seen:
+        seen.add(id(error))
+        before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        if before is None:
+            break
+        error = before
+    return error
+
+
+def strip(trace: TracebackType | None) -> TracebackType | None:
+    """Drop our frames and those of runpy from the beginning of a traceback."""
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if not name.startswith((OUR_MODULES, "<frozen runpy>")) and os.path.basename(name) != "runpy.py":
+            break
+        trace = trace.tb_next
+    return trace
+
+
+def where(trace: TracebackType | None) -> str:
+    """Return file:line of the innermost frame in the user's own code, else of the innermost frame."""
+    found = own = ""
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        found = "%s:%d" % (name, trace.tb_lineno)
+        library = (
+            "site-packages" in name
+            or "dist-packages" in name
+            or name.startswith(("<", sys.base_prefix + "/lib", OUR_MODULES))
+        )
+        if not library:
+            own = found
+        trace = trace.tb_next
+    return own or found
