@@ -76,6 +76,12 @@ OWNED_ENV = (
     "ACCELERATE_MIXED_PRECISION",
     "ACCELERATE_USE_CPU",
     "PET_RDZV_ID",
+    # By these a run is recognised, guarded and ended; another run's id would make its processes that run's.
+    "GPULAUNCH_RUN_ID",
+    "GPULAUNCH_SUPERVISOR",
+    "GPULAUNCH_MASK",
+    "GPULAUNCH_GUARD",
+    "GPULAUNCH_REHEARSE",
 )
 """Variables that the plan itself sets or that accelerate overwrites: what `env:` says of them is not used."""
 

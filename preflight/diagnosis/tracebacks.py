@@ -34,7 +34,7 @@ _INNER = re.compile(
 _WRAPS = re.compile(r"Caught \w+ in |ProcessRaisedException|RayTaskError|RemoteTraceback|\bRemoteError")
 _LIBRARY = re.compile(
     r"(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen|^<string>|importlib|/conda-bld/|^<__array|/torchinductor_|/bin/[\w.-]+$"
-    r"|^gpulaunch_guard/|/gpulaunch/runs/[^/]+/guard\.py$"  # the guard stands between the script and torch
+    r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/[^/]+/(?:guard|rank)\.py$"  # between the script and torch
 )
 _BARE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception): (?![-+\d.naif%\s]+$)\S")
 # A traceback longer than this is a recursion; what counts stands at its end and is found by itself.

@@ -240,6 +240,17 @@ def test_the_users_environment_arrives_but_not_where_the_plan_decides() -> None:
     ]
 
 
+def test_a_run_keeps_the_id_that_it_is_recognised_by() -> None:
+    job = Job(script="t.py", env={"GPULAUNCH_RUN_ID": "another", "GPULAUNCH_GUARD": "off"})
+    made = plan(job, titan())
+    env = made.nodes[0].env
+    assert (env["GPULAUNCH_RUN_ID"], env["GPULAUNCH_GUARD"]) == (made.run_id, "stop")
+    assert [text.partition(":")[0] for text in changes(made)] == [
+        "env GPULAUNCH_GUARD off -> (dropped)",
+        "env GPULAUNCH_RUN_ID another -> (dropped)",
+    ]
+
+
 def test_the_jobs_environment_wins_over_the_hosts() -> None:
     entry = HostEntry("a", env={"X": "host", "Y": "host"})
     made = make_plan([(entry, cpu_host("a"))], Job(script="t.py", gpus="none", env={"X": "job"}), run_id="r")

@@ -140,10 +140,18 @@ def test_a_first_exception_that_is_in_no_row_is_named_with_its_place() -> None:
     assert found.causes[0].place == "/workspace/run/train.py:5"
 
 
-def test_the_guards_own_frame_is_not_the_users_line() -> None:
+@pytest.mark.parametrize(
+    "ours",
+    [
+        "gpulaunch_guard/guarding/hooks.py",
+        "/home/ana/.local/state/gpulaunch/runs/t-1/guard.py",
+        "/home/ana/.local/state/gpulaunch/runs/t-1/rank.py",
+    ],
+)
+def test_a_frame_of_gpulaunch_itself_is_not_the_users_line(ours: str) -> None:
     log = (
         'Traceback (most recent call last):\n  File "/home/ana/train.py", line 7, in <module>\n'
-        '  File "gpulaunch_guard/guarding/hooks.py", line 95, in backward\n'
+        f'  File "{ours}", line 95, in backward\n'
         '  File "/env/lib/python3.11/site-packages/torch/_tensor.py", line 623, in backward\n'
         "RuntimeError: CUDA error: out of memory\n"
     )
