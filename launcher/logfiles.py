@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,6 +13,7 @@ from preflight.diagnosis.lines import Log
 # A log is read whole up to this; of a longer one the beginning and the end, where causes stand.
 HEAD_BYTES = 16 << 20
 TAIL_BYTES = 48 << 20
+_BLOCK = 8 << 20
 LAST = "last"
 _RANK = re.compile(r"rank-(\d+)\.log$")
 
@@ -23,7 +25,7 @@ def read_logs(words: Sequence[str], runs: Path) -> tuple[Log, ...]:
 
 def _named(word: str, runs: Path) -> list[Log]:
     if word == "-":
-        return [Log(_ends(sys.stdin.buffer.read()), "stdin")]
+        return [read_ends(sys.stdin.buffer, Log("", "stdin"))]
     path = Path(word)
     if not word:
         return _of_run(run_called(word, runs))
@@ -69,30 +71,39 @@ def _of_run(directory: Path) -> list[Log]:
 
 
 def _of_file(path: Path, name: str) -> Log:
-    try:
-        with path.open("rb") as file:
-            text = _ends_of(file)
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}", "name a log file, a run id, or - for stdin") from None
     rank = _RANK.search(path.name)
     host = path.parent.name if rank or path.name == "launcher.log" else ""
-    return Log(text, name, int(rank[1]) if rank else None, host)
+    try:
+        with path.open("rb") as file:
+            return read_ends(file, Log("", name, int(rank[1]) if rank else None, host))
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}", "name a log file, a run id, or - for stdin") from None
 
 
-def _ends_of(file: BinaryIO) -> str:
-    head = file.read(HEAD_BYTES + TAIL_BYTES + 1)
-    if len(head) <= HEAD_BYTES + TAIL_BYTES:
-        return _text(head)
-    if not file.seekable():
-        return _ends(head + file.read())
-    file.seek(-TAIL_BYTES, 2)
-    return _text(head[:HEAD_BYTES] + b"\n" + file.read())
-
-
-def _ends(data: bytes) -> str:
-    if len(data) <= HEAD_BYTES + TAIL_BYTES:
-        return _text(data)
-    return _text(data[:HEAD_BYTES] + b"\n" + data[-TAIL_BYTES:])
+def read_ends(
+    file: BinaryIO,
+    log: Log,
+    *,
+    head_bytes: int = HEAD_BYTES,
+    tail_bytes: int = TAIL_BYTES,
+    block: int = _BLOCK,
+) -> Log:
+    """Return the log with its text: whole, or the beginning and the end of what is longer."""
+    head = file.read(head_bytes)
+    tail = bytearray()
+    unread = lines = 0
+    while data := file.read(block):
+        tail += data
+        spare = max(0, len(tail) - tail_bytes)
+        lines += tail.count(b"\n", 0, spare)
+        unread += spare
+        del tail[:spare]
+    if not unread:
+        return replace(log, text=_text(head + tail))
+    # The end begins on a line of its own in this text, and somewhere in a line of the file.
+    cut_after = head.count(b"\n") + 1
+    text = _text(head + b"\n" + tail)
+    return replace(log, text=text, cut_after=cut_after, cut_lines=lines - 1, unread=unread)
 
 
 def _text(data: bytes) -> str:

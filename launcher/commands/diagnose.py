@@ -7,6 +7,7 @@ import click
 
 from launcher.logfiles import read_logs
 from launcher.report.diagnosis import document, lines
+from launcher.report.text import clean
 from preflight.diagnosis.diagnose import diagnose_logs
 
 
@@ -30,6 +31,9 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     read = read_logs(logs, runs)
     found = diagnose_logs(read)
     if as_json:
-        click.echo(json.dumps(document(found, (log.name for log in read)), indent=1))
+        click.echo(json.dumps(document(found, read), indent=1))
         return
     click.echo("\n".join(lines(found)))
+    for log in read:
+        if log.unread:
+            click.echo(f"{clean(log.name)}: {log.unread / 1e6:.0f} MB in its middle were not read")

@@ -1,10 +1,11 @@
 """What killed a run, told to people on one screen and to programs as one document."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from launcher.report.text import one_line
 from preflight.diagnosis.answer import BENIGN, UNKNOWN, Cause, Diagnosis, Evidence
+from preflight.diagnosis.lines import Log
 
 SCHEMA = "gpulaunch.diagnosis/1"
 _SHOWN_CAUSES = 3
@@ -56,11 +57,12 @@ def _where(evidence: Evidence) -> str:
     return " ".join(word for word in (one_line(evidence.source, 60), place) if word)
 
 
-def document(diagnosis: Diagnosis, sources: Iterable[str]) -> dict[str, Any]:
+def document(diagnosis: Diagnosis, logs: Sequence[Log]) -> dict[str, Any]:
     """Return the documented JSON document."""
     return {
         "schema": SCHEMA,
-        "sources": list(sources),
+        "sources": [log.name for log in logs],
+        "unread_bytes": {log.name: log.unread for log in logs if log.unread},
         "verdict": diagnosis.verdict,
         "causes": [_cause(cause) for cause in diagnosis.causes],
         "warnings": [

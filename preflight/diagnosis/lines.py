@@ -70,12 +70,19 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The text of one log, and what is known about it from outside: a file's name, whose it is."""
+    """The text of one log, and what is known about it from outside: a file's name, whose it is.
+
+    Of a very long log the middle is left out: after line `cut_after` of the text come lines whose numbers are
+    `cut_lines` greater than their places, and `unread` bytes were not read.
+    """
 
     text: str
     name: str = ""
     rank: int | None = None
     host: str = ""
+    cut_after: int = 0
+    cut_lines: int = 0
+    unread: int = 0
 
 
 def read_lines(text: str) -> tuple[Line, ...]:
@@ -95,12 +102,13 @@ def _read(log: Log, order: int, *, stamped: bool) -> Iterator[Line]:
     at: float | None = None
     name = log.name if stamped else ""
     for number, raw in rejoin(_physical(log.text)):
+        place = number + log.cut_lines if log.cut_lines and number > log.cut_after else number
         if stamped:
             at = stamp_of(raw) or at
         rank, bar, bare = unwrap(raw)
         rank = log.rank if rank is None else rank
         for text in (bar, bare) if bar else (bare,):
-            yield Line(number, text, rank, name, log.host, order, at)
+            yield Line(place, text, rank, name, log.host, order, at)
             order += 1
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.signs import ONES
+from preflight.diagnosis.signs import ONES, digits_alike
 from preflight.records import dataclass
 
 _VALUE = r"['\"]?(?:tensor\(\s*\[?)?(?P<value>[-+]?(?:nan(?=\.\d\b)|nan|inf(?:inity)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?:(?<=nan)\.\d)?(?![\w.]*[\w])"
@@ -59,19 +59,19 @@ class PointReader:
     """Reads steps; where the values stand is looked up once for lines that differ only in digits."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Spans] = {}
+        self._known: dict[bytes, Spans] = {}
 
     def point_of(self, line: Line) -> Point | None:
         """Return the step that a line logs, None when it logs none."""
         text = line.text[:MAX_PRINTED]
         if not any(word in text for word in _WORDS):
             return None
-        alike = text.translate(ONES)
+        alike = digits_alike(text)
         spans = self._known.get(alike)
         if spans is None:
             if len(self._known) >= _MOST_FORMATS:
                 self._known.clear()
-            spans = self._known[alike] = _spans(alike)
+            spans = self._known[alike] = _spans(text.translate(ONES))
         if not any(spans):
             return None
         loss, norm, scale = (float(text[slice(*span)]) if span else None for span in spans)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 NARROWEST, WIDEST = 60, 250
 """Columns between which a width is believed to be a terminal's."""
@@ -27,8 +27,9 @@ _INDENTED_CODE = re.compile(r"\s{2,}\S")
 def rejoin(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """Return the lines with those put together that were one; each has the number of its first part."""
     whole = list(lines)
-    width = _width(text for _, text in whole)
-    after_box = _box_widths([text for _, text in whole])
+    texts = [text for _, text in whole]
+    width = _width(texts)
+    after_box = _box_widths(texts)
     index = 0
     while index < len(whole):
         number, text = whole[index]
@@ -44,13 +45,16 @@ def rejoin(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
         index += taken
 
 
-def _width(texts: Iterable[str]) -> int:
+def _width(texts: Sequence[str]) -> int:
     """Return the columns of the terminal this was cut at, 0 when nothing says so."""
-    lengths = Counter(len(text) for text in texts if not _is_rule(text))
-    longest = max(lengths, default=0)
-    if not NARROWEST <= longest <= WIDEST or lengths[longest] < _ENOUGH:
-        return 0
-    return longest
+    by_length = Counter(map(len, texts))
+    for longest in sorted(by_length, reverse=True):
+        if longest < NARROWEST:
+            return 0
+        real = sum(1 for text in texts if len(text) == longest and not _is_rule(text))
+        if real:
+            return longest if longest <= WIDEST and real >= _ENOUGH else 0
+    return 0
 
 
 def _is_rule(text: str) -> bool:
@@ -79,9 +83,10 @@ def _box_widths(texts: list[str]) -> dict[int, int]:
 
 def _glue(last: str, following: str, width: int, box: int) -> str | None:
     """Return what stood between two parts of one line: "", a blank, or None when they are two lines."""
-    if _is_rule(last) or _is_rule(following):
+    at_width = width and len(last) == width
+    if not (at_width or box) or _is_rule(last) or _is_rule(following):
         return None
-    if width and len(last) == width:
+    if at_width:
         return None if _BEGINS_SURELY.match(following) or _alike(last, following) else ""
     if not box or _BEGINS.match(following) or _INDENTED_CODE.match(following):
         return None

@@ -1,5 +1,6 @@
 """`gpulaunch diagnose` and `explain` of its codes, as a user types them."""
 
+import io
 import json
 from pathlib import Path
 
@@ -8,6 +9,9 @@ from click.testing import CliRunner, Result
 
 from launcher.cli import cli
 from launcher.errors import BadInput
+from launcher.logfiles import read_ends
+from preflight.diagnosis.diagnose import diagnose_logs
+from preflight.diagnosis.lines import Log, read_logs
 from preflight.diagnosis.pages import page, signature_codes
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -35,6 +39,20 @@ def test_a_log_is_diagnosed_on_one_screen(tmp_path: Path) -> None:
     assert told[0].startswith("cuda-oom (S20, certain)")
     assert told[1:3] == ["  line 3: RuntimeError: CUDA out of memory. Tried", "  in your code: train.py:7"]
     assert any(line.startswith("  fix: ") for line in told)
+
+
+@pytest.mark.parametrize("block", [7, 1000])
+def test_of_a_log_that_is_too_long_the_lines_keep_their_numbers(block: int) -> None:
+    text = "".join(f"step {n}: {'-' * (n % 9)}\n" for n in range(1, 400)) + OOM
+    file = io.BytesIO(text.encode())
+    log = read_ends(file, Log("", "train.log"), head_bytes=100, tail_bytes=300, block=block)
+    assert log.unread == len(text) - 400
+    evidence = diagnose_logs([log]).causes[0].evidence[0]
+    assert text.split("\n")[evidence.number - 1] == evidence.text == OOM.splitlines()[-1]
+    for line in read_logs((log,))[:3]:
+        assert text.split("\n")[line.number - 1] == line.text
+    whole = read_ends(io.BytesIO(text.encode()), Log("", "train.log"))
+    assert (whole.text, whole.unread, whole.cut_lines) == (text, 0, 0)
 
 
 def test_the_json_document_has_the_documented_keys() -> None:
