@@ -35,7 +35,8 @@ def command(run: str, **options: Any) -> int:
     not be read there; 3: a host could not be reached.
     """
     ways = ways_of(options)
-    plan, entries = nodes_of(found_run(run, ways, options), ways)
+    found = found_run(run, ways, options)
+    plan, entries = nodes_of(found, ways)
     nodes = [(node, entry) for node, entry in zip(plan.nodes, entries, strict=True)]
     if options["host"]:
         nodes = [pair for pair in nodes if pair[0].host == options["host"]]
@@ -53,6 +54,10 @@ def command(run: str, **options: Any) -> int:
     for (node, _), result in zip(nodes, fanout(one, nodes, width=ways.width), strict=True):
         code = max(code, _tell(node.host, result))
     click.echo(f"in {directory}")
+    if not options["logs_only"] and found.launched is not None and not found.launched.says_output:
+        click.echo(
+            "logs and records only: the run did not say where its script writes (output: in its config)"
+        )
     return code
 
 

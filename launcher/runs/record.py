@@ -23,6 +23,7 @@ class Launched:
     entries: tuple[HostEntry, ...]  # how whoever launched it reached each node, in the order of the nodes
     by: str  # user@machine
     at: float  # when, by that machine's clock
+    says_output: bool = True  # whether it was said where the script writes
 
 
 def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> dict[str, Any]:
@@ -62,7 +63,8 @@ def read_record(data: Mapping[str, Any]) -> Launched:
             findings=(),
         )
         entries = tuple(_read_way(node) for node in data["nodes"])
-        return Launched(plan, entries, str(data["by"]), float(data["at"]))
+        says_output = data.get("output") != ""
+        return Launched(plan, entries, str(data["by"]), float(data["at"]), says_output)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(f"the record of this launch cannot be read: {error!r}") from None
 

@@ -17,7 +17,7 @@ from launcher.running import protocol
 from launcher.running.connections import Open
 from launcher.runs.asking import NotThere, ask
 from launcher.runs.fetching import Receiver, fetch_host
-from launcher.runs.record import launch_record
+from launcher.runs.record import launch_record, read_record
 from launcher.transports.base import Endpoint, iter_stdout
 from launcher.transports.local import LocalConnection
 from tests.launcher.onhost_driver import PYTHON, Driver
@@ -108,6 +108,15 @@ def test_a_broken_fetch_goes_on_where_it_ended(run: Driver, there: Open, tmp_pat
     assert (here / "rank-0.log").read_bytes() == b"hello\n"
     assert fetched.bytes < 300_000
     assert [path.name for path in (here / "output").iterdir()] == ["model.bin"]
+
+
+def test_a_record_tells_whether_it_was_said_where_the_script_writes() -> None:
+    whole = plan((None,))
+    record = launch_record(whole, whole.nodes[0], (HERE,))
+    assert not read_record({**record, "output": ""}).says_output
+    assert read_record({**record, "output": "/out"}).says_output
+    record.pop("output")  # one of an older gpulaunch does not tell
+    assert read_record(record).says_output
 
 
 def test_a_file_that_is_not_whole_does_not_have_its_name(tmp_path: Path) -> None:
