@@ -182,6 +182,8 @@ def run(argv: Sequence[str], group: click.Command = cli) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption) and error.option_name == "-p":  # as ssh has it
+            error = click.UsageError("A port is written with its host: user@host:port.", error.ctx)
         error.show()
         return error.exit_code
     except BrokenPipeError:

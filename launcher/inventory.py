@@ -69,10 +69,10 @@ class Inventory:
         `host`, `user@host`, `user@host:port`, `[::1]:22`. Raises BadInput.
         """
         words = tuple(words)
-        found = {name: self.entry(name) for word in words for name in self._expand(word)}
+        found = [self.entry(name) for word in words for name in self._expand(word)]
         if not found:
             raise BadInput("no host is named", "name at least one host, a group, or all")
-        return tuple(found.values())
+        return tuple({entry.name: entry for entry in found}.values())
 
     def entry(self, word: str) -> HostEntry:
         """Return the one host that a single word names, listed or not. Raises BadInput."""
@@ -81,6 +81,9 @@ class Inventory:
         if word == LOCALHOST:
             return HostEntry(LOCALHOST, python=local_python(), alias=LOCALHOST, listed=False)
         spot = hostwords.parse_spot(word)
+        listed = self._listed_at(spot)
+        if listed is not None:
+            return listed
         return replace(
             self.defaults,
             name=word,
@@ -89,6 +92,15 @@ class Inventory:
             alias=spot.host,
             listed=False,
         )
+
+    def _listed_at(self, spot: hostwords.Spot) -> HostEntry | None:
+        """Return the listed host of just this user@host:port, None where none or several are that."""
+        fit = [
+            entry
+            for entry in self.hosts.values()
+            if (entry.address or entry.name, entry.user, entry.port) == (spot.host, spot.user, spot.port)
+        ]
+        return fit[0] if len(fit) == 1 and spot.user else None
 
     def nearest(self, name: str) -> str:
         """Return the listed host or group whose name is most like `name`, or an empty string."""

@@ -212,3 +212,9 @@ def test_completion_works_through_the_real_program() -> None:
         timeout=60,
     )
     assert done.stdout == "plain,schema\n"
+
+
+def test_a_port_as_ssh_takes_it_is_told_how_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["preflight", "root@titan", "-p", "41022"], ["run", "train.py", "-p", "41022"]):
+        assert cli.run(words) == 2
+        assert "A port is written with its host: user@host:port." in capsys.readouterr().err

@@ -217,3 +217,16 @@ def test_the_beginning_of_a_name_brings_the_name_to_mind() -> None:
         "titan",
         "",
     ]
+
+
+def test_a_listed_host_may_be_typed_as_for_ssh() -> None:
+    """`gpulaunch init --hosts root@192.0.2.7:41022` lists it as 192.0.2.7, and the next command may not."""
+    hosts = {
+        "192.0.2.7": HostEntry("192.0.2.7", user="root", port=41022, python="/opt/conda/bin/python"),
+        "box": HostEntry("box", address="192.0.2.8", user="root"),
+    }
+    inventory = Inventory(hosts=hosts)
+    assert inventory.resolve(["root@192.0.2.7:41022", "192.0.2.7"]) == (hosts["192.0.2.7"],)
+    assert inventory.entry("root@192.0.2.8") == hosts["box"]
+    for other in ("ada@192.0.2.7:41022", "root@192.0.2.7:22", "root@192.0.2.7", "192.0.2.8"):
+        assert not inventory.entry(other).listed
