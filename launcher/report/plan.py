@@ -7,8 +7,8 @@ from typing import Any
 
 from launcher.engines.accelerate import RUN_DIR
 from launcher.plan import Change, NodePlan, Plan
+from launcher.report.preflight_json import finding_json
 from launcher.report.text import clean
-from preflight.finding import Finding
 from preflight.wire import encode
 
 PLAN_SCHEMA = "gpulaunch.plan/1"
@@ -38,7 +38,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "changes": encode(plan.changes),
         "because": encode(plan.because),
         "nodes": [_node_json(node) for node in plan.nodes],
-        "findings": [_finding_json(finding) for finding in plan.findings],
+        "findings": [finding_json(finding) for finding in plan.findings],
     }
     return data
 
@@ -102,18 +102,6 @@ def _node_json(node: NodePlan) -> dict[str, Any]:
     data["files"] = dict(node.files)
     data["command"] = command_text(node)
     return data
-
-
-def _finding_json(finding: Finding) -> dict[str, Any]:
-    return {
-        "code": finding.code,
-        "severity": finding.severity.value,
-        "hosts": list(finding.hosts),
-        "subject": finding.subject,
-        "message": finding.message,
-        "fix": finding.fix,
-        "ignored": finding.ignored,
-    }
 
 
 def _shown_env(env: Mapping[str, str]) -> dict[str, str]:

@@ -13,8 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from launcher.errors import CommandTimedOut, ConnectionLost, HostError, OutputTooLarge, ProgramNotStarted
+from launcher.errors import ConnectionLost, HostError, ProgramNotStarted
 from launcher.transports.base import Completed, Endpoint
+from launcher.transports.to_end import run_to_end
 
 _CHUNK = 1 << 16
 _STDERR_HELD = 2 << 20
@@ -46,9 +47,10 @@ class LocalConnection:
             stream = self.start(words)
         except ProgramNotStarted as failure:
             return Completed(failure.status, b"", f"{words[0]}: {failure.why}\n".encode())
-        threading.Thread(target=_feed, args=(stream, stdin), daemon=True).start()
         try:
-            return _drain(stream, deadline=deadline, timeout_s=timeout_s, max_output=max_output)
+            return run_to_end(
+                stream, self.name, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output
+            )
         except HostError:
             stream.kill()
             raise
@@ -110,9 +112,9 @@ class LocalStream:
         """Send to its stdin; raises HostError when it has closed it or reads no more."""
         left = memoryview(data)
         while left:
-            if self._stdin.closed or not _ready(self._stdin, selectors.EVENT_WRITE, _STALLED_S):
-                raise ConnectionLost(self.host, "the command takes no input")
             try:
+                if self._stdin.closed or not _ready(self._stdin, selectors.EVENT_WRITE, _STALLED_S):
+                    raise ConnectionLost(self.host, "the command takes no input")
                 with self._write_lock:
                     left = left[os.write(self._stdin.fileno(), left[:_CHUNK]) :]
             except BlockingIOError:
@@ -188,32 +190,6 @@ class LocalStream:
                 if not data:
                     self._stderr.close()
                 self._held += data
-
-
-def _drain(stream: LocalStream, *, deadline: float, timeout_s: float, max_output: int) -> Completed:
-    stdout, stderr = bytearray(), bytearray()
-    while True:
-        left_s = deadline - time.monotonic()
-        if left_s <= 0:
-            raise CommandTimedOut(stream.host, f"a command did not end within {timeout_s:g} s")
-        data = stream.read(left_s if not stderr else min(left_s, 0.25))
-        stderr += stream.read_stderr()
-        stdout += data or b""
-        if len(stdout) > max_output or len(stderr) > max_output:
-            raise OutputTooLarge(stream.host, f"a command sent more than {max_output} bytes")
-        if data == b"":
-            break
-    status = stream.wait(deadline - time.monotonic())
-    if status is None:
-        raise CommandTimedOut(stream.host, f"a command did not end within {timeout_s:g} s")
-    stderr += stream.read_stderr()
-    return Completed(status, bytes(stdout), bytes(stderr))
-
-
-def _feed(stream: LocalStream, data: bytes) -> None:
-    with contextlib.suppress(ConnectionLost, ValueError):
-        stream.write(data)
-    stream.close_stdin()
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:

@@ -17,8 +17,9 @@ from launcher.errors import ConnectionLost, ConnectionRefused, ConnectionTimedOu
 from launcher.transports import ssh_auth, ssh_keys
 from launcher.transports.base import Completed, Endpoint, OpenOptions
 from launcher.transports.dial import dial
-from launcher.transports.ssh_stream import SshStream, run_to_end
+from launcher.transports.ssh_stream import SshStream
 from launcher.transports.ssh_wire import ChannelSocket, Wire
+from launcher.transports.to_end import run_to_end
 
 T = TypeVar("T")
 
@@ -47,7 +48,9 @@ class SshConnection:
         """Run to the end; see the contract."""
         deadline = time.monotonic() + timeout_s
         with contextlib.closing(self._exec(argv)) as stream:
-            return run_to_end(stream, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output)
+            return run_to_end(
+                stream, self.name, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output
+            )
 
     def start(self, argv: Iterable[str]) -> SshStream:
         """Start and stream; see the contract."""

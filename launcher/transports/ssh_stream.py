@@ -1,17 +1,13 @@
 """A command running over an SSH channel."""
 
 import contextlib
-import threading
 import time
 
 import paramiko
 
-from launcher.errors import CommandTimedOut, ConnectionLost, OutputTooLarge
-from launcher.transports.base import Completed
+from launcher.errors import ConnectionLost
 
 _CHUNK = 1 << 16
-_STDERR_TURN_S = 0.25
-"""While stdout is silent, stderr is drained this often."""
 _GONE = (OSError, EOFError, paramiko.SSHException)
 """What paramiko raises where the connection has broken; reading does too, for it tells the host of room."""
 _STALLED_S = 60.0
@@ -86,38 +82,3 @@ class SshStream:
         """Drop the channel; the far side sees EOF or SIGPIPE."""
         with contextlib.suppress(*_GONE):
             self._channel.close()
-
-
-def run_to_end(
-    stream: SshStream, stdin: bytes, *, deadline: float, timeout_s: float, max_output: int
-) -> Completed:
-    """Feed, drain both outputs side by side, and wait for the status, all before the deadline."""
-    if stream.fits(stdin):
-        _feed(stream, stdin)
-    else:
-        # A command that writes before it has read everything would otherwise wait for us as we wait for it.
-        threading.Thread(target=_feed, args=(stream, stdin), daemon=True).start()
-    stdout, stderr = bytearray(), bytearray()
-    while True:
-        left_s = deadline - time.monotonic()
-        if left_s <= 0:
-            raise CommandTimedOut(stream.host, f"a command did not end within {timeout_s:g} s")
-        data = stream.read(min(_STDERR_TURN_S, left_s))
-        stderr += stream.read_stderr()
-        stdout += data or b""
-        if len(stdout) > max_output or len(stderr) > max_output:
-            raise OutputTooLarge(stream.host, f"a command sent more than {max_output} bytes")
-        if data == b"":
-            break
-    status = stream.wait(deadline - time.monotonic())
-    if status is None:
-        raise CommandTimedOut(stream.host, f"a command did not end within {timeout_s:g} s")
-    stderr += stream.read_stderr()
-    return Completed(status, bytes(stdout), bytes(stderr))
-
-
-def _feed(stream: SshStream, data: bytes) -> None:
-    """Send all input; a command that ends without reading it is judged by its status, not by this."""
-    with contextlib.suppress(ConnectionLost):
-        stream.write(data)
-    stream.close_stdin()

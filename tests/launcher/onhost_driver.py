@@ -31,6 +31,20 @@ while any(rank.poll() is None for rank in ranks):
     time.sleep(0.1)
 sys.exit(any(rank.returncode for rank in ranks))
 """
+# Out of the tree by every way there is but the group: its parent is killed first, its environment is empty.
+RUNAWAY = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        home = os.environ["XDG_STATE_HOME"]
+        sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+        os.execve(sys.executable, sleep, {"XDG_STATE_HOME": home})
+    os._exit(0)
+os.wait()
+print("up", flush=True)
+time.sleep(60)
+"""
 PYTHON = sys.executable
 PATIENCE_S = 60.0  # a machine that runs other tests too may need a while to start an interpreter
 

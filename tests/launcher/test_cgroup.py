@@ -11,23 +11,9 @@ import pytest
 
 from launcher.onhost.cgroup import Cgroup, OomKills, own_directory, read_count, sweep
 from launcher.onhost_source import onhost_source
-from tests.launcher.onhost_driver import LAUNCHER, Driver, pids_of
+from tests.launcher.onhost_driver import LAUNCHER, RUNAWAY, Driver, pids_of
 
 WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
-# Out of the tree by every way there is but the group: its parent is killed first, its environment is empty.
-RUNAWAY = """
-import os, sys, time
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        home = os.environ["XDG_STATE_HOME"]
-        sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
-        os.execve(sys.executable, sleep, {"XDG_STATE_HOME": home})
-    os._exit(0)
-os.wait()
-print("up", flush=True)
-time.sleep(60)
-"""
 FORKS = """
 import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

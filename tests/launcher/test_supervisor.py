@@ -14,23 +14,14 @@ from typing import Any
 import pytest
 
 from launcher.onhost_source import onhost_source
-from tests.launcher.onhost_driver import LAUNCHER, PYTHON, Driver, pids_of
+from tests.launcher.onhost_driver import LAUNCHER, PYTHON, RUNAWAY, Driver, pids_of
 
 WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
 # A rank with a worker, and a daemon that has left session, group and parent, and cleaned its environment.
-FAMILY = """
-import os, subprocess, sys, time
+FAMILY = f"""
+import subprocess, sys
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        home = os.environ["XDG_STATE_HOME"]
-        sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
-        os.execve(sys.executable, sleep, {"XDG_STATE_HOME": home})
-    os._exit(0)
-os.wait()
-print("up", flush=True)
-time.sleep(60)
+{RUNAWAY}
 """
 
 

@@ -1,0 +1,49 @@
+"""A command run to its end, over whichever stream."""
+
+import contextlib
+import threading
+import time
+
+from launcher.errors import CommandTimedOut, ConnectionLost, OutputTooLarge
+from launcher.transports.base import Completed, Stream
+
+_STDERR_TURN_S = 0.25
+"""While stdout is silent, stderr is drained this often."""
+
+
+def run_to_end(
+    stream: Stream, host: str, stdin: bytes, *, deadline: float, timeout_s: float, max_output: int
+) -> Completed:
+    """Feed, drain both outputs side by side, and wait for the status, all before the deadline.
+
+    Raises CommandTimedOut, which names `timeout_s`, OutputTooLarge or ConnectionLost.
+    """
+    if stream.fits(stdin):
+        _feed(stream, stdin)
+    else:
+        # A command that writes before it has read everything would otherwise wait for us as we wait for it.
+        threading.Thread(target=_feed, args=(stream, stdin), daemon=True).start()
+    stdout, stderr = bytearray(), bytearray()
+    while True:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise CommandTimedOut(host, f"a command did not end within {timeout_s:g} s")
+        data = stream.read(min(_STDERR_TURN_S, left_s))
+        stderr += stream.read_stderr()
+        stdout += data or b""
+        if len(stdout) > max_output or len(stderr) > max_output:
+            raise OutputTooLarge(host, f"a command sent more than {max_output} bytes")
+        if data == b"":
+            break
+    status = stream.wait(deadline - time.monotonic())
+    if status is None:
+        raise CommandTimedOut(host, f"a command did not end within {timeout_s:g} s")
+    stderr += stream.read_stderr()
+    return Completed(status, bytes(stdout), bytes(stderr))
+
+
+def _feed(stream: Stream, data: bytes) -> None:
+    """Send all input; a command that ends without reading it is judged by its status, not by this."""
+    with contextlib.suppress(ConnectionLost):
+        stream.write(data)
+    stream.close_stdin()
