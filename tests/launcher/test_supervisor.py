@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from launcher.onhost.supervising.daemons.launcher import codes_in_its_log
 from launcher.onhost_source import onhost_source
 from tests.launcher.onhost_driver import LAUNCHER, PYTHON, RUNAWAY, Driver, pids_of
 
@@ -351,3 +352,45 @@ def test_the_main_port_is_seen_to_be_free_at_the_end(run: Driver) -> None:
         holder.listen()
         run.start("print(1)", main_port=holder.getsockname()[1])
         assert run.ended()["exit"]["port_free"] is False
+
+
+SIMPLE_LOG = """\
+Traceback (most recent call last):
+    raise subprocess.CalledProcessError(returncode=process.returncode, cmd=cmd)
+subprocess.CalledProcessError: Command '['python', 'rank.py']' died with <Signals.SIGKILL: 9>.
+"""
+ELASTIC_LOG = """\
+Other Failures:
+[1]:
+  time      : 2026-11-22_01:18:13
+  host      : node-2
+  rank      : 3 (local_rank: 1)
+  exitcode  : 7 (pid: 77)
+  error_file: <N/A>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-22_01:18:13
+  host      : node-2
+  rank      : 1 (local_rank: 0)
+  exitcode  : -9 (pid: 76)  (SIGKILL)
+  error_file: <N/A>
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "unseen", "codes"),
+    [
+        (SIMPLE_LOG, [0], {0: -9}),
+        (SIMPLE_LOG, [0, 1], {}),
+        (ELASTIC_LOG, [1, 3], {1: -9, 3: 7}),
+        (ELASTIC_LOG, [1, 2], {1: -9}),
+        (ELASTIC_LOG, [], {}),
+        ("nothing of that kind", [0], {}),
+    ],
+)
+def test_how_a_rank_ended_that_nobody_saw_is_read_from_its_launchers_words(
+    tmp_path: Path, log: str, unseen: list[int], codes: dict[int, int]
+) -> None:
+    (tmp_path / "launcher.log").write_text(log)
+    assert codes_in_its_log(str(tmp_path), unseen) == codes

@@ -15,6 +15,9 @@ from ..wire import Refused
 from .run import Run
 
 RANK = "{run_dir}/rank.py"
+# Of the one rank of accelerate's simple launcher, and of each that failed under torch's elastic one.
+SIMPLE_SAYS = re.compile(rb"died with <Signals\.\w+: (\d+)>|non-zero exit status (\d+)")
+ELASTIC_SAYS = re.compile(rb"rank +: (\d+) \(local_rank: \d+\)\s+exitcode +: (-?\d+)")
 
 
 class Interpreter(Protocol):
@@ -108,15 +111,17 @@ def environment(spec: dict[str, Any], run_dir: str) -> dict[str, str]:
     return {**env, **marks(spec["run_id"], run_dir)}
 
 
-def code_in_its_log(run_dir: str) -> int | None:
-    """Return how the one rank of the simple launcher ended: that one reaps at once, so nobody saw it."""
+def codes_in_its_log(run_dir: str, ranks: list[int]) -> dict[int, int]:
+    """Return how these ranks ended that it reaped before anybody saw them: it says so when it fails."""
     try:
         with open(os.path.join(run_dir, LAUNCHER_LOG), "rb") as log:
             log.seek(max(0, os.fstat(log.fileno()).st_size - 65536))
-            said = re.findall(rb"died with <Signals\.\w+: (\d+)>|non-zero exit status (\d+)", log.read())
+            text = log.read()
     except OSError:
-        return None
-    if not said:
-        return None
-    by_signal, status = said[-1]
-    return -int(by_signal) if by_signal else int(status)
+        return {}
+    found = {int(rank): int(code) for rank, code in ELASTIC_SAYS.findall(text)}
+    said = SIMPLE_SAYS.findall(text)
+    if said and len(ranks) == 1:
+        by_signal, status = said[-1]
+        found.setdefault(ranks[0], -int(by_signal) if by_signal else int(status))
+    return {rank: found[rank] for rank in ranks if rank in found}

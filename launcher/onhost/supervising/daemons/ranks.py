@@ -68,7 +68,6 @@ class Ranks:
         self.codes[known.rank] = code
         return Ended(known.rank, pid, code)
 
-    def unseen(self) -> int | None:
-        """Return the rank whose exit code was not seen, None where there is none or more than one."""
-        unseen = [rank for rank, code in self.codes.items() if code is None]
-        return unseen[0] if len(unseen) == 1 else None
+    def unseen(self) -> list[int]:
+        """Return the ranks whose exit codes were not seen."""
+        return [rank for rank, code in self.codes.items() if code is None]

@@ -19,7 +19,7 @@ from .bell import Bell
 from .ending import Ending
 from .hang import FAILURE_GRACE_S, Hang
 from .helper import Gauge
-from .launcher import Interpreter, Launcher, code_in_its_log
+from .launcher import Interpreter, Launcher, codes_in_its_log
 from .memory import MemoryKills
 from .ranks import Ended, Ranks
 from .records import Records
@@ -123,11 +123,10 @@ class Supervisor:
 
     def _launcher_ended(self, code: int) -> None:
         self._launcher.code = code
-        rank = self._ranks.unseen()
-        said = code_in_its_log(self._run.dir) if code and rank is not None else None
-        if rank is not None and said is not None:
-            self._ranks.codes[rank] = said
-            self._run.tell("rank_exit", rank=rank, code=said, stopping=self._ending.begun)
+        said = codes_in_its_log(self._run.dir, self._ranks.unseen()) if code else {}
+        for rank, its_code in said.items():
+            self._ranks.codes[rank] = its_code
+            self._run.tell("rank_exit", rank=rank, code=its_code, stopping=self._ending.begun)
         self._run.tell("launcher_exit", code=code)
         if not self._ending.begun:
             self._ending.begin(Wish("", FAILURE_GRACE_S))
