@@ -116,7 +116,7 @@ def _verdict(watch: Watch) -> tuple[Verdict, int, str]:
         return "not carried through", EXIT_NOT_CARRIED_THROUGH, f"{first.host}: {first.why}"
     cause = watch.root_cause
     if watch.interrupts and (cause is None or watch.stopped_by_interrupt):
-        return "interrupted", EXIT_INTERRUPTED, "Ctrl-C"
+        return "interrupted", EXIT_INTERRUPTED, watch.interrupted_by
     if watch.stopped_by:
         return "interrupted", EXIT_INTERRUPTED, watch.stopped_by
     if cause is not None and cause.hung:

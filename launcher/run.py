@@ -276,8 +276,8 @@ class Attempt:
     def _loop(self, interrupts: "Interrupts") -> None:
         ticking = Ticking(self._happenings)
         while not self._watch.done and not self._may_leave():
-            if interrupts.take():
-                self._act(Interrupted())
+            if by := interrupts.take():
+                self._act(Interrupted(by))
             self._act(ticking.next())
             self._look_after_the_silent()
 
@@ -347,19 +347,19 @@ class Interrupts:
     """Ctrl-C and its like, counted by the signal handler and taken by the loop."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self._noted: list[int] = []
 
     def note(self, number: int, frame: FrameType | None) -> None:
         """Count one; the handler does nothing else, for it may run in the middle of anything."""
-        del number, frame
-        self._count += 1
+        del frame
+        self._noted.append(number)
 
-    def take(self) -> bool:
-        """Return whether one is waiting, and take it."""
-        if not self._count:
-            return False
-        self._count -= 1
-        return True
+    def take(self) -> str:
+        """Take the one that has waited longest; return its name, "" when none is waiting."""
+        if not self._noted:
+            return ""
+        number = self._noted.pop(0)
+        return "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
 
 
 @contextmanager

@@ -81,7 +81,9 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """Ctrl-C."""
+    """Ctrl-C, or another signal that asks to end."""
+
+    by: str = "Ctrl-C"
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ class Watch:
         self.refused: dict[str, Refused] = {}
         self.run_dirs: dict[str, str] = {}
         self.interrupts = 0
+        self.interrupted_by = ""
         self.stopped_by_interrupt = False
         self.stopping = ""
         self.stopped_by = ""  # who else asked for the end
@@ -124,8 +125,8 @@ class Watch:
                 self.lost[host] = why
                 yield Say(f"{host}: lost: {why}", bad=True)
                 yield from self._stop_others(f"{host} was lost")
-            case Interrupted():
-                yield from self._interrupted()
+            case Interrupted(by=by):
+                yield from self._interrupted(by)
             case Tick(at=at):
                 yield from self._judge_quiet(at)
             case _:
@@ -306,17 +307,18 @@ class Watch:
             yield Say(f"{failure.what}; stopping every node", bad=True)
             yield from self._stop_all(failure.what, FAILURE_GRACE_S)
 
-    def _interrupted(self) -> Iterator[Action]:
+    def _interrupted(self, by: str) -> Iterator[Action]:
         self.interrupts += 1
+        self.interrupted_by = self.interrupted_by or by
         if self.interrupts == 1:
             self.stopped_by_interrupt = not self.stopping
             yield Say(
                 f"stopping every node (SIGTERM, {STOP_GRACE_S:g} s, SIGKILL); Ctrl-C again kills at once"
             )
-            yield from self._stop_all("Ctrl-C", STOP_GRACE_S)
+            yield from self._stop_all(by, STOP_GRACE_S)
         elif self.interrupts == 2:
             yield Say("killing every node's processes now", bad=True)
-            yield Stop(self._open(), 0.0, "Ctrl-C twice")
+            yield Stop(self._open(), 0.0, "Ctrl-C twice" if by == "Ctrl-C" else by)
 
     def _stop_all(self, why: str, grace_s: float) -> Iterator[Action]:
         self.stopping = self.stopping or why

@@ -81,16 +81,16 @@ class Attachment:
     def _loop(self, interrupts: Interrupts) -> bool:
         """Return whether the run was left before it ended."""
         while not self._watch.done:
-            if interrupts.take() and self._interrupted():
+            if (by := interrupts.take()) and self._interrupted(by):
                 return True
             self._act(self._ticking.next())
         return False
 
-    def _interrupted(self) -> bool:
+    def _interrupted(self, by: str) -> bool:
         """Ask what Ctrl-C shall mean; return whether to leave."""
         choice: Choice = "stop" if self._watch.stopping else self._choose()
         if choice == "stop":
-            self._act(Interrupted())
+            self._act(Interrupted(by))
         if choice != "detach":
             return False
         for follower in self._followers.values():

@@ -400,3 +400,12 @@ def test_a_failure_that_no_event_told_is_taken_from_the_last_state() -> None:
     assert (outcome.verdict, outcome.exit_code) == ("failed", 5)
     assert [end.code for end in outcome.ranks] == [3]
     assert "the launcher on a failed with exit code 1" in outcome.why
+
+
+def test_an_end_by_another_signal_is_not_called_ctrl_c() -> None:
+    """`scancel` and a terminal that is closed: SIGTERM, SIGHUP."""
+    watch = Watch(plan(CPU))
+    (stop,) = stops(replay(watch, [Interrupted("SIGTERM")]))
+    assert stop.why == "SIGTERM"
+    replay(watch, [ended("a")])
+    assert (come_to(watch).why, come_to(watch).exit_code) == ("SIGTERM", 130)
