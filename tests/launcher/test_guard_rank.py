@@ -160,8 +160,8 @@ def former_run(root: Path) -> Path:
     return output
 
 
-def rehearsed(root: Path, *args: str) -> Any:
-    env = {"GPULAUNCH_REHEARSE": "5", "GPULAUNCH_OUTPUT": "output/run", "GPULAUNCH_RUN_ID": "r1"}
+def rehearsed(root: Path, *args: str, **more: str) -> Any:
+    env = {"GPULAUNCH_REHEARSE": "5", "GPULAUNCH_OUTPUT": "output/run", "GPULAUNCH_RUN_ID": "r1", **more}
     return run_rank(root, FILES, *args, **env)
 
 
@@ -214,6 +214,13 @@ def test_what_another_process_changed_there_is_told(tmp_path: Path) -> None:
     assert rehearsed(tmp_path, "x").code == 0
     (output / "checkpoint-9").write_text("changed by somebody")
     assert clean(tmp_path)["changed"] == ["checkpoint-9"]
+
+
+def test_what_a_rank_made_whose_first_neighbour_never_came_is_removed_too(tmp_path: Path) -> None:
+    former_run(tmp_path)
+    assert rehearsed(tmp_path, "x", LOCAL_RANK="1").code == 0
+    assert clean(tmp_path)["scratch"].endswith("/.gpulaunch-rehearsal/r1")
+    assert not (tmp_path / "work" / ".gpulaunch-rehearsal").exists()
 
 
 def test_cleaning_is_harmless_where_no_rank_came_so_far(tmp_path: Path) -> None:

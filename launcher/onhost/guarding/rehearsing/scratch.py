@@ -25,12 +25,13 @@ def enter_scratch(place: Place, report: Report) -> None:
     scratch = os.path.join(real, SCRATCH, os.environ.get("GPULAUNCH_RUN_ID", "") or str(os.getppid()))
     hidden = os.path.relpath(os.path.join(real, output), real) if output else ""
     outside = hidden.split(os.sep)[0] in ("..", ".", "")
+    kept = os.path.realpath(os.path.join(real, output)) if output else ""
+    # Noted before it is made, by whichever rank of this host comes first: any may be killed at any time.
+    note = os.path.join(place.run_dir, "scratch.json")
+    if not os.path.exists(note):
+        _write_once(note, {"scratch": scratch, "output": kept, "before": _stamps(kept)})
     os.makedirs(scratch, exist_ok=True)
     _link_all(real, scratch, [] if outside else hidden.split(os.sep))
-    if place.local_rank == 0:
-        kept = os.path.realpath(os.path.join(real, output)) if output else ""
-        note = {"scratch": scratch, "output": kept, "before": _stamps(kept)}
-        _write_json(os.path.join(place.run_dir, "scratch.json"), note)
     os.chdir(scratch)
     sys.argv[:] = [word.replace("{scratch}", scratch) for word in sys.argv]
     if output:
@@ -63,11 +64,19 @@ def _stamps(folder: str) -> dict[str, list[int]]:
     return found
 
 
-def _write_json(path: str, value: Any) -> None:
-    """Replace a file as a whole."""
-    with open(path + ".new", "w") as file:
+def _write_once(path: str, value: Any) -> None:
+    """Write a whole file, unless another process was faster."""
+    fresh = "%s.%d.new" % (path, os.getpid())
+    with open(fresh, "w") as file:
         json.dump(value, file)
-    os.replace(path + ".new", path)
+    try:
+        os.link(fresh, path)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without hard links
+        os.replace(fresh, path)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(fresh)
 
 
 def clean(run_dir: str) -> dict[str, Any]:
