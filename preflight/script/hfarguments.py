@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 TRL_DEFAULT_SINCE = (0, 20)
 """trl from this version sets bf16 = not fp16 where bf16 is not given."""
 
-_SWITCHES = ("fp16", "bf16")
+_PRECISIONS = ("fp16", "bf16")
+_SWITCHES = (*_PRECISIONS, "use_cpu")
 
 
 def construct(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
@@ -50,7 +51,7 @@ def construct(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
 
 def _finish(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     it.change(ref.id, asked=effective(it, ref, name), trl=Const(is_trl_config(name)), __name__=Const(name))
-    switch = next((word for word in _SWITCHES if word in call.places), "")
+    switch = next((word for word in _PRECISIONS if word in call.places), "")
     it.change(ref.id, asked_at=Dtype("at", call.at(switch)))
     it.state.device_set = True
     it.emit(Event("arguments", call.place, ref.id, call, name))

@@ -236,6 +236,25 @@ def trl_default_is_bf16(it: "Interpreter", event: Event) -> Iterator[Hit]:
         yield Hit(event.place, message, "bf16=False, fp16=True", Level.WARNING)
 
 
+@rule("P132", "arguments")
+def bf16_on_the_cpu(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """bf16 is asked of TrainingArguments on CPU ranks, without use_cpu.
+
+    transformers then looks for a GPU and stops: "Your setup doesn't support bf16/gpu. You need to assign
+    use_cpu if you want to train the model on CPU."
+    Source: transformers/training_args.py; seen with transformers 5.23.
+    """
+    thing = it.thing(event.ref)
+    if thing is None or it.target.capability is not None or thing.get("asked") != Const("bf16"):
+        return
+    if any(truth(thing.get(name)) is not False for name in ("use_cpu", "no_cuda")):
+        return
+    by_default = thing.get("bf16") == NONE
+    message = "bf16 without use_cpu stops at once where there is no GPU"
+    level = Level.WARNING if by_default else Level.ERROR
+    yield Hit(event.place_of("bf16"), message, "use_cpu=True on the CPU, or GPUs for this launch", level)
+
+
 @rule("P110", *_STEPS)
 def layers_of_another_dtype(it: "Interpreter", event: Event) -> Iterator[Hit]:
     """Some layers of a trained model are built in half precision, the rest is not.

@@ -21,22 +21,30 @@ def read(path: str) -> str | None:
     return file.read_text(encoding="utf-8") if file.is_file() else None
 
 
+def capability(text: str) -> tuple[int, int] | None:
+    """7.5, or `cpu` for ranks without a GPU."""
+    if text == "cpu":
+        return None
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
 def judged(path: Path) -> LintResult:
     text = path.read_text(encoding="utf-8")
     words = [word for line in re.findall(r"# target: (.*)", text) for word in line.split()]
     told = [word.partition("=")[::2] for word in words]
     values = dict(told)
     versions = {name: values[name] for name in VERSIONED if name in values}
-    capabilities = [tuple(map(int, value.split("."))) for name, value in told if name == "capability"]
+    capabilities = [capability(value) for name, value in told if name == "capability"]
     targets = [
         Target(
-            capability=(capability[0], capability[1]),
+            capability=item,
             processes=int(values["processes"]) if "processes" in values else None,
             launch="fp16" if values.get("launch") == "fp16" else None,
             args=tuple(values["args"].split(",")) if "args" in values else None,
             versions=versions,
         )
-        for capability in capabilities or [(7, 5), (8, 0)]
+        for item in capabilities or [(7, 5), (8, 0)]
     ]
     return lint_for(text, str(path), targets, certain=bool(capabilities), find=read)
 
