@@ -1,5 +1,6 @@
 """gpulaunch explain CODE."""
 
+import json
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -16,35 +17,41 @@ from preflight.script.catalogue import explain_rule, rule_codes
 
 @click.command()
 @click.argument("codes", nargs=-1, metavar="CODE...")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option(
     "--markdown",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Write the documentation page of the causes of failures into FILE.",
 )
-def command(codes: tuple[str, ...], *, markdown: Path | None) -> None:
+def command(codes: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> None:
     """Say what the CODE of a finding or a cause means, why it matters, how to fix it, and its source."""
     if markdown is not None:
         markdown.write_text(page(), encoding="utf-8")
     elif not codes:
         raise click.UsageError("Missing argument 'CODE...'.")
-    click.echo("\n".join(explain(code.upper()) for code in codes), nl=False)
+    told = [(code.upper(), *explain(code.upper())) for code in codes]
+    if as_json:
+        rows = [{"code": code, "kind": kind, "text": text} for code, kind, text in told]
+        click.echo(json.dumps({"schema": "gpulaunch.explain/1", "codes": rows}, indent=2))
+        return
+    click.echo("\n".join(text for _, _, text in told), nl=False)
 
 
-def explain(code: str) -> str:
-    """Return the text of one code. Raises BadInput for one that does not exist, with the nearest ones."""
+def explain(code: str) -> tuple[str, str]:
+    """Return what a code is of, and its text. Raises BadInput for an unknown one, with the nearest."""
     checks, hosts = table(), host_codes()
     if code in checks:
-        return explanation(checks[code])
+        return "check", explanation(checks[code])
     if code in hosts:
-        return explain_host(code, hosts[code])
+        return "host", explain_host(code, hosts[code])
     if code in GUARD_CODES:
-        return explain_guard(code)
+        return "guard", explain_guard(code)
     if code in rule_codes():
-        return explain_rule(code)
+        return "rule", explain_rule(code)
     told = explain_signature(code)
     if told is not None:
-        return told
+        return "signature", told
     known = [*checks, *hosts, *GUARD_CODES, *rule_codes(), *signature_codes()]
     near = get_close_matches(code, known, n=3, cutoff=0.6)
     raise BadInput(

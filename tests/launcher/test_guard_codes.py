@@ -19,5 +19,6 @@ def test_every_code_of_the_guard_is_explained_and_in_its_page() -> None:
     page = (ROOT / "docs/guard.md").read_text()
     assert told() == set(GUARD_CODES)
     for code in GUARD_CODES:
-        assert explain(code).startswith(f"{code}: ")
+        kind, text = explain(code)
+        assert (kind, text[: len(code) + 2]) == ("guard", f"{code}: ")
         assert re.search(rf"\b{code}\b", page), code

@@ -105,6 +105,14 @@ def test_a_saved_nvidia_smi_is_judged_for_what_it_holds(name: str, code: int, wo
     assert "not asked of this source: ENV001" in result.output
 
 
+def test_codes_of_every_kind_are_explained_as_json() -> None:
+    codes = {"GPU001": "check", "HOST004": "host", "G4": "guard", "P101": "rule", "S06": "signature"}
+    document = json.loads(gpulaunch("explain", *codes, "--json").output)
+    assert document["schema"] == "gpulaunch.explain/1"
+    assert {row["code"]: row["kind"] for row in document["codes"]} == codes
+    assert "\n".join(row["text"] for row in document["codes"]) == gpulaunch("explain", *codes).output
+
+
 def test_every_code_can_be_explained() -> None:
     for code in [*table(), *host_codes()]:
         assert gpulaunch("explain", code.lower()).output.startswith(f"{code}: ")
