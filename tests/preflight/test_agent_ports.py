@@ -104,7 +104,8 @@ def test_the_source_port_of_an_outgoing_connection_stops_a_bind(stack: ExitStack
     stack.enter_context(accepted)
     ports = _ports(client.getsockname()[1])
     assert not _only_bind(ports)
-    assert {(found.state, found.pids) for found in ports.sockets} == {("ESTABLISHED", (os.getpid(),))}
+    found = {(each.state, each.pids) for each in ports.sockets}
+    assert found - {("TIME_WAIT", ())} == {("ESTABLISHED", (os.getpid(),))}  # the port may have served before
 
 
 def test_a_forked_child_that_inherited_the_listener_is_its_holder(stack: ExitStack) -> None:
