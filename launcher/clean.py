@@ -12,8 +12,10 @@ from launcher import hostjson
 from launcher.errors import AgentCrashed, AgentGarbage
 from launcher.onhost_source import onhost_source, stdin_for
 from launcher.transports.base import Connection
+from preflight.absence import Missing
 from preflight.cleaning import Choice, Wish, choose
-from preflight.facts import Gpu, HostFacts, Missing, ProcessTable
+from preflight.facts import HostFacts, ProcessTable
+from preflight.gpu_facts import Gpu
 from preflight.leftovers import DEFAULT_STOPPED_S, Classified, Kind, classify
 from preflight.records import dataclass
 

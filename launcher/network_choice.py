@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 
 from launcher.errors import LaunchRefused
 from launcher.inventory import HostEntry
+from preflight.absence import Missing
 from preflight.decision import Reason
-from preflight.facts import HostFacts, Interface, Missing, Network, Ports
+from preflight.facts import HostFacts, Interface, Network, Ports
 from preflight.records import dataclass
 
 Host = tuple[HostEntry, HostFacts]

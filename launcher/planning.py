@@ -8,8 +8,9 @@ from launcher.errors import LaunchRefused
 from launcher.inventory import HostEntry
 from launcher.network_choice import MainPort, choose_main_address, choose_main_port, socket_interface
 from launcher.plan import Change, NodePlan, Plan
+from preflight.absence import Missing
 from preflight.decision import Decision, NodeRanks, Reason
-from preflight.facts import HostFacts, Missing
+from preflight.facts import HostFacts
 from preflight.finding import Finding
 from preflight.job import Job
 from preflight.precision import decide, fp8_backend

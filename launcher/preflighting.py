@@ -16,7 +16,8 @@ from launcher.network_choice import choose_main_address, choose_main_port
 from launcher.planning import Sent, settle
 from launcher.reach import Begin, probe_reach
 from launcher.waiting import Waiting
-from preflight.facts import HostFacts, Missing, Reach, ScriptFacts
+from preflight.absence import Missing
+from preflight.facts import HostFacts, Reach, ScriptFacts
 from preflight.finding import Finding, Severity, exit_code
 from preflight.job import Job
 from preflight.judging import judge_cluster, judge_host, table, unasked

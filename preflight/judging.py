@@ -9,7 +9,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 import preflight.checks.table  # noqa: F401 - importing it fills the table
-from preflight.facts import HostFacts, Missing, Reach
+from preflight.absence import Missing
+from preflight.facts import HostFacts, Reach
 from preflight.finding import Finding, Problem, Severity
 from preflight.job import Expect, GpuRequest, Job
 from preflight.registry import CHECKS, NOT_HELD, Check, ClockOffset

@@ -8,7 +8,9 @@ launcher under nohup, setsid or systemd has it and lives.
 from enum import Enum
 
 from preflight import process_tree as tree_of
-from preflight.facts import Gpu, HostFacts, Missing, Process, ProcessTable
+from preflight.absence import Missing
+from preflight.facts import HostFacts, Process, ProcessTable
+from preflight.gpu_facts import Gpu
 from preflight.process_tree import Tree
 from preflight.records import dataclass
 

@@ -7,9 +7,11 @@ The hardware table is what NVIDIA's compute capabilities can do in training, not
 import re
 from collections.abc import Iterable, Mapping
 
+from preflight.absence import Missing
 from preflight.decision import Decision, NodeRanks, Reason
 from preflight.errors import GpulaunchError
-from preflight.facts import Capability, Gpu, HostFacts, Missing
+from preflight.facts import HostFacts
+from preflight.gpu_facts import Capability, Gpu
 from preflight.job import Job, Precision
 from preflight.precision_args import asked_in_args
 from preflight.ranks import map_ranks

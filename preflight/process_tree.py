@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from preflight.facts import Missing, Process, ProcessTable
+from preflight.absence import Missing
+from preflight.facts import Process, ProcessTable
 from preflight.records import dataclass
 
 INIT_PID = 1

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from preflight.absence import Missing
 from preflight.decision import NodeRanks, RankSlot, Reason
 from preflight.errors import GpulaunchError
-from preflight.facts import Gpu, HostFacts, Missing
+from preflight.facts import HostFacts
+from preflight.gpu_facts import Gpu
 from preflight.job import GpuRequest, Job
 from preflight.records import dataclass
 from preflight.script.reading import ScriptReading

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 
-from preflight.facts import Gpu, HostFacts, Missing
+from preflight.absence import Missing
+from preflight.facts import HostFacts
+from preflight.gpu_facts import Gpu
 from preflight.job import GpuRequest, Job
 from preflight.records import dataclass
 

@@ -5,7 +5,7 @@ A table, so that nothing imports torch to find out. Sources: pytorch/pytorch iss
 and the CUDA release notes' table of driver versions. A row that is not here is unknown, and said to be.
 """
 
-from preflight.facts import Capability
+from preflight.gpu_facts import Capability
 from preflight.records import dataclass
 from preflight.versions import release
 

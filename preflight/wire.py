@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
+from preflight.absence import Missing
 from preflight.errors import MalformedFacts
-from preflight.facts import Missing
 
 T = TypeVar("T")
 

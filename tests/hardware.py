@@ -4,20 +4,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from preflight.absence import Missing
 from preflight.facts import (
     BindTest,
-    Capability,
-    ComputeMode,
-    Gpu,
     HostFacts,
     Identity,
     Interface,
     Limits,
-    Missing,
     Network,
     Ports,
     PythonEnv,
 )
+from preflight.gpu_facts import Capability, ComputeMode, Gpu
 from preflight.wire import decode
 
 NOT_ASKED = Missing("not asked", "not-asked")

@@ -16,7 +16,7 @@ from launcher.fixes.fixing import Left, diff, fixed
 from launcher.report.lint import lint_json, lint_text, sarif
 from launcher.report.lintdocs import page
 from launcher.report.text import clean
-from preflight.facts import Capability
+from preflight.gpu_facts import Capability
 from preflight.job import Job
 from preflight.script.lint import LintResult, lint_for
 from preflight.script.rules import Level

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from launcher.planning import Sent
-from preflight.facts import HostFacts, Missing
+from preflight.absence import Missing
+from preflight.facts import HostFacts
 from preflight.job import Job
 from preflight.records import dataclass
 

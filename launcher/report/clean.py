@@ -5,8 +5,9 @@ from typing import Any
 
 from launcher.clean import Cleaned, GpuBeforeAfter, unseen
 from launcher.report.text import one_line
+from preflight.absence import Missing
 from preflight.cleaning import Choice, Wish, remedy
-from preflight.facts import HostFacts, Missing
+from preflight.facts import HostFacts
 from preflight.leftovers import ENDED_AFTER_YES, Classified, Kind
 
 SCHEMA = "gpulaunch.clean/1"

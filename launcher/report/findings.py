@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator
 
 from launcher.preflighting import PreflightResult
 from launcher.report.text import clean, one_line
-from preflight.facts import Gpu, HostFacts, Missing
+from preflight.absence import Missing
+from preflight.facts import HostFacts
 from preflight.finding import Finding, Severity
+from preflight.gpu_facts import Gpu
 from preflight.records import dataclass
 from preflight.registry import NOT_HELD
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 from launcher.preflighting import PreflightResult
-from preflight.facts import HostFacts, Missing
+from preflight.absence import Missing
+from preflight.facts import HostFacts
 from preflight.finding import Finding, Severity, stops_launch
 from preflight.wire import encode
 

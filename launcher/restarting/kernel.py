@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from launcher.outcome import Outcome
+from preflight.absence import Missing
 from preflight.diagnosis.context import Context, weigh
-from preflight.facts import HostFacts, KernelLog, Missing
+from preflight.facts import HostFacts, KernelLog
 
 Facts = Mapping[str, HostFacts]
 

@@ -6,8 +6,9 @@ from dataclasses import field, replace
 
 from launcher.inventory import HostEntry
 from launcher.preflighting import PreflightResult
-from preflight.facts import Gpu, Missing
+from preflight.absence import Missing
 from preflight.finding import Finding, stops_launch
+from preflight.gpu_facts import Gpu
 from preflight.job import Job
 from preflight.records import dataclass
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+from preflight.absence import Missing
 from preflight.checks.reading import how_to_read, span
-from preflight.facts import Gpu, GpuClaim, HostFacts, Identity, Missing
+from preflight.facts import HostFacts, Identity
 from preflight.finding import Problem, Severity
+from preflight.gpu_facts import Gpu, GpuClaim
 from preflight.registry import host_check
 
 

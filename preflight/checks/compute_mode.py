@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+from preflight.absence import Missing
 from preflight.checks.reading import absent
-from preflight.facts import Gpu, HostFacts, Missing
+from preflight.facts import HostFacts
 from preflight.finding import Problem, Severity
+from preflight.gpu_facts import Gpu
 from preflight.registry import host_check
 from preflight.selection import Selection
 

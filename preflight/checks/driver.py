@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
-from preflight.facts import Driver, HostFacts, Missing, MissingCode, PythonEnv, System
+from preflight.absence import Missing, MissingCode
+from preflight.facts import HostFacts, PythonEnv, System
 from preflight.finding import Problem, Severity
+from preflight.gpu_facts import Driver
 from preflight.job import Expect
 from preflight.registry import host_check
 from preflight.versions import compare, release, satisfies

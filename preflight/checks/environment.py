@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from preflight.facts import HostFacts, Missing, PythonEnv
+from preflight.absence import Missing
+from preflight.facts import HostFacts, PythonEnv
 from preflight.finding import Problem, Severity
 from preflight.job import Job
 from preflight.registry import host_check

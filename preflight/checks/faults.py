@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+from preflight.absence import Missing
 from preflight.checks.reading import absent, span
-from preflight.facts import Gpu, HostFacts, KernelLog, Missing, Xid
+from preflight.facts import HostFacts, KernelLog, Xid
 from preflight.finding import Problem, Severity
+from preflight.gpu_facts import Gpu
 from preflight.job import Expect
 from preflight.registry import host_check
 from preflight.xids import meaning

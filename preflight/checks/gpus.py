@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from preflight.absence import Missing
 from preflight.checks.reading import absent, absent_needed, name_of
-from preflight.facts import Gpu, Missing, PciGpu, PythonEnv
+from preflight.facts import PythonEnv
 from preflight.finding import Problem, Severity
+from preflight.gpu_facts import Gpu, PciGpu
 from preflight.job import Expect, Job
 from preflight.registry import host_check
 from preflight.selection import Selection

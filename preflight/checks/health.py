@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from preflight.absence import Missing
 from preflight.checks.reading import absent, cut
-from preflight.facts import Gpu, HostFacts, Missing
+from preflight.facts import HostFacts
 from preflight.finding import Problem, Severity
+from preflight.gpu_facts import Gpu
 from preflight.job import Expect
 from preflight.registry import host_check
 

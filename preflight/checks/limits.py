@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from preflight.absence import Missing
 from preflight.checks.reading import gib, how_to_read
-from preflight.facts import HostFacts, IbPort, Limits, Missing
+from preflight.facts import HostFacts, IbPort, Limits
 from preflight.finding import Problem, Severity
 from preflight.job import Expect, Job
 from preflight.registry import host_check

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from preflight.absence import Missing
 from preflight.checks.processes import LEFT_OVER, describe
-from preflight.facts import HostFacts, Missing, Ports, Socket
+from preflight.facts import HostFacts, Ports, Socket
 from preflight.finding import Problem, Severity
 from preflight.job import Expect, Job
 from preflight.leftovers import Classified, classify

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
+from preflight.absence import Missing
 from preflight.checks.reading import absent_needed
-from preflight.facts import Gpu, HostFacts, Missing
+from preflight.facts import HostFacts
 from preflight.finding import Problem, Severity
+from preflight.gpu_facts import Gpu
 from preflight.job import Job
 from preflight.precision import ceiling
 from preflight.registry import cluster_check, host_check

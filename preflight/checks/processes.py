@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+from preflight.absence import Missing
 from preflight.checks.reading import absent, cut, gib, span
-from preflight.facts import ComputeProcess, Gpu, HostFacts, Identity, Missing, Process, ProcessTable
+from preflight.facts import HostFacts, Identity, Process, ProcessTable
 from preflight.finding import Problem, Severity
+from preflight.gpu_facts import ComputeProcess, Gpu
 from preflight.job import Expect, Job
 from preflight.leftovers import Classified, Kind, classify
 from preflight.process_tree import INIT_PID

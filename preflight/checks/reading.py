@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from preflight.facts import Gpu, Missing
+from preflight.absence import Missing
 from preflight.finding import Problem, Severity
+from preflight.gpu_facts import Gpu
 
 REPORTED_ELSEWHERE = ("gpu-lost", "reset-required")
 """A GPU that answers nothing is one finding (GPU003), not one per value."""

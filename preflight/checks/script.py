@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from preflight.facts import HostFacts, Missing
+from preflight.absence import Missing
+from preflight.facts import HostFacts
 from preflight.finding import Problem, Severity
 from preflight.job import Job
 from preflight.registry import cluster_check

@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from preflight.absence import Missing
 from preflight.diagnosis.answer import Cause, Confidence, Evidence
-from preflight.facts import Capability, HostFacts, KernelLog, Limits, Missing
+from preflight.facts import HostFacts, KernelLog, Limits
+from preflight.gpu_facts import Capability
 from preflight.records import dataclass
 from preflight.signatures import Depth, signature
 

@@ -1,4 +1,4 @@
-"""Words of facts.Gpu that NVML's numbers and nvidia-smi's text are both turned into."""
+"""Words of gpu_facts.Gpu that NVML's numbers and nvidia-smi's text are both turned into."""
 
 from __future__ import annotations
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
+from preflight.absence import Missing
 from preflight.errors import GpulaunchError
-from preflight.facts import Capability, HostFacts, Missing
+from preflight.facts import HostFacts
+from preflight.gpu_facts import Capability
 from preflight.job import Job, Precision
 from preflight.precision import decide
 from preflight.precision_args import agree

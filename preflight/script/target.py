@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import field
 
-from preflight.facts import Capability
+from preflight.gpu_facts import Capability
 from preflight.job import Precision
 from preflight.records import dataclass
 

@@ -13,7 +13,9 @@ from unittest.mock import ANY
 import pytest
 
 from launcher.onhost_source import agent_source
-from preflight.facts import Gpu, HostFacts, Missing, Process
+from preflight.absence import Missing
+from preflight.facts import HostFacts, Process
+from preflight.gpu_facts import Gpu
 from preflight.wire import decode
 from tests.lab.hosts import Lab, LabHost
 from tests.lab.silicon import install, load_profile, update

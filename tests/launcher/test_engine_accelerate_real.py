@@ -16,7 +16,8 @@ from launcher.engines.accelerate import RUN_DIR
 from launcher.inventory import HostEntry
 from launcher.plan import NodePlan, Plan
 from launcher.planning import make_plan
-from preflight.facts import BindTest, Missing, Ports
+from preflight.absence import Missing
+from preflight.facts import BindTest, Ports
 from preflight.job import Job
 from tests.hardware import cpu_host
 

@@ -12,11 +12,11 @@ from launcher.plan import Plan
 from launcher.planning import Sent, make_plan
 from launcher.report.plan import change_text, plan_json, plan_text
 from launcher.runs.record import launch_record
+from preflight.absence import Missing
 from preflight.facts import (
     BindTest,
     HostFacts,
     Interface,
-    Missing,
     Network,
     Ports,
     Process,

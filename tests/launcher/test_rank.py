@@ -107,9 +107,9 @@ def test_a_module_sees_what_it_sees_under_python(place: Place) -> None:
 def test_a_package_and_a_directory_run_their_main(place: Place) -> None:
     place.write("pack/__init__.py", "")
     place.write("pack/__main__.py", SELF)
-    place.same("-m", "pack", "a")
+    assert json.loads(place.same("-m", "pack", "a"))["spec"] == "pack.__main__"
     place.write("plain/__main__.py", SELF)
-    place.same("plain", "a")
+    assert json.loads(place.same("plain", "a"))["argv"] == ["plain", "a"]
 
 
 def test_a_script_behind_a_link_finds_its_neighbours(place: Place) -> None:

@@ -305,7 +305,9 @@ def test_damaged_documents_still_give_a_report(tmp_path: Path, text: str) -> Non
         (run / f"{name}.json").write_text(text)
     with (run / "events.jsonl").open("a") as file:
         file.write('{"at": "x"}\n[]\n{"half')
-    parsed(html(read_run(run)))
+    page = html(read_run(run))
+    parsed(page)
+    assert "<svg" in page  # what the logs hold is still shown
 
 
 def test_the_command_writes_one_file_for_a_beginning_of_an_id_or_the_last_run(tmp_path: Path) -> None:

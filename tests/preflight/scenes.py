@@ -4,18 +4,9 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from preflight.facts import (
-    BindTest,
-    Fact,
-    Gpu,
-    HostFacts,
-    Identity,
-    Missing,
-    Ports,
-    Process,
-    ProcessTable,
-    Socket,
-)
+from preflight.absence import Fact, Missing
+from preflight.facts import BindTest, HostFacts, Identity, Ports, Process, ProcessTable, Socket
+from preflight.gpu_facts import Gpu
 from preflight.wire import decode
 
 BOOT = "11111111-2222-3333-4444-555555555555"

@@ -17,7 +17,9 @@ import pytest
 
 from launcher.onhost_source import EXIT_OLD_PYTHON
 from preflight import agent
-from preflight.facts import Gpu, HostFacts, Missing
+from preflight.absence import Missing
+from preflight.facts import HostFacts
+from preflight.gpu_facts import Gpu
 from preflight.probes.asked import Ask, read_request
 from preflight.probes.assembly import assemble_paths
 from preflight.probes.children import PARTS, Probe, run_probes

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from preflight.facts import Gpu, HostFacts, Missing
+from preflight.absence import Missing
+from preflight.facts import HostFacts
+from preflight.gpu_facts import Gpu
 from preflight.smi import parse_smi
 from tests.lab.silicon import Profile, load_profile, stage
 from tests.lab.silicon.from_xml import profile_from_xml

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight.facts import KernelLog, Missing
+from preflight.absence import Missing
+from preflight.facts import KernelLog
 from preflight.probes.bus_ids import pci_bus_id
 from preflight.probes.kernel_lines import parse_kernel_log
 from preflight.wire import decode

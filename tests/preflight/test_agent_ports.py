@@ -10,7 +10,8 @@ from contextlib import ExitStack
 import psutil
 import pytest
 
-from preflight.facts import Missing, Ports
+from preflight.absence import Missing
+from preflight.facts import Ports
 from preflight.probes.asked import read_request
 from preflight.probes.ports import bind_error, free_ports
 from preflight.probes.sockets import sockets_on, unpack_address

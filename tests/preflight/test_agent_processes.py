@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from preflight.facts import Missing, Process, ProcessTable
+from preflight.absence import Missing
+from preflight.facts import Process, ProcessTable
 from preflight.probes.assembly import named_pids
 from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.probes.processes.head import proc_head, psutil_head

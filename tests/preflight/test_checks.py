@@ -2,7 +2,7 @@
 
 import pytest
 
-from preflight.facts import Missing
+from preflight.absence import Missing
 from preflight.finding import Severity, exit_code, stops_launch
 from preflight.job import Expect, Job
 from preflight.judging import judge_cluster, judge_host, table

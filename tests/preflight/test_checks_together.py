@@ -12,7 +12,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from preflight.facts import HostFacts, Missing, MissingCode, Reach
+from preflight.absence import Missing, MissingCode
+from preflight.facts import HostFacts, Reach
 from preflight.finding import Severity, exit_code, stops_launch
 from preflight.job import Expect, Job
 from preflight.judging import judge_cluster, judge_host, table

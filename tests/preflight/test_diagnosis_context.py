@@ -1,6 +1,7 @@
+from preflight.absence import Missing
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose
-from preflight.facts import KernelLog, Missing, Xid
+from preflight.facts import KernelLog, Xid
 
 _KILLED = "E1121 01:11:20 1 api.py:882] failed (exitcode: -9) local_rank: 1 (pid: 512) of binary: python\n"
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from preflight.absence import Missing
 from preflight.cleaning import Choice, Wish, choose
-from preflight.facts import Missing, ProcessTable
+from preflight.facts import ProcessTable
 from preflight.leftovers import Classified, Kind, classify
 from tests.preflight import scenes
 from tests.preflight.scenes import Scene, random_scene

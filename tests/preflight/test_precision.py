@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from preflight.absence import Missing
 from preflight.decision import Decision
-from preflight.facts import Gpu, Missing
+from preflight.gpu_facts import Gpu
 from preflight.job import Job, Precision, PrecisionRequest
 from preflight.precision import PrecisionRefused, capability_ceiling, ceiling, decide, fp8_backend
 from preflight.script.reading import Option, Place, PrecisionSite, ScriptReading

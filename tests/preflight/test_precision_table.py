@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from preflight.facts import HostFacts, Missing
+from preflight.absence import Missing
+from preflight.facts import HostFacts
 from preflight.job import Job, PrecisionRequest
 from preflight.precision import PrecisionRefused, decide
 from preflight.script.judging import judge_script

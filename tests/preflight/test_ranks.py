@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from preflight.absence import Fact, Missing
 from preflight.decision import NodeRanks
-from preflight.facts import ComputeProcess, Fact, Gpu, GpuClaim, HostFacts, Missing
+from preflight.facts import HostFacts
+from preflight.gpu_facts import ComputeProcess, Gpu, GpuClaim
 from preflight.job import GpuRequest, Job
 from preflight.ranks import RanksRefused, map_ranks, resolve_gpus
 from preflight.script.reading import ScriptReading

@@ -3,8 +3,8 @@
 import pytest
 
 from preflight.errors import BadInput
-from preflight.facts import Capability
 from preflight.finding import Problem, Severity
+from preflight.gpu_facts import Capability
 from preflight.job import Expect, Job
 from preflight.judging import judge_host, table, unasked
 from preflight.registry import CHECKS, host_check

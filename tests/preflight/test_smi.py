@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from preflight.absence import Missing
 from preflight.errors import BadInput
-from preflight.facts import Driver, Gpu, HostFacts, Missing, PciGpu
+from preflight.facts import HostFacts
+from preflight.gpu_facts import Driver, Gpu, PciGpu
 from preflight.smi import parse_smi
 from tests.preflight.agent_runs import FIXTURES
 

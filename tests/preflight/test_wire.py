@@ -10,8 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from preflight.absence import Missing
 from preflight.errors import MalformedFacts
-from preflight.facts import Gpu, HostFacts, Identity, Missing, Process
+from preflight.facts import HostFacts, Identity, Process
+from preflight.gpu_facts import Gpu
 from preflight.wire import decode, encode
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)

@@ -41,7 +41,7 @@ _POWER_DRAWS = tuple(
 
 
 def tree_gpu(gpu: Json, index: int) -> Json:
-    """Return facts.Gpu out of one GPU's part of nvidia-smi's XML, or of its text with keys made alike."""
+    """Return gpu_facts.Gpu out of one GPU's part of nvidia-smi's XML, or of its text with keys made alike."""
     name = value_at(gpu, str, "product_name")
     return {
         "index": index,
@@ -96,7 +96,7 @@ def _mode_word(text: str) -> str:
 
 
 def _memory(gpu: Json) -> Any:
-    """Return facts.GpuMemory; "used" includes the reserve where none is printed (drivers before 510)."""
+    """Return gpu_facts.GpuMemory; "used" includes the reserve where none is printed (drivers before 510)."""
     group = "fb_memory_usage/"
     values = {name + "_mib": value_at(gpu, whole, group + name) for name in ("total", "used", "free")}
     whole_memory = all_or_first_missing(values)

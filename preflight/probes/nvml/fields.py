@@ -1,4 +1,4 @@
-"""Every field of facts.Gpu, and how NVML is asked."""
+"""Every field of gpu_facts.Gpu, and how NVML is asked."""
 
 from __future__ import annotations
 
@@ -63,4 +63,4 @@ GPU_FIELDS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
     ("fabric", fabric),
     ("nvlinks", nvlinks),
 )
-"""Every field of facts.Gpu but the index, and how NVML is asked."""
+"""Every field of gpu_facts.Gpu but the index, and how NVML is asked."""
