@@ -170,7 +170,8 @@ def _yaml_message(error: yaml.MarkedYAMLError, text: str, source: str, *, in_fil
     if "\t" in here[: len(here) - len(here.lstrip())] or "'\\t'" in (error.problem or ""):
         return f"{where}: a tab stands where YAML wants spaces"
     problem = error.problem or "not valid YAML"
-    context = f" ({error.context})" if error.context else ""
+    begun = f" begun in line {error.context_mark.line + 1}" if error.context_mark else ""
+    context = f" ({error.context}{begun})" if error.context else ""
     return f"{where}: not valid YAML: {problem}{context}"
 
 
