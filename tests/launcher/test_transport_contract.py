@@ -54,7 +54,8 @@ def test_metacharacters_newlines_and_empty_arguments_arrive_unchanged(connection
 
 def test_a_program_in_the_home_there_is_found_by_its_tilde(connection: Connection) -> None:
     name = ".gpulaunch-test-link"
-    link = Path.home() / name
+    home = connection.run(("sh", "-c", 'printf %s "$HOME"')).stdout.decode()  # sshd's is not this shell's
+    link = Path(home, name)
     link.unlink(missing_ok=True)
     link.symlink_to("/bin/echo")
     try:
