@@ -4,19 +4,17 @@ import re
 from collections.abc import Mapping
 
 from launcher.errors import BadInput
+from launcher.hostrules import HOST_RULE, USER_RULE, is_host, is_user
 from preflight.records import dataclass
 
 MAX_HOSTS = 10_000  # in one word; a longer range is a slip of the finger that would eat the memory
 
 _RANGE = re.compile(r"\[([0-9,/-]*)\]")
 _V6 = re.compile(
-    r"(?:(?P<user>[^@\s]+)@)?\[(?P<host>[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)\](?::(?P<port>\d+))?"
+    r"(?:(?P<user>\S+)@)?\[(?P<host>[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)\](?::(?P<port>\d+))?"
 )
-_BARE_V6 = re.compile(
-    r"(?:(?P<user>[^@\s]+)@)?(?P<host>[0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)"
-)
-_PLAIN = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>[^\s@:\[\]]+)(?::(?P<port>\d+))?")
-_UNFIT = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
+_BARE_V6 = re.compile(r"(?:(?P<user>\S+)@)?(?P<host>[0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)")
+_PLAIN = re.compile(r"(?:(?P<user>\S+)@)?(?P<host>[^\s@:\[\]]+)(?::(?P<port>\d+))?")
 _OPERATORS = frozenset("!&^,")
 
 
@@ -31,13 +29,14 @@ class Spot:
 
 def parse_spot(word: str) -> Spot:
     """Return what `host`, `user@host`, `user@host:port`, `[::1]:22` or `::1` name. Raises BadInput."""
-    expected = "expected host, user@host, user@host:port or [IPv6]:port"
-    if not word or word.startswith("-") or _UNFIT.search(word):
-        raise BadInput(f'"{word}" is not a host: {expected}')
     match = _V6.fullmatch(word) or _BARE_V6.fullmatch(word) or _PLAIN.fullmatch(word)
-    if not match or match["host"].startswith("-"):
-        raise BadInput(f'"{word}" is not a host: {expected}')
+    if not match:
+        raise BadInput(f'"{word}" is not a host: expected host, user@host, user@host:port or [IPv6]:port')
     parts = match.groupdict()
+    if not is_host(match["host"]):
+        raise BadInput(f'"{word}" is not a host: the name may hold {HOST_RULE}')
+    if match["user"] and not is_user(match["user"]):
+        raise BadInput(f'"{word}" is not a host: the user\'s name may hold {USER_RULE}')
     port = parts.get("port")
     if port is not None and not 0 < int(port[:9]) <= 65535:
         raise BadInput(f'"{word}": {port} is not a port: expected 1 to 65535')

@@ -1,9 +1,8 @@
 """hosts.yaml: which hosts there are and how to reach each; and what a host word on the command line means."""
 
 import os
-import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -12,7 +11,8 @@ from typing import Any
 
 from launcher import hostwords
 from launcher.errors import BadInput
-from launcher.schema import HOST_NAME, INVENTORY
+from launcher.hostrules import HOST_RULE, USER_RULE, is_host, is_plain_host, is_user
+from launcher.schema import INVENTORY
 from launcher.yamldoc import Item, Mistakes, nearest, read_file
 from preflight.job import Expect, GpuRequest
 from preflight.records import dataclass
@@ -138,11 +138,37 @@ def load_inventory(path: Path | None) -> Inventory:
     root = read_file(path, mistakes)
     data = INVENTORY.read(root, mistakes) or {}
     reader = _Reader(path, root, mistakes)
-    defaults = reader.entry("", data.get("defaults", {}))
+    defaults = reader.defaults(data.get("defaults", {}))
     hosts = reader.hosts(data.get("hosts", {}), data.get("defaults", {}))
     groups = reader.groups(data.get("groups", {}), hosts)
     mistakes.raise_if_any()
     return Inventory(path, hosts, groups, defaults)
+
+
+def entry_problem(entry: HostEntry, *, sent: bool = False) -> str:
+    """Return why an entry, whatever its origin, cannot be a host, "" where it can.
+
+    `sent` is for entries that a host told of: they name hosts by IP addresses and DNS names only.
+    """
+    host_fits, rule = (is_plain_host, "an IP address or a DNS name") if sent else (is_host, HOST_RULE)
+    try:
+        spots = [hostwords.parse_spot(word.removeprefix("ssh://")) for word in (entry.name, *entry.jump)]
+    except BadInput as error:
+        return error.message
+    hosts = (entry.alias, entry.address, *(spot.host for spot in spots))
+    for host in hosts:
+        if host and not host_fits(host):
+            return f'"{host}" is not a host: expected {rule}'
+    if entry.user and not is_user(entry.user):
+        return f'"{entry.user}" is not a user: the name may hold {USER_RULE}'
+    if entry.port is not None and not 0 < entry.port <= 65535:
+        return f"{entry.port} is not a port: expected 1 to 65535"
+    return ""
+
+
+def _hops(words: Iterable[str]) -> Iterator[str]:
+    """Yield the hops that words name; commas separate them, as in ssh's ProxyJump."""
+    return (hop for word in words for hop in word.split(","))
 
 
 def user_config_dir() -> Path:
@@ -174,11 +200,15 @@ class _Reader:
             values["identity_file"] = str(
                 self.path.absolute().parent / Path(values["identity_file"]).expanduser()
             )
-        if "jump" in values:  # as ssh's ProxyJump: commas separate hops; an empty list is an explicit none
-            values["jump"] = tuple(hop for word in values["jump"] for hop in word.split(",")) or ("none",)
+        if "jump" in values:  # as ssh's ProxyJump: an empty list is an explicit none
+            values["jump"] = tuple(_hops(values["jump"])) or ("none",)
         if "expect" in values:
             values["expect"] = Expect(**values["expect"])
         return HostEntry(name, **values, alias=name)
+
+    def defaults(self, data: Mapping[str, Any]) -> HostEntry:
+        self._check_spots("defaults", data)
+        return self.entry("", data)
 
     def hosts(self, data: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, HostEntry]:
         raw: dict[str, dict[str, Any]] = {}
@@ -204,6 +234,7 @@ class _Reader:
     def _expand(self, written: str, values: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
         """Return what each name of a range is given; a range as address is dealt out over the names."""
         key = f"hosts.{written}"
+        self._check_spots(key, values)
         try:
             names = hostwords.expand(written, {})
             addresses = hostwords.expand(values["address"], {}) if "[" in values.get("address", "") else ()
@@ -211,8 +242,8 @@ class _Reader:
             self._mistake(key, error.message)
             return {}
         for name in names:
-            if not re.fullmatch(HOST_NAME, name) or name == ALL:
-                self._mistake(key, f'"{name}" cannot be a host\'s name')
+            if not is_host(name) or name == ALL:
+                self._mistake(key, f'"{name}" cannot be a host\'s name: it may hold {HOST_RULE}')
                 return {}
         if addresses and len(addresses) != len(names):
             self._mistake(f"{key}.address", f"{len(addresses)} addresses for {len(names)} hosts")
@@ -220,11 +251,22 @@ class _Reader:
             self._mistake(
                 f"{key}.address", f"one address for {len(names)} hosts; write a range such as 10.0.0.[1-4]"
             )
+        for address in addresses or ((values["address"],) if "address" in values else ()):
+            if not is_host(address):
+                self._mistake(f"{key}.address", f'"{address}" is no name or IP address: expected {HOST_RULE}')
         if len(addresses) == len(names):
             return {
                 name: {**values, "address": address} for name, address in zip(names, addresses, strict=True)
             }
         return dict.fromkeys(names, values)
+
+    def _check_spots(self, key: str, values: Mapping[str, Any]) -> None:
+        """Find jump hosts that are none; who they are is known once ssh_config is read."""
+        for hop in _hops(values.get("jump", ())):
+            try:
+                hostwords.parse_spot(hop.removeprefix("ssh://"))
+            except BadInput as error:
+                self._mistake(f"{key}.jump", error.message)
 
     def groups(
         self, data: Mapping[str, tuple[str, ...]], hosts: Mapping[str, HostEntry]

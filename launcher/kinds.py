@@ -169,7 +169,7 @@ class ListOf:
         return {"anyOf": [self.kind.schema(), many]} if self.lone else many
 
 
-HOST_WORD = r"[^\s\x00-\x1f\x7f-][^\s\x00-\x1f\x7f]*"
+HOST_WORD = r"[A-Za-z0-9_@\[:][A-Za-z0-9_.+@#%=,:/!&^\[\]\\-]*"
 HOST_WORDS = ListOf(
     Text("a host: a name, a range such as l40s-[01-04], a group, or user@host:port", HOST_WORD), lone=True
 )

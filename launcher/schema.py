@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from launcher.hostrules import USER_PATTERN
 from launcher.kinds import (
     HOST_WORD,
     HOST_WORDS,
@@ -35,9 +36,6 @@ MAX_GPUS = 1024
 PRECISIONS = ("auto", "no", "fp16", "bf16", "fp8")
 GUARDS = ("stop", "warn", "off")
 BATCH_KINDS = ("batch", "accumulation")
-HOST_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:-]*"
-"""A host's name: what ssh would take too, and never an option."""
-
 _GPU_ID = re.compile(r"(?:GPU|MIG)-[A-Za-z0-9/-]+")
 _ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
@@ -142,14 +140,12 @@ EXPECT_KEYS: tuple[Key, ...] = (
 HOST_KEYS: tuple[Key, ...] = (
     Key(
         "address",
-        Text("a name or IP address"),
+        Text("a name or IP address", r"[A-Za-z0-9_.:%+,/\[\]-]+"),
         "Where to connect; else ssh_config's HostName, else the name.",
         "10.0.0.7",
     ),
     Key("port", Integer(1, 65535), "SSH port; else ssh_config's, else 22.", "2222"),
-    Key(
-        "user", Text("a user name", r"[^\s@:\x00-\x1f\x7f-][^\s@:\x00-\x1f\x7f]*"), "Who to log in as.", "ada"
-    ),
+    Key("user", Text("a user name", USER_PATTERN), "Who to log in as.", "ada"),
     Key("identity_file", Text("a path here"), "Private key here; `~` is your home here.", "~/.ssh/cluster"),
     Key(
         "jump",

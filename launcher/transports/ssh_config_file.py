@@ -57,7 +57,13 @@ class _Lookup:
     @property
     def host(self) -> str:
         """HostName so far, else the name as typed."""
-        return self.first("hostname").replace("%h", self.original) or self.original
+        named = self.first("hostname")
+        return Tokens(self.original, self.original, "", "").in_text(named) or self.original
+
+    @property
+    def remote_user(self) -> str:
+        """Who to log in as, as far as that is known; "" for the user here."""
+        return self.user or self.first("user")
 
     def first(self, key: str) -> str:
         lines = self.values.get(key)
@@ -134,12 +140,12 @@ def _criterion(line: Line, criterion: str, value: str, state: _Lookup) -> bool:
     if criterion == "originalhost":
         return _matches(patterns, state.original)
     if criterion == "user":
-        return _matches(patterns, state.user or state.first("user") or getpass.getuser())
+        return _matches(patterns, state.remote_user or getpass.getuser())
     if criterion == "localuser":
         return _matches(patterns, getpass.getuser())
     if criterion == "exec":
-        tokens = Tokens(state.original, state.host, state.first("port") or "22", state.user)
-        return _runs(tokens.in_text(value))
+        tokens = Tokens(state.original, state.host, state.first("port") or "22", state.remote_user)
+        return _runs(tokens.in_command(value, line.where))
     if criterion in ("tagged", "localnetwork", "sessiontype", "command", "version"):
         return False  # about the ssh command itself, which is not what runs here
     raise ConfigError(f"{line.where}: Match knows no {criterion!r}")

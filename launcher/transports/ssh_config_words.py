@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from launcher.errors import ConfigError
+from launcher.hostrules import HOST_RULE, USER_RULE, is_host, is_user
 from preflight.records import dataclass
 
 _SPECIAL = frozenset("\"'\\#")
@@ -68,8 +69,23 @@ class Tokens:
     key_alias: str = ""
 
     def in_text(self, text: str) -> str:
-        """Expand the tokens of a name or a command; there, `${NAME}` is the shell's matter."""
+        """Expand the tokens of a name."""
         return _PERCENT.sub(self._token, text) if "%" in text else text
+
+    def in_command(self, text: str, where: str) -> str:
+        """Expand the tokens of a shell command; `${NAME}` is the shell's matter.
+
+        Raises ConfigError for a name that the shell would take for more than a name.
+        """
+        for letter in {match["token"] for match in _PERCENT.finditer(text)}:
+            value = self._token_of(letter)
+            if letter in "hnk" and not is_host(value):
+                raise ConfigError(f'{where}: %{letter} is "{value}", not a host: expected {HOST_RULE}')
+            if letter == "r" and not is_user(value):
+                raise ConfigError(f'{where}: %r is "{value}", not a user: expected {USER_RULE}')
+            if letter == "p" and not value.isdecimal():
+                raise ConfigError(f'{where}: %p is "{value}", not a port')
+        return self.in_text(text)
 
     def in_path(self, text: str, where: str) -> str:
         """Expand the tokens and the environment variables of a path. Raises ConfigError for one not set."""
@@ -85,11 +101,13 @@ class Tokens:
         return _PERCENT_OR_VARIABLE.sub(value, text) if "%" in text or "${" in text else text
 
     def _token(self, match: re.Match[str]) -> str:
-        token = match["token"]
+        return self._token_of(match["token"]) or match[0]
+
+    def _token_of(self, token: str) -> str:
         given = {"%": "%", "h": self.host, "n": self.name, "p": self.port, "r": self.user}
         given["k"] = self.key_alias or self.name
         here = _HERE.get(token)
-        return given.get(token) or (here() if here else match[0])
+        return given.get(token) or (here() if here else "")
 
 
 _HERE: dict[str, Callable[[], str]] = {

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from launcher.errors import BadInput, ConfigError, NameNotResolved
-from launcher.inventory import HostEntry, Inventory
+from launcher.hostrules import HOST_RULE, is_host
+from launcher.inventory import HostEntry, Inventory, entry_problem
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, NewHostKeys, OpenOptions
 from launcher.transports.ssh_config_file import Line, lookup
@@ -56,12 +57,18 @@ def endpoint_for(entry: HostEntry, inventory: Inventory, ssh_config: Path | None
 def _endpoint(
     entry: HostEntry, inventory: Inventory, ssh_config: Path | None, behind: tuple[str, ...]
 ) -> Endpoint:
+    problem = entry_problem(entry)
+    if problem:  # before ssh_config is read: its Match exec gives the name to a shell
+        raise ConfigError(problem)
     alias = entry.alias or entry.name
     values = lookup(ssh_config, alias, entry.user)
     port = entry.port or _number(values, "port", 22, 65535)
     user = entry.user or _text(values, "user") or getpass.getuser()
     host = _text(values, "hostname")
     address = entry.address or Tokens(alias, alias, str(port), user).in_text(host) or alias
+    if not is_host(address):
+        where = values["hostname"][0].where
+        raise ConfigError(f'{where}: hostname: "{address}" is not a host: expected {HOST_RULE}')
     tokens = Tokens(alias, address, str(port), user, _text(values, "hostkeyalias"))
     jump = entry.jump or _jump(values, tokens)
     agent = _paths(values, "identityagent", tokens)
@@ -140,8 +147,10 @@ def _jump(values: _Values, tokens: Tokens) -> tuple[str, ...]:
 
 
 def _proxy_command(values: _Values, tokens: Tokens) -> str:
-    text = _text(values, "proxycommand")
-    return "" if text.lower() == "none" else tokens.in_text(text)
+    lines = values.get("proxycommand")
+    if not lines or lines[0].text.lower() == "none":
+        return ""
+    return tokens.in_command(lines[0].text, lines[0].where)
 
 
 def _every_path(values: _Values, key: str, tokens: Tokens) -> tuple[str, ...]:
