@@ -11,14 +11,15 @@ from preflight.absence import Missing
 from preflight.facts import HostFacts
 from preflight.gpu_facts import Gpu
 from preflight.smi import parse_smi
+from tests.extra_recordings import extra
 from tests.lab.silicon.ask import environment, smi
 from tests.lab.silicon.from_xml import profile_from_xml
 from tests.lab.silicon.profile import Profile, load_profile, profile_names
+from tests.lab.silicon.recordings import RECORDINGS
 from tests.lab.silicon.state import stage
 from tests.preflight.agent_runs import Answer, run_agent
 
-RECORDINGS = Path(__file__).parents[3] / "shared" / "fixtures" / "nvidia-smi"
-XML = sorted(RECORDINGS.glob("*.xml"))
+XML = [*sorted(RECORDINGS.glob("*.xml")), *extra("*.xml")]
 every_recording = pytest.mark.parametrize("path", XML, ids=lambda path: path.stem)
 ONLY_GPUS = {
     "skip": ["python", "processes", "ports", "network", "paths", "kernel_log", "system", "infiniband"]

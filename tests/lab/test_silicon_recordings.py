@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.extra_recordings import extra
 from tests.lab.silicon import main
 from tests.lab.silicon.ask import ask, smi
 from tests.lab.silicon.families import capability_of
@@ -20,12 +21,12 @@ from tests.lab.silicon.profile import (
     profile_names,
     profile_yaml,
 )
+from tests.lab.silicon.recordings import RECORDINGS, recordings
 from tests.lab.silicon.smi_rows import AFTER_THROTTLE, ALSO_READ, BEFORE_THROTTLE
 from tests.lab.silicon.state import stage
 from tests.lab.silicon_expectations import ALL, differences
 
-RECORDINGS = Path(__file__).parents[3] / "shared" / "fixtures" / "nvidia-smi"
-XML = sorted(RECORDINGS.glob("*.xml"))
+XML = [*sorted(RECORDINGS.glob("*.xml")), *extra("*.xml")]
 MIB = 1 << 20
 DRAWS = (
     "power_readings/power_draw",
@@ -174,6 +175,11 @@ def test_the_stand_in_lists_gpus(name: str, tmp_path: Path) -> None:
         assert f"GPU {index}: {gpu.values['name']} (UUID: {gpu.values['uuid']})" in lines
         for mig in gpu.migs:
             assert any(line.startswith("  MIG 3g.40gb") and mig.values["uuid"] in line for line in lines)
+
+
+def test_the_recordings_are_what_the_simulated_boards_print() -> None:
+    kept = {path.name: path.read_text() for path in RECORDINGS.iterdir()}
+    assert dict(recordings()) == kept, "run: python -m tests.lab.silicon.recordings"
 
 
 def test_the_stand_in_refuses_what_it_does_not_know(tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ from launcher.hostcodes import host_codes
 from launcher.recording import record_json
 from launcher.report.checkdocs import pages
 from preflight.judging import table
+from tests.extra_recordings import SMI
+from tests.lab.silicon.recordings import RECORDINGS
 from tests.preflight.judging import host
 
 DOCS = Path(__file__).parents[2] / "docs" / "checks"
-SMI = Path(__file__).parents[3] / "shared" / "fixtures" / "nvidia-smi"
 
 
 def gpulaunch(*argv: str) -> Result:
@@ -83,23 +84,36 @@ def test_record_then_judge_gives_the_same_facts(tmp_path: Path) -> None:
     assert "exists" in str(gpulaunch("record", "localhost", "-o", str(path)).exception)
 
 
-@pytest.mark.skipif(not SMI.is_dir(), reason="the recordings are not beside this checkout")
-@pytest.mark.parametrize(
-    ("name", "code", "words"),
-    [
-        ("rtx-3090_driver-590.44.01.xml", 0, "OK "),
-        ("a10_driver-535.129.03_remap-pending_q.txt", 1, "HEAL003"),
-        ("a100-sxm4-80gb_driver-535.54.03_mig.xml", 1, "GPU005"),
-        ("error_driver-not-communicating.txt", 1, "DRV001"),
-        ("error_driver-library-mismatch_driver-470.txt", 1, "DRV001"),
-        ("error_no-devices.txt", 1, "DRV001"),
-        ("2xgtx-1080ti_driver-440.82_memory-used-no-process-table.txt", 1, "PROC002"),
-        ("8xrtx-4090_driver-535.154.05_busy_q.txt", 1, "PROC001"),
-        ("2xrtx-a5000_driver-590.44.01.xml", 1, "PROC001"),
-    ],
+SAVED: tuple[tuple[str, int, str], ...] = (
+    ("titan-rtx.q.xml", 0, "OK "),
+    ("h100-remap-pending.q.txt", 1, "HEAL003"),
+    ("8xa100-mig.table.txt", 1, "GPU005"),
+    ("8xh100-broken.table.txt", 1, "DRV001"),
+    ("error_not-loaded.table.txt", 1, "DRV001"),
+    ("error_library-mismatch.table.txt", 1, "DRV001"),
+    ("error_no-devices.q.txt", 1, "DRV001"),
+    ("2xl40s-held-by-nobody.table.txt", 1, "PROC002"),
+    ("2xl40s-busy.capture.txt", 1, "PROC001"),
+    ("2xl40s-busy.query.csv", 1, "MODE002"),
 )
-def test_a_saved_nvidia_smi_is_judged_for_what_it_holds(name: str, code: int, words: str) -> None:
-    result = gpulaunch("preflight", "--from-smi", str(SMI / name))
+SAVED_ELSEWHERE: tuple[tuple[str, int, str], ...] = (
+    ("rtx-3090_driver-590.44.01.xml", 0, "OK "),
+    ("a10_driver-535.129.03_remap-pending_q.txt", 1, "HEAL003"),
+    ("a100-sxm4-80gb_driver-535.54.03_mig.xml", 1, "GPU005"),
+    ("error_driver-not-communicating.txt", 1, "DRV001"),
+    ("error_driver-library-mismatch_driver-470.txt", 1, "DRV001"),
+    ("error_no-devices.txt", 1, "DRV001"),
+    ("2xgtx-1080ti_driver-440.82_memory-used-no-process-table.txt", 1, "PROC002"),
+    ("8xrtx-4090_driver-535.154.05_busy_q.txt", 1, "PROC001"),
+    ("2xrtx-a5000_driver-590.44.01.xml", 1, "PROC001"),
+)
+FILES = [(RECORDINGS / name, code, words) for name, code, words in SAVED]
+FILES += [(SMI / name, code, words) for name, code, words in SAVED_ELSEWHERE if (SMI / name).exists()]
+
+
+@pytest.mark.parametrize(("path", "code", "words"), FILES, ids=[path.name for path, *_ in FILES])
+def test_a_saved_output_of_nvidia_smi_is_judged(path: Path, code: int, words: str) -> None:
+    result = gpulaunch("preflight", "--from-smi", str(path))
     assert result.return_value == code, result.output
     assert words in result.output
     assert "not asked of this source: ENV001" in result.output

@@ -17,8 +17,6 @@ from launcher.onhost_source import agent_source, bootstrap, packed
 from preflight.facts import HostFacts
 from preflight.wire import decode
 
-FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures" / "nvidia-smi"
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:

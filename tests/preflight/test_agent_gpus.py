@@ -11,13 +11,15 @@ from preflight.absence import Missing
 from preflight.facts import HostFacts
 from preflight.gpu_facts import Gpu
 from preflight.smi import parse_smi
+from tests.extra_recordings import extra
 from tests.lab.silicon import Profile, load_profile, stage
 from tests.lab.silicon.from_xml import profile_from_xml
-from tests.preflight.agent_runs import FIXTURES, Answer, run_agent
+from tests.lab.silicon.recordings import RECORDINGS
+from tests.preflight.agent_runs import Answer, run_agent
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated NVML needs a C compiler")
 
-XML = sorted(FIXTURES.glob("*.xml"))
+XML = [*sorted(RECORDINGS.glob("*.xml")), *extra("*.xml")]
 
 
 def ask(profile: Profile, folder: Path, **request: object) -> Answer:

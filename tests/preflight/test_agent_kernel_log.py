@@ -9,7 +9,7 @@ from preflight.facts import KernelLog
 from preflight.probes.bus_ids import pci_bus_id
 from preflight.probes.kernel_lines import parse_kernel_log
 from preflight.wire import decode
-from tests.preflight.agent_runs import FIXTURES
+from tests.extra_recordings import SMI
 
 XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
@@ -52,14 +52,41 @@ def test_the_oom_killers_victim_is_read(line: str) -> None:
     assert "4242 (python)" in kill
 
 
-@pytest.mark.skipif(not FIXTURES.exists(), reason="../shared is absent")
-def test_recorded_logs_give_their_errors() -> None:
-    gsp = read((FIXTURES / "dmesg_xid-119-gsp-timeout.txt").read_text())
-    assert {xid.code for xid in gsp.xids} == {119}
-    assert {xid.pci_bus_id for xid in gsp.xids} == {"0000:9b:00.0"}
-    peermem = read((FIXTURES / "dmesg_nvidia-peermem-error.txt").read_text())
-    assert peermem.xids == ()
-    assert len(peermem.other) == 7
+GSP = (  # a firmware that answers nothing, with the history that the driver prints below its Xid
+    "[Sun Nov 22 10:00:00 2026] NVRM: GPU at PCI:0000:9b:00: GPU-1b0dc2e1-0000-4000-8000-7b1cf2a5a0de\n"
+    "[Sun Nov 22 10:00:00 2026] NVRM: Xid (PCI:0000:9b:00): 119, pid=4242, name=nvidia-smi, Timeout after"
+    " 6s of waiting for RPC response from GPU4 GSP! Expected function 103 (GSP_RM_ALLOC) (0x2081 0x4).\n"
+    "[Sun Nov 22 10:00:00 2026] NVRM: GPU4 RPC history (CPU -> GSP):\n"
+    "[Sun Nov 22 10:00:00 2026] NVRM:     -1    103  GSP_RM_ALLOC   0x0000000000002080 0x0000000000000004\n"
+    "[Sun Nov 22 10:00:00 2026] CPU: 17 PID: 4242 Comm: nvidia-smi Tainted: P   OE  5.15.0-112-generic\n"
+    "[Sun Nov 22 10:00:00 2026] Call Trace:\n"
+)
+PEERMEM = (
+    "kern  :err   : 2026-11-22T10:00:0{},502716+00:00 nvidia-peermem nv_get_p2p_free_callback:127 ERROR x\n"
+)
+
+
+def recorded(extra: str, own: str) -> list[str]:
+    """Return our own log, and a recorded one where it lies beside this checkout."""
+    path = SMI / extra
+    return [own, *([path.read_text()] if path.exists() else [])]
+
+
+def test_a_firmware_that_answers_nothing_is_one_xid() -> None:
+    for text in recorded("dmesg_xid-119-gsp-timeout.txt", GSP):
+        log = read(text)
+        assert {xid.code for xid in log.xids} == {119}
+        assert {xid.pci_bus_id for xid in log.xids} == {"0000:9b:00.0"}
+
+
+def test_errors_of_a_module_beside_the_driver_are_kept() -> None:
+    own = "".join(PEERMEM.format(second) for second in range(7))
+    for text in recorded(
+        "dmesg_nvidia-peermem-error.txt", own + "kern  :err   : 2026-11-22T10:00:08,0+00:00 x\n"
+    ):
+        log = read(text)
+        assert log.xids == ()
+        assert len(log.other) == 7
 
 
 def test_a_flood_is_cut_to_the_newest() -> None:

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -14,13 +14,19 @@ from preflight.errors import BadInput
 from preflight.facts import HostFacts
 from preflight.gpu_facts import Driver, Gpu, PciGpu
 from preflight.smi import parse_smi
-from tests.preflight.agent_runs import FIXTURES
+from tests.extra_recordings import SMI, extra
+from tests.lab.silicon.profile import GpuProfile
+from tests.lab.silicon.recordings import CAPTURE, RECORDED, RECORDINGS, profile_of
+from tests.preflight.smi_goldens import GOLDEN, Golden
 
-pytestmark = pytest.mark.skipif(not FIXTURES.exists(), reason="../shared is absent")
+OWN = [(name, form) for name, forms in RECORDED.items() for form in forms]
+OF_GPUS = [(name, form) for name, form in OWN if not name.startswith("error_") and name != "8xh100-broken"]
+FULL = ("q.xml", "q.txt", CAPTURE)
+BESIDE = extra("*")
 
 
-def read(name: str) -> HostFacts:
-    return parse_smi((FIXTURES / name).read_text(), "host")
+def own(name: str, form: str) -> HostFacts:
+    return parse_smi((RECORDINGS / f"{name}.{form}").read_text(), "host")
 
 
 def gpus_of(facts: HostFacts) -> tuple[Gpu, ...]:
@@ -28,245 +34,68 @@ def gpus_of(facts: HostFacts) -> tuple[Gpu, ...]:
     return facts.gpus
 
 
-class Golden(NamedTuple):
-    """What a recording says, read by eye: of its last state where it holds several."""
-
-    file: str
-    gpus: int
-    driver: str | None
-    cuda: str | None
-    name: str
-    capability: tuple[int, int] | None
-    used_mib: int
-    reserved_mib: int | None
-    processes: int | None  # on GPU 0
-    compute_mode: str = "default"
+def number(gpu: GpuProfile, key: str) -> int:
+    return int(gpu.values[key], 0)
 
 
-H100 = "NVIDIA H100 80GB HBM3"
-TURING_SUPER = "NVIDIA GeForce RTX 2080 SUPER"
-BLACKWELL = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
-GOLDEN = (
-    Golden(
-        "2xgtx-1080ti_driver-440.82_memory-used-no-process-table.txt",
-        2,
-        "440.82",
-        "10.2",
-        "GeForce GTX 108...",
-        None,
-        10916,
-        None,
-        0,
-    ),
-    Golden(
-        "2xrtx-2080_driver-590.44.01.xml",
-        2,
-        "590.44.01",
-        "13.1",
-        "NVIDIA GeForce RTX 2080",
-        (7, 5),
-        1,
-        406,
-        0,
-    ),
-    Golden(
-        "2xrtx-a5000_driver-590.44.01.xml", 2, "590.44.01", "13.1", "NVIDIA RTX A5000", (8, 6), 22437, 450, 1
-    ),
-    Golden(
-        "8xgtx-1080ti_driver-390.25_busy-table.txt",
-        8,
-        "390.25",
-        None,
-        "GeForce GTX 108...",
-        None,
-        10807,
-        None,
-        1,
-    ),
-    Golden("8xh100-80gb-hbm3_driver-535.161.08_q.txt", 8, "535.161.08", "12.2", H100, (9, 0), 0, 551, 0),
-    Golden("8xh100-80gb-hbm3_driver-550.90.07_table.txt", 8, "550.90.07", "12.4", H100, (9, 0), 1, None, 0),
-    Golden(
-        "8xrtx-4090_driver-535.154.05_busy_q.txt",
-        8,
-        "535.154.05",
-        "12.2",
-        "NVIDIA GeForce RTX 4090",
-        (8, 9),
-        20328,
-        346,
-        1,
-    ),
-    Golden(
-        "a100-sxm4-80gb_driver-535.54.03_mig.xml",
-        1,
-        "535.54.03",
-        "12.2",
-        "NVIDIA A100-SXM4-80GB",
-        (8, 0),
-        50,
-        869,
-        0,
-    ),
-    Golden(
-        "a10_driver-535.129.03_remap-pending_q.txt", 1, "535.129.03", "12.2", "NVIDIA A10", (8, 6), 4, 512, 0
-    ),
-    Golden("a10g_driver-515.105.01.xml", 1, "515.105.01", "11.7", "NVIDIA A10G", (8, 6), 22, 435, 1),
-    Golden("gt-1030_driver-470.74.xml", 1, "470.74", "11.4", "NVIDIA GeForce GT 1030", (6, 1), 875, None, 10),
-    Golden(
-        "gtx-1070-ti_driver-unknown_v10-trimmed.xml",
-        1,
-        None,
-        None,
-        "GeForce GTX 1070 Ti",
-        (6, 1),
-        42,
-        None,
-        None,
-    ),
-    Golden(
-        "h100-80gb-hbm3_driver-590.48.01_capture.txt", 1, "590.48.01", "13.1", H100, (9, 0), 19818, 479, 3
-    ),
-    Golden(
-        "h100-80gb-hbm3_driver-590.48.01_mig_capture.txt", 1, "590.48.01", "13.1", H100, (9, 0), 11125, 479, 3
-    ),
-    Golden("l40s_driver-595.80_capture.txt", 1, "595.80", "13.2", "NVIDIA L40S", (8, 9), 1235, 609, 2),
-    Golden("quadro-p2000_driver-525.125.06.xml", 1, "525.125.06", "12.0", "Quadro P2000", (6, 1), 1, 66, 0),
-    Golden("quadro-p400_driver-418.43.xml", 1, "418.43", "10.1", "Quadro P400", (6, 1), 0, None, 0),
-    Golden(
-        "rtx-2080-super_driver-610.57.04_capture.txt",
-        1,
-        "610.57.04",
-        "13.3",
-        TURING_SUPER,
-        (7, 5),
-        815,
-        400,
-        4,
-    ),
-    Golden(
-        "rtx-2080-super_windows_driver-591.86_capture.txt",
-        1,
-        "591.86",
-        "13.1",
-        TURING_SUPER,
-        (7, 5),
-        1296,
-        205,
-        12,
-    ),
-    Golden(
-        "rtx-2080-super_windows_driver-610.62_capture.txt",
-        1,
-        "610.62",
-        "13.3",
-        TURING_SUPER,
-        (7, 5),
-        1366,
-        205,
-        21,
-    ),
-    Golden(
-        "rtx-3060_driver-570.124.04.xml",
-        1,
-        "570.124.04",
-        "12.8",
-        "NVIDIA GeForce RTX 3060",
-        (8, 6),
-        116,
-        368,
-        0,
-    ),
-    Golden(
-        "rtx-3080_driver-536.40.xml", 1, "536.40", "12.2", "NVIDIA GeForce RTX 3080", (8, 6), 1128, 173, 5
-    ),
-    Golden(
-        "rtx-3080_driver-595.58.03.xml",
-        1,
-        "595.58.03",
-        "13.2",
-        "NVIDIA GeForce RTX 3080",
-        (8, 6),
-        9184,
-        397,
-        0,
-    ),
-    Golden(
-        "rtx-3090_driver-525.147.05.xml",
-        1,
-        "525.147.05",
-        "12.0",
-        "NVIDIA GeForce RTX 3090",
-        (8, 6),
-        1,
-        316,
-        0,
-    ),
-    Golden(
-        "rtx-3090_driver-590.44.01.xml", 1, "590.44.01", "13.1", "NVIDIA GeForce RTX 3090", (8, 6), 7, 450, 0
-    ),
-    Golden(
-        "rtx-4000-sff-ada_driver-595.84.xml",
-        1,
-        "595.84",
-        "13.2",
-        "NVIDIA RTX 4000 SFF Ada Generation",
-        (8, 9),
-        3534,
-        460,
-        4,
-    ),
-    Golden(
-        "rtx-4080-super_driver-595.71.05_capture.txt",
-        1,
-        "595.71.05",
-        "13.2",
-        "NVIDIA GeForce RTX 4080 SUPER",
-        (8, 9),
-        1474,
-        434,
-        7,
-    ),
-    Golden(
-        "rtx-4090_driver-525.125.06_err-fan_exclusive-process-table.txt",
-        1,
-        "525.125.06",
-        "12.0",
-        "NVIDIA GeForce ...",
-        None,
-        2021,
-        None,
-        None,
-        "exclusive_process",
-    ),
-    Golden(
-        "rtx-pro-6000-maxq-blackwell_driver-590.44.01.xml",
-        1,
-        "590.44.01",
-        "13.1",
-        BLACKWELL,
-        (12, 0),
-        65720,
-        637,
-        1,
-    ),
-    Golden("t4_driver-515.105.01.xml", 1, "515.105.01", "11.7", "Tesla T4", (7, 5), 1032, 388, 2),
-    Golden(
-        "turing-unnamed-graphics-device_driver-418.43.xml",
-        1,
-        "418.43",
-        "10.1",
-        "Graphics Device",
-        None,
-        0,
-        None,
-        0,
-    ),
+def holders(gpu: Gpu) -> list[tuple[int, object]] | None:
+    if isinstance(gpu.processes, Missing):
+        return None
+    return [(one.pid, one.used_mib) for one in gpu.processes]
+
+
+@pytest.mark.parametrize(("name", "form"), OF_GPUS)
+def test_every_form_names_the_gpus_of_the_board(name: str, form: str) -> None:
+    profile, found = profile_of(name), gpus_of(own(name, form))
+    assert [gpu.index for gpu in found] == list(range(len(profile.gpus)))
+    assert [gpu.name for gpu in found] == [gpu.values["name"] for gpu in profile.gpus]
+    if form != "table.txt":
+        assert [gpu.uuid for gpu in found] == [gpu.values["uuid"] for gpu in profile.gpus]
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [(n, f) for n, f in OF_GPUS if f not in ("list.txt", "nvlink.txt")]
 )
+def test_every_state_holds_the_memory_and_mode_of_the_board(name: str, form: str) -> None:
+    modes = {"0": "default", "2": "prohibited", "3": "exclusive_process"}
+    for gpu, board in zip(gpus_of(own(name, form)), profile_of(name).gpus, strict=True):
+        assert not isinstance(gpu.memory, Missing)
+        assert gpu.memory.total_mib == number(board, "memory.total_mib")
+        assert gpu.memory.used_mib == number(board, "memory.used_mib")
+        assert gpu.compute_mode == modes[board.values["compute_mode"]]
 
 
-@pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden.file)
-def test_a_recording_gives_what_it_holds(golden: Golden) -> None:
-    facts = read(golden.file)
+@pytest.mark.parametrize(("name", "form"), [(n, f) for n, f in OF_GPUS if f in FULL])
+def test_a_full_state_holds_driver_capability_and_mig(name: str, form: str) -> None:
+    profile, facts = profile_of(name), own(name, form)
+    assert isinstance(facts.driver, Driver)
+    assert facts.driver.version == profile.system["driver_version"]
+    for gpu, board in zip(gpus_of(facts), profile.gpus, strict=True):
+        assert gpu.capability == (number(board, "capability.major"), number(board, "capability.minor"))
+        assert gpu.mig_enabled == (board.values.get("mig.enabled") == "1") or isinstance(
+            gpu.mig_enabled, Missing
+        )
+
+
+@pytest.mark.parametrize(("name", "form"), [(n, f) for n, f in OF_GPUS if f in (*FULL, "table.txt")])
+def test_processes_are_on_their_gpus(name: str, form: str) -> None:
+    for gpu, board in zip(gpus_of(own(name, form)), profile_of(name).gpus, strict=True):
+        listed = sorted((one.pid, one.used_mib) for one in board.processes or ())
+        found = holders(gpu)
+        assert (
+            found is None
+            or sorted((pid, mib if isinstance(mib, int) else None) for pid, mib in found) == listed
+        )
+        assert found is not None or not listed
+
+
+def test_a_capture_of_several_commands_says_what_its_fullest_says() -> None:
+    capture, full = gpus_of(own("2xl40s-busy", CAPTURE)), gpus_of(own("2xl40s-busy", "q.xml"))
+    assert [replace(gpu, nvlinks=()) for gpu in capture] == [replace(gpu, nvlinks=()) for gpu in full]
+
+
+def check_golden(golden: Golden) -> None:
+    facts = parse_smi((SMI / golden.file).read_text(), "host")
     gpus = gpus_of(facts)
     gpu = gpus[0]
     driver = facts.driver if isinstance(facts.driver, Driver) else None
@@ -296,85 +125,158 @@ NOT_GPU_OUTPUT = ("ps_", "ss-", "fabricmanager", "SOURCES")
 OTHER_OUTPUT = ("error_", "dmesg_", "lspci")
 
 
-@pytest.mark.parametrize("path", sorted(FIXTURES.glob("*")), ids=lambda path: path.name)
-def test_every_recording_is_accounted_for(path: Path) -> None:
-    known = {golden.file for golden in GOLDEN} | NO_GPU_STATE
+def check_accounted(path: Path) -> None:
     if path.name.startswith(NOT_GPU_OUTPUT):
-        with pytest.raises(BadInput, match="no output of nvidia-smi that gpulaunch knows"):
-            read(path.name)
+        with pytest.raises(BadInput):
+            parse_smi(path.read_text(), "host")
         return
+    known = {golden.file for golden in GOLDEN} | NO_GPU_STATE
     assert path.name in known or path.name.startswith(OTHER_OUTPUT)
-    assert read(path.name).host == "host"
+    assert parse_smi(path.read_text(), "host").host == "host"
+
+
+if BESIDE:  # more cases; without them nothing is left untested
+
+    @pytest.mark.parametrize("path", BESIDE, ids=lambda path: path.name)
+    def test_every_recording_of_a_real_host_is_accounted_for(path: Path) -> None:
+        check_accounted(path)
+
+    @pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden.file)
+    def test_a_recording_of_a_real_host_gives_what_it_holds(golden: Golden) -> None:
+        check_golden(golden)
+
+
+PS = "USER   PID %CPU %MEM STAT START TIME COMMAND\nada   4242 99.0  1.0 Rl   10:00 0:01 python train.py\n"
+SS = 'State  Recv-Q Send-Q Local Address:Port\nLISTEN 0 128 0.0.0.0:29500 users:(("python",pid=4242,fd=3))\n'
+
+
+@pytest.mark.parametrize("text", [PS, SS])
+def test_the_output_of_another_program_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="nvidia-smi"):
+        parse_smi(text, "host")
 
 
 @pytest.mark.parametrize(
-    ("file", "code"),
+    ("name", "code"),
     [
-        ("error_gpu-is-lost.txt", "gpu-lost"),
-        ("error_driver-not-communicating.txt", "not-loaded"),
-        ("error_driver-library-mismatch_driver-470.txt", "library-mismatch"),
-        ("error_driver-library-mismatch_with-nvml-version.txt", "library-mismatch"),
-        ("error_no-devices.txt", "no-devices"),
+        ("8xh100-broken.table.txt", "gpu-lost"),
+        ("error_not-loaded.table.txt", "not-loaded"),
+        ("error_library-mismatch.table.txt", "library-mismatch"),
+        ("error_no-devices.q.txt", "no-devices"),
     ],
 )
-def test_nvidia_smis_own_errors_have_codes(file: str, code: str) -> None:
-    facts = read(file)
+def test_nvidia_smis_own_errors_have_codes(name: str, code: str) -> None:
+    facts = parse_smi((RECORDINGS / name).read_text(), "host")
+    assert isinstance(facts.gpus, Missing)
+    assert facts.gpus.code == code
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Failed to initialize NVML: Driver/library version mismatch\n", "library-mismatch"),
+        ("No devices were found\n", "no-devices"),
+    ],
+)
+def test_errors_of_older_drivers_have_codes(text: str, code: str) -> None:
+    facts = parse_smi(text, "host")
     assert isinstance(facts.driver, Missing)
     assert isinstance(facts.gpus, Missing)
     assert (facts.driver.code, facts.gpus.code) == (code, code)
 
 
 def test_what_a_file_does_not_hold_is_not_asked() -> None:
-    facts = read("t4_driver-515.105.01.xml")
+    facts = own("titan-rtx", "q.xml")
     for name in ("identity", "processes", "ports", "network", "limits", "kernel_log", "python"):
         assert getattr(facts, name) == Missing("the file does not hold it", "not-asked")
 
 
-def test_health_is_read() -> None:
-    (gpu,) = gpus_of(read("a10_driver-535.129.03_remap-pending_q.txt"))
-    assert not isinstance(gpu.remap, Missing)
-    assert (gpu.remap.uncorrectable, gpu.remap.pending, gpu.remap.failed) == (4, True, False)
-    h100 = gpus_of(read("8xh100-80gb-hbm3_driver-535.161.08_q.txt"))[0]
+@pytest.mark.parametrize("form", ["q.xml", "q.txt"])
+def test_health_is_read(form: str) -> None:
+    (h100,) = gpus_of(own("h100-remap-pending", form))
+    assert not isinstance(h100.remap, Missing)
+    assert (h100.remap.uncorrectable, h100.remap.pending, h100.remap.failed) == (4, True, False)
     assert h100.throttle == ("hw_slowdown", "hw_power_brake")
     assert not isinstance(h100.fabric, Missing)
     assert h100.fabric.state == "completed"
     assert not isinstance(h100.pcie, Missing)
     assert (h100.pcie.generation, h100.pcie.width) == (5, 16)
-    (a100,) = gpus_of(read("a100-sxm4-80gb_driver-535.54.03_mig.xml"))
-    assert a100.mig_enabled is True
+    (p100,) = gpus_of(own("p100", form))
+    assert not isinstance(p100.retired_pages, Missing)
+    assert p100.retired_pages.single_bit == 2
 
 
-def test_processes_lie_on_their_gpus() -> None:
-    gpus = gpus_of(read("8xgtx-1080ti_driver-390.25_busy-table.txt"))
-    counts = [len(gpu.processes) for gpu in gpus if not isinstance(gpu.processes, Missing)]
-    assert counts == [1, 1, 1, 2, 4, 1, 2, 1]
-    first = gpus[0].processes
-    assert not isinstance(first, Missing)
-    assert (first[0].pid, first[0].used_mib, first[0].name) == (1032, 10781, "python")
+OLD_TABLE = """\
+Mon May 21 10:00:00 2018
++-----------------------------------------------------------------------------+
+| NVIDIA-SMI 390.25                 Driver Version: 390.25                    |
+|-------------------------------+----------------------+----------------------+
+| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | GPU-Util  Compute M. |
+|===============================+======================+======================|
+|   0  GeForce GTX 108...  Off  | 00000000:04:00.0 Off |                  N/A |
+| 53%   75C    P2   223W / 250W |  10807MiB / 11178MiB |     98%      Default |
++-------------------------------+----------------------+----------------------+
+|   1  GeForce GTX 108...  Off  | 00000000:05:00.0 Off |                  N/A |
+|ERR!   83C    P2   237W / 250W |    783MiB / 11178MiB |    100%   E. Process |
++-------------------------------+----------------------+----------------------+
+
++-----------------------------------------------------------------------------+
+| Processes:                                                       GPU Memory |
+|  GPU       PID   Type   Process name                             Usage      |
+|=============================================================================|
+|    0      1032      C   ...ware/some long name/bin/python          10781MiB |
+|    1     11021      C   python3                                      700MiB |
+|    1     11022      C   python3                                       65MiB |
++-----------------------------------------------------------------------------+
+"""
+
+
+def test_the_table_of_an_old_driver_is_read() -> None:
+    facts = parse_smi(OLD_TABLE, "host")
+    first, second = gpus_of(facts)
+    assert isinstance(facts.driver, Driver)
+    assert facts.driver.version == "390.25"
+    assert (first.name, first.compute_mode, second.compute_mode) == (
+        "GeForce GTX 108...",
+        "default",
+        "exclusive_process",
+    )
+    assert holders(first) == [(1032, 10781)]
+    assert holders(second) == [(11021, 700), (11022, 65)]
 
 
 def test_links_are_read_from_nvlink_s() -> None:
-    gpus = gpus_of(read("8xa100-sxm4-80gb_nvlink-s.txt"))
-    for gpu in gpus:
+    for gpu in gpus_of(own("8xa100-mig", "nvlink.txt")):
         assert not isinstance(gpu.nvlinks, Missing)
         assert [link.active for link in gpu.nvlinks] == [True] * 12
 
 
 def test_a_cut_text_counts_the_gpus_it_lost() -> None:
-    gpus = gpus_of(read("8xh100_driver-535.183.01_truncated-edited_q.txt"))
+    text = (RECORDINGS / "8xa100-mig.q.txt").read_text()
+    gpus = gpus_of(parse_smi(text[: len(text) * 3 // 8], "host"))
     assert len(gpus) == 8
     assert not isinstance(gpus[0].uuid, Missing)
     assert gpus[7].uuid == Missing("the file is cut: it counts 8 GPUs", "not-asked")
 
 
+LSPCI_NN = (
+    "00:01.0 VGA compatible controller [0300]: Red Hat, Inc. Virtio GPU [1af4:1050] (rev 01)\n"
+    "06:00.0 3D controller [0302]: NVIDIA Corporation GA102GL [A10] [10de:2236] (rev a1)\n"
+)
+LSPCI = "0000:00:00.0 PCI bridge: NVIDIA Corporation Device 22b2\n" + "".join(
+    f"00{bus:02}:01:00.0 3D controller: NVIDIA Corporation Device 2941 (rev a1)\n" for bus in (8, 9, 18, 19)
+)
+
+
 def test_lspci_gives_the_bus() -> None:
-    (gpu,) = _pci("lspci-nn_a10.txt")
+    (gpu,) = _pci(LSPCI_NN)
     assert (gpu.bus_id, gpu.device_id) == ("0000:06:00.0", "2236")
-    assert [gpu.device_id for gpu in _pci("lspci_gb200.txt")] == ["2941"] * 4
+    assert [gpu.device_id for gpu in _pci(LSPCI)] == ["2941"] * 4
 
 
-def _pci(name: str) -> tuple[PciGpu, ...]:
-    found = read(name).pci_gpus
+def _pci(text: str) -> tuple[PciGpu, ...]:
+    found = parse_smi(text, "host").pci_gpus
     assert not isinstance(found, Missing)
     return found
 
@@ -390,13 +292,13 @@ def test_a_query_as_csv_is_read() -> None:
 
 
 def test_absurd_numbers_are_no_values() -> None:
-    text = (FIXTURES / "t4_driver-515.105.01.xml").read_text().replace("<gpu_temp>", "<gpu_temp>" + "9" * 400)
+    text = (RECORDINGS / "titan-rtx.q.xml").read_text().replace("<gpu_temp>", "<gpu_temp>" + "9" * 400)
     (gpu,) = gpus_of(parse_smi(text, "host"))
     assert isinstance(gpu.temperature_c, Missing)
 
 
 def test_windows_line_ends_and_marks_do_not_matter() -> None:
-    text = (FIXTURES / "8xrtx-4090_driver-535.154.05_busy_q.txt").read_text()
+    text = (RECORDINGS / "2xl40s-busy.q.txt").read_text()
     assert parse_smi("\ufeff" + text.replace("\n", "\r\n"), "host") == parse_smi(text, "host")
 
 
@@ -423,7 +325,8 @@ def test_what_is_no_whole_recording_is_refused(text: str) -> None:
 
 
 def _texts() -> list[str]:
-    return [path.read_text() for path in sorted(FIXTURES.glob("*")) if path.stat().st_size < 60_000]
+    paths = [*sorted(RECORDINGS.iterdir()), *extra("*")]
+    return [path.read_text() for path in paths if path.stat().st_size < 60_000]
 
 
 def _count(text: str) -> int:
@@ -477,4 +380,4 @@ def test_any_values_in_a_recording_are_values_or_reasons(data: st.DataObject) ->
     _never_raises("\n".join(lines), _count(text))
 
 
-TEXTS = _texts() if FIXTURES.exists() else [""]
+TEXTS = _texts()

@@ -1,4 +1,5 @@
-"""A stand-in for nvidia-smi in tests: `-q -x`, `-L`, `--query-gpu`, and the words of a driver that fails.
+"""A stand-in for nvidia-smi in tests: the table, `-q`, `-q -x`, `-L`, `nvlink -s`, `--query-gpu`, and the
+words of a driver that fails.
 
 It prints the same state and the same live processes as the simulated NVML, in NVIDIA's schema v12.
 """
@@ -22,6 +23,7 @@ from tests.lab.silicon.smi_rows import (
     THROTTLE_BITS,
     Row,
 )
+from tests.lab.silicon.smi_text import query_text, table_text
 
 Section = dict[str, str]
 NO_DRIVER = (
@@ -30,8 +32,10 @@ NO_DRIVER = (
 )
 NO_DEVICES = "No devices were found\n"
 USAGE = (
-    "the stand-in knows: nvidia-smi -q -x | -x -q | -L | --query-gpu=FIELDS --format=csv[,noheader][,nounits]"
+    "the stand-in knows: nvidia-smi | nvidia-smi -q | -q -x | -x -q | -L | nvlink -s |"
+    " --query-gpu=FIELDS --format=csv[,noheader][,nounits]"
 )
+LINK_SPEEDS = {"1": "20 GB/s", "2": "25.781 GB/s", "3": "25 GB/s", "4": "26.562 GB/s", "5": "53.125 GB/s"}
 
 
 class Failed(Exception):
@@ -276,14 +280,38 @@ def list_gpus() -> str:
     return "\n".join(lines) + "\n" if lines else NO_DEVICES
 
 
+def link_states() -> str:
+    """`nvidia-smi nvlink -s`."""
+    lines = []
+    for index, section in gpus_of(initialise()):
+        lines.append("GPU {}: {} (UUID: {})".format(index, section["name"], section["uuid"]))
+        speed = LINK_SPEEDS.get(section.get("nvlink.version", ""), "25 GB/s")
+        for link in range(int(section.get("nvlink.count", "0"))):
+            active = section.get(f"nvlink.{link}.active", "1") == "1"
+            lines.append(f"\t Link {link}: {speed if active else '<inactive>'}")
+    return "\n".join(lines) + "\n" if lines else NO_DEVICES
+
+
+PRINTED = {
+    (): lambda: table_text(query_xml()),
+    ("-q",): lambda: query_text(query_xml()),
+    ("--query",): lambda: query_text(query_xml()),
+    ("-q", "-x"): query_xml,
+    ("--query", "--xml-format"): query_xml,
+    ("--xml-format", "-q"): query_xml,
+    ("-L",): list_gpus,
+    ("--list-gpus",): list_gpus,
+    ("-s", "nvlink"): link_states,
+}
+"""What is printed for which arguments, sorted."""
+
+
 def main(arguments: list[str]) -> int:
     """Print, and return nvidia-smi's exit status."""
-    wanted = sorted(arguments)
+    printed = PRINTED.get(tuple(sorted(arguments)))
     try:
-        if wanted in (["-q", "-x"], ["--query", "--xml-format"], ["--xml-format", "-q"]):
-            text = query_xml()
-        elif wanted in (["-L"], ["--list-gpus"]):
-            text = list_gpus()
+        if printed:
+            text = printed()
         elif query := smi_query.parse(arguments):
             text = query_csv(*query)
         else:

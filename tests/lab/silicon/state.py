@@ -71,7 +71,7 @@ def _smi_program() -> bytes:
     with zipfile.ZipFile(packed, "w") as archive:
         for package in ("tests", "tests/lab", "tests/lab/silicon"):
             archive.writestr(f"{package}/__init__.py", "")
-        for module in ("compute.py", "smi_rows.py", "smi_query.py", "nvidia_smi.py"):
+        for module in ("compute.py", "smi_rows.py", "smi_query.py", "smi_text.py", "nvidia_smi.py"):
             archive.writestr(f"tests/lab/silicon/{module}", (HERE / module).read_text())
         start = "import sys\nfrom tests.lab.silicon.nvidia_smi import main\nsys.exit(main(sys.argv[1:]))\n"
         archive.writestr("__main__.py", start)
