@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 import click
 from click.shell_completion import CompletionItem
@@ -156,7 +156,18 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a name of arbitrary bytes must not end in an encoding error
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    _flush_streams()
+    sys.exit(code)
+
+
+def _flush_streams() -> None:
+    """Write out what is buffered, or drop it: an interpreter that fails to do so exits with 120 instead."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            _drop(stream)
 
 
 def _open_streams() -> None:
@@ -190,7 +201,7 @@ def run(argv: Sequence[str], group: click.Command = cli) -> int:
         error.show()
         return error.exit_code
     except BrokenPipeError:
-        _drop_stdout()
+        _drop(sys.stdout)
         return EXIT_BROKEN_PIPE
     except OSError as error:
         return _tell_os_error(error)
@@ -249,10 +260,10 @@ def _tell_bug(error: Exception) -> int:
     return _tell(text, f"please report it with {kept}" if kept else "please report it", EXIT_BUG)
 
 
-def _drop_stdout() -> None:
-    """Point stdout to nowhere, so that the interpreter's last flush does not complain."""
+def _drop(stream: TextIO) -> None:
+    """Point a stream to nowhere, so that the interpreter's last flush does not complain."""
     try:
-        descriptor = sys.stdout.fileno()
+        descriptor = stream.fileno()
     except (OSError, ValueError):
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
