@@ -2,12 +2,14 @@
 
 import errno
 import gc
+import io
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
+from itertools import chain, repeat
 from typing import NamedTuple, TextIO
 
 import click
@@ -15,7 +17,9 @@ from click.shell_completion import CompletionItem
 
 from launcher.bugs import keep_traceback
 from launcher.errors import GpulaunchError
-from launcher.report.text import clean, wants_colour
+from launcher.report.text import clean
+from launcher.terminal.cells import Line
+from launcher.terminal.output import echo, echo_lines
 from launcher.version import version
 
 EXIT_USAGE = 2
@@ -130,7 +134,7 @@ class LazyGroup(click.Group):
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature
     if value and not ctx.resilient_parsing:
-        click.echo(f"gpulaunch {version()}")
+        echo(f"gpulaunch {version()}")
         ctx.exit()
 
 
@@ -188,7 +192,7 @@ def run(argv: Sequence[str], group: click.Command = cli) -> int:
     except click.exceptions.Abort as error:
         if isinstance(error.__context__, EOFError):  # click raises it from None, which hides no context
             with suppress(OSError):
-                print(file=sys.stderr)  # noqa: T201 - the question stands on this line
+                echo(err=True)  # the question stands on this line
             return _tell(
                 "an answer is needed, and there is no one to ask", "use --yes in scripts", EXIT_USAGE
             )
@@ -198,8 +202,7 @@ def run(argv: Sequence[str], group: click.Command = cli) -> int:
     except click.ClickException as error:
         if isinstance(error, click.NoSuchOption) and error.option_name == "-p":  # as ssh has it
             error = click.UsageError("A port is written with its host: user@host:port.", error.ctx)
-        error.show()
-        return error.exit_code
+        return _tell_usage(error)
     except BrokenPipeError:
         _drop(sys.stdout)
         return EXIT_BROKEN_PIPE
@@ -224,13 +227,24 @@ def _invoke(argv: Sequence[str], group: click.Command) -> int:
 
 
 def _tell(message: str, fix: str, exit_code: int) -> int:
-    label = "\x1b[1;31merror:\x1b[0m" if wants_colour(sys.stderr) else "error:"
-    lines = [f"{label} {clean(message)}"]
+    first, *more = message.split("\n")
+    lines: list[Line] = [[("1;31", "error:"), ("", f" {first}")], *(f"  {line}" for line in more)]
     if fix:
-        lines.append("  fix: " + clean(fix).replace("\n", "\n       "))
+        lines += [
+            f"{indent}{line}"
+            for indent, line in zip(chain(["  fix: "], repeat(" " * 7)), fix.split("\n"), strict=False)
+        ]
     with suppress(OSError):  # stderr may be gone too; the exit code still says it
-        print(*lines, sep="\n", file=sys.stderr, flush=True)  # noqa: T201 - the one place that tells errors
+        echo_lines(lines, err=True)
     return exit_code
+
+
+def _tell_usage(error: click.ClickException) -> int:
+    """Tell what click has found; words of the command line are in it."""
+    with suppress(OSError), io.StringIO() as told:
+        error.show(told)
+        echo_lines(told.getvalue().removesuffix("\n").split("\n"), err=True)
+    return error.exit_code
 
 
 def _tell_os_error(error: OSError) -> int:
