@@ -2,11 +2,10 @@
 
 import os
 import platform
+import sys
 import time
 import traceback
 from pathlib import Path
-
-from launcher.terminal.output import echo_lines
 
 
 def keep_traceback(error: BaseException, version: str) -> Path | None:
@@ -27,7 +26,7 @@ def keep_traceback(error: BaseException, version: str) -> Path | None:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
     except OSError:
-        echo_lines(text.split("\n"), err=True)  # nowhere to keep it; a bug must not vanish
+        print(text, file=sys.stderr)  # noqa: T201 - nowhere to keep it; a bug must not vanish
         return None
     return path
 

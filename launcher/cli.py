@@ -2,24 +2,20 @@
 
 import errno
 import gc
-import io
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
-from itertools import chain, repeat
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
 from launcher.bugs import keep_traceback
 from launcher.errors import GpulaunchError
-from launcher.report.text import clean
-from launcher.terminal.cells import Line
-from launcher.terminal.output import echo, echo_lines
+from launcher.report.text import clean, wants_colour
 from launcher.version import version
 
 EXIT_USAGE = 2
@@ -134,7 +130,7 @@ class LazyGroup(click.Group):
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature
     if value and not ctx.resilient_parsing:
-        echo(f"gpulaunch {version()}")
+        click.echo(f"gpulaunch {version()}")
         ctx.exit()
 
 
@@ -160,18 +156,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a name of arbitrary bytes must not end in an encoding error
             stream.reconfigure(errors="backslashreplace")
-    code = run(sys.argv[1:])
-    _flush_streams()
-    sys.exit(code)
-
-
-def _flush_streams() -> None:
-    """Write out what is buffered, or drop it: an interpreter that fails to do so exits with 120 instead."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            _drop(stream)
+    sys.exit(run(sys.argv[1:]))
 
 
 def _open_streams() -> None:
@@ -192,7 +177,7 @@ def run(argv: Sequence[str], group: click.Command = cli) -> int:
     except click.exceptions.Abort as error:
         if isinstance(error.__context__, EOFError):  # click raises it from None, which hides no context
             with suppress(OSError):
-                echo(err=True)  # the question stands on this line
+                print(file=sys.stderr)  # noqa: T201 - the question stands on this line
             return _tell(
                 "an answer is needed, and there is no one to ask", "use --yes in scripts", EXIT_USAGE
             )
@@ -202,9 +187,10 @@ def run(argv: Sequence[str], group: click.Command = cli) -> int:
     except click.ClickException as error:
         if isinstance(error, click.NoSuchOption) and error.option_name == "-p":  # as ssh has it
             error = click.UsageError("A port is written with its host: user@host:port.", error.ctx)
-        return _tell_usage(error)
+        error.show()
+        return error.exit_code
     except BrokenPipeError:
-        _drop(sys.stdout)
+        _drop_stdout()
         return EXIT_BROKEN_PIPE
     except OSError as error:
         return _tell_os_error(error)
@@ -227,24 +213,13 @@ def _invoke(argv: Sequence[str], group: click.Command) -> int:
 
 
 def _tell(message: str, fix: str, exit_code: int) -> int:
-    first, *more = message.split("\n")
-    lines: list[Line] = [[("1;31", "error:"), ("", f" {first}")], *(f"  {line}" for line in more)]
+    label = "\x1b[1;31merror:\x1b[0m" if wants_colour(sys.stderr) else "error:"
+    lines = [f"{label} {clean(message)}"]
     if fix:
-        lines += [
-            f"{indent}{line}"
-            for indent, line in zip(chain(["  fix: "], repeat(" " * 7)), fix.split("\n"), strict=False)
-        ]
+        lines.append("  fix: " + clean(fix).replace("\n", "\n       "))
     with suppress(OSError):  # stderr may be gone too; the exit code still says it
-        echo_lines(lines, err=True)
+        print(*lines, sep="\n", file=sys.stderr, flush=True)  # noqa: T201 - the one place that tells errors
     return exit_code
-
-
-def _tell_usage(error: click.ClickException) -> int:
-    """Tell what click has found; words of the command line are in it."""
-    with suppress(OSError), io.StringIO() as told:
-        error.show(told)
-        echo_lines(told.getvalue().removesuffix("\n").split("\n"), err=True)
-    return error.exit_code
 
 
 def _tell_os_error(error: OSError) -> int:
@@ -274,10 +249,10 @@ def _tell_bug(error: Exception) -> int:
     return _tell(text, f"please report it with {kept}" if kept else "please report it", EXIT_BUG)
 
 
-def _drop(stream: TextIO) -> None:
-    """Point a stream to nowhere, so that the interpreter's last flush does not complain."""
+def _drop_stdout() -> None:
+    """Point stdout to nowhere, so that the interpreter's last flush does not complain."""
     try:
-        descriptor = stream.fileno()
+        descriptor = sys.stdout.fileno()
     except (OSError, ValueError):
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)

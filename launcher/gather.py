@@ -6,7 +6,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, suppress
-from dataclasses import field, fields, replace
+from dataclasses import field, fields
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -134,8 +134,7 @@ def _ask(stream: Stream, host: str, python: str, request: AgentRequest, *, stay:
         _send(stream, payload)
     else:  # a program that is not the agent may talk without ever reading: we do not wait for it
         threading.Thread(target=_send, args=(stream, payload), daemon=True).start()
-    facts = _decode(host, _read_answer(stream, host, python, deadline))
-    return replace(facts, host=request.host)  # whose facts they are is known here; no answer says it
+    return _decode(host, _read_answer(stream, host, python, deadline))
 
 
 def _send(stream: Stream, payload: bytes) -> None:

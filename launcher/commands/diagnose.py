@@ -1,12 +1,13 @@
 """gpulaunch diagnose: what killed a run, from its log."""
 
+import json
 from pathlib import Path
 
 import click
 
 from launcher.logfiles import read_logs
 from launcher.report.diagnosis import document, lines
-from launcher.terminal.output import echo, echo_json, echo_lines
+from launcher.report.text import clean
 from preflight.diagnosis.diagnose import diagnose_logs
 
 
@@ -30,9 +31,9 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     read = read_logs(logs, runs)
     found = diagnose_logs(read)
     if as_json:
-        echo_json(document(found, read))
+        click.echo(json.dumps(document(found, read), indent=1))
         return
-    echo_lines(lines(found))
+    click.echo("\n".join(lines(found)))
     for log in read:
         if log.unread:
-            echo(f"{log.name}: {log.unread / 1e6:.0f} MB in its middle were not read")
+            click.echo(f"{clean(log.name)}: {log.unread / 1e6:.0f} MB in its middle were not read")

@@ -11,7 +11,6 @@ from launcher.errors import BadInput, GpulaunchError
 from launcher.first_files import Named, config_text, entry_lines, hosts_text, named
 from launcher.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.report.text import clean
-from launcher.terminal.output import echo
 from launcher.wholefile import write_whole
 
 _EXAMPLES = """\b
@@ -50,12 +49,12 @@ def command(
     _write(ways.inventory.path or Path(FILE_NAME), hosts_text(rows), _lacking(rows, entries))
     if script is None:
         words = ",".join(row.name for row in rows)
-        echo(f"next: gpulaunch preflight {words}")
+        click.echo(clean(f"next: gpulaunch preflight {words}"))
         return 0
     config = Path("gpulaunch") / f"{Path(script).stem}.yaml"
     config.parent.mkdir(exist_ok=True)
     _write(config, config_text(Path(script).as_posix(), rows, Path.cwd().name), [])
-    echo(f"next: gpulaunch run --config {config.stem} --dry-run")
+    click.echo(clean(f"next: gpulaunch run --config {config.stem} --dry-run"))
     return 0
 
 
@@ -74,9 +73,9 @@ def _found(
 def _tell(row: Named) -> None:
     chosen = best(row.found)
     if chosen is None:
-        echo(f"{row.name}: no environment with torch and accelerate among {len(row.found)}")
+        click.echo(clean(f"{row.name}: no environment with torch and accelerate among {len(row.found)}"))
     else:
-        echo(f"{row.name}: {chosen.path} ({chosen.words})")
+        click.echo(clean(f"{row.name}: {chosen.path} ({chosen.words})"))
 
 
 def _lacking(rows: Sequence[Named], entries: Sequence[HostEntry]) -> list[str]:
@@ -92,8 +91,10 @@ def _lacking(rows: Sequence[Named], entries: Sequence[HostEntry]) -> list[str]:
 def _write(path: Path, text: str, lacking: Sequence[str]) -> None:
     if not path.exists():
         write_whole(path, text)
-        echo(f"{path}: written")
+        click.echo(clean(f"{path}: written"))
         return
-    echo(clean(f"{path}: is here already, and is left as it is" + ("; under hosts:" if lacking else "")))
+    click.echo(
+        clean(f"{path}: is here already, and is left as it is" + ("; under hosts:" if lacking else ""))
+    )
     for line in lacking:
-        echo(clean(line))
+        click.echo(clean(line))

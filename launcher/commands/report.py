@@ -1,5 +1,6 @@
 """gpulaunch report: a run that is kept here, as text, as one HTML file, or as a document for programs."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -10,7 +11,6 @@ from launcher.logfiles import run_called
 from launcher.report.html import html
 from launcher.report.rundir import RunFiles, read_run
 from launcher.report.summary import summary_json, summary_lines
-from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.wholefile import write_whole
 
 
@@ -41,16 +41,17 @@ def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None
     if target is not None:
         _write(found, target)
     if as_json:
-        echo_json(summary_json(found))
+        click.echo(json.dumps(summary_json(found), indent=1))
     elif target is None:
         plain = "utf" not in (sys.stdout.encoding or "").lower()
-        echo_lines(summary_lines(found, ascii_only=plain))
+        for line in summary_lines(found, ascii_only=plain):
+            click.echo(line)
 
 
 def _write(found: RunFiles, target: Path) -> None:
     page = html(found)
     if str(target) == "-":
-        echo_lines(page.removesuffix("\n").split("\n"))
+        click.echo(page)
         return
     write_whole(target, page)
-    echo(f"{target}: {len(page.encode()) / 1024:.0f} KiB", err=True)
+    click.echo(f"{target}: {len(page.encode()) / 1024:.0f} KiB", err=True)

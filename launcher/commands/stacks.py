@@ -1,5 +1,6 @@
 """gpulaunch stacks: where every rank of a run stands, without stopping it."""
 
+import json
 from typing import Any
 
 import click
@@ -7,9 +8,8 @@ import click
 from launcher.commands.runs_options import found_run, nodes_of, run_options, ways_of
 from launcher.errors import HostError
 from launcher.report.hang import SCHEMA, hang_json, hang_lines
-from launcher.report.text import one_line
+from launcher.report.text import clean, one_line
 from launcher.runs.stacks import ask_stacks
-from launcher.terminal.output import echo, echo_json, echo_lines
 
 EXIT_UNREACHED = 3
 
@@ -33,9 +33,10 @@ def command(run: str, *, as_json: bool, **options: Any) -> int:
     }
     if as_json:
         document = {"schema": SCHEMA, "run_id": plan.run_id, **hang_json(hang), "unreached": told}
-        echo_json(document)
+        click.echo(json.dumps(document, indent=1))
     else:
-        echo_lines(hang_lines(hang))
+        for line in hang_lines(hang):
+            click.echo(line)
     for host, words in told.items():
-        echo(f"{host}: not asked: {words}", err=True)
+        click.echo(f"{clean(host, keep_lines=False)}: not asked: {words}", err=True)
     return EXIT_UNREACHED if told else 0

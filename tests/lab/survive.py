@@ -12,6 +12,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+from launcher.onhost.supervising.node import name_of
 from tests.lab.hosts import Lab, LabHost
 from tests.lab.run_cli import CHECKOUT, PATIENCE_S, Running
 from tests.lab.survive_client import PORT
@@ -105,7 +106,7 @@ class Laptop:
 
     def run_dir(self, host: LabHost) -> Path:
         """Return the run directory on a host, as this machine sees it."""
-        return host.path(f"{RUNS}/{self.run_id}")
+        return host.path(f"{RUNS}/{name_of(host.name, host.spec.machine_id)}/{self.run_id}")
 
     def state(self, host: LabHost) -> dict[str, Any]:
         """Return state.json of a host."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.errors import ConnectionLost
+from launcher.onhost.supervising.node import node_name
 from launcher.onhost_source import onhost_source
 from launcher.running import protocol
 from launcher.transports.base import Endpoint
@@ -55,7 +56,7 @@ class Driver:
     def __init__(self, state_home: Path, run_id: str = "r1") -> None:
         self.home = state_home
         self.run_id = run_id
-        self.run_dir = state_home / "gpulaunch" / "runs" / run_id
+        self.run_dir = state_home / "gpulaunch" / "runs" / node_name() / run_id
         self.connection = LocalConnection(Endpoint("here", "local", ""))
         self.logs: dict[str, bytearray] = {}
         self.events: list[dict[str, Any]] = []

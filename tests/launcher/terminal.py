@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from launcher.onhost.supervising.node import node_name
+
 CHECKOUT = Path(__file__).parents[2]
 WIDTH = 100
 
@@ -22,7 +24,7 @@ class Home:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.runs = home / ".local" / "state" / "gpulaunch" / "runs"
+        self.runs = home / ".local" / "state" / "gpulaunch" / "runs" / node_name()
         home.mkdir(exist_ok=True)
         self.inventory = home / "hosts.yaml"
         self.inventory.write_text(json.dumps({"hosts": {"localhost": {"python": sys.executable}}}))

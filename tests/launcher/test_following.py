@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.onhost.supervising.node import node_name
 from launcher.running import protocol
 from launcher.running.happenings import Ended, Happening, Output, Told
 from launcher.running.node import Follower
@@ -50,7 +51,7 @@ def test_a_host_that_has_told_all_and_gone_is_still_heard_to_the_end(
     happenings: queue.Queue[Happening] = queue.Queue(1)
     following = follower("print('x' * 30_000)", happenings)
     following.start()
-    run_dir = tmp_path / "gpulaunch" / "runs" / "r1"
+    run_dir = tmp_path / "gpulaunch" / "runs" / node_name() / "r1"
     ended(run_dir)
     time.sleep(2.5)  # the client, busy with the first happening, says meanwhile that it lives: to nobody
     came = [happenings.get(timeout=20)]

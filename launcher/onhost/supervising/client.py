@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from .events import write_event
 from .files import read_json, write_file
-from .processes import boot_id, is_same, send_signal
+from .node import is_here
+from .processes import is_same, send_signal
 from .rundir import CLIENT, DETACHED, EVENTS, STOP, read_state
 
 STOP_GRACE_S = 10.0  # from SIGTERM to SIGKILL where nobody says otherwise
@@ -66,7 +67,7 @@ def detach_run(run_dir: str) -> None:
 def request_stop(run_dir: str, wish: Wish) -> bool:
     """Leave the wish and ring the supervisor's bell; return False when there is no supervisor to ask."""
     state = read_state(run_dir)
-    if state.get("boot_id") != boot_id() or not state.get("supervisor"):
+    if not is_here(state) or not state.get("supervisor"):
         return False
     with contextlib.suppress(OSError):  # the bell alone means: stop with the default grace
         said = {"grace_s": wish.grace_s, "why": wish.why, "stacks": wish.stacks}

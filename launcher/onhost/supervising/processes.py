@@ -39,6 +39,14 @@ def boot_id() -> str:
         return ""
 
 
+def pid_namespace() -> str:
+    """Return which PID namespace this process is in: pids of another one mean nothing."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
 def read_stat(pid: int) -> Stat | None:
     """Return what the kernel says of a process, None when it is gone."""
     try:

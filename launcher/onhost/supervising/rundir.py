@@ -1,4 +1,6 @@
-"""The run directory, `$XDG_STATE_HOME/gpulaunch/runs/RUN_ID`, mode 0700: its place, and what lies there.
+"""The run directory, `$XDG_STATE_HOME/gpulaunch/runs/NODE/RUN_ID`, mode 0700: its place, and what lies there.
+
+NODE (node.py) keeps hosts apart that share a home; NODE.json says in which boot its last run began.
 
 spec.json             the plan of this node, without what is secret
 state.json            how the run stands, replaced atomically
@@ -13,17 +15,18 @@ usage.jsonl           what was used at which time; gauge.py, which lies there to
 stacks-rank-N.log     where each rank stood before a hung run was ended, by stacks.py
 lifeline              the FIFO by which the ranks end with guardian and supervisor
 reserve               room on a full disk for how the run ended
+heartbeat             touched as long as the supervisor lives, for those who cannot see it
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from typing import Any
 
 from .files import read_json
-from .processes import boot_id, is_same
+from .node import MOST_TWINS, host_of, is_here, is_of_earlier_life, node_name
+from .processes import is_same
 from .wire import Refused
 
 SPEC = "spec.json"
@@ -40,10 +43,11 @@ LIFELINE = "lifeline"
 RESERVE = "reserve"
 GAUGE = "gauge.py"
 STACKS = "stacks.py"
+HEARTBEAT = "heartbeat"
 
 
 def runs_dir() -> str:
-    """Return where the runs of this user lie on this host."""
+    """Return where the runs of this user lie, those of every node in a directory of its own."""
     home = os.environ.get("HOME") or os.path.expanduser("~")
     state = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(state):
@@ -51,17 +55,65 @@ def runs_dir() -> str:
     return os.path.join(state, "gpulaunch", "runs")
 
 
+def own_places() -> list[str]:
+    """Return where the runs of this node may lie, the first for new ones; others have its name, or had it."""
+    first = os.path.join(runs_dir(), node_name())
+    named = [first, *("%s+%d" % (first, number) for number in range(2, MOST_TWINS + 1))]
+    others = [place for place in every_place() if place not in named]
+    return named + [place for place in others if is_here(read_json(place + ".json") or {})]
+
+
+def every_place() -> list[str]:
+    """Return where the runs of each node lie that has any in this home."""
+    return directories_in(runs_dir())
+
+
+def runs_in(place: str, prefix: str = "") -> list[str]:
+    """Return the run directories of a place whose run ids begin so."""
+    return [path for path in directories_in(place) if os.path.basename(path).startswith(prefix)]
+
+
+def directories_in(base: str) -> list[str]:
+    """Return the directories of a directory, none that is hidden; none where it cannot be read."""
+    try:
+        with os.scandir(base) as entries:
+            return sorted(entry.path for entry in entries if entry.name[0] != "." and entry.is_dir())
+    except OSError:
+        return []
+
+
+def is_of_this_node(run_dir: str) -> bool:
+    """Return whether a run in one of our places is ours to judge: over, in reach, or of an earlier life."""
+    state = read_state(run_dir)
+    if state.get("phase") == "ended":
+        return True
+    said = state or (read_json(os.path.join(run_dir, SPEC)) or {}).get("made_in") or {}
+    if is_here(said):
+        return True
+    beat = os.path.join(run_dir, HEARTBEAT)
+    return is_of_earlier_life(run_dir, beat if os.path.exists(beat) else run_dir)
+
+
 def find_run(run_id: str) -> str:
-    """Return the directory of a run. Raises Refused when it is not on this host."""
-    path = os.path.join(runs_dir(), run_id)
-    if (
-        not run_id
-        or "/" in run_id
-        or run_id.startswith(".")
-        or not stat.S_ISDIR(os.stat(path).st_mode if os.path.exists(path) else 0)
-    ):
+    """Return the directory of a run. Raises Refused when it is not on this host, or not of this host."""
+    if not run_id or "/" in run_id or run_id.startswith("."):
         raise Refused("no run called %s on this host" % run_id)
-    return path
+    found = [path for place in own_places() if os.path.isdir(path := os.path.join(place, run_id))]
+    for path in found:
+        if is_of_this_node(path):
+            return path
+    if found:
+        raise Refused(
+            "%s runs in a container of this host, or on another host that has its name (%s) and shares its"
+            " home: ask there" % (run_id, read_state(found[0]).get("host") or os.uname().nodename)
+        )
+    others = [place for place in every_place() if os.path.isdir(os.path.join(place, run_id))]
+    if others:
+        names = ", ".join(sorted({host_of(os.path.basename(place)) for place in others}))
+        raise Refused(
+            "%s is no run of this host but of %s, which shares its home: ask there" % (run_id, names)
+        )
+    raise Refused("no run called %s on this host" % run_id)
 
 
 def log_sizes(run_dir: str) -> dict[str, int]:
@@ -82,7 +134,7 @@ def read_state(run_dir: str) -> dict[str, Any]:
 
 def is_alive(state: dict[str, Any]) -> bool:
     """Return whether supervisor or guardian of a state.json still run."""
-    if not state or state.get("boot_id") != boot_id():
+    if not is_here(state):
         return False
     return any(state.get(who) and is_same(*state[who]) for who in ("supervisor", "guardian"))
 

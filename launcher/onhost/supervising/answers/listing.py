@@ -9,9 +9,11 @@ from typing import Any
 from ..claims import user_name
 from ..client import client_silent_s, is_detached
 from ..files import last_bytes, read_json
-from ..rundir import SPEC, look, runs_dir
+from ..node import host_of
+from ..rundir import SPEC, every_place, is_of_this_node, look, own_places, runs_in
 from .gpu_use import gpu_use, last_sample, sampled_use
 
+MOST_NAMED = 50  # runs of one other node
 TAIL = 8 << 10  # of rank 0's log, for step and loss
 TOLD = (
     "run_id",
@@ -30,9 +32,18 @@ TOLD = (
 
 def list_runs(request: dict[str, Any]) -> dict[str, Any]:
     """Return the runs that are asked for, and what their GPUs do where that is asked for."""
-    found = wanted_runs(request)
+    places, prefix = own_places(), str(request.get("prefix", ""))
+    here = [run_dir for place in places for run_dir in runs_in(place, prefix)]
+    told = {run_dir: describe_run(run_dir, tail=int(request.get("tail", TAIL))) for run_dir in here}
+    found = [run for run in told.values() if run is not None and is_wanted(run, request)]
+    if request.get("newest"):
+        found = sorted(found, key=lambda run: run["state"].get("started") or 0.0)[-1:]
+    others = [run_dir for run_dir, run in told.items() if run is None and os.path.exists(run_dir)]
+    for place in set(every_place()) - set(places):
+        others += runs_in(place, prefix)[:MOST_NAMED]
     return {
         "runs": found,
+        "elsewhere": by_host(others),
         "user": user_name(os.geteuid()),
         "host": os.uname().nodename,
         "t": time.time(),
@@ -40,33 +51,29 @@ def list_runs(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def wanted_runs(request: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what each run directory says that the request wishes to hear of."""
-    base = runs_dir()
-    try:
-        names = [name for name in os.listdir(base) if not name.startswith(".")]
-    except OSError:
-        names = []
-    found = []
-    for name in sorted(names):
-        if not name.startswith(str(request.get("prefix", ""))):
-            continue
-        run = describe_run(os.path.join(base, name), tail=int(request.get("tail", TAIL)))
-        if run is not None and (request.get("ended") or run["state"].get("phase") != "ended"):
-            found.append(run)
-    if request.get("newest"):
-        found = sorted(found, key=lambda run: run["state"].get("started") or 0.0)[-1:]
+def is_wanted(run: dict[str, Any], request: dict[str, Any]) -> bool:
+    """Return whether the request wishes to hear of a run."""
+    return bool(request.get("ended")) or run["state"].get("phase") != "ended"
+
+
+def by_host(run_dirs: list[str]) -> dict[str, list[str]]:
+    """Return {host: run ids} of other nodes' runs in this home; how they are is theirs to say."""
+    found: dict[str, list[str]] = {}
+    for run_dir in sorted(run_dirs):
+        place, run_id = os.path.split(run_dir)
+        found.setdefault(host_of(os.path.basename(place)), []).append(run_id)
     return found
 
 
 def describe_run(run_dir: str, *, tail: int) -> dict[str, Any] | None:
-    """Return what one run directory says, None when it is none (or goes away just now)."""
+    """Return what one run directory says, None when it is not this node's to say (or goes away just now)."""
     spec = read_json(os.path.join(run_dir, SPEC))
-    if spec is None:
+    if spec is None or not is_of_this_node(run_dir):
         return None
     state, alive = look(run_dir, {})
     return {
         "run_id": os.path.basename(run_dir),
+        "run_dir": run_dir,
         "spec": {name: spec.get(name) for name in TOLD},
         "state": state,
         "alive": alive,
@@ -81,6 +88,6 @@ def use_of(runs: list[dict[str, Any]]) -> dict[str, list[float]]:
     gpus = {gpu for run in runs if run["alive"] for gpu in run["spec"].get("gpus") or ()}
     use: dict[str, list[float]] = {}
     for run in runs:
-        run["usage"] = last_sample(os.path.join(runs_dir(), run["run_id"])) if run["alive"] else None
+        run["usage"] = last_sample(run["run_dir"]) if run["alive"] else None
         use.update(sampled_use(run["usage"] or {}))
     return use if gpus <= set(use) else {**gpu_use(), **use}

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 import time
 from typing import Any, Protocol
 
 from ..client import touch_client
 from ..daemons.guardian import Early, be_guardian
-from ..files import write_file
-from ..rundir import EVENTS, LAUNCHER_LOG, LIFELINE, RESERVE, SPEC, SUPERVISOR_LOG, runs_dir
+from ..files import read_json, write_file
+from ..node import MOST_TWINS, is_here, whereabouts
+from ..processes import boot_id
+from ..rundir import (
+    EVENTS,
+    HEARTBEAT,
+    LAUNCHER_LOG,
+    LIFELINE,
+    RESERVE,
+    SPEC,
+    SUPERVISOR_LOG,
+    own_places,
+    runs_dir,
+)
 from ..wire import Refused, say
 
 RESERVE_BYTES = 64 << 10
@@ -38,20 +52,42 @@ def start(spec: dict[str, Any], early: Egg | None = None) -> int:
 
 def make_run_dir(spec: dict[str, Any]) -> str:
     """Create and fill the run directory. Raises Refused when it exists or cannot be written."""
-    base = runs_dir()
-    path = os.path.join(base, spec["run_id"])
+    place = own_places()[0]
+    fresh = os.path.join(place, ".%s.%s.%d" % (spec["run_id"], boot_id()[:8], os.getpid()))
     try:
-        os.makedirs(base, mode=0o700, exist_ok=True)
-        os.mkdir(path, 0o700)
-    except FileExistsError:
-        raise Refused("a run called %s is already on this host, in %s" % (spec["run_id"], path)) from None
+        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        os.mkdir(fresh, 0o700)
     except OSError as error:
-        raise Refused("the run directory %s cannot be made: %s" % (path, error.strerror)) from None
+        raise Refused("the run directory %s cannot be made: %s" % (fresh, error.strerror)) from None
     try:
-        fill(path, spec)
+        fill(fresh, spec)
+        write_file(place + ".json", json.dumps(whereabouts()))
+        return put_in_place(fresh, spec["run_id"])
     except OSError as error:
-        raise Refused("the run directory %s cannot be written: %s" % (path, error.strerror)) from None
-    return path
+        raise Refused("the run directory %s cannot be written: %s" % (fresh, error.strerror)) from None
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def put_in_place(fresh: str, run_id: str) -> str:
+    """Give a whole run directory its name. Raises Refused when this node has that run, and OSError.
+
+    Where another node has it, one that shares this node's home and has its name, it goes to another place.
+    """
+    for place in own_places()[:MOST_TWINS]:
+        path = os.path.join(place, run_id)
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        try:
+            os.rename(fresh, path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            if is_here((read_json(os.path.join(path, SPEC)) or {}).get("made_in") or {}):
+                raise Refused("a run called %s is already on this host, in %s" % (run_id, path)) from None
+        else:
+            return path
+    raise Refused("a run called %s is already in %s" % (run_id, runs_dir()))
 
 
 def fill(path: str, spec: dict[str, Any]) -> None:
@@ -63,9 +99,10 @@ def fill(path: str, spec: dict[str, Any]) -> None:
         os.makedirs(os.path.dirname(inside), mode=0o700, exist_ok=True)
         write_file(inside, text)
     kept = {key: value for key, value in spec.items() if key not in ("files", "rank_source", "env")}
+    kept["made_in"] = whereabouts()
     kept["env"] = sorted(spec.get("env", {}))  # names only: values may be secrets
     write_file(os.path.join(path, SPEC), json.dumps(kept, indent=1) + "\n")
-    for name in (EVENTS, LAUNCHER_LOG, SUPERVISOR_LOG):
+    for name in (EVENTS, LAUNCHER_LOG, SUPERVISOR_LOG, HEARTBEAT):
         os.close(os.open(os.path.join(path, name), os.O_WRONLY | os.O_CREAT, 0o600))
     write_file(os.path.join(path, RESERVE), "\0" * RESERVE_BYTES)
     os.mkfifo(os.path.join(path, LIFELINE), 0o600)

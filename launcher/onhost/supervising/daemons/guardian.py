@@ -14,7 +14,7 @@ from ..events import write_event
 from ..files import write_file
 from ..group import group_of
 from ..members import end_all
-from ..processes import boot_id
+from ..node import whereabouts
 from ..rundir import EVENTS, RESERVE, STATE, read_state
 from ..wire import Refused
 from .detaching import live_and_exit, settle
@@ -74,7 +74,7 @@ def live(spec: dict[str, Any], run_dir: str, done: int, early: Early | None) -> 
 def refuse(spec: dict[str, Any], run_dir: str, done: int, why: str) -> None:
     """Say why the run does not begin, to the client and in its directory."""
     os.write(done, json.dumps({"refused": why}).encode())
-    state = {"run_id": spec["run_id"], "boot_id": boot_id(), "phase": "ended", "run_dir": run_dir}
+    state = {"run_id": spec["run_id"], **whereabouts(), "phase": "ended", "run_dir": run_dir}
     state.update(exit=unseen_end([], why), ended=time.time())
     write_file(os.path.join(run_dir, STATE), json.dumps(state))
 

@@ -1,4 +1,4 @@
-"""What is noted while a run goes on: how long its logs are, and that its claims are in use."""
+"""What is noted while a run goes on: that it lives, how long its logs are, that its claims are in use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 import time
 
 from ..files import append_line
-from ..rundir import SIZES, log_sizes
+from ..node import Heartbeat
+from ..rundir import HEARTBEAT, SIZES, log_sizes
 from .run import Run
 
 SIZES_EVERY_S = 30.0  # how exactly `logs --since 10m` finds its place
@@ -20,11 +21,13 @@ class Records:
     def __init__(self, run: Run, claims: dict[str, int]) -> None:
         self._run = run
         self._claims = claims
+        self._heartbeat = Heartbeat(run.path(HEARTBEAT))
         self._sizes: dict[str, int] = {}
         self._next_sizes = self._next_refresh = 0.0
 
     def keep(self) -> None:
         """Note what is due."""
+        self._heartbeat.beat()
         now = time.monotonic()
         if now >= self._next_sizes:
             self._next_sizes = now + SIZES_EVERY_S

@@ -10,7 +10,8 @@ from typing import Any
 
 from ..events import Events
 from ..files import write_file
-from ..processes import boot_id, ticks_of
+from ..node import whereabouts
+from ..processes import ticks_of
 from ..rundir import STATE
 
 
@@ -24,7 +25,7 @@ class Run:
         self.events = Events(run_dir)
         self.state: dict[str, Any] = {
             "run_id": spec["run_id"],
-            "boot_id": boot_id(),
+            **whereabouts(),
             "phase": "starting",
             "run_dir": run_dir,
             "supervisor": [os.getpid(), ticks_of(os.getpid())],

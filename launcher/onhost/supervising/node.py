@@ -1,0 +1,113 @@
+"""Which node this is, and which of several nodes that share a home a run directory belongs to.
+
+A node is a host or a container. Its state lies under a name made of its host name and machine id; hosts
+cloned from one image have one machine id, containers none or their image's, so neither is enough alone. Nodes
+that share even both are told apart by boot and PID namespace, and by when a run last gave a sign of life: one
+of an earlier life of this node gave it before this life began.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import time
+from typing import Any, Mapping
+
+from .processes import boot_id, pid_namespace, ticks_of
+
+MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
+NAMED = re.compile(r"(?P<host>.+)-[0-9a-f]{8}(?:\+\d+)?")
+MOST_TWINS = 9  # nodes of one name that share a home
+BEAT_EVERY_S = 20.0
+BEAT_LOST_S = 90.0  # several beats, and what a file server's clients may be behind
+
+
+def node_name() -> str:
+    """Return the name under which this node's state lies."""
+    return name_of(os.uname().nodename, machine_id())
+
+
+def name_of(host: str, machine: str) -> str:
+    """Return the name of a node by its host name and machine id."""
+    digest = hashlib.sha256(("%s\n%s" % (host, machine)).encode("utf-8", "surrogateescape")).hexdigest()
+    return "%s-%s" % (re.sub(r"[^A-Za-z0-9.-]", "_", host).lstrip(".")[:64] or "node", digest[:8])
+
+
+def machine_id() -> str:
+    """Return the machine id, "" where there is none: containers often have none."""
+    for path in MACHINE_IDS:
+        with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+            found = file.read(64).strip()
+            if found:
+                return found
+    return ""
+
+
+def host_of(node: str) -> str:
+    """Return the host name in the name of a node."""
+    found = NAMED.fullmatch(node)
+    return found["host"] if found else node
+
+
+def whereabouts() -> dict[str, str]:
+    """Return where this process is: pids mean something in this boot and this PID namespace only."""
+    return {"boot_id": boot_id(), "pid_ns": pid_namespace(), "host": os.uname().nodename}
+
+
+def is_here(said: Mapping[str, Any]) -> bool:
+    """Return whether pids that were written down with these whereabouts mean something to this process."""
+    return said.get("boot_id") == boot_id() and said.get("pid_ns") == pid_namespace()
+
+
+def is_of_earlier_life(directory: str, beat: str) -> bool:
+    """Return whether the last sign of life, the file `beat`, came before this node's life began.
+
+    All times are by the clock of the file system: hosts' own clocks may differ.
+    """
+    with contextlib.suppress(OSError):
+        silent_s = file_system_time(directory) - os.stat(beat).st_mtime
+        return silent_s > max(life_s(), BEAT_LOST_S)
+    return False
+
+
+def life_s() -> float:
+    """Return for how long this node has lived: since PID 1 of its PID namespace began, or since it booted."""
+    try:
+        with open("/proc/uptime") as file:
+            up = float(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return float("inf")  # then no run is called one of an earlier life
+    return max(0.0, up - ticks_of(1) / os.sysconf("SC_CLK_TCK"))
+
+
+def file_system_time(directory: str) -> float:
+    """Return the time by the clock that gives files there their times. Raises OSError."""
+    path = os.path.join(directory, ".now.%s.%d" % (boot_id()[:8], os.getpid()))
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        return os.fstat(fd).st_mtime
+    finally:
+        os.close(fd)
+        os.unlink(path)
+
+
+class Heartbeat:
+    """The sign of life of a run, for nodes that cannot see its processes."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._next = 0.0
+
+    def beat(self) -> None:
+        """Give it, where it is due."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + BEAT_EVERY_S
+        with contextlib.suppress(OSError):
+            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                os.utime(fd)
+            finally:
+                os.close(fd)
