@@ -1,13 +1,15 @@
 # make demo   a real training on this machine, no SSH, no GPU needed
 # make test   lint, types and all tests, the simulated hosts included
-# Both make their own .venv and install what they need, or say in one line what to type.
+# make fast   the tests that need no simulated hosts and no training, for the minutes between two edits
+# make lint   format, lint and types alone
+# Each makes its own .venv and installs what it needs, or says in one line what to type.
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test check lint suite clean
+.PHONY: demo test check lint suite fast clean
 
 demo: $(VENV)/.train
 	$(BIN)/gpulaunch run --config paper_r64
@@ -17,19 +19,19 @@ test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory check
 
 # What `test` runs once everything is installed.
-check:
+check: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j 2 lint suite
 
-lint:
+lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Three at a time, file by file in the order of tests/conftest.py: many tests mostly wait. What fails beside others
-# is run again alone: some tests look at this whole machine, and some have deadlines.
-suite:
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder || \
-	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
+suite: $(VENV)/.dev
+	@.ci/run-suite $(BIN)/python
+
+fast: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not lab and not train"
 
 $(BIN)/python:
 	@.ci/make-venv $(PYTHON) $(VENV)

@@ -2,10 +2,11 @@
 
 import os
 import platform
-import sys
 import time
 import traceback
 from pathlib import Path
+
+from launcher.terminal.output import echo_lines
 
 
 def keep_traceback(error: BaseException, version: str) -> Path | None:
@@ -26,7 +27,7 @@ def keep_traceback(error: BaseException, version: str) -> Path | None:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
     except OSError:
-        print(text, file=sys.stderr)  # noqa: T201 - nowhere to keep it; a bug must not vanish
+        echo_lines(text.split("\n"), err=True)  # nowhere to keep it; a bug must not vanish
         return None
     return path
 

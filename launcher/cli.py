@@ -2,20 +2,24 @@
 
 import errno
 import gc
+import io
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
-from typing import NamedTuple
+from itertools import chain, repeat
+from typing import NamedTuple, TextIO
 
 import click
 from click.shell_completion import CompletionItem
 
 from launcher.bugs import keep_traceback
 from launcher.errors import GpulaunchError
-from launcher.report.text import clean, wants_colour
+from launcher.report.text import clean
+from launcher.terminal.cells import Line
+from launcher.terminal.output import echo, echo_lines
 from launcher.version import version
 
 EXIT_USAGE = 2
@@ -130,7 +134,7 @@ class LazyGroup(click.Group):
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature
     if value and not ctx.resilient_parsing:
-        click.echo(f"gpulaunch {version()}")
+        echo(f"gpulaunch {version()}")
         ctx.exit()
 
 
@@ -156,7 +160,18 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a name of arbitrary bytes must not end in an encoding error
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    _flush_streams()
+    sys.exit(code)
+
+
+def _flush_streams() -> None:
+    """Write out what is buffered, or drop it: an interpreter that fails to do so exits with 120 instead."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            _drop(stream)
 
 
 def _open_streams() -> None:
@@ -177,7 +192,7 @@ def run(argv: Sequence[str], group: click.Command = cli) -> int:
     except click.exceptions.Abort as error:
         if isinstance(error.__context__, EOFError):  # click raises it from None, which hides no context
             with suppress(OSError):
-                print(file=sys.stderr)  # noqa: T201 - the question stands on this line
+                echo(err=True)  # the question stands on this line
             return _tell(
                 "an answer is needed, and there is no one to ask", "use --yes in scripts", EXIT_USAGE
             )
@@ -187,10 +202,9 @@ def run(argv: Sequence[str], group: click.Command = cli) -> int:
     except click.ClickException as error:
         if isinstance(error, click.NoSuchOption) and error.option_name == "-p":  # as ssh has it
             error = click.UsageError("A port is written with its host: user@host:port.", error.ctx)
-        error.show()
-        return error.exit_code
+        return _tell_usage(error)
     except BrokenPipeError:
-        _drop_stdout()
+        _drop(sys.stdout)
         return EXIT_BROKEN_PIPE
     except OSError as error:
         return _tell_os_error(error)
@@ -213,13 +227,24 @@ def _invoke(argv: Sequence[str], group: click.Command) -> int:
 
 
 def _tell(message: str, fix: str, exit_code: int) -> int:
-    label = "\x1b[1;31merror:\x1b[0m" if wants_colour(sys.stderr) else "error:"
-    lines = [f"{label} {clean(message)}"]
+    first, *more = message.split("\n")
+    lines: list[Line] = [[("1;31", "error:"), ("", f" {first}")], *(f"  {line}" for line in more)]
     if fix:
-        lines.append("  fix: " + clean(fix).replace("\n", "\n       "))
+        lines += [
+            f"{indent}{line}"
+            for indent, line in zip(chain(["  fix: "], repeat(" " * 7)), fix.split("\n"), strict=False)
+        ]
     with suppress(OSError):  # stderr may be gone too; the exit code still says it
-        print(*lines, sep="\n", file=sys.stderr, flush=True)  # noqa: T201 - the one place that tells errors
+        echo_lines(lines, err=True)
     return exit_code
+
+
+def _tell_usage(error: click.ClickException) -> int:
+    """Tell what click has found; words of the command line are in it."""
+    with suppress(OSError), io.StringIO() as told:
+        error.show(told)
+        echo_lines(told.getvalue().removesuffix("\n").split("\n"), err=True)
+    return error.exit_code
 
 
 def _tell_os_error(error: OSError) -> int:
@@ -249,10 +274,10 @@ def _tell_bug(error: Exception) -> int:
     return _tell(text, f"please report it with {kept}" if kept else "please report it", EXIT_BUG)
 
 
-def _drop_stdout() -> None:
-    """Point stdout to nowhere, so that the interpreter's last flush does not complain."""
+def _drop(stream: TextIO) -> None:
+    """Point a stream to nowhere, so that the interpreter's last flush does not complain."""
     try:
-        descriptor = sys.stdout.fileno()
+        descriptor = stream.fileno()
     except (OSError, ValueError):
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -6,7 +6,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, suppress
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -134,7 +134,8 @@ def _ask(stream: Stream, host: str, python: str, request: AgentRequest, *, stay:
         _send(stream, payload)
     else:  # a program that is not the agent may talk without ever reading: we do not wait for it
         threading.Thread(target=_send, args=(stream, payload), daemon=True).start()
-    return _decode(host, _read_answer(stream, host, python, deadline))
+    facts = _decode(host, _read_answer(stream, host, python, deadline))
+    return replace(facts, host=request.host)  # whose facts they are is known here; no answer says it
 
 
 def _send(stream: Stream, payload: bytes) -> None:

@@ -12,6 +12,7 @@ from hypothesis import settings
 from tests.lab import needs, sshd
 from tests.lab.hosts import Lab
 
+os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"  # nft and ip, whoever runs this
 SETTLE_S = float(os.environ.get("LAB_SETTLE_S", "3"))
 
 settings.register_profile("any machine", deadline=None)  # what is proven is not how fast a busy machine is

@@ -1,12 +1,12 @@
 """gpulaunch checks: the table of contents, for people, programs and the documentation."""
 
-import json
 from pathlib import Path
 
 import click
 
 from launcher.hostcodes import host_codes
 from launcher.report.checkdocs import pages
+from launcher.terminal.output import echo, echo_json
 from preflight.judging import table
 from preflight.registry import Check
 
@@ -25,19 +25,19 @@ def command(*, as_json: bool, markdown: Path | None) -> None:
         markdown.mkdir(parents=True, exist_ok=True)
         for name, text in pages().items():
             (markdown / name).write_text(text, encoding="utf-8")
-        click.echo(f"{len(pages())} pages in {markdown}")
+        echo(f"{len(pages())} pages in {markdown}")
         return
     checks = table().values()
     if as_json:
         document = {"schema": "gpulaunch.checks/1", "checks": [_json(check) for check in checks]}
-        click.echo(json.dumps(document, indent=2))
+        echo_json(document, indent=2)
         return
     for check in checks:
         gate = "gate" if check.gate else ""
-        click.echo(f"{check.code:<8} {check.severity.value:<8} {gate:<4} {check.title}")
+        echo(f"{check.code:<8} {check.severity.value:<8} {gate:<4} {check.title}")
     for code, kind in host_codes().items():
         title = (kind.__doc__ or kind.__name__).strip().splitlines()[0]
-        click.echo(f"{code:<8} critical gate {title}")
+        echo(f"{code:<8} critical gate {title}")
 
 
 def _json(check: Check) -> dict[str, object]:

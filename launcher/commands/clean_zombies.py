@@ -1,9 +1,8 @@
 """gpulaunch clean-zombies: show what is left over on hosts, end it after a yes, prove that it is gone."""
 
-import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import click
 
 from launcher.bugs import user_state_dir
 from launcher.clean import Cleaned, Manner, clean, judge, write_audit
+from launcher.commands.confirm import confirm
 from launcher.commands.reaching import Reaching, reaching, reaching_options
 from launcher.commands.seconds import Seconds
 from launcher.errors import BadInput, GpulaunchError, HostError
@@ -19,7 +19,8 @@ from launcher.fanout import fanout
 from launcher.gather import AgentRequest, ask, gather
 from launcher.inventory import LOCALHOST, HostEntry
 from launcher.report.clean import choice_lines, cleaned_lines, document, host_json, named_lines, question
-from launcher.report.text import clean as tame
+from launcher.terminal.cells import Line
+from launcher.terminal.output import echo, echo_json, echo_lines
 from preflight.cleaning import Choice, Wish
 from preflight.facts import HostFacts, ProcessTable
 from preflight.job import DEFAULT_MAIN_PORT
@@ -78,11 +79,11 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
         raise BadInput("--pid names a process of one host, but several hosts are named", "name one host")
     wish = Wish(options["gpus"], options["ports"], options["pids"], options["include_suspect"])
     manner = Manner(wish, all_users=options["all_users"], term_grace_s=options["grace"])
-    say = _silent if options["as_json"] else click.echo
-    return _Cleaning(ways, manner, say).run(entries, options)
+    tell = _silent if options["as_json"] else echo_lines
+    return _Cleaning(ways, manner, tell).run(entries, options)
 
 
-def _silent(text: str) -> None:
+def _silent(lines: Iterable[Line]) -> None:
     """Say nothing: the document says it all."""
 
 
@@ -92,21 +93,21 @@ class _Cleaning:
 
     ways: Reaching
     manner: Manner
-    say: Callable[[str], None]
+    tell: Callable[[Iterable[Line]], None]
 
     def run(self, entries: tuple[HostEntry, ...], options: dict[str, Any]) -> int:
         """Look, show, ask, end, tell; return the exit code."""
         found, errors = self._look(entries)
         for host in found:
             named = named_lines(host.facts, host.choice, self.manner.wish)
-            self.say("\n".join([*choice_lines(host.facts, host.choice), *named]))
+            self.tell((*choice_lines(host.facts, host.choice), *named))
         for error in errors.values():
-            self.say(f"{tame(error.message)}" + (f"\n  fix: {tame(error.fix)}" if error.fix else ""))
+            self.tell((error.message, *((f"  fix: {error.fix}",) if error.fix else ())))
         approved = {} if options["dry_run"] else self._approve(found, options)
         cleaned, failed = self._end([host for host in found if approved.get(host.entry.name)], approved)
         errors |= failed
         for done in cleaned.values():
-            self.say("\n".join(cleaned_lines(done)))
+            self.tell(cleaned_lines(done))
         code = _exit_code(found, cleaned, errors, dry_run=options["dry_run"])
         if options["as_json"]:
             parts = {
@@ -114,7 +115,7 @@ class _Cleaning:
                 for host in found
             }
             told = [(name, _code(error), error.message) for name, error in errors.items()]
-            click.echo(json.dumps(document(parts, told, code), indent=1))
+            echo_json(document(parts, told, code))
         return code
 
     def _request(self, entry: HostEntry) -> AgentRequest:
@@ -143,10 +144,10 @@ class _Cleaning:
         """Return what may be ended on each host: what is certain, and the rest after a yes."""
         asked = sum(len(host.choice.after_yes) for host in found)
         yes = options["yes"] or (
-            asked > 0 and not options["as_json"] and _may_ask() and click.confirm(question(asked))
+            asked > 0 and not options["as_json"] and _may_ask() and confirm(question(asked))
         )
         if asked and not yes:
-            self.say(f"{asked} left as they are; add --yes to end what is shown as `end?`")
+            self.tell((f"{asked} left as they are; add --yes to end what is shown as `end?`",))
         return {
             host.entry.name: (*host.choice.at_once, *(host.choice.after_yes if yes else ())) for host in found
         }
@@ -194,7 +195,7 @@ def _keep_audit(done: Cleaned, chosen: tuple[Classified, ...], place: Path) -> N
     try:
         write_audit(done, chosen, place)
     except OSError as error:
-        click.echo(f"{done.host}: the audit log here could not be written: {error}", err=True)
+        echo(f"{done.host}: the audit log here could not be written: {error}", err=True)
 
 
 def _code(error: GpulaunchError) -> str:

@@ -1,13 +1,12 @@
 """gpulaunch diagnose: what killed a run, from its log."""
 
-import json
 from pathlib import Path
 
 import click
 
 from launcher.logfiles import read_logs
 from launcher.report.diagnosis import document, lines
-from launcher.report.text import clean
+from launcher.terminal.output import echo, echo_json, echo_lines
 from preflight.diagnosis.diagnose import diagnose_logs
 
 
@@ -31,9 +30,9 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     read = read_logs(logs, runs)
     found = diagnose_logs(read)
     if as_json:
-        click.echo(json.dumps(document(found, read), indent=1))
+        echo_json(document(found, read))
         return
-    click.echo("\n".join(lines(found)))
+    echo_lines(lines(found))
     for log in read:
         if log.unread:
-            click.echo(f"{clean(log.name)}: {log.unread / 1e6:.0f} MB in its middle were not read")
+            echo(f"{log.name}: {log.unread / 1e6:.0f} MB in its middle were not read")

@@ -1,6 +1,5 @@
 """gpulaunch explain CODE."""
 
-import json
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import click
 from launcher.errors import BadInput
 from launcher.guardcodes import GUARD_CODES, explain_guard
 from launcher.hostcodes import explain_host, host_codes
+from launcher.terminal.output import echo_json, echo_lines
 from preflight.diagnosis.pages import explain_signature, page, signature_codes
 from preflight.explain import explanation
 from preflight.judging import table
@@ -33,9 +33,9 @@ def command(codes: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> 
     told = [(code.upper(), *explain(code.upper())) for code in codes]
     if as_json:
         rows = [{"code": code, "kind": kind, "text": text} for code, kind, text in told]
-        click.echo(json.dumps({"schema": "gpulaunch.explain/1", "codes": rows}, indent=2))
+        echo_json({"schema": "gpulaunch.explain/1", "codes": rows}, indent=2)
         return
-    click.echo("\n".join(text for _, _, text in told), nl=False)
+    echo_lines("\n".join(text for _, _, text in told).removesuffix("\n").split("\n"))
 
 
 def explain(code: str) -> tuple[str, str]:

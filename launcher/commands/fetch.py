@@ -10,9 +10,10 @@ from launcher.errors import GpulaunchError, HostError
 from launcher.fanout import fanout
 from launcher.inventory import HostEntry
 from launcher.plan import NodePlan
-from launcher.report.text import clean, one_line
+from launcher.report.text import one_line
 from launcher.running.logbook import safe_name
 from launcher.runs.fetching import Fetched, Receiver, fetch_host
+from launcher.terminal.output import echo
 from preflight.errors import BadInput
 
 EXIT_PARTLY = 1
@@ -53,23 +54,20 @@ def command(run: str, **options: Any) -> int:
     code = 0
     for (node, _), result in zip(nodes, fanout(one, nodes, width=ways.width), strict=True):
         code = max(code, _tell(node.host, result))
-    click.echo(f"in {directory}")
+    echo(f"in {directory}")
     if not options["logs_only"] and found.launched is not None and not found.launched.says_output:
-        click.echo(
-            "logs and records only: the run did not say where its script writes (output: in its config)"
-        )
+        echo("logs and records only: the run did not say where its script writes (output: in its config)")
     return code
 
 
 def _tell(host: str, result: Fetched | GpulaunchError) -> int:
-    name = clean(host, keep_lines=False)
     if isinstance(result, GpulaunchError):
         detail = result.detail if isinstance(result, HostError) else result.message
-        click.echo(f"{name}: {one_line(detail, 400)}", err=True)
+        echo(f"{host}: {one_line(detail, 400)}", err=True)
         if result.fix:
-            click.echo(f"  fix: {result.fix}", err=True)
+            echo(f"  fix: {result.fix}", err=True)
         return EXIT_UNREACHED
-    click.echo(f"{name}: {result.files} files, {result.bytes / 1e6:.1f} MB")
+    echo(f"{host}: {result.files} files, {result.bytes / 1e6:.1f} MB")
     for words in result.skipped:
-        click.echo(f"{name}: not read: {one_line(words, 300)}", err=True)
+        echo(f"{host}: not read: {one_line(words, 300)}", err=True)
     return EXIT_PARTLY if result.skipped else 0

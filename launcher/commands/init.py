@@ -11,6 +11,7 @@ from launcher.errors import BadInput, GpulaunchError
 from launcher.first_files import Named, config_text, entry_lines, hosts_text, named
 from launcher.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.report.text import clean
+from launcher.terminal.output import echo
 from launcher.wholefile import write_whole
 
 _EXAMPLES = """\b
@@ -49,12 +50,12 @@ def command(
     _write(ways.inventory.path or Path(FILE_NAME), hosts_text(rows), _lacking(rows, entries))
     if script is None:
         words = ",".join(row.name for row in rows)
-        click.echo(clean(f"next: gpulaunch preflight {words}"))
+        echo(f"next: gpulaunch preflight {words}")
         return 0
     config = Path("gpulaunch") / f"{Path(script).stem}.yaml"
     config.parent.mkdir(exist_ok=True)
     _write(config, config_text(Path(script).as_posix(), rows, Path.cwd().name), [])
-    click.echo(clean(f"next: gpulaunch run --config {config.stem} --dry-run"))
+    echo(f"next: gpulaunch run --config {config.stem} --dry-run")
     return 0
 
 
@@ -73,9 +74,9 @@ def _found(
 def _tell(row: Named) -> None:
     chosen = best(row.found)
     if chosen is None:
-        click.echo(clean(f"{row.name}: no environment with torch and accelerate among {len(row.found)}"))
+        echo(f"{row.name}: no environment with torch and accelerate among {len(row.found)}")
     else:
-        click.echo(clean(f"{row.name}: {chosen.path} ({chosen.words})"))
+        echo(f"{row.name}: {chosen.path} ({chosen.words})")
 
 
 def _lacking(rows: Sequence[Named], entries: Sequence[HostEntry]) -> list[str]:
@@ -91,10 +92,8 @@ def _lacking(rows: Sequence[Named], entries: Sequence[HostEntry]) -> list[str]:
 def _write(path: Path, text: str, lacking: Sequence[str]) -> None:
     if not path.exists():
         write_whole(path, text)
-        click.echo(clean(f"{path}: written"))
+        echo(f"{path}: written")
         return
-    click.echo(
-        clean(f"{path}: is here already, and is left as it is" + ("; under hosts:" if lacking else ""))
-    )
+    echo(clean(f"{path}: is here already, and is left as it is" + ("; under hosts:" if lacking else "")))
     for line in lacking:
-        click.echo(clean(line))
+        echo(clean(line))

@@ -5,9 +5,8 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-import click
-
 from launcher.commands.asking import Asked
+from launcher.commands.confirm import confirm
 from launcher.config import RunConfig
 from launcher.errors import BadInput, GpulaunchError, LaunchRefused
 from launcher.hostcodes import host_codes
@@ -24,7 +23,6 @@ from launcher.report.preflight_json import preflight_json
 from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
 from launcher.report.restarts import policy_json, policy_lines
 from launcher.report.run import outcome_json
-from launcher.report.text import clean, wants_colour
 from launcher.run import Launch, Prepared, ask, carry_out
 from launcher.running.connections import Connections
 from launcher.running.early import EarlyStarts
@@ -32,6 +30,7 @@ from launcher.running.phases import Stopwatch, phase_words
 from launcher.sending import arriving_script, sent_script
 from launcher.slurm import unused_nodes
 from launcher.terminal.live import screen_on
+from launcher.terminal.output import echo_json, echo_lines
 from launcher.terminal.screen import Screen
 from preflight.explain import known_codes
 from preflight.records import dataclass
@@ -115,7 +114,7 @@ def _prepared(launch: Launch, wishes: Wishes, screen: Screen, before: Stopwatch)
 
     def on_result(result: PreflightResult) -> None:
         told.append(result)
-        for line in report_lines(result, colour=wants_colour(screen.stream)):
+        for line in report_lines(result):
             screen.show(line)
 
     try:
@@ -142,7 +141,7 @@ def _carried_through(config: RunConfig, prepared: Prepared, screen: Screen, wish
     from launcher.restarting.again import Means, carry_through  # noqa: PLC0415 - most launches do without it
 
     def told(result: PreflightResult) -> None:
-        for line in report_lines(result, colour=wants_colour(screen.stream)):
+        for line in report_lines(result):
             screen.show(line)
 
     def welcome(spare: HostEntry) -> None:
@@ -184,7 +183,7 @@ def _made_room(prepared: Prepared, screen: Screen, wishes: Wishes) -> bool:
         return False
     asks = sys.stdin.isatty() and not wishes.as_json
     done = make_room(
-        rooms, launch.connections, screen.show, certain=wishes.clean, confirm=click.confirm if asks else None
+        rooms, launch.connections, screen.show, certain=wishes.clean, confirm=confirm if asks else None
     )
     if rooms and not done:
         screen.say("nothing was ended; --clean ends what is proven left over, before the launch")
@@ -204,9 +203,9 @@ def _show_plan(prepared: Prepared, config: RunConfig, wishes: Wishes) -> int:
     if as_json:
         _print({**plan_json(plan), "restart": None if spec is None else policy_json(spec, spares)})
     else:
-        click.echo(plan_text(plan), nl=False)
+        echo_lines(plan_text(plan).removesuffix("\n").split("\n"))
         if spec is not None:
-            click.echo("\n" + "\n".join(clean(line) for line in policy_lines(spec, spares)))
+            echo_lines(("", *policy_lines(spec, spares)))
     if refusal is not None:
         raise refusal
     return 0
@@ -222,7 +221,7 @@ def rehearsed_well(config: RunConfig, launch: Launch, screen: Screen) -> bool:
 
 
 def _print(document: dict[str, Any]) -> None:
-    click.echo(json.dumps(document, indent=1))
+    echo_json(document)
 
 
 def _codes(words: tuple[str, ...]) -> frozenset[str]:

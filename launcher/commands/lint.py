@@ -1,6 +1,5 @@
 """gpulaunch lint SCRIPT: precision, placement and version faults, found by reading."""
 
-import json
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -10,12 +9,13 @@ from typing import Any
 
 import click
 
+from launcher.commands.confirm import confirm
 from launcher.config import Overrides, load_run_config
 from launcher.errors import BadInput
 from launcher.fixes.fixing import Left, diff, fixed
-from launcher.report.lint import lint_json, lint_text, sarif
+from launcher.report.lint import lint_json, lint_lines, sarif
 from launcher.report.lintdocs import page
-from launcher.report.text import clean
+from launcher.terminal.output import echo, echo_json, echo_lines
 from preflight.gpu_facts import Capability
 from preflight.job import Job
 from preflight.script.lint import LintResult, lint_for
@@ -78,11 +78,11 @@ def command(scripts: tuple[Path, ...], config: str, **options: Any) -> int:
     certain = bool(options["capability"]) or bool(options["cpu"])
     results = [_lint(path, targets, certain=certain) for path in paths]
     if options["as_json"]:
-        click.echo(json.dumps(lint_json(results), indent=2))
+        echo_json(lint_json(results), indent=2)
     elif options["as_sarif"]:
-        click.echo(json.dumps(sarif(results), indent=2))
+        echo_json(sarif(results), indent=2)
     else:
-        click.echo(lint_text(results, _lines, show_info=not options["quiet"]), nl=False)
+        echo_lines(lint_lines(results, _lines, show_info=not options["quiet"]))
     if options["fix"]:
         for path, result in zip(paths, results, strict=True):
             _fix_all(path, result, targets, certain=certain, sure=options["yes"])
@@ -99,21 +99,21 @@ def _fix_all(path: Path, result: LintResult, targets: Sequence[Target], *, certa
         left += fixing.left
         if fixing.text != before:
             change[name] = fixing.text
-            click.echo(clean(diff(before, fixing.text, name)), nl=False)
+            echo_lines(diff(before, fixing.text, name).removesuffix("\n").split("\n"))
     for item in left:
-        click.echo(clean(f"{item.place}: {item.code} is left to you: {item.reason}"))
+        echo(f"{item.place}: {item.code} is left to you: {item.reason}")
     if not change:
-        click.echo(f"{path}: nothing that can be fixed mechanically")
+        echo(f"{path}: nothing that can be fixed mechanically")
         return
     after = lint_for(change.get(str(path), _text(str(path)) or ""), str(path), targets, certain=certain,
                      find=lambda name: change.get(name) or _text(name))  # fmt: skip
     new = {item.code for item in after.findings if item.level is Level.ERROR}
     new -= {item.code for item in result.findings}
     if new:
-        click.echo(f"{path}: not written: the change would bring {', '.join(sorted(new))}")
+        echo(f"{path}: not written: the change would bring {', '.join(sorted(new))}")
         return
-    click.echo(f"errors: {result.errors} before, {after.errors} after this change")
-    if sure or click.confirm(f"write {', '.join(change)}?"):
+    echo(f"errors: {result.errors} before, {after.errors} after this change")
+    if sure or confirm(f"write {', '.join(change)}?"):
         for name, text in change.items():
             Path(name).write_bytes(text.encode("utf-8", errors="surrogateescape"))
 

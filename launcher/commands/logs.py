@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from launcher.commands.runs_options import found_run, nodes_of, run_options, ways_of
-from launcher.report.text import clean
 from launcher.runs.view import Selection, read_since, show_logs
+from launcher.terminal.output import echo, write_bytes
 from launcher.terminal.screen import Screen
 
 
@@ -42,12 +42,11 @@ def command(run: str, **options: Any) -> int:
         lost = show_logs(plan, entries, ways.open, selection, screen.output)
         screen.finish()
     for host, why in lost.items():
-        click.echo(f"{clean(host)}: not read to the end: {clean(why, keep_lines=False)}", err=True)
+        echo(f"{host}: not read to the end: {why}", err=True)
     return 3 if lost else 0
 
 
 def _raw(host: str, log: str, data: bytes, now: float) -> None:
     """Write a log's bytes as they are."""
     del host, log, now
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    write_bytes(data)

@@ -1,6 +1,5 @@
 """gpulaunch preflight: ask hosts, judge them, say what a launch there would use."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,9 @@ from launcher.report.findings import report_lines
 from launcher.report.json_text import json_text
 from launcher.report.live import LiveHosts
 from launcher.report.preflight_json import preflight_json
-from launcher.report.text import wants_colour
 from launcher.running.connections import Connections
 from launcher.sending import sent_script
+from launcher.terminal.output import echo_json_text, echo_lines
 from launcher.visible import within_visible
 from preflight.explain import known_codes
 from preflight.job import GpuRequest, Job
@@ -201,7 +200,6 @@ def _from_files(asked: _Asked, options: dict[str, Any], manner: Manner) -> Prefl
 
 def _show(result: PreflightResult, options: dict[str, Any]) -> None:
     if options["as_json"]:
-        click.echo(json_text(preflight_json(result, facts=options["facts"]), depth=_JSON_DEPTH))
+        echo_json_text(json_text(preflight_json(result, facts=options["facts"]), depth=_JSON_DEPTH))
         return
-    for line in report_lines(result, verbose=options["verbose"], colour=wants_colour(sys.stdout)):
-        click.echo(line)
+    echo_lines(report_lines(result, verbose=options["verbose"]))

@@ -9,9 +9,9 @@ from launcher.commands.reaching import reaching_options
 from launcher.commands.removing import EXIT_DECLINED, may_delete, remove
 from launcher.commands.runs_options import ways_of
 from launcher.report.runs import run_line
-from launcher.report.text import clean
 from launcher.runs.finding import hosts_to_ask, search
 from launcher.runs.view import read_ago
+from launcher.terminal.output import echo
 from preflight.errors import BadInput
 
 
@@ -34,13 +34,13 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
     ways = ways_of(options)
     found = search(hosts_to_ask(ways.inventory, hosts), ways.open, width=ways.width, ended=True, tail=0)
     for name, error in found.errors.items():
-        click.echo(f"{clean(name)}: not asked: {clean(error.detail, keep_lines=False)}", err=True)
+        echo(f"{name}: not asked: {error.detail}", err=True)
     now = time.time()
     old = [run for run in found.runs if run.ended is not None and now - run.ended >= age]
     for run in old:
-        click.echo(run_line(run, now))
+        echo(run_line(run, now))
     if not old:
-        click.echo(f"no run ended more than {options['older_than']} ago")
+        echo(f"no run ended more than {options['older_than']} ago")
         return 3 if found.errors and hosts else 0
     runs = "this run" if len(old) == 1 else f"these {len(old)} runs"
     if not may_delete(f"Delete the logs and records of {runs} on the hosts?", yes=options["yes"]):

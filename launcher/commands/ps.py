@@ -1,6 +1,5 @@
 """gpulaunch ps: which runs there are, found by asking the hosts."""
 
-import json
 import time
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from launcher.commands.reaching import reaching, reaching_options
 from launcher.report.runs import runs_json, runs_lines
 from launcher.report.text import clean
 from launcher.runs.finding import hosts_text, hosts_to_ask, search
+from launcher.terminal.output import echo, echo_json, echo_lines
 
 
 @click.command("ps")
@@ -36,14 +36,13 @@ def command(
     found = search(entries, ways.open, width=ways.width, ended=ended, gpu_use=True)
     errors = {name: clean(error.detail, keep_lines=False) for name, error in found.errors.items()}
     if as_json:
-        click.echo(json.dumps(runs_json(found.runs, errors), indent=1))
+        echo_json(runs_json(found.runs, errors))
     elif found.runs:
-        for line in runs_lines(found.runs, time.time()):
-            click.echo(line)
+        echo_lines(runs_lines(found.runs, time.time()))
     else:
-        answered = [clean(entry.name) for entry in entries if entry.name not in errors]
+        answered = [entry.name for entry in entries if entry.name not in errors]
         lives = "no run" if ended else "no run lives"
-        click.echo(f"{lives} on {hosts_text(answered)}" if answered else "no host answered")
+        echo(f"{lives} on {hosts_text(answered)}" if answered else "no host answered")
     for name, why in errors.items():
-        click.echo(f"{clean(name)}: not asked: {why}", err=True)
+        echo(f"{name}: not asked: {why}", err=True)
     return 3 if errors and (hosts or len(errors) == len(entries)) else 0

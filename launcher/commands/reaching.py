@@ -1,6 +1,5 @@
 """What every command that talks to hosts takes on its command line, in one place."""
 
-import getpass
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ import click
 
 from launcher.fanout import WIDTH
 from launcher.inventory import HostEntry, Inventory, load_inventory
+from launcher.terminal.output import ask_secret
 from launcher.transports.base import Connection, OpenOptions
 from launcher.transports.sshconfig import opener_for
 from preflight.records import dataclass
@@ -55,6 +55,6 @@ def reaching_options(function: Function) -> Function:
 def reaching(inventory: Path | None, *, accept_new_host_keys: bool, parallel: int) -> Reaching:
     """Return how to reach hosts; secrets are asked for only where somebody sits at a terminal."""
     loaded = load_inventory(inventory)
-    prompt = getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None
+    prompt = ask_secret if sys.stdin.isatty() and sys.stderr.isatty() else None
     options = OpenOptions(accept_new_host_keys=accept_new_host_keys, prompt=prompt)
     return Reaching(loaded, opener_for(loaded, options), parallel)

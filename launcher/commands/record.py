@@ -9,6 +9,7 @@ import click
 from launcher.commands.reaching import reaching, reaching_options
 from launcher.preflighting import Manner, preflight
 from launcher.recording import record_json
+from launcher.terminal.output import echo
 from launcher.wholefile import write_whole
 from preflight.job import Job
 
@@ -43,5 +44,5 @@ def command(host: str, *, output: Path, mask: bool, force: bool, **options: Any)
     facts = result.facts[entries[0].name]
     document = record_json(facts, result.findings, masked=mask)
     write_whole(output, json.dumps(document, indent=1) + "\n")
-    click.echo(f"{output}: facts of {host}" + (", masked" if mask else ""))
+    echo(f"{output}: facts of {host}" + (", masked" if mask else ""))
     return 0

@@ -1,6 +1,5 @@
 """gpulaunch rehearse: prove a launch by a few real steps of the real script on the real hosts."""
 
-import json
 import sys
 from typing import Any
 
@@ -15,8 +14,8 @@ from launcher.rehearsal import DEFAULT_STEPS, rehearse
 from launcher.rehearsing.kept import keep
 from launcher.report.findings import report_lines
 from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
-from launcher.report.text import wants_colour
 from launcher.terminal.live import screen_on
+from launcher.terminal.output import echo_json
 
 _NOT_HERE = ("dry_run", "rehearse", "guard", "clean", "detach", "restarts", "no_restart")
 _SHARED: list[click.Parameter] = [each for each in run_command.params if each.name not in _NOT_HERE]
@@ -42,7 +41,7 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
     screen = screen_on(stream, plain=options["plain"], all_ranks=options["all_ranks"])
 
     def on_result(result: PreflightResult) -> None:
-        for line in report_lines(result, colour=wants_colour(screen.stream)):
+        for line in report_lines(result):
             screen.show(line)
 
     try:
@@ -56,5 +55,5 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
     for line in rehearsal_lines(done, launch.job):
         screen.show(line)
     if as_json:
-        click.echo(json.dumps(document, indent=1))
+        echo_json(document)
     return 0 if done.verdict.proven else done.outcome.exit_code or 1

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 
-import click
-
+from launcher.commands.confirm import confirm
 from launcher.errors import GpulaunchError, HostError
 from launcher.report.text import one_line
 from launcher.running.connections import Open
 from launcher.runs.finding import forget
 from launcher.runs.found import FoundRun
 from launcher.runs.stopping import remove_run
+from launcher.terminal.output import echo
 
 EXIT_REFUSED = 1
 EXIT_DECLINED = 1
@@ -18,9 +18,9 @@ EXIT_UNREACHED = 3
 
 def may_delete(question: str, *, yes: bool) -> bool:
     """Ask the person, unless --yes has answered; say so when nothing is deleted."""
-    if yes or click.confirm(question):
+    if yes or confirm(question):
         return True
-    click.echo("nothing was deleted")
+    echo("nothing was deleted")
     return False
 
 
@@ -34,8 +34,8 @@ def remove(runs: Iterable[FoundRun], open_entry: Open) -> int:
             if not isinstance(result, GpulaunchError):
                 continue
             code = max(code, EXIT_UNREACHED if isinstance(result, HostError) else EXIT_REFUSED)
-            click.echo(f"{run.run_id}: {one_line(result.message, 300)}", err=True)
+            echo(f"{run.run_id}: {one_line(result.message, 300)}", err=True)
         if all(not isinstance(result, GpulaunchError) for result in results):
             forget(run.run_id)
-            click.echo(f"{run.run_id}: removed from {len(entries)} host" + ("" if len(entries) == 1 else "s"))
+            echo(f"{run.run_id}: removed from {len(entries)} host" + ("" if len(entries) == 1 else "s"))
     return code

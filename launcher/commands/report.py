@@ -1,6 +1,5 @@
 """gpulaunch report: a run that is kept here, as text, as one HTML file, or as a document for programs."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from launcher.logfiles import run_called
 from launcher.report.html import html
 from launcher.report.rundir import RunFiles, read_run
 from launcher.report.summary import summary_json, summary_lines
+from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.wholefile import write_whole
 
 
@@ -41,17 +41,16 @@ def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None
     if target is not None:
         _write(found, target)
     if as_json:
-        click.echo(json.dumps(summary_json(found), indent=1))
+        echo_json(summary_json(found))
     elif target is None:
         plain = "utf" not in (sys.stdout.encoding or "").lower()
-        for line in summary_lines(found, ascii_only=plain):
-            click.echo(line)
+        echo_lines(summary_lines(found, ascii_only=plain))
 
 
 def _write(found: RunFiles, target: Path) -> None:
     page = html(found)
     if str(target) == "-":
-        click.echo(page)
+        echo_lines(page.removesuffix("\n").split("\n"))
         return
     write_whole(target, page)
-    click.echo(f"{target}: {len(page.encode()) / 1024:.0f} KiB", err=True)
+    echo(f"{target}: {len(page.encode()) / 1024:.0f} KiB", err=True)

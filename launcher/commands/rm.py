@@ -8,6 +8,7 @@ import click
 from launcher.commands.removing import EXIT_DECLINED, may_delete, remove
 from launcher.commands.runs_options import found_run, run_options, ways_of
 from launcher.report.runs import run_line
+from launcher.terminal.output import echo
 
 
 @click.command("rm")
@@ -21,7 +22,7 @@ def command(run: str, **options: Any) -> int:
     """
     ways = ways_of(options)
     found = found_run(run, ways, options)
-    click.echo(run_line(found, time.time()))
+    echo(run_line(found, time.time()))
     if not may_delete("Delete its logs and records on the hosts?", yes=options["yes"]):
         return EXIT_DECLINED
     return remove([found], ways.open)

@@ -1,10 +1,9 @@
 """`gpulaunch schema hosts|config`."""
 
-import json
-
 import click
 
 from launcher.schema import SCHEMAS
+from launcher.terminal.output import echo_json
 
 
 @click.command()
@@ -15,4 +14,4 @@ def command(what: str) -> None:
     In VS Code or any editor with the YAML language server, save it beside the file and put this on its first
     line: `# yaml-language-server: $schema=hosts.schema.json`
     """
-    click.echo(json.dumps(SCHEMAS[what](), indent=2))
+    echo_json(SCHEMAS[what](), indent=2)

@@ -1,6 +1,5 @@
 """gpulaunch stacks: where every rank of a run stands, without stopping it."""
 
-import json
 from typing import Any
 
 import click
@@ -8,8 +7,9 @@ import click
 from launcher.commands.runs_options import found_run, nodes_of, run_options, ways_of
 from launcher.errors import HostError
 from launcher.report.hang import SCHEMA, hang_json, hang_lines
-from launcher.report.text import clean, one_line
+from launcher.report.text import one_line
 from launcher.runs.stacks import ask_stacks
+from launcher.terminal.output import echo, echo_json, echo_lines
 
 EXIT_UNREACHED = 3
 
@@ -33,10 +33,9 @@ def command(run: str, *, as_json: bool, **options: Any) -> int:
     }
     if as_json:
         document = {"schema": SCHEMA, "run_id": plan.run_id, **hang_json(hang), "unreached": told}
-        click.echo(json.dumps(document, indent=1))
+        echo_json(document)
     else:
-        for line in hang_lines(hang):
-            click.echo(line)
+        echo_lines(hang_lines(hang))
     for host, words in told.items():
-        click.echo(f"{clean(host, keep_lines=False)}: not asked: {words}", err=True)
+        echo(f"{host}: not asked: {words}", err=True)
     return EXIT_UNREACHED if told else 0

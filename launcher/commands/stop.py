@@ -9,8 +9,9 @@ import click
 from launcher.commands.runs_options import found_run, nodes_of, run_options, ways_of
 from launcher.commands.seconds import Seconds
 from launcher.errors import GpulaunchError, HostError
-from launcher.report.text import clean, one_line
+from launcher.report.text import one_line
 from launcher.runs.stopping import stop_run
+from launcher.terminal.output import echo
 
 EXIT_LEFT = 1
 EXIT_UNREACHED = 3
@@ -43,9 +44,9 @@ def command(run: str, **options: Any) -> int:
     for node, result in zip(plan.nodes, results, strict=True):
         words, worse = _told(result)
         code = max(code, worse)
-        click.echo(f"{clean(node.host, keep_lines=False)}: {words}", err=worse != 0)
+        echo(f"{node.host}: {words}", err=worse != 0)
     if code == 0:
-        click.echo(f"{plan.run_id} has ended on every node; nothing of it is left")
+        echo(f"{plan.run_id} has ended on every node; nothing of it is left")
     return code
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from launcher.preflighting import PreflightResult
 from launcher.report.text import clean, one_line
+from launcher.terminal.cells import Line, Span
 from preflight.absence import Missing
 from preflight.facts import HostFacts
 from preflight.finding import Finding, Severity
@@ -120,21 +121,21 @@ def _same_hosts_and_words(folded: Iterable[Folded]) -> list[Folded]:
     return list(joined.values())
 
 
-def report_lines(result: PreflightResult, *, verbose: bool = False, colour: bool = False) -> Iterator[str]:
-    """Yield the whole report for people, one safe line at a time."""
+def report_lines(result: PreflightResult, *, verbose: bool = False) -> Iterator[Line]:
+    """Yield the whole report for people, line by line."""
     if verbose:
         for facts in result.facts.values():
             yield from _fact_lines(facts)
     quiet = [name for name in result.facts if not _notable(result.of(name))]
-    yield from _quiet_lines(result, quiet, colour=colour)
+    yield from _quiet_lines(result, quiet)
     shown, more = (fold(result.findings), ()) if verbose else _shortened(fold(result.findings))
     for item in shown:
-        yield from _finding_lines(item, colour=colour)
+        yield from _finding_lines(item)
     yield from more
     if result.not_asked:
         yield f"not asked of this source: {' '.join(result.not_asked)}"
     yield from _would_use_lines(result)
-    yield _last_line(result, colour=colour)
+    yield _last_line(result)
 
 
 def _shortened(folded: tuple[Folded, ...]) -> tuple[tuple[Folded, ...], tuple[str, ...]]:
@@ -155,13 +156,13 @@ def _notable(findings: Iterable[Finding]) -> bool:
     return any(f.severity not in (Severity.INFO, Severity.PASS) and not f.ignored for f in findings)
 
 
-def _quiet_lines(result: PreflightResult, quiet: list[str], *, colour: bool) -> Iterator[str]:
+def _quiet_lines(result: PreflightResult, quiet: list[str]) -> Iterator[Line]:
     """Say "fine" once for hosts that look the same."""
     groups: dict[str, list[str]] = {}
     for name in quiet:
         groups.setdefault(summary(result.facts[name]), []).append(name)
     for text, names in groups.items():
-        yield f"{_label('pass', colour=colour)} {clean(host_range(names))}: {text}"
+        yield [_label("pass"), ("", f" {host_range(names)}: {text}")]
 
 
 def summary(facts: HostFacts) -> str:
@@ -180,16 +181,11 @@ def summary(facts: HostFacts) -> str:
     return one_line(", ".join(parts), 400)
 
 
-def _finding_lines(item: Folded, *, colour: bool) -> Iterator[str]:
+def _finding_lines(item: Folded) -> Iterator[Line]:
     word = "ignored" if item.ignored else item.severity.value
     codes = " ".join(item.codes)
     about = f" {', '.join(item.subjects)}" if item.subjects else ""
-    head = f"{_label(word, colour=colour)} {codes} on {host_range(item.hosts)}{about}: {item.message}"
-    yield (
-        clean(head, keep_lines=False)
-        if not colour
-        else _label(word, colour=True) + clean(head.removeprefix(_label(word, colour=True)), keep_lines=False)
-    )
+    yield [_label(word), ("", f" {codes} on {host_range(item.hosts)}{about}: {item.message}")]
     if item.fix and not item.ignored:
         lines = clean(item.fix).splitlines()
         yield f"{'':{_WIDTH}}   fix: {lines[0]}"
@@ -209,7 +205,7 @@ def _would_use_lines(result: PreflightResult) -> Iterator[str]:
     yield clean(f"a launch would use: {ranks}, mixed precision {use.precision}{why}{port}", keep_lines=False)
 
 
-def _last_line(result: PreflightResult, *, colour: bool) -> str:
+def _last_line(result: PreflightResult) -> Line:
     counts = {
         severity: sum(f.severity is severity and not f.ignored for f in result.findings)
         for severity in _ORDER
@@ -219,18 +215,15 @@ def _last_line(result: PreflightResult, *, colour: bool) -> str:
     told += f"{', ' if told else ''}{ignored} ignored" if ignored else ""
     hosts = len(result.facts) + len(result.errors)
     verdict = "ok" if result.exit_code == 0 else "not ok"
-    painted = _paint(verdict, "pass" if result.exit_code == 0 else "critical", colour=colour)
     seconds = f" in {result.seconds:.1f} s" if result.seconds else ""
-    return f"{hosts} host{'s' if hosts != 1 else ''}{seconds}: {painted}" + (f" ({told})" if told else "")
+    style = _STYLES["pass" if result.exit_code == 0 else "critical"]
+    head = ("", f"{hosts} host{'s' if hosts != 1 else ''}{seconds}: ")
+    return [head, (style, verdict), ("", f" ({told})" if told else "")]
 
 
-def _label(word: str, *, colour: bool) -> str:
+def _label(word: str) -> Span:
     shown = "ok" if word == "pass" else word
-    return _paint(f"{shown.upper():<{_WIDTH}}", word, colour=colour)
-
-
-def _paint(text: str, word: str, *, colour: bool) -> str:
-    return f"\x1b[{_STYLES[word]}m{text}\x1b[0m" if colour else text
+    return (_STYLES[word], f"{shown.upper():<{_WIDTH}}")
 
 
 def _fact_lines(facts: HostFacts) -> Iterator[str]:

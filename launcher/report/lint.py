@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from launcher.report.text import clean
 from launcher.version import version
 from preflight.script.lint import LintFinding, LintResult
 from preflight.script.reading import Place
@@ -18,7 +17,7 @@ Lines = Callable[[str], Sequence[str]]
 _SARIF_LEVEL = {Level.ERROR: "error", Level.WARNING: "warning", Level.INFO: "note"}
 
 
-def lint_text(results: Sequence[LintResult], lines: Lines, *, show_info: bool = True) -> str:
+def lint_lines(results: Sequence[LintResult], lines: Lines, *, show_info: bool = True) -> list[str]:
     """Return findings as `file:line:col CODE message` with excerpt, reason and fix, and a closing line."""
     parts: list[str] = []
     shown = [
@@ -31,7 +30,7 @@ def lint_text(results: Sequence[LintResult], lines: Lines, *, show_info: bool = 
         parts += [*_finding_lines(finding, lines), ""]
     parts += [f"not judged: {problem}" for result in results for problem in result.problems]
     parts.append(_summary(shown))
-    return "\n".join(clean(part, keep_lines=False) for part in parts) + "\n"
+    return parts
 
 
 def lint_json(results: Sequence[LintResult]) -> dict[str, Any]:

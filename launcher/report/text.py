@@ -17,12 +17,20 @@ _SEQUENCE = re.compile(
     r"|\x1b[\]PX^_][^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]{1,4}[0-~]"
 )
-# Shown as escapes: every other control character (C0, DEL, C1), direction overrides, line separators, the
-# invisible tag characters, lone surrogates.
-_CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
+# Shown as escapes: every other control character (C0, DEL, C1), direction overrides, line separators, what
+# has no width, the invisible tag characters, lone surrogates.
+_STEERING = (
+    r"\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    r"\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff"
 )
-_LINE_CONTROL = re.compile(r"[\t\n]")
+# Joiners and variants belong to scripts and emoji; beside anything else they only hide.
+_JOINING = r"\u200c\u200d\ufe00-\ufe0e\U000e0100-\U000e01ef"
+_BESIDE = rf"[\x00-\x7f{_STEERING}{_JOINING}]"
+_CONTROL = re.compile(
+    rf"[{_STEERING}]|(?:^|(?<={_BESIDE}))[{_JOINING}]|[\u200c\u200d](?={_BESIDE}|$)", re.MULTILINE
+)
+TAB = 8
+"""Columns from one tab stop to the next."""
 
 
 def clean(text: str | bytes, *, keep_lines: bool = True) -> str:
@@ -30,7 +38,7 @@ def clean(text: str | bytes, *, keep_lines: bool = True) -> str:
 
     Terminal sequences are dropped, other control characters become visible (`\x07`, `\u202e`), bytes that are
     not UTF-8 become U+FFFD, and CR LF becomes LF. Tabs and newlines stay unless `keep_lines` is False: then
-    they become visible too, so that the result is one line.
+    newlines become visible too and tabs become spaces, so that the result is one line.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
@@ -39,7 +47,7 @@ def clean(text: str | bytes, *, keep_lines: bool = True) -> str:
     if "\x1b" in text:
         text = _SEQUENCE.sub("", text)
     text = _CONTROL.sub(_visible, text.replace("\r\n", "\n"))
-    return text if keep_lines else _LINE_CONTROL.sub(_visible, text)
+    return text if keep_lines else text.replace("\n", "\\n").expandtabs(TAB)
 
 
 def one_line(text: str | bytes, limit: int = 200) -> str:

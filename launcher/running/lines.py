@@ -4,7 +4,6 @@ A progress bar redraws one line by `\r`, or several: only their last state is a 
 shown now and then. A line without end is shown cut.
 """
 
-from launcher.report.text import clean
 from launcher.running.rows import MAX_LINE, Row, Rows
 
 BAR_EVERY_S = 2.0
@@ -33,7 +32,7 @@ class LineCutter:
         if not newline or not self._rows.simple or b"\r" in data or b"\x1b" in data:
             return None
         whole = bytes(self._rows.current.text) + head
-        lines = _printable(whole) or [clean(line, keep_lines=False) for line in whole.split(b"\n")]
+        lines = whole.decode("utf-8", "replace").split("\n")
         if len(max(lines, key=len)) > MAX_LINE:
             return None
         self._rows = Rows()
@@ -73,11 +72,3 @@ def _patience(row: Row, now: float) -> float:
     if not row.returned:
         return PROMPT_AFTER_S
     return min(BAR_AT_MOST_EVERY_S, max(BAR_EVERY_S, (now - row.began) / 20))
-
-
-def _printable(data: bytes) -> list[str] | None:
-    """Return the lines of printable ASCII, None where there is more to it."""
-    if not data.isascii():
-        return None
-    text = data.decode("ascii")
-    return text.split("\n") if text.replace("\n", "").isprintable() else None

@@ -7,7 +7,6 @@ newline behind a bar need not end it, and what has been passed for good is a lin
 import re
 from dataclasses import field
 
-from launcher.report.text import clean
 from preflight.records import dataclass
 
 MAX_LINE = 8192
@@ -46,8 +45,8 @@ class Row:
 
     @property
     def words(self) -> str:
-        """The state, safe to print."""
-        text = clean(self.state, keep_lines=False)
+        """The state as it came: `spans_of` makes it safe to print, and keeps its colours."""
+        text = self.state.decode("utf-8", "replace")
         return text + _CUT if self.cut else text
 
     def write(self, data: bytes) -> None:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from launcher.terminal.cells import Span, cells, fit, painted
+from launcher.terminal.cells import Painted, Span, cells, fit, painted
 
 Size = Callable[[], tuple[int, int]]
 """Returns columns and rows as they are now: a window may be resized at any time."""
@@ -31,7 +31,7 @@ class Area:
         self._size = size
         self._colour = colour
         self._widths: list[int] = []  # columns of each row that is there now
-        self._shown: list[str] = []
+        self._shown: list[Painted] = []
 
     @property
     def room(self) -> int:
@@ -43,13 +43,14 @@ class Area:
         """How wide a row may be: the last column stays empty, where each terminal wraps in its own way."""
         return max(1, self._size()[0] - 1)
 
-    def draw(self, lines: str, rows: Sequence[Sequence[Span]]) -> None:
+    def draw(self, lines: Sequence[Painted], rows: Sequence[Sequence[Span]]) -> None:
         """Print whole lines above, and the rows below them. One write, so that nothing flickers."""
         fitted = [fit(row, self.columns) for row in rows[: self.room]]
         shown = [painted(row, colour=self._colour) for row in fitted]
         if not lines and shown == self._shown:
             return
-        self._stream.write(f"{self._erasing()}{lines}{chr(10).join(shown)}")
+        above = "".join(f"{line}\n" for line in lines)
+        self._stream.write(f"{self._erasing()}{above}{chr(10).join(shown)}")
         self._stream.flush()
         self._widths = [sum(cells(text) for _, text in row) for row in fitted]
         self._shown = shown
@@ -57,7 +58,7 @@ class Area:
     def lift(self) -> None:
         """Take the rows away; the cursor is where the next line goes."""
         if self._shown:
-            self.draw("", ())
+            self.draw((), ())
 
     def _erasing(self) -> str:
         """Return what clears the rows, counted as they stand after a window has become narrower."""

@@ -2,12 +2,19 @@
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import NewType, TypeAlias
+
+from launcher.report.text import clean
 
 Span: TypeAlias = tuple[str, str]
-"""A colour (the number of an SGR sequence, "" for none) and text without any control character."""
+"""A colour (the numbers of an SGR sequence, "" for none) and text."""
+Line: TypeAlias = str | Sequence[Span]
+"""One line as commands and reports give it; whatever its text says, it steers no terminal."""
+Painted = NewType("Painted", str)
+"""One line for a stream, without its end. Only `painted` makes it, and only it goes to a terminal."""
 
 ELLIPSIS = "..."
+_CODE = frozenset("0123456789;")
 _EMOJI_STYLE = "\ufe0f"
 
 
@@ -33,9 +40,18 @@ def fit(spans: Iterable[Span], width: int) -> list[Span]:
     return [*cut, ("", dots)]
 
 
-def painted(spans: Sequence[Span], *, colour: bool) -> str:
-    """Return a line for the terminal."""
-    return "".join(f"\x1b[{code}m{text}\x1b[0m" if colour and code else text for code, text in spans)
+def painted(line: Line, *, colour: bool) -> Painted:
+    """Return a line for a stream: its text made safe, its colours only if wanted."""
+    if isinstance(line, str):
+        return Painted(clean(line, keep_lines=False))
+    return Painted("".join(_painted(code, text, colour=colour) for code, text in line))
+
+
+def _painted(code: str, text: str, *, colour: bool) -> str:
+    text = clean(text, keep_lines=False)
+    if not (colour and code and text):
+        return text
+    return f"\x1b[{code}m{text}\x1b[0m" if _CODE.issuperset(code) else text
 
 
 def _head(text: str, width: int) -> str:

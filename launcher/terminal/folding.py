@@ -8,6 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias, TypeVar
 
+from launcher.report.text import clean
 from preflight.records import dataclass
 
 WAIT_S = 1.0
@@ -42,7 +43,7 @@ class Said:
     @property
     def key(self) -> int:
         """What is the same in lines that differ only in numbers."""
-        return hash(self.line[:400].translate(_DIGITS))
+        return hash(_uncoloured(self.line[:400]).translate(_DIGITS))
 
 
 class Folding:
@@ -67,7 +68,7 @@ class Folding:
             traceback = self._is_traceback(said)
             if not traceback and self._is_repeated(said):
                 self.folded += 1
-            elif traceback or _ALARMING.search(line):
+            elif traceback or _ALARMING.search(_uncoloured(line)):
                 yield from self._release(speaker)  # what led to it
                 yield self._show(said)
             else:
@@ -110,15 +111,20 @@ class Folding:
 
     def _is_traceback(self, said: Said) -> bool:
         """Whether the line belongs to one; its last line is the first that is not indented."""
-        if _HEADER in said.line and _bare(said.line).startswith(_HEADER):
+        line = _uncoloured(said.line)
+        if _HEADER in line and _bare(line).startswith(_HEADER):
             self._in_traceback.add(said.speaker)
             return True
         if said.speaker not in self._in_traceback:
             return False
-        bare = _bare(said.line)
+        bare = _bare(line)
         if bare.strip() and not bare.startswith((" ", *_BETWEEN)):
             self._in_traceback.discard(said.speaker)
         return True
+
+
+def _uncoloured(line: str) -> str:
+    return clean(line, keep_lines=False) if "\x1b" in line else line
 
 
 def _bare(line: str) -> str:

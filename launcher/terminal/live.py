@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TextIO
 
+from launcher.report.text import clean
 from launcher.running.usage import RankUsage
 from launcher.terminal.area import Area, Size, size_of
-from launcher.terminal.cells import Span
+from launcher.terminal.cells import Painted, Span
+from launcher.terminal.colours import spans_of
 from launcher.terminal.folding import Folding, Said
 from launcher.terminal.gauges import Gauges
 from launcher.terminal.screen import Screen
@@ -29,7 +31,7 @@ class LiveScreen(Screen):
         self._gauges = Gauges()
         self._usage: Sequence[RankUsage] = ()
         self._phase = ("", 0.0)
-        self._pending: list[str] = []
+        self._pending: list[Painted] = []
         self._drawn = float("-inf")
 
     def phase(self, name: str, now: float) -> None:
@@ -76,21 +78,21 @@ class LiveScreen(Screen):
 
     def _lines(self, host: str, log: str, lines: list[str], now: float) -> None:
         if self._folding is None or not log.startswith("rank-"):
-            self._pending.append(self._text(host, log, lines))
+            self._pending.extend(self._painted(host, log, lines))
         elif log == _LEADING:
             self._folding.lead((host, log), lines, now)
-            self._pending.append(self._text(host, log, lines))
+            self._pending.extend(self._painted(host, log, lines))
         else:
             self._show(self._folding.take((host, log), lines, now))
 
     def _show(self, said: Iterable[Said]) -> None:
         for each in said:
             host, log = each.speaker
-            self._pending.append(self._text(host, log, (each.line,)))
+            self._pending.extend(self._painted(host, log, (each.line,)))
 
-    def _print(self, line: str) -> None:
+    def _print(self, line: Painted) -> None:
         """Print one line of our own at once."""
-        self._pending.append(line + "\n")
+        self._pending.append(line)
         self._draw(self._rows(time.monotonic()))
 
     def _frame(self, now: float) -> None:
@@ -102,8 +104,7 @@ class LiveScreen(Screen):
         self._draw(self._rows(now))
 
     def _draw(self, rows: Sequence[Sequence[Span]]) -> None:
-        lines = "".join(self._pending)
-        self._pending.clear()
+        lines, self._pending = self._pending, []
         self._area.draw(lines, rows)
 
     def _rows(self, now: float) -> list[list[Span]]:
@@ -112,12 +113,12 @@ class LiveScreen(Screen):
             return []
         leading, bars = self._bars(now)
         folded = self._folding.folded if self._folding is not None else 0
-        reading = self._gauges.read(now, bars)
+        reading = self._gauges.read(now, [clean(bar) for bar in bars])
         if reading.step is None and self._usage:
             reading = replace(reading, step=self._usage[0].step)  # nothing is printed, but the guard counts
         status = Status(name, now - began, reading, self._usage, folded)
         below = status_rows(status, self._area.columns)
-        above = [[self._origin(*leading), ("", f" {bar}")] for bar in bars]
+        above = [[self._origin(*leading), ("", " "), *spans_of(bar)] for bar in bars]
         return [*above[: max(0, self._area.room - len(below))], *below]
 
     def _bars(self, now: float) -> tuple[tuple[str, str], list[str]]:

@@ -1,13 +1,15 @@
 """A run told to people while it goes: whole lines with their origin in front. For pipes, files, --plain."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
-from launcher.report.text import clean, wants_colour
+from launcher.report.text import wants_colour
 from launcher.running.lines import LineCutter
 from launcher.running.usage import RankUsage
-from launcher.terminal.cells import Span, painted
+from launcher.terminal.cells import Line, Painted, Span, painted
+from launcher.terminal.colours import spans_of
+from launcher.terminal.output import write
 
 COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
 _SILENT = ("supervisor.log", "usage.jsonl")
@@ -25,12 +27,11 @@ class Screen:
 
     def say(self, text: str, *, bad: bool = False) -> None:
         """Tell one thing of our own."""
-        mark = painted([("1;31" if bad else "1", "==>")], colour=self._colour)
-        self._print(f"{mark} {clean(text, keep_lines=False)}")
+        self.show([("1;31" if bad else "1", "==>"), ("", f" {text}")])
 
-    def show(self, text: str) -> None:
-        """Print one line as it is."""
-        self._print(clean(text, keep_lines=False) if not self._colour else text)
+    def show(self, line: Line) -> None:
+        """Print one line."""
+        self._print(painted(line, colour=self._colour))
 
     def output(self, host: str, log: str, data: bytes, now: float) -> None:
         """Show what a log got."""
@@ -69,19 +70,17 @@ class Screen:
         """Show lines of a log."""
         del now
         if lines:
-            self.stream.write(self._text(host, log, lines))
-            self.stream.flush()
+            write(self.stream, self._painted(host, log, lines))
 
-    def _text(self, host: str, log: str, lines: Sequence[str]) -> str:
-        prefix = painted([self._origin(host, log)], colour=self._colour)
-        return "".join(f"{prefix} {line}\n" for line in lines)
+    def _painted(self, host: str, log: str, lines: Iterable[str]) -> Iterator[Painted]:
+        origin = self._origin(host, log)
+        for line in lines:
+            yield painted([origin, ("", " "), *spans_of(line)], colour=self._colour)
 
     def _origin(self, host: str, log: str) -> Span:
         rank = log.removeprefix("rank-").removesuffix(".log") if log.startswith("rank-") else ""
-        name = clean(host, keep_lines=False)
-        colour = COLOURS[int(rank) % len(COLOURS)] if rank.isdigit() else "2"
-        return (colour, f"[{name} r{rank}]" if rank else f"[{name}]")
+        colour = COLOURS[int(rank) % len(COLOURS)] if rank.isdecimal() else "2"
+        return (colour, f"[{host} r{rank}]" if rank else f"[{host}]")
 
-    def _print(self, line: str) -> None:
-        self.stream.write(line + "\n")
-        self.stream.flush()
+    def _print(self, line: Painted) -> None:
+        write(self.stream, (line,))

@@ -1,8 +1,10 @@
 """A run's own control group and the kernel's out-of-memory kills, for real where this machine allows them."""
 
+import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -172,6 +174,22 @@ class Limited:
             if (self.path / name).exists():
                 (self.path / name).write_text(str(mib << 20))
 
+    def remove(self) -> None:
+        """End what is still in it and delete it; a process that was killed leaves it a moment later."""
+        deadline = time.monotonic() + 20
+        while True:
+            for pid in (self.path / "cgroup.procs").read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+            try:
+                self.path.rmdir()
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+            else:
+                return
+
     @property
     def prefix(self) -> tuple[str, ...]:
         """A command that enters it and goes on as its arguments."""
@@ -182,7 +200,7 @@ class Limited:
 def limited() -> Iterator[Limited]:
     made = Limited(200)
     yield made
-    made.path.rmdir()
+    made.remove()
 
 
 EATS = """

@@ -86,12 +86,14 @@ def test_what_is_written_is_read_back_as_it_was_meant(home: Path) -> None:
 
 def test_init_writes_what_is_not_there_and_leaves_what_is(home: Path) -> None:
     Path("train.py").write_text("print(1)\n")
+    (home / ".conda").mkdir()
+    (home / ".conda/environments.txt").write_text(f"{sys.prefix}\n")  # the one with torch, wherever it lies
     first = CliRunner().invoke(command, ["train.py"])
     assert first.exit_code == 0, first.output
     assert "hosts.yaml: written\ngpulaunch/train.yaml: written\n" in first.output
     assert first.output.endswith("next: gpulaunch run --config train --dry-run\n")
     python = load_inventory(None).hosts["localhost"].python
-    assert Path(python).exists()
+    assert Path(python).parent == Path(sys.prefix) / "bin"
     assert load_run_config("train").hosts == ("localhost",)
     Path("hosts.yaml").write_text("hosts: {localhost: {python: /elsewhere/python}}\n")
     again = CliRunner().invoke(command, ["train.py"])

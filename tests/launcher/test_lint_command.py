@@ -8,8 +8,9 @@ import pytest
 
 from launcher.commands.lint import command
 from launcher.errors import BadInput
-from launcher.report.lint import lint_text
+from launcher.report.lint import lint_lines
 from launcher.report.lintdocs import page
+from launcher.terminal.cells import painted
 from preflight.script.lint import lint
 
 SCRIPT = """\
@@ -125,4 +126,5 @@ def test_mistakes_on_the_command_line_are_told(words: tuple[str, ...]) -> None:
 def test_escapes_in_a_script_do_not_reach_the_terminal() -> None:
     text = SCRIPT.replace('"m"', '"\x1b[2Jm"')
     result = lint(text, "t.py")
-    assert "\x1b" not in lint_text([result], lambda _: text.splitlines())
+    lines = lint_lines([result], lambda _: text.splitlines())
+    assert all("\x1b" not in painted(line, colour=True) for line in lines)

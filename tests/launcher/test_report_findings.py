@@ -9,6 +9,7 @@ from launcher.inventory import HostEntry
 from launcher.preflighting import Manner, PreflightResult, judge
 from launcher.report.findings import fold, host_range, report_lines
 from launcher.report.preflight_json import preflight_json, verdict
+from launcher.terminal.cells import painted
 from preflight.facts import HostFacts, Reach
 from preflight.finding import Finding, Severity
 from preflight.job import Job
@@ -31,7 +32,7 @@ def result_of(
 
 
 def text(result: PreflightResult) -> str:
-    return "\n".join(report_lines(result))
+    return "\n".join(painted(line, colour=False) for line in report_lines(result))
 
 
 def test_equal_hosts_that_are_well_are_one_line() -> None:
@@ -103,7 +104,7 @@ def test_ignored_findings_are_shown_and_do_not_count() -> None:
 
 
 def test_colour_is_only_in_the_verdict() -> None:
-    lines = list(report_lines(result_of({"titan": RESET}), colour=True))
+    lines = [painted(line, colour=True) for line in report_lines(result_of({"titan": RESET}))]
     assert lines[0].startswith("\x1b[1;31mCRITICAL \x1b[0m HEAL001 on titan")
 
 

@@ -5,12 +5,14 @@ from hypothesis import strategies as st
 
 from launcher.running.lines import BAR_EVERY_S, LineCutter
 from launcher.running.rows import MAX_LINE, MAX_ROWS
+from launcher.terminal.cells import painted
+from launcher.terminal.colours import spans_of
 
 
 def cut(*pieces: bytes) -> list[str]:
     cutter = LineCutter()
     lines = [line for piece in pieces for line in cutter.feed(piece, 0.0)]
-    return lines + cutter.rest()
+    return [painted(spans_of(line), colour=False) for line in lines + cutter.rest()]
 
 
 def test_lines_come_out_whole() -> None:

@@ -136,7 +136,7 @@ def test_wide_characters_take_two_columns_and_marks_none(terminal: Terminal) -> 
     assert fit([("", "数据集合")], 6) == [("", "数"), ("", "...")]
     area = Area(terminal, terminal.size, colour=False)
     for count in range(50):
-        area.draw("", [[("", "数据" * 40 + str(count))]])
+        area.draw((), [[("", "数据" * 40 + str(count))]])
     assert len(terminal.rows) == 1
 
 

@@ -41,7 +41,7 @@ def test_escapes_are_dropped_or_made_visible(text: str | bytes, expected: str) -
 
 
 def test_one_line_is_one_line_of_limited_length() -> None:
-    assert one_line("a\nb\tc") == "a\\nb\\tc"
+    assert one_line("a\nb\tc") == "a\\nb    c"
     assert one_line("x" * 500, 11) == "xxxx...xxxx"
 
 

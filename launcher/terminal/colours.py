@@ -1,0 +1,78 @@
+"""The colours that a script prints, as spans: nothing else of it that steers a terminal passes. Pure."""
+
+import re
+
+from launcher.report.text import TAB, clean
+from launcher.terminal.cells import Span, cells
+
+_SGR = re.compile(r"\x1b\[([0-9;]{0,64})m")
+_OFF = {
+    "22": ("1", "2"),
+    "23": ("3",),
+    "24": ("4",),
+    "27": ("7",),
+    "29": ("9",),
+    "39": ("fg",),
+    "49": ("bg",),
+}
+_PLAIN = ("1", "2", "3", "4", "7", "9")
+"""Bold, faint, italic, underlined, inverse, struck. What blinks or conceals does not pass."""
+_LONG = {("38", "5"): 3, ("48", "5"): 3, ("38", "2"): 5, ("48", "2"): 5}
+"""How many numbers a colour of the 256, or one of red, green and blue, takes."""
+_HIGHEST = 255
+
+
+def spans_of(line: str | bytes) -> list[Span]:
+    """Return one line of a log as spans of safe text with the colours that the script gave them.
+
+    Colours end with the line. Tabs become spaces, counted from the beginning of the line.
+    """
+    text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
+    if "\x1b" not in text:
+        return [("", _expanded(clean(text), 0))]
+    spans: list[Span] = []
+    style: dict[str, str] = {}
+    column = 0
+    for place, part in enumerate(_SGR.split(text)):
+        if place % 2:
+            _change(style, part.split(";"))
+        elif part:
+            shown = _expanded(clean(part), column)
+            column += cells(shown)
+            spans.append((";".join(style.values()), shown))
+    return spans
+
+
+def _expanded(text: str, column: int) -> str:
+    """Return cleaned text as a part of a line that begins at a column."""
+    if text.isprintable():
+        return text
+    first, *rest = text.replace("\n", "\\n").split("\t")
+    shown = first
+    for part in rest:
+        shown += " " * (TAB - (column + cells(shown)) % TAB) + part
+    return shown
+
+
+def _change(style: dict[str, str], numbers: list[str]) -> None:
+    """Take the numbers of a sequence; those that are no colour or style change nothing."""
+    while numbers:
+        number = numbers[0].lstrip("0")
+        length = 1
+        if number in ("38", "48"):
+            length = _LONG.get((number, "".join(numbers[1:2]).lstrip("0")), 2)
+        taken, numbers = [each.lstrip("0") or "0" for each in numbers[:length]], numbers[length:]
+        if not number:
+            style.clear()
+        elif number in _OFF:
+            for key in _OFF[number]:
+                style.pop(key, None)
+        elif number in _PLAIN:
+            style[number] = number
+        elif length > 2:
+            if len(taken) == length and all(len(each) <= 3 and int(each) <= _HIGHEST for each in taken[2:]):
+                style["fg" if number == "38" else "bg"] = ";".join(taken)
+        elif len(number) <= 3 and int(number) in {*range(30, 38), *range(90, 98)}:
+            style["fg"] = number
+        elif len(number) <= 3 and int(number) in {*range(40, 48), *range(100, 108)}:
+            style["bg"] = number

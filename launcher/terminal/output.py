@@ -1,0 +1,60 @@
+"""The one door through which text goes to standard output and standard error.
+
+What is printed names hosts, files, processes and logs, and so may hold whatever others wrote. Here all of it
+becomes lines that steer no terminal; colours come from us alone. A test forbids every other way out.
+"""
+
+import getpass
+import json
+import sys
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+from launcher.report.text import one_line, wants_colour
+from launcher.terminal.cells import Line, Painted, painted
+
+_LONGEST_QUESTION = 400
+
+
+def echo(line: Line = "", *, err: bool = False) -> None:
+    """Print one line: a newline in its text becomes visible, so that no name can add a line of its own."""
+    stream = sys.stderr if err else sys.stdout
+    write(stream, (painted(line, colour=wants_colour(stream)),))
+
+
+def echo_lines(lines: Iterable[Line], *, err: bool = False) -> None:
+    """Print lines as they come."""
+    for line in lines:
+        echo(line, err=err)
+
+
+def echo_json(document: Any, *, indent: int = 1) -> None:
+    """Print a document for programs."""
+    echo_json_text(json.dumps(document, indent=indent))
+
+
+def echo_json_text(text: str) -> None:
+    """Print JSON that was laid out already. JSON escapes all but DEL; the values stay exact."""
+    if not text.isascii():
+        raise ValueError("JSON is printed with ASCII alone, or it could steer a terminal")
+    sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
+    sys.stdout.flush()
+
+
+def write(stream: TextIO, lines: Iterable[Painted]) -> None:
+    """Write whole lines at once."""
+    stream.write("".join(f"{line}\n" for line in lines))
+    stream.flush()
+
+
+def write_bytes(data: bytes) -> None:
+    """Write a log's bytes as they are, into a pipe or a file; a terminal gets no byte as it is."""
+    if sys.stdout.isatty():
+        raise ValueError("bytes of a log are not for a terminal")
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def ask_secret(question: str) -> str:
+    """Ask a person for a secret, shown nowhere; hosts word some of these questions."""
+    return getpass.getpass(one_line(question.rstrip(), _LONGEST_QUESTION) + " ")

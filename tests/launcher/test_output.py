@@ -1,0 +1,343 @@
+"""All text leaves through one door, and no name, log or answer of a host steers the terminal through it."""
+
+import ast
+import io
+import json
+import random
+import re
+import sys
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pyte
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher import cli
+from launcher.clean import Cleaned, Reaped
+from launcher.commands import fetch, logs, prune, ps, removing, rm, stacks, stop
+from launcher.errors import ConnectionLost, GpulaunchError
+from launcher.inventory import HostEntry
+from launcher.report.clean import cleaned_lines
+from launcher.runs.fetching import Fetched
+from launcher.runs.finding import Search
+from launcher.runs.found import FoundRun, gather_runs
+from launcher.terminal.cells import painted
+from launcher.terminal.colours import spans_of
+from launcher.terminal.output import ask_secret, echo, echo_json
+from launcher.terminal.screen import Screen
+from preflight.errors import MalformedFacts
+from preflight.facts import HostFacts
+from preflight.wire import decode, encode
+from tests.launcher.test_imports import SOURCES, is_on_host, shown
+from tests.launcher.test_runs_found import A, B, over, told
+from tests.preflight.judging import host
+from tests.preflight.scenes import Scene, dead_launch
+
+HOSTILE = (
+    "\x1b[2J\x1b[1;1H\x1b[8m\x1b]0;title\x07\x1b]8;;http://evil\x1b\\link\x1b]52;c;cHdu\x07"
+    "\x1bP$qm\x1b\\\x1b]0;open"
+    "\x9b2J\x9d0;t\x9c\u202egnp\u2066\u200b\u200dx\ufeff\r\x08\x00\x0b\x0c\x85\u2028\u2029"
+    "\n==> FORGED\n\ud800\x7f\U000e0041\x1bc"
+)
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+BIDI = ("RLO", "LRO", "RLE", "LRE", "PDF", "RLI", "LRI", "FSI", "PDI")
+DOOR = "launcher/terminal/output.py"
+OTHER_DOORS = {
+    "launcher/commands/confirm.py": {"click.confirm"},
+    "launcher/report/text.py": {"Console"},  # of the table that report/live.py fills with cleaned words
+    "launcher/terminal/area.py": {
+        "self._stream.write"
+    },  # painted lines and rows, and how the rows are erased
+}
+FORBIDDEN = re.compile(
+    r"click\.(?:echo|secho|echo_via_pager|confirm|prompt)|(?:builtins\.)?(?:print|input)|\w+\.show_?"
+    r"|sys\.(?:__)?std(?:out|err)(?:__)?(?:\.buffer)?\.(?:write|writelines)"
+    r"|getpass\.getpass|(?:rich\.console\.)?Console"
+)
+STREAM = re.compile(r"(?:self\.)?_?stream\.(?:write|writelines)")
+OURS = re.compile(r"(?:self|screen)\.show")
+ON_SCREENS = ("launcher/terminal/", "launcher/report/", "launcher/commands/")
+"""Where a stream is one for people; elsewhere it leads to a host."""
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal that shows colours."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def assert_harmless(text: str, *, colours: bool) -> None:
+    """Assert that a stream got lines, colours where wanted, and nothing else that a terminal obeys."""
+    rest = SGR.sub("", text) if colours else text
+    left = {c for c in rest if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")}
+    left |= {c for c in rest if unicodedata.bidirectional(c) in BIDI or c in "\u200b\u2060\ufeff\U000e0041"}
+    assert left <= {"\n"}
+    assert not re.search(r"^==> FORGED", rest, re.MULTILINE)
+    for codes in SGR.findall(text):
+        assert not {"8", "5", "6"} & set(codes[2:-1].split(";")[:1])
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if not is_on_host(path)], ids=shown)
+def test_nothing_is_printed_but_through_the_door(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    found = {call for call in calls if FORBIDDEN.fullmatch(call) and not OURS.fullmatch(call)}
+    if shown(path).startswith(ON_SCREENS):
+        found |= {call for call in calls if STREAM.fullmatch(call)}
+    if shown(path) == DOOR:
+        assert found  # the rule does see what it forbids
+        return
+    assert "click" not in {each.module for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)}
+    assert found - OTHER_DOORS.get(shown(path), set()) - ALLOWED.get(shown(path), set()) == set()
+
+
+ALLOWED = {
+    "launcher/cli.py": {"error.show"},  # into a string, whose lines go through the door
+}
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", "31", "1;31", HOSTILE, "m"]), st.text())), st.booleans())
+def test_a_painted_line_is_one_line_that_steers_nothing(spans: list[tuple[str, str]], colour: bool) -> None:  # noqa: FBT001
+    line = painted([*spans, ("", HOSTILE)], colour=colour)
+    assert "\n" not in line
+    assert_harmless(line, colours=colour)
+
+
+@given(st.text() | st.text(alphabet="\x1b[]0123456789;m:ab\t\x07") | st.binary())
+def test_of_a_log_only_colours_pass(line: str | bytes) -> None:
+    assert_harmless(painted(spans_of(line), colour=True), colours=True)
+    assert_harmless(painted(spans_of(line), colour=False), colours=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "shown_as"),
+    [
+        ("\x1b[31mred\x1b[0m plain", "\x1b[31mred\x1b[0m plain"),
+        ("\x1b[1m\x1b[38;5;208mx\x1b[39my\x1b[22mz", "\x1b[1;38;5;208mx\x1b[0m\x1b[1my\x1b[0mz"),
+        ("\x1b[48;2;1;2;300mx\x1b[38;5my", "xy"),
+        ("\x1b[31mnever ended", "\x1b[31mnever ended\x1b[0m"),
+        ("\x1b[8;5;31mx", "\x1b[31mx\x1b[0m"),
+        ("\x1b[2Jx\x1b[K\x1b[9;9H", "x"),
+        ("a\tb", "a       b"),
+        ("\x1b[31mab\x1b[0mc\td", "\x1b[31mab\x1b[0mc     d"),
+        ("数\t|", "数      |"),
+    ],
+)
+def test_a_scripts_colours_pass_to_the_end_of_the_line_and_tabs_are_columns(line: str, shown_as: str) -> None:
+    assert painted(spans_of(line), colour=True) == shown_as
+    assert painted(spans_of(line), colour=False) == SGR.sub("", shown_as)
+
+
+@pytest.mark.parametrize("colour", [True, False])
+def test_a_run_shows_the_colours_of_its_script_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    colour: bool,  # noqa: FBT001
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    stream = Terminal() if colour else io.StringIO()
+    Screen(stream).output("a", "launcher.log", b"\x1b[31mloss\x1b[0m\t0.5\n", 0.0)
+    text = "[a] \x1b[31mloss\x1b[0m    0.5\n"
+    assert SGR.sub("", stream.getvalue()) == SGR.sub("", text)
+    assert stream.getvalue().endswith(text.removeprefix("[a] ")) is colour
+    assert ("\x1b" in stream.getvalue()) is colour
+
+
+def test_no_color_takes_the_scripts_colours_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    Screen(stream).output("a", "launcher.log", b"\x1b[31mred\n", 0.0)
+    assert stream.getvalue() == "[a] red\n"
+
+
+def test_documents_are_exact_and_ascii(capsys: pytest.CaptureFixture[str]) -> None:
+    echo_json({HOSTILE: [HOSTILE]})
+    out = capsys.readouterr().out
+    assert json.loads(out) == {HOSTILE: [HOSTILE]}
+    assert_harmless(out, colours=False)
+
+
+def test_a_question_that_a_host_words_is_one_safe_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def answer(prompt: str) -> str:
+        asked.append(prompt)
+        return "secret"
+
+    monkeypatch.setattr("getpass.getpass", answer)
+    assert ask_secret(f"u@h: {HOSTILE}Password: ") == "secret"
+    assert_harmless(asked[0], colours=False)
+    assert asked[0].endswith("Password: ")
+
+
+# Commands.
+
+
+def hostile(value: Any) -> Any:
+    """Return plain JSON types with every string of them made hostile."""
+    if isinstance(value, str):
+        return value + HOSTILE
+    if isinstance(value, list | tuple):
+        return [hostile(item) for item in value]
+    if isinstance(value, dict):
+        return {key: hostile(item) for key, item in value.items()}
+    return value
+
+
+def hostile_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return a host's answer, every string hostile that is no word of the format."""
+    for name, value in facts.items():
+        bad = hostile(value)
+        try:
+            decode(HostFacts, {**facts, name: bad})
+        except MalformedFacts:
+            continue
+        facts[name] = bad
+    assert HOSTILE in facts["host"]
+    return facts
+
+
+def answering(folder: Path, facts: dict[str, Any]) -> None:
+    """Write a hosts.yaml whose host's interpreter gives this answer to whatever it is asked."""
+    document = json.dumps(facts).encode()
+    (folder / "answer").write_bytes(b"\nGPULAUNCH-FACTS-1 %d\n" % len(document) + document)
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\ncat {folder}/answer\ncat > /dev/null\n")
+    python.chmod(0o755)
+    (folder / "hosts.yaml").write_text(f"hosts:\n  localhost: {{python: {python}}}\n")
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, *argv: str) -> tuple[str, str]:
+    """Return what a command line prints into a terminal, and into pipes."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    texts = []
+    for stream in (Terminal(), io.StringIO()):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", stream)
+            patch.setattr(sys, "stderr", stream)
+            cli.run(argv)
+        texts.append(stream.getvalue())
+    return texts[0], texts[1]
+
+
+def assert_safe(texts: tuple[str, str]) -> None:
+    terminal, pipe = texts
+    assert_harmless(terminal, colours=True)
+    assert_harmless(pipe, colours=False)
+    emulator = pyte.HistoryScreen(200, 50, history=5000)
+    titles: list[str] = []
+    emulator.set_title = titles.append
+    pyte.Stream(emulator).feed("FIRST\r\n" + terminal.replace("\n", "\r\n"))
+    history = [*emulator.history.top, *(emulator.buffer[row] for row in range(emulator.lines))]
+    rows = ["".join(line[column].data for column in range(200)).rstrip() for line in history]
+    assert rows[0] == "FIRST"  # nothing was erased or written over
+    assert "FORGED" in pipe  # the attack did come through as text
+    assert titles == []
+
+
+def scene() -> dict[str, Any]:
+    """Return the facts of a host with leftovers of a dead run."""
+    scene = Scene(random.Random(1))
+    dead_launch(scene)
+    facts: dict[str, Any] = encode(scene.facts())
+    for process in facts["processes"]["processes"]:
+        process["argv"] = hostile(process["argv"])
+        process["user"] = hostile(process["user"])
+    return facts
+
+
+@pytest.mark.parametrize("argv", [("preflight", "-v"), ("preflight",)])
+def test_the_facts_of_a_host_steer_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answering(tmp_path, hostile_facts(encode(host())))
+    assert_safe(on_terminal(monkeypatch, *argv, "localhost"))
+
+
+def test_the_processes_of_a_host_do_not_paint_over_the_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answering(tmp_path, scene())
+    texts = on_terminal(monkeypatch, "clean-zombies", "-n", "localhost")
+    assert_safe(texts)
+    assert "end?" in texts[1]
+
+
+def test_what_was_ended_steers_nothing() -> None:
+    done = Cleaned(f"a{HOSTILE}", (Reaped(7, 1, HOSTILE, (HOSTILE,)),), (), (), (), HOSTILE)
+    for line in cleaned_lines(done):
+        assert_harmless(painted(line, colour=False), colours=False)
+
+
+def test_findings_belong_to_the_host_that_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    answering(tmp_path, encode(host({"gpus.0.recovery_action": "gpu_reset"}, "another")))
+    terminal, _ = on_terminal(monkeypatch, "preflight", "-v", "localhost")
+    assert "localhost" in terminal
+    assert "another" not in terminal
+    document = json.loads(on_terminal(monkeypatch, "preflight", "--json", "localhost")[1])
+    assert {name for finding in document["findings"] for name in finding["hosts"]} == {"localhost"}
+
+
+def runs() -> tuple[FoundRun, ...]:
+    end = {"ranks": {"0": 3}, "why": HOSTILE, "left": [7]}
+    answers = [
+        (A, over("r1", why=HOSTILE, left=[7])),
+        (B, told("r1", 1, tail=f"step 3/4 loss: 0.5{HOSTILE}")),
+        (A, told("r2", state={"phase": "ended", "exit": end, "ended": 5.0}, alive=False)),
+        (A, told(f"r3{HOSTILE}")),
+    ]
+    for _, run in answers:
+        run["state"]["run_dir"] = HOSTILE
+    return gather_runs((entry, {"runs": [run], "t": 5.0, "user": HOSTILE}, 5.0) for entry, run in answers)
+
+
+def errors() -> dict[str, Any]:
+    return {f"c{HOSTILE}": ConnectionLost("c", HOSTILE), "d": ConnectionLost("d", HOSTILE, HOSTILE)}
+
+
+class Told(GpulaunchError):
+    """An error in a host's words."""
+
+
+def test_what_hosts_tell_of_runs_steers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = Search(runs(), errors())
+    run = runs()[0]
+    ended = {"state": {"phase": "ended", "exit": {"ranks": {f"0{HOSTILE}": HOSTILE}}}}
+    for module in (ps, prune):
+        monkeypatch.setattr(module, "search", lambda *_, **__: found)
+    for module in (rm, stop, fetch, logs, stacks):
+        monkeypatch.setattr(module, "found_run", lambda *_: run)
+    monkeypatch.setattr(removing, "remove_run", lambda *_: [*errors().values()])
+    monkeypatch.setattr(stop, "stop_run", lambda *_, **__: [ended, ConnectionLost("b", HOSTILE)])
+    monkeypatch.setattr(fetch, "fetch_host", lambda *_, **__: Fetched(1, 1, [HOSTILE]))
+    monkeypatch.setattr(logs, "show_logs", lambda *_: {f"a{HOSTILE}": HOSTILE})
+    for argv in (("ps", "-a"), ("rm", "r1", "-y"), ("stop", "r1"), ("fetch", "r1"), ("logs", "r1"),
+                 ("prune", "-y", "--older-than", "1s")):  # fmt: skip
+        assert_safe(on_terminal(monkeypatch, *argv))
+
+
+def test_an_error_in_a_hosts_words_steers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise Told(HOSTILE, f"do\n{HOSTILE}")
+
+    monkeypatch.setattr(ps, "search", fail)
+    assert_safe(on_terminal(monkeypatch, "ps"))
+    assert_safe(on_terminal(monkeypatch, "ps", f"--{HOSTILE}".replace("=", "")))
+    assert_safe(on_terminal(monkeypatch, HOSTILE))
+
+
+def test_a_line_is_a_line_whatever_a_name_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    echo(f"{HostEntry('a').name}\nb: ended")
+    assert capsys.readouterr().out == "a\\nb: ended\n"
