@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from launcher import durations
 from launcher.yamldoc import Item, Mistakes, nearest
 from preflight.records import dataclass
 
@@ -107,6 +108,27 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
+class Duration:
+    """A time span; seconds where no unit is given."""
+
+    expected: str = durations.EXPECTED
+
+    def read(self, item: Item, mistakes: Mistakes) -> float | None:
+        seconds = durations.parse_duration(item.value) if isinstance(item.value, str) else None
+        if seconds is None:
+            mistakes.expected(item, self.expected)
+        return seconds
+
+    def schema(self) -> Schema:
+        return {
+            "anyOf": [
+                {"type": "number", "minimum": 0},
+                {"type": "string", "pattern": f"^{durations.PATTERN}$"},
+            ]
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Flag:
     """True or false."""
 
@@ -125,23 +147,26 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One word of a list."""
+    """One word of a list, or what people type for it."""
 
     words: tuple[str, ...]
+    aliases: tuple[tuple[str, str], ...] = ()
 
     @property
     def expected(self) -> str:
         return "one of " + ", ".join(self.words)
 
     def read(self, item: Item, mistakes: Mistakes) -> str | None:
-        if isinstance(item.value, str) and item.value in self.words:
-            return item.value
+        word = dict(self.aliases).get(item.value, item.value) if isinstance(item.value, str) else None
+        if word in self.words:
+            return word
         mistakes.expected(item, self.expected, self.words)
         return None
 
     def schema(self) -> Schema:
         # YAML 1.1 editors read a bare `no` as false
-        return {"enum": [*self.words, *([False] if "no" in self.words else [])]}
+        aliases = [alias for alias, _ in self.aliases]
+        return {"enum": [*self.words, *aliases, *([False] if "no" in self.words else [])]}
 
 
 @dataclass(frozen=True, slots=True)

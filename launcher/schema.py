@@ -13,6 +13,7 @@ from launcher.kinds import (
     HOST_WORD,
     HOST_WORDS,
     Choice,
+    Duration,
     Either,
     Flag,
     Integer,
@@ -34,6 +35,8 @@ from preflight.job import DEFAULT_MAIN_PORT, Expect
 
 MAX_GPUS = 1024
 PRECISIONS = ("auto", "no", "fp16", "bf16", "fp8")
+PRECISION_ALIASES = {"fp32": "no", "float32": "no", "float16": "fp16", "bfloat16": "bf16"}
+"""What people type for accelerate's words."""
 GUARDS = ("stop", "warn", "off")
 BATCH_KINDS = ("batch", "accumulation")
 _GPU_ID = re.compile(r"(?:GPU|MIG)-[A-Za-z0-9/-]+")
@@ -122,7 +125,7 @@ EXPECT_KEYS: tuple[Key, ...] = (
         Integer(0, 100),
         "How far below its slowdown temperature a GPU should be, in °C.",
     ),
-    _expect("clock_skew_s", Number(), "How far clocks may differ, in seconds."),
+    _expect("clock_skew_s", Duration(), "How far clocks may differ."),
     _expect("nofile", Integer(0, 2**31), "Open files a process should be allowed."),
     _expect("memory_available_percent", Number(), "Memory available on the host, in percent."),
     _expect("swap_used_percent", Number(), "More swap in use than this, in percent, is told."),
@@ -130,11 +133,11 @@ EXPECT_KEYS: tuple[Key, ...] = (
     _expect("retired_pages", Integer(0, 10**6), "More retired memory pages than this on a GPU are told."),
     _expect("nvlink_errors", Integer(0, 10**9), "More errors than this on an NVLink are told."),
     _expect(
-        "recent_xid_s", Number(), "For how long an Xid that does not condemn its GPU is told, in seconds."
+        "recent_xid_s", Duration(), "For how long gpulaunch reports an Xid that does not condemn its GPU."
     ),
     _expect("fatal_xids", _XIDS, "Xids after which a GPU needs a reset or a technician."),
     _expect("program_xids", _XIDS, "Xids that are usually a program's own fault, or its end."),
-    _expect("stopped_s", Number(), "A stopped process older than this, in seconds, is half dead."),
+    _expect("stopped_s", Duration(), "A stopped process older than this is half dead."),
 )
 
 HOST_KEYS: tuple[Key, ...] = (
@@ -248,7 +251,7 @@ CONFIG_KEYS: tuple[Key, ...] = (
     ),
     Key(
         "precision",
-        Choice(PRECISIONS),
+        Choice(PRECISIONS, tuple(PRECISION_ALIASES.items())),
         "Mixed precision; auto decides from the GPUs and the script.",
         "auto",
         "auto",
@@ -283,9 +286,9 @@ CONFIG_KEYS: tuple[Key, ...] = (
     ),
     Key(
         "hang_timeout",
-        Number("seconds, from 0"),
-        "End the run after so long without output, step or use of GPU or CPU on any rank; 0: only tell it.",
-        "1800",
+        Duration(),
+        "End the run after so long without output, step or use of GPU or CPU on any rank; 0: only report it.",
+        "30m",
         "0",
     ),
     Key(

@@ -12,8 +12,8 @@ import click
 from launcher.bugs import user_state_dir
 from launcher.clean import Cleaned, Manner, clean, judge, write_audit
 from launcher.commands.confirm import confirm
+from launcher.commands.param_types import Duration
 from launcher.commands.reaching import Reaching, reaching, reaching_options
-from launcher.commands.seconds import Seconds
 from launcher.errors import BadInput, GpulaunchError, HostError
 from launcher.fanout import fanout
 from launcher.gather import AgentRequest, ask, gather
@@ -59,7 +59,7 @@ class _Host:
 @click.option("--include-suspect", is_flag=True, help="Also end what looks left over without proof.")
 @click.option("--all-users", is_flag=True, help="Judge other users' processes too (root only).")
 @click.option(
-    "--grace", type=Seconds(0, 3600), default=10.0, show_default=True, help="Seconds before SIGKILL."
+    "--grace", type=Duration(0, 3600), default="10s", show_default=True, help="Seconds before SIGKILL."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @reaching_options

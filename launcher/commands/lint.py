@@ -10,11 +10,13 @@ from typing import Any
 import click
 
 from launcher.commands.confirm import confirm
+from launcher.commands.param_types import Precision
 from launcher.config import Overrides, load_run_config
 from launcher.errors import BadInput
 from launcher.fixes.fixing import Left, diff, fixed
 from launcher.report.lint import lint_json, lint_lines, sarif
 from launcher.report.lintdocs import page
+from launcher.schema import PRECISIONS
 from launcher.terminal.output import echo, echo_json, echo_lines
 from preflight.gpu_facts import Capability
 from preflight.job import Job
@@ -45,7 +47,7 @@ _MAX_BYTES = 4 << 20
 @click.option("--cpu", is_flag=True, help="Judge for CPU ranks.")
 @click.option(
     "--precision",
-    type=click.Choice(["no", "fp16", "bf16", "fp8"]),
+    type=Precision(PRECISIONS[1:]),
     help="Mixed precision that the launch gives.",
 )
 @click.option("--args", "script_args", default="", metavar="WORDS", help="The script's own arguments.")

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from launcher.commands.param_types import Precision
 from launcher.commands.reaching import Reaching, reaching, reaching_options
 from launcher.counts import settle_counts
 from launcher.errors import BadInput
@@ -28,7 +29,6 @@ from preflight.records import dataclass
 
 _JSON_DEPTH = 4
 """Down to a line for each finding of each host."""
-_PRECISIONS = ("auto", "no", "fp16", "bf16", "fp8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ Examples:
 @click.option(
     "--port", type=click.IntRange(1, 65535), metavar="N", help="Main port, instead of the config's or 29500."
 )
-@click.option("--precision", type=click.Choice(_PRECISIONS), help="Mixed precision to judge for.")
+@click.option("--precision", type=Precision(), help="Mixed precision to judge for.")
 @click.option(
     "--ignore", multiple=True, metavar="CODE", help="Show findings of CODE, but let them stop nothing."
 )

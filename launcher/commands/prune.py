@@ -5,20 +5,20 @@ from typing import Any
 
 import click
 
+from launcher.commands.param_types import Duration
 from launcher.commands.reaching import reaching_options
 from launcher.commands.removing import EXIT_DECLINED, may_delete, remove
 from launcher.commands.runs_options import ways_of
+from launcher.durations import format_duration
 from launcher.report.runs import run_line
 from launcher.runs.finding import hosts_to_ask, search
-from launcher.runs.view import read_ago
 from launcher.terminal.output import echo
-from preflight.errors import BadInput
 
 
 @click.command("prune")
 @click.argument("hosts", nargs=-1)
 @click.option(
-    "--older-than", default="30d", show_default=True, metavar="AGE", help="Ended this long ago: 12h, 30d."
+    "--older-than", type=Duration(), default="30d", show_default=True, help="Ended at least this long ago."
 )
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @reaching_options
@@ -28,9 +28,7 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
     A run that lives on any of its hosts, or whose end is not known, is kept. Exit code 1: a host refused,
     or you said no; 3: a host could not be reached.
     """
-    age = read_ago(options["older_than"])
-    if age is None:
-        raise BadInput(f'--older-than "{options["older_than"]}" is no duration', "--older-than 30d")
+    age = float(options["older_than"])
     ways = ways_of(options)
     found = search(hosts_to_ask(ways.inventory, hosts), ways.open, width=ways.width, ended=True, tail=0)
     for name, error in found.errors.items():
@@ -40,7 +38,7 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
     for run in old:
         echo(run_line(run, now))
     if not old:
-        echo(f"no run ended more than {options['older_than']} ago")
+        echo(f"no run ended more than {format_duration(age)} ago")
         return 3 if found.errors and hosts else 0
     runs = "this run" if len(old) == 1 else f"these {len(old)} runs"
     if not may_delete(f"Delete the logs and records of {runs} on the hosts?", yes=options["yes"]):

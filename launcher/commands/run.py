@@ -8,8 +8,8 @@ import click
 from launcher.asked import DEFAULT_GRACE_S
 from launcher.commands.asking import asked, begin_early
 from launcher.commands.launch_command import LaunchCommand
+from launcher.commands.param_types import Duration
 from launcher.commands.reaching import reaching_options
-from launcher.commands.seconds import Seconds
 
 _EXAMPLES = """\b
 Examples:
@@ -63,7 +63,7 @@ Examples:
 )
 @click.option(
     "--grace",
-    type=Seconds(3, 86400),
+    type=Duration(3, 86400),
     default=DEFAULT_GRACE_S,
     show_default=True,
     help="Seconds the run goes on without us when the connection breaks.",

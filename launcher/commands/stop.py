@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from launcher.commands.param_types import Duration
 from launcher.commands.runs_options import found_run, nodes_of, run_options, ways_of
-from launcher.commands.seconds import Seconds
 from launcher.errors import GpulaunchError, HostError
 from launcher.report.text import one_line
 from launcher.runs.stopping import stop_run
@@ -22,8 +22,8 @@ EXIT_UNREACHED = 3
 @click.option("--now", is_flag=True, help="SIGKILL right after SIGTERM: no time for a last checkpoint.")
 @click.option(
     "--grace",
-    type=Seconds(0, 86400),
-    default=30.0,
+    type=Duration(0, 86400),
+    default="30s",
     show_default=True,
     help="Seconds from SIGTERM to SIGKILL; a script that handles SIGTERM saves its checkpoint in them.",
 )

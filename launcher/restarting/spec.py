@@ -6,11 +6,11 @@ from typing import Any, Literal
 from launcher.kinds import (
     HOST_WORDS,
     Choice,
+    Duration,
     Flag,
     Integer,
     Key,
     ListOf,
-    Number,
     Record,
     Scalar,
     Schema,
@@ -95,10 +95,10 @@ RESTART_KEYS: tuple[Key, ...] = (
     ),
     Key(
         "backoff_s",
-        Number(),
-        "Seconds before the first restart; twice as many before each next one.",
-        "30",
-        f"{DEFAULT_BACKOFF_S:g}",
+        Duration(),
+        "How long to wait before the first restart; twice as long before each next one.",
+        "30s",
+        f"{DEFAULT_BACKOFF_S:g}s",
     ),
 )
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from launcher.durations import parse_duration
 from launcher.inventory import HostEntry
 from launcher.plan import NodePlan, Plan
 from launcher.run import LEAVE_S, QUEUE_LENGTH, interrupts_counted
@@ -20,10 +21,8 @@ Show = Callable[[str, str, bytes, float], None]
 
 PATIENCE_S = 60.0
 _POLL_S = 0.1
-_AGO = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h|d)")
-_BYTES = re.compile(r"(\d+)(|B|kB|KB|MB|GB)")
-_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_SIZES = {"": 1, "B": 1, "kB": 1000, "KB": 1000, "MB": 1000**2, "GB": 1000**3}
+_BYTES = re.compile(r"(\d{1,15})(B|kB|KB|MB|GB)")
+_SIZES = {"B": 1, "kB": 1000, "KB": 1000, "MB": 1000**2, "GB": 1000**3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class Selection:
 
 def read_since(word: str) -> dict[str, float]:
     """Return what --since means: `10m`, `2h`, or the last so many bytes of each log. Raises BadInput."""
-    ago_s = read_ago(word)
+    ago_s = parse_duration(word)
     if ago_s is not None:
         return {"seconds": ago_s}
     size = _BYTES.fullmatch(word)
@@ -73,12 +72,6 @@ def read_since(word: str) -> dict[str, float]:
     raise BadInput(
         f'--since "{word}" is neither a time ago nor a number of bytes', "--since 10m, or --since 64kB"
     )
-
-
-def read_ago(word: str) -> float | None:
-    """Return the seconds of `90s`, `10m`, `2h`, `30d`; None when it is no duration."""
-    ago = _AGO.fullmatch(word)
-    return None if ago is None else float(ago[1]) * _SECONDS[ago[2]]
 
 
 def show_logs(

@@ -56,7 +56,11 @@ NO_RUN = 'error: no run called "nothing" was found on localhost\n  fix: gpulaunc
             2,
             "train-1 has no node called b\n  fix: gpulaunch ps --json names them\n",
         ),
-        ("stop train-1 --grace nan", 2, "nan is no number of seconds"),
+        (
+            "stop train-1 --grace nan",
+            2,
+            "is not a duration: expected a duration such as 90, 30s, 10m, 2h or 30d",
+        ),
         ("run -c nothing", 2, 'error: there is no run config "nothing"\n  fix: '),
         ("run -c /", 2, "error: /: this is a directory\n  fix: name the YAML file in it\n"),
         ("diagnose ''", 2, "error: (nothing): no such log\n"),

@@ -1,0 +1,63 @@
+"""Durations mean the same on every command line and in every file."""
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.commands.param_types import Duration, Precision
+from launcher.config import load_run_config
+from launcher.durations import format_duration, parse_duration
+from launcher.errors import ConfigError
+from launcher.inventory import load_inventory
+
+TEXTS = {"90": 90, "90s": 90, "1.5": 1.5, "10m": 600, "10min": 600, "2h": 7200, "30d": 2592000, "0": 0}
+
+
+@pytest.mark.parametrize(("text", "seconds"), TEXTS.items())
+def test_a_duration_is_the_same_on_a_command_line_and_in_files(
+    text: str, seconds: float, tmp_path: Path
+) -> None:
+    assert parse_duration(text) == seconds
+    assert Duration().convert(text, None, None) == seconds
+    config = tmp_path / "train.yaml"
+    config.write_text(f"script: a.py\nhang_timeout: {text}\nrestart: {{backoff_s: {text}}}\n")
+    job = load_run_config(str(config))
+    assert job.job.hang_timeout == seconds
+    assert job.restart is not None
+    assert job.restart.backoff_s == seconds
+    hosts = tmp_path / "hosts.yaml"
+    hosts.write_text(f"hosts: {{titan: {{expect: {{clock_skew_s: {text}}}}}}}\n")
+    assert load_inventory(hosts).hosts["titan"].expect.clock_skew_s == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "-3", "nan", "inf", "1e9", "3 weeks", "1h30m", "9" * 30, "٣"])
+def test_what_is_not_a_duration_is_refused_with_what_is_expected(text: str, tmp_path: Path) -> None:
+    assert parse_duration(text) is None
+    with pytest.raises(click.BadParameter, match="such as 90, 30s, 10m, 2h or 30d"):
+        Duration().convert(text, None, None)
+    config = tmp_path / "train.yaml"
+    config.write_text(f"script: a.py\nhang_timeout: '{text}'\n")
+    with pytest.raises(ConfigError, match="such as 90, 30s, 10m, 2h or 30d"):
+        load_run_config(str(config))
+
+
+@given(st.integers(0, 10**9))
+def test_a_duration_that_is_shown_can_be_typed(seconds: int) -> None:
+    assert parse_duration(format_duration(seconds)) == seconds
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("fp32", "no"), ("bfloat16", "bf16"), ("fp16", "fp16")])
+def test_a_precision_is_understood_in_torchs_words_too(typed: str, meant: str, tmp_path: Path) -> None:
+    @click.command()
+    @click.option("--precision", type=Precision())
+    def show(precision: str) -> None:
+        click.echo(precision)
+
+    assert CliRunner().invoke(show, ["--precision", typed]).output == f"{meant}\n"
+    config = tmp_path / "train.yaml"
+    config.write_text(f"script: a.py\nprecision: {typed}\n")
+    assert load_run_config(str(config)).job.precision == meant
