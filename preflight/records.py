@@ -50,6 +50,8 @@ def _compile_init(made: type) -> Callable[..., None]:
     head, body = ["self"], [" pass"]
     for field in dataclasses.fields(made):
         name, given = field.name, field.name
+        if not field.init:
+            continue
         scope[f"set_{name}"] = made.__dict__[name].__set__
         if field.default is not dataclasses.MISSING:
             scope[f"default_{name}"] = field.default
@@ -61,6 +63,8 @@ def _compile_init(made: type) -> Callable[..., None]:
         else:
             head.append(name)
         body.append(f" set_{name}(self, {given})")
+    if hasattr(made, "__post_init__"):
+        body.append(" self.__post_init__()")
     exec(f"def __init__({', '.join(head)}):\n" + "\n".join(body), scope)  # noqa: S102 - names of our own fields
     init: Callable[..., None] = scope["__init__"]
     init.__qualname__ = f"{made.__qualname__}.__init__"

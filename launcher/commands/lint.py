@@ -21,6 +21,7 @@ from launcher.terminal.output import echo, echo_json, echo_lines
 from preflight.gpu_facts import Capability
 from preflight.job import Job
 from preflight.script.lint import LintResult, lint_for
+from preflight.script.reading import Place
 from preflight.script.rules import Level
 from preflight.script.target import Target
 
@@ -88,7 +89,7 @@ def command(scripts: tuple[Path, ...], config: str, **options: Any) -> int:
     if options["fix"]:
         for path, result in zip(paths, results, strict=True):
             _fix_all(path, result, targets, certain=certain, sure=options["yes"])
-    return EXIT_FINDINGS if any(result.errors for result in results) else 0
+    return EXIT_FINDINGS if any(result.errors or result.problems for result in results) else 0
 
 
 def _fix_all(path: Path, result: LintResult, targets: Sequence[Target], *, certain: bool, sure: bool) -> None:
@@ -96,7 +97,11 @@ def _fix_all(path: Path, result: LintResult, targets: Sequence[Target], *, certa
     change: dict[str, str] = {}
     left: list[Left] = []
     for name in result.files:
-        before = Path(name).read_bytes().decode("utf-8", errors="surrogateescape")
+        try:
+            before = Path(name).read_bytes().decode("utf-8")
+        except ValueError:
+            left.append(Left(Place(name, 1), "P100", "the file is not UTF-8, and stays as it is"))
+            continue
         fixing = fixed(before, name, result.findings)
         left += fixing.left
         if fixing.text != before:
@@ -117,7 +122,7 @@ def _fix_all(path: Path, result: LintResult, targets: Sequence[Target], *, certa
     echo(f"errors: {result.errors} before, {after.errors} after this change")
     if sure or confirm(f"write {', '.join(change)}?"):
         for name, text in change.items():
-            Path(name).write_bytes(text.encode("utf-8", errors="surrogateescape"))
+            Path(name).write_bytes(text.encode("utf-8"))
 
 
 def _lint(path: Path, targets: Sequence[Target], *, certain: bool) -> LintResult:
@@ -138,6 +143,7 @@ def _text(path: str) -> str | None:
         return None
 
 
+@cache
 def _lines(path: str) -> Sequence[str]:
     return (_text(path) or "").splitlines()
 

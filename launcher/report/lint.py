@@ -29,7 +29,8 @@ def lint_lines(results: Sequence[LintResult], lines: Lines, *, show_info: bool =
     for finding in shown:
         parts += [*_finding_lines(finding, lines), ""]
     parts += [f"not judged: {problem}" for result in results for problem in result.problems]
-    parts.append(_summary(shown))
+    judged = not any(result.problems for result in results)
+    parts.append(_summary(shown, judged=judged))
     return parts
 
 
@@ -55,8 +56,15 @@ def sarif(results: Sequence[LintResult]) -> dict[str, Any]:
     return {
         "$schema": SARIF_SCHEMA,
         "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": found}],
+        "runs": [{"tool": {"driver": driver}, "invocations": [_invocation(results)], "results": found}],
     }
+
+
+def _invocation(results: Sequence[LintResult]) -> dict[str, Any]:
+    """What was not judged: SARIF's place for a tool that could not do all of its work."""
+    problems = [problem for result in results for problem in result.problems]
+    told = [{"level": "error", "message": {"text": f"not judged: {problem}"}} for problem in problems]
+    return {"executionSuccessful": not problems, "toolExecutionNotifications": told}
 
 
 def _finding_lines(finding: LintFinding, lines: Lines) -> Iterator[str]:
@@ -80,9 +88,9 @@ def _excerpt(place: Place, lines: Lines) -> str:
     return f"  {text[place.line - 1].strip()}" if 0 < place.line <= len(text) else ""
 
 
-def _summary(found: Sequence[LintFinding]) -> str:
+def _summary(found: Sequence[LintFinding], *, judged: bool) -> str:
     if not found:
-        return "no faults found"
+        return "no faults found" if judged else "no faults found in what was judged"
     counts = [(sum(item.level is level for item in found), level.value) for level in reversed(Level)]
     words = [
         f"{number} {name}{'s' if number != 1 and name != 'info' else ''}" for number, name in counts if number

@@ -13,7 +13,11 @@ too, for the hosts, versions and arguments of that launch.
 Without options the script is judged for GPUs before and from Ampere on, and for a launch of several processes
 whose number is not known: what depends on either is at most a warning, or an info. `--processes N`,
 `--capability X.Y`, `--precision`, `--args`, `--version PACKAGE=X.Y` and `-c CONFIG` say more; then what is
-known to be wrong is an error. The exit code is 1 when there are errors.
+known to be wrong is an error. The exit code is 1 when there are errors, or when something was not judged.
+
+Reading has bounds: 400,000 steps, 400,000 words and signs in 60 modules, values of 20,000 items, strings of
+65,536 characters, integers of 4,096 bits. What lies beyond them is told as `not judged:`, in JSON under
+`problems`, in SARIF as a notification, and by preflight as an unknown SCR001.
 
 A fault that two lines make together (float16 weights here, `fp16=True` there) is told at the line to
 change; the other is under `see:`, in `related`, and in JSON an info of its own with `part_of`.

@@ -18,6 +18,7 @@ def the_script_can_train_as_launched(hosts: Mapping[str, HostFacts], job: Job) -
 
     It is read for the GPUs, versions, arguments and precision of this launch, and never executed. What is
     sure to fail is critical, what may is a warning; `gpulaunch explain` knows the rule each message names.
+    What could not be judged (a file that is not Python, a script of too many paths) is unknown.
 
     Fix: what the message says; a line that is meant so takes `# gpulaunch: ignore[CODE]`.
     Source: the rules of `gpulaunch lint`.
@@ -27,8 +28,14 @@ def the_script_can_train_as_launched(hosts: Mapping[str, HostFacts], job: Job) -
         return
     from preflight.script.judging import judge_script  # noqa: PLC0415 - a third of our modules; only a script pays
 
-    for finding in judge_script(main.script.text, main.script.path, hosts, job).findings:
+    result = judge_script(main.script.text, main.script.path, hosts, job)
+    for finding in result.findings:
         severity = _SEVERITY.get(finding.level)
         if severity is not None:
             message = f"{finding.place} {finding.code}: {finding.message}"
             yield Problem(message, finding.fix, str(finding.place), severity)
+    if result.problems and not result.errors:
+        told = f"not judged: {result.problems[0]}"
+        more = f" (and {len(result.problems) - 1} more)" if len(result.problems) > 1 else ""
+        fix = "gpulaunch lint SCRIPT shows all; --ignore SCR001 when you know the script"
+        yield Problem(f"{told}{more}", fix, main.script.path, Severity.UNKNOWN)

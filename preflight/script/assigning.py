@@ -40,6 +40,7 @@ def assign(it: "Interpreter", target: ast.expr, value: Value) -> None:
 
 def put_back(it: "Interpreter", target: ast.expr, value: Value) -> None:
     """Give what an expression names a changed content: a list or dict is changed where it was made."""
+    value = it.held(value, target)
     if not isinstance(target, ast.Name):
         assign(it, target, value)
         return

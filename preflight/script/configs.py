@@ -6,8 +6,10 @@ What a launch could override (hydra's words, environment interpolation) stays un
 
 import posixpath
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
+from preflight.script.bounds import MAX_CONFIG, MAX_DEPTH, MAX_WEIGHT
 from preflight.script.reading import Place
 from preflight.script.values import NONE, UNKNOWN, Const, Map, Scalar, Seq, Value, text_of
 
@@ -28,7 +30,7 @@ def loaded(it: "Interpreter", path: Value | None) -> Value:
     for candidate in _candidates(it, name):
         text = it.sources.text(candidate)
         if text is not None:
-            return parsed(text, candidate)
+            return parsed(it, text, candidate)
     return UNKNOWN
 
 
@@ -40,40 +42,80 @@ def _candidates(it: "Interpreter", name: str) -> Iterator[str]:
     yield posixpath.normpath(posixpath.join(it.source.package, "..", name))
 
 
-def parsed(text: str, path: str) -> Value:
+def parsed(it: "Interpreter", text: str, path: str) -> Value:
     """Return the content of a YAML or JSON text, each entry with its place."""
     import yaml  # noqa: PLC0415 - only scripts that read a configuration need it
 
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        return UNKNOWN if node is None else _value(node, path, _MAX_DEPTH)
-    except (yaml.YAMLError, ValueError, RecursionError):
+    if len(text) > MAX_CONFIG:
+        it.note_excess(f"{path}: more than {MAX_CONFIG} characters")
         return UNKNOWN
+    it.work.copy(len(text))
+    try:
+        node = yaml.compose(text, Loader=_loader())
+        return UNKNOWN if node is None else _Tree(path).value(node, _MAX_DEPTH)
+    except _TooLarge as error:
+        it.note_excess(f"{path}: {error}")
+    except (yaml.YAMLError, ValueError, RecursionError):
+        pass
+    return UNKNOWN
 
 
-def _place(node: "yaml.Node", path: str) -> Place:
-    return Place(path, node.start_mark.line + 1, node.start_mark.column + 1)
-
-
-def _value(node: "yaml.Node", path: str, depth: int) -> Value:
+@cache
+def _loader() -> type["yaml.SafeLoader"]:
+    """Return PyYAML's loader with a bound on depth: its time grows with the square of that."""
     import yaml  # noqa: PLC0415
 
-    if depth == 0:
-        return UNKNOWN
-    if isinstance(node, yaml.ScalarNode):
-        return _scalar(node, _place(node, path))
-    if isinstance(node, yaml.SequenceNode):
-        return Seq(tuple(_value(item, path, depth - 1) for item in node.value))
-    items: dict[Scalar, Value] = {}
-    places: dict[Scalar, Place] = {}
-    is_open = False
-    for key, inner in node.value:
-        if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
-            is_open = True
-            continue
-        items[key.value] = _value(inner, path, depth - 1)
-        places[key.value] = _place(key, path)
-    return Map(tuple(items.items()), is_open, places)
+    class Shallow(yaml.SafeLoader):
+        depth = 0
+
+        def compose_node(self, parent: "yaml.Node | None", index: int) -> "yaml.Node | None":
+            self.depth += 1
+            if self.depth > MAX_DEPTH:
+                raise _TooLarge(f"more than {MAX_DEPTH} lists in one another")
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
+    return Shallow
+
+
+class _TooLarge(Exception):
+    """The file says more than will be held."""
+
+
+class _Tree:
+    """The values of one file. An alias stands for all that it names, so what is built is counted."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._left = MAX_WEIGHT
+
+    def value(self, node: "yaml.Node", depth: int) -> Value:
+        """Return a node as a value. Raises _TooLarge."""
+        import yaml  # noqa: PLC0415
+
+        self._left -= 1
+        if self._left < 0:
+            raise _TooLarge(f"more than {MAX_WEIGHT} items, counted where aliases repeat them")
+        if depth == 0:
+            return UNKNOWN
+        if isinstance(node, yaml.ScalarNode):
+            return _scalar(node, self._place(node))
+        if isinstance(node, yaml.SequenceNode):
+            return Seq(tuple(self.value(item, depth - 1) for item in node.value))
+        items: dict[Scalar, Value] = {}
+        places: dict[Scalar, Place] = {}
+        is_open = False
+        for key, inner in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
+                is_open = True
+                continue
+            items[key.value] = self.value(inner, depth - 1)
+            places[key.value] = self._place(key)
+        return Map(tuple(items.items()), is_open, places)
+
+    def _place(self, node: "yaml.Node") -> Place:
+        return Place(self._path, node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 _WORDS: dict[str, Scalar] = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}

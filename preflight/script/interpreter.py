@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from preflight.script import calling, expressions, statements
+from preflight.script.bounds import TooLong, Work, excess, weight
 from preflight.script.reading import Place
 from preflight.script.repeats import Calls
 from preflight.script.seen import Call, ClassInfo, Event, FuncInfo
@@ -34,12 +35,8 @@ from preflight.script.values import (
 if TYPE_CHECKING:
     from preflight.script.arguments import Declared
 
-MAX_STEPS = 400_000
 MAX_DEPTH = 12
-
-
-class TooLong(Exception):
-    """The script has more paths than will be followed; what was seen so far stands."""
+_MAX_PROBLEMS = 20
 
 
 class Library(Protocol):
@@ -92,7 +89,9 @@ class Interpreter:
         self.sources = sources
         self.target = target
         self.library = library
-        self.state = State()
+        self.work = Work()
+        self.state = State(work=self.work)
+        self.excesses: dict[str, None] = {}  # values that were too large, with their places
         self.functions: dict[int, FuncInfo] = {}
         self.classes: dict[int, ClassInfo] = {}
         self.parents: dict[int, int | None] = {}
@@ -119,7 +118,6 @@ class Interpreter:
         self.complete = True
         self._listener = listener
         self._next = 0
-        self._steps = 0
         self._depth = 0
         self._source: Source | None = None
 
@@ -192,12 +190,6 @@ class Interpreter:
         finally:
             self._depth -= 1
 
-    def step(self) -> None:
-        """Count one piece of work. Raises TooLong."""
-        self._steps += 1
-        if self._steps > MAX_STEPS:
-            raise TooLong
-
     # --- state -------------------------------------------------------------------------
 
     @property
@@ -247,6 +239,7 @@ class Interpreter:
         """Change attributes of a thing."""
         thing = self.state.heap.get(ref)
         if thing is not None:
+            self.work.copy(len(thing.attrs))
             self.state.put(ref, thing.having(**attrs))
             self.calls.events += thing.kind != "instance"
 
@@ -273,9 +266,24 @@ class Interpreter:
         self.state.names(frame)[name] = value
 
     def evaluate(self, node: ast.expr) -> Value:
-        """Return what an expression may be."""
-        self.step()
-        return expressions.evaluate(self, node)
+        """Return what an expression may be; what would be too large to hold is not known."""
+        self.work.add()
+        value = expressions.evaluate(self, node)
+        self.work.copy(weight(value))
+        return self.held(value, node)
+
+    def held(self, value: Value, node: ast.AST) -> Value:
+        """Return a value, Unknown when it is too large, which is noted as not judged."""
+        told = excess(value)
+        if not told:
+            return value
+        self.note_excess(f"{self.place(node)}: {told}")
+        return UNKNOWN
+
+    def note_excess(self, told: str) -> None:
+        """Note what was too large to be held, and so was not judged."""
+        if len(self.excesses) < _MAX_PROBLEMS:
+            self.excesses[told] = None
 
     def execute(self, body: list[ast.stmt]) -> None:
         """Carry out statements."""

@@ -18,7 +18,7 @@ from preflight.script.library import Knowledge
 from preflight.script.reading import Place
 from preflight.script.rules import RULES, Hit, Level
 from preflight.script.seen import Event
-from preflight.script.source import Finder, Source, Sources
+from preflight.script.source import Finder, Parser, Source, Sources
 from preflight.script.target import Target
 from preflight.script.values import Value
 
@@ -67,6 +67,7 @@ class _Reading:
     parts: dict[Place, tuple[Place, ...]]
     complete: bool
     sources: Sources
+    excesses: tuple[str, ...] = ()
 
 
 def lint(
@@ -88,12 +89,15 @@ def lint_for(
 ) -> LintResult:
     """Return the faults; `certain` False: the targets' capabilities are guesses, everything else is known."""
     try:
-        readings = [_read(text, path, target, find) for target in targets]
+        parsed = Parser()
+        readings = [_read(Sources(find, parsed), text, path, target) for target in targets]
     except SyntaxError as error:
         return _not_python(path, error)
-    except (ValueError, RecursionError, MemoryError) as error:
+    except (RecursionError, MemoryError):
+        return LintResult((), (f"{path}: cannot be read: nested too deeply",), (path,))
+    except ValueError as error:
         return LintResult((), (f"{path}: cannot be read: {error}",), (path,))
-    except (LookupError, TypeError, AttributeError) as error:
+    except (ArithmeticError, LookupError, TypeError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
         return LintResult((), (f"{path}: not judged, through a fault of the linter ({why})",), (path,))
     merged = _merged(targets, readings, certain=certain)
@@ -102,7 +106,7 @@ def lint_for(
     merged += _notebook_lines(sources)
     merged += _other_halves(merged)
     shown = [item for item in merged if not _ignored(item, sources)]
-    problems = list(sources.problems)
+    problems = [*sources.problems, *(item for reading in readings for item in reading.excesses)]
     if not all(reading.complete for reading in readings):
         problems.append(f"{path}: too many paths; what was not followed is not judged")
     order = sorted(shown, key=lambda item: (item.place.path != path, *_position(item.place), item.code))
@@ -128,8 +132,7 @@ def _position(place: Place) -> tuple[str, int, int]:
     return place.path, place.line, place.column
 
 
-def _read(text: str, path: str, target: Target, find: Finder | None) -> _Reading:
-    sources = Sources(find)
+def _read(sources: Sources, text: str, path: str, target: Target) -> _Reading:
     source = sources.add(path, text)
     reading = _Reading({}, {}, {}, complete=True, sources=sources)
 
@@ -150,6 +153,7 @@ def _read(text: str, path: str, target: Target, find: Finder | None) -> _Reading
     it.run(source)
     listen(it, Event("end", Place(path, 1)))
     reading.complete = it.complete
+    reading.excesses = tuple(it.excesses)
     return reading
 
 
@@ -251,7 +255,7 @@ def _disagreements(
 
 def _ignored(finding: LintFinding, sources: Sources) -> bool:
     source: Source | None = sources.get(finding.place.path)
-    lines = source.text.splitlines() if source else []
+    lines = source.lines if source else ()
     if not 0 < finding.place.line <= len(lines):
         return False
     match = _IGNORE.search(lines[finding.place.line - 1])

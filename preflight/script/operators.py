@@ -53,9 +53,6 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 
-_MAX_TEXT = 10_000
-
-
 def unary(it: "Interpreter", node: ast.UnaryOp) -> Value:
     """Return `not x` and `-x` where x is known."""
     value = it.evaluate(node.operand)
@@ -89,13 +86,13 @@ def binary(it: "Interpreter", node: ast.BinOp) -> Value:
 
 
 def _calculated(operation: Callable[[Any, Any], Any], left: Scalar, right: Scalar, place: Place) -> Value:
-    if isinstance(left, str | bytes) != isinstance(right, str | bytes):
-        return UNKNOWN  # "x" * n could be large, and "%" formatting is not needed
+    if isinstance(left, str | bytes) or isinstance(right, str | bytes):
+        added = operation is operator.add and type(left) is type(right)
+        if not added:
+            return UNKNOWN  # "x" * n and "%1000000s" % "x" could be large, and are not needed
     try:
         result = operation(left, right)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-        return UNKNOWN
-    if isinstance(result, str | bytes) and len(result) > _MAX_TEXT:
         return UNKNOWN
     return Const(result, place) if isinstance(result, str | int | float | bool | bytes) else UNKNOWN
 

@@ -1,7 +1,7 @@
 """What the planner wants to know of a script: its style, its precision switches, how it places its device."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Literal, cast
 
@@ -10,12 +10,12 @@ from preflight.script.arguments import Declared
 from preflight.script.hfarguments import TRL_DEFAULT_SINCE, class_name
 from preflight.script.interpreter import Interpreter
 from preflight.script.library import Knowledge
-from preflight.script.lint import lint_for
+from preflight.script.lint import LintResult, lint_for
 from preflight.script.names import root_and_last
 from preflight.script.reading import Option, Place, PrecisionSite, ScriptReading, Style
 from preflight.script.rules import Level
 from preflight.script.seen import Event
-from preflight.script.source import Finder, Sources
+from preflight.script.source import Finder, Parser, Sources
 from preflight.script.target import Target
 from preflight.script.training import trainings
 from preflight.script.values import NONE, TRUE, Const, Device, Value, text_of
@@ -24,6 +24,9 @@ _CAPABILITIES = ((7, 5), (8, 0))
 _WORDS = ("no", "fp16", "bf16", "fp8")
 _VALUE_OPTIONS = frozenset({"mixed_precision", "precision", "amp_dtype", "dtype_mode"})
 _FATAL = frozenset({"P101", "P102", "P104", "P105", "P106", "P107", "P108", "P115"})
+
+_MAX_SWITCHES = 8
+"""Precision switches that are tried: each is one more reading of the script."""
 
 TrainedDtype = Literal["", "float32", "float16", "bfloat16", "checkpoint"]
 
@@ -58,15 +61,24 @@ def read_script(
     """
     plain = Target(args=args, versions=versions or {})
     try:
-        readings = [_collect(text, path, replace(plain, capability=item), find) for item in _CAPABILITIES]
+        parsed = Parser()
+        readings = [
+            _collect(Sources(find, parsed), text, path, replace(plain, capability=item))
+            for item in _CAPABILITIES
+        ]
     except SyntaxError as error:
         return ScriptReading(path, "unknown", "", (), (), problem=f"{path}:{error.lineno or 1}: {error.msg}")
-    except (ValueError, RecursionError, MemoryError) as error:
+    except (RecursionError, MemoryError):
+        return ScriptReading(path, "unknown", "", (), (), problem=f"{path}: nested too deeply")
+    except ValueError as error:
         return ScriptReading(path, "unknown", "", (), (), problem=f"{path}: {error}")
     seen, complete = readings[0]
     lines = text.splitlines()
     sites = _agreed(seen.sites, readings[1][0].sites)
-    sites = tuple(_harmless(site, seen, text, path, plain, find) for site in sites)
+    fatal = _fatal_switches(
+        seen, sites, lambda target: lint_for(text, path, [target], certain=True, find=find), plain
+    )
+    sites = tuple(replace(site, option="") if site.option in fatal else site for site in sites)
     dtype, where = _trained(seen)
     proven = complete and readings[1][1] and not seen.unsafe
     return ScriptReading(
@@ -83,8 +95,7 @@ def read_script(
     )
 
 
-def _collect(text: str, path: str, target: Target, find: Finder | None) -> tuple[_Seen, bool]:
-    sources = Sources(find)
+def _collect(sources: Sources, text: str, path: str, target: Target) -> tuple[_Seen, bool]:
     source = sources.add(path, text)
     seen = _Seen()
 
@@ -100,7 +111,7 @@ def _collect(text: str, path: str, target: Target, find: Finder | None) -> tuple
 
     it = Interpreter(sources, target, Knowledge(), listen)
     it.run(source)
-    return seen, it.complete and not sources.problems and not sources.unread()
+    return seen, it.complete and not it.excesses and not sources.problems and not sources.unread()
 
 
 def _option(it: Interpreter, event: Event, seen: _Seen) -> None:
@@ -261,17 +272,19 @@ def _agreed(
     )
 
 
-def _harmless(
-    site: PrecisionSite, seen: _Seen, text: str, path: str, target: Target, find: Finder | None
-) -> PrecisionSite:
-    """Keep a switch only when giving it does no harm: `--fp16` may also load the weights in fp16."""
-    option = seen.options.get(site.option)
-    if option is None or option.takes_value or not option.precision:
-        return site
-    given = replace(target, capability=(8, 0), args=(*(target.args or ()), option.flag))
-    result = lint_for(text, path, [given], certain=True, find=find)
-    fatal = any(item.code in _FATAL and item.level is Level.ERROR for item in result.findings)
-    return replace(site, option="") if fatal else site
+def _fatal_switches(
+    seen: _Seen, sites: tuple[PrecisionSite, ...], judged: Callable[[Target], LintResult], target: Target
+) -> set[str]:
+    """Return the switches that do harm when they are given: `--fp16` may also load the weights in fp16."""
+    fatal = set()
+    flags = [flag for flag in dict.fromkeys(site.option for site in sites) if flag in seen.options]
+    switches = [flag for flag in flags if not seen.options[flag].takes_value and seen.options[flag].precision]
+    for flag in switches[:_MAX_SWITCHES]:
+        given = replace(target, capability=(8, 0), args=(*(target.args or ()), flag))
+        found = judged(given).findings
+        if any(item.code in _FATAL and item.level is Level.ERROR for item in found):
+            fatal.add(flag)
+    return fatal.union(switches[_MAX_SWITCHES:])  # not tried, and so not used
 
 
 def _trained(seen: _Seen) -> tuple[TrainedDtype, Place | None]:

@@ -4,9 +4,11 @@ import ast
 import posixpath
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 
 from preflight.records import dataclass
+from preflight.script.bounds import MAX_WORDS
 from preflight.script.names import KNOWN_ROOTS, QUIET_ROOTS
 from preflight.script.reading import Place
 
@@ -14,6 +16,7 @@ Finder = Callable[[str], str | None]
 """Returns the text of a file by its path, None when there is none."""
 
 MAX_MODULES = 60
+_WORD = re.compile(r"\w+|[^\w\s]")
 _MAGIC = re.compile(r"^([ \t]*)([!%][^\r\n]*)", re.MULTILINE)
 
 
@@ -26,16 +29,50 @@ class Source:
     tree: ast.Module
     package: str  # folder that its absolute imports of neighbours start from
 
+    @property
+    def lines(self) -> Sequence[str]:
+        """The lines of the text."""
+        return _lines(self.text)
+
     def place(self, node: ast.AST) -> Place:
         """Return where a piece of syntax stands."""
         return Place(self.path, getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1)
 
 
+@lru_cache(maxsize=4)
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(text.splitlines())
+
+
+class Parser:
+    """Syntax trees by their texts: what a script is read for shares them. They take most of the memory."""
+
+    def __init__(self) -> None:
+        self._trees: dict[tuple[str, str], ast.Module] = {}
+        self._words = 0
+
+    def parse(self, path: str, text: str) -> ast.Module:
+        """Return the tree of a text. Raises SyntaxError, ValueError, RecursionError, MemoryError."""
+        text = text.removeprefix("\ufeff")
+        if (path, text) not in self._trees:
+            self._words += _count_words(text)
+            if self._words > MAX_WORDS:
+                raise ValueError(f"too large: more than {MAX_WORDS} words and signs in all")
+            self._trees[path, text] = ast.parse(text, filename=path)
+        return self._trees[path, text]
+
+
+def _count_words(text: str) -> int:
+    """Return about how many nodes the tree will have; never far too few."""
+    return sum(1 for _ in _WORD.finditer(text))
+
+
 class Sources:
     """The files of one script: itself, and what it imports from its own folders."""
 
-    def __init__(self, find: Finder | None = None) -> None:
+    def __init__(self, find: Finder | None = None, parser: Parser | None = None) -> None:
         self._find = find
+        self._parser = parser or Parser()
         self._read: dict[str, Source | None] = {}
         self._problems: list[str] = []
         self._left = 0  # modules beyond the limit
@@ -50,14 +87,17 @@ class Sources:
     def add(self, path: str, text: str) -> Source:
         """Parse the script itself, notebook lines passed over. Raises SyntaxError."""
         try:
-            source = _parse(path, text)
+            source = self._parse(path, text)
         except SyntaxError:
             plain = _MAGIC.sub(r"\1pass", text)
             if plain == text:
                 raise
-            source = _parse(path, plain)
-            numbers = (text.count("\n", 0, match.start(2)) + 1 for match in _MAGIC.finditer(text))
-            self.magics = [Place(path, number) for number in numbers]
+            source = self._parse(path, plain)
+            self.magics = [
+                Place(path, number)
+                for number, line in enumerate(text.split("\n"), start=1)
+                if _MAGIC.match(line)
+            ]
         self._read[path] = source
         return source
 
@@ -131,17 +171,17 @@ class Sources:
         source: Source | None = None
         if text is not None:
             try:
-                source = _parse(path, text, package)
-            except (SyntaxError, ValueError, RecursionError) as error:
+                source = self._parse(path, text, package)
+            except (RecursionError, MemoryError):
+                self._problems.append(f"{path}: nested too deeply")
+            except (SyntaxError, ValueError) as error:
                 self._problems.append(f"{path}: {error}")
         self._read[path] = source
         return source
 
-
-def _parse(path: str, text: str, package: str | None = None) -> Source:
-    text = text.removeprefix("\ufeff")
-    folder = posixpath.dirname(path) if package is None else package
-    return Source(path, text, ast.parse(text, filename=path), folder)
+    def _parse(self, path: str, text: str, package: str | None = None) -> Source:
+        folder = posixpath.dirname(path) if package is None else package
+        return Source(path, text.removeprefix("\ufeff"), self._parser.parse(path, text), folder)
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:

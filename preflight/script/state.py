@@ -7,6 +7,7 @@ change few names of one frame, and scripts with many modules have thousands.
 from dataclasses import field
 
 from preflight.records import dataclass
+from preflight.script.bounds import Work
 from preflight.script.values import Thing, Value, join, join_things
 
 
@@ -19,6 +20,7 @@ class State:
     device_set: bool = False  # the rank has chosen its GPU
     dead: bool = False
     scaled: bool = False  # the gradients are those of a loss that a GradScaler scaled
+    work: Work = field(default_factory=Work)  # of the whole reading: copies of the state are work too
     _own_frames: set[int] = field(default_factory=set)  # those that no other state shares
     _own_heap: bool = False
 
@@ -26,12 +28,15 @@ class State:
         """Return a copy that can go its own way."""
         self._own_frames = set()
         self._own_heap = False
-        return State(dict(self.frames), self.heap, self.device_set, self.dead, self.scaled)
+        self.work.copy(len(self.frames))
+        return State(dict(self.frames), self.heap, self.device_set, self.dead, self.scaled, self.work)
 
     def names(self, frame: int) -> dict[str, Value]:
         """Return the names of a frame, to be changed."""
         if frame not in self._own_frames:
-            self.frames[frame] = dict(self.frames.get(frame, ()))
+            names = dict(self.frames.get(frame, ()))
+            self.work.copy(len(names))
+            self.frames[frame] = names
             self._own_frames.add(frame)
         return self.frames[frame]
 
@@ -43,6 +48,7 @@ class State:
     def put(self, identity: int, thing: Thing) -> None:
         """Put a thing on the heap, or another in its place."""
         if not self._own_heap:
+            self.work.copy(len(self.heap))
             self.heap = dict(self.heap)
             self._own_heap = True
         self.heap[identity] = thing
@@ -62,6 +68,7 @@ def joined(states: list[State]) -> State:
 def _join_into(result: State, other: State) -> None:
     result.device_set = result.device_set and other.device_set
     result.scaled = result.scaled or other.scaled
+    result.work.copy(len(other.frames))
     for key, names in other.frames.items():
         mine = result.frames.get(key)
         if mine is not None and mine is not names:
@@ -70,6 +77,7 @@ def _join_into(result: State, other: State) -> None:
             result.frames[key] = names
     if result.heap is other.heap:
         return
+    result.work.copy(len(other.heap))
     for identity, thing in other.heap.items():
         mine_thing = result.heap.get(identity)
         if mine_thing is None:
@@ -80,6 +88,7 @@ def _join_into(result: State, other: State) -> None:
 
 def _join_names(result: State, key: int, mine: dict[str, Value], names: dict[str, Value]) -> None:
     changed: dict[str, Value] = {}
+    result.work.copy(len(names))
     for name, there in names.items():
         here = mine.get(name)
         if here is None:

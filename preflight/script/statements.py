@@ -33,7 +33,7 @@ def execute(it: "Interpreter", body: list[ast.stmt]) -> None:
     for statement in body:
         if it.state.dead:
             return
-        it.step()
+        it.work.add()
         handler = _HANDLERS.get(type(statement))
         if handler is not None:
             handler(it, statement)
@@ -166,8 +166,10 @@ def _try(it: "Interpreter", node: ast.Try) -> None:
     execute(it, node.orelse)
     always = it.state.dead and ended.dead
     paths = [it.state]
+    imports = any(isinstance(item, ast.Import | ast.ImportFrom) for item in node.body)
+    environ = any("environ" in ast.unparse(item) for item in node.body) if not imports else False
     for handler in node.handlers:
-        if always or not _never_runs(node, handler):
+        if always or not _never_runs(handler, imports=imports, environ=environ):
             it.state = before.fork() if ended.dead else joined([before.fork(), ended.fork()])
             paths.append(_handled(it, handler, always=always))
     it.state = joined(paths)
@@ -186,14 +188,12 @@ def _handled(it: "Interpreter", handler: ast.ExceptHandler, *, always: bool) -> 
     return it.state
 
 
-def _never_runs(node: ast.Try, handler: ast.ExceptHandler) -> bool:
+def _never_runs(handler: ast.ExceptHandler, *, imports: bool, environ: bool) -> bool:
     """Whether a handler is for what a launch does not meet: a missing package, a missing rank variable."""
     caught = ast.unparse(handler.type) if handler.type is not None else ""
-    if "ImportError" in caught or "ModuleNotFound" in caught or "KeyboardInterrupt" in caught:
+    if imports or "ImportError" in caught or "ModuleNotFound" in caught or "KeyboardInterrupt" in caught:
         return True
-    if any(isinstance(item, ast.Import | ast.ImportFrom) for item in node.body):
-        return True
-    return "KeyError" in caught and any("environ" in ast.unparse(item) for item in node.body)
+    return environ and "KeyError" in caught
 
 
 def _with(it: "Interpreter", node: ast.With | ast.AsyncWith) -> None:

@@ -78,7 +78,7 @@ def _int(it: "Interpreter", call: Call) -> Value:
     if isinstance(value, Const) and isinstance(value.value, str | int | float):
         try:
             return Const(int(value.value))
-        except ValueError:
+        except (ValueError, OverflowError):
             return UNKNOWN
     return value if isinstance(value, Rank) else UNKNOWN
 
@@ -89,7 +89,7 @@ def _float(it: "Interpreter", call: Call) -> Value:
     if isinstance(value, Const) and isinstance(value.value, str | int | float):
         try:
             return Const(float(value.value))
-        except ValueError:
+        except (ValueError, OverflowError):
             return UNKNOWN
     return UNKNOWN
 

@@ -111,6 +111,11 @@ class Seq:
 
     items: tuple["Value", ...]
     open: bool = False
+    weight: int = field(init=False, compare=False, repr=False)
+    depth: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _measure(self, self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,11 @@ class Map:
     items: tuple[tuple[Scalar, "Value"], ...]
     open: bool = False
     places: Mapping[Scalar, Place] = field(default_factory=dict, compare=False)
+    weight: int = field(init=False, compare=False, repr=False)
+    depth: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _measure(self, (value for _, value in self.items))
 
     def get(self, key: Scalar) -> "Value | None":
         """Return the value of a key, None when it is not there."""
@@ -131,6 +141,27 @@ class OneOf:
     """One of several values, depending on what reading cannot know."""
 
     values: frozenset["Value"]
+    weight: int = field(init=False, compare=False, repr=False)
+    depth: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _measure(self, self.values)
+
+
+def _measure(whole: "Seq | Map | OneOf", parts: "Iterable[Value]") -> None:
+    """Note how much a value holds: one object may be in it many times, and counts each time, as for `==`.
+
+    An entry of a dict is worth four items of a list: changing one copies keys, values and places.
+    """
+    each = 4 if isinstance(whole, Map) else 1
+    weight, depth = 1, 0
+    for part in parts:
+        weight += each
+        if isinstance(part, Seq | Map | OneOf):
+            weight += part.weight
+            depth = max(depth, part.depth)
+    object.__setattr__(whole, "weight", weight)
+    object.__setattr__(whole, "depth", depth + 1)
 
 
 Value: TypeAlias = (

@@ -53,6 +53,37 @@ def test_a_clean_script_is_fine(tmp_path: Path) -> None:
     assert run(str(path)) == (0, "no faults found\n")
 
 
+def test_what_was_not_judged_is_no_pass_in_any_form(tmp_path: Path) -> None:
+    path = tmp_path / "grows.py"
+    path.write_text("n = 3\n" + "n = n * n\n" * 40)
+    code, output = run(str(path))
+    assert (code, output.splitlines()) == (
+        1,
+        [
+            f"not judged: {path}:13: an integer of more than 4096 bits",
+            "no faults found in what was judged",
+        ],
+    )
+    code, output = run(str(path), "--json")
+    assert (code, json.loads(output)["problems"]) == (1, [f"{path}:13: an integer of more than 4096 bits"])
+    code, output = run(str(path), "--sarif")
+    (invocation,) = json.loads(output)["runs"][0]["invocations"]
+    assert (code, invocation["executionSuccessful"]) == (1, False)
+    assert "not judged" in invocation["toolExecutionNotifications"][0]["message"]["text"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"x = 1\0\n", b"\xff\xfe x = 1\n", b"torch = '\xe9'\n", b"x = " + b"(" * 5000]
+)
+def test_a_file_that_is_no_text_of_python_is_told_and_not_fixed(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "odd.py"
+    path.write_bytes(content)
+    code, output = run("--fix", "--yes", str(path))
+    assert "nothing that can be fixed mechanically" in output
+    assert code == (0 if b"torch" in content else 1)
+    assert path.read_bytes() == content
+
+
 def test_json_names_code_severity_file_line_message_and_fix(script: str) -> None:
     code, output = run(script, "--json")
     data = json.loads(output)

@@ -1,0 +1,72 @@
+"""How much reading a script may take: of work, and of memory for one value. A script is anybody's text.
+
+The work is counted and not timed, so that one script has one verdict on every machine.
+"""
+
+from preflight.records import dataclass
+from preflight.script.values import Const, Ext, Map, OneOf, Seq, Value
+
+MAX_STEPS = 400_000
+"""Pieces of work in one reading: expressions, statements, and what they copy or compare."""
+MAX_WEIGHT = 20_000
+"""Items of one list or dict, those of the lists and dicts in it included."""
+MAX_DEPTH = 60
+"""Lists in lists."""
+MAX_TEXT = 65_536
+"""Characters of one string."""
+MAX_BITS = 4096
+"""Bits of one integer: fewer digits than Python refuses to print."""
+MAX_WORDS = 400_000
+"""Words and signs of a script and its modules; the syntax tree of each takes about 300 bytes."""
+MAX_CONFIG = 256 << 10
+"""Characters of one configuration file: PyYAML needs seconds for more."""
+_PER_STEP = 16
+
+
+class TooLong(Exception):
+    """The script has more paths than will be followed; what was seen so far stands."""
+
+
+@dataclass(slots=True)
+class Work:
+    """The work of one reading."""
+
+    steps: int = 0
+
+    def add(self, amount: int = 1) -> None:
+        """Count pieces of work. Raises TooLong."""
+        self.steps += amount
+        if self.steps > MAX_STEPS:
+            raise TooLong
+
+    def copy(self, items: int) -> None:
+        """Count that so many items are copied or compared, which is quick. Raises TooLong."""
+        if items >= _PER_STEP:
+            self.add(items // _PER_STEP)
+
+
+def excess(value: Value) -> str:
+    """Return in which way a value is too large to be held, "" when it is not."""
+    if isinstance(value, Const):
+        known = value.value
+        if isinstance(known, str | bytes) and len(known) > MAX_TEXT:
+            return f"a string of more than {MAX_TEXT} characters"
+        if isinstance(known, int) and known.bit_length() > MAX_BITS:
+            return f"an integer of more than {MAX_BITS} bits"
+    elif isinstance(value, Ext):
+        return "a name without end" if len(value.name) > MAX_TEXT else ""
+    elif isinstance(value, Seq | Map | OneOf):
+        if value.weight > MAX_WEIGHT:
+            return f"more than {MAX_WEIGHT} items"
+        if value.depth > MAX_DEPTH:
+            return f"more than {MAX_DEPTH} lists in one another"
+    return ""
+
+
+def weight(value: Value) -> int:
+    """Return how many items a value has in all, long texts counted by their length."""
+    if isinstance(value, Seq | Map | OneOf):
+        return value.weight
+    if isinstance(value, Const) and isinstance(value.value, str | bytes):
+        return len(value.value) >> 4
+    return len(value.name) >> 4 if isinstance(value, Ext) else 1
