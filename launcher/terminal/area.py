@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from launcher.terminal.cells import Painted, Span, cells, fit, painted
+from launcher.terminal.outlet import Outlet
 
 Size = Callable[[], tuple[int, int]]
 """Returns columns and rows as they are now: a window may be resized at any time."""
@@ -26,8 +27,8 @@ class Area:
     terminal that needs no repair: nothing was hidden or switched on.
     """
 
-    def __init__(self, stream: TextIO, size: Size, *, colour: bool) -> None:
-        self._stream = stream
+    def __init__(self, outlet: Outlet, size: Size, *, colour: bool) -> None:
+        self._outlet = outlet
         self._size = size
         self._colour = colour
         self._widths: list[int] = []  # columns of each row that is there now
@@ -43,17 +44,22 @@ class Area:
         """How wide a row may be: the last column stays empty, where each terminal wraps in its own way."""
         return max(1, self._size()[0] - 1)
 
-    def draw(self, lines: Sequence[Painted], rows: Sequence[Sequence[Span]]) -> None:
-        """Print whole lines above, and the rows below them. One write, so that nothing flickers."""
+    def draw(self, lines: Sequence[Painted], rows: Sequence[Sequence[Span]]) -> bool:
+        """Print whole lines above, and the rows below them. One write, so that nothing flickers.
+
+        Returns False where a slow terminal did not get all of it.
+        """
         fitted = [fit(row, self.columns) for row in rows[: self.room]]
         shown = [painted(row, colour=self._colour) for row in fitted]
         if not lines and shown == self._shown:
-            return
+            return True
         above = "".join(f"{line}\n" for line in lines)
-        self._stream.write(f"{self._erasing()}{above}{chr(10).join(shown)}")
-        self._stream.flush()
+        if not self._outlet.write(f"{self._erasing()}{above}{chr(10).join(shown)}"):
+            self._widths, self._shown = [], []
+            return False
         self._widths = [sum(cells(text) for _, text in row) for row in fitted]
         self._shown = shown
+        return True
 
     def lift(self) -> None:
         """Take the rows away; the cursor is where the next line goes."""

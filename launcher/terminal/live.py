@@ -26,12 +26,13 @@ class LiveScreen(Screen):
 
     def __init__(self, stream: TextIO, *, folds: bool = True, size: Size | None = None) -> None:
         super().__init__(stream)
-        self._area = Area(self.stream, size or (lambda: size_of(self.stream)), colour=self._colour)
+        self._area = Area(self._outlet, size or (lambda: size_of(self.stream)), colour=self._colour)
         self._folding = Folding() if folds else None
         self._gauges = Gauges()
         self._usage: Sequence[RankUsage] = ()
         self._phase = ("", 0.0)
         self._pending: list[Painted] = []
+        self._pending_logs: set[tuple[str, str]] = set()
         self._drawn = float("-inf")
 
     def phase(self, name: str, now: float) -> None:
@@ -78,22 +79,27 @@ class LiveScreen(Screen):
 
     def _lines(self, host: str, log: str, lines: list[str], now: float) -> None:
         if self._folding is None or not log.startswith("rank-"):
-            self._pending.extend(self._painted(host, log, lines))
+            self._wait_for_frame(host, log, lines)
         elif log == _LEADING:
             self._folding.lead((host, log), lines, now)
-            self._pending.extend(self._painted(host, log, lines))
+            self._wait_for_frame(host, log, lines)
         else:
             self._show(self._folding.take((host, log), lines, now))
 
     def _show(self, said: Iterable[Said]) -> None:
         for each in said:
             host, log = each.speaker
-            self._pending.extend(self._painted(host, log, (each.line,)))
+            self._wait_for_frame(host, log, (each.line,))
+
+    def _wait_for_frame(self, host: str, log: str, lines: Iterable[str]) -> None:
+        self._pending.extend(self._painted(host, log, lines))
+        self._pending_logs.add((host, log))
 
     def _print(self, line: Painted) -> None:
         """Print one line of our own at once."""
-        self._pending.append(line)
-        self._draw(self._rows(time.monotonic()))
+        self._draw(self._rows(time.monotonic()))  # what has waited is not lost with it
+        if not self._area.draw((line,), self._rows(time.monotonic())):
+            self._unsaid.append(line)
 
     def _frame(self, now: float) -> None:
         if now - self._drawn < FRAME_S:
@@ -105,7 +111,9 @@ class LiveScreen(Screen):
 
     def _draw(self, rows: Sequence[Sequence[Span]]) -> None:
         lines, self._pending = self._pending, []
-        self._area.draw(lines, rows)
+        logs, self._pending_logs = self._pending_logs, set()
+        if not self._area.draw(lines, rows):
+            self._cut |= logs
 
     def _rows(self, now: float) -> list[list[Span]]:
         name, began = self._phase

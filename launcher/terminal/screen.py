@@ -1,7 +1,8 @@
 """A run told to people while it goes: whole lines with their origin in front. For pipes, files, --plain."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO
 
 from launcher.report.text import wants_colour
@@ -9,9 +10,17 @@ from launcher.running.lines import LineCutter
 from launcher.running.usage import RankUsage
 from launcher.terminal.cells import Line, Painted, Span, painted
 from launcher.terminal.colours import spans_of
-from launcher.terminal.output import write
+from launcher.terminal.outlet import Outlet
 
 COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
+STOPPING_PATIENCE_S = 2.0
+"""How long all writes together may wait for a slow terminal once the run is to end."""
+ENDS_PATIENCE_S = 3.0
+AT_ONCE_PATIENCE_S = 0.3
+MOST_UNSAID = 50
+END_LINES = 10
+LastLines = Callable[[str, str, int], Sequence[str]]
+"""Returns the last lines of a log of a host."""
 _SILENT = ("supervisor.log", "usage.jsonl")
 """Logs that are for files only."""
 
@@ -21,9 +30,14 @@ class Screen:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stdout
+        self._outlet = Outlet(self.stream)
         self._colour = wants_colour(self.stream)
+        self._cut: set[tuple[str, str]] = set()  # logs of which not all was shown
+        self._unsaid: deque[Painted] = deque(maxlen=MOST_UNSAID)
+        self._stopping = False
         self._cutters: dict[tuple[str, str], LineCutter] = {}
         self._launcher_quiet = False
+        self._ends_patience_s = ENDS_PATIENCE_S
 
     def say(self, text: str, *, bad: bool = False) -> None:
         """Tell one thing of our own."""
@@ -37,6 +51,9 @@ class Screen:
         """Show what a log got."""
         if log in _SILENT or log.startswith("stacks-") or (log == "launcher.log" and self._launcher_quiet):
             return
+        if self._stopping and (self._outlet.patience_s <= 0 or (host, log) in self._cut):
+            self._cut.add((host, log))
+            return
         cutter = self._cutters.setdefault((host, log), LineCutter())
         self._lines(host, log, cutter.feed(data, now), now)
 
@@ -48,6 +65,34 @@ class Screen:
     def quiet_launcher(self) -> None:
         """Show no more of the launchers: after a failure they repeat it in forty lines; files have them."""
         self._launcher_quiet = True
+
+    def heed(self, urgent: Callable[[], bool]) -> None:
+        """Give up what waits for a slow terminal as soon as something is more urgent: Ctrl-C."""
+        self._outlet.urgent = urgent
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Wait for a slow terminal no longer than a moment: the run is to end."""
+        if not self._stopping:
+            self._outlet.patience_s = STOPPING_PATIENCE_S
+        self._stopping = True
+        if at_once:
+            self._ends_patience_s = AT_ONCE_PATIENCE_S
+            self._outlet.patience_s = min(self._outlet.patience_s, AT_ONCE_PATIENCE_S)
+
+    def show_ends(self, last_lines: LastLines) -> None:
+        """Show how the logs end of which not all was shown, and what has not been said."""
+        if self._stopping:
+            self._outlet.patience_s = self._ends_patience_s
+        unsaid, self._unsaid = self._unsaid, deque(maxlen=MOST_UNSAID)
+        for line in unsaid:
+            self._print(line)
+        for host, log in sorted(self._cut):
+            self.show(f"... not all of {host}/{log} was shown; it ends with:")
+            lines = last_lines(host, log, END_LINES)
+            for line in self._painted(host, log, lines):
+                self._print(line)
+        self._cut.clear()
+        self.lift()
 
     def phase(self, name: str, now: float) -> None:
         """Take what the run is at; lines tell that when it is over."""
@@ -70,7 +115,11 @@ class Screen:
         """Show lines of a log."""
         del now
         if lines:
-            write(self.stream, self._painted(host, log, lines))
+            self._shown(self._painted(host, log, lines), {(host, log)})
+
+    def _shown(self, lines: Iterable[Painted], logs: Iterable[tuple[str, str]]) -> None:
+        if not self._outlet.write("".join(f"{line}\n" for line in lines)):
+            self._cut.update(logs)
 
     def _painted(self, host: str, log: str, lines: Iterable[str]) -> Iterator[Painted]:
         origin = self._origin(host, log)
@@ -83,4 +132,5 @@ class Screen:
         return (colour, f"[{host} r{rank}]" if rank else f"[{host}]")
 
     def _print(self, line: Painted) -> None:
-        write(self.stream, (line,))
+        if not self._outlet.write(f"{line}\n"):
+            self._unsaid.append(line)
