@@ -48,9 +48,7 @@ DOOR = "launcher/terminal/output.py"
 OTHER_DOORS = {
     "launcher/commands/confirm.py": {"click.confirm"},
     "launcher/report/text.py": {"Console"},  # of the table that report/live.py fills with cleaned words
-    "launcher/terminal/area.py": {
-        "self._stream.write"
-    },  # painted lines and rows, and how the rows are erased
+    "launcher/terminal/outlet.py": {"self._stream.write"},  # what screens have painted
 }
 FORBIDDEN = re.compile(
     r"click\.(?:echo|secho|echo_via_pager|confirm|prompt)|(?:builtins\.)?(?:print|input)|\w+\.show_?"
