@@ -11,7 +11,6 @@ from launcher.inventory import HostEntry
 from launcher.visible import within_visible
 from preflight.job import Job
 
-DEFAULT_GRACE_S = 600.0
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 

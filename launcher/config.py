@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from launcher import yamldoc
+from launcher.disconnect import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, LEAST_TIMEOUT_S, Disconnect
 from launcher.errors import ConfigError
 from launcher.hostwords import split
 from launcher.inventory import LOCALHOST, user_config_dir
@@ -33,6 +34,9 @@ class Overrides:
     guard: str = ""
     restarts: str = ""
     hang_timeout: str = ""
+    on_disconnect: str = ""
+    disconnect_timeout: str = ""
+    grace: str = ""
     sync: bool = False  # the tree travels, as the file's own `sync:` says where it has one
     extra_args: tuple[str, ...] = ()  # after --; appended to args
 
@@ -52,6 +56,7 @@ class RunConfig:
     script_here: Path | None = None
     sync: SyncSpec | None = None
     restart: RestartSpec | None = None  # None: a run that failed stays ended
+    disconnect: Disconnect = Disconnect()
 
 
 def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> RunConfig:
@@ -96,8 +101,14 @@ def _validated(written: _Written, overrides: Overrides) -> RunConfig:
     sync = data.pop("sync", None)
     restart: RestartSpec | None = data.pop("restart", None)
     restart = restart if restart is not None and restart.max else None
+    disconnect = Disconnect(
+        data.pop("on_disconnect", "continue"),
+        data.pop("disconnect_timeout", DEFAULT_TIMEOUT_S),
+        data.pop("grace", DEFAULT_GRACE_S),
+    )
     data["args"] = data.get("args", ()) + overrides.extra_args
-    return RunConfig(path.stem, path, Job(name=path.stem, **data), hosts, here, sync, restart)
+    job = Job(name=path.stem, **data)
+    return RunConfig(path.stem, path, job, hosts, here, sync, restart, disconnect)
 
 
 def find_config(name_or_path: str) -> Path:
@@ -171,8 +182,9 @@ def _overriding(overrides: Overrides, mistakes: Mistakes) -> Iterator[tuple[str,
         yield "guard", Item(overrides.guard, "--guard")
     if overrides.restarts:
         yield "restart.max", Item(overrides.restarts, "--restarts")
-    if overrides.hang_timeout:
-        yield "hang_timeout", Item(overrides.hang_timeout, "--hang-timeout")
+    for key in ("hang_timeout", "on_disconnect", "disconnect_timeout", "grace"):
+        if text := getattr(overrides, key):
+            yield key, Item(text, f"--{key.replace('_', '-')}")
 
 
 def _parse(text: str, source: str, mistakes: Mistakes) -> Item:
@@ -208,6 +220,8 @@ def _judge_together(root: Item, data: dict[str, Any], mistakes: Mistakes) -> Non
             del data["processes_per_host"]  # the file speaks of CPU ranks; this time GPUs are asked for
         else:
             mistakes.add(processes, "only for CPU ranks: set gpus: none (or auto) too")
+    if data.get("disconnect_timeout", LEAST_TIMEOUT_S) < LEAST_TIMEOUT_S:
+        mistakes.expected(entries["disconnect_timeout"], f"a duration from {LEAST_TIMEOUT_S:g} s")
     if data.get("send_script") and "script" not in entries:
         mistakes.add(entries["send_script"], "there is no script to send; set script")
     if data.get("send_script") and data.get("sync"):

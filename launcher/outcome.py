@@ -24,6 +24,7 @@ OUTCOME = "outcome.json"
 EXIT_NOT_AS_PLANNED = 4
 EXIT_NOT_CARRIED_THROUGH = 5
 EXIT_HUNG = 124
+EXIT_TERMINAL_CLOSED = 129
 EXIT_INTERRUPTED = 130
 
 
@@ -52,6 +53,7 @@ class Outcome:
     silent: tuple[int, ...]  # ranks that never told their world
     unplaced: tuple[int, ...]  # ranks that told their world, but not their device
     lost: Mapping[str, str]  # host -> why
+    goes_on: tuple[str, ...]  # lost hosts on which the run goes on, as far as is known
     left: Mapping[str, tuple[int, ...]]  # host -> pids that could not be ended
     port_free: bool | None  # the main port, on the main host, after the end; None: there is none, or unknown
     directory: Path  # logs here
@@ -97,6 +99,7 @@ def outcome_of(watch: Watch, directory: Path, seconds: float, attempts: int) -> 
         silent=watch.verification.silent(),
         unplaced=watch.verification.unplaced(),
         lost=dict(watch.lost),
+        goes_on=tuple(sorted(watch.goes_on)),
         left={host: tuple(end["left"]) for host, end in ends.items() if end.get("left")},
         port_free=ends.get(main, {}).get("port_free"),
         directory=directory,
@@ -119,6 +122,8 @@ def _verdict(watch: Watch) -> tuple[Verdict, int, str]:
         return "interrupted", EXIT_INTERRUPTED, watch.interrupted_by
     if watch.stopped_by:
         return "interrupted", EXIT_INTERRUPTED, watch.stopped_by
+    if watch.abandoned:
+        return "not carried through", EXIT_NOT_CARRIED_THROUGH, watch.abandoned
     if cause is not None and cause.hung:
         return "failed", EXIT_HUNG, cause.what
     if cause is not None and cause.rank is not None:

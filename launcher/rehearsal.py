@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from launcher import hostjson
+from launcher.disconnect import Disconnect
 from launcher.errors import GpulaunchError
+from launcher.launch import Launch
 from launcher.outcome import Outcome
 from launcher.plan import NodePlan
 from launcher.preflighting import PreflightResult
@@ -19,12 +21,14 @@ from launcher.rehearsing.verdict import Proof, Verdict, judge
 from launcher.report.plan import plan_json
 from launcher.report.text import one_line
 from launcher.report.usage_series import read_usage
-from launcher.run import Launch, Prepared, carry_out, check
+from launcher.run import Prepared, carry_out, check
 from launcher.terminal.screen import Screen
 from preflight.job import Job
 from preflight.records import dataclass
 
 DEFAULT_STEPS = 10
+ATTENDED = Disconnect("stop", 60.0)
+"""A rehearsal proves something to a client; without one it is to end."""
 CLEAN_S = 120.0
 """Removing a scratch directory with checkpoints of a few hundred GB on a slow file system takes its time."""
 
@@ -59,6 +63,7 @@ def rehearse(
     fit: bool = False,
 ) -> Rehearsed:
     """Rehearse; with `fit` again with half the batch while it does not fit. Raises what `check` raises."""
+    launch = replace(launch, disconnect=ATTENDED)
     tried: list[tuple[str, ...]] = []
     args = launch.job.args
     while True:

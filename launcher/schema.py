@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from launcher.disconnect import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, POLICIES
 from launcher.hostrules import USER_PATTERN
 from launcher.kinds import (
     HOST_WORD,
@@ -290,6 +291,27 @@ CONFIG_KEYS: tuple[Key, ...] = (
         "End the run after so long without output, step or use of GPU or CPU on any rank; 0: only report it.",
         "30m",
         "0",
+    ),
+    Key(
+        "on_disconnect",
+        Choice(POLICIES),
+        "What a run does when its client is gone: terminal closed, laptop asleep, link lost.",
+        "stop",
+        "continue",
+    ),
+    Key(
+        "disconnect_timeout",
+        Duration(),
+        "With `on_disconnect: stop`: end the run after so long without a client.",
+        "60s",
+        f"{DEFAULT_TIMEOUT_S:g}",
+    ),
+    Key(
+        "grace",
+        Duration(),
+        "From SIGTERM to SIGKILL when a person, or a lost client, stops the run: time for a last checkpoint.",
+        "60s",
+        f"{DEFAULT_GRACE_S:g}",
     ),
     Key(
         "batch_args",

@@ -41,6 +41,9 @@ def asked(config: str | None, extra: tuple[str, ...], options: dict[str, Any]) -
         guard=options["guard"],
         restarts="0" if options.get("no_restart") else options.get("restarts", ""),
         hang_timeout=options.get("hang_timeout", ""),
+        on_disconnect=options.get("on_disconnect", ""),
+        disconnect_timeout=options.get("disconnect_timeout", ""),
+        grace=options.get("grace", ""),
         sync=options["sync"],
         extra_args=extra,
     )

@@ -1,19 +1,18 @@
 """gpulaunch attach: back to a run, from here or from any other machine."""
 
-import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from launcher.commands.question import asker
 from launcher.commands.runs_options import LOGS, found_run, nodes_of, run_options, ways_of
 from launcher.report.outcome import tell
 from launcher.report.run import launch_lines
-from launcher.runs.attach import Attachment, Choice
+from launcher.running.interrupts import Choice
+from launcher.runs.attach import Attachment
 from launcher.terminal.live import screen_on
-from launcher.terminal.screen import Screen
 
 
 @click.command("attach")
@@ -38,7 +37,7 @@ def command(run: str, **options: Any) -> int:
     ways = ways_of(options)
     plan, entries = nodes_of(found_run(run, ways, options), ways)
     screen = screen_on(sys.stdout, plain=options["plain"], all_ranks=options["all_ranks"])
-    choose = _stop if options["stop_on_exit"] else _asker(screen)
+    choose = _stop if options["stop_on_exit"] else asker(screen, again="detach") or _detach
     attachment = Attachment(plan, entries, ways.open, screen, logs=options["logs"], choose=choose)
     for line in launch_lines(plan, str(options["logs"] / plan.run_id)):
         screen.say(line)
@@ -57,24 +56,5 @@ def _stop() -> Choice:
     return "stop"
 
 
-def _asker(screen: Screen) -> Callable[[], Choice]:
-    if not (sys.stdin.isatty() and screen.stream.isatty()):
-        return lambda: "detach"
-    return lambda: _ask(screen)
-
-
-def _ask(screen: Screen) -> Choice:
-    """Ask at the terminal; a second Ctrl-C, or its end, detaches: nothing is lost by that."""
-    screen.say("Ctrl-C: [d]etach and let the run go on, [s]top the run, or Enter to stay?")
-    screen.lift()
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        word = sys.stdin.readline()
-    except KeyboardInterrupt:
-        return "detach"
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if not word:
-        return "detach"
-    choices: dict[str, Choice] = {"d": "detach", "s": "stop"}
-    return choices.get(word.strip().lower()[:1], "go on")
+def _detach() -> Choice:
+    return "detach"

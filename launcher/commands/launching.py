@@ -7,10 +7,12 @@ from typing import Any
 
 from launcher.commands.asking import Asked
 from launcher.commands.confirm import confirm
+from launcher.commands.question import asker
 from launcher.config import RunConfig
 from launcher.errors import BadInput, GpulaunchError, LaunchRefused
 from launcher.hostcodes import host_codes
 from launcher.inventory import HostEntry
+from launcher.launch import Launch
 from launcher.making_room import leftovers, make_room
 from launcher.outcome import Outcome
 from launcher.preflighting import PreflightResult
@@ -23,7 +25,7 @@ from launcher.report.preflight_json import preflight_json
 from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
 from launcher.report.restarts import policy_json, policy_lines
 from launcher.report.run import outcome_json
-from launcher.run import Launch, Prepared, ask, carry_out
+from launcher.run import Prepared, ask, carry_out
 from launcher.running.connections import Connections
 from launcher.running.early import EarlyStarts
 from launcher.running.phases import Stopwatch, phase_words
@@ -44,7 +46,7 @@ def launch_of(what: Asked, options: dict[str, Any], early: EarlyStarts | None = 
         connections=Connections(what.ways.open),
         sent=sent_script(what.config),
         ignore=_codes(options["ignore"]),
-        grace_s=options["grace"],
+        disconnect=what.config.disconnect,
         logs=options["logs"],
         width=what.ways.width,
         detach=options.get("detach", False),
@@ -73,6 +75,7 @@ class Wishes:
 def run(config: RunConfig, launch: Launch, wishes: Wishes) -> int:
     """Carry `gpulaunch run` through; return its exit code."""
     screen = wishes.screen()
+    launch = replace(launch, choose=asker(screen, again="stop"))
     try:
         return _run(config, launch, wishes, screen)
     finally:

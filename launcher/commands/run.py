@@ -5,10 +5,8 @@ from typing import Any
 
 import click
 
-from launcher.asked import DEFAULT_GRACE_S
 from launcher.commands.asking import asked, begin_early
 from launcher.commands.launch_command import LaunchCommand
-from launcher.commands.param_types import Duration
 from launcher.commands.reaching import reaching_options
 
 _EXAMPLES = """\b
@@ -62,11 +60,22 @@ Examples:
     "--no-restart", is_flag=True, help="Let a run that failed stay ended, whatever its config says."
 )
 @click.option(
+    "--on-disconnect",
+    default="",
+    metavar="WHAT",
+    help="continue (default): the run goes on when this client is gone; stop: it ends then.",
+)
+@click.option(
+    "--disconnect-timeout",
+    default="",
+    metavar="DURATION",
+    help="With --on-disconnect stop: end the run after so long without a client (10m).",
+)
+@click.option(
     "--grace",
-    type=Duration(3, 86400),
-    default=DEFAULT_GRACE_S,
-    show_default=True,
-    help="Seconds the run goes on without us when the connection breaks.",
+    default="",
+    metavar="DURATION",
+    help="From SIGTERM to SIGKILL when the run is stopped (10s): time for a last checkpoint.",
 )
 @click.option(
     "--logs",
@@ -83,9 +92,13 @@ def command(config: str | None, extra: tuple[str, ...], **options: Any) -> int:
     SCRIPT is a file here; it needs no run config, and is sent to the hosts. ARGS (after --) are the script's;
     with a run config they are added to those in it.
 
+    The run goes on without this client: when its terminal closes, the laptop sleeps, the link is lost or it
+    is killed. Ctrl-C at a terminal asks whether to stop it, to detach or to stay; elsewhere it stops it.
+
     The exit code is the first failing rank's; 1: findings stopped the launch; 3: a host could not be reached;
     4: the ranks were not as planned; 5: the run could not be carried through; 86: the guard stopped it;
-    124: it hung; 130: Ctrl-C (once: SIGTERM everywhere, twice: SIGKILL).
+    124: it hung; 129: the terminal was closed, and the run goes on; 130: Ctrl-C stopped it (SIGTERM
+    everywhere; once more: SIGKILL).
     """
     what = asked(config, extra, options)
     early = None if options["dry_run"] or options["rehearse"] else begin_early(what)

@@ -1,7 +1,5 @@
 """gpulaunch stop: end a run on all of its nodes, and hear from each that nothing is left."""
 
-import getpass
-import os
 from typing import Any
 
 import click
@@ -9,6 +7,7 @@ import click
 from launcher.commands.param_types import Duration
 from launcher.commands.runs_options import found_run, nodes_of, run_options, ways_of
 from launcher.errors import GpulaunchError, HostError
+from launcher.identity import user_at_machine
 from launcher.report.text import one_line
 from launcher.runs.stopping import stop_run
 from launcher.terminal.output import echo
@@ -38,7 +37,7 @@ def command(run: str, **options: Any) -> int:
     found = found_run(run, ways, options)
     plan, entries = nodes_of(found, ways)
     grace_s = 0.0 if options["now"] else float(options["grace"])
-    why = f"stopped by {getpass.getuser()}@{os.uname().nodename}"
+    why = f"stopped by {user_at_machine()}"
     results = stop_run(plan.run_id, entries, ways.open, grace_s=grace_s, why=why)
     code = 0
     for node, result in zip(plan.nodes, results, strict=True):

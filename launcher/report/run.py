@@ -47,7 +47,10 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
     if outcome.verdict == "finished" and outcome.plan.world_size > 1:
         yield from unverified_lines(outcome)
     for host, why in outcome.lost.items():
-        yield f"{host} was lost ({why}); its supervisor ends the run there by itself"
+        then = "the run goes on there, if the host lives: gpulaunch attach " + outcome.plan.run_id
+        if host not in outcome.goes_on:
+            then = "its supervisor ends the run there by itself"
+        yield f"{host} was lost ({why}); {then}"
     for host, pids in outcome.left.items():
         yield f"{host}: could not be ended: {', '.join(map(str, pids))}"
     if outcome.port_free is False:
@@ -136,6 +139,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
             "unplaced_ranks": list(outcome.unplaced),
         },
         "lost": dict(outcome.lost),
+        "goes_on": list(outcome.goes_on),
         "left": {host: list(pids) for host, pids in outcome.left.items()},
         "port_free": outcome.port_free,
         "logs": str(outcome.directory),

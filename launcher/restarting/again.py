@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from launcher.errors import GpulaunchError, HostError
 from launcher.inventory import HostEntry
+from launcher.launch import Launch
 from launcher.outcome import EXIT_INTERRUPTED, OUTCOME, Outcome
 from launcher.preflighting import PreflightResult, script_on
 from launcher.report.restarts import restart_json
@@ -19,7 +20,7 @@ from launcher.restarting.kernel import reconsidered
 from launcher.restarting.lineup import Lineup, counted
 from launcher.restarting.regroup import Choice, regroup
 from launcher.restarting.spec import RestartSpec
-from launcher.run import Launch, Prepared, carry_out
+from launcher.run import Prepared, carry_out
 from launcher.running.phases import Phase
 from launcher.terminal.screen import Screen
 from preflight.facts import HostFacts
@@ -111,6 +112,8 @@ class _Story:
         fine = outcome.exit_code == 0
         restarts = Restarts(self._means.spec.max, tuple(self._starts), "" if fine else why.why)
         whole = replace(outcome, attempts=self._attempts, restarts=restarts)
+        if outcome.verdict == "detached":
+            return whole  # it goes on: how it ends is not known yet
         (whole.directory / OUTCOME).write_text(json.dumps(outcome_json(whole), indent=1) + "\n")
         return whole
 

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 from launcher.errors import GpulaunchError
 from launcher.inventory import HostEntry
+from launcher.launch import Launch
 from launcher.outcome import Outcome
 from launcher.plan import Plan
 from launcher.preflighting import PreflightResult
 from launcher.restarting.decision import Reason
 from launcher.restarting.lineup import Fault, Lineup, counted, improved, replaced
-from launcher.run import Launch, examine
+from launcher.run import examine
 from launcher.runs.stopping import stop_run
 from preflight.facts import HostFacts
 from preflight.records import dataclass

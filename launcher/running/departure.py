@@ -21,8 +21,10 @@ ASK_AGAIN_S = 5.0
 class Departure:
     """Decides when to go. Until every host has promised, the run is attached, and ends if we die."""
 
-    def __init__(self, watch: Watch, now: float, *, quiet_s: float = QUIET_S) -> None:
+    def __init__(self, watch: Watch, now: float, *, quiet_s: float = QUIET_S, at_once: bool = False) -> None:
+        """`at_once`: as soon as all nodes have started; ranks and broken links are not waited for."""
         self._watch = watch
+        self._at_once = at_once
         self._quiet_s = quiet_s
         self._began = now
         self._introduced: float | None = None
@@ -36,6 +38,8 @@ class Departure:
             return "wait"  # it is ending: that is followed to its end
         if self._asked is not None:
             return self._await_promises(now, self._asked)
+        if self._at_once:
+            return self._ask_at_once(now)
         verification = self._watch.verification
         if verification.introduced and self._introduced is None:
             self._introduced = now
@@ -47,6 +51,14 @@ class Departure:
         self._asked = self._asked_last = now
         return "detach"
 
+    def _ask_at_once(self, now: float) -> Step:
+        if len(self._watch.run_dirs) < len(self._watch.hosts):
+            return "wait"
+        if self._watch.detached.issuperset(self._watch.open_hosts):
+            return "leave"
+        self._asked = self._asked_last = now
+        return "detach"
+
     def _seen_enough(self, now: float) -> bool:
         """Return whether the guards have been compared, or this has been waited for long enough."""
         return self._watch.compared or (self._placed is not None and now - self._placed > COMPARE_S)
@@ -55,7 +67,7 @@ class Departure:
         silent = set(self._watch.hosts) - self._watch.detached
         if not silent:
             return "leave"
-        if now - asked > PROMISE_S and not silent & self._watch.dropped:
+        if now - asked > PROMISE_S and (self._at_once or not silent & self._watch.dropped):
             return "leave"
         if now - self._asked_last > ASK_AGAIN_S:
             self._asked_last = now

@@ -73,10 +73,11 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The host could not be reached again in time; what runs there is ended by its own supervisor."""
+    """The host could not be reached again in time; `goes_on`: what runs there goes on, if the host lives."""
 
     host: str
     why: str
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ class Interrupted:
     """Ctrl-C, or another signal that asks to end."""
 
     by: str = "Ctrl-C"
+    who: str = ""  # user@machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from launcher.errors import (
 from launcher.plan import NodePlan
 from launcher.report.text import one_line
 from launcher.running import protocol
+from launcher.running.awake import AwakeClock
 from launcher.running.happenings import (
     Dropped,
     Ended,
@@ -51,6 +52,10 @@ BYE = b"bye\n"
 _HOPELESS = (AuthenticationFailed, HostKeyUnknown, HostKeyChanged, NameNotResolved, NoPython)
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 _POLL_S = 0.1
+QUEUE_LENGTH = 16
+"""Happenings that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
+LEAVE_S = 5.0
+"""How long a client that leaves waits for its words to be sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,9 @@ class Follower(threading.Thread):
         *,
         patience_s: float,
         happenings: "queue.Queue[Happening]",
+        awake: AwakeClock | None = None,
     ) -> None:
+        """`patience_s`: how long, awake, it may be silent; then its supervisor has ended the run there."""
         super().__init__(name=f"follow {node.host}", daemon=True)
         self._run_id = run_id
         self._node = node
@@ -89,12 +96,14 @@ class Follower(threading.Thread):
         self._wishes = known.wishes
         self._rests = dict.fromkeys(LINES, b"")
         self._skew_s: float | None = None  # this clock minus the host's, smallest seen: the least delayed
-        self._heard = time.monotonic()
+        self._awake = awake or AwakeClock()
+        self._heard = self._awake.now()
         self._running_there = False
         self._done = False
         self._left = False  # nobody reads what happens any more
         self._give_up_at = float("inf")
         self._why_given_up = ""
+        self._given_up = self._goes_on = False
 
     @property
     def host(self) -> str:
@@ -110,19 +119,19 @@ class Follower(threading.Thread):
         self._words.append(b"%s %.3f %s\n" % (word, grace_s, one_line(why, 200).encode()))
         # A run that is to end is not waited for as long as one that is to go on.
         patience_s = STOP_PATIENCE_S + (STACKS_S if stacks else 0.0)
-        self._give_up_at = min(self._give_up_at, time.monotonic() + grace_s + patience_s)
+        self._give_up_at = min(self._give_up_at, self._awake.now() + grace_s + patience_s)
 
-    def give_up(self, why: str) -> None:
-        """Wait for the host no longer: it has died."""
-        self._why_given_up = f"{why}; "
-        self._give_up_at = 0.0
+    def give_up(self, why: str, *, goes_on: bool = False) -> None:
+        """Wait for the host no longer: it has died; `goes_on`: or it is only not reached."""
+        self._why_given_up = f"{why}; " if why else ""
+        self._given_up, self._goes_on = True, goes_on
 
     def detach(self) -> None:
         """Have the run go on without us; the host answers with the event "detached"."""
         self._words.append(b"detach\n")
 
     def leave(self) -> None:
-        """Follow no more; the run goes on there, or ends after its grace."""
+        """Follow no more; the run goes on there, or ends as its `on_disconnect` says."""
         self._words.append(BYE)
 
     def run(self) -> None:
@@ -167,12 +176,11 @@ class Follower(threading.Thread):
             self._put(Dropped(self.host, error.detail))
 
     def _again(self) -> None:
-        """Reconnect with growing pauses until it works or patience ends."""
+        """Reconnect with growing pauses until it works or patience ends; it is tried before it is judged."""
         for attempt in range(1000):
-            now = time.monotonic()
-            if now - self._heard > self._patience_s or now > self._give_up_at:
-                why = f"{self._why_given_up}not reached again for {now - self._heard:.0f} s"
-                self._finish(Lost(self.host, why))
+            if self._given_up or (attempt and self._is_lost()):
+                why = f"{self._why_given_up}not reached again for {self._silent_s():.0f} s"
+                self._finish(Lost(self.host, why, goes_on=self._goes_on))
                 return
             if self._running_there or attempt:
                 time.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
@@ -192,8 +200,15 @@ class Follower(threading.Thread):
                 self._put(Dropped(self.host, error.message))
             except GpulaunchError as error:
                 self._put(Dropped(self.host, error.message))
-                if attempt and time.monotonic() - self._heard < 1.0:
+                if attempt and self._silent_s() < 1.0:
                     return  # it was back for a while: begin the pauses anew
+
+    def _silent_s(self) -> float:
+        """Return for how long the host has been silent while we were awake."""
+        return self._awake.now() - self._heard
+
+    def _is_lost(self) -> bool:
+        return self._silent_s() > self._patience_s or self._awake.now() > self._give_up_at
 
     def _converse(
         self,
@@ -216,10 +231,10 @@ class Follower(threading.Thread):
     def _carry(self, stream: Stream, on_answer: Callable[[dict[str, Any]], None]) -> None:
         reader = protocol.Reader()
         answered = False
-        heard = time.monotonic()
+        heard = self._awake.now()
         while not self._done:
             data = stream.read(_POLL_S)
-            now = time.monotonic()
+            now = self._awake.now()
             if data == b"":
                 raise HostError(self.host, self._why_ended(stream, reader))
             if data:

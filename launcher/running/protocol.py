@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from launcher import hostjson
+from launcher.disconnect import Disconnect
 from launcher.inventory import HostEntry
 from launcher.onhost_source import onhost_source
 from launcher.plan import NodePlan, Plan
@@ -47,22 +48,22 @@ def request(document: Mapping[str, Any]) -> bytes:
 
 
 def start_request(
-    plan: Plan, node: NodePlan, grace_s: float | None, entries: Iterable[HostEntry] = ()
+    plan: Plan, node: NodePlan, disconnect: Disconnect, entries: Iterable[HostEntry] = ()
 ) -> bytes:
-    """Return the request that starts one node of a plan; grace_s None: the run needs no follower.
+    """Return the request that starts one node of a plan.
 
     `entries` are how every node is reached: the host keeps them, for whoever looks for the run there.
     """
-    return request({"mode": "start", "spec": _spec(plan, node, grace_s, entries)})
+    return request({"mode": "start", "spec": _spec(plan, node, disconnect, entries)})
 
 
-def order(plan: Plan, node: NodePlan, grace_s: float | None, entries: Iterable[HostEntry] = ()) -> bytes:
+def order(plan: Plan, node: NodePlan, disconnect: Disconnect, entries: Iterable[HostEntry] = ()) -> bytes:
     """Return what a node that has begun early waits for."""
-    body = json.dumps({"mode": "start", "spec": _spec(plan, node, grace_s, entries)}).encode()
+    body = json.dumps({"mode": "start", "spec": _spec(plan, node, disconnect, entries)}).encode()
     return b"%d\n" % len(body) + body
 
 
-def _spec(plan: Plan, node: NodePlan, grace_s: float | None, entries: Iterable[HostEntry]) -> dict[str, Any]:
+def _spec(plan: Plan, node: NodePlan, disconnect: Disconnect, entries: Iterable[HostEntry]) -> dict[str, Any]:
     return {
         "run_id": plan.run_id,
         "job": plan.job_name,
@@ -77,7 +78,9 @@ def _spec(plan: Plan, node: NodePlan, grace_s: float | None, entries: Iterable[H
         "unset": node.unset,
         "cwd": node.cwd,
         "files": [*node.files, *_beside("gauge", "stacks", "cgroup"), *_guard(node)],
-        "grace_s": grace_s,
+        "on_disconnect": disconnect.policy,
+        "disconnect_timeout_s": disconnect.host_timeout_s,
+        "grace_s": disconnect.grace_s,
         "hang_timeout_s": plan.hang_timeout_s,
         "usage_every_s": REHEARSED_USAGE_S if "GPULAUNCH_REHEARSE" in node.env else None,
         "gpus": [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],

@@ -6,6 +6,7 @@ The first failing rank stops every node; so does a lost host, a rank that is not
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
+from launcher.disconnect import DEFAULT_GRACE_S
 from launcher.plan import Plan
 from launcher.running.failures import Failure, code_words, out_of_memory, root_cause
 from launcher.running.guarding import STOP_EXIT, Guarding, GuardStop
@@ -28,8 +29,6 @@ from preflight.records import dataclass
 FAILURE_GRACE_S = 3.0
 """From SIGTERM to SIGKILL for the ranks whose peer has failed: they mostly hang in a collective."""
 OOM_WITHIN_S = 5.0
-STOP_GRACE_S = 10.0
-"""The same when a person stops the run: time for a last checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +55,11 @@ Action: TypeAlias = Say | Stop
 class Watch:
     """What is known of a run, and what follows from each new thing."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, grace_s: float = DEFAULT_GRACE_S, over: bool = False) -> None:
+        """`grace_s`: from SIGTERM to SIGKILL when a person stops the run. `over`: it has ended long ago."""
         self.plan = plan
+        self._grace_s = grace_s
+        self._over = over
         self.hosts = tuple(node.host for node in plan.nodes)
         self.verification = Verification(plan)
         self.guarding = Guarding(stops=plan.nodes[0].env.get("GPULAUNCH_GUARD") == "stop")
@@ -73,6 +75,8 @@ class Watch:
         self.stopped_by_interrupt = False
         self.stopping = ""
         self.stopped_by = ""  # who else asked for the end
+        self.abandoned = ""  # a host has ended it because nobody followed it
+        self.goes_on: set[str] = set()  # lost hosts whose part of the run goes on, as far as is known
         self.detached: set[str] = set()  # hosts that have promised to go on without a client
         self._exceptions: dict[int, Told] = {}
         self._left: set[int] = set()  # ranks whose script has ended
@@ -84,6 +88,12 @@ class Watch:
     def done(self) -> bool:
         """Whether nothing more is to come from any host."""
         return all(host in self.ended or host in self.lost or host in self.refused for host in self.hosts)
+
+    @property
+    def open_hosts(self) -> tuple[str, ...]:
+        """The hosts of which more is to come."""
+        gone = {**self.ended, **self.lost, **self.refused}
+        return tuple(host for host in self.hosts if host not in gone)
 
     @property
     def all_ranks_ended(self) -> bool:
@@ -121,12 +131,10 @@ class Watch:
             case Resumed(host=host):
                 self.dropped.discard(host)
                 yield Say(f"{host}: connected again, nothing was lost")
-            case Lost(host=host, why=why):
-                self.lost[host] = why
-                yield Say(f"{host}: lost: {why}", bad=True)
-                yield from self._stop_others(f"{host} was lost")
-            case Interrupted(by=by):
-                yield from self._interrupted(by)
+            case Lost():
+                yield from self._lost(happening)
+            case Interrupted():
+                yield from self._interrupted(happening)
             case Tick(at=at):
                 yield from self._judge_quiet(at)
             case _:
@@ -144,8 +152,8 @@ class Watch:
                 )
         elif told.event in ("leaving", "exception", "detached", "oom"):
             self._note(told, rank)
-        elif told.event == "stopping" and told.fields.get("asked"):
-            yield from self._stopped_by_another(told)
+        elif told.event == "stopping":
+            yield from self._stopped_there(told)
         elif told.event in ("quiet", "active", "hung"):
             yield from self._life_told(told)
         elif told.event == "rank_exit" and isinstance(rank, int):
@@ -198,7 +206,7 @@ class Watch:
 
     def _judge_quiet(self, now: float) -> Iterator[Action]:
         """End a run of several hosts when nothing lives on any of them; one host judges itself."""
-        hosts = [host for host in self._open() if not self._all_left(host)]
+        hosts = [host for host in self.open_hosts if not self._all_left(host)]
         seconds = self._quiet.too_long_s(hosts, now) if len(self.hosts) > 1 else 0.0
         if seconds:
             why = f"hung: no output, no optimizer step, no use of GPU or CPU on any host for {seconds:.0f} s"
@@ -210,8 +218,9 @@ class Watch:
             return
         self.failures.append(Failure(host, at, None, None, why, hung=True))
         self.stopping = why
-        yield Say(f"{why}; asking every rank where it stands, then stopping every node", bad=True)
-        if hosts := self._open():
+        then = "" if self._over else "; asking every rank where it stands, then stopping every node"
+        yield Say(f"{why}{then}", bad=True)
+        if (hosts := self.open_hosts) and not self._over:
             yield Stop(hosts, FAILURE_GRACE_S, why, stacks=True)
 
     def _all_left(self, host: str) -> bool:
@@ -219,16 +228,36 @@ class Watch:
         (node,) = (node for node in self.plan.nodes if node.host == host)
         return all(node.first_rank + slot.local_rank in self.rank_codes for slot in node.ranks.slots)
 
-    def _stopped_by_another(self, told: Told) -> Iterator[Action]:
-        """Have every host end: whoever asked one of them may not have reached the others."""
+    def _stopped_there(self, told: Told) -> Iterator[Action]:
+        """Have every host end: whoever asked one of them may not have reached the others.
+
+        What nobody has asked for and no failure explains is the end of a run that nobody followed.
+        """
         if self.stopping or self.failures:
             return
-        self.stopped_by = str(told.fields.get("why") or "somebody")
+        why = str(told.fields.get("why") or "")
+        if told.fields.get("asked"):
+            self.stopped_by = why or "somebody"
+        else:
+            self.abandoned = why
         grace = told.fields.get("grace_s")
-        yield Say(f"{told.host}: {self.stopped_by}; stopping every node", bad=True)
+        yield Say(f"{told.host}: {why or 'somebody'}{self._then_stopping}", bad=True)
         yield from self._stop_all(
-            self.stopped_by, float(grace) if isinstance(grace, int | float) else STOP_GRACE_S
+            why or "somebody", float(grace) if isinstance(grace, int | float) else self._grace_s
         )
+
+    def _lost(self, lost: Lost) -> Iterator[Action]:
+        """End the run elsewhere without a host that has ended it; one that is only not reached goes on."""
+        self.lost[lost.host] = lost.why
+        yield Say(f"{lost.host}: lost: {lost.why}", bad=True)
+        if lost.goes_on:
+            self.goes_on.add(lost.host)
+        else:
+            yield from self._stop_others(f"{lost.host} was lost")
+
+    @property
+    def _then_stopping(self) -> str:
+        return "" if self._over else "; stopping every node"
 
     def _rank_exit(self, told: Told, rank: int) -> Iterator[Action]:
         code = told.fields.get("code")
@@ -304,32 +333,31 @@ class Watch:
     def _fail(self, failure: Failure) -> Iterator[Action]:
         self.failures.append(failure)
         if not self.stopping:
-            yield Say(f"{failure.what}; stopping every node", bad=True)
+            yield Say(f"{failure.what}{self._then_stopping}", bad=True)
             yield from self._stop_all(failure.what, FAILURE_GRACE_S)
 
-    def _interrupted(self, by: str) -> Iterator[Action]:
+    def _interrupted(self, interrupted: Interrupted) -> Iterator[Action]:
+        by = interrupted.by
+        signature = f" by {interrupted.who}" if interrupted.who else ""
         self.interrupts += 1
         self.interrupted_by = self.interrupted_by or by
         if self.interrupts == 1:
             self.stopped_by_interrupt = not self.stopping
             yield Say(
-                f"stopping every node (SIGTERM, {STOP_GRACE_S:g} s, SIGKILL); Ctrl-C again kills at once"
+                f"stopping every node (SIGTERM, {self._grace_s:g} s, SIGKILL); Ctrl-C again kills at once"
             )
-            yield from self._stop_all(by, STOP_GRACE_S)
+            yield from self._stop_all(by + signature, self._grace_s)
         elif self.interrupts == 2:
             yield Say("killing every node's processes now", bad=True)
-            yield Stop(self._open(), 0.0, "Ctrl-C twice" if by == "Ctrl-C" else by)
+            twice = f"{by} twice" if by == "Ctrl-C" else by
+            yield Stop(self.open_hosts, 0.0, twice + signature)
 
     def _stop_all(self, why: str, grace_s: float) -> Iterator[Action]:
         self.stopping = self.stopping or why
-        hosts = self._open()
+        hosts = () if self._over else self.open_hosts
         if hosts:
             yield Stop(hosts, grace_s, why)
 
     def _stop_others(self, why: str) -> Iterator[Action]:
         if not self.stopping:
             yield from self._stop_all(why, FAILURE_GRACE_S)
-
-    def _open(self) -> tuple[str, ...]:
-        gone = {**self.ended, **self.lost, **self.refused}
-        return tuple(host for host in self.hosts if host not in gone)

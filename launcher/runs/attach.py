@@ -7,26 +7,31 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
 
+from launcher.identity import user_at_machine
 from launcher.inventory import HostEntry
 from launcher.outcome import OUTCOME, Outcome, outcome_of
 from launcher.plan import Plan
 from launcher.report.run import outcome_json
-from launcher.run import LEAVE_S, QUEUE_LENGTH, Interrupts, interrupts_counted
 from launcher.running.connections import Open
 from launcher.running.departure import PROMISE_S
 from launcher.running.happenings import Happening, Interrupted, Output, Started
+from launcher.running.interrupts import (
+    CTRL_C,
+    TERMINAL_CLOSED,
+    Choice,
+    Interrupts,
+    drop_terminal,
+    interrupts_counted,
+)
 from launcher.running.logbook import LogBook
-from launcher.running.node import Follower, Running
+from launcher.running.node import LEAVE_S, QUEUE_LENGTH, Follower, Running
 from launcher.running.reasons import with_last_lines, with_reasons
 from launcher.running.stands import with_stacks
 from launcher.running.ticking import Ticking
 from launcher.running.watch import Watch
 from launcher.telling import Telling
 from launcher.terminal.screen import Screen
-
-Choice: TypeAlias = Literal["detach", "stop", "go on"]
 
 SHOWN = 10 << 10
 """How much of each log that was there before is shown; the file here gets all of it."""
@@ -88,9 +93,9 @@ class Attachment:
 
     def _interrupted(self, by: str) -> bool:
         """Ask what Ctrl-C shall mean; return whether to leave."""
-        choice: Choice = "stop" if self._watch.stopping else self._choose()
+        choice: Choice = "stop" if self._watch.stopping else self._choice(by)
         if choice == "stop":
-            self._act(Interrupted(by))
+            self._act(Interrupted(by, user_at_machine()))
         if choice != "detach":
             return False
         for follower in self._followers.values():
@@ -108,6 +113,13 @@ class Attachment:
         for follower in self._followers.values():
             follower.join(max(0.0, give_up - time.monotonic()))
         return True
+
+    def _choice(self, by: str) -> Choice:
+        if by == CTRL_C:
+            return self._choose()
+        if by == TERMINAL_CLOSED:
+            drop_terminal()
+        return "detach"
 
     def _act(self, happening: Happening) -> None:
         if isinstance(happening, Output):

@@ -1,11 +1,10 @@
 """What a launch leaves on each of its hosts about all of them, so that any machine can find it whole."""
 
-import getpass
-import os
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from launcher.identity import user_at_machine
 from launcher.inventory import HostEntry
 from launcher.plan import NodePlan, Plan
 from preflight.decision import Decision, NodeRanks, RankSlot
@@ -33,7 +32,7 @@ def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> d
         "schema": SCHEMA,
         "run_id": plan.run_id,
         "job": plan.job_name,
-        "by": f"{_user()}@{os.uname().nodename}",
+        "by": user_at_machine(),
         "at": time.time(),
         "world_size": plan.world_size,
         "main_address": plan.main_address,
@@ -67,13 +66,6 @@ def read_record(data: Mapping[str, Any]) -> Launched:
         return Launched(plan, entries, str(data["by"]), float(data["at"]), says_output)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(f"the record of this launch cannot be read: {error!r}") from None
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a number without a name
-        return str(os.getuid())
 
 
 def _node(node: NodePlan, way: HostEntry | None) -> dict[str, Any]:

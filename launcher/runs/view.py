@@ -9,10 +9,10 @@ from functools import partial
 from launcher.durations import parse_duration
 from launcher.inventory import HostEntry
 from launcher.plan import NodePlan, Plan
-from launcher.run import LEAVE_S, QUEUE_LENGTH, interrupts_counted
 from launcher.running.connections import Open
 from launcher.running.happenings import Dropped, Ended, Happening, Lost, Output
-from launcher.running.node import Follower, Running
+from launcher.running.interrupts import interrupts_counted
+from launcher.running.node import LEAVE_S, QUEUE_LENGTH, Follower, Running
 from preflight.errors import BadInput
 from preflight.records import dataclass
 

@@ -43,15 +43,19 @@ class Laptop:
         *,
         hosts: int = 2,
         ranks: int = 1,
-        grace_s: float = 60.0,
+        stops_after_s: float | None = None,
         detach: bool = False,
         screen: Path | None = None,
         hang_timeout_s: float | None = None,
     ) -> Running:
-        """Start a run of plain ranks, each of which claims a GPU; what is printed may go to a file."""
+        """Start a run of plain ranks, each of which claims a GPU; what is printed may go to a file.
+
+        `stops_after_s`: on_disconnect is stop, with this timeout.
+        """
         config = self.home / "survive.json"
         document = {"inventory": str(self.lab.inventory_path), "hosts": self.names(hosts), "ranks": ranks}
-        document |= {"run_id": self.run_id, "script": script, "grace_s": grace_s, "detach": detach}
+        document |= {"run_id": self.run_id, "script": script, "detach": detach}
+        document |= {"disconnect": [] if stops_after_s is None else ["stop", stops_after_s]}
         document |= {"hang_timeout_s": hang_timeout_s}
         config.write_text(json.dumps(document))
         return self._start(["tests.lab.survive_client", str(config)], screen=screen)

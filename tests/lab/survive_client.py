@@ -11,10 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from launcher.attempt import Attempt
+from launcher.disconnect import Disconnect
 from launcher.inventory import load_inventory
+from launcher.launch import Launch
 from launcher.plan import NodePlan, Plan
 from launcher.report.run import outcome_lines
-from launcher.run import Attempt, Launch
 from launcher.running.connections import Connections
 from launcher.terminal.screen import Screen
 from launcher.transports.base import OpenOptions
@@ -75,7 +77,7 @@ def main(config: dict[str, Any]) -> int:
         entries=inventory.resolve(config["hosts"]),
         job=Job(name="survive"),
         connections=Connections(opener_for(inventory, OpenOptions())),
-        grace_s=config["grace_s"],
+        disconnect=Disconnect(*config.get("disconnect", ())),
         detach=config["detach"],
         quiet_s=config.get("quiet_s", 2.0),
     )

@@ -62,7 +62,7 @@ def pid_of(cli: Cli, running: Running, host: LabHost, rank: int, start: int) -> 
 def test_a_spare_takes_the_place_of_a_host_that_is_cut_off(lab: Lab, cli: Cli) -> None:
     first, second, spare = lab.hosts
     write(cli, spares=[first.name, spare.name])
-    running = cli.start(f"{first.name},{second.name}", "--grace", "3")
+    running = cli.start(f"{first.name},{second.name}", "--on-disconnect", "stop", "--disconnect-timeout", "3")
     running.until(lambda text: f"[{first.name} r0] step 13" in text)
     network.cut(second)
     try:

@@ -128,9 +128,9 @@ def test_ctrl_c_ends_every_process_on_every_host(lab: Lab, cli: Cli) -> None:
     assert "no process of the run is left on any host, port 29500 is free" in output
 
 
-def test_a_killed_client_ends_the_run_after_the_grace(lab: Lab, cli: Cli) -> None:
+def test_a_killed_client_ends_the_run_after_the_timeout_where_that_is_wished(lab: Lab, cli: Cli) -> None:
     cli.write(PLAIN.format(rank_1="pass"), processes_per_host=2)
-    running = cli.start(names(lab, 2), "--grace", "4")
+    running = cli.start(names(lab, 2), "--on-disconnect", "stop", "--disconnect-timeout", "4")
     running.until(lambda text: text.count("] up ") == 4)
     running.kill()
     running.end()
@@ -150,7 +150,7 @@ def test_a_dead_host_stops_the_others(fresh_lab: FreshLab, tmp_path: Path) -> No
     lab = fresh_lab(2)
     cli = Cli(lab, tmp_path / "home")
     cli.write(PLAIN.format(rank_1="pass"), processes_per_host=1)
-    running = cli.start(names(lab, 2))  # with a grace of ten minutes
+    running = cli.start(names(lab, 2))
     running.until(lambda text: text.count("] up ") == 2)
     lab.hosts[1].halt()
     started = time.monotonic()
@@ -169,7 +169,7 @@ def test_a_short_cut_of_the_link_loses_nothing(lab: Lab, cli: Cli) -> None:
         "import time\nfor n in range(160):\n    print('line', n, flush=True)\n    time.sleep(0.05)\n",
         processes_per_host=1,
     )
-    running = cli.start(names(lab, 1), "--grace", "60")
+    running = cli.start(names(lab, 1))
     running.until(lambda text: "line 10\n" in text)
     from tests.lab import sshd  # noqa: PLC0415
 

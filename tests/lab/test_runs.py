@@ -105,7 +105,7 @@ def test_a_fetch_whose_connection_breaks_goes_on_where_it_ended(laptop: Laptop) 
 
 
 def test_a_client_killed_while_it_detaches_leaves_no_half_run(laptop: Laptop) -> None:
-    launched = laptop.launch(some(0.1), detach=True, grace_s=4.0)
+    launched = laptop.launch(some(0.1), detach=True, stops_after_s=4.0)
     promised = [laptop.run_dir(host) / "detached" for host in laptop.hosts]
     until(lambda: any(path.exists() for path in promised), 90)
     launched.kill()

@@ -78,7 +78,7 @@ def test_a_link_cut_for_30_s_costs_nothing(laptop: Laptop) -> Row:
 
 @side_by_side
 def test_a_link_cut_for_good_ends_the_run_on_both_sides(laptop: Laptop) -> Row:
-    running = laptop.launch(COUNT, grace_s=GRACE_S)
+    running = laptop.launch(COUNT, stops_after_s=GRACE_S)
     laptop.under_way(running)
     host = laptop.hosts[0]  # the main one
     network.cut(host)
@@ -102,7 +102,7 @@ def test_a_link_cut_for_good_ends_the_run_on_both_sides(laptop: Laptop) -> Row:
 
 @side_by_side
 def test_a_main_host_without_power_ends_the_run_elsewhere(laptop: Laptop) -> Row:
-    running = laptop.launch(COUNT, grace_s=GRACE_S)
+    running = laptop.launch(COUNT, stops_after_s=GRACE_S)
     laptop.under_way(running)
     main, other = laptop.hosts
     main.halt()
@@ -185,7 +185,7 @@ def test_a_detached_run_outlives_its_client_and_another_laptop_finds_it(laptop: 
 
 @side_by_side
 def test_leaving_an_attached_run_detaches_it_and_two_may_stop_it_at_once(laptop: Laptop) -> Row:
-    first = laptop.launch(STUBBORN, grace_s=GRACE_S)
+    first = laptop.launch(STUBBORN, stops_after_s=GRACE_S)
     laptop.under_way(first, "] up\n")
     attached = laptop.start("attach", "last", "--hosts", laptop.hosts[0].name)
     attached.until(lambda text: "] up\n" in text)
@@ -219,7 +219,7 @@ def test_leaving_an_attached_run_detaches_it_and_two_may_stop_it_at_once(laptop:
 
 @side_by_side
 def test_a_client_killed_with_9_ends_its_attached_run_after_the_grace(laptop: Laptop) -> Row:
-    running = laptop.launch(COUNT, grace_s=GRACE_S)
+    running = laptop.launch(COUNT, stops_after_s=GRACE_S)
     laptop.under_way(running)
     running.kill()
     began = time.monotonic()
@@ -287,7 +287,7 @@ def test_a_killed_sshd_costs_nothing(laptop: Laptop) -> Row:
 def test_a_jump_of_a_hosts_clock_ends_nothing(laptop: Laptop) -> Row:
     host = laptop.hosts[1]
     clock.prepare(host)
-    running = laptop.launch(some(), grace_s=GRACE_S)
+    running = laptop.launch(some(), stops_after_s=GRACE_S)
     laptop.under_way(running)
     clock.jump(host, 86400)
     time.sleep(1.0)

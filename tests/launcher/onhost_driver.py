@@ -67,7 +67,7 @@ class Driver:
         self.prefix: tuple[str, ...] = ()  # what starts the supervisor, in front of all else
 
     def start(
-        self, script: str, *args: str, ranks: int = 1, grace_s: float | None = 30.0, **spec: Any
+        self, script: str, *args: str, ranks: int = 1, disconnect_s: float | None = 30.0, **spec: Any
     ) -> None:
         """Start a run of `script` (its text) in `ranks` ranks; wait for the supervisor's answer."""
         whole: dict[str, Any] = {
@@ -84,7 +84,7 @@ class Driver:
             "unset": [],
             "cwd": str(self.home),
             "files": [["launch.py", LAUNCHER], ["s/x.py", script]],
-            "grace_s": grace_s,
+            "disconnect_timeout_s": disconnect_s,
             "main_port": None,
             "rank_source": onhost_source("rank").decode(),
             **spec,

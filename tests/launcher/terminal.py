@@ -37,11 +37,11 @@ class Home:
             "NO_COLOR": "1",
         }
 
-    def launch(self, script: str, run_id: str = "r-1", *, grace_s: float = 30.0, detach: bool = True) -> str:
+    def launch(self, script: str, run_id: str = "r-1", *, detach: bool = True) -> str:
         """Run plain ranks here; return what was printed, with `detach` once nobody need follow."""
         config = self.home / f"{run_id}.json"
         document = {"inventory": str(self.inventory), "hosts": ["localhost"], "ranks": 1, "run_id": run_id}
-        document |= {"script": script, "grace_s": grace_s, "detach": detach, "claims": False, "quiet_s": 0.2}
+        document |= {"script": script, "detach": detach, "claims": False, "quiet_s": 0.2}
         config.write_text(json.dumps(document))
         argv = [sys.executable, "-m", "tests.lab.survive_client", str(config)]
         done = subprocess.run(

@@ -4,11 +4,14 @@ python -m tests.launcher.terminal_client RUN_ID RANKS SCRIPT [--all-ranks]
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+from launcher.attempt import Attempt
+from launcher.commands.question import asker
 from launcher.commands.reaching import reaching
+from launcher.launch import Launch
 from launcher.report.outcome import tell
-from launcher.run import Attempt, Launch
 from launcher.running.connections import Connections
 from launcher.terminal.live import screen_on
 from preflight.job import Job
@@ -19,6 +22,7 @@ def main(run_id: str, ranks: int, script: Path, *, all_ranks: bool) -> int:
     ways = reaching(None, accept_new_host_keys=False, parallel=1)
     launch = Launch(ways.inventory.resolve(["localhost"]), Job(name="plain"), Connections(ways.open))
     screen = screen_on(sys.stdout, all_ranks=all_ranks)
+    launch = replace(launch, choose=asker(screen, again="stop"))
     try:
         outcome = Attempt(
             launch, plain_plan(run_id, ["localhost"], ranks, script.read_text(), claims=False), screen

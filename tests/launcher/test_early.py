@@ -69,7 +69,7 @@ class Egg(Driver):
             "unset": ["PET_*"],
             "cwd": str(self.home),
             "files": [],
-            "grace_s": 30.0,
+            "disconnect_timeout_s": 30.0,
             "main_port": None,
             "rank_source": onhost_source("rank").decode(),
             **spec,

@@ -206,7 +206,7 @@ def test_nothing_but_a_run_can_be_named(run: Driver, run_id: str) -> None:
 
 
 def test_a_detached_run_needs_no_follower_any_more(run: Driver) -> None:
-    start(run, "import time; time.sleep(3); print('done')", grace_s=1.0)
+    start(run, "import time; time.sleep(3); print('done')", disconnect_s=1.0)
     run.say("detach")
     run.event("detached")
     run.hang_up()
@@ -215,7 +215,7 @@ def test_a_detached_run_needs_no_follower_any_more(run: Driver) -> None:
 
 
 def test_looking_keeps_no_attached_run_alive(run: Driver) -> None:
-    start(run, WAIT, grace_s=1.5)
+    start(run, WAIT, disconnect_s=1.5)
     run.until(lambda: b"up" in run.log())
     run.hang_up()
     argv = ("env", f"XDG_STATE_HOME={run.home}", *protocol.command(PYTHON, "follow", "r1"))

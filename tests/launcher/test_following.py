@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.disconnect import Disconnect
 from launcher.onhost.supervising.node import node_name
 from launcher.running import protocol
 from launcher.running.happenings import Ended, Happening, Output, Told
@@ -29,7 +30,7 @@ def follower(script: str, happenings: "queue.Queue[Happening]") -> Follower:
         "r1",
         node,
         lambda: LocalConnection(Endpoint("a", "local", "")),
-        protocol.start_request(planned, node, 30.0),
+        protocol.start_request(planned, node, Disconnect()),
         patience_s=30.0,
         happenings=happenings,
     )

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from launcher.disconnect import Disconnect
 from launcher.onhost_source import onhost_source
 from launcher.running import protocol
 from launcher.running.happenings import Ended, Happening, Told
@@ -138,7 +139,7 @@ def test_what_is_used_reaches_the_client_as_told(tmp_path: Path, monkeypatch: py
         "r1",
         node,
         lambda: LocalConnection(Endpoint("a", "local", "")),
-        protocol.start_request(planned, node, 30.0),
+        protocol.start_request(planned, node, Disconnect()),
         patience_s=5.0,
         happenings=happenings,
     )

@@ -170,7 +170,7 @@ def test_a_host_of_several_leaves_the_decision_to_its_client(run: Driver) -> Non
 
 
 def test_a_host_of_several_decides_alone_when_no_client_is_there(run: Driver) -> None:
-    start(run, LOCKED, nodes=2, grace_s=None)
+    start(run, LOCKED, nodes=2, disconnect_s=None)
     run.event("quiet")
     run.hang_up()
     (run.run_dir / "client").write_text("%.3f" % (time.monotonic() - 40))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from launcher.disconnect import DEFAULT_GRACE_S
 from launcher.outcome import Outcome, outcome_of
 from launcher.report.run import outcome_lines
 from launcher.running.failures import says_port_taken
@@ -18,7 +19,7 @@ from launcher.running.happenings import (
     Tick,
     Told,
 )
-from launcher.running.watch import FAILURE_GRACE_S, STOP_GRACE_S, Action, Say, Stop, Watch
+from launcher.running.watch import FAILURE_GRACE_S, Action, Say, Stop, Watch
 from tests.launcher.run_plans import NOWHERE, plan
 
 CPU = (None,)
@@ -213,7 +214,7 @@ def test_another_mixed_precision_is_seen() -> None:
 def test_ctrl_c_once_stops_gently_twice_kills_and_is_130() -> None:
     watch = Watch(plan(CPU, CPU))
     (gentle, *_) = stops(replay(watch, [Interrupted()]))
-    assert gentle == Stop(("a", "b"), STOP_GRACE_S, "Ctrl-C")
+    assert gentle == Stop(("a", "b"), DEFAULT_GRACE_S, "Ctrl-C")
     replay(watch, [told("a", "rank_exit", rank=0, code=-15, stopping=True), ended("a")])
     (hard, *_) = stops(replay(watch, [Interrupted()]))
     assert hard == Stop(("b",), 0.0, "Ctrl-C twice")

@@ -210,17 +210,39 @@ time.sleep(60)
     assert run.gone() == {}
 
 
-def test_an_attached_run_ends_when_its_client_stays_away(run: Driver) -> None:
-    run.start(WAIT, grace_s=1.0)
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [
+        ("stop", "nobody has followed this attached run for 1 s"),
+        ("continue", "its client was gone for 1 s before all nodes had started"),
+    ],
+)
+def test_a_run_whose_client_stays_away_ends_until_it_is_told_to_go_on(
+    run: Driver, policy: str, why: str
+) -> None:
+    run.start(WAIT, disconnect_s=1.0, on_disconnect=policy, grace_s=2.0)
     up(run)
     run.hang_up()
     assert run.gone(8) == {}
     state = json.loads((run.run_dir / "state.json").read_text())
-    assert state["exit"]["why"] == "nobody has followed this attached run for 1 s"
+    assert state["exit"]["why"] == why
+    events = [json.loads(line) for line in (run.run_dir / "events.jsonl").read_text().splitlines()]
+    assert [event["grace_s"] for event in events if event["event"] == "stopping"] == [2.0]
+
+
+def test_a_run_is_told_to_go_on_once_and_says_so_once(run: Driver) -> None:
+    run.start("import time; time.sleep(2.5); print('done')", disconnect_s=1.0, on_disconnect="continue")
+    run.say("detach")
+    run.say("detach")
+    run.event("detached")
+    run.hang_up()
+    assert run.gone(12) == {}
+    assert (run.run_dir / "rank-0.log").read_bytes() == b"done\n"
+    assert (run.run_dir / "events.jsonl").read_text().count('"detached"') == 1
 
 
 def test_a_detached_run_goes_on_without_a_client(run: Driver) -> None:
-    run.start("import time; time.sleep(1.5); print('done')", grace_s=None)
+    run.start("import time; time.sleep(1.5); print('done')", disconnect_s=None)
     run.hang_up()
     assert run.gone(8) == {}
     assert (run.run_dir / "rank-0.log").read_bytes() == b"done\n"
@@ -228,7 +250,7 @@ def test_a_detached_run_goes_on_without_a_client(run: Driver) -> None:
 
 def test_a_client_that_comes_back_misses_no_byte_and_gets_none_twice(run: Driver) -> None:
     script = "import os, time\nfor n in range(400): os.write(1, bytes([n % 256]) * 997); time.sleep(0.002)"
-    run.start(script, grace_s=10.0)
+    run.start(script, disconnect_s=10.0)
     run.until(lambda: len(run.log()) > 5000)
     run.hang_up()
     time.sleep(0.3)
@@ -335,7 +357,7 @@ def test_what_cannot_start_is_refused_with_its_reason(
 def test_stop_as_a_command_of_its_own_waits_for_the_end(run: Driver) -> None:
     from launcher.running import protocol  # noqa: PLC0415 - only here
 
-    run.start(WAIT, grace_s=None)
+    run.start(WAIT, disconnect_s=None)
     up(run)
     argv = ("env", f"XDG_STATE_HOME={run.home}", *protocol.command(PYTHON, "stop", "r1"))
     done = run.connection.run(argv, stdin=protocol.request({"mode": "stop", "run_id": "r1", "grace_s": 5}))

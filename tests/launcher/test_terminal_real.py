@@ -1,6 +1,7 @@
 """A real run on a real pseudo-terminal: real ranks with real bars of tqdm, seen through an emulator."""
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -148,9 +149,40 @@ def test_ctrl_c_stops_the_run_and_leaves_a_clean_terminal(started: Callable[...,
     seen = going(started("time.sleep(60)"))
     seen.until(lambda rows: any("step 10/40 loss:" in row for row in rows))
     os.write(seen.fd, b"\x03")
+    seen.until(lambda rows: any("or Enter to stay?" in row for row in rows))
+    os.write(seen.fd, b"\x03")
     code, rows = seen.end()
     assert code == 130
+    assert any("Ctrl-C asks: stop, detach or stay; if this terminal closes, the run" in row for row in rows)
     assert any(row.startswith("==> stopping every node") for row in rows)
     assert not any(row.startswith(("run 0:", "end 0:", "start 0:")) for row in rows)
     assert rows[-1].startswith(("==> interrupted: Ctrl-C (exit code 130)", "r-", "gpulaunch-runs"))
     assert seen.emulator.cursor.x == 0
+
+
+@pytest.mark.parametrize(("leaves_by", "expected"), [("d", 0), ("the terminal's end", 129)])
+def test_a_run_goes_on_without_its_terminal(
+    started: Callable[..., Seen], tmp_path: Path, leaves_by: str, expected: int
+) -> None:
+    seen = started("time.sleep(60)")
+    seen.until(lambda rows: any("loading" in row for row in rows))
+    if leaves_by == "d":
+        os.write(seen.fd, b"\x03")
+        seen.until(lambda rows: any("or Enter to stay?" in row for row in rows))
+        os.write(seen.fd, b"d\n")
+        seen.until(lambda rows: any("detached after" in row for row in rows))
+        seen.until(lambda rows: any("gpulaunch fetch" in row for row in rows))
+    else:
+        os.close(seen.fd)
+        seen.fd = os.open(os.devnull, os.O_RDWR)
+    _, status = os.waitpid(seen.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == expected
+    (run_dir,) = (tmp_path / "state" / "gpulaunch" / "runs").iterdir()
+    state = json.loads((run_dir / "state.json").read_text())
+    try:
+        assert state["phase"] == "running"
+        assert (run_dir / "detached").exists()
+        assert not (tmp_path / "gpulaunch-runs" / run_dir.name / "outcome.json").exists()
+    finally:
+        seen.pid = 0
+        os.kill(state["supervisor"][0], signal.SIGTERM)

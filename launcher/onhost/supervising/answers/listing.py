@@ -24,7 +24,6 @@ TOLD = (
     "first_rank",
     "ranks",
     "world_size",
-    "grace_s",
     "gpus",
     "launch",
 )
@@ -77,7 +76,7 @@ def describe_run(run_dir: str, *, tail: int) -> dict[str, Any] | None:
         "spec": {name: spec.get(name) for name in TOLD},
         "state": state,
         "alive": alive,
-        "detached": spec.get("grace_s") is None or is_detached(run_dir),
+        "detached": spec.get("disconnect_timeout_s") is None or is_detached(run_dir),
         "client_age_s": client_silent_s(run_dir),
         "tail": last_bytes(os.path.join(run_dir, "rank-%d.log" % (spec.get("first_rank") or 0)), tail),
     }

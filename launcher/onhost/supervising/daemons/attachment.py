@@ -7,18 +7,27 @@ from .run import Run
 
 
 class Attachment:
-    """An attached run ends when its client stays away; `grace_s` is None once nobody needs to follow."""
+    """A run ends when its client stays away; `timeout_s` is None once nobody needs to follow.
+
+    One that is to go on without a client (on_disconnect: continue) is told so when all of its nodes have
+    started: half a run must not stay.
+    """
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self.grace_s: float | None = run.spec.get("grace_s")
+        self.timeout_s: float | None = run.spec.get("disconnect_timeout_s")
 
     def look(self) -> Wish | None:
         """Return the wish to end a run that nobody follows."""
-        if self.grace_s is None:
+        if self.timeout_s is None:
             return None
         if is_detached(self._run.dir):
-            self.grace_s = None
-        elif (client_silent_s(self._run.dir) or 0.0) > self.grace_s:
-            return Wish("nobody has followed this attached run for %g s" % self.grace_s, STOP_GRACE_S)
+            self.timeout_s = None
+        elif (client_silent_s(self._run.dir) or 0.0) > self.timeout_s:
+            return Wish(self._why(self.timeout_s), float(self._run.spec.get("grace_s") or STOP_GRACE_S))
         return None
+
+    def _why(self, timeout_s: float) -> str:
+        if self._run.spec.get("on_disconnect") == "continue":
+            return "its client was gone for %g s before all nodes had started" % timeout_s
+        return "nobody has followed this attached run for %g s" % timeout_s

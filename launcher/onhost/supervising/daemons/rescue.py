@@ -53,7 +53,7 @@ class Rescue:
             os.makedirs(self._run.dir, mode=0o700, exist_ok=True)
             write_file(self._run.path(SPEC), json.dumps(self._spec))
             self._run.events.move()
-            if self._attachment.grace_s is None:
+            if self._attachment.timeout_s is None:
                 write_file(self._run.path(DETACHED), "")
             else:
                 touch_client(self._run.dir)

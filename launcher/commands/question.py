@@ -1,0 +1,34 @@
+"""What Ctrl-C asks at a terminal whose run goes on meanwhile."""
+
+import signal
+import sys
+from collections.abc import Callable
+
+from launcher.running.interrupts import Choice
+from launcher.terminal.screen import Screen
+
+_CHOICES: dict[str, Choice] = {"d": "detach", "s": "stop"}
+
+
+def asker(screen: Screen, *, again: Choice) -> Callable[[], Choice] | None:
+    """Return what asks, None without a terminal. `again`: what a second Ctrl-C at the question means."""
+    if not (sys.stdin.isatty() and screen.stream.isatty()):
+        return None
+    return lambda: _ask(screen, again)
+
+
+def _ask(screen: Screen, again: Choice) -> Choice:
+    """Ask; the end of the terminal detaches: nothing is lost by that."""
+    screen.say(f"Ctrl-C: [d]etach and let the run go on, [s]top the run, or Enter to stay? (Ctrl-C: {again})")
+    screen.lift()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        word = sys.stdin.readline()
+    except KeyboardInterrupt:
+        screen.stream.write("\n")  # the terminal has shown ^C on this line
+        return again
+    except OSError:  # the terminal was closed
+        return "detach"
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return _CHOICES.get(word.strip().lower()[:1], "go on") if word else "detach"

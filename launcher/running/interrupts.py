@@ -1,0 +1,76 @@
+"""Signals that ask the client to end, counted by a handler and taken by the run's loop."""
+
+import errno
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Literal, TypeAlias
+
+Choice: TypeAlias = Literal["detach", "stop", "go on"]
+"""What a person at a terminal wants of a run after Ctrl-C."""
+
+CTRL_C = "Ctrl-C"
+TERMINAL_CLOSED = "SIGHUP"
+
+
+class Interrupts:
+    """Ctrl-C and its like, counted by the signal handler and taken by the loop."""
+
+    def __init__(self) -> None:
+        self._noted: list[int] = []
+
+    def note(self, number: int, frame: FrameType | None) -> None:
+        """Count one; the handler does nothing else, for it may run in the middle of anything."""
+        del frame
+        self._noted.append(number)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether one waits."""
+        return bool(self._noted)
+
+    def take(self) -> str:
+        """Take the one that has waited longest; return its name, "" when none is waiting."""
+        if not self._noted:
+            return ""
+        number = self._noted.pop(0)
+        return CTRL_C if number == signal.SIGINT else signal.Signals(number).name
+
+
+@contextmanager
+def interrupts_counted() -> Iterator[Interrupts]:
+    """Count SIGINT, SIGTERM and SIGHUP instead of ending by them."""
+    interrupts = Interrupts()
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupts.note) for number in numbers}
+    try:
+        yield interrupts
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def drop_terminal() -> None:
+    """Point what led to a closed terminal to nowhere: writing there would fail."""
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        for number in (0, 1, 2):
+            with suppress(OSError):
+                if os.isatty(number) or _hung_up(number):
+                    os.dup2(nowhere, number)
+        os.close(nowhere)
+
+
+def _hung_up(number: int) -> bool:
+    """Return whether this is a terminal that is no more: asking it what it is fails with EIO."""
+    import termios  # noqa: PLC0415 - only at the end of a terminal
+
+    try:
+        termios.tcgetattr(number)
+    except termios.error as error:
+        return bool(error.args) and error.args[0] == errno.EIO
+    return True

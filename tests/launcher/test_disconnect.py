@@ -1,0 +1,315 @@
+"""A client that is gone, asleep or back: what it asks of its hosts, what it judges, and by which clock."""
+
+import queue
+from collections.abc import Iterator
+from itertools import repeat
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from launcher.config import Overrides, load_run_config
+from launcher.disconnect import START_TIMEOUT_S, Disconnect, disconnect_words
+from launcher.errors import ConfigError, ConnectionLost
+from launcher.outcome import outcome_of
+from launcher.restarting.decision import NoRestart, reason_of
+from launcher.running import protocol
+from launcher.running.awake import SLEEP_S, AwakeClock
+from launcher.running.departure import ASK_AGAIN_S, PROMISE_S, Departure
+from launcher.running.happenings import (
+    Dropped,
+    Ended,
+    Happening,
+    Interrupted,
+    Lost,
+    Refused,
+    Resumed,
+    Started,
+)
+from launcher.running.node import Follower
+from launcher.running.promise import Promise
+from launcher.running.silence import Silence
+from launcher.running.watch import Watch
+from tests.launcher.run_plans import NOWHERE, plan
+from tests.launcher.test_run_watch import CPU, ended, replay, said, stops, told
+
+BOTH = [Started("a", "/r"), Started("b", "/r")]
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.at = 100.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+# what a run config and the command line say
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        ("", {}, Disconnect("continue", 600.0, 10.0)),
+        ("on_disconnect: stop\n", {}, Disconnect("stop", 600.0, 10.0)),
+        ("on_disconnect: stop\ndisconnect_timeout: 1m\ngrace: 30s\n", {}, Disconnect("stop", 60.0, 30.0)),
+        ("on_disconnect: stop\n", {"on_disconnect": "continue"}, Disconnect("continue", 600.0, 10.0)),
+        (
+            "",
+            {"on_disconnect": "stop", "disconnect_timeout": "5", "grace": "2"},
+            Disconnect("stop", 5.0, 2.0),
+        ),
+    ],
+)
+def test_run_configs_and_options_say_what_a_gone_client_means(
+    tmp_path: Path, text: str, options: dict[str, str], expected: Disconnect
+) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text("script: x.py\n" + text)
+    assert load_run_config(str(path), Overrides(**options)).disconnect == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("on_disconnect: detach\n", "one of continue, stop"),
+        ("disconnect_timeout: 1\n", "from 3 s"),
+        ("grace: soon\n", "a duration"),
+    ],
+)
+def test_a_wrong_value_is_told_with_what_was_expected(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text("script: x.py\n" + text)
+    with pytest.raises(ConfigError, match=words):
+        load_run_config(str(path))
+
+
+def test_the_first_screen_says_what_ctrl_c_a_closed_terminal_and_a_lost_link_do() -> None:
+    goes_on = disconnect_words(Disconnect(), "r-1", asks=True, remote=True)
+    assert goes_on == (
+        "Ctrl-C asks: stop, detach or stay; if this terminal closes or the link is lost, the run goes on: "
+        "gpulaunch attach r-1"
+    )
+    ends = disconnect_words(Disconnect("stop", 60.0), "r-1", asks=False, remote=True)
+    assert ends == (
+        "Ctrl-C stops the run; closing this terminal stops it, and so does a link that is lost for 60 s "
+        "(on_disconnect: stop)"
+    )
+    assert "link" not in disconnect_words(Disconnect(), "r-1", asks=True, remote=False)
+
+
+def test_hosts_are_told_for_how_long_half_a_run_may_wait_for_its_client() -> None:
+    def spec(disconnect: Disconnect) -> dict[str, Any]:
+        return protocol._spec(plan(CPU), plan(CPU).nodes[0], disconnect, ())
+
+    goes_on, ends = spec(Disconnect()), spec(Disconnect("stop", 60.0, 7.0))
+    assert (goes_on["on_disconnect"], goes_on["disconnect_timeout_s"]) == ("continue", START_TIMEOUT_S)
+    assert (ends["on_disconnect"], ends["disconnect_timeout_s"], ends["grace_s"]) == ("stop", 60.0, 7.0)
+
+
+# the promise that makes a run need no client
+
+
+def test_hosts_are_asked_to_go_on_once_every_node_has_started_and_again_until_all_promise() -> None:
+    watch = Watch(plan(CPU, CPU))
+    promise = Promise(watch)
+    replay(watch, BOTH[:1])
+    assert not promise.due(1.0)
+    replay(watch, BOTH[1:])
+    assert promise.due(2.0)
+    assert not promise.due(2.1)
+    replay(watch, [told("a", "detached")])
+    assert promise.due(2.1 + ASK_AGAIN_S)  # the word to b may have been lost with its link
+    replay(watch, [told("b", "detached")])
+    assert not promise.due(9.0 + ASK_AGAIN_S)
+
+
+@pytest.mark.parametrize("happening", [Refused("b", "no space"), Lost("b", "gone"), Interrupted()])
+def test_half_a_run_and_one_that_is_ending_are_not_told_to_go_on(happening: Happening) -> None:
+    watch = Watch(plan(CPU, CPU))
+    replay(watch, [*BOTH, happening])
+    assert not Promise(watch).due(1.0)
+
+
+def test_who_leaves_at_once_waits_for_nothing_but_the_start_and_the_promise() -> None:
+    watch = Watch(plan(CPU, CPU))
+    departure = Departure(watch, 0.0, at_once=True)
+    replay(watch, BOTH[:1])
+    assert departure.step(1.0) == "wait"
+    replay(watch, BOTH[1:])
+    assert departure.step(2.0) == "detach"
+    replay(watch, [told("a", "detached")])
+    assert departure.step(3.0) == "wait"
+    replay(watch, [told("b", "detached")])
+    assert departure.step(3.0) == "leave"
+
+    promised = Watch(plan(CPU))
+    replay(promised, [Started("a", "/r"), told("a", "detached")])
+    assert Departure(promised, 0.0, at_once=True).step(0.1) == "leave"
+
+    cut_off = Watch(plan(CPU, CPU))
+    departure = Departure(cut_off, 0.0, at_once=True)
+    replay(cut_off, [*BOTH, Dropped("b", "silence")])
+    assert departure.step(1.0) == "detach"
+    assert departure.step(2.0 + PROMISE_S) == "leave"
+
+
+# silence, by a clock that counts only what was awake
+
+
+def test_what_passes_while_the_process_sleeps_is_not_counted() -> None:
+    clock = Clock()
+    awake = AwakeClock(clock)
+    clock.at += 3.0
+    assert awake.now() == 3.0
+    clock.at += 8 * 3600.0
+    assert awake.now() == 3.0
+    assert awake.slept() == 8 * 3600.0
+    assert awake.slept() == 0.0
+    clock.at += SLEEP_S
+    assert awake.now() == 3.0 + SLEEP_S
+
+
+def test_all_hosts_are_given_up_together_after_awake_silence_and_none_while_one_answers() -> None:
+    clock = Clock()
+    awake, watch = AwakeClock(clock), Watch(plan(CPU, CPU))
+    silence = Silence(watch, 10.0, awake)
+
+    def later(seconds: int) -> bool:
+        silence.is_over()
+        for _ in range(seconds):
+            clock.at += 1.0
+            awake.now()
+        return silence.is_over()
+
+    replay(watch, [*BOTH, Dropped("a", "silence")])
+    assert not later(30)
+    replay(watch, [Dropped("b", "silence")])
+    assert not later(9)
+    clock.at += 3600.0  # asleep
+    assert not silence.is_over()
+    replay(watch, [Resumed("a")])
+    assert not later(1)
+    replay(watch, [Dropped("a", "silence")])
+    assert not later(9)
+    assert later(3)
+
+
+def test_a_lost_host_on_which_the_run_goes_on_stops_no_other_and_starts_nothing_again() -> None:
+    watch = Watch(plan(CPU, CPU))
+    replay(watch, BOTH)
+    lost = [Lost(host, "not reached again for 600 s", goes_on=True) for host in "ab"]
+    assert stops(replay(watch, lost)) == []
+    outcome = outcome_of(watch, NOWHERE, 1.0, 1)
+    assert (outcome.verdict, outcome.exit_code, outcome.goes_on) == ("not carried through", 5, ("a", "b"))
+    assert isinstance(reason_of(outcome), NoRestart)
+
+    dead = Watch(plan(CPU, CPU))
+    (stop,) = stops(replay(dead, [*BOTH, Lost("a", "b gets no answer from it either")]))
+    assert stop.hosts == ("b",)
+
+
+def test_a_run_that_its_host_ended_for_want_of_a_client_says_so_and_ends_elsewhere() -> None:
+    watch = Watch(plan(CPU, CPU))
+    why = "nobody has followed this attached run for 60 s"
+    stopping = told("a", "stopping", why=why, grace_s=10, asked=False)
+    actions = replay(watch, [*BOTH, stopping, told("a", "rank_exit", rank=0, code=-15, stopping=True)])
+    assert said(actions) == f"a: {why}; stopping every node"
+    assert [stop.hosts for stop in stops(actions)] == [("a", "b")]
+    replay(watch, [ended("a", why=why), ended("b", why=why)])
+    outcome = outcome_of(watch, NOWHERE, 1.0, 1)
+    assert (outcome.verdict, outcome.exit_code, outcome.why) == ("not carried through", 5, why)
+
+
+class Way:
+    """A connection whose one stream says what it is given; None: nothing for now, b"": the end."""
+
+    name = "a"
+
+    def __init__(self, said: Iterator[bytes | None]) -> None:
+        self._said = said
+        self.words: list[bytes] = []
+
+    def start(self, argv: object) -> "Way":
+        del argv
+        return self
+
+    def read(self, seconds: float) -> bytes | None:
+        del seconds
+        return next(self._said)
+
+    def write(self, data: bytes) -> None:
+        self.words.append(data)
+
+    def wait(self, seconds: float) -> None:
+        del seconds
+
+    def read_stderr(self) -> bytes:
+        return b""
+
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def answer(text: str) -> bytes:
+    return protocol.MARKER + text.encode() + b"\n"
+
+
+def followed(clock: Clock, ways: list[Way | None], patience_s: float) -> list[Happening]:
+    """Return what happens while one host is followed over these ways; None: it cannot be reached."""
+    happenings: queue.Queue[Happening] = queue.Queue()
+    left = iter(ways)
+
+    def open_way() -> Any:
+        way = next(left)
+        if way is None:
+            clock.at += 4.0
+            raise ConnectionLost("a", "no route to host")
+        return way
+
+    follower = Follower(
+        "r1",
+        plan(CPU).nodes[0],
+        open_way,
+        b"start",
+        patience_s=patience_s,
+        happenings=happenings,
+        awake=AwakeClock(clock),
+    )
+    follower.run()
+    return [happenings.get_nowait() for _ in range(happenings.qsize())]
+
+
+def sleeper(clock: Clock) -> Way:
+    """Return a way that is dead after the sleep of a night."""
+
+    def said() -> Iterator[bytes | None]:
+        yield answer('{"state": {"run_dir": "/r"}}')
+        clock.at += 8 * 3600.0
+        yield None
+        yield b""
+
+    return Way(said())
+
+
+def test_a_client_that_wakes_connects_again_before_it_judges() -> None:
+    clock = Clock()
+    back = Way(iter([answer('{"state": {}}'), b'{"end": {"phase": "ended"}}\n']))
+    came = followed(clock, [sleeper(clock), back], patience_s=5.0)
+    assert [type(each) for each in came] == [Started, Dropped, Resumed, Ended]
+
+
+def test_a_host_that_stays_away_while_the_client_is_awake_is_lost_in_time() -> None:
+    clock = Clock()
+    came = followed(clock, [sleeper(clock), *repeat(None, 3)], patience_s=10.0)
+    assert [type(each) for each in came] == [Started, *repeat(Dropped, 4), Lost]
+    (lost,) = [each for each in came if isinstance(each, Lost)]
+    assert lost == Lost("a", "not reached again for 12 s")
