@@ -70,9 +70,14 @@ def fresh_lab(tmp_path: Path) -> Iterator[FreshLab]:
     labs: list[Lab] = []
 
     def bring_up(
-        hosts: int | str | Sequence[str] = 2, *, profiles: Sequence[str] = (), shares: Sequence[Path] = ()
+        hosts: int | str | Sequence[str] = 2,
+        *,
+        profiles: Sequence[str] = (),
+        shares: Sequence[Path] = (),
+        one_home: bool = False,
     ) -> Lab:
-        labs.append(Lab.up(hosts, tmp_path / f"lab{len(labs)}", profiles=profiles, shares=shares))
+        out = tmp_path / f"lab{len(labs)}"
+        labs.append(Lab.up(hosts, out, profiles=profiles, shares=shares, one_home=one_home))
         return labs[-1]
 
     yield bring_up

@@ -40,7 +40,7 @@ class Fabric:
         commands = []
         for host, pid, _ in started:
             commands += [
-                f"link add name {host.port_name} type veth peer name eth0 netns {pid}",
+                f"link add name {host.port_name} type veth peer name eth0 address {host.mac} netns {pid}",
                 f"link set dev {host.port_name} master br0 up",
             ]
         ip(commands)

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -176,14 +177,15 @@ class Lab:
         *,
         profiles: Sequence[str] = (),
         shares: Sequence[Path] = (),
+        one_home: bool = False,
         keep: bool = False,
     ) -> Self:
         """Bring a lab up; all its sshd listen when this returns. Raises LabError.
 
         `hosts` is a count, a node set ("l40s-[01-03]") or names. `profiles` are simulated-GPU
         profiles, one for all or one per host. `shares` are directories that every host sees under the same
-        path, beside the checkout, this interpreter and `OUT/shared`. Without `keep` the lab ends with this
-        process, however that ends.
+        path, beside the checkout, this interpreter and `OUT/shared`. With `one_home` all hosts have one
+        home for root, as by NFS. Without `keep` the lab ends with this process, however that ends.
         """
         out = out.resolve()
         if layout.spec_path(out).exists():
@@ -196,6 +198,9 @@ class Lab:
             directory.mkdir(parents=True, exist_ok=True)
         (out / "shared").chmod(0o777)
         spec = new_spec(out, names, shared, files.write_identity(out))
+        if one_home:
+            spec = replace(spec, home=str(out / "control" / "home"))
+            Path(spec.home).mkdir(mode=0o711)
         keeper: subprocess.Popen[str] | None = None
         try:
             layout.save(spec)

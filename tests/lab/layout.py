@@ -28,6 +28,11 @@ class HostSpec:
         """Return the name of its end on the lab's bridge."""
         return f"p{self.index}"
 
+    @property
+    def mac(self) -> str:
+        """Return the address of its network card, which a reboot does not change."""
+        return ":".join(f"{byte:02x}" for byte in (2, 0, *map(int, self.address.split("."))))
+
 
 @dataclass(frozen=True, slots=True)
 class LabSpec:
@@ -40,6 +45,7 @@ class LabSpec:
     authorized_key: str
     root_pid: int = 0  # the process whose end is the end of the lab
     root_start: int = 0
+    home: str = ""  # the directory here that is root's home on every host; "": each has its own
 
     @property
     def interface(self) -> str:

@@ -2,7 +2,8 @@
 
 The root is an overlay over this machine's root with its changes in memory, so a host may write, rename and
 remove anything (even /usr/bin/python3) and no other host sees it. /tmp, /home, /root, /run, /var/log, /dev
-and /dev/shm are its own from the start; only the directories in `shares` are the same files everywhere.
+and /dev/shm are its own from the start; only the directories in `shares` are the same files everywhere, and
+/root where the lab has one home for all.
 """
 
 import os
@@ -54,7 +55,9 @@ Subsystem sftp internal-sftp
 
 def build(spec: LabSpec, host: HostSpec) -> None:
     """Give the calling process, alone in new mount and PID namespaces, the host's root. Raises OSError."""
-    shares = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY)) for path in spec.shares]
+    homes = [(spec.home, "/root")] if spec.home else []  # first: the interpreter may lie in /root
+    shared = homes + [(path, path) for path in spec.shares]
+    shares = [(inner, os.open(path, os.O_PATH | os.O_DIRECTORY)) for path, inner in shared]
     root = _mount_root(Path(spec.out) / "control" / "stage")
     _mount_own(root)
     for path, descriptor in shares:
@@ -130,7 +133,7 @@ def _write_accounts(spec: LabSpec) -> None:
         if account.uid:
             shutil.copytree("/etc/skel", home)
         ssh = home / ".ssh"
-        ssh.mkdir(mode=0o700)
+        ssh.mkdir(mode=0o700, exist_ok=True)  # another host may share the home
         (ssh / "authorized_keys").write_text(spec.authorized_key + "\n")
         for owned in (home, *home.rglob("*")) if account.uid else ():
             os.chown(owned, account.uid, account.uid)

@@ -1,0 +1,103 @@
+"""Two hosts with one home, as on most clusters: every command finds each node where it is, and only there."""
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import FreshLab
+from tests.lab.survive import RUNS, Laptop, claims, until
+from tests.lab.survive_scripts import EXPECTED, some
+
+pytestmark = [pytest.mark.lab]
+
+TRAIN = """
+import pathlib, sys, torch
+from accelerate import Accelerator
+a = Accelerator()
+model = a.prepare(torch.nn.Linear(4, 1))
+optimizer = a.prepare(torch.optim.SGD(model.parameters(), lr=0.01))
+for step in range(20):
+    loss = model(torch.ones(8, 4)).pow(2).mean()
+    a.backward(loss); optimizer.step(); optimizer.zero_grad()
+pathlib.Path(f"output.{a.process_index}").write_text(open("data.txt").read())
+print("done", flush=True)
+"""
+
+
+@pytest.fixture
+def laptop(fresh_lab: FreshLab, tmp_path: Path) -> Iterator[Laptop]:
+    laptop = Laptop(fresh_lab(2, one_home=True), tmp_path / "home")
+    yield laptop
+    laptop.close()
+
+
+def test_a_run_over_hosts_with_one_home_is_found_followed_and_ended_on_each(laptop: Laptop) -> None:
+    first, second = laptop.hosts
+    both = ",".join(laptop.names())
+    code, output = laptop.launch(some(0.15), detach=True).end()
+    assert code == 0, output
+    assert sorted(path.name for path in first.path(RUNS).glob("*/survive-*")) == [laptop.run_id] * 2
+    code, listed = laptop.run("ps", *laptop.names())
+    assert code == 0, listed
+    assert re.search(rf"{laptop.run_id} +running .* 2/2 ", listed), listed
+    code, refused = laptop.run("rm", laptop.run_id, "--yes", "--hosts", first.name)
+    assert code == 1, refused
+    assert "still runs; stop it first" in refused
+    code, output = laptop.run("clean-zombies", *laptop.names(), "--yes")
+    assert code == 0, output
+    code, output = laptop.run("attach", laptop.run_id, "--hosts", first.name)  # its record leads to the other
+    assert code == 0, output
+    laptop.nothing_left()
+    for rank, host in enumerate(laptop.hosts):
+        assert laptop.kept(host, rank) == laptop.written(host, rank) == EXPECTED
+    code, output = laptop.run("fetch", laptop.run_id, "--hosts", both)
+    assert code == 0, output
+    code, output = laptop.run("prune", first.name, "--yes", "--older-than", "0s")
+    assert code == 0, output
+    assert not laptop.run_dir(first).exists()
+    assert laptop.run_dir(second).exists()
+    code, output = laptop.run("rm", laptop.run_id, "--yes", "--hosts", both)
+    assert code == 0, output
+    assert not laptop.run_dir(second).exists()
+
+
+def test_a_host_that_comes_back_calls_its_own_run_lost_and_stops_no_other(laptop: Laptop) -> None:
+    first, second = laptop.hosts
+    code, output = laptop.launch(some(60.0), detach=True).end()
+    assert code == 0, output
+    second.halt()
+    code, listed = laptop.run("ps", first.name)
+    assert re.search(rf"{laptop.run_id} +running .* 1/2 ", listed), listed
+    second.boot()
+    beat = first.path(f"{RUNS}/{laptop.run_dir(second).parent.name}/{laptop.run_id}/heartbeat")
+    os.utime(beat, (time.time() - 600,) * 2)  # it was down for so long
+    code, listed = laptop.run("ps", *laptop.names())
+    assert f"{laptop.run_id}: {second.name}: its supervisor is gone without a word" in listed
+    assert f"{laptop.run_id}: {first.name}" not in listed
+    code, output = laptop.run("stop", laptop.run_id, "--now", "--hosts", ",".join(laptop.names()))
+    assert code == 1, output
+    assert f"{second.name}: was lost before" in output
+    until(lambda: not first.strays(), 10.0)
+    assert claims(first) == []
+
+
+@pytest.mark.train
+def test_a_tree_is_sent_once_and_trained_where_hosts_share_it(laptop: Laptop) -> None:
+    tree = laptop.home / "project"
+    tree.mkdir()
+    (tree / "data.txt").write_text("data\n")
+    (tree / "job.py").write_text(TRAIN)
+    config = {"script": "job.py", "workdir": "~/project", "sync": {"from": "project"}, "gpus": "none"}
+    (laptop.home / "job.yaml").write_text(json.dumps({**config, "precision": "no"}))
+    first, second = laptop.names()
+    code, output = laptop.run("rehearse", "-c", "./job.yaml", "--hosts", f"{first},{second}", "--steps", "4")
+    assert code == 0, output
+    assert f"sync: {second}:/root/project is the same directory as on {first}; nothing to send" in output
+    there = laptop.hosts[0].path("/root/project")
+    assert {path.name for path in there.iterdir()} == {".gpulaunch-sync", "data.txt", "job.py"}
+    assert laptop.hosts[1].strays() == {}
