@@ -10,10 +10,11 @@ from dataclasses import replace
 from functools import partial
 
 from launcher.disconnect import disconnect_words
+from launcher.exit_codes import ExitCode
 from launcher.identity import user_at_machine
 from launcher.inventory import HostEntry
 from launcher.launch import Launch
-from launcher.outcome import EXIT_TERMINAL_CLOSED, OUTCOME, Outcome, outcome_of
+from launcher.outcome import OUTCOME, Outcome, outcome_of
 from launcher.plan import NodePlan, Plan
 from launcher.reach import which_answer
 from launcher.report.plan import plan_json
@@ -130,7 +131,7 @@ class Attempt:
         outcome = self._telling.measured(outcome)
         outcome = replace(outcome, phases=(*self._launch.before, *outcome.phases))
         if self._left:
-            code = EXIT_TERMINAL_CLOSED if self._left_by == TERMINAL_CLOSED else 0
+            code = ExitCode.TERMINAL_CLOSED if self._left_by == TERMINAL_CLOSED else 0
             outcome = replace(outcome, verdict="detached", exit_code=code)
         else:
             (directory / OUTCOME).write_text(json.dumps(outcome_json(outcome), indent=1) + "\n")

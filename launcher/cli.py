@@ -9,24 +9,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
-from itertools import chain, repeat
-from typing import NamedTuple, TextIO
+from itertools import chain, repeat, takewhile
+from typing import ClassVar, NamedTuple, TextIO
 
 import click
 from click.shell_completion import CompletionItem
 
 from launcher.bugs import keep_traceback
-from launcher.errors import GpulaunchError
+from launcher.errors import BadInput, GpulaunchError, RunFailed
+from launcher.exit_codes import ExitCode
 from launcher.report.text import clean
 from launcher.terminal.cells import Line
-from launcher.terminal.output import echo, echo_lines
+from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.version import version
-
-EXIT_USAGE = 2
-EXIT_NOT_CARRIED_THROUGH = 5
-EXIT_BUG = 70
-EXIT_INTERRUPTED = 130
-EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE, as other programs end when their reader has gone
 
 _ENVIRONMENT_ERRNOS = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOTDIR}
@@ -182,36 +177,77 @@ def _open_streams() -> None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
+class _Bug(GpulaunchError):
+    """Whatever no class foresees; its traceback is kept for the report."""
+
+    exit_code: ClassVar[int] = ExitCode.BUG
+    code: ClassVar[str] = "bug"
+
+
+class _Interrupted(GpulaunchError):
+    """A person ended the command; only --json has anything to say about it."""
+
+    exit_code: ClassVar[int] = ExitCode.INTERRUPTED
+    code: ClassVar[str] = "interrupted"
+
+
+class _NoAnswer(BadInput):
+    """A question has nobody to answer it."""
+
+    code: ClassVar[str] = "no-answer"
+
+
+class _Usage(BadInput):
+    """The command line is wrong; click words it."""
+
+    code: ClassVar[str] = "usage"
+
+
 def run(argv: Sequence[str], group: click.Command = cli) -> int:
-    """Run one command line; return its exit code. Every error a user can meet is told here, and only here."""
+    """Run one command line; return its exit code. Every error a user can meet is reported here alone."""
     try:
         code = _invoke(argv, group)
         sys.stdout.flush()
-    except GpulaunchError as error:
-        return _tell(error.message, error.fix, error.exit_code)
-    except click.exceptions.Abort as error:
-        if isinstance(error.__context__, EOFError):  # click raises it from None, which hides no context
-            with suppress(OSError):
-                echo(err=True)  # the question stands on this line
-            return _tell(
-                "an answer is needed, and there is no one to ask", "use --yes in scripts", EXIT_USAGE
-            )
-        return EXIT_INTERRUPTED
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except click.ClickException as error:
-        if isinstance(error, click.NoSuchOption) and error.option_name == "-p":  # as ssh has it
-            error = click.UsageError("A port is written with its host: user@host:port.", error.ctx)
-        return _tell_usage(error)
     except BrokenPipeError:
         _drop(sys.stdout)
-        return EXIT_BROKEN_PIPE
-    except OSError as error:
-        return _tell_os_error(error)
-    except Exception as error:  # noqa: BLE001 - whatever is left is a bug of ours: kept for the report, told in one line
-        return _tell_bug(error)
+        return ExitCode.BROKEN_PIPE
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - what no class foresees is kept as a bug
+        failure = _failure(error)
+        if _wants_json(argv):
+            _print_document(failure)
+        return failure.exit_code
     else:
         return code
+
+
+def _wants_json(argv: Sequence[str]) -> bool:
+    """Whether --json is among gpulaunch's own words; a script's come after --."""
+    return "--json" in takewhile(lambda word: word != "--", argv)
+
+
+def _failure(error: BaseException) -> GpulaunchError:
+    """Report an error on stderr; return it as one of ours."""
+    if isinstance(error, KeyboardInterrupt):
+        return _Interrupted("interrupted")
+    if isinstance(error, click.exceptions.Abort):
+        if not isinstance(error.__context__, EOFError):  # click raises it from None, which hides no context
+            return _Interrupted("interrupted")
+        with suppress(OSError):
+            echo(err=True)  # the question stands on this line
+        return _tell(_NoAnswer("an answer is needed, and there is no one to ask", "use --yes in scripts"))
+    if isinstance(error, click.ClickException):
+        return _tell_usage(error)
+    if isinstance(error, GpulaunchError):
+        return _tell(error)
+    return _tell(_of_system(error) if isinstance(error, OSError) else _bug(error))
+
+
+def _print_document(error: GpulaunchError) -> None:
+    """Print the error as the one document of --json, with what the command had to say before it failed."""
+    about = {"code": error.code, "message": error.message, "fix": error.fix, "hosts": list(error.hosts)}
+    said = error.document if error.document is not None else {"schema": "gpulaunch.error/1"}
+    with suppress(OSError):
+        echo_json({**said, "exit_code": error.exit_code, "error": about})
 
 
 def _invoke(argv: Sequence[str], group: click.Command) -> int:
@@ -226,38 +262,37 @@ def _invoke(argv: Sequence[str], group: click.Command) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _tell(message: str, fix: str, exit_code: int) -> int:
-    first, *more = message.split("\n")
+def _tell(error: GpulaunchError) -> GpulaunchError:
+    first, *more = error.message.split("\n")
     lines: list[Line] = [[("1;31", "error:"), ("", f" {first}")], *(f"  {line}" for line in more)]
-    if fix:
-        lines += [
-            f"{indent}{line}"
-            for indent, line in zip(chain(["  fix: "], repeat(" " * 7)), fix.split("\n"), strict=False)
-        ]
+    if error.fix:
+        indents = chain(["  fix: "], repeat(" " * 7))
+        lines += [f"{indent}{line}" for indent, line in zip(indents, error.fix.split("\n"), strict=False)]
     with suppress(OSError):  # stderr may be gone too; the exit code still says it
         echo_lines(lines, err=True)
-    return exit_code
+    return error
 
 
-def _tell_usage(error: click.ClickException) -> int:
-    """Tell what click has found; words of the command line are in it."""
+def _tell_usage(error: click.ClickException) -> GpulaunchError:
+    """Report what click has found; words of the command line are in it."""
+    if isinstance(error, click.NoSuchOption) and error.option_name == "-p":  # as ssh has it
+        error = click.UsageError("A port is written with its host: user@host:port.", error.ctx)
     with suppress(OSError), io.StringIO() as told:
         error.show(told)
         echo_lines(told.getvalue().removesuffix("\n").split("\n"), err=True)
-    return error.exit_code
+    path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "gpulaunch"
+    return _Usage(error.format_message(), f"{path} --help")
 
 
-def _tell_os_error(error: OSError) -> int:
+def _of_system(error: OSError) -> GpulaunchError:
     where = f": {error.filename}" if error.filename else ""
     if error.errno in _FULL_ERRNOS:
-        return _tell(f"no space left{where}", "make room, then try again", EXIT_NOT_CARRIED_THROUGH)
+        return RunFailed(f"no space left{where}", "make room, then try again")
     if error.errno in _ENVIRONMENT_ERRNOS and where:
-        return _tell(f"{error.strerror or error}{where}", "", EXIT_NOT_CARRIED_THROUGH)
+        return RunFailed(f"{error.strerror or error}{where}")
     if error.errno == errno.ENOENT and not _has_directory():
-        return _tell(
-            "the current directory is not there any more", "cd to one that is", EXIT_NOT_CARRIED_THROUGH
-        )
-    return _tell_bug(error)
+        return RunFailed("the current directory is not there any more", "cd to one that is")
+    return _bug(error)
 
 
 def _has_directory() -> bool:
@@ -268,10 +303,10 @@ def _has_directory() -> bool:
     return True
 
 
-def _tell_bug(error: Exception) -> int:
+def _bug(error: BaseException) -> GpulaunchError:
     kept = keep_traceback(error, version())
     text = f"gpulaunch itself failed ({type(error).__name__}); this is a bug"
-    return _tell(text, f"please report it with {kept}" if kept else "please report it", EXIT_BUG)
+    return _Bug(text, f"please report it with {kept}" if kept else "please report it")
 
 
 def _drop(stream: TextIO) -> None:

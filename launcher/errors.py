@@ -1,7 +1,9 @@
 """The error tree. Each class has an exit code; `launcher.cli.main` catches the root, once."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+from launcher.exit_codes import ExitCode
 from preflight.errors import BadInput, GpulaunchError, MalformedFacts
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "HostError",
     "HostKeyChanged",
     "HostKeyUnknown",
+    "HostsUnusable",
     "LaunchRefused",
     "MalformedFacts",
     "NameNotResolved",
@@ -26,6 +29,7 @@ __all__ = [
     "OutputTooLarge",
     "ProgramNotStarted",
     "RunFailed",
+    "RunOver",
     "VerificationFailed",
 ]
 
@@ -33,16 +37,19 @@ __all__ = [
 class ConfigError(BadInput):
     """hosts.yaml or a run config is wrong; the message has one line per mistake: file, line, key, remedy."""
 
+    code: ClassVar[str] = "config"
+
 
 class HostError(GpulaunchError):
     """One host could not be used. `code` is the finding code it becomes in a preflight."""
 
-    exit_code: ClassVar[int] = 3
+    exit_code: ClassVar[int] = ExitCode.UNREACHABLE
     code: ClassVar[str] = "HOST001"
 
     def __init__(self, host: str, message: str, fix: str = "") -> None:
         super().__init__(f"{host}: {message}", fix)
         self.host = host
+        self.hosts = (host,)
         self.detail = message
 
 
@@ -127,19 +134,40 @@ class AgentTooSlow(HostError):
     code: ClassVar[str] = "HOST011"
 
 
+class HostsUnusable(GpulaunchError):
+    """Several hosts could not be used, each for a reason of its own; the message has a line for each."""
+
+    exit_code: ClassVar[int] = ExitCode.UNREACHABLE
+    code: ClassVar[str] = "hosts"
+
+    def __init__(self, errors: Sequence[HostError], message: str, fix: str = "") -> None:
+        super().__init__(message, fix)
+        self.hosts = tuple(error.host for error in errors)
+
+
 class LaunchRefused(GpulaunchError):
     """Findings stop the launch."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: ClassVar[int] = ExitCode.NEGATIVE
+    code: ClassVar[str] = "refused"
+
+
+class RunOver(GpulaunchError):
+    """The run has ended, and what was asked of it needs living ranks."""
+
+    exit_code: ClassVar[int] = ExitCode.NEGATIVE
+    code: ClassVar[str] = "run-over"
 
 
 class VerificationFailed(GpulaunchError):
     """The ranks are not what was planned; the launch was stopped."""
 
-    exit_code: ClassVar[int] = 4
+    exit_code: ClassVar[int] = ExitCode.VERIFICATION_FAILED
+    code: ClassVar[str] = "verification-failed"
 
 
 class RunFailed(GpulaunchError):
     """The run could not be carried through for a reason that is no rank's own exit."""
 
-    exit_code: ClassVar[int] = 5
+    exit_code: ClassVar[int] = ExitCode.ABORTED
+    code: ClassVar[str] = "aborted"

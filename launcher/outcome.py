@@ -5,6 +5,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from launcher.exit_codes import ExitCode
 from launcher.plan import Plan
 from launcher.restarting.history import Restarts
 from launcher.running.failures import Failure, shell_code
@@ -21,11 +22,6 @@ Verdict: TypeAlias = Literal[
 
 OUTCOME = "outcome.json"
 """The file that keeps it, beside the logs here."""
-EXIT_NOT_AS_PLANNED = 4
-EXIT_NOT_CARRIED_THROUGH = 5
-EXIT_HUNG = 124
-EXIT_TERMINAL_CLOSED = 129
-EXIT_INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,24 +109,24 @@ def outcome_of(watch: Watch, directory: Path, seconds: float, attempts: int) -> 
 
 def _verdict(watch: Watch) -> tuple[Verdict, int, str]:
     if watch.verification.mismatches:
-        return "not as planned", EXIT_NOT_AS_PLANNED, watch.verification.mismatches[0]
+        return "not as planned", ExitCode.VERIFICATION_FAILED, watch.verification.mismatches[0]
     if watch.refused:
         first = next(iter(watch.refused.values()))
-        return "not carried through", EXIT_NOT_CARRIED_THROUGH, f"{first.host}: {first.why}"
+        return "not carried through", ExitCode.ABORTED, f"{first.host}: {first.why}"
     cause = watch.root_cause
     if watch.interrupts and (cause is None or watch.stopped_by_interrupt):
-        return "interrupted", EXIT_INTERRUPTED, watch.interrupted_by
+        return "interrupted", ExitCode.INTERRUPTED, watch.interrupted_by
     if watch.stopped_by:
-        return "interrupted", EXIT_INTERRUPTED, watch.stopped_by
+        return "interrupted", ExitCode.INTERRUPTED, watch.stopped_by
     if watch.abandoned:
-        return "not carried through", EXIT_NOT_CARRIED_THROUGH, watch.abandoned
+        return "not carried through", ExitCode.ABORTED, watch.abandoned
     if cause is not None and cause.hung:
-        return "failed", EXIT_HUNG, cause.what
+        return "failed", ExitCode.HUNG, cause.what
     if cause is not None and cause.rank is not None:
         return "failed", shell_code(cause.code), cause.what
     if watch.lost:
         host, why = next(iter(watch.lost.items()))
-        return "not carried through", EXIT_NOT_CARRIED_THROUGH, f"{host} was lost: {why}"
+        return "not carried through", ExitCode.ABORTED, f"{host} was lost: {why}"
     if cause is not None:
-        return "failed", EXIT_NOT_CARRIED_THROUGH, cause.what
+        return "failed", ExitCode.ABORTED, cause.what
     return "finished", 0, ""

@@ -1,26 +1,39 @@
 """The root of the one error tree; `launcher.errors` grows the branches that need hands."""
 
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 
 class GpulaunchError(Exception):
     """A failure that is told to a person in one or two lines, never as a traceback.
 
     `message` says what is wrong and why it matters; `fix` is what to type next, or empty when the message
-    already says it. `exit_code` is what the process returns (see docs/exit-codes.md).
+    already says it. `exit_code` is what the process returns (see docs/exit-codes.md); `code` and `hosts` are
+    what --json says of it. `document` is what a command had to say before it failed: --json adds the error.
     """
 
     exit_code: ClassVar[int] = 2
+    code: ClassVar[str] = "error"
+    hosts: tuple[str, ...] = ()
+    document: dict[str, Any] | None = None
 
     def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.fix = fix
 
+    def with_document(self, document: dict[str, Any]) -> Self:
+        """Return this error with what --json prints beside it."""
+        self.document = document
+        return self
+
 
 class MalformedFacts(GpulaunchError):
     """An answer that should hold facts does not follow the schema; the message names the key."""
 
+    code: ClassVar[str] = "malformed-facts"
+
 
 class BadInput(GpulaunchError):
     """A file or value given by the user cannot be used; the message names file, line or key."""
+
+    code: ClassVar[str] = "bad-input"

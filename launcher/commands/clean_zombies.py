@@ -15,6 +15,7 @@ from launcher.commands.confirm import confirm
 from launcher.commands.param_types import Duration
 from launcher.commands.reaching import Reaching, reaching, reaching_options
 from launcher.errors import BadInput, GpulaunchError, HostError
+from launcher.exit_codes import ExitCode
 from launcher.fanout import fanout
 from launcher.gather import AgentRequest, ask, gather
 from launcher.inventory import LOCALHOST, HostEntry
@@ -27,8 +28,6 @@ from preflight.job import DEFAULT_MAIN_PORT
 from preflight.leftovers import Classified
 from preflight.records import dataclass
 
-EXIT_LEFT = 1
-EXIT_UNREACHED = 3
 BETWEEN_LOOKS_S = 5.0  # long enough for a live rank to use some CPU
 # Facts that cleaning has no use for; the agent answers sooner without them.
 _SKIP = ("paths", "script", "kernel_log", "infiniband", "system", "pci_gpus", "python")
@@ -206,13 +205,13 @@ def _exit_code(
     found: list[_Host], cleaned: dict[str, Cleaned], errors: dict[str, GpulaunchError], *, dry_run: bool
 ) -> int:
     if errors:
-        return EXIT_UNREACHED
+        return ExitCode.UNREACHABLE
     if dry_run:
-        return EXIT_LEFT if any(host.choice.at_once or host.choice.after_yes for host in found) else 0
+        return ExitCode.NEGATIVE if any(host.choice.at_once or host.choice.after_yes for host in found) else 0
     ended = {(name, r.pid) for name, done in cleaned.items() for r in done.reaped if r.is_gone}
     asked = {
         (host.entry.name, each.process.pid)
         for host in found
         for each in (*host.choice.at_once, *host.choice.after_yes)
     }
-    return EXIT_LEFT if asked - ended else 0
+    return ExitCode.NEGATIVE if asked - ended else 0

@@ -7,6 +7,7 @@ import click
 
 from launcher.commands.runs_options import LOGS, found_run, nodes_of, run_options, ways_of
 from launcher.errors import GpulaunchError, HostError
+from launcher.exit_codes import ExitCode
 from launcher.fanout import fanout
 from launcher.inventory import HostEntry
 from launcher.plan import NodePlan
@@ -15,9 +16,6 @@ from launcher.running.logbook import safe_name
 from launcher.runs.fetching import Fetched, Receiver, fetch_host
 from launcher.terminal.output import echo
 from preflight.errors import BadInput
-
-EXIT_PARTLY = 1
-EXIT_UNREACHED = 3
 
 
 @click.command("fetch")
@@ -66,8 +64,8 @@ def _tell(host: str, result: Fetched | GpulaunchError) -> int:
         echo(f"{host}: {one_line(detail, 400)}", err=True)
         if result.fix:
             echo(f"  fix: {result.fix}", err=True)
-        return EXIT_UNREACHED
+        return ExitCode.UNREACHABLE
     echo(f"{host}: {result.files} files, {result.bytes / 1e6:.1f} MB")
     for words in result.skipped:
         echo(f"{host}: not read: {one_line(words, 300)}", err=True)
-    return EXIT_PARTLY if result.skipped else 0
+    return ExitCode.NEGATIVE if result.skipped else 0

@@ -10,6 +10,7 @@ from launcher.commands.confirm import confirm
 from launcher.commands.question import asker
 from launcher.config import RunConfig
 from launcher.errors import BadInput, GpulaunchError, LaunchRefused
+from launcher.exit_codes import ExitCode
 from launcher.hostcodes import host_codes
 from launcher.inventory import HostEntry
 from launcher.launch import Launch
@@ -98,7 +99,7 @@ def _run(config: RunConfig, launch: Launch, wishes: Wishes, screen: Screen) -> i
             proven = rehearsed_well(config, launch, screen)
         if not proven:
             screen.say("nothing was started: the rehearsal has not proven this run", bad=True)
-            return 1
+            return ExitCode.NEGATIVE
     words = standing(config.path, fingerprint(launch.job, prepared.result.facts, launch.sent))
     if words:
         screen.say(words, bad="rehearse again" in words or "not prove" in words)
@@ -130,9 +131,9 @@ def _prepared(launch: Launch, wishes: Wishes, screen: Screen, before: Stopwatch)
             with before.phase("preflight"):
                 prepared = ask(launch, on_result)
         prepared.demand()
-    except Exception:
-        if wishes.as_json and told:
-            _print(preflight_json(told[-1]))
+    except GpulaunchError as error:
+        if told:
+            error.with_document(preflight_json(told[-1]))
         raise
     return prepared
 
@@ -199,18 +200,17 @@ def _show_plan(prepared: Prepared, config: RunConfig, wishes: Wishes) -> int:
     refusal = prepared.refusal()
     try:
         plan = prepared.plan()
-    except GpulaunchError:
-        if as_json:
-            _print(preflight_json(prepared.result))
-        raise
-    if as_json:
-        _print({**plan_json(plan), "restart": None if spec is None else policy_json(spec, spares)})
-    else:
+    except GpulaunchError as error:
+        raise error.with_document(preflight_json(prepared.result)) from None
+    document = {**plan_json(plan), "restart": None if spec is None else policy_json(spec, spares)}
+    if as_json and refusal is None:
+        _print(document)
+    elif not as_json:
         echo_lines(plan_text(plan).removesuffix("\n").split("\n"))
         if spec is not None:
             echo_lines(("", *policy_lines(spec, spares)))
     if refusal is not None:
-        raise refusal
+        raise refusal.with_document(document)
     return 0
 
 

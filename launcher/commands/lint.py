@@ -13,6 +13,7 @@ from launcher.commands.confirm import confirm
 from launcher.commands.param_types import Precision
 from launcher.config import Overrides, load_run_config
 from launcher.errors import BadInput
+from launcher.exit_codes import ExitCode
 from launcher.fixes.fixing import Left, diff, fixed
 from launcher.report.lint import lint_json, lint_lines, sarif
 from launcher.report.lintdocs import page
@@ -25,7 +26,6 @@ from preflight.script.reading import Place
 from preflight.script.rules import Level
 from preflight.script.target import Target
 
-EXIT_FINDINGS = 1
 _PROBES: tuple[Capability, ...] = ((7, 5), (8, 0))
 _PACKAGES = ("torch", "transformers", "accelerate", "peft", "trl")
 _MAX_BYTES = 4 << 20
@@ -89,7 +89,7 @@ def command(scripts: tuple[Path, ...], config: str, **options: Any) -> int:
     if options["fix"]:
         for path, result in zip(paths, results, strict=True):
             _fix_all(path, result, targets, certain=certain, sure=options["yes"])
-    return EXIT_FINDINGS if any(result.errors or result.problems for result in results) else 0
+    return ExitCode.NEGATIVE if any(result.errors or result.problems for result in results) else 0
 
 
 def _fix_all(path: Path, result: LintResult, targets: Sequence[Target], *, certain: bool, sure: bool) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from launcher.commands.runs_options import found_run, nodes_of, run_options, ways_of
+from launcher.exit_codes import ExitCode
 from launcher.runs.view import Selection, read_since, show_logs
 from launcher.terminal.output import echo, write_bytes
 from launcher.terminal.screen import Screen
@@ -43,7 +44,7 @@ def command(run: str, **options: Any) -> int:
         screen.finish()
     for host, why in lost.items():
         echo(f"{host}: not read to the end: {why}", err=True)
-    return 3 if lost else 0
+    return ExitCode.UNREACHABLE if lost else 0
 
 
 def _raw(host: str, log: str, data: bytes, now: float) -> None:

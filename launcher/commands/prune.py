@@ -7,9 +7,10 @@ import click
 
 from launcher.commands.param_types import Duration
 from launcher.commands.reaching import reaching_options
-from launcher.commands.removing import EXIT_DECLINED, may_delete, remove
+from launcher.commands.removing import may_delete, remove
 from launcher.commands.runs_options import ways_of
 from launcher.durations import format_duration
+from launcher.exit_codes import ExitCode
 from launcher.report.runs import run_line
 from launcher.runs.finding import hosts_to_ask, search
 from launcher.terminal.output import echo
@@ -39,8 +40,8 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
         echo(run_line(run, now))
     if not old:
         echo(f"no run ended more than {format_duration(age)} ago")
-        return 3 if found.errors and hosts else 0
+        return ExitCode.UNREACHABLE if found.errors and hosts else 0
     runs = "this run" if len(old) == 1 else f"these {len(old)} runs"
     if not may_delete(f"Delete the logs and records of {runs} on the hosts?", yes=options["yes"]):
-        return EXIT_DECLINED
-    return max(remove(old, ways.open), 3 if found.errors and hosts else 0)
+        return ExitCode.NEGATIVE
+    return max(remove(old, ways.open), ExitCode.UNREACHABLE if found.errors and hosts else 0)

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from launcher.commands.reaching import reaching, reaching_options
+from launcher.exit_codes import ExitCode
 from launcher.report.runs import runs_json, runs_lines
 from launcher.report.text import clean
 from launcher.runs.finding import hosts_text, hosts_to_ask, search
@@ -45,4 +46,4 @@ def command(
         echo(f"{lives} on {hosts_text(answered)}" if answered else "no host answered")
     for name, why in errors.items():
         echo(f"{name}: not asked: {why}", err=True)
-    return 3 if errors and (hosts or len(errors) == len(entries)) else 0
+    return ExitCode.UNREACHABLE if errors and (hosts or len(errors) == len(entries)) else 0

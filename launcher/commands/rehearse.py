@@ -9,6 +9,7 @@ from launcher.commands.asking import asked
 from launcher.commands.launch_command import LaunchCommand
 from launcher.commands.launching import launch_of, synced
 from launcher.commands.run import command as run_command
+from launcher.exit_codes import ExitCode
 from launcher.preflighting import PreflightResult
 from launcher.rehearsal import DEFAULT_STEPS, rehearse
 from launcher.rehearsing.kept import keep
@@ -56,4 +57,4 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
         screen.show(line)
     if as_json:
         echo_json(document)
-    return 0 if done.verdict.proven else done.outcome.exit_code or 1
+    return 0 if done.verdict.proven else done.outcome.exit_code or ExitCode.NEGATIVE

@@ -4,16 +4,13 @@ from collections.abc import Iterable
 
 from launcher.commands.confirm import confirm
 from launcher.errors import GpulaunchError, HostError
+from launcher.exit_codes import ExitCode
 from launcher.report.text import one_line
 from launcher.running.connections import Open
 from launcher.runs.finding import forget
 from launcher.runs.found import FoundRun
 from launcher.runs.stopping import remove_run
 from launcher.terminal.output import echo
-
-EXIT_REFUSED = 1
-EXIT_DECLINED = 1
-EXIT_UNREACHED = 3
 
 
 def may_delete(question: str, *, yes: bool) -> bool:
@@ -33,7 +30,7 @@ def remove(runs: Iterable[FoundRun], open_entry: Open) -> int:
         for result in results:
             if not isinstance(result, GpulaunchError):
                 continue
-            code = max(code, EXIT_UNREACHED if isinstance(result, HostError) else EXIT_REFUSED)
+            code = max(code, ExitCode.UNREACHABLE if isinstance(result, HostError) else ExitCode.NEGATIVE)
             echo(f"{run.run_id}: {one_line(result.message, 300)}", err=True)
         if all(not isinstance(result, GpulaunchError) for result in results):
             forget(run.run_id)

@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
-from launcher.commands.removing import EXIT_DECLINED, may_delete, remove
+from launcher.commands.removing import may_delete, remove
 from launcher.commands.runs_options import found_run, run_options, ways_of
+from launcher.exit_codes import ExitCode
 from launcher.report.runs import run_line
 from launcher.terminal.output import echo
 
@@ -24,5 +25,5 @@ def command(run: str, **options: Any) -> int:
     found = found_run(run, ways, options)
     echo(run_line(found, time.time()))
     if not may_delete("Delete its logs and records on the hosts?", yes=options["yes"]):
-        return EXIT_DECLINED
+        return ExitCode.NEGATIVE
     return remove([found], ways.open)

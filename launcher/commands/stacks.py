@@ -5,13 +5,12 @@ from typing import Any
 import click
 
 from launcher.commands.runs_options import found_run, nodes_of, run_options, ways_of
-from launcher.errors import HostError
+from launcher.errors import HostError, RunOver
+from launcher.exit_codes import ExitCode
 from launcher.report.hang import SCHEMA, hang_json, hang_lines
 from launcher.report.text import one_line
 from launcher.runs.stacks import ask_stacks
 from launcher.terminal.output import echo, echo_json, echo_lines
-
-EXIT_UNREACHED = 3
 
 
 @click.command("stacks")
@@ -25,7 +24,13 @@ def command(run: str, *, as_json: bool, **options: Any) -> int:
     and DataLoader workers are in stacks-rank-N.log of the run. Exit code 3: a host did not answer.
     """
     ways = ways_of(options)
-    plan, entries = nodes_of(found_run(run, ways, options), ways)
+    found = found_run(run, ways, options)
+    if found.condition not in ("running", "stopping"):
+        raise RunOver(
+            f"{found.run_id} is over ({found.condition}): its ranks have no stacks any more",
+            f"gpulaunch fetch {found.run_id} brings the stacks that gpulaunch took when it hung, if it did",
+        )
+    plan, entries = nodes_of(found, ways)
     hang, errors = ask_stacks(plan, entries, ways.open)
     told = {
         host: one_line(error.detail if isinstance(error, HostError) else error.message, 300)
@@ -38,4 +43,4 @@ def command(run: str, *, as_json: bool, **options: Any) -> int:
         echo_lines(hang_lines(hang))
     for host, words in told.items():
         echo(f"{host}: not asked: {words}", err=True)
-    return EXIT_UNREACHED if told else 0
+    return ExitCode.UNREACHABLE if told else 0

@@ -7,13 +7,11 @@ import click
 from launcher.commands.param_types import Duration
 from launcher.commands.runs_options import found_run, nodes_of, run_options, ways_of
 from launcher.errors import GpulaunchError, HostError
+from launcher.exit_codes import ExitCode
 from launcher.identity import user_at_machine
 from launcher.report.text import one_line
 from launcher.runs.stopping import stop_run
 from launcher.terminal.output import echo
-
-EXIT_LEFT = 1
-EXIT_UNREACHED = 3
 
 
 @click.command("stop")
@@ -52,17 +50,17 @@ def command(run: str, **options: Any) -> int:
 def _told(result: "dict[str, Any] | GpulaunchError") -> tuple[str, int]:
     if isinstance(result, GpulaunchError):
         detail = result.detail if isinstance(result, HostError) else result.message
-        return f"not stopped: {one_line(detail, 300)}", EXIT_UNREACHED
+        return f"not stopped: {one_line(detail, 300)}", ExitCode.UNREACHABLE
     state = result.get("state") or {}
     end = state.get("exit") or {}
     if end.get("left"):
-        return "could not be ended: " + ", ".join(str(pid) for pid in end["left"]), EXIT_LEFT
+        return "could not be ended: " + ", ".join(str(pid) for pid in end["left"]), ExitCode.NEGATIVE
     if state.get("phase") != "ended" and result.get("alive"):
-        return "has not ended in time", EXIT_LEFT
+        return "has not ended in time", ExitCode.NEGATIVE
     if state.get("phase") != "ended":
         return (
             "was lost before: its supervisor is gone; gpulaunch clean-zombies tells what it left",
-            EXIT_LEFT,
+            ExitCode.NEGATIVE,
         )
     codes = ", ".join(f"rank {rank}: {code}" for rank, code in sorted((end.get("ranks") or {}).items()))
     port = ", its port is still in use" if end.get("port_free") is False else ""

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from launcher.errors import GpulaunchError, HostError
+from launcher.exit_codes import ExitCode
 from launcher.inventory import HostEntry
 from launcher.launch import Launch
-from launcher.outcome import EXIT_INTERRUPTED, OUTCOME, Outcome
+from launcher.outcome import OUTCOME, Outcome
 from launcher.preflighting import PreflightResult, script_on
 from launcher.report.restarts import restart_json
 from launcher.report.run import outcome_json
@@ -55,7 +56,7 @@ def carry_through(prepared: Prepared, screen: Screen, means: Means) -> Outcome:
             following = story.follow_up(outcome)
         except KeyboardInterrupt:
             why = "Ctrl-C before the next start"
-            stopped = replace(outcome, verdict="interrupted", exit_code=EXIT_INTERRUPTED, why=why)
+            stopped = replace(outcome, verdict="interrupted", exit_code=ExitCode.INTERRUPTED, why=why)
             return story.end(stopped, NoRestart("stopped by Ctrl-C"))
         if isinstance(following, NoRestart):
             return story.end(outcome, following)

@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from launcher.errors import GpulaunchError
+from launcher.errors import GpulaunchError, HostError, HostsUnusable
 from launcher.fanout import WIDTH, fanout
 from launcher.gather import Open
 from launcher.inventory import HostEntry
@@ -142,7 +142,11 @@ def _all(function: Callable[[Item], Value], items: Sequence[Item], width: int, a
     if errors:
         words = [error.message for error in errors[:_SHOWN_ERRORS]]
         more = [f"{len(errors) - _SHOWN_ERRORS} more hosts"] if len(errors) > _SHOWN_ERRORS else []
-        raise SyncFailed("\n".join([*words, *more]) + also, errors[0].fix)
+        message = "\n".join([*words, *more]) + also
+        unusable = [error for error in errors if isinstance(error, HostError)]
+        if len(unusable) == len(errors):
+            raise HostsUnusable(unusable, message, errors[0].fix)
+        raise SyncFailed(message, errors[0].fix)
     return good
 
 

@@ -14,6 +14,7 @@ from click.shell_completion import ShellComplete
 
 from launcher import cli
 from launcher.errors import ConfigError, ConnectionRefused, LaunchRefused
+from launcher.exit_codes import ExitCode
 
 ROOT = Path(__file__).parents[2]
 HEAVY = (
@@ -135,7 +136,7 @@ def test_a_bug_is_kept_in_a_file_and_told_in_one_line(
     capsys: pytest.CaptureFixture[str], state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", "s3cret-in-the-environment")
-    assert cli.run([], failing(ZeroDivisionError("oh"))) == cli.EXIT_BUG
+    assert cli.run([], failing(ZeroDivisionError("oh"))) == ExitCode.BUG
     (log,) = state.iterdir()
     told = capsys.readouterr().err
     assert str(log) in told
@@ -151,7 +152,7 @@ def test_a_bug_with_nowhere_to_keep_it_is_printed(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    assert cli.run([], failing(ZeroDivisionError("oh"))) == cli.EXIT_BUG
+    assert cli.run([], failing(ZeroDivisionError("oh"))) == ExitCode.BUG
     assert "ZeroDivisionError: oh" in capsys.readouterr().err
 
 
@@ -174,14 +175,14 @@ def test_a_full_disk_is_told() -> None:
             check=False,
             timeout=60,
         )
-    assert done.returncode == cli.EXIT_NOT_CARRIED_THROUGH
+    assert done.returncode == ExitCode.ABORTED
     assert done.stderr.startswith(b"error: no space left")
 
 
 def test_names_that_are_no_utf8_do_not_end_in_an_encoding_error() -> None:
     command = [sys.executable.encode(), b"-m", b"launcher.cli", b"caf\xe9"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=60)
-    assert done.returncode == cli.EXIT_USAGE
+    assert done.returncode == ExitCode.USAGE
     assert b"Traceback" not in done.stderr
 
 

@@ -48,6 +48,11 @@ NO_RUN = 'error: no run called "nothing" was found on localhost\n  fix: gpulaunc
     [
         ("logs nothing", 2, NO_RUN),
         ("stop nothing", 2, NO_RUN),
+        (
+            "stacks train-1",
+            1,
+            "train-1 is over (finished): its ranks have no stacks any more\n",
+        ),
         ("logs train", 2, 'error: "train" begins 2 runs: train-1, train-2\n  fix: give more of its name\n'),
         ("logs train-1 --rank 7", 2, "train-1 has no such log: it has rank 0, on localhost"),
         ("logs train-1 --since 5x", 2, "  fix: --since 10m, or --since 64kB\n"),
