@@ -19,6 +19,7 @@ _STAND_IN = """\
 #!{python} -IS
 import json, sys
 read, line = sys.stdin.buffer.read, sys.stdin.buffer.readline
+line()
 read(int(line()))
 header = json.loads(line())
 host = json.loads(read(header["request_len"]))["host"]
@@ -37,7 +38,7 @@ _NAME = "a-recorded-host"
 def stand_in(folder: Path) -> Path:
     """Ask an agent here once, and write the program that repeats its answer."""
     request = AgentRequest(_NAME, ports=(29500,), free_ports=4)
-    argv = bootstrap(sys.executable, "agent.py")
+    argv = bootstrap(sys.executable, site=True)
     said = subprocess.run(argv, input=_payload(request), stdout=subprocess.PIPE, check=True).stdout
     answer, program = folder / "answer.json", folder / "python-that-replays"
     answer.write_bytes(said.partition(MARKER)[2].partition(b"\n")[2])

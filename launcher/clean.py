@@ -10,6 +10,7 @@ from pathlib import Path
 
 from launcher import hostjson
 from launcher.errors import AgentCrashed, AgentGarbage
+from launcher.no_answer import no_answer
 from launcher.onhost_source import onhost_source, stdin_for
 from launcher.transports.base import Connection
 from preflight.absence import Missing
@@ -191,6 +192,9 @@ def _reap(
     argv, stdin = stdin_for(python, onhost_source("reap"), json.dumps(request).encode())
     patience_s = manner.term_grace_s + manner.kill_grace_s + _REAP_SLACK_S
     done = connection.run(argv, stdin=stdin, timeout_s=patience_s)
+    refusal = no_answer(connection.name, python, done.exit_status, stderr=done.stderr, noise=done.stdout)
+    if refusal is not None:
+        raise refusal
     if done.exit_status != 0:
         words = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
         raise AgentCrashed(connection.name, f"ending leftovers failed there: {''.join(words)}")

@@ -7,8 +7,10 @@ from launcher.errors import AgentGarbage, GpulaunchError
 from launcher.fanout import fanout
 from launcher.gather import Open
 from launcher.inventory import HostEntry
+from launcher.no_answer import last_lines, no_answer
 from launcher.onhost_source import onhost_source, stdin_for
-from launcher.report.text import clean, one_line
+from launcher.report.text import one_line
+from launcher.transports.base import Completed
 from preflight.records import dataclass
 
 _MARKER = b"\nGPULAUNCH-PYTHONS-1 "
@@ -54,10 +56,10 @@ def look(
         with opener(entry) as connection:
             for python in ("python3", entry.python):
                 argv, stdin = stdin_for(python, onhost_source("pythons"), b"", name="pythons.py")
-                done = connection.run(argv, stdin=stdin, timeout_s=_ANSWER_S, max_output=1 << 20)
+                done = connection.run(argv, stdin=stdin, timeout_s=_ANSWER_S, max_output=32 << 20)
                 if done.exit_status == 0:
                     break
-        return _read(entry.name, done.stdout, done.stderr)
+        return _read(entry.name, python, done)
 
     return fanout(one, entries, width=width)
 
@@ -68,12 +70,14 @@ def best(found: Sequence[Environment]) -> Environment | None:
     return max(able, key=lambda each: bool(each.transformers), default=None)
 
 
-def _read(host: str, stdout: bytes, stderr: bytes) -> tuple[Environment, ...]:
-    line = (b"\n" + stdout).rpartition(_MARKER)[2].partition(b"\n")[0]
+def _read(host: str, python: str, done: Completed) -> tuple[Environment, ...]:
+    line = (b"\n" + done.stdout).rpartition(_MARKER)[2].partition(b"\n")[0]
     try:
         rows: list[dict[str, str]] = hostjson.parse(line)["found"]
         names = ("path", "python", "torch", "accelerate", "transformers")
         return tuple(Environment(*(one_line(str(row[name])) for name in names)) for row in rows)
     except (ValueError, KeyError, TypeError):
-        said = one_line(" | ".join(clean(stderr).splitlines()[-3:]) or "it said nothing")
-        raise AgentGarbage(host, f"looking for Python environments ended without an answer: {said}") from None
+        refusal = no_answer(host, python, done.exit_status, stderr=done.stderr, noise=done.stdout)
+        said = last_lines(done.stderr) or "it said nothing"
+        message = f"looking for Python environments ended without an answer: {said}"
+        raise refusal or AgentGarbage(host, message) from None

@@ -25,6 +25,7 @@ __all__ = [
     "LaunchRefused",
     "MalformedFacts",
     "NameNotResolved",
+    "NoLoginShell",
     "NoPython",
     "OutputTooLarge",
     "ProgramNotStarted",
@@ -132,6 +133,12 @@ class AgentTooSlow(HostError):
     """The agent did not answer within its deadline."""
 
     code: ClassVar[str] = "HOST011"
+
+
+class NoLoginShell(HostError):
+    """The account there runs no programs: its login shell (nologin, false) started no interpreter."""
+
+    code: ClassVar[str] = "HOST012"
 
 
 class HostsUnusable(GpulaunchError):

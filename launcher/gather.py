@@ -19,13 +19,13 @@ from launcher.errors import (
     GpulaunchError,
     HostError,
     MalformedFacts,
-    NoPython,
     ProgramNotStarted,
 )
 from launcher.fanout import WIDTH, fanout
 from launcher.inventory import HostEntry
-from launcher.onhost_source import EXIT_OLD_PYTHON, agent_source, bootstrap, packed
-from launcher.report.text import clean, one_line
+from launcher.no_answer import last_lines, no_answer, no_python
+from launcher.onhost_source import agent_source, bootstrap, packed
+from launcher.report.text import one_line
 from launcher.transports.base import Connection, Stream
 from launcher.waiting import Waiting
 from preflight.facts import HostFacts
@@ -41,9 +41,8 @@ STAY_S = 600
 """How long an agent that has answered waits for the slowest host of many."""
 _LONGEST_HEADER = 64
 _EXIT_BAD_PAYLOAD = 87
-_SHELL_CANNOT_START = (126, 127)
 _STDERR_KEPT = 1 << 14
-_STDERR_TURN_S = 5.0
+_STDERR_TURN_S = 0.5
 """While stdout is silent, stderr is drained this often; it holds 2 MiB."""
 
 Open: TypeAlias = Callable[[HostEntry], Connection]
@@ -122,9 +121,9 @@ def ask(connection: Connection, python: str, request: AgentRequest) -> HostFacts
 
 def _start(connection: Connection, python: str) -> Stream:
     try:
-        return connection.start(bootstrap(python, "agent.py"))
+        return connection.start(bootstrap(python, site=True))
     except ProgramNotStarted as failure:
-        raise _no_python(connection.name, python, failure.why) from None
+        raise no_python(connection.name, python, failure.why) from None
 
 
 def _ask(stream: Stream, host: str, python: str, request: AgentRequest, *, stay: bool = False) -> HostFacts:
@@ -152,7 +151,7 @@ def _payload(request: AgentRequest, *, stay: bool = False) -> bytes:
 
 @cache
 def _packed_agent() -> bytes:
-    return packed(agent_source())
+    return packed(agent_source(), "agent.py")
 
 
 @cache
@@ -193,6 +192,11 @@ class _Answer:
     def noise(self) -> str:
         """The first words that came, for a message."""
         return one_line(bytes(self._data[:400]).strip(), 120)
+
+    @property
+    def last(self) -> bytes:
+        """The last that came, for a message of who spoke in place of us."""
+        return bytes(self._data[-_STDERR_KEPT:])
 
     @property
     def begun(self) -> bool:
@@ -243,12 +247,10 @@ def _decode(host: str, document: bytes) -> HostFacts:
 
 
 def _ended_early(host: str, python: str, answer: _Answer, status: int | None, stderr: bytes) -> HostError:
-    said = _last_lines(stderr)
-    if status in _SHELL_CANNOT_START:
-        return _no_python(host, python, said or f"exit status {status}")
-    if status == EXIT_OLD_PYTHON:
-        message = f"{python} is Python {one_line(stderr, 40)}; the agent needs 3.9 or newer"
-        return NoPython(host, message, f"Set `python:` of {host} in hosts.yaml to a newer interpreter")
+    refusal = None if answer.begun else no_answer(host, python, status, stderr=stderr, noise=answer.last)
+    if refusal is not None:
+        return refusal
+    said = last_lines(stderr)
     if status == 0 and not answer.begun:
         message = f"{python} answered nothing of ours" + (f", but: {answer.noise}" if answer.noise else "")
         return AgentGarbage(host, message, f"Check with: ssh {host} {python} -V")
@@ -261,18 +263,8 @@ def _ended_early(host: str, python: str, answer: _Answer, status: int | None, st
     )
 
 
-def _no_python(host: str, python: str, said: str) -> NoPython:
-    fix = f"Set `python:` of {host} in hosts.yaml to the training environment's interpreter"
-    return NoPython(host, f"{python} cannot be started there: {said}", fix)
-
-
 def _too_slow(host: str, answer: _Answer, stderr: bytes) -> AgentTooSlow:
-    said = _last_lines(stderr) or answer.noise
+    said = last_lines(stderr) or answer.noise
     what = "a part of an answer" if answer.begun else (f"only: {said}" if said else "nothing")
     fix = "Is its load or its disk (NFS) the cause? Log in and look"
     return AgentTooSlow(host, f"the agent did not answer in time; it sent {what}", fix)
-
-
-def _last_lines(stderr: bytes, count: int = 3) -> str:
-    lines = [line.strip() for line in clean(stderr).splitlines() if line.strip()]
-    return one_line(" | ".join(lines[-count:]), 300)

@@ -34,6 +34,8 @@ _FIXES: dict[str, str] = {
     "HOST010": "Something else answers: a start-up file that ends the shell, or a forced command. `ssh HOST "
     "true`.",
     "HOST011": "Look at the host's load and at its storage (a hanging mount): `ssh HOST uptime`.",
+    "HOST012": "Ask for a login shell there (`chsh`), or log in as another `user:`; a start-up file that "
+    "ends the shell does the same. `ssh HOST true`.",
 }
 
 

@@ -1,4 +1,4 @@
-"""How a program travels to a host: as one source text, compressed over stdin to a one-line bootstrap."""
+"""How a program travels to a host: as source, compressed, over stdin to one command for all."""
 
 import re
 import zlib
@@ -25,16 +25,34 @@ _PARTS = {
 
 _DOCSTRING = re.compile(r'^( *)r?"""(?:[^"\\]|\\.|"(?!""))*"""$', re.MULTILINE)
 
-# Reads "<length>\n<zlib bytes>" from stdin and runs it as a script; what follows on stdin is the script's.
-# Runs on any Python, so that an old one is told apart from a broken one; one line, because csh cannot quote
-# more. The working directory leaves sys.path: a stray json.py in somebody's home must not run.
-_BOOTSTRAP = (
-    "import sys,zlib;"
-    f"sys.version_info<(3,9)and(sys.stderr.write(sys.version.split()[0]),sys.exit({EXIT_OLD_PYTHON}));"
-    "sys.path[:]=[p for p in sys.path if p];"
-    "r=sys.stdin.buffer;"
-    "exec(compile(zlib.decompress(r.read(int(r.readline()))),{name!r},'exec'),{{'__name__':'__main__'}})"
-)
+# The whole command: one line, and no single quote, backslash or "!", for login shells differ in how they read
+# those (and csh cannot quote a line break). What it executes comes on stdin, one line of Python first.
+_BOOTSTRAP = 'exec(open(0,"rb",0,closefd=False).readline())'
+
+ISOLATED = "-I"
+"""No module from the working directory, PYTHON* or ~/.local: a stray json.py in somebody's home must not run.
+
+Nothing that the command itself does could take the place of this option: Python 3.13 imports `linecache` from
+the working directory before the first statement of `-c`. Python 2 does not have it, and says so.
+"""
+
+# That first line, written out. Raw reads only: what follows on stdin is the program's, and a buffer would
+# take it too. It compiles on every Python that has -I, so that an old one is told apart from a broken one.
+_LOADER = """\
+import sys
+if sys.version_info < (3, 9):
+    sys.stderr.write(sys.version.split()[0])
+    sys.exit({exit_old_python})
+import zlib
+stdin = open(0, "rb", 0, closefd=False)
+size, data = int(stdin.readline()), b""
+while len(data) < size:
+    part = stdin.read(size - len(data))
+    if not part:
+        sys.exit("gpulaunch: {name} did not arrive whole")
+    data += part
+exec(compile(zlib.decompress(data), "{name}", "exec"), {{"__name__": "__main__"}})
+"""
 
 
 @cache
@@ -71,16 +89,26 @@ def _bare(path: Path) -> str:
     return _DOCSTRING.sub(lambda match: f'{match[1]}""' + "\n" * match[0].count("\n"), text)
 
 
+def bootstrap(python: str, *args: str, site: bool = False) -> tuple[str, ...]:
+    """Return the command whose stdin is a packed program; `args` become its sys.argv[1:].
+
+    `site`: with the packages of that environment, and its sitecustomize. Others need nothing but the library.
+    """
+    return (python, ISOLATED, *(() if site else ("-S",)), "-c", _BOOTSTRAP, *args)
+
+
 @cache
-def packed(source: bytes) -> bytes:
-    """Return a program as the bootstrap reads it; packed once for all hosts."""
+def packed(source: bytes, name: str = "gpulaunch") -> bytes:
+    """Return a program as the command reads it, packed once for all; NAME is what tracebacks call it."""
+    loader = _LOADER.format(name=name, exit_old_python=EXIT_OLD_PYTHON)
+    return b"exec(%a)\n" % loader + framed(source)
+
+
+@cache
+def framed(source: bytes) -> bytes:
+    """Return a program as an agent that waits reads it: its length as a line, then the compressed text."""
     body = zlib.compress(source, _LEVEL)
     return b"%d\n%s" % (len(body), body)
-
-
-def bootstrap(python: str, name: str, *args: str) -> tuple[str, ...]:
-    """Return the command whose stdin is a packed program; NAME is what tracebacks call it."""
-    return (python, "-c", _BOOTSTRAP.format(name=name), *args)
 
 
 def stdin_for(
@@ -90,4 +118,4 @@ def stdin_for(
 
     `name` is what tracebacks call the file; `args` become sys.argv[1:].
     """
-    return bootstrap(python, name, *args), packed(source) + payload
+    return bootstrap(python, *args), packed(source, name) + payload

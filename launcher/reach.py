@@ -11,8 +11,9 @@ from launcher import hostjson
 from launcher.errors import AgentGarbage, AgentTooSlow, HostError
 from launcher.fanout import WIDTH
 from launcher.inventory import HostEntry
+from launcher.no_answer import last_lines, no_answer
 from launcher.onhost_source import onhost_source, stdin_for
-from launcher.report.text import clean, one_line
+from launcher.report.text import one_line
 from launcher.transports.base import Connection, Stream
 from preflight.facts import Reach
 from preflight.records import dataclass
@@ -30,7 +31,8 @@ _KNOCK_S = 3.0
 _NOBODY = ("no answer", "No route to host", "Network is unreachable", "Host is down", "Connection timed out")
 """What a connect says where there is nobody; every other error came from a host that lives."""
 _MARKER = b"\nGPULAUNCH-REACH-1 "
-_MAX_ANSWER = 1 << 20
+_MAX_ANSWER = 32 << 20
+"""Bytes taken from one host, a login shell's words included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,9 @@ def which_answer(connection: Connection, python: str, targets: Sequence[tuple[st
     }
     argv, stdin = stdin_for(python, onhost_source("reach"), json.dumps(asked).encode() + b"\n")
     done = connection.run(argv, stdin=stdin, timeout_s=_START_S + _KNOCK_S, max_output=_MAX_ANSWER)
+    refusal = no_answer(connection.name, python, done.exit_status, stderr=done.stderr, noise=done.stdout)
+    if refusal is not None and _MARKER not in done.stdout:
+        raise refusal
     line = done.stdout.rpartition(_MARKER)[2].partition(b"\n")[0]
     try:
         errors = [str(error) for _, _, error, _ in _parsed(connection.name, line)["reached"]]
@@ -202,7 +207,7 @@ def _answer(stream: Stream, host: str, timeout_s: float) -> dict[str, Any]:
         if marker and end:
             return _parsed(host, line)
         if part == b"" or len(data) > _MAX_ANSWER:
-            said = one_line(" | ".join(clean(stderr).splitlines()[-3:]) or "it said nothing")
+            said = last_lines(stderr) or "it said nothing"
             raise AgentGarbage(host, f"the reachability probe ended without an answer: {said}")
     raise AgentTooSlow(host, f"the reachability probe did not answer within {timeout_s:g} s")
 

@@ -11,6 +11,7 @@ from launcher import hostjson
 from launcher.disconnect import Disconnect
 from launcher.errors import GpulaunchError
 from launcher.launch import Launch
+from launcher.onhost_source import ISOLATED
 from launcher.outcome import Outcome
 from launcher.plan import NodePlan
 from launcher.preflighting import PreflightResult
@@ -104,7 +105,7 @@ def clean_up(prepared: Prepared, outcome: Outcome) -> Iterator[Proof]:
         try:
             with prepared.launch.connections.borrow(entry) as connection:
                 done = connection.run(
-                    (node.python, f"{run_dir}/guard.py", "clean"), timeout_s=CLEAN_S, max_output=1 << 20
+                    (node.python, ISOLATED, f"{run_dir}/guard.py", "clean"), timeout_s=CLEAN_S
                 )
             answer = hostjson.parse(done.stdout.strip().splitlines()[-1])
         except (GpulaunchError, ValueError, IndexError) as error:

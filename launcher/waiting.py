@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from launcher.errors import ConnectionLost, GpulaunchError
-from launcher.onhost_source import packed
+from launcher.onhost_source import framed
 from launcher.transports.base import Stream
 
 
@@ -27,7 +27,7 @@ class Waiting:
         if host not in self._kept:
             raise ConnectionLost(host, "its agent does not wait there any more")
         stream, _ = self._kept[host]
-        stream.write(packed(source) + payload)
+        stream.write(framed(source) + payload)
         return stream
 
     def close(self) -> None:

@@ -24,6 +24,7 @@ from typing import Any
 from .supervising.environment import marks, without
 from .supervising.files import write_all
 from .supervising.processes import PR_SET_PDEATHSIG, prctl
+from .supervising.wire import answer, read_message, request_of
 
 MODULE = "accelerate.commands.launch"
 
@@ -278,38 +279,20 @@ def read_all(fd: int) -> bytes:
         parts.append(part)
 
 
-def read_order() -> bytes | None:
-    """Return the request that comes with the plan: its length as a line, then it. None: there is no plan."""
-    line = b""
-    while not line.endswith(b"\n"):
-        byte = os.read(0, 1)
-        if not byte:
-            return None
-        line += byte
-    data = b""
-    while len(data) < int(line):
-        part = os.read(0, int(line) - len(data))
-        if not part:
-            return None
-        data += part
-    return data
-
-
 def codes() -> dict[str, Any]:
     """Return the code of every module that was imported here, by name; what is put there is used as it is."""
     code: dict[str, Any] = globals()["__spec__"].loader.codes
     return code
 
 
-def main(request: bytes) -> int:
-    """Entry of the bootstrap: request is what is known before the plan."""
+def main() -> int:
+    """Begin with what is known before the plan; both follow this program on stdin, the plan later."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    early = Early(json.loads(request))
+    early = Early(json.loads(request_of(read_message())))
     early.lay()
     from .supervising.answers.starting import start
-    from .supervising.wire import answer
 
-    order = read_order()
+    order = read_message()
     if order is None:
         os.close(early.orders)
         with contextlib.suppress(ChildProcessError):
@@ -320,4 +303,4 @@ def main(request: bytes) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit("this file is streamed to a host by gpulaunch run")
+    sys.exit(main())

@@ -57,4 +57,5 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["clean"]:
         from .guarding.rehearsing.scratch import clean
 
-        print(json.dumps(clean(os.path.dirname(os.path.abspath(__file__)))))
+        # The leading newline ends whatever a login shell printed before.
+        print("\n" + json.dumps(clean(os.path.dirname(os.path.abspath(__file__)))))

@@ -43,14 +43,23 @@ PLACES = (
     "/workspace/*/venv",
     "/usr/local",
 )
+# Asked with -I, so that no file of a working directory or of PYTHONPATH runs; it looks for packages where a
+# training finds them.
 QUESTION = """
-import json, sys
+import json, os, site, sys
 from importlib import metadata
+path = [folder for folder in os.environ.get("PYTHONPATH", "").split(":") if os.path.isabs(folder)]
+own = sys.prefix != sys.base_prefix
+if own:
+    with open(os.path.join(sys.prefix, "pyvenv.cfg")) as settings:
+        own = "include-system-site-packages=true" not in settings.read().lower().replace(" ", "")
+if not own and not os.environ.get("PYTHONNOUSERSITE"):
+    path.append(site.getusersitepackages())
+path += sys.path
 def version(name):
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return ""
+    for found in metadata.distributions(name=name, path=path):
+        return found.version
+    return ""
 names = ["torch", "accelerate", "transformers"]
 print(json.dumps([sys.prefix, ".".join(map(str, sys.version_info[:3]))] + [version(name) for name in names]))
 """
@@ -107,7 +116,7 @@ def ask(path: str) -> Optional[List[str]]:
     """Return [prefix, version, and those of the packages], None from what is no Python, or a broken one."""
     try:
         done = subprocess.run(
-            [path, "-c", QUESTION],
+            [path, "-I", "-c", QUESTION],
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

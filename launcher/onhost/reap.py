@@ -207,7 +207,8 @@ def main() -> int:
     log = audit(intent, request.get("note", ""))
     records = reap(request["victims"], request["term_grace_s"], request["kill_grace_s"])
     audit(records, request.get("note", ""))
-    print(json.dumps({"schema": SCHEMA, "records": records, "audit": log}))
+    # The leading newline ends whatever a login shell printed before.
+    print("\n" + json.dumps({"schema": SCHEMA, "records": records, "audit": log}))
     return 0
 
 

@@ -17,16 +17,17 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import time
 from typing import Any, Callable
 
 from .supervising.rundir import find_run, is_alive, read_state
-from .supervising.wire import answer, say
+from .supervising.wire import answer, read_message, request_of, say
 
 
-def main(request: bytes) -> int:
-    """Entry of the bootstrap: request is the JSON document that followed this program on stdin."""
-    return answer(lambda: serve(json.loads(request)))
+def main() -> int:
+    """Answer the JSON document that follows this program on stdin."""
+    return answer(lambda: serve(json.loads(request_of(read_message()))))
 
 
 def serve(request: dict[str, Any]) -> int:
@@ -105,3 +106,7 @@ OF_ONE_RUN: dict[str, Callable[[str, dict[str, Any]], int]] = {
     "remove": remove,
     "status": status,
 }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

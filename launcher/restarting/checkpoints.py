@@ -10,9 +10,11 @@ from launcher.errors import AgentGarbage, GpulaunchError
 from launcher.fanout import fanout
 from launcher.gather import Open
 from launcher.inventory import HostEntry
+from launcher.no_answer import last_lines, no_answer
 from launcher.onhost_source import onhost_source, stdin_for
-from launcher.report.text import clean, one_line
+from launcher.report.text import one_line
 from launcher.restarting.spec import CHECKPOINT, RestartSpec
+from launcher.transports.base import Completed
 from preflight.job import Job
 from preflight.records import dataclass
 
@@ -59,8 +61,8 @@ def look(
         line = json.dumps(asked).encode() + b"\n"
         argv, stdin = stdin_for(entry.python, onhost_source("checkpoints"), line, name="checkpoints.py")
         with opener(entry) as connection:
-            done = connection.run(argv, stdin=stdin, timeout_s=ANSWER_S, max_output=8 << 20)
-        return _read(entry.name, done.stdout, done.stderr)
+            done = connection.run(argv, stdin=stdin, timeout_s=ANSWER_S, max_output=32 << 20)
+        return _read(entry, done)
 
     found: dict[str, tuple[Checkpoint, ...]] = {}
     for entry, result in zip(entries, fanout(one, entries), strict=True):
@@ -76,8 +78,8 @@ def base_of(entry: HostEntry, job: Job) -> str:
     return job.output_in(workdir) or workdir
 
 
-def _read(host: str, stdout: bytes, stderr: bytes) -> tuple[Checkpoint, ...]:
-    line = (b"\n" + stdout).rpartition(_MARKER)[2].partition(b"\n")[0]
+def _read(entry: HostEntry, done: Completed) -> tuple[Checkpoint, ...]:
+    line = (b"\n" + done.stdout).rpartition(_MARKER)[2].partition(b"\n")[0]
     try:
         found: list[dict[str, Any]] = hostjson.parse(line)["found"]
         return tuple(
@@ -91,8 +93,10 @@ def _read(host: str, stdout: bytes, stderr: bytes) -> tuple[Checkpoint, ...]:
             for each in found
         )
     except (ValueError, KeyError, TypeError):
-        said = one_line(" | ".join(clean(stderr).splitlines()[-3:]) or "it said nothing")
-        raise AgentGarbage(host, f"looking for checkpoints ended without an answer: {said}") from None
+        refusal = no_answer(entry.name, entry.python, done.exit_status, stderr=done.stderr, noise=done.stdout)
+        said = last_lines(done.stderr) or "it said nothing"
+        message = f"looking for checkpoints ended without an answer: {said}"
+        raise refusal or AgentGarbage(entry.name, message) from None
 
 
 def choose(seen: Seen, main: str, spec: RestartSpec, *, main_is_new: bool = False) -> Chosen:

@@ -19,6 +19,7 @@ from launcher.errors import (
     NameNotResolved,
     NoPython,
 )
+from launcher.no_answer import last_lines, no_answer
 from launcher.plan import NodePlan
 from launcher.report.text import one_line
 from launcher.running import protocol
@@ -230,13 +231,14 @@ class Follower(threading.Thread):
 
     def _carry(self, stream: Stream, on_answer: Callable[[dict[str, Any]], None]) -> None:
         reader = protocol.Reader()
-        answered = False
+        answered, stderr = False, b""
         heard = self._awake.now()
         while not self._done:
             data = stream.read(_POLL_S)
+            stderr = (stderr + stream.read_stderr())[-protocol.NOISE_KEPT :]
             now = self._awake.now()
             if data == b"":
-                raise HostError(self.host, self._why_ended(stream, reader))
+                raise self._ended(stream, stderr, None if answered else reader.noise)
             if data:
                 heard = now
                 for frame in reader.feed(data):
@@ -263,10 +265,16 @@ class Follower(threading.Thread):
             self._beat = now
             stream.write(b"beat\n")
 
-    def _why_ended(self, stream: Stream, reader: protocol.Reader) -> str:
-        stream.wait(1.0)
-        said = one_line(stream.read_stderr().strip()[-300:] or reader.noise.strip()[-300:], 300)
-        return "the supervisor's channel ended" + (f": {said}" if said else "")
+    def _ended(self, stream: Stream, stderr: bytes, noise: bytes | None) -> HostError:
+        """Return why the channel ended; `noise` is what came in place of an answer, None after the answer."""
+        status = stream.wait(1.0)
+        stderr += stream.read_stderr()
+        if noise is not None:
+            refusal = no_answer(self.host, self._node.python, status, stderr=stderr, noise=noise)
+            if refusal is not None:
+                return refusal
+        said = last_lines(stderr or noise or b"")
+        return HostError(self.host, "the supervisor's channel ended" + (f": {said}" if said else ""))
 
     def _on_start(self, answer: dict[str, Any]) -> None:
         if "refused" in answer:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.errors import BadInput, HostError
+from launcher.no_answer import last_lines, no_answer
 from launcher.report.text import one_line
 from launcher.running import protocol
 from launcher.transports.base import Connection
@@ -33,7 +34,7 @@ def ask(
             return dict(frame.header)
     except protocol.Garbled as error:
         raise HostError(connection.name, f"its answer cannot be read: {error}") from None
-    said = one_line((done.stderr or reader.noise).strip()[-300:], 300)
+    refusal = no_answer(connection.name, python, done.exit_status, stderr=done.stderr, noise=reader.noise)
+    said = last_lines(done.stderr or reader.noise)
     words = f"{python} gave no answer (exit status {done.exit_status})"
-    fix = "set `python:` of this host in hosts.yaml" if done.exit_status in (126, 127) else ""
-    raise HostError(connection.name, words + (f": {said}" if said else ""), fix)
+    raise refusal or HostError(connection.name, words + (f": {said}" if said else ""))

@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from launcher.errors import HostError
 from launcher.inventory import HostEntry
+from launcher.no_answer import last_lines
 from launcher.report.text import one_line
 from launcher.running import protocol
 from launcher.running.connections import Open
@@ -17,6 +19,7 @@ from launcher.transports.base import Stream
 from preflight.records import dataclass
 
 SILENCE_S = 60.0
+_POLL_S = 0.5
 _PART = re.compile(r"\.(?P<name>.+)\.(?P<mtime>\d+)-(?P<size>\d+)\.part")
 
 
@@ -139,15 +142,20 @@ def fetch_host(
 
 def _receive(host: str, stream: Stream, receiver: Receiver) -> None:
     reader = protocol.Reader()
-    answered = False
+    answered, stderr = False, b""
+    heard = time.monotonic()
     while True:
-        data = stream.read(SILENCE_S)
+        data = stream.read(_POLL_S)
+        stderr = (stderr + stream.read_stderr())[-protocol.NOISE_KEPT :]
+        heard = heard if data is None else time.monotonic()
+        if data is None and time.monotonic() - heard < SILENCE_S:
+            continue
         if data is None:
             raise HostError(
                 host, f"nothing came for {SILENCE_S:g} s", "fetch again: it goes on where it ended"
             )
         if not data:
-            said = one_line(stream.read_stderr().strip()[-300:] or reader.noise.strip()[-300:], 300)
+            said = last_lines(stderr + stream.read_stderr() or reader.noise)
             raise HostError(host, f"the connection ended: {said}", "fetch again: it goes on where it ended")
         try:
             for frame in reader.feed(data):

@@ -9,9 +9,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from launcher import hostjson
-from launcher.errors import AgentGarbage, AgentTooSlow, GpulaunchError, HostError, NoPython, ProgramNotStarted
+from launcher.errors import AgentGarbage, AgentTooSlow, GpulaunchError, HostError, ProgramNotStarted
+from launcher.no_answer import last_lines, no_answer, no_python
 from launcher.onhost_source import onhost_source, stdin_for
-from launcher.report.text import clean, one_line
+from launcher.report.text import one_line
 from launcher.syncing import rsync
 from launcher.syncing.errors import SyncFailed
 from launcher.syncing.tree import CHUNK, STATE, Entry
@@ -24,7 +25,6 @@ ANSWER_S = 600.0
 _MARKER = b"\nGPULAUNCH-SYNC-1 "
 _MAX_ANSWER = 64 << 20
 _LEVEL = 1
-_SHELL_CANNOT_START = (126, 127)
 _LAST_WORDS_S = 5.0
 
 
@@ -82,7 +82,7 @@ class Receiver:
         try:
             self._stream = self._connection.start(argv)
         except ProgramNotStarted as failure:
-            raise self._no_python(failure.why) from None
+            raise no_python(self.host, self._python, failure.why) from None
         answer = self._answer_to(stdin, "root", START_S)
         self._nonce, self._root, self._rsync = nonce, str(answer["root"]), str(answer.get("rsync", ""))
         return self._root
@@ -193,14 +193,11 @@ class Receiver:
         return answer
 
     def _ended(self, status: int | None, noise: bytes) -> HostError:
-        said = one_line(" | ".join(clean(self._stderr or noise).splitlines()[-3:]) or "it said nothing")
-        if status in _SHELL_CANNOT_START:
-            return self._no_python(said)
+        refusal = no_answer(self.host, self._python, status, stderr=self._stderr, noise=noise)
+        if refusal is not None:
+            return refusal
+        said = last_lines(self._stderr or noise) or "it said nothing"
         return AgentGarbage(self.host, f"the receiver ended without an answer: {said}")
-
-    def _no_python(self, why: str) -> NoPython:
-        fix = f"Set `python:` of {self.host} in hosts.yaml to the training environment's interpreter"
-        return NoPython(self.host, f"{self._python} cannot be started there: {why}", fix)
 
 
 def _line(document: dict[str, object]) -> bytes:

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import re
 import shlex
 import threading
 import time
@@ -22,6 +23,9 @@ from launcher.transports.ssh_wire import ChannelSocket, Wire
 from launcher.transports.to_end import run_to_end
 
 T = TypeVar("T")
+
+_BARE = frozenset("\\!'")
+_SPECIAL = re.compile(r"([\\!'])")
 
 # paramiko logs tracebacks of lost connections; each of them becomes a HostError here.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -241,8 +245,18 @@ def _of_jump(endpoint: Endpoint, hop: Endpoint, failure: HostError) -> HostError
 def _quoted(argv: Iterable[str]) -> str:
     """Quote for the login shell there, which may expand one thing only: a leading ~/ of the program."""
     program, *rest = argv
-    head = "~/" + shlex.quote(program[2:]) if program.startswith("~/") else shlex.quote(program)
-    return " ".join((head, *map(shlex.quote, rest)))
+    head = "~/" + _word(program[2:]) if program.startswith("~/") else _word(program)
+    return " ".join((head, *map(_word, rest)))
+
+
+def _word(text: str) -> str:
+    r"""Quote one word for sh, bash, zsh, fish and csh alike.
+
+    Inside single quotes csh still reads "!" and fish a backslash; outside of them a backslash before either,
+    and before the quote itself, means the same to all. For a line break csh has no quoting that others have.
+    """
+    parts = _SPECIAL.split(text)
+    return "".join("\\" + part if part in _BARE else part and shlex.quote(part) for part in parts) or "''"
 
 
 def _nothing() -> None:

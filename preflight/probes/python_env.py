@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import site
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from .fact import Emit, fact, missing
@@ -13,7 +15,7 @@ from .reading import text_or
 
 def probe_python(emit: Emit) -> None:
     """Emit facts.PythonEnv."""
-    packages, folders = _installed_packages([folder for folder in sys.path if folder])
+    packages, folders = _installed_packages(import_path(os.environ))
     emit(
         "python",
         {
@@ -24,6 +26,27 @@ def probe_python(emit: Emit) -> None:
             "nccl": fact(lambda: _nccl(packages)),
         },
     )
+
+
+def import_path(environ: Mapping[str, str]) -> list[str]:
+    """Return the folders that a training on this interpreter imports packages from, first wins.
+
+    The agent's own interpreter has neither PYTHONPATH nor ~/.local (python -I), and a training has both. What
+    PYTHONPATH names relative to a working directory is left out: nobody knows yet which that will be.
+    """
+    named = [folder for folder in environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(folder)]
+    users = [site.getusersitepackages()] if _has_user_site(environ) else []
+    return [*named, *users, *(folder for folder in sys.path if os.path.isabs(folder))]
+
+
+def _has_user_site(environ: Mapping[str, str]) -> bool:
+    """Say what `site` would without -I: a virtual environment has ~/.local only where it asks for it."""
+    if environ.get("PYTHONNOUSERSITE") or (os.getuid(), os.getgid()) != (os.geteuid(), os.getegid()):
+        return False
+    if sys.prefix == sys.base_prefix:
+        return True
+    settings = text_or(sys.prefix + "/pyvenv.cfg")
+    return re.search(r"(?im)^include-system-site-packages *= *true *$", settings) is not None
 
 
 _METADATA = re.compile(r"(?P<name>.+?)(-(?P<version>[^-]+))?(-py[\d.]+)?\.(dist|egg)-info")

@@ -48,8 +48,8 @@ def client(hosts: Lab, tmp_path: Path) -> Iterator[Client]:
 
 def old_python(host: LabHost) -> str:
     """An interpreter that runs what it is given as Python 3.6 would say it is."""
-    forged = "import sys; sys.version_info = (3, 6, 8); sys.version = '3.6.8 (lab)'; exec(sys.argv[1])"
-    script = f'#!/bin/sh\nshift\nexec {sys.executable} -c "{forged}" "$1"\n'
+    forged = "import sys; sys.version_info = (3, 6, 8); sys.version = '3.6.8 (lab)'; exec(sys.argv[-1])"
+    script = f'#!/bin/sh\nexec {sys.executable} -I -c "{forged}" "$@"\n'
     return host.put("/usr/local/bin/old-python", script, mode=0o755)
 
 
@@ -100,7 +100,7 @@ def test_every_way_to_fail_has_its_own_code_and_is_only_its_own_hosts_matter(cli
     assert f"key {stranger}" in message("stranger", "HOST007")
     assert "the host takes publickey" in message("stranger", "HOST007")
     assert "/opt/absent/bin/python cannot be started" in message("no-python", "HOST008")
-    assert "is Python 3.6.8; the agent needs 3.9" in message("old-python", "HOST008")
+    assert "is Python 3.6.8; gpulaunch needs 3.9" in message("old-python", "HOST008")
     assert "cannot load libpython3.so" in message("crashing", "HOST009")
     assert "Segmentation fault" in message("garbage", "HOST010")
     assert all(

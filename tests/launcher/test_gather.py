@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from launcher.errors import AgentCrashed, AgentGarbage, AgentTooSlow, ConnectionRefused, HostError, NoPython
+from launcher.errors import (
+    AgentCrashed,
+    AgentGarbage,
+    AgentTooSlow,
+    ConnectionRefused,
+    HostError,
+    NoLoginShell,
+    NoPython,
+)
 from launcher.gather import GRACE_S, AgentRequest, ask, gather
 from launcher.inventory import HostEntry
 from launcher.transports.base import Connection, Endpoint
@@ -53,7 +61,13 @@ def test_good_answers_are_kept_beside_bad_neighbours(sshd: Sshd) -> None:
 @pytest.mark.parametrize(
     ("script", "kind", "words"),
     [
-        ("printf 3.6.9 >&2; exit 86", NoPython, "is Python 3.6.9; the agent needs 3.9"),
+        ("printf 3.6.9 >&2; exit 86", NoPython, "is Python 3.6.9; gpulaunch needs 3.9"),
+        (
+            "echo 'Unknown option: -I' >&2; echo 'usage: python' >&2; exit 2",
+            NoPython,
+            "is Python 2; gpulaunch",
+        ),
+        ("echo This account is currently not available.; exit 1", NoLoginShell, "nothing of gpulaunch there"),
         ("exit 127", NoPython, "cannot be started there"),
         ("echo Traceback >&2; echo 'ValueError: \033[31mboom' >&2; exit 1", AgentCrashed, "ValueError: boom"),
         ("kill -11 $$", AgentCrashed, "ended by signal 11"),

@@ -45,8 +45,8 @@ def streamed(
 ) -> "subprocess.CompletedProcess[bytes]":
     """Return how the agent ended with `data` behind it; pipes are read to their end."""
     return subprocess.run(
-        bootstrap(python, "agent.py"),
-        input=packed(agent_source()) + data,
+        bootstrap(python, site=True),
+        input=packed(agent_source(), "agent.py") + data,
         capture_output=True,
         check=False,
         **{"timeout": 60.0, **options},

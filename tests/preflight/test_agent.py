@@ -291,7 +291,7 @@ def _pythons(*versions: str) -> list[str]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("python", _pythons("2.7", "3.6", "3.7", "3.8"))
+@pytest.mark.parametrize("python", _pythons("3.6", "3.7", "3.8"))
 def test_a_python_too_old_is_named(python: str) -> None:
     done = streamed(payload({}, b""), python)
     assert (done.returncode, done.stdout) == (EXIT_OLD_PYTHON, b"")

@@ -110,14 +110,22 @@ def orphan(name: str) -> Iterator[int]:
         os.kill(pid, signal.SIGKILL)
 
 
+def bare_environment(folder: Path) -> str:
+    """Return the interpreter of a virtual environment without packages."""
+    real = Path(sys.executable).resolve()
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python").symlink_to(real)
+    (folder / "pyvenv.cfg").write_text(f"home = {real.parent}\n")
+    return str(folder / "bin" / "python")
+
+
 @pytest.fixture(params=["psutil", "proc"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], ProcessTable]:
-    """Ask the agent with psutil there, and with a psutil that cannot be imported."""
-    if request.param == "proc":
-        (tmp_path / "psutil.py").write_text("raise ImportError('hidden by the test')\n")
+    """Ask the agent with psutil there, and in an environment that has none."""
+    python = sys.executable if request.param == "psutil" else bare_environment(tmp_path)
 
     def read() -> ProcessTable:
-        processes = run_agent({}, environ={"PYTHONPATH": str(tmp_path)}).facts.processes
+        processes = run_agent({}, python=python).facts.processes
         assert not isinstance(processes, Missing)
         assert processes.source == request.param
         return processes

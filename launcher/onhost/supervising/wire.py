@@ -1,8 +1,10 @@
-"""What goes back to the client: a line that it finds after any login noise, then frames."""
+"""What comes from the client, and what goes back: a line that it finds after any login noise, then frames."""
 
 from __future__ import annotations
 
 import json
+import os
+import zlib
 from typing import Any, Callable
 
 from .files import write_all
@@ -13,6 +15,33 @@ REFUSED = 3
 
 class Refused(Exception):
     """The request cannot be carried out; the text is for a person."""
+
+
+def read_message() -> bytes | None:
+    """Return the next message on stdin: its length as a line, then it. None: stdin has ended.
+
+    Not a byte more is read than that: what follows belongs to the follower.
+    """
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            return None
+        line += byte
+    data = b""
+    while len(data) < int(line):
+        part = os.read(0, int(line) - len(data))
+        if not part:
+            return None
+        data += part
+    return data
+
+
+def request_of(message: bytes | None) -> bytes:
+    """Return the request in a program's first message. Raises Refused where it did not arrive."""
+    if message is None:
+        raise Refused("the request did not arrive whole")
+    return zlib.decompress(message)
 
 
 def say(document: dict[str, Any]) -> None:

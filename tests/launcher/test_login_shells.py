@@ -1,0 +1,158 @@
+"""Every program gets through every login shell, whatever that prints first."""
+
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from launcher import environments
+from launcher.clean import Manner, _reap
+from launcher.errors import HostError, NoLoginShell
+from launcher.gather import AgentRequest, ask
+from launcher.inventory import HostEntry
+from launcher.reach import which_answer
+from launcher.restarting import checkpoints
+from launcher.running.bootstrap import command
+from launcher.running.early import early_request
+from launcher.runs import asking
+from launcher.syncing.host import Receiver
+from launcher.transports.base import Connection
+from preflight.job import Job
+from tests.launcher.sshd import Sshd
+
+NOISE = 3 << 20
+SHELLS = ("sh", "dash", "bash", "zsh", "fish", "tcsh")
+START_FILES = {"bash": ".bashrc", "zsh": ".zshenv", "fish": ".config/fish/config.fish", "tcsh": ".cshrc"}
+"""What each reads before a command that sshd gives it; sh and dash read nothing."""
+HOST = "titan"
+ENTRY = HostEntry(HOST, python=sys.executable)
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    folder = tmp_path_factory.mktemp("sshd")
+    # What sshd itself does with the login shell of an account, for accounts that this machine does not have.
+    wrapper = folder / "login"
+    wrapper.write_text(
+        f"#!/bin/sh\nread -r SHELL <{folder}/shell\n"
+        f"export SHELL HOME={folder}/home XDG_STATE_HOME={folder}/state\n"
+        'unset SHLVL XDG_CONFIG_HOME ZDOTDIR\ncd "$HOME"\nexec "$SHELL" -c "$SSH_ORIGINAL_COMMAND"\n'
+    )
+    wrapper.chmod(0o755)
+    (folder / "home").mkdir()
+    with Sshd.up(folder, f"ForceCommand {wrapper}") as running:
+        yield running
+
+
+@pytest.fixture
+def as_user_of(sshd: Sshd) -> Iterator[Callable[[str], Connection]]:
+    """Return what opens a connection to an account with this login shell."""
+    opened: list[Connection] = []
+
+    def log_in(shell: str) -> Connection:
+        program = shutil.which(shell, path="/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin")
+        if program is None:
+            pytest.skip(f"{shell} is not installed here")
+        (sshd.folder / "shell").write_text(program + "\n")
+        opened.append(sshd.open())
+        return opened[-1]
+
+    yield log_in
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
+def noisy(sshd: Sshd) -> Path:
+    """A home whose start-up files print much on both outputs."""
+    home = sshd.folder / "home"
+    print_it = f"head -c {NOISE} /dev/zero | tr '\\000' n"
+    for name in START_FILES.values():
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        to_stderr = f"sh -c '{print_it.replace(chr(39), '')} >&2'" if name == ".cshrc" else f"{print_it} >&2"
+        path.write_text(f"{print_it}\n{to_stderr}\n")
+    return home
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_program_answers_through_every_login_shell(
+    shell: str, sshd: Sshd, noisy: Path, as_user_of: Callable[[str], Connection]
+) -> None:
+    connection = as_user_of(shell)
+    done = connection.run(("true",))
+    loud = NOISE if shell in START_FILES else 0
+    assert (len(done.stdout) >= loud, len(done.stderr) >= loud) == (True, True), "the test tests nothing"
+
+    def opener(_: HostEntry) -> Connection:
+        return sshd.open()
+
+    assert ask(connection, sys.executable, AgentRequest(HOST, skip=("processes",))).host == HOST
+    assert asking.ask(connection, sys.executable, {"mode": "list"})["runs"] == []
+    assert _reap(connection, sys.executable, (), Manner())[0] == ()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert which_answer(connection, sys.executable, [("127.0.0.1", port)]) == (True,)
+    (found,) = environments.look((ENTRY,), opener, width=1)
+    assert not isinstance(found, Exception)
+    assert checkpoints.look((ENTRY,), Job(), ("checkpoint-*",), opener, age_s=1.0) == {HOST: ()}
+    with Receiver(sshd.open(), sys.executable) as receiver:
+        assert receiver.begin(str(noisy / "project"), "a1") == str(noisy / "project")
+        assert receiver.seen(["a1", "b2"]) == {"a1"}
+    begun = early_request(sys.executable, {}, [], "", "r1")
+    started = connection.run(command(sys.executable, "start", "r1"), stdin=begun, timeout_s=30)
+    assert started.exit_status == 0, started.stderr[-300:]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_argument_arrives_unchanged_through_every_login_shell(
+    shell: str, as_user_of: Callable[[str], Connection]
+) -> None:
+    words = [
+        "".join(map(chr, range(32, 127))),
+        "",
+        "!!",
+        "a!b",
+        "\\",
+        "\\\\'",
+        "$HOME `id` %s ~ {a,b} *",
+        "ä",
+    ]
+    told = ("-c", "import sys; print(sys.argv[1:])", *words)
+    done = as_user_of(shell).run((sys.executable, *told))
+    assert done.stdout.decode().endswith(f"{words}\n"), done.stderr[-300:]
+
+
+@pytest.mark.parametrize("shell", ["nologin", "false"])
+def test_an_account_that_runs_no_programs_is_told_as_such(
+    shell: str, sshd: Sshd, as_user_of: Callable[[str], Connection]
+) -> None:
+    connection = as_user_of(shell)
+
+    def opener(_: HostEntry) -> Connection:
+        return sshd.open()
+
+    def environments_there() -> None:
+        (found,) = environments.look((ENTRY,), opener, width=1)
+        assert isinstance(found, Exception)
+        raise found
+
+    ways: list[Callable[[], object]] = [
+        lambda: ask(connection, sys.executable, AgentRequest(HOST)),
+        lambda: asking.ask(connection, sys.executable, {"mode": "list"}),
+        lambda: _reap(connection, sys.executable, (), Manner()),
+        lambda: which_answer(connection, sys.executable, [("127.0.0.1", 1)]),
+        environments_there,
+        lambda: checkpoints.look((ENTRY,), Job(), ("c",), opener, age_s=1.0),
+        lambda: Receiver(sshd.open(), sys.executable).begin("~/project", "a1"),
+    ]
+    for way in ways:
+        with pytest.raises(HostError) as told:
+            way()
+        assert isinstance(told.value, NoLoginShell), told.value
+        said = "This account is currently not available" if shell == "nologin" else "it said nothing"
+        assert said in told.value.message
+        assert "login shell" in told.value.fix
