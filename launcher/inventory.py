@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from difflib import get_close_matches
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from preflight.records import dataclass
 FILE_NAME = "hosts.yaml"
 LOCALHOST = "localhost"
 ALL = "all"
+MAX_JUMPS = 8
+MAX_MEMBERS = 200_000  # of all groups together
+_DEEPEST_GROUP = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +72,15 @@ class Inventory:
         A word is a name, a range, a group (`ada` or `@ada`), `all`, `localhost`, or, as with ssh, an unlisted
         `host`, `user@host`, `user@host:port`, `[::1]:22`. Raises BadInput.
         """
-        words = tuple(words)
-        found = [self.entry(name) for word in words for name in self._expand(word)]
+        found: dict[str, HostEntry] = {}
+        for word in dict.fromkeys(words):
+            for entry in map(self.entry, self._expand(word)):
+                found[entry.name] = entry
+            if len(found) > hostwords.MAX_HOSTS:
+                raise BadInput(f"more than {hostwords.MAX_HOSTS} hosts are named")
         if not found:
             raise BadInput("no host is named", "name at least one host, a group, or all")
-        return tuple({entry.name: entry for entry in found}.values())
+        return tuple(found.values())
 
     def entry(self, word: str) -> HostEntry:
         """Return the one host that a single word names, listed or not. Raises BadInput."""
@@ -167,8 +175,8 @@ def entry_problem(entry: HostEntry, *, sent: bool = False) -> str:
 
 
 def _hops(words: Iterable[str]) -> Iterator[str]:
-    """Yield the hops that words name; commas separate them, as in ssh's ProxyJump."""
-    return (hop for word in words for hop in word.split(","))
+    """Yield the hops that words name; commas separate them, as in ssh's ProxyJump. One too many ends it."""
+    return islice((hop for word in words for hop in word.split(",")), MAX_JUMPS + 1)
 
 
 def user_config_dir() -> Path:
@@ -226,6 +234,9 @@ class _Reader:
                 if "[" in written:
                     from_range[name] = written
                 raw[name] = _merge(raw.get(name, {}), values)
+            if len(raw) > hostwords.MAX_HOSTS:
+                self._mistake(f"hosts.{written}", f"more than {hostwords.MAX_HOSTS} hosts in one file")
+                return {}
         in_file_order = dict.fromkeys(
             name for written in data for name in hostwords.expand_or_nothing(written)
         )
@@ -262,7 +273,10 @@ class _Reader:
 
     def _check_spots(self, key: str, values: Mapping[str, Any]) -> None:
         """Find jump hosts that are none; who they are is known once ssh_config is read."""
-        for hop in _hops(values.get("jump", ())):
+        hops = tuple(_hops(values.get("jump", ())))
+        if len(hops) > MAX_JUMPS:
+            self._mistake(f"{key}.jump", f"more than {MAX_JUMPS} jump hosts")
+        for hop in hops:
             try:
                 hostwords.parse_spot(hop.removeprefix("ssh://"))
             except BadInput as error:
@@ -274,28 +288,41 @@ class _Reader:
         for group in data:
             if group in hosts or group in (ALL, LOCALHOST):
                 self._mistake(f"groups.{group}", "is a host's name too; rename the group")
-        return {group: tuple(dict.fromkeys(self._members(group, data, hosts, ()))) for group in data}
+        found: dict[str, tuple[str, ...]] = {}
+        for group in data:
+            self._flatten(group, data, hosts, found, ())
+            if sum(map(len, found.values())) > MAX_MEMBERS:
+                self._mistake(f"groups.{group}", f"more than {MAX_MEMBERS} members in all groups")
+                break
+        return {group: found[group] for group in data if group in found}
 
-    def _members(
+    def _flatten(
         self,
         group: str,
         data: Mapping[str, tuple[str, ...]],
         hosts: Mapping[str, HostEntry],
+        found: dict[str, tuple[str, ...]],
         above: tuple[str, ...],
-    ) -> list[str]:
+    ) -> tuple[str, ...]:
+        """Return the hosts of a group and add them to `found`: each group is read once, whoever names it."""
         key = f"groups.{group}"
-        if group in above:
-            self._mistake(key, "contains itself: " + " -> ".join((*above, group)))
-            return []
-        found: list[str] = []
-        for word in data[group]:
+        if group in found:
+            return found[group]
+        if group in above or len(above) >= _DEEPEST_GROUP:
+            way = "contains itself" if group in above else f"is more than {_DEEPEST_GROUP} groups deep"
+            self._mistake(key, f"{way}: " + " -> ".join((*above, group)[-4:]))
+            return ()
+        members: dict[str, None] = {}
+        for word in dict.fromkeys(data[group]):
             if word == ALL:
-                found += hosts
+                members |= dict.fromkeys(hosts)
             elif word.removeprefix("@") in data and word not in hosts:
-                found += self._members(word.removeprefix("@"), data, hosts, (*above, group))
+                inner = self._flatten(word.removeprefix("@"), data, hosts, found, (*above, group))
+                members |= dict.fromkeys(inner)
             else:
-                found += self._listed(key, word, tuple(data), hosts)
-        return found
+                members |= dict.fromkeys(self._listed(key, word, tuple(data), hosts))
+        found[group] = tuple(members)
+        return found[group]
 
     def _listed(
         self, key: str, word: str, groups: tuple[str, ...], hosts: Mapping[str, HostEntry]

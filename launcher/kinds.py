@@ -14,6 +14,8 @@ Schema = dict[str, Any]
 
 _TRUE = frozenset({"true", "yes", "on"})
 _FALSE = frozenset({"false", "no", "off"})
+MAX_TEXT = 4096
+"""Characters: the longest path that Linux takes."""
 _SCALAR_SCHEMA = ["string", "number", "boolean"]
 
 
@@ -40,13 +42,16 @@ class Text:
     example: str = ""
 
     def read(self, item: Item, mistakes: Mistakes) -> str | None:
+        if isinstance(item.value, str) and len(item.value) > MAX_TEXT:
+            mistakes.add(item, f"has {len(item.value)} characters, expected at most {MAX_TEXT}")
+            return None
         if isinstance(item.value, str) and re.fullmatch(self.pattern, item.value):
             return item.value
         mistakes.expected(item, self.expected)
         return None
 
     def schema(self) -> Schema:
-        return {"type": "string", "pattern": f"^(?:{self.pattern})$"}
+        return {"type": "string", "maxLength": MAX_TEXT, "pattern": f"^(?:{self.pattern})$"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,15 @@ from typing import TypeAlias
 
 import yaml
 
+from launcher import yaml_nodes
 from launcher.errors import ConfigError
 from preflight.records import dataclass
 
 MAX_BYTES = 1 << 20
-MAX_ITEMS = 100_000  # aliases of aliases can multiply without end
-MAX_DEPTH = 24
+MAX_KEY = 200  # characters; each value carries the path of keys to it
+MAX_PATHS = 1 << 24  # characters of all those paths
 MOST_TOLD = 20  # mistakes; a file with more is mostly another kind of file
+MOST_FOUND = 50  # then nobody looks for more: each is compared with all names for its remedy
 
 Value: TypeAlias = "str | tuple[Item, ...] | dict[str, Item] | None"
 
@@ -71,8 +73,10 @@ class Mistakes:
     found: list[Mistake] = field(default_factory=list)
 
     def add(self, item: Item, text: str) -> None:
-        """Record a mistake at `item`."""
+        """Record a mistake at `item`. Raises ConfigError when there are MOST_FOUND."""
         self.found.append(Mistake(item.source, item.line, item.key, text))
+        if len(self.found) >= MOST_FOUND:
+            self.raise_if_any()
 
     def expected(self, item: Item, expected: str, choices: tuple[str, ...] = ()) -> None:
         """Record a value of the wrong type or spelling, with the nearest valid spelling."""
@@ -137,28 +141,19 @@ def _decode(data: bytes, shown: str) -> str:
 def parse_text(text: str, source: str, mistakes: Mistakes, *, in_file: bool = True) -> Item:
     """Return YAML text as an Item tree; raises ConfigError with the line where it is not YAML."""
     try:
-        node = _compose(text)
+        node = yaml_nodes.compose(text)
+    except yaml_nodes.Unbounded as error:
+        where = f"{source}:{error.line}" if in_file else source
+        raise ConfigError(f"{where}: {error}") from None
     except yaml.MarkedYAMLError as error:
         raise ConfigError(_yaml_message(error, text, source, in_file=in_file)) from None
     except yaml.YAMLError as error:  # ReaderError: a character that YAML does not allow
         position = getattr(error, "position", 0)
         where = f"{source}:{text[:position].count(chr(10)) + 1}" if in_file else source
         raise ConfigError(f"{where}: a control character is not allowed in YAML") from None
-    except RecursionError:
-        raise ConfigError(f"{source}: nested too deep") from None
     if node is None:
         return Item(None, source, 1 if in_file else 0)
-    return _Builder(source, mistakes, in_file=in_file).item(node, "", 0)
-
-
-def _compose(text: str) -> yaml.Node | None:
-    fast = getattr(yaml, "CSafeLoader", None)
-    if fast is not None:
-        try:
-            return yaml.compose(text, Loader=fast)
-        except yaml.YAMLError:
-            pass  # the pure loader words its errors better
-    return yaml.compose(text, Loader=yaml.SafeLoader)
+    return _Builder(source, mistakes, in_file=in_file).item(node, "")
 
 
 def _yaml_message(error: yaml.MarkedYAMLError, text: str, source: str, *, in_file: bool) -> str:
@@ -176,36 +171,36 @@ def _yaml_message(error: yaml.MarkedYAMLError, text: str, source: str, *, in_fil
 
 
 class _Builder:
-    """Turns composed nodes into Items; duplicates, foreign tags and runaway nesting become mistakes."""
+    """Turns composed nodes into Items; duplicates and foreign tags become mistakes."""
 
     def __init__(self, source: str, mistakes: Mistakes, *, in_file: bool) -> None:
         self.source = source
         self.mistakes = mistakes
         self.in_file = in_file
-        self.count = 0
+        self.paths = 0
 
-    def item(self, node: yaml.Node, key: str, depth: int) -> Item:
+    def item(self, node: yaml.Node, key: str) -> Item:
         line = node.start_mark.line + 1 if self.in_file else 0
-        self.count += 1
-        if depth > MAX_DEPTH or self.count > MAX_ITEMS:
+        self.paths += len(key)
+        if self.paths > MAX_PATHS:
             where = f"{self.source}:{line}" if line else self.source
-            raise ConfigError(f"{where}: nested too deep, or an alias refers to itself")
+            raise ConfigError(f"{where}: too many values under long keys")
         if node.tag not in _PLAIN_TAGS:
             self.mistakes.add(
                 Item(None, self.source, line, key), f"the tag {node.tag} is not used here; remove it"
             )
             return Item(None, self.source, line, key)
-        return Item(self._value(node, key, depth), self.source, line, key)
+        return Item(self._value(node, key), self.source, line, key)
 
-    def _value(self, node: yaml.Node, key: str, depth: int) -> Value:
+    def _value(self, node: yaml.Node, key: str) -> Value:
         if isinstance(node, yaml.ScalarNode):
             text = str(node.value)
             return None if not node.style and text in _NULL_TEXTS else text
         if isinstance(node, yaml.SequenceNode):
-            return tuple(self.item(child, f"{key}[{n}]", depth + 1) for n, child in enumerate(node.value))
-        return self._mapping(node, key, depth)
+            return tuple(self.item(child, f"{key}[{n}]") for n, child in enumerate(node.value))
+        return self._mapping(node, key)
 
-    def _mapping(self, node: yaml.Node, key: str, depth: int) -> dict[str, Item]:
+    def _mapping(self, node: yaml.Node, key: str) -> dict[str, Item]:
         own: dict[str, Item] = {}
         merged: dict[str, Item] = {}
         for key_node, value_node in node.value:
@@ -214,20 +209,24 @@ class _Builder:
                 self.mistakes.add(Item(None, self.source, line, key), "a key must be plain text")
                 continue
             name = str(key_node.value)
+            if len(name) > MAX_KEY:
+                shown = Item(None, self.source, line, key)
+                self.mistakes.add(shown, f"a key has {len(name)} characters, expected at most {MAX_KEY}")
+                continue
             path = f"{key}.{name}" if key else name
             if name == _MERGE_KEY and not key_node.style:
-                merged |= self._merged(value_node, key, depth)
+                merged |= self._merged(value_node, key)
                 continue
             if name in own:
                 first = f" (first on line {own[name].line})" if line else ""
                 self.mistakes.add(Item(None, self.source, line, path), f"written twice{first}; keep one")
                 continue
-            value = self.item(value_node, path, depth + 1)
+            value = self.item(value_node, path)
             own[name] = Item(value.value, self.source, line, path)
         return merged | own
 
-    def _merged(self, node: yaml.Node, key: str, depth: int) -> dict[str, Item]:
-        value = self.item(node, key, depth + 1)
+    def _merged(self, node: yaml.Node, key: str) -> dict[str, Item]:
+        value = self.item(node, key)
         parts = value.value if isinstance(value.value, tuple) else (value,)
         found: dict[str, Item] = {}
         for part in reversed(parts):  # YAML's merge: the first mapping in a list wins

@@ -23,7 +23,7 @@ DOORS = {
     "subprocess": ("launcher/transports/", *ON_HOST),
     "socket": ("launcher/transports/", *ON_HOST),
     "torch": ("launcher/onhost/",),
-    "yaml": ("launcher/yamldoc.py", "preflight/script/configs.py"),  # our files; a script's own
+    "yaml": ("launcher/yamldoc.py", "launcher/yaml_nodes.py", "preflight/script/configs.py"),
     "rich": ("launcher/report/", "launcher/commands/"),
 }
 

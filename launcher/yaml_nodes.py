@@ -1,0 +1,104 @@
+"""YAML text as nodes, with bounds on depth, values and aliases that hold before anything is built.
+
+libyaml composes by recursion, so 50,000 brackets end the process, and an alias stands for all that it names,
+each time: a few kilobytes can mean gigabytes. The events of the parser cost neither, so they are read first.
+"""
+
+import yaml
+
+MAX_DEPTH = 24
+MAX_VALUES = 100_000
+_PURE_BYTES = 1 << 16
+"""Up to here an error is looked for again with the pure loader, which words it better and is slow."""
+
+
+class Unbounded(yaml.YAMLError):
+    """The text nests too deep, holds too many values, or an alias of it does. `line` counts from 1."""
+
+    def __init__(self, line: int, words: str) -> None:
+        super().__init__(words)
+        self.line = line
+
+
+def compose(text: str) -> yaml.Node | None:
+    """Return the one document in the text, None where it is empty.
+
+    Aliases are resolved, so a node can occur several times; all together are at most MAX_VALUES values,
+    MAX_DEPTH deep. Raises Unbounded, or another yaml.YAMLError where the text is not YAML.
+    """
+    fast = getattr(yaml, "CSafeLoader", None)
+    if fast is not None:
+        try:
+            return _compose(text, fast)
+        except Unbounded:
+            raise
+        except yaml.YAMLError:
+            if len(text) > _PURE_BYTES:
+                raise
+    return _compose(text, yaml.SafeLoader)
+
+
+def _compose(text: str, loader: type[yaml.SafeLoader]) -> yaml.Node | None:
+    has_alias = _check_events(text, loader)
+    node = yaml.compose(text, Loader=loader)
+    if has_alias and node is not None:
+        _Measure().of(node, 0)
+    return node
+
+
+def _line(mark: object) -> int:
+    return int(getattr(mark, "line", 0)) + 1
+
+
+def _check_events(text: str, loader: type[yaml.SafeLoader]) -> bool:
+    """Return whether there are aliases. Raises Unbounded."""
+    depth = values = 0
+    has_alias = False
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+            continue
+        values += isinstance(event, yaml.NodeEvent)
+        has_alias = has_alias or isinstance(event, yaml.AliasEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        if depth > MAX_DEPTH:
+            raise Unbounded(_line(event.start_mark), "nested too deep")
+        if values > 2 * MAX_VALUES:  # keys are no values
+            raise Unbounded(_line(event.start_mark), f"more than {MAX_VALUES} values")
+    return has_alias
+
+
+class _Measure:
+    """How many values a node stands for and how deep they go, each node looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int, int]] = {}
+
+    def of(self, node: yaml.Node, depth: int) -> tuple[int, int]:
+        """Return (values, levels). Raises Unbounded."""
+        line = _line(node.start_mark)
+        if id(node) not in self._known:
+            if depth > MAX_DEPTH:
+                raise Unbounded(line, "nested too deep, or an alias refers to itself")
+            self._known[id(node)] = self._count(node, depth)
+        values, levels = self._known[id(node)]
+        if depth + levels > MAX_DEPTH:
+            raise Unbounded(line, "nested too deep, or an alias refers to itself")
+        if values > MAX_VALUES:
+            raise Unbounded(line, f"its aliases stand for more than {MAX_VALUES} values")
+        return values, levels
+
+    def _count(self, node: yaml.Node, depth: int) -> tuple[int, int]:
+        if isinstance(node, yaml.MappingNode):
+            below = [part for pair in node.value for part in pair]
+        else:
+            below = node.value if isinstance(node, yaml.SequenceNode) else []
+        values, levels = 1, 0
+        for part in below:
+            more, deep = self.of(part, depth + 1)
+            values, levels = values + more, max(levels, deep + 1)
+            if values > 2 * MAX_VALUES:
+                raise Unbounded(
+                    _line(node.start_mark), f"its aliases stand for more than {MAX_VALUES} values"
+                )
+        return values, levels
