@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from launcher.below import write_below
 from launcher.disconnect import disconnect_words
 from launcher.exit_codes import ExitCode
 from launcher.identity import user_at_machine
@@ -32,7 +33,7 @@ from launcher.running.interrupts import (
     drop_terminal,
     interrupts_counted,
 )
-from launcher.running.logbook import LogBook
+from launcher.running.logbook import LogBook, run_directory
 from launcher.running.node import LEAVE_S, QUEUE_LENGTH, Follower
 from launcher.running.phases import duration
 from launcher.running.promise import Promise
@@ -68,7 +69,7 @@ class Attempt:
         self._launch = launch
         self._plan = plan
         self._screen = screen
-        self._book = LogBook(launch.logs / plan.run_id)
+        self._book = LogBook(run_directory(launch.logs, plan.run_id))
         self._watch = Watch(plan, grace_s=launch.disconnect.grace_s)
         self._telling = Telling(self._watch, screen, self._book)
         self._happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
@@ -107,10 +108,9 @@ class Attempt:
         """Start every node at once, follow them, return how it ended."""
         started = time.monotonic()
         directory = self._book.directory
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / "plan.json").write_text(json.dumps(plan_json(self._plan), indent=1) + "\n")
+        write_below(directory, "plan.json", json.dumps(plan_json(self._plan), indent=1) + "\n")
         for name, text in self._launch.kept:
-            (directory / name).write_text(text)
+            write_below(directory, name, text)
         remember(launch_record(self._plan, self._plan.nodes[0], self._launch.entries))
         self._book.note("started")
         for line in (*launch_lines(self._plan, str(directory)), self._disconnect_words()):
@@ -134,7 +134,7 @@ class Attempt:
             code = ExitCode.TERMINAL_CLOSED if self._left_by == TERMINAL_CLOSED else 0
             outcome = replace(outcome, verdict="detached", exit_code=code)
         else:
-            (directory / OUTCOME).write_text(json.dumps(outcome_json(outcome), indent=1) + "\n")
+            write_below(directory, OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
         self._book.note(outcome.verdict, bad=outcome.exit_code != 0)
         self._book.close()
         return outcome

@@ -28,6 +28,7 @@ __all__ = [
     "NoLoginShell",
     "NoPython",
     "OutputTooLarge",
+    "PathRefused",
     "ProgramNotStarted",
     "RunFailed",
     "RunOver",
@@ -91,6 +92,12 @@ class ProgramNotStarted(HostError):
 
 class OutputTooLarge(HostError):
     """A command there sent more than was asked for."""
+
+
+class PathRefused(GpulaunchError):
+    """A file would be written elsewhere than in the directory that is meant; nothing was written."""
+
+    exit_code: ClassVar[int] = 5
 
 
 class HostKeyUnknown(HostError):

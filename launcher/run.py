@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from launcher.asked import new_run_id
 from launcher.attempt import Attempt
 from launcher.errors import LaunchRefused
 from launcher.launch import Launch
@@ -13,6 +12,7 @@ from launcher.outcome import Outcome
 from launcher.plan import Plan
 from launcher.planning import make_plan
 from launcher.preflighting import Manner, PreflightResult, preflight, script_on
+from launcher.runid import new_run_id
 from launcher.running.phases import Phase
 from launcher.running.vigil import Target
 from launcher.terminal.screen import Screen

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from launcher.asked import entries_here, new_run_id
+from launcher.asked import entries_here
 from launcher.commands.reaching import Reaching, reaching
 from launcher.config import Overrides, RunConfig, load_run_config
 from launcher.counts import settle_counts
@@ -11,6 +11,7 @@ from launcher.engines import accelerate
 from launcher.errors import BadInput
 from launcher.inventory import HostEntry
 from launcher.lone_script import lone_script, with_code
+from launcher.runid import new_run_id
 from launcher.running.early import EarlyStarts
 from preflight.job import Job
 from preflight.records import dataclass

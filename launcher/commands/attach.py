@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from launcher.commands.question import asker
-from launcher.commands.runs_options import LOGS, found_run, nodes_of, run_options, ways_of
+from launcher.commands.runs_options import LOGS, access, found_run, run_options, ways_of
 from launcher.report.outcome import tell
 from launcher.report.run import launch_lines
 from launcher.running.interrupts import Choice
@@ -35,10 +35,12 @@ def command(run: str, **options: Any) -> int:
     detach or to stop the run; without a terminal it detaches. The exit code is the run's; 0 after detaching.
     """
     ways = ways_of(options)
-    plan, entries = nodes_of(found_run(run, ways, options), ways)
+    to = access(found_run(run, ways, options), ways, options)
+    to.demand()  # to follow a part of it would end the rest: a host that is not heard counts as lost
+    plan = to.plan
     screen = screen_on(sys.stdout, plain=options["plain"], all_ranks=options["all_ranks"])
     choose = _stop if options["stop_on_exit"] else asker(screen, again="detach") or _detach
-    attachment = Attachment(plan, entries, ways.open, screen, logs=options["logs"], choose=choose)
+    attachment = Attachment(plan, to.entries, to.open, screen, logs=options["logs"], choose=choose)
     for line in launch_lines(plan, str(options["logs"] / plan.run_id)):
         screen.say(line)
     try:

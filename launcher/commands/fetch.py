@@ -5,14 +5,15 @@ from typing import Any
 
 import click
 
-from launcher.commands.runs_options import LOGS, found_run, nodes_of, run_options, ways_of
+from launcher.below import path_below
+from launcher.commands.runs_options import LOGS, access, found_run, run_options, ways_of
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.fanout import fanout
 from launcher.inventory import HostEntry
 from launcher.plan import NodePlan
 from launcher.report.text import one_line
-from launcher.running.logbook import safe_name
+from launcher.running.logbook import run_directory, safe_name
 from launcher.runs.fetching import Fetched, Receiver, fetch_host
 from launcher.terminal.output import echo
 from preflight.errors import BadInput
@@ -35,19 +36,20 @@ def command(run: str, **options: Any) -> int:
     """
     ways = ways_of(options)
     found = found_run(run, ways, options)
-    plan, entries = nodes_of(found, ways)
-    nodes = [(node, entry) for node, entry in zip(plan.nodes, entries, strict=True)]
+    to = access(found, ways, options)
+    plan = to.plan
+    nodes = list(zip(plan.nodes, to.entries, strict=True))
     if options["host"]:
         nodes = [pair for pair in nodes if pair[0].host == options["host"]]
         if not nodes:
             raise BadInput(
                 f"{plan.run_id} has no node called {options['host']}", "gpulaunch ps --json names them"
             )
-    directory = options["to"] or LOGS / plan.run_id
+    directory = options["to"] or run_directory(LOGS, plan.run_id)
 
     def one(pair: tuple[NodePlan, HostEntry]) -> Fetched:
-        receiver = Receiver(directory / safe_name(pair[0].host))
-        return fetch_host(plan.run_id, pair[1], ways.open, receiver, output=not options["logs_only"])
+        receiver = Receiver(path_below(directory, safe_name(pair[0].host)), pair[0].host)
+        return fetch_host(plan.run_id, pair[1], to.open, receiver, output=not options["logs_only"])
 
     code = 0
     for (node, _), result in zip(nodes, fanout(one, nodes, width=ways.width), strict=True):

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from launcher.commands.runs_options import found_run, nodes_of, run_options, ways_of
+from launcher.commands.runs_options import access, found_run, run_options, ways_of
 from launcher.exit_codes import ExitCode
 from launcher.runs.view import Selection, read_since, show_logs
 from launcher.terminal.output import echo, write_bytes
@@ -35,12 +35,12 @@ def command(run: str, **options: Any) -> int:
         follow=options["follow"],
     )
     ways = ways_of(options)
-    plan, entries = nodes_of(found_run(run, ways, options), ways)
+    to = access(found_run(run, ways, options), ways, options)
     if options["rank"] is not None and not sys.stdout.isatty():
-        lost = show_logs(plan, entries, ways.open, selection, _raw)
+        lost = show_logs(to.plan, to.entries, to.open, selection, _raw)
     else:
         screen = Screen(sys.stdout)
-        lost = show_logs(plan, entries, ways.open, selection, screen.output)
+        lost = show_logs(to.plan, to.entries, to.open, selection, screen.output)
         screen.finish()
     for host, why in lost.items():
         echo(f"{host}: not read to the end: {why}", err=True)

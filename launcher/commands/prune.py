@@ -35,7 +35,8 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
     for name, error in found.errors.items():
         echo(f"{name}: not asked: {error.detail}", err=True)
     now = time.time()
-    old = [run for run in found.runs if run.ended is not None and now - run.ended >= age]
+    over = (run for run in found.runs if run.ended is not None and not run.conflict)
+    old = [run for run in over if run.ended is not None and now - run.ended >= age]
     for run in old:
         echo(run_line(run, now))
     if not old:

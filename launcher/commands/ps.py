@@ -37,13 +37,16 @@ def command(
     found = search(entries, ways.open, width=ways.width, ended=ended, gpu_use=True)
     errors = {name: clean(error.detail, keep_lines=False) for name, error in found.errors.items()}
     if as_json:
-        echo_json(runs_json(found.runs, errors))
+        echo_json(runs_json(found.runs, errors, found.strays))
     elif found.runs:
         echo_lines(runs_lines(found.runs, time.time()))
     else:
         answered = [entry.name for entry in entries if entry.name not in errors]
         lives = "no run" if ended else "no run lives"
         echo(f"{lives} on {hosts_text(answered)}" if answered else "no host answered")
+    for run_id, strays in found.strays.items():
+        for words in strays:
+            echo(f"{run_id}: {words}", err=True)
     for name, why in errors.items():
         echo(f"{name}: not asked: {why}", err=True)
     return ExitCode.UNREACHABLE if errors and (hosts or len(errors) == len(entries)) else 0

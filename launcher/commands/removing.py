@@ -33,6 +33,7 @@ def remove(runs: Iterable[FoundRun], open_entry: Open) -> int:
             code = max(code, ExitCode.UNREACHABLE if isinstance(result, HostError) else ExitCode.NEGATIVE)
             echo(f"{run.run_id}: {one_line(result.message, 300)}", err=True)
         if all(not isinstance(result, GpulaunchError) for result in results):
-            forget(run.run_id)
+            if len(run.nodes) >= run.total_nodes:  # else a host that has not answered may still hold it
+                forget(run.run_id)
             echo(f"{run.run_id}: removed from {len(entries)} host" + ("" if len(entries) == 1 else "s"))
     return code

@@ -1,16 +1,20 @@
 """What every command about one run takes: RUN, and where to look for it."""
 
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from launcher.commands.confirm import confirm
 from launcher.commands.reaching import Reaching, reaching, reaching_options
-from launcher.inventory import HostEntry
-from launcher.plan import Plan
+from launcher.runs.access import Access, Known, access_of
 from launcher.runs.finding import find, hosts_to_ask
 from launcher.runs.found import FoundRun
+from launcher.terminal.output import echo
+from launcher.transports.ssh_config_file import is_named
 from preflight.errors import BadInput
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -41,13 +45,24 @@ def ways_of(options: dict[str, Any]) -> Reaching:
 
 def found_run(word: str, ways: Reaching, options: dict[str, Any]) -> FoundRun:
     """Return the run that a word means. Raises BadInput, or HostError when no host answered."""
-    return find(word, hosts_to_ask(ways.inventory, options["hosts"]), ways.open, width=ways.width)
+    hosts = hosts_to_ask(ways.inventory, options["hosts"])
+    return find(word, hosts, ways.open, width=ways.width, warn=warn)
 
 
-def nodes_of(run: FoundRun, ways: Reaching) -> tuple[Plan, tuple[HostEntry, ...]]:
-    """Return the plan of a run and how to reach its nodes: as they have answered, else as hosts.yaml says,
-    else as whoever launched the run reached them. Raises BadInput when no record tells the plan.
+def warn(text: str) -> None:
+    """Tell a person what is not as it should be."""
+    echo(text, err=True)
+
+
+def access(run: FoundRun, ways: Reaching, options: dict[str, Any]) -> Access:
+    """Return the plan of a run and the way to its nodes; see `access_of`.
+
+    Raises BadInput when no record tells the plan.
     """
     if run.launched is None:
         raise BadInput(f"{run.run_id} left no record of its launch", "it was started by another gpulaunch")
-    return run.launched.plan, run.entries(ways.inventory.hosts)
+    asked = {entry.name: entry for entry in hosts_to_ask(ways.inventory, options["hosts"])}
+    person = sys.stdin.isatty() and sys.stderr.isatty()
+    consent = confirm if person else None
+    known = Known(asked, ways.inventory, partial(is_named, None), consent)
+    return access_of(run, run.launched, known, ways.open)

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from launcher.commands.runs_options import found_run, nodes_of, run_options, ways_of
+from launcher.commands.runs_options import access, found_run, run_options, ways_of
 from launcher.errors import HostError, RunOver
 from launcher.exit_codes import ExitCode
 from launcher.report.hang import SCHEMA, hang_json, hang_lines
@@ -30,8 +30,9 @@ def command(run: str, *, as_json: bool, **options: Any) -> int:
             f"{found.run_id} is over ({found.condition}): its ranks have no stacks any more",
             f"gpulaunch fetch {found.run_id} brings the stacks that gpulaunch took when it hung, if it did",
         )
-    plan, entries = nodes_of(found, ways)
-    hang, errors = ask_stacks(plan, entries, ways.open)
+    to = access(found, ways, options)
+    plan = to.plan
+    hang, errors = ask_stacks(plan, to.entries, to.open)
     told = {
         host: one_line(error.detail if isinstance(error, HostError) else error.message, 300)
         for host, error in errors.items()

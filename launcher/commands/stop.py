@@ -5,11 +5,12 @@ from typing import Any
 import click
 
 from launcher.commands.param_types import Duration
-from launcher.commands.runs_options import found_run, nodes_of, run_options, ways_of
+from launcher.commands.runs_options import access, found_run, run_options, ways_of
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.identity import user_at_machine
 from launcher.report.text import one_line
+from launcher.runs.finding import hosts_text
 from launcher.runs.stopping import stop_run
 from launcher.terminal.output import echo
 
@@ -33,17 +34,19 @@ def command(run: str, **options: Any) -> int:
     """
     ways = ways_of(options)
     found = found_run(run, ways, options)
-    plan, entries = nodes_of(found, ways)
+    to = access(found, ways, options)
+    plan = to.plan
     grace_s = 0.0 if options["now"] else float(options["grace"])
     why = f"stopped by {user_at_machine()}"
-    results = stop_run(plan.run_id, entries, ways.open, grace_s=grace_s, why=why)
+    results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why)
     code = 0
     for node, result in zip(plan.nodes, results, strict=True):
         words, worse = _told(result)
         code = max(code, worse)
         echo(f"{node.host}: {words}", err=worse != 0)
     if code == 0:
-        echo(f"{plan.run_id} has ended on every node; nothing of it is left")
+        names = hosts_text([node.host for node in plan.nodes])
+        echo(f"{plan.run_id} has ended on {names}; nothing of it is left there")
     return code
 
 

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.report.text import clean, one_line
@@ -27,9 +27,13 @@ def run_line(run: FoundRun, now: float) -> str:
     return "  ".join(word for word in _row(run, now) if word != "-")
 
 
-def runs_json(runs: Iterable[FoundRun], errors: dict[str, str]) -> dict[str, Any]:
+def runs_json(
+    runs: Iterable[FoundRun], errors: dict[str, str], strays: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, Any]:
     """Return the runs as plain JSON types, schema gpulaunch.runs/1."""
-    return {"schema": SCHEMA, "runs": [_run_json(run) for run in runs], "unreached": errors}
+    told = [_run_json(run) for run in runs]
+    not_believed = [f"{run_id}: {words}" for run_id, each in (strays or {}).items() for words in each]
+    return {"schema": SCHEMA, "runs": told, "unreached": errors, "not_believed": not_believed}
 
 
 def ago(seconds: float) -> str:
@@ -100,6 +104,8 @@ def _cpu_use(run: FoundRun) -> str:
 
 
 def _remarks(run: FoundRun) -> Iterator[str]:
+    if run.conflict:
+        yield clean(f"{run.run_id}: {run.conflict}; --hosts HOST asks one of them only", keep_lines=False)
     for node in run.nodes:
         left = node.end.get("left")
         if left:
@@ -136,6 +142,7 @@ def _run_json(run: FoundRun) -> dict[str, Any]:
         "loss": progress.loss
         if progress.loss is None or abs(progress.loss) < float("inf")
         else str(progress.loss),
+        "conflict": run.conflict,
         "by": None if run.launched is None else run.launched.by,
         "started": run.started,
         "ended": run.ended,

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from launcher.below import write_below
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.inventory import HostEntry
@@ -115,7 +116,7 @@ class _Story:
         whole = replace(outcome, attempts=self._attempts, restarts=restarts)
         if outcome.verdict == "detached":
             return whole  # it goes on: how it ends is not known yet
-        (whole.directory / OUTCOME).write_text(json.dumps(outcome_json(whole), indent=1) + "\n")
+        write_below(whole.directory, OUTCOME, json.dumps(outcome_json(whole), indent=1) + "\n")
         return whole
 
     def follow_up(self, outcome: Outcome) -> Prepared | NoRestart:

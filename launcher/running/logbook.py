@@ -1,5 +1,6 @@
 """The logs of a run as files here: every byte once, at the offset it has there; and each log's last lines."""
 
+import hashlib
 import json
 import os
 import re
@@ -8,12 +9,16 @@ from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
-from launcher.report.text import clean
+from launcher.below import open_below, path_below
+from launcher.errors import PathRefused
+from launcher.report.text import clean, one_line
+from launcher.runid import is_run_id
 
 LAST_BYTES = 16 << 10
 MOST_OPEN = 256
 """Files at once: 100 hosts of 8 ranks have more logs than a shell's usual limit of 1024 descriptors."""
 _UNSAFE = re.compile(r"[^\w.@+-]")
+_LONGEST_NAME = 160
 
 
 class LogBook:
@@ -46,16 +51,18 @@ class LogBook:
         """
         sizes = {f"{safe_name(host)}/{safe_name(log)}": size for (host, log), size in self._sizes.items()}
         line = json.dumps({"at": time.time(), "text": text, "bad": bad, "sizes": sizes})
-        with suppress(OSError), (self.directory / "events.jsonl").open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        with suppress(OSError, PathRefused):
+            fd = open_below(self.directory, "events.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            with os.fdopen(fd, "w", encoding="utf-8") as file:
+                file.write(line + "\n")
 
     def path(self, host: str, log: str) -> Path:
-        """Return where a log lies."""
-        return self.directory / safe_name(host) / safe_name(log)
+        """Return where a log lies. Raises PathRefused where a link lies in its way."""
+        return path_below(self.directory, _name(host, log))
 
     def sizes(self, host: str) -> dict[str, int]:
         """Return how much of each log of a host is here already."""
-        folder = self.directory / safe_name(host)
+        folder = path_below(self.directory, safe_name(host))
         return {path.name: path.stat().st_size for path in folder.glob("*.log")} if folder.is_dir() else {}
 
     def last_lines(self, host: str, log: str, count: int) -> tuple[str, ...]:
@@ -81,11 +88,24 @@ class LogBook:
         return fd
 
     def _open(self, host: str, log: str) -> int:
-        path = self.path(host, log)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return open_below(self.directory, _name(host, log), os.O_WRONLY | os.O_CREAT)
+
+
+def run_directory(logs: Path, run_id: str) -> Path:
+    """Return where a run is kept here. Raises PathRefused for a name not of our form, or a link there."""
+    if not is_run_id(run_id):
+        raise PathRefused(f"{one_line(run_id, 80)!r} is no run's name")
+    return path_below(logs, run_id)
 
 
 def safe_name(name: str) -> str:
     """Return a host's or log's name as a file name: what comes from a host must not choose where it lands."""
-    return _UNSAFE.sub("_", name).lstrip(".") or "_"
+    safe = _UNSAFE.sub("_", name).lstrip(".") or "_"
+    if len(safe.encode()) <= _LONGEST_NAME:
+        return safe
+    digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:16]
+    return f"{safe.encode()[: _LONGEST_NAME - 17].decode(errors='ignore')}-{digest}"
+
+
+def _name(host: str, log: str) -> str:
+    return f"{safe_name(host)}/{safe_name(log)}"

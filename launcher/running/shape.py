@@ -3,9 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from launcher.runid import is_run_id
 from preflight.errors import MalformedFacts
 from preflight.records import dataclass
 from preflight.wire import decode
+
+_MOST_DIGITS = 9
+_CLOCK_STEP_S = 3600.0
+"""A host's clock may have been set back since a run began there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,12 @@ class _About:
 
 def misfit_of_state(state: object) -> str:
     """Return what is wrong with a supervisor's state, "" where it fits."""
-    return _misfit(_State, state)
+    wrong = _misfit(_State, state)
+    if wrong or not isinstance(state, dict):
+        return wrong
+    ranks = (state.get("exit") or {}).get("ranks") or {}
+    odd = [rank for rank in ranks if not (rank.isascii() and rank.isdigit() and len(rank) < _MOST_DIGITS)]
+    return f"$.exit.ranks: {odd[0]!r} is no rank" if odd else ""
 
 
 def understood(answer: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -64,9 +74,22 @@ def understood(answer: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         return {"runs": []}, "$.runs: expected a list"
     wrong = _misfit(_About, answer)
     about = {"runs": []} if wrong else dict(answer)
-    found = [(run, _misfit(_Run, run)) for run in told]
+    now = float(about.get("t") or 0.0)
+    found = [(run, _misfit_of_run(run, now)) for run in told]
     problems = [misfit for _, misfit in found if misfit]
     return {**about, "runs": [run for run, misfit in found if not misfit]}, next(iter(problems), wrong)
+
+
+def _misfit_of_run(run: object, now: float) -> str:
+    wrong = _misfit(_Run, run)
+    if wrong or not isinstance(run, dict):
+        return wrong
+    if not is_run_id(run["run_id"]):
+        return f"{run['run_id']!r} is no run's name"
+    state = run.get("state") or {}
+    if now and (state.get("started") or 0.0) > now + _CLOCK_STEP_S:
+        return f"{run['run_id']} has started after now"  # it would be the newest for ever
+    return misfit_of_state(state)
 
 
 def _misfit(kind: type[Any], data: object) -> str:

@@ -4,10 +4,10 @@ import json
 import queue
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from launcher.below import make_directory, path_below, write_below
 from launcher.identity import user_at_machine
 from launcher.inventory import HostEntry
 from launcher.outcome import OUTCOME, Outcome, outcome_of
@@ -24,7 +24,7 @@ from launcher.running.interrupts import (
     drop_terminal,
     interrupts_counted,
 )
-from launcher.running.logbook import LogBook
+from launcher.running.logbook import LogBook, run_directory
 from launcher.running.node import LEAVE_S, QUEUE_LENGTH, Follower, Running
 from launcher.running.reasons import with_last_lines, with_reasons
 from launcher.running.stands import with_stacks
@@ -52,7 +52,7 @@ class Attachment:
     ) -> None:
         self._screen = screen
         self._choose = choose
-        self._book = LogBook(logs / plan.run_id)
+        self._book = LogBook(run_directory(logs, plan.run_id))
         self._watch = Watch(plan)
         self._telling = Telling(self._watch, screen, self._book)
         happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
@@ -73,7 +73,7 @@ class Attachment:
 
     def run(self) -> Outcome | None:
         """Follow to the end; return how it ended, None when it was left and goes on."""
-        self._book.directory.mkdir(parents=True, exist_ok=True)
+        make_directory(self._book.directory)
         with interrupts_counted() as interrupts:
             for follower in self._followers.values():
                 follower.start()
@@ -147,8 +147,8 @@ class Attachment:
         outcome = with_stacks(outcome, self._book)
         outcome = with_reasons(with_last_lines(outcome, self._book), self._book)
         outcome = self._telling.measured(outcome)
-        with suppress(FileExistsError), (self._book.directory / OUTCOME).open("x") as file:
-            file.write(json.dumps(outcome_json(outcome), indent=1) + "\n")
+        if not path_below(self._book.directory, OUTCOME).exists():
+            write_below(self._book.directory, OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
         self._book.note(outcome.verdict, bad=outcome.exit_code != 0)
         return outcome
 

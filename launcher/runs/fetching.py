@@ -1,5 +1,7 @@
 """Fetching a run: logs, records and output; each file whole or not there, each byte sent once."""
 
+import errno
+import hashlib
 import os
 import re
 import time
@@ -8,7 +10,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from launcher.errors import HostError
+from launcher.below import open_below, path_below
+from launcher.errors import HostError, MalformedFacts, PathRefused
 from launcher.inventory import HostEntry
 from launcher.no_answer import last_lines
 from launcher.report.text import one_line
@@ -17,10 +20,14 @@ from launcher.running.connections import Open
 from launcher.runs.asking import NotThere
 from launcher.transports.base import Stream
 from preflight.records import dataclass
+from preflight.wire import decode
 
 SILENCE_S = 60.0
 _POLL_S = 0.5
-_PART = re.compile(r"\.(?P<name>.+)\.(?P<mtime>\d+)-(?P<size>\d+)\.part")
+_PART = re.compile(r"\.(?P<key>[0-9a-f]{32})\.(?P<mtime>-?\d{1,19})-(?P<size>\d{1,19})\.part")
+_LARGEST = 1 << 62
+_LOCAL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
+"""Of this machine, and so of every file; any other error is that of one file, and the rest is fetched."""
 
 
 @dataclass(slots=True)
@@ -32,14 +39,34 @@ class Fetched:
     skipped: list[str] = field(default_factory=list)  # what could not be read there, each with its reason
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A piece of a file, as a host announces it."""
+
+    file: str
+    offset: int
+    whole: int
+    mtime_ns: int
+    grows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The last frame: what could not be read there."""
+
+    skipped: tuple[tuple[str, str], ...] = ()
+
+
 class Receiver:
     """Writes what one host sends below a directory of ours. Names from the host never lead out of it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, host: str = "") -> None:
         self.directory = directory
         self.fetched = Fetched()
-        self._path = Path()
+        self._host = host or directory.name
+        self._part = ""  # the file that is open, as a name below the directory
         self._fd = -1
+        self._passed_over: str | None = None
 
     def wanted(self) -> dict[str, Any]:
         """Return what is here already, as mode fetch takes it."""
@@ -53,68 +80,85 @@ class Receiver:
             if begun is None:
                 have[name] = [status.st_size, status.st_mtime_ns]
             else:
-                whole = path.with_name(begun["name"]).relative_to(self.directory).as_posix()
                 there = [int(begun["size"]), int(begun["mtime"]), status.st_size]
-                part.setdefault(whole, []).append(there)
+                part.setdefault(begun["key"], []).append(there)
         return {"have": have, "part": part}
 
     def take(self, header: Mapping[str, Any], data: bytes) -> None:
-        """Write one frame. Raises OSError when this disk is full, HostError on a name that leads away."""
-        name, offset, whole = str(header["file"]), int(header["offset"]), int(header["whole"])
-        mtime = int(header["mtime_ns"])
-        target = self._target(name)
-        grows = bool(header["grows"])
-        path = target if grows else target.with_name(f".{target.name}.{mtime}-{whole}.part")
-        if path != self._path:
-            self._open(path, begin=not grows and offset == 0)
-        view = memoryview(data)
-        while view:
-            try:
-                written = os.pwrite(self._fd, view, offset)
-            except OSError as error:
-                raise OSError(error.errno, error.strerror, str(target)) from None
-            view, offset = view[written:], offset + written
-        self.fetched.bytes += len(data)
-        if offset >= whole:
-            self._finish(target, mtime, grows=grows)
+        """Write one frame. Raises OSError when this disk is full, HostError on what cannot be meant."""
+        piece = self._read(header, len(data))
+        if piece.file == self._passed_over:
+            return
+        try:
+            self._write(piece, data)
+        except PathRefused as error:
+            self._pass_over(piece.file, error.message)
+        except OSError as error:
+            if error.errno in _LOCAL:
+                where = str(self.directory / piece.file)
+                raise OSError(error.errno, error.strerror, where) from None
+            self._pass_over(piece.file, f"cannot be written here: {error.strerror}")
 
     def close(self) -> None:
         """Close what is open; what was begun stays, to be gone on with."""
         if self._fd >= 0:
             os.close(self._fd)
-        self._fd, self._path = -1, Path()
+        self._fd, self._part = -1, ""
 
-    def _target(self, name: str) -> Path:
-        pieces = name.split("/")
-        if any(piece in ("", ".", "..") or "\0" in piece for piece in pieces):
-            raise HostError(
-                self.directory.name, f"it sent a file called {one_line(name)!r}; nothing was written"
-            )
-        place = self.directory
-        for piece in pieces[:-1]:
-            place = place / piece
-            if place.is_symlink():
-                raise HostError(
-                    self.directory.name, f"{place} is a link here; what came was not written through it"
-                )
-        return place / pieces[-1]
+    def _read(self, header: Mapping[str, Any], size: int) -> _File:
+        try:
+            piece = decode(_File, dict(header))
+        except MalformedFacts as misfit:
+            raise HostError(self._host, f"what it sent cannot be read: {one_line(misfit.message)}") from None
+        end = piece.offset + size
+        if not (0 <= piece.offset <= end <= piece.whole < _LARGEST and abs(piece.mtime_ns) < _LARGEST):
+            raise HostError(self._host, f"it sent a part that {one_line(piece.file)!r} cannot have")
+        return piece
 
-    def _open(self, path: Path, *, begin: bool) -> None:
-        self.close()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if begin else 0)
-        self._fd, self._path = os.open(path, flags, 0o644), path
+    def _write(self, piece: _File, data: bytes) -> None:
+        part = piece.file if piece.grows else _part_of(piece)
+        path_below(self.directory, piece.file)
+        if part != self._part:
+            begin = not piece.grows and piece.offset == 0
+            self.close()
+            flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if begin else 0)
+            self._fd, self._part = open_below(self.directory, part, flags), part
+        if piece.offset > os.fstat(self._fd).st_size:
+            raise HostError(self._host, f"it left out a part of {one_line(piece.file)!r}")
+        view, offset = memoryview(data), piece.offset
+        while view:
+            written = os.pwrite(self._fd, view, offset)
+            view, offset = view[written:], offset + written
+        self.fetched.bytes += len(data)
+        if offset >= piece.whole:
+            self._finish(piece)
 
-    def _finish(self, target: Path, mtime: int, *, grows: bool) -> None:
-        if not grows:
+    def _finish(self, piece: _File) -> None:
+        if not piece.grows:
             os.fsync(self._fd)
-            os.utime(self._fd, ns=(mtime, mtime))
-            self._path.replace(target)
-            for old in target.parent.glob(f".{_glob(target.name)}.*.part"):
+            os.utime(self._fd, ns=(piece.mtime_ns, piece.mtime_ns))
+            target = path_below(self.directory, piece.file)
+            path_below(self.directory, self._part).replace(target)
+            for old in target.parent.glob(f".{_key(piece.file)}.*.part"):
                 if _PART.fullmatch(old.name):
                     old.unlink()
         self.fetched.files += 1
         self.close()
+
+    def _pass_over(self, name: str, why: str) -> None:
+        self.close()
+        self._passed_over = name
+        self.fetched.skipped.append(f"{one_line(name)}: {why}")
+
+
+def _key(name: str) -> str:
+    """Return what stands for a file in the name of its begun copy: a name may be as long as names can be."""
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _part_of(piece: _File) -> str:
+    folder, slash, _ = piece.file.rpartition("/")
+    return f"{folder}{slash}.{_key(piece.file)}.{piece.mtime_ns}-{piece.whole}.part"
 
 
 def fetch_host(
@@ -166,12 +210,8 @@ def _receive(host: str, stream: Stream, receiver: Receiver) -> None:
                 elif "file" in frame.header:
                     receiver.take(frame.header, frame.data)
                 elif "end" in frame.header:
-                    skipped = frame.header.get("skipped") or ()
+                    skipped = decode(_End, dict(frame.header)).skipped
                     receiver.fetched.skipped += [f"{name}: {why}" for name, why in skipped]
                     return
-        except (protocol.Garbled, KeyError, TypeError, ValueError) as error:
-            raise HostError(host, f"what it sent cannot be read: {error!r}") from None
-
-
-def _glob(name: str) -> str:
-    return re.sub(r"([*?\[])", r"[\1]", name)
+        except (protocol.Garbled, MalformedFacts) as error:
+            raise HostError(host, f"what it sent cannot be read: {one_line(str(error))}") from None

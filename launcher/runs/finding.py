@@ -2,12 +2,13 @@
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from launcher.below import path_below, write_below
 from launcher.bugs import user_state_dir
-from launcher.errors import AgentGarbage, GpulaunchError, HostError
+from launcher.errors import AgentGarbage, GpulaunchError, HostError, PathRefused
 from launcher.fanout import fanout
 from launcher.gather import Open
 from launcher.inventory import ALL, LOCALHOST, HostEntry, Inventory
@@ -15,7 +16,7 @@ from launcher.report.text import one_line
 from launcher.running.shape import understood
 from launcher.runs.asking import ask
 from launcher.runs.found import LAST, FoundRun, choose, gather_runs
-from launcher.runs.record import read_record
+from launcher.runs.record import Launched, read_record
 from preflight.errors import BadInput
 from preflight.records import dataclass
 
@@ -29,6 +30,7 @@ class Search:
 
     runs: tuple[FoundRun, ...]
     errors: Mapping[str, HostError]
+    strays: Mapping[str, tuple[str, ...]]  # run id -> what of it is not believed
 
 
 def records_dir() -> Path:
@@ -40,19 +42,16 @@ def remember(record: Mapping[str, Any]) -> None:
     """Keep a launch's record here; what cannot be kept is no reason to fail, the hosts have it too."""
     try:
         folder = records_dir()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = folder / f".{record['run_id']}.new"
-        fresh.write_text(json.dumps(record) + "\n")
-        fresh.rename(folder / f"{record['run_id']}.json")
+        write_below(folder, f"{record['run_id']}.json", json.dumps(record) + "\n")
         for old in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)[:-KEPT_RECORDS]:
             old.unlink(missing_ok=True)
-    except OSError:
+    except (OSError, PathRefused):
         return
 
 
 def forget(run_id: str) -> None:
     """Drop the record of a run that has been removed."""
-    (records_dir() / f"{run_id}.json").unlink(missing_ok=True)
+    path_below(records_dir(), f"{run_id}.json").unlink(missing_ok=True)
 
 
 def hosts_to_ask(inventory: Inventory, words: Sequence[str]) -> tuple[HostEntry, ...]:
@@ -62,8 +61,9 @@ def hosts_to_ask(inventory: Inventory, words: Sequence[str]) -> tuple[HostEntry,
     known = {LOCALHOST: inventory.entry(LOCALHOST)}
     if inventory.hosts:
         known.update({entry.name: entry for entry in inventory.resolve((ALL,))})
-    for entry in _remembered():
-        known.setdefault(entry.name, inventory.hosts.get(entry.name, entry))
+    for launched in remembered().values():
+        for entry in launched.entries:
+            known.setdefault(entry.name, inventory.hosts.get(entry.name, entry))
     return tuple(known.values())
 
 
@@ -89,16 +89,26 @@ def search(entries: Iterable[HostEntry], open_entry: Open, *, width: int, **requ
         for entry, result in zip(hosts, results, strict=True)
         if isinstance(result, GpulaunchError)
     }
-    return Search(gather_runs(good), problems | errors)
+    told = gather_runs(good, remembered())
+    return Search(told.runs, problems | errors, told.strays)
 
 
-def find(word: str, entries: Iterable[HostEntry], open_entry: Open, *, width: int) -> FoundRun:
-    """Return the run that a word means on these hosts. Raises BadInput, or HostError when none answered."""
+def find(
+    word: str, entries: Iterable[HostEntry], open_entry: Open, *, width: int, warn: Callable[[str], None]
+) -> FoundRun:
+    """Return the run that a word means on these hosts. Raises BadInput, or HostError when none answered.
+
+    `warn` is given what hosts say of that run that is not believed.
+    """
     hosts = tuple(entries)
     wanted: dict[str, object] = {"newest": True} if word == LAST else {"prefix": word}
     found = search(hosts, open_entry, width=width, ended=True, tail=0, **wanted)
     if len(found.errors) == len(hosts):
         raise next(iter(found.errors.values()))
+    for run_id, strays in found.strays.items():
+        if word == LAST or run_id.startswith(word):
+            for words in strays:
+                warn(f"{run_id}: {words}")
     try:
         return choose(found.runs, word)
     except BadInput:
@@ -116,11 +126,14 @@ def hosts_text(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} hosts"
 
 
-def _remembered() -> list[HostEntry]:
-    entries: list[HostEntry] = []
+def remembered() -> dict[str, Launched]:
+    """Return the launches that this machine remembers, by run id."""
+    found: dict[str, Launched] = {}
     for path in sorted(records_dir().glob("*.json")) if records_dir().is_dir() else ():
         try:
-            entries += read_record(json.loads(path.read_text())).entries
-        except (OSError, ValueError, BadInput):
+            launched = read_record(json.loads(path.read_text()), sent=False)
+        except (OSError, ValueError, RecursionError, BadInput):
             continue
-    return entries
+        if launched.plan.run_id == path.stem:
+            found[launched.plan.run_id] = launched
+    return found

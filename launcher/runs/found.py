@@ -1,6 +1,6 @@
 """Runs as the hosts tell of them, put together over their nodes. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from launcher.inventory import HostEntry
@@ -36,6 +36,23 @@ class NodeRun:
         return self.state.get("exit") or {}
 
     @property
+    def rank(self) -> int:
+        """Which node of its run it is."""
+        return int(self.told["spec"].get("node_rank") or 0)
+
+    @property
+    def launched(self) -> Launched | None:
+        """The launch by the record that the host keeps."""
+        record = self.told["spec"].get("launch")
+        if record is None:
+            return None
+        try:
+            launched = read_record(record)
+        except BadInput:
+            return None
+        return launched if launched.plan.run_id == self.told["run_id"] else None
+
+    @property
     def rank_use(self) -> Mapping[str, Mapping[str, Any]]:
         """By rank, what its processes used a moment ago; {} when that was not measured."""
         usage = self.told.get("usage")
@@ -66,6 +83,8 @@ class FoundRun:
     run_id: str
     launched: Launched | None  # None: started by a gpulaunch that left no record
     nodes: tuple[NodeRun, ...]
+    from_here: bool = False  # this machine has launched it, and `launched` is its own record
+    conflict: str = ""  # why it is not known which of the hosts that tell of it are right
 
     @property
     def condition(self) -> Condition:
@@ -118,30 +137,126 @@ class FoundRun:
         ]
         return max(ages, default=None)
 
-    def entries(self, listed: Mapping[str, HostEntry]) -> tuple[HostEntry, ...]:
-        """Return how to reach every node, in order: as it was just now, as listed, or as its launcher did."""
-        here = {int(node.told["spec"].get("node_rank") or 0): node.entry for node in self.nodes}
-        if self.launched is None:
-            return tuple(here[rank] for rank in sorted(here))
-        known = enumerate(self.launched.entries)
-        return tuple(here.get(rank) or listed.get(entry.name, entry) for rank, entry in known)
+
+@dataclass(frozen=True, slots=True)
+class RunsTold:
+    """Runs put together from what hosts have told, and what of that is not believed."""
+
+    runs: tuple[FoundRun, ...]
+    strays: Mapping[str, tuple[str, ...]]  # run id -> who tells of it, though it is not theirs to tell
 
 
-def gather_runs(answers: Iterable[tuple[HostEntry, Mapping[str, Any], float]]) -> tuple[FoundRun, ...]:
+def gather_runs(
+    answers: Iterable[tuple[HostEntry, Mapping[str, Any], float]], known: Mapping[str, Launched] | None = None
+) -> RunsTold:
     """Return the runs in (host, its answer, our time then), the newest last.
 
-    A host reached under two names tells the same node twice; one of them is kept.
+    A host answers for itself only. Of a launch that this machine remembers (`known`), each node is believed
+    from the host that was launched on. Of another one, a node that two hosts claim is a conflict; one host
+    reached under two names tells the same node twice, and one of them is kept.
     """
-    nodes: dict[str, dict[int, NodeRun]] = {}
+    answers = tuple(answers)
+    asked = {entry.name for entry, _, _ in answers}
+    nodes: dict[str, list[NodeRun]] = {}
     for entry, answer, now in answers:
         for told in answer.get("runs", ()):
             ahead = float(answer.get("t") or now) - now
             user = str(answer.get("user") or "")
             node = NodeRun(entry, told, answer.get("gpu_use") or {}, ahead, user)
-            rank = int(told["spec"].get("node_rank") or 0)
-            nodes.setdefault(str(told["run_id"]), {}).setdefault(rank, node)
-    runs = [FoundRun(run_id, _launched(found.values()), _ordered(found)) for run_id, found in nodes.items()]
-    return tuple(sorted(runs, key=lambda run: run.started))
+            nodes.setdefault(str(told["run_id"]), []).append(node)
+    claims = [_Claims(run_id, each, asked, (known or {}).get(run_id)) for run_id, each in nodes.items()]
+    runs = [run for each in claims if (run := each.put_together()) is not None]
+    strays = {each.run_id: each.strays for each in claims if each.strays}
+    return RunsTold(tuple(sorted(runs, key=lambda run: run.started)), strays)
+
+
+class _Claims:
+    """All that hosts tell of one run."""
+
+    def __init__(
+        self, run_id: str, nodes: Iterable[NodeRun], asked: Collection[str], known: Launched | None
+    ) -> None:
+        self.run_id = run_id
+        self._known = known
+        self._asked = asked
+        own: list[NodeRun] = []
+        others: list[NodeRun] = []
+        for node in nodes:
+            (own if self._is_own(node) else others).append(node)
+        # A host that is asked under two names as well is right under one of them.
+        others = [node for node in others if not any(_is_same_keeper(node, each) for each in own)]
+        self.strays = tuple(self._stray_words(node) for node in others)
+        self._own = own
+
+    def put_together(self) -> FoundRun | None:
+        """Return the run, None where nobody tells of it who could know."""
+        kept: dict[int, NodeRun] = {}
+        conflict = self._unlike_records()
+        for node in self._own:
+            before = kept.setdefault(node.rank, node)
+            if before is node or _is_same_keeper(before, node):
+                kept[node.rank] = node if self._is_named(node) else before
+            else:
+                who = f"{before.entry.name} and {node.entry.name}"
+                conflict = conflict or f"{who} both say that they are node {node.rank} of it"
+        if not kept:
+            return None
+        ordered = tuple(kept[rank] for rank in sorted(kept))
+        launched = self._known or next((node.launched for node in ordered if node.launched), None)
+        return FoundRun(self.run_id, launched, ordered, self._known is not None, conflict)
+
+    def _is_own(self, node: NodeRun) -> bool:
+        """Return whether what a host tells is its own to tell, by what is known here."""
+        record = self._known or node.launched
+        if record is None:
+            return True
+        if not 0 <= node.rank < len(record.entries):
+            return False
+        owner = record.entries[node.rank]
+        if self._known is not None:
+            return node.entry.name == owner.name or _place(node.entry) == _place(owner)
+        # The host may have another name here than there, unless that name is known here as another host's.
+        return node.entry.is_local or owner.name not in self._asked or self._is_named(node)
+
+    def _is_named(self, node: NodeRun) -> bool:
+        record = self._known or node.launched
+        return record is None or record.entries[node.rank].name == node.entry.name
+
+    def _stray_words(self, node: NodeRun) -> str:
+        record = self._known or node.launched
+        owner = (
+            record.entries[node.rank].name
+            if record is not None and 0 <= node.rank < len(record.entries)
+            else "none of its hosts"
+        )
+        by = "was launched from here on" if self._known is not None else "is, by its record, on"
+        return f"{node.entry.name} tells of node {node.rank} of it, which {by} {owner}: not believed"
+
+    def _unlike_records(self) -> str:
+        """Return which hosts tell of different launches under this name, "" where none do."""
+        if self._known is not None:
+            return ""
+        first: tuple[NodeRun, Launched] | None = None
+        for node in self._own:
+            record = node.launched
+            if record is None:
+                continue
+            if first is not None and not first[1].is_same_launch(record):
+                who = f"{first[0].entry.name} and {node.entry.name}"
+                return f"{who} tell of different launches under this name"
+            first = first or (node, record)
+        return ""
+
+
+def _place(entry: HostEntry) -> tuple[str, bool]:
+    return (entry.address or entry.alias or entry.name).lower(), entry.is_local
+
+
+def _is_same_keeper(one: NodeRun, other: NodeRun) -> bool:
+    """Return whether two answers tell of one supervisor: the same process of the same boot."""
+    names = ("boot_id", "supervisor", "pid_ns")
+    mine, theirs = ([node.state.get(name) for name in names] for node in (one, other))
+    return one.rank == other.rank and mine == theirs and bool(mine[0]) and bool(mine[1])
 
 
 def choose(runs: Iterable[FoundRun], word: str) -> FoundRun:
@@ -154,27 +269,33 @@ def choose(runs: Iterable[FoundRun], word: str) -> FoundRun:
         what = "no run" if word == LAST else f'no run called "{word}"'
         raise BadInput(f"{what} was found on the hosts that answered", "gpulaunch ps --all HOST...")
     if word == LAST:
-        return runs[-1]
+        return _believed(_last(runs))
     exact = [run for run in runs if run.run_id == word]
     begun = exact or [run for run in runs if run.run_id.startswith(word)]
     if len(begun) == 1:
-        return begun[0]
+        return _believed(begun[0])
     if not begun:
         raise BadInput(f'no run called "{word}" was found on the hosts that answered', "gpulaunch ps --all")
     names = ", ".join(run.run_id for run in begun[-5:])
     raise BadInput(f'"{word}" begins {len(begun)} runs: {names}', "give more of its name")
 
 
-def _launched(nodes: Iterable[NodeRun]) -> Launched | None:
-    for node in nodes:
-        record = node.told["spec"].get("launch")
-        if isinstance(record, dict):
-            try:
-                return read_record(record)
-            except BadInput:
-                continue
-    return None
+def _last(runs: tuple[FoundRun, ...]) -> FoundRun:
+    """Return the newest run; any host can say that it has a newer one than was launched from here."""
+    newest, ours = runs[-1], [run for run in runs if run.from_here]
+    if ours and not newest.from_here:
+        where = ", ".join(node.entry.name for node in newest.nodes)
+        raise BadInput(
+            f"the newest run, {newest.run_id} on {where}, was not launched from here",
+            f"name it, or {ours[-1].run_id}, the last that was",
+        )
+    return newest
 
 
-def _ordered(nodes: Mapping[int, NodeRun]) -> tuple[NodeRun, ...]:
-    return tuple(nodes[rank] for rank in sorted(nodes))
+def _believed(run: FoundRun) -> FoundRun:
+    if run.conflict:
+        raise BadInput(
+            f"{run.run_id}: {run.conflict}; it is not known here which is right",
+            "--hosts HOST asks one of them only",
+        )
+    return run

@@ -1,17 +1,24 @@
 """What a launch leaves on each of its hosts about all of them, so that any machine can find it whole."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
+from launcher.hostwords import MAX_HOSTS
 from launcher.identity import user_at_machine
-from launcher.inventory import HostEntry
+from launcher.inventory import HostEntry, entry_problem
 from launcher.plan import NodePlan, Plan
+from launcher.report.text import one_line
+from launcher.runid import is_run_id
 from preflight.decision import Decision, NodeRanks, RankSlot
-from preflight.errors import BadInput
+from preflight.errors import BadInput, MalformedFacts
+from preflight.job import Precision
 from preflight.records import dataclass
+from preflight.wire import decode
 
 SCHEMA = "gpulaunch.launch/1"
+_MOST_RANKS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +30,47 @@ class Launched:
     by: str  # user@machine
     at: float  # when, by that machine's clock
     says_output: bool = True  # whether it was said where the script writes
+
+    def is_same_launch(self, other: "Launched") -> bool:
+        """Return whether two nodes' records tell of one launch; guard and output are each node's own."""
+        mine, theirs = ([replace(node, env={}) for node in each.plan.nodes] for each in (self, other))
+        same = replace(self.plan, nodes=()) == replace(other.plan, nodes=())
+        return same and mine == theirs and self.entries == other.entries
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    address: str = ""
+    port: int | None = None
+    user: str = ""
+    jump: tuple[str, ...] = ()
+    alias: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    host: str
+    node_rank: int
+    first_rank: int
+    python: str
+    slots: tuple[tuple[int, str | None, int | None, str], ...]
+    masked: bool
+    way: _Way = _Way()
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    run_id: str
+    job: str
+    by: str
+    at: float
+    world_size: int
+    main_address: str
+    main_port: int
+    mixed_precision: Precision
+    nodes: tuple[_Node, ...]
+    guard: str = ""
+    output: str | None = None
 
 
 def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> dict[str, Any]:
@@ -44,28 +92,63 @@ def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> d
     }
 
 
-def read_record(data: Mapping[str, Any]) -> Launched:
-    """Return the launch that a record tells. Raises BadInput when it does not tell one."""
+def read_record(data: object, *, sent: bool = True) -> Launched:
+    """Return the launch that a record tells. Raises BadInput when it does not tell one that could be.
+
+    `sent`: a host has sent it; such a one names hosts by IP addresses and DNS names only.
+    """
     try:
-        guard = str(data.get("guard") or "")
-        nodes = tuple(_read_node(node, guard) for node in data["nodes"])
-        plan = Plan(
-            run_id=str(data["run_id"]),
-            job_name=str(data["job"]),
-            nodes=nodes,
-            world_size=int(data["world_size"]),
-            main_address=str(data["main_address"]),
-            main_port=int(data["main_port"]),
-            precision=Decision(data["mixed_precision"], ()),
-            changes=(),
-            because=(),
-            findings=(),
-        )
-        entries = tuple(_read_way(node) for node in data["nodes"])
-        says_output = data.get("output") != ""
-        return Launched(plan, entries, str(data["by"]), float(data["at"]), says_output)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(f"the record of this launch cannot be read: {error!r}") from None
+        record = decode(_Record, data)
+    except MalformedFacts as misfit:
+        words = one_line(misfit.message)
+        raise BadInput(f"the record of this launch cannot be read: {words}") from None
+    plan = Plan(
+        run_id=record.run_id,
+        job_name=record.job,
+        nodes=tuple(_plan_node(node, record.guard) for node in record.nodes),
+        world_size=record.world_size,
+        main_address=record.main_address,
+        main_port=record.main_port,
+        precision=Decision(record.mixed_precision, ()),
+        changes=(),
+        because=(),
+        findings=(),
+    )
+    entries = tuple(_entry(node) for node in record.nodes)
+    launched = Launched(plan, entries, record.by, record.at, record.output != "")
+    problem = _problem(launched, sent=sent)
+    if problem:
+        raise BadInput(f"the record of this launch cannot be right: {one_line(problem)}")
+    return launched
+
+
+def _problem(launched: Launched, *, sent: bool) -> str:
+    """Return why no launch of ours can have left this record, "" where one can."""
+    plan = launched.plan
+    if not is_run_id(plan.run_id):
+        return f'"{plan.run_id}" is no run\'s name'
+    if len(plan.nodes) > MAX_HOSTS or not 0 < plan.world_size < _MOST_RANKS:
+        return "more nodes or ranks than a launch can have"
+    names = [entry.name.casefold() for entry in launched.entries]
+    if not names or len(set(names)) < len(names):
+        return "it has no nodes, or one host twice"
+    first = 0
+    for number, node in enumerate(plan.nodes):
+        locals_ = [slot.local_rank for slot in node.ranks.slots]
+        if (node.node_rank, node.first_rank, locals_) != (number, first, list(range(len(locals_)))):
+            return "its ranks do not follow each other"
+        first += len(locals_)
+    if first != plan.world_size:
+        return f"it has {first} ranks, and a world of {plan.world_size}"
+    if not plan.main_port < 1 << 16:
+        return f"{plan.main_port} is no port"
+    return next(filter(None, (_way_problem(entry, sent=sent) for entry in launched.entries)), "")
+
+
+def _way_problem(entry: HostEntry, *, sent: bool) -> str:
+    if not entry.python.isprintable() or entry.python.startswith("-") or not entry.python:
+        return f"{entry.python!r} is no interpreter"
+    return entry_problem(entry, sent=sent)
 
 
 def _node(node: NodePlan, way: HostEntry | None) -> dict[str, Any]:
@@ -85,16 +168,14 @@ def _node(node: NodePlan, way: HostEntry | None) -> dict[str, Any]:
     return data
 
 
-def _read_node(data: Mapping[str, Any], guard: str) -> NodePlan:
-    slots = tuple(
-        RankSlot(int(rank), uuid, index, str(name or "")) for rank, uuid, index, name in data["slots"]
-    )
+def _plan_node(node: _Node, guard: str) -> NodePlan:
+    slots = tuple(RankSlot(*slot) for slot in node.slots)
     return NodePlan(
-        host=str(data["host"]),
-        node_rank=int(data["node_rank"]),
-        ranks=NodeRanks(str(data["host"]), slots, bool(data["masked"]), ()),
-        first_rank=int(data["first_rank"]),
-        python=str(data["python"]),
+        host=node.host,
+        node_rank=node.node_rank,
+        ranks=NodeRanks(node.host, slots, node.masked, ()),
+        first_rank=node.first_rank,
+        python=node.python,
         argv=(),
         env={"GPULAUNCH_GUARD": guard} if guard else {},  # whoever attaches judges by it
         unset=(),
@@ -103,15 +184,15 @@ def _read_node(data: Mapping[str, Any], guard: str) -> NodePlan:
     )
 
 
-def _read_way(data: Mapping[str, Any]) -> HostEntry:
-    way = data.get("way") or {}
+def _entry(node: _Node) -> HostEntry:
+    way = node.way
     return HostEntry(
-        name=str(data["host"]),
-        address=str(way.get("address") or ""),
-        port=None if way.get("port") is None else int(way["port"]),
-        user=str(way.get("user") or ""),
-        jump=tuple(str(hop) for hop in way.get("jump") or ()),
-        python=str(data["python"]),
-        alias=str(way.get("alias") or data["host"]),
+        name=node.host,
+        address=way.address,
+        port=way.port,
+        user=way.user,
+        jump=way.jump,
+        python=node.python,
+        alias=way.alias or node.host,
         listed=False,
     )

@@ -84,6 +84,17 @@ def lookup(path: Path | None, name: str, user: str = "") -> dict[str, list[Line]
     return state.values
 
 
+def is_named(path: Path | None, name: str) -> bool:
+    """Return whether a Host line names this very host; a pattern that it fits is no word about it.
+
+    Raises ConfigError.
+    """
+    with _reading:
+        found = _files((Path(USER_FILE) if path is None else path).expanduser(), path is None)
+    heads = (block.head for blocks in found for block in blocks)
+    return any(head.key == "host" and name.lower() in map(str.lower, head.words) for head in heads)
+
+
 @lru_cache(maxsize=4)
 def _files(path: Path, is_users_own: bool) -> tuple[tuple[_Block, ...], ...]:  # noqa: FBT001 - lru_cache keys
     """Return the files that count, read. Looked for once for all hosts."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.onhost.supervising.node import name_of
+from launcher.runid import new_run_id
 from tests.lab.hosts import Lab, LabHost
 from tests.lab.run_cli import CHECKOUT, PATIENCE_S, Running
 from tests.lab.survive_client import PORT
@@ -28,7 +29,7 @@ class Laptop:
         self.lab = lab
         self.home = home
         self.hosts = tuple(hosts or lab.hosts[:2])
-        self.run_id = f"survive-{os.urandom(4).hex()}"
+        self.run_id = new_run_id("survive")
         self.started: list[Running] = []
         (home / ".ssh").mkdir(parents=True)
         (home / ".ssh" / "known_hosts").write_text(lab.known_hosts.read_text())

@@ -6,6 +6,13 @@ from launcher.plan import NodePlan, Plan
 from preflight.decision import Decision, NodeRanks, RankSlot
 from preflight.job import Precision
 
+RUN_ID = "r1-20261122-104500-0a1b2c"
+
+
+def run_id(word: str) -> str:
+    """Return a run's name that begins with a word."""
+    return f"{word}-20261122-104500-0a1b2c"
+
 
 def node(host: str, node_rank: int, first_rank: int, gpus: tuple[str | None, ...]) -> NodePlan:
     """Return a node whose ranks have these GPUs by UUID; None is the CPU."""
@@ -30,7 +37,7 @@ def plan(*gpus: tuple[str | None, ...], precision: Precision = "no") -> Plan:
     for number, mine in enumerate(gpus):
         nodes.append(node("abcdef"[number], number, first, mine))
         first += len(mine)
-    return Plan("r1", "job", tuple(nodes), first, "10.0.0.1", 29500, Decision(precision, ()), (), (), ())
+    return Plan(RUN_ID, "job", tuple(nodes), first, "10.0.0.1", 29500, Decision(precision, ()), (), (), ())
 
 
 NOWHERE = Path("nowhere")

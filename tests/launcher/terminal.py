@@ -14,9 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from launcher.onhost.supervising.node import node_name
+from tests.launcher.run_plans import run_id
 
 CHECKOUT = Path(__file__).parents[2]
 WIDTH = 100
+RUN = run_id("r-1")
 
 
 class Home:
@@ -37,7 +39,7 @@ class Home:
             "NO_COLOR": "1",
         }
 
-    def launch(self, script: str, run_id: str = "r-1", *, detach: bool = True) -> str:
+    def launch(self, script: str, run_id: str = RUN, *, detach: bool = True) -> str:
         """Run plain ranks here; return what was printed, with `detach` once nobody need follow."""
         config = self.home / f"{run_id}.json"
         document = {"inventory": str(self.inventory), "hosts": ["localhost"], "ranks": 1, "run_id": run_id}
@@ -58,7 +60,7 @@ class Home:
             argv, capture_output=True, text=True, timeout=90, check=False, **options
         )
 
-    def phase(self, run_id: str = "r-1") -> str:
+    def phase(self, run_id: str = RUN) -> str:
         """Return what state.json says of a run."""
         return str(json.loads((self.runs / run_id / "state.json").read_text())["phase"])
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.launcher.run_plans import run_id
 from tests.launcher.terminal import Home, Terminal
 
 LONG = """
@@ -20,6 +21,7 @@ for n in range(9999):
 SHORT = "print('up', flush=True)\n"
 STUBBORN = "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('up', flush=True)\ntime.sleep(99)\n"
 CTRL_C, CTRL_D = "\x03", "\x04"
+RUN, OLD, OLDER, NEW, ALIVE, LOST = map(run_id, ("r-1", "old-1", "old-2", "new-1", "alive-1", "lost-1"))
 QUESTION = "[d]etach and let the run go on, [s]top the run, or Enter to stay?"
 
 
@@ -30,9 +32,9 @@ def home(tmp_path: Path) -> Iterator[Home]:
     home.end_all()
 
 
-def ended(home: Home, run_id: str = "r-1") -> None:
+def ended(home: Home, run: str = RUN) -> None:
     deadline = time.monotonic() + 20
-    while home.phase(run_id) != "ended":
+    while home.phase(run) != "ended":
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -40,14 +42,14 @@ def ended(home: Home, run_id: str = "r-1") -> None:
 @pytest.mark.parametrize(("keys", "words"), [("d\n", "d"), (CTRL_C, "Ctrl-C again"), (CTRL_D, "Ctrl-D")])
 def test_attach_is_left_and_the_run_goes_on(home: Home, keys: str, words: str) -> None:
     home.launch(LONG)
-    attached = Terminal(home, "attach", "r-1")
+    attached = Terminal(home, "attach", RUN)
     attached.until("] line ")
     attached.press(CTRL_C)
     attached.until(QUESTION)
     attached.press(keys)
     code, screen = attached.end()
     assert code == 0, screen
-    assert "detached; the run goes on. Come back with: gpulaunch attach r-1" in screen
+    assert f"detached; the run goes on. Come back with: gpulaunch attach {RUN}" in screen
     assert home.phase() == "running"
 
 
@@ -74,38 +76,38 @@ def test_attach_stays_at_enter_and_stops_the_run_at_s(home: Home) -> None:
 def test_rm_asks_and_deletes_only_after_a_yes(home: Home) -> None:
     home.launch(SHORT)
     ended(home)
-    asked = home.gpulaunch("rm", "r-1")
-    assert (asked.returncode, home.runs.joinpath("r-1").exists()) == (2, True)
+    asked = home.gpulaunch("rm", RUN)
+    assert (asked.returncode, home.runs.joinpath(RUN).exists()) == (2, True)
     assert "use --yes in scripts" in asked.stderr
     for answer, expected in (("n\n", 1), ("\n", 1), (CTRL_C, 130)):
-        terminal = Terminal(home, "rm", "r-1")
+        terminal = Terminal(home, "rm", RUN)
         terminal.until("Delete its logs and records on the hosts? [y/N]:")
         terminal.press(answer)
         code, screen = terminal.end()
         assert code == expected, screen
         assert ("nothing was deleted" in screen) is (expected == 1)
-        assert home.runs.joinpath("r-1").exists()
-    terminal = Terminal(home, "rm", "r-1")
+        assert home.runs.joinpath(RUN).exists()
+    terminal = Terminal(home, "rm", RUN)
     terminal.until("[y/N]:")
     terminal.press("y\n")
     code, screen = terminal.end()
     assert code == 0, screen
-    assert "r-1: removed from 1 host" in screen
-    assert not home.runs.joinpath("r-1").exists()
+    assert f"{RUN}: removed from 1 host" in screen
+    assert not home.runs.joinpath(RUN).exists()
 
 
 def test_prune_deletes_what_ended_long_ago_and_nothing_else(home: Home) -> None:
-    home.launch(SHORT, "old-1")
-    home.launch(SHORT, "old-2")
-    home.launch(SHORT, "new-1")
-    home.launch(LONG, "alive-1")
-    home.launch(SHORT, "lost-1")
-    for run_id in ("old-1", "old-2", "new-1", "lost-1"):
-        ended(home, run_id)
-    for run_id in ("old-1", "old-2"):
-        _change(home, run_id, ended=time.time() - 40 * 86400)
-    _change(home, "alive-1", started=time.time() - 40 * 86400)
-    _change(home, "lost-1", phase="running", ended=None, started=time.time() - 40 * 86400)
+    home.launch(SHORT, OLD)
+    home.launch(SHORT, OLDER)
+    home.launch(SHORT, NEW)
+    home.launch(LONG, ALIVE)
+    home.launch(SHORT, LOST)
+    for run in (OLD, OLDER, NEW, LOST):
+        ended(home, run)
+    for run in (OLD, OLDER):
+        _change(home, run, ended=time.time() - 40 * 86400)
+    _change(home, ALIVE, started=time.time() - 40 * 86400)
+    _change(home, LOST, phase="running", ended=None, started=time.time() - 40 * 86400)
 
     refused = home.gpulaunch("prune")
     assert refused.returncode == 2, refused.stdout
@@ -114,41 +116,41 @@ def test_prune_deletes_what_ended_long_ago_and_nothing_else(home: Home) -> None:
     terminal.press("y\n")
     code, screen = terminal.end()
     assert code == 0, screen
-    assert {path.name for path in home.runs.iterdir()} == {"new-1", "alive-1", "lost-1"}
+    assert {path.name for path in home.runs.iterdir()} == {NEW, ALIVE, LOST}
     again = home.gpulaunch("prune", "--yes")
     assert (again.returncode, again.stdout) == (0, "no run ended more than 30d ago\n")
     assert home.gpulaunch("prune", "--yes", "--older-than", "0s").returncode == 0
-    assert {path.name for path in home.runs.iterdir()} == {"alive-1", "lost-1"}
+    assert {path.name for path in home.runs.iterdir()} == {ALIVE, LOST}
     wrong = home.gpulaunch("prune", "--older-than", "soon")
     assert wrong.returncode == 2
     assert "--older-than 30d" in wrong.stderr
     assert "--since" not in wrong.stderr
 
 
-def _change(home: Home, run_id: str, **values: object) -> None:
-    path = home.runs / run_id / "state.json"
+def _change(home: Home, run: str, **values: object) -> None:
+    path = home.runs / run / "state.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
 def test_stop_now_gives_no_grace(home: Home) -> None:
     home.launch(STUBBORN)
     began = time.monotonic()
-    done = home.gpulaunch("stop", "r-1", "--now")
+    done = home.gpulaunch("stop", RUN, "--now")
     assert done.returncode == 0, done.stderr
     assert time.monotonic() - began < 15  # the default grace is 30 s, and this rank ignores SIGTERM
     assert "localhost: ended (rank 0: -9)" in done.stdout
-    assert "r-1 has ended on every node; nothing of it is left" in done.stdout
-    again = home.gpulaunch("stop", "r-1")
+    assert f"{RUN} has ended on localhost; nothing of it is left there" in done.stdout
+    again = home.gpulaunch("stop", RUN)
     assert (again.returncode, "localhost: ended" in again.stdout) == (0, True), again.stderr
 
 
 def test_logs_of_a_run_that_goes_on_end_with_ctrl_c_and_the_run_does_not(home: Home) -> None:
     home.launch(LONG)
-    logs = Terminal(home, "logs", "-f", "r-1")
+    logs = Terminal(home, "logs", "-f", RUN)
     logs.until("] line 3\r\n")
     logs.press(CTRL_C)
     code, screen = logs.end()
     assert code == 0, screen
     assert home.phase() == "running"
-    raw = home.gpulaunch("logs", "r-1", "--rank", "0").stdout
+    raw = home.gpulaunch("logs", RUN, "--rank", "0").stdout
     assert re.match(r"up\nline 0\nline 1\n", raw)

@@ -17,6 +17,7 @@ from launcher.runs.record import read_record
 from launcher.transports.base import OpenOptions
 from launcher.transports.ssh_config_words import Tokens
 from launcher.transports.sshconfig import endpoint_for, opener_for
+from tests.launcher.run_plans import RUN_ID
 
 ATTACKS = (
     "`touch PWNED`",
@@ -61,7 +62,7 @@ def hosts_yaml(folder: Path, name: str, **keys: Any) -> Inventory:
 def record(**way: Any) -> HostEntry:
     node = {"host": way.pop("host", "gpu-01"), "node_rank": 0, "first_rank": 0, "python": "python3"}
     data = {
-        "run_id": "r",
+        "run_id": RUN_ID,
         "job": "j",
         "world_size": 1,
         "main_address": "",
@@ -69,7 +70,7 @@ def record(**way: Any) -> HostEntry:
         "by": "a",
         "at": 1,
     }
-    slots: dict[str, Any] = {"slots": [], "masked": False, "way": way}
+    slots: dict[str, Any] = {"slots": [[0, None, None, ""]], "masked": False, "way": way}
     return read_record({**data, "mixed_precision": "no", "nodes": [node | slots]}).entries[0]
 
 
@@ -229,10 +230,12 @@ def test_a_record_names_hosts_by_addresses_and_dns_names_only() -> None:
         assert is_plain_host(host), host
     for host in ("127.1", "2130706433", "0x7f000001", "a..b", ".a", "a+b", "x" * 64, "a." * 130 + "a", ""):
         assert not is_plain_host(host), host
-    assert entry_problem(record(address="127.1"), sent=True)
-    assert entry_problem(record(jump=["ada@gate:22", "2130706433"]), sent=True)
+    wrong: tuple[dict[str, Any], ...]
+    wrong = {"address": "127.1"}, {"jump": ["ada@gate:22", "2130706433"]}, {"port": 65536}
+    for way in wrong:
+        with pytest.raises(BadInput, match="cannot be right"):
+            record(**way)
     assert not entry_problem(record(address="10.0.0.7", user="ada", jump=["ada@gate:22"]), sent=True)
-    assert entry_problem(record(port=65536))
 
 
 def test_a_users_name_with_a_domain_goes_with_its_host() -> None:

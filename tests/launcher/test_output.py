@@ -297,7 +297,8 @@ def runs() -> tuple[FoundRun, ...]:
     ]
     for _, run in answers:
         run["state"]["run_dir"] = HOSTILE
-    return gather_runs((entry, {"runs": [run], "t": 5.0, "user": HOSTILE}, 5.0) for entry, run in answers)
+    told_by = ((entry, {"runs": [run], "t": 5.0, "user": HOSTILE}, 5.0) for entry, run in answers)
+    return gather_runs(told_by).runs
 
 
 def errors() -> dict[str, Any]:
@@ -310,7 +311,7 @@ class Told(GpulaunchError):
 
 def test_what_hosts_tell_of_runs_steers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = Search(runs(), errors())
+    found = Search(runs(), errors(), {HOSTILE: (HOSTILE,)})
     run = runs()[0]
     ended = {"state": {"phase": "ended", "exit": {"ranks": {f"0{HOSTILE}": HOSTILE}}}}
     for module in (ps, prune):

@@ -1,6 +1,7 @@
 """What hosts tell of runs, put together: conditions, progress, choosing, the record of a launch."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,51 +9,52 @@ import pytest
 from launcher.inventory import HostEntry
 from launcher.report.runs import runs_json, runs_lines
 from launcher.running.shape import understood
-from launcher.runs.found import FoundRun, choose, gather_runs
+from launcher.runs.found import FoundRun, RunsTold, choose, gather_runs
 from launcher.runs.progress import Progress, read_progress
-from launcher.runs.record import launch_record, read_record
+from launcher.runs.record import Launched, launch_record, read_record
 from launcher.runs.view import Selection, read_since
 from preflight.errors import BadInput
-from tests.launcher.run_plans import plan
+from tests.launcher.run_plans import plan, run_id
 
 A, B = HostEntry("a", address="10.0.0.1"), HostEntry("b", address="10.0.0.2", port=2222, user="ana")
 PLAN = plan((None,), (None, None))
 
 
-def told(run_id: str = "r1", node_rank: int = 0, **fields: Any) -> dict[str, Any]:
-    record = launch_record(PLAN, PLAN.nodes[node_rank], (A, B))
+def told(word: str = "r1", node_rank: int = 0, **fields: Any) -> dict[str, Any]:
+    mine = replace(PLAN, run_id=run_id(word))
+    record = launch_record(mine, mine.nodes[node_rank], (A, B))
     spec = {"node_rank": node_rank, "nodes": 2, "ranks": 1, "first_rank": node_rank, "launch": record}
     state = {"phase": "running", "started": 1000.0 + node_rank, **fields.pop("state", {})}
-    return {"run_id": run_id, "spec": spec, "state": state, "alive": True, **fields}
+    return {"run_id": run_id(word), "spec": spec, "state": state, "alive": True, **fields}
 
 
-def over(run_id: str = "r1", node_rank: int = 0, ended: float = 2000.0, **end: Any) -> dict[str, Any]:
+def over(word: str = "r1", node_rank: int = 0, ended: float = 2000.0, **end: Any) -> dict[str, Any]:
     whole = {"ranks": {"0": 0}, "why": "", "launcher_code": 0, "left": [], **end}
-    return told(run_id, node_rank, state={"phase": "ended", "exit": whole, "ended": ended}, alive=False)
+    return told(word, node_rank, state={"phase": "ended", "exit": whole, "ended": ended}, alive=False)
 
 
 def found(*answers: tuple[HostEntry, list[dict[str, Any]]]) -> tuple[FoundRun, ...]:
-    return gather_runs((entry, {"runs": runs, "t": 5000.0, "user": "ana"}, 5000.0) for entry, runs in answers)
+    return told_by(*answers).runs
+
+
+def told_by(*answers: tuple[HostEntry, list[dict[str, Any]]], known: Launched | None = None) -> RunsTold:
+    memory = {} if known is None else {known.plan.run_id: known}
+    told = ((entry, {"runs": runs, "t": 5000.0, "user": "ana"}, 5000.0) for entry, runs in answers)
+    return gather_runs(told, memory)
+
+
+KEEPER = {"boot_id": "b-1", "supervisor": [7, 9]}
 
 
 def test_the_nodes_of_a_run_are_put_together_whatever_host_told_them() -> None:
     (run,) = found((B, [told(node_rank=1)]), (A, [told()]))
     assert (run.condition, run.total_nodes, run.started) == ("running", 2, 1000.0)
-    assert run.entries({}) == (A, B)
+    assert (run.conflict, [node.entry for node in run.nodes]) == ("", [A, B])
 
 
 def test_a_host_asked_under_two_names_counts_once() -> None:
-    (run,) = found((A, [told()]), (HostEntry("localhost"), [told()]))
-    assert len(run.nodes) == 1
-
-
-def test_a_node_that_was_not_asked_is_reached_as_its_launcher_reached_it() -> None:
-    (run,) = found((HostEntry("laptop-name-of-a"), [told()]))
-    first, second = run.entries({})
-    assert first.name == "laptop-name-of-a"
-    assert (second.name, second.address, second.port, second.user) == ("b", "10.0.0.2", 2222, "ana")
-    listed = HostEntry("b", address="192.168.0.2", identity_file="key")
-    assert run.entries({"b": listed})[1] is listed
+    both = found((A, [told(state=KEEPER)]), (HostEntry("localhost"), [told(state=KEEPER)]))
+    assert [(len(run.nodes), run.nodes[0].entry, run.conflict) for run in both] == [(1, A, "")]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,9 @@ def test_a_run_is_over_when_all_its_nodes_are_and_its_first_failure_is_told() ->
 @pytest.mark.parametrize(
     "odd",
     [
-        {"run_id": "r2"},
+        {"run_id": run_id("r2")},
+        {**told("r2"), "run_id": "r2"},
+        {**told("r2"), "run_id": "../../r2"},
         {**told("r2"), "run_id": 7},
         {**told("r2"), "spec": {"node_rank": "first"}},
         {**told("r2"), "spec": []},
@@ -97,6 +101,8 @@ def test_a_run_is_over_when_all_its_nodes_are_and_its_first_failure_is_told() ->
         told("r2", state={"ended": 10**400}),
         over("r2", ranks=[1]),
         over("r2", ranks={"0": "x"}),
+        over("r2", ranks={"x": 0}),
+        told("r2", state={"started": 9000.0}),
         over("r2", left=5),
         over("r2", why=[1]),
     ],
@@ -104,15 +110,15 @@ def test_a_run_is_over_when_all_its_nodes_are_and_its_first_failure_is_told() ->
 def test_an_odd_record_on_a_host_costs_nothing_but_itself(odd: dict[str, Any]) -> None:
     answer, problem = understood({"runs": [told(), odd], "t": 5000.0, "user": "ana"})
     assert problem
-    (run,) = gather_runs([(A, answer, 5000.0)])
-    assert run.run_id == "r1"
+    (run,) = gather_runs([(A, answer, 5000.0)]).runs
+    assert run.run_id == run_id("r1")
 
 
 @pytest.mark.parametrize("odd", [{"runs": {}}, {"t": "noon"}, {"gpu_use": {"GPU-1": [1]}}, {"gpu_use": 3}])
 def test_an_answer_that_tells_nothing_is_a_problem_and_no_crash(odd: dict[str, Any]) -> None:
     answer, problem = understood(odd)
     assert problem
-    assert gather_runs([(A, answer, 5000.0)]) == ()
+    assert gather_runs([(A, answer, 5000.0)]).runs == ()
 
 
 def test_what_a_supervisor_tells_is_understood() -> None:
@@ -122,17 +128,17 @@ def test_what_a_supervisor_tells_is_understood() -> None:
 
 def test_a_hosts_own_clock_is_not_believed() -> None:
     answer = {"runs": [told()], "t": 5000.0 + 86400, "user": "ana"}
-    (run,) = gather_runs([(A, answer, 5000.0)])
+    (run,) = gather_runs([(A, answer, 5000.0)]).runs
     assert run.started == 1000.0 - 86400
 
 
 def test_a_word_means_the_newest_a_whole_name_or_the_beginning_of_exactly_one() -> None:
     runs = found(
-        (A, [told("x-1"), told("x-12", state={"started": 3.0}), told("y-1", state={"started": 9e9})])
+        (A, [told("x-1"), told("x-12", state={"started": 3.0}), told("y-1", state={"started": 4e3})])
     )
-    assert choose(runs, "last").run_id == "y-1"
-    assert choose(runs, "x-1").run_id == "x-1"
-    assert choose(runs, "y").run_id == "y-1"
+    assert choose(runs, "last").run_id == run_id("y-1")
+    assert choose(runs, run_id("x-1")).run_id == run_id("x-1")
+    assert choose(runs, "y").run_id == run_id("y-1")
     with pytest.raises(BadInput, match="begins 2 runs"):
         choose(runs, "x")
     with pytest.raises(BadInput, match='no run called "z"'):
@@ -154,6 +160,22 @@ def test_a_record_tells_the_launch_again_and_nothing_that_may_be_secret() -> Non
 def test_a_record_that_tells_no_launch_is_refused(broken: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="cannot be read"):
         read_record(broken)
+
+
+def test_a_records_names_and_numbers_are_those_of_a_launch() -> None:
+    changes: tuple[dict[str, Any], ...] = (
+        {"run_id": "/etc/cron.d/x"},
+        {"run_id": "../" + PLAN.run_id},
+        {"world_size": 4},
+        {"nodes": []},
+    )
+    for change in changes:
+        with pytest.raises(BadInput, match="cannot be right"):
+            read_record({**launch_record(PLAN, PLAN.nodes[0], (A, B)), **change})
+    for name in ("-oProxyCommand=x", "con/../x", "..", "`id`", "a\nb", "a"):
+        twisted = replace(PLAN, nodes=(PLAN.nodes[0], replace(PLAN.nodes[1], host=name)))
+        with pytest.raises(BadInput, match="cannot be right"):
+            read_record(launch_record(twisted, twisted.nodes[0], ()))
 
 
 @pytest.mark.parametrize(
@@ -199,7 +221,7 @@ def test_the_table_shows_what_cpu_ranks_use_where_it_was_measured() -> None:
 
 
 def test_escapes_from_a_host_do_not_reach_the_terminal() -> None:
-    runs = found((A, [told("\x1b[2Jr", tail="loss: 1\x1b]0;x\x07")]))
+    runs = found((A, [told("r1", tail="loss: 1\x1b]0;x\x07", state={"run_dir": "\x1b[2Jr"})]))
     assert "\x1b" not in "".join(runs_lines(runs, 1.0))
 
 

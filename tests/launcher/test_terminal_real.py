@@ -18,6 +18,8 @@ from pathlib import Path
 import pyte
 import pytest
 
+from launcher.runid import new_run_id
+
 pytest.importorskip("tqdm")
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +53,7 @@ class Seen:
         self.parser = pyte.ByteStream(self.emulator)
         env = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", "PYTHONPATH": str(ROOT), "HOME": str(folder)}
         env |= {"XDG_STATE_HOME": str(folder / "state")}
-        argv = [sys.executable, "-m", "tests.launcher.terminal_client", f"r-{os.getpid()}", "2", "x.py"]
+        argv = [sys.executable, "-m", "tests.launcher.terminal_client", new_run_id("r"), "2", "x.py"]
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(folder)

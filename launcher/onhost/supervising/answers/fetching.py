@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 import time
@@ -20,8 +21,8 @@ OURS = ("rank.py", "guard.py", GAUGE, STACKS, CGROUP, LIFELINE, CLIENT, RESERVE)
 def fetch(run_dir: str, request: dict[str, Any]) -> int:
     """Send what the other side lacks, as frames: file, offset, the whole size, mtime_ns; then the end.
 
-    `have` is {name: [size, mtime_ns]} of whole files, `part` {name: [[whole size, mtime_ns, bytes there]]}
-    of begun ones; a log, which only grows, is sent from the size that is there.
+    `have` is {name: [size, mtime_ns]} of whole files, `part` {key: [[whole size, mtime_ns, bytes there]]}
+    of begun ones by the keys of their names; a log, which only grows, is sent from the size that is there.
     """
     say({"state": read_state(run_dir), "t": time.time()})
     spec = read_json(os.path.join(run_dir, SPEC)) or {}
@@ -68,13 +69,18 @@ def send_file(name: str, path: str, request: dict[str, Any]) -> None:
 
 def lacking_from(name: str, found: os.stat_result, request: dict[str, Any], *, grows: bool) -> int | None:
     """Return from where on the other side lacks a file, None when it has all of it."""
-    have, parts = request.get("have", {}).get(name), request.get("part", {}).get(name, [])
+    have, parts = request.get("have", {}).get(name), request.get("part", {}).get(key_of(name), [])
     size, mtime = found.st_size, found.st_mtime_ns
     if have and (have == [size, mtime] or (grows and have[0] >= size)):
         return None
     if have and grows:
         return int(have[0])
     return max((int(part[2]) for part in parts if part[:2] == [size, mtime]), default=0)
+
+
+def key_of(name: str) -> str:
+    """Return what stands for a name that may be too long to be a part of another one."""
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
 def send_from(fd: int, offset: int, name: str, found: os.stat_result, *, grows: bool) -> None:

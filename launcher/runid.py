@@ -1,0 +1,19 @@
+"""Names of runs: one form, made in one place and known again in one place. A host's word must have it."""
+
+import os
+import re
+import time
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+_FORM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}-\d{8}-\d{6}-[0-9a-f]{6}", re.ASCII)
+
+
+def new_run_id(name: str) -> str:
+    """Return a name for a run: what, when, and enough chance for two in one second."""
+    safe = _UNSAFE.sub("-", name).strip("-.")[:40] or "run"
+    return f"{safe}-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(3).hex()}"
+
+
+def is_run_id(word: object) -> bool:
+    """Return whether it has the form of a run's name: a plain name of a directory, and of no module."""
+    return isinstance(word, str) and _FORM.fullmatch(word) is not None

@@ -1,0 +1,120 @@
+"""How the nodes of a run are reached: by the user's words, never by a record's alone."""
+
+import ipaddress
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from launcher.errors import HostError
+from launcher.inventory import LOCALHOST, HostEntry, Inventory
+from launcher.plan import NodePlan, Plan
+from launcher.report.text import one_line
+from launcher.running.connections import Open
+from launcher.runs.found import FoundRun
+from launcher.runs.record import Launched
+from launcher.transports.base import Connection
+from preflight.records import dataclass
+
+Consent = Callable[[str], bool]
+"""Asks a person a question of yes or no."""
+
+
+class NotAsked(HostError):
+    """A host that only a record names; nobody has logged in to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the user has said of hosts."""
+
+    asked: Mapping[str, HostEntry]  # those that were asked for the run, by name
+    inventory: Inventory
+    is_named: Callable[[str], bool]  # whether ssh_config has a Host line for this very name
+    consent: Consent | None = None  # None: there is nobody to ask
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A run's plan, and the way to each of its nodes."""
+
+    plan: Plan
+    entries: tuple[HostEntry, ...]
+    refused: tuple[tuple[HostEntry, NotAsked], ...]  # entries of `entries` that may not be opened
+    open_known: Open
+
+    def open(self, entry: HostEntry) -> Connection:
+        """Open a node. Raises NotAsked for one that only a record names, HostError as opening does."""
+        for other, why in self.refused:
+            if other is entry:
+                raise why
+        return self.open_known(entry)
+
+    def demand(self) -> None:
+        """Raise the NotAsked of the first node that may not be opened."""
+        for _, why in self.refused:
+            raise why
+
+
+def access_of(run: FoundRun, launched: Launched, known: Known, open_known: Open) -> Access:
+    """Return the way to each node: as it has answered, as the user says, as this machine launched it.
+
+    A node that only the record of a host names is asked about, or refused.
+    """
+    here = {node.rank: node.entry for node in run.nodes}
+    entries: list[HostEntry] = []
+    refused: list[tuple[HostEntry, NotAsked]] = []
+    for node, way in zip(launched.plan.nodes, launched.entries, strict=True):
+        try:
+            entry = here.get(node.node_rank) or _entry(run, node, way, launched, known)
+        except NotAsked as why:
+            entry = way
+            refused.append((way, why))
+        entries.append(entry)
+    # What runs there is the interpreter of the listing, never one of a record's choice.
+    nodes = tuple(
+        replace(node, python=entry.python) for node, entry in zip(launched.plan.nodes, entries, strict=True)
+    )
+    return Access(replace(launched.plan, nodes=nodes), tuple(entries), tuple(refused), open_known)
+
+
+def _entry(run: FoundRun, node: NodePlan, way: HostEntry, launched: Launched, known: Known) -> HostEntry:
+    said = known.asked.get(node.host) or known.inventory.hosts.get(node.host)
+    if node.host == LOCALHOST and not run.from_here:
+        said = None  # it was the launching machine's word for itself
+    if said is not None:
+        return said
+    if run.from_here:
+        return way
+    if is_this_machine(way):
+        words = f"not asked: it is {way.name} of {one_line(launched.by, 80)}, which is not this machine"
+        raise NotAsked(way.name, words, "--hosts with the name of that machine")
+    if known.is_named(node.host):
+        return known.inventory.entry(node.host)
+    if known.consent is not None and known.consent(_question(run, way)):
+        return way
+    fix = f"list it in hosts.yaml, or add --hosts {node.host}"
+    words = f"not asked: only the record of {run.run_id} names it; it is in no file here"
+    raise NotAsked(way.name, words, fix)
+
+
+def _question(run: FoundRun, way: HostEntry) -> str:
+    target = (f"{way.user}@" if way.user else "") + (way.address or way.alias)
+    target += f":{way.port}" if way.port else ""
+    jump = f" through {', '.join(way.jump)}" if way.jump else ""
+    teller = ", ".join(dict.fromkeys(node.entry.name for node in run.nodes))
+    line = f"{way.name} is in no file here; {teller} says that {run.run_id} runs there too"
+    return one_line(f"{line}. Log in to {target}{jump} and run {way.python}?", 400)
+
+
+def is_this_machine(entry: HostEntry) -> bool:
+    """Return whether an entry leads to the machine that follows it."""
+    if entry.is_local:
+        return True
+    name = (entry.address or entry.alias or entry.name).lower().rstrip(".")
+    if name in ("localhost", "localhost.localdomain") or name.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    inner = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return any(each.is_loopback or each.is_unspecified for each in (address, inner or address))

@@ -1,0 +1,192 @@
+"""What a host's record may lead to: no host that the user has not named, and never this machine."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from launcher.errors import HostError
+from launcher.inventory import HostEntry, Inventory, local_python
+from launcher.plan import Plan
+from launcher.runs.access import Access, Consent, Known, NotAsked, access_of, is_this_machine
+from launcher.runs.found import FoundRun, RunsTold, choose, gather_runs
+from launcher.runs.record import Launched, launch_record, read_record
+from launcher.transports.base import Connection
+from preflight.errors import BadInput
+from tests.launcher.run_plans import plan, run_id
+
+A, B = HostEntry("a", address="10.0.0.1"), HostEntry("b", address="10.0.0.2", python="/evil/python")
+EVIL = HostEntry("evil", address="10.9.9.9")
+PLAN = plan((None,), (None,))
+KEEPER: dict[str, Any] = {"boot_id": "b-1", "supervisor": [7, 9]}
+
+
+def host_b(name: str) -> Plan:
+    return replace(PLAN, nodes=(PLAN.nodes[0], replace(PLAN.nodes[1], host=name, python="/evil/python")))
+
+
+def told(
+    of: Plan = PLAN, rank: int = 0, ways: tuple[HostEntry, ...] = (A, B), **state: Any
+) -> dict[str, Any]:
+    record = launch_record(of, of.nodes[rank], ways)
+    spec = {"node_rank": rank, "nodes": 2, "first_rank": rank, "launch": record}
+    return {"run_id": of.run_id, "spec": spec, "state": {"phase": "running", "started": 10.0, **state}}
+
+
+def gather(*answers: tuple[HostEntry, list[dict[str, Any]]], known: Launched | None = None) -> RunsTold:
+    memory = {known.plan.run_id: known} if known is not None else {}
+    return gather_runs(((entry, {"runs": runs, "t": 50.0}, 50.0) for entry, runs in answers), memory)
+
+
+def never(entry: HostEntry) -> Connection:
+    raise AssertionError(f"a connection to {entry.name} was opened")
+
+
+def access(
+    run: FoundRun,
+    *asked: HostEntry,
+    listed: tuple[HostEntry, ...] = (),
+    named: Callable[[str], bool] = lambda _: False,
+    consent: Consent | None = None,
+) -> Access:
+    assert run.launched is not None
+    inventory = Inventory(hosts={entry.name: entry for entry in listed})
+    known = Known({entry.name: entry for entry in asked}, inventory, named, consent)
+    return access_of(run, run.launched, known, never)
+
+
+def test_a_node_that_only_a_record_names_is_not_logged_in_to() -> None:
+    (run,) = gather((A, [told()])).runs
+    found = access(run, A)
+    assert found.entries[0] is A
+    with pytest.raises(NotAsked, match="b: not asked: only the record"):
+        found.open(found.entries[1])
+    with pytest.raises(NotAsked):
+        found.demand()
+
+
+def test_a_listed_node_is_reached_as_it_is_listed_with_its_own_interpreter() -> None:
+    (run,) = gather((A, [told()])).runs
+    listed = HostEntry("b", address="192.168.0.2", user="me", python="/mine/python")
+    for found in (access(run, A, listed=(listed,)), access(run, A, listed)):
+        assert found.entries[1] is listed
+        assert found.plan.nodes[1].python == "/mine/python"
+        found.demand()
+
+
+def test_a_node_that_ssh_config_names_is_reached_as_ssh_would_and_not_as_the_record_says() -> None:
+    (run,) = gather((A, [told()])).runs
+    entry = access(run, A, named=lambda name: name == "b").entries[1]
+    assert (entry.address, entry.user, entry.port, entry.python) == ("", "", None, "python3")
+
+
+def test_a_person_is_asked_about_a_node_and_told_what_would_be_done_there() -> None:
+    ways = (A, replace(B, user="root", port=2222))
+    (run,) = gather((A, [told(host_b("b"), ways=ways)])).runs
+    questions: list[str] = []
+
+    def yes(question: str) -> bool:
+        questions.append(question)
+        return True
+
+    entry = access(run, A, consent=yes).entries[1]
+    assert (entry.address, entry.user) == ("10.0.0.2", "root")
+    for part in ("b is in no file here; a says", "root@10.0.0.2:2222", "/evil/python"):
+        assert part in questions[0]
+    with pytest.raises(NotAsked):
+        access(run, A, consent=lambda _: False).demand()
+
+
+@pytest.mark.parametrize("way", ["", "127.0.0.1", "::1", "0.0.0.0", "localhost", "x.localhost", "127.9.9.9"])
+def test_a_record_never_leads_to_this_machine(way: str) -> None:
+    here = HostEntry("localhost" if not way else "b", address=way, python="/evil/python")
+    (run,) = gather((A, [told(host_b(here.name), ways=(A, here))])).runs
+    mine = HostEntry("localhost", python=local_python())
+    found = access(run, A, mine, consent=lambda _: True)
+    with pytest.raises(NotAsked, match="which is not this machine"):
+        found.demand()
+    assert found.plan.nodes[1].python != local_python()
+
+
+def test_what_was_launched_from_here_is_reached_as_it_was_also_on_this_machine() -> None:
+    own = host_b("localhost")
+    launched = read_record(launch_record(own, own.nodes[0], (A, HostEntry("localhost"))), sent=False)
+    (run,) = gather((A, [told(own, ways=(A, HostEntry("localhost")))]), known=launched).runs
+    assert access(run, A).entries[1].is_local
+    assert run.from_here
+
+
+def test_a_machine_of_another_name_is_another_machine() -> None:
+    assert not is_this_machine(HostEntry("gpu-01"))
+    assert not is_this_machine(HostEntry("b", address="10.0.0.1"))
+    assert is_this_machine(HostEntry("b", address="::ffff:127.0.0.1"))
+
+
+def test_a_host_answers_for_no_other_of_a_run_that_was_launched_from_here() -> None:
+    launched = read_record(launch_record(PLAN, PLAN.nodes[0], (A, B)), sent=False)
+    both = gather((EVIL, [told()]), (A, [told(**KEEPER)]), known=launched)
+    (run,) = both.runs
+    assert [node.entry for node in run.nodes] == [A]
+    words = "evil tells of node 0 of it, which was launched from here on a: not believed"
+    assert both.strays == {PLAN.run_id: (words,)}
+    alone = gather((EVIL, [told()]), known=launched)
+    assert alone.runs == ()
+    assert alone.strays
+
+
+def test_a_host_answers_for_no_other_that_was_asked_too() -> None:
+    found = gather((EVIL, [told()]), (A, [told(**KEEPER)]), (B, [told(rank=1)]))
+    assert [node.entry for node in found.runs[0].nodes] == [A, B]
+    assert "is, by its record, on a" in found.strays[PLAN.run_id][0]
+    silent = gather((EVIL, [told()]), (A, []))
+    assert silent.runs == ()
+    assert silent.strays
+
+
+def test_a_host_may_have_another_name_here_than_where_it_was_launched_from() -> None:
+    other = HostEntry("gpu-07", address="10.0.0.1")
+    (run,) = gather((other, [told(**KEEPER)]), (B, [told(rank=1)])).runs
+    assert [node.entry for node in run.nodes] == [other, B]
+
+
+def test_two_hosts_that_claim_one_node_are_a_conflict_that_is_told() -> None:
+    one, two = HostEntry("one"), HostEntry("two")
+    (run,) = gather((one, [told(**KEEPER)]), (two, [told(boot_id="b-2", supervisor=[7, 9])])).runs
+    with pytest.raises(BadInput, match="one and two both say that they are node 0"):
+        choose([run], PLAN.run_id)
+    assert "--hosts HOST" in choose_fix(run)
+
+
+def choose_fix(run: FoundRun) -> str:
+    with pytest.raises(BadInput) as caught:
+        choose([run], PLAN.run_id)
+    return caught.value.fix
+
+
+def test_hosts_that_tell_of_different_launches_under_one_name_are_a_conflict() -> None:
+    alone = replace(PLAN, nodes=(PLAN.nodes[0], replace(PLAN.nodes[1], host="c")))
+    (run,) = gather((A, [told()]), (HostEntry("c"), [told(alone, rank=1)])).runs
+    with pytest.raises(BadInput, match="a and c tell of different launches"):
+        choose([run], PLAN.run_id)
+
+
+def test_a_newer_run_of_a_host_is_not_taken_for_the_last_that_was_launched_from_here() -> None:
+    launched = read_record(launch_record(PLAN, PLAN.nodes[0], (A, B)), sent=False)
+    other = replace(PLAN.nodes[0], host="evil")
+    newer = replace(PLAN, run_id=run_id("newer"), nodes=(other, PLAN.nodes[1]))
+    claim = told(newer, ways=(EVIL, B), started=40.0)
+    found = gather((A, [told(**KEEPER)]), (EVIL, [claim]), known=launched)
+    with pytest.raises(BadInput, match=f"{newer.run_id} on evil, was not launched from here"):
+        choose(found.runs, "last")
+    assert choose(found.runs, PLAN.run_id).from_here
+    assert choose([found.runs[-1]], "last").run_id == newer.run_id
+
+
+def test_a_refused_node_is_that_nodes_error_and_no_others() -> None:
+    (run,) = gather((A, [told()])).runs
+    found = access(run, A)
+    with pytest.raises(AssertionError, match="to a was opened"):
+        found.open(found.entries[0])
+    with pytest.raises(HostError):
+        found.open(found.entries[1])
