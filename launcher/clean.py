@@ -4,6 +4,8 @@ Nothing here decides who is a leftover (preflight.leftovers) or who may be ended
 """
 
 import json
+import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, field, replace
 from pathlib import Path
@@ -127,7 +129,8 @@ def clean(
 
 def write_audit(cleaned: Cleaned, chosen: Iterable[Classified], state_dir: Path) -> Path:
     """Append what was done to the audit log here; return its path. Raises OSError."""
-    path = state_dir / "audit.jsonl"
+    # Named as on the host (onhost/reap.py): hosts and this machine may share a home.
+    path = state_dir / f"audit-{re.sub('[^A-Za-z0-9.-]', '_', os.uname().nodename)[:64]}.jsonl"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     evidence = {_identity(each): each for each in chosen}
     with path.open("a", encoding="utf-8") as file:

@@ -12,6 +12,7 @@ Standard library only, Python >= 3.9.
 import errno
 import json
 import os
+import re
 import select
 import signal
 import sys
@@ -187,13 +188,15 @@ def reap(victims: List[Dict[str, Any]], term_grace_s: float, kill_grace_s: float
 def audit(records: List[Dict[str, Any]], note: str) -> str:
     """Append what was done to the user's audit log on this host; return its path, or why it could not be."""
     base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    path = os.path.join(base, "gpulaunch", "audit.jsonl")
+    # A file for each host: by NFS, what two hosts append to one file at once overwrites each other.
+    host = re.sub(r"[^A-Za-z0-9.-]", "_", os.uname().nodename)[:64]
+    path = os.path.join(base, "gpulaunch", "audit-%s.jsonl" % host)
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    lines = [json.dumps(dict(record, at=at, note=note), ensure_ascii=True) + "\n" for record in records]
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with open(path, "a", encoding="utf-8") as file:
-            for record in records:
-                line = dict(record, at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), note=note)
-                file.write(json.dumps(line, ensure_ascii=True) + "\n")
+            file.write("".join(lines))
     except OSError as error:
         return "not written: %s" % error
     return path

@@ -120,7 +120,7 @@ def test_orphans_and_half_dead_end_and_the_live_run_beside_them_does_not(
     gpu0, gpu1 = cleaned["gpus"]
     assert gpu0["before_mib"] - gpu0["after_mib"] >= 3000
     assert gpu1["before_mib"] == gpu1["after_mib"] >= 700
-    assert (tmp_path / "state/gpulaunch/audit.jsonl").read_text().count('"ended"') == 3
+    assert (tmp_path / f"state/gpulaunch/audit-{os.uname().nodename}.jsonl").read_text().count('"ended"') == 3
     half_dead.close()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.supervising.node import host_of, life_s, name_of, node_name, whereabouts
+from launcher.onhost_source import onhost_source
 from launcher.runs.asking import NotThere, ask
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
@@ -195,6 +196,19 @@ def test_clones_of_one_image_and_hosts_of_one_name_have_places_of_their_own() ->
     assert "/" not in name_of("../../x", "1")
     assert name_of("..", "1")[0] != "."
     assert node_name().startswith(f"{HOST}-")
+
+
+@needs_root
+def test_hosts_that_share_a_home_append_to_audit_logs_of_their_own(tmp_path: Path) -> None:
+    request = json.dumps({"victims": [], "term_grace_s": 0, "kill_grace_s": 0})
+    logs = []
+    for name in ("gpu-01", "gpu/../02"):
+        rename = ("unshare", "--uts", "sh", "-c", 'echo "$0" > /proc/sys/kernel/hostname; exec "$@"', name)
+        argv = [*rename, "env", f"XDG_STATE_HOME={tmp_path}", PYTHON, "-c", onhost_source("reap").decode()]
+        done = subprocess.run(argv, input=request, capture_output=True, text=True, check=True)
+        logs.append(json.loads(done.stdout)["audit"])
+    assert logs == [f"{tmp_path}/gpulaunch/audit-{name}.jsonl" for name in ("gpu-01", "gpu_.._02")]
+    assert all(Path(log).exists() for log in logs)
 
 
 def leave_run(node: Node, said: dict[str, str], *, silent_s: float) -> None:
