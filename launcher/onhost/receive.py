@@ -4,6 +4,8 @@ stdin, one JSON line each, in this order, and what is answered:
   {"target": DIR, "nonce": N}    {"root": PATH, "rsync": PATH or ""}; leaves a file named after N
                                  in DIR/.gpulaunch-sync
   {"nonces": [N, ...]}           {"seen": [N, ...]}; hosts that see each other's share one directory
+  {"stamps": BYTES}, then that many bytes of zlib: a JSON list of paths
+                                 {"stamps": [[size, time in s] or null, ...]}, as they are seen here
   {"entries": BYTES, "delete": BOOL}, then that many bytes of zlib: a JSON list of
       [path, "f", mode, size, sha256] and [path, "l", 0, 0, link target]
                                  {"need": [index, ...]}; what is not here with this content
@@ -39,6 +41,9 @@ def serve(receiver: Receiver, stream: BinaryIO) -> None:
         asked = ask(stream)
         if "nonces" in asked:
             say({"seen": receiver.seen(asked["nonces"])})
+        elif "stamps" in asked:
+            paths = json.loads(zlib.decompress(read_exactly(stream, int(asked["stamps"]))))
+            say({"stamps": [receiver.stamp(str(path)) for path in paths]})
         elif "entries" in asked and sync is None:
             told = json.loads(zlib.decompress(read_exactly(stream, int(asked["entries"]))))
             sync = receiver.begin([Entry(*entry) for entry in told], delete=bool(asked.get("delete")))

@@ -92,6 +92,18 @@ class Receiver:
         found = self._ask(_line({"nonces": list(nonces)}), "seen", START_S)
         return frozenset(str(nonce) for nonce in found)
 
+    def stamps(self, paths: Sequence[str]) -> tuple[tuple[int, int] | None, ...]:
+        """Return size and time (s) of each path as the host sees it, None for what it does not see."""
+        packed = zlib.compress(json.dumps(list(paths)).encode(), _LEVEL)
+        told = self._ask(_line({"stamps": len(packed)}) + packed, "stamps", ANSWER_S)
+        try:
+            found = tuple(None if stamp is None else (int(stamp[0]), int(stamp[1])) for stamp in told)
+        except (TypeError, ValueError, LookupError):
+            found = ()
+        if len(found) != len(paths):
+            raise AgentGarbage(self.host, "the receiver's answer is not understood")
+        return found
+
     def compare(self, entries: Sequence[Entry], *, delete: bool) -> tuple[int, ...]:
         """Return the indices of the entries that are not there with this content; takes the lock there."""
         return self.compare_rows([entry.as_row() for entry in entries], delete=delete)

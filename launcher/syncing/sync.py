@@ -16,6 +16,7 @@ from launcher.inventory import HostEntry
 from launcher.syncing.errors import SyncFailed
 from launcher.syncing.host import Done, Receiver
 from launcher.syncing.rsync import WORTH_BYTES
+from launcher.syncing.sharing import await_sight, tree_stamps
 from launcher.syncing.tree import STATE, Tree
 from preflight.records import dataclass
 
@@ -68,6 +69,7 @@ def send_tree(sync: Sync, entries: Sequence[HostEntry], opener: Open, say: Say) 
         committed = _all(lambda each: each.at.commit(), lead, sync.width, also=_LAST_STEP)
         for each, host, done in zip(lead, staged, committed, strict=True):
             found[each.entry.name] = replace(host, done=done)
+        _await_sight(sync, opened, leaders, say)
         return found
     finally:
         fanout(Receiver.close, receivers, width=sync.width)
@@ -108,6 +110,23 @@ def _leaders(root: Path, opened: Sequence[_Open]) -> dict[str, str]:
         first = next(name for nonce, name in nonces.items() if nonce in visible or nonce == each.nonce)
         leaders[each.entry.name] = "" if first == each.entry.name else (leaders[first] or first)
     return leaders
+
+
+def _await_sight(sync: Sync, opened: Sequence[_Open], leaders: Mapping[str, str], say: Say) -> None:
+    """Wait until each host that shares a directory sees there what is there."""
+    sharing = [each for each in opened if leaders[each.entry.name]]
+    owners = {leaders[each.entry.name] for each in sharing}
+    paths = [entry.path for entry in sync.tree.entries]
+    told = {each.entry.name: each.at.stamps(paths) for each in opened if each.entry.name in owners}
+
+    def one(each: _Open) -> None:
+        owner = leaders[each.entry.name]
+        if owner == HERE:
+            await_sight(each.at, sync.tree, lambda: tree_stamps(sync.tree), "the tree itself", say)
+        else:
+            await_sight(each.at, sync.tree, lambda: told[owner], owner, say)
+
+    _all(one, sharing, sync.width)
 
 
 def _stage(sync: Sync, each: _Open, progress: "_Progress") -> HostSync:

@@ -14,11 +14,14 @@ from .paths import STATE
 from .refusal import Refused
 
 LOCK_WAIT_S = 60.0
-OLD_NONCE_S = 86400.0
+OLD_S = 86400.0
 
 
-def take_lock(directory: Directory) -> int:
-    """Return the descriptor that holds the lock. Raises Refused when another sync keeps it."""
+def take_lock(directory: Directory) -> tuple[int, bool]:
+    """Return the lock's descriptor and whether it is locked: a file system may have no locks.
+
+    Raises Refused when another sync keeps it.
+    """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     lock = os.open("lock", flags, 0o600, dir_fd=directory.state)
     deadline = time.monotonic() + LOCK_WAIT_S
@@ -27,9 +30,9 @@ def take_lock(directory: Directory) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                return lock  # a file system without locks
+                return lock, False
         else:
-            return lock
+            return lock, True
         if time.monotonic() > deadline:
             raise Refused(
                 "another sync has been writing %s for %g s" % (directory.root, LOCK_WAIT_S),
@@ -38,13 +41,42 @@ def take_lock(directory: Directory) -> int:
         time.sleep(0.1)
 
 
-def sweep(directory: Directory) -> None:
-    """Remove what killed syncs have left: we hold the lock, so no other one is at work."""
+def sweep(directory: Directory, *, is_locked: bool) -> None:
+    """Remove what killed syncs have left.
+
+    A lock proves that no other sync of this boot is at work. Other hosts may share the directory by NFS
+    without sharing its locks, so what may be theirs goes only when it is a day old.
+    """
     for name in os.listdir(directory.state):
         path = os.path.join(directory.root, STATE, name)
-        if name.startswith("incoming-"):
+        kind, _, nonce = name.partition("-")
+        if kind == "incoming" and (is_old(path) or (is_locked and is_of_this_boot(directory, nonce))):
             shutil.rmtree(path, ignore_errors=True)
-        elif name.startswith("nonce-"):
+        elif kind == "nonce" and is_old(path):
             with suppress(OSError):
-                if time.time() - os.lstat(path).st_mtime > OLD_NONCE_S:
-                    os.unlink(path)
+                os.unlink(path)
+
+
+def is_of_this_boot(directory: Directory, nonce: str) -> bool:
+    """Return whether a sync began in this boot; one whose nonce is gone has ended."""
+    try:
+        with open(os.open("nonce-" + nonce, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory.state)) as file:
+            return file.read(64) == boot_id()
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
+def is_old(path: str) -> bool:
+    """Return whether nobody can be at work on something any more."""
+    with suppress(OSError):
+        return time.time() - os.lstat(path).st_mtime > OLD_S
+    return False
+
+
+def boot_id() -> str:
+    """Return this boot's id, "" where there is none."""
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+    return ""

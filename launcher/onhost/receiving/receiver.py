@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from .directory import Directory
 from .here import Entry, Here
 from .incoming import Incoming
-from .locking import sweep, take_lock
+from .locking import boot_id, sweep, take_lock
 from .paths import STATE, parts_of
 from .placing import keep, place, set_mode
 from .refusal import Refused
@@ -26,7 +26,7 @@ class Receiver:
         self.directory = Directory(target)
         self._nonce = nonce
         self._ends = ExitStack()
-        self.directory.make("nonce-" + nonce, b"")
+        self.directory.make("nonce-" + nonce, boot_id().encode())
         self._ends.callback(self._forget_nonce)
         with suppress(FileExistsError):
             self.directory.make(".gitignore", b"*\n")  # git is not to show our directory
@@ -40,11 +40,19 @@ class Receiver:
                 found.append(nonce)
         return found
 
+    def stamp(self, path: str) -> list[int] | None:
+        """Return size and time of what is at a path as a process here would see it, None for nothing."""
+        with suppress(NotADirectoryError):
+            found = self.directory.look(parts_of(path))
+            return None if found is None else [found.st_size, found.st_mtime_ns // 10**9]
+        return None
+
     def begin(self, entries: list[Entry], *, delete: bool) -> Sync:
         """Take the lock; return the sync of these entries. Raises Refused where they cannot be written."""
         refuse_overlaps([entry.path for entry in entries])
-        self._ends.callback(os.close, take_lock(self.directory))
-        sweep(self.directory)
+        lock, is_locked = take_lock(self.directory)
+        self._ends.callback(os.close, lock)
+        sweep(self.directory, is_locked=is_locked)
         incoming = Incoming(self.directory, self._nonce)
         self._ends.callback(incoming.remove)
         return Sync(Here(self.directory, incoming.now_ns), incoming, entries, delete=delete)
