@@ -151,4 +151,5 @@ def _finding(check: Check, problem: Problem, hosts: tuple[str, ...], ignore: fro
         fix=problem.fix,
         gate=check.gate,
         ignored=check.code in ignore,
+        alike=problem.alike,
     )

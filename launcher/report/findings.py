@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from launcher.preflighting import PreflightResult
+from launcher.report.merge import merge
 from launcher.report.text import clean, one_line
 from launcher.terminal.cells import Line, Span
 from preflight.absence import Missing
@@ -23,6 +24,7 @@ _STYLES = {
 }
 _ORDER = (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING, Severity.INFO)
 _INFO_SHOWN = 3
+_SUBJECTS_SHOWN = 8
 _WIDTH = 9  # of the verdict column
 
 
@@ -37,6 +39,7 @@ class Folded:
     message: str
     fix: str
     ignored: bool
+    count: int = 1  # of what its check calls alike
 
 
 def host_range(hosts: Iterable[str]) -> str:
@@ -62,13 +65,16 @@ def fold(findings: Iterable[Finding]) -> tuple[Folded, ...]:
             finding.severity,
             finding.ignored,
             "" if unread else finding.code,
-            finding.subject,
-            _without_name(finding.message, finding.hosts),
-            "" if unread else _without_name(finding.fix, finding.hosts),
+            *((finding.alike,) if finding.alike else _words(finding, unread=unread)),
         )
         by_words.setdefault(key, []).append(finding)
     folded = [_merge(group) for group in by_words.values()]
     return tuple(sorted(_same_hosts_and_words(folded), key=lambda f: (f.ignored, _ORDER.index(f.severity))))
+
+
+def _words(finding: Finding, *, unread: bool) -> tuple[str, str, str]:
+    fix = "" if unread else _without_name(finding.fix, finding.hosts)
+    return finding.subject, _without_name(finding.message, finding.hosts), fix
 
 
 def _without_name(text: str, hosts: tuple[str, ...], instead: str = "HOST") -> str:
@@ -82,7 +88,9 @@ def _merge(group: list[Finding]) -> Folded:
     first = group[0]
     hosts = tuple(dict.fromkeys(host for finding in group for host in finding.hosts))
     message, fix = first.message, first.fix
-    if len(hosts) > 1 and len(first.hosts) == 1:
+    if first.alike and len(group) > 1:
+        message = f"{message} (and {len(group) - 1} more like it)"
+    elif len(hosts) > 1 and len(first.hosts) == 1:
         message = _without_name(message, first.hosts)
         typed = hosts[0] if "ssh -" in fix else host_range(hosts)  # ssh takes one host, our commands a range
         fix = _without_name(fix, first.hosts, typed)
@@ -90,11 +98,16 @@ def _merge(group: list[Finding]) -> Folded:
         severity=first.severity,
         codes=tuple(dict.fromkeys(finding.code for finding in group)),
         hosts=hosts,
-        subjects=(first.subject,) if first.subject else (),
+        subjects=_subjects(group) if len(hosts) == 1 else _subjects([first]),
         message=message,
         fix=fix,
         ignored=first.ignored,
+        count=len(group) if first.alike else 1,
     )
+
+
+def _subjects(group: Iterable[Finding]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(finding.subject for finding in group if finding.subject))
 
 
 def _same_hosts_and_words(folded: Iterable[Folded]) -> list[Folded]:
@@ -103,7 +116,7 @@ def _same_hosts_and_words(folded: Iterable[Folded]) -> list[Folded]:
     for item in folded:
         index = item.subjects[0].removeprefix("gpu") if item.subjects else ""
         fix = item.fix.replace(f"-i {index}", "-i INDEX") if index.isdigit() else item.fix
-        key = (item.severity, item.codes, item.hosts, item.message, fix, item.ignored)
+        key = (item.severity, item.codes, item.hosts, item.message, fix, item.ignored, item.count)
         seen = joined.get(key)
         joined[key] = (
             item
@@ -116,6 +129,7 @@ def _same_hosts_and_words(folded: Iterable[Folded]) -> list[Folded]:
                 item.message,
                 fix,
                 item.ignored,
+                item.count,
             )
         )
     return list(joined.values())
@@ -184,7 +198,8 @@ def summary(facts: HostFacts) -> str:
 def _finding_lines(item: Folded) -> Iterator[Line]:
     word = "ignored" if item.ignored else item.severity.value
     codes = " ".join(item.codes)
-    about = f" {', '.join(item.subjects)}" if item.subjects else ""
+    more = f" and {len(item.subjects) - _SUBJECTS_SHOWN} more" if len(item.subjects) > _SUBJECTS_SHOWN else ""
+    about = f" {', '.join(item.subjects[:_SUBJECTS_SHOWN])}{more}" if item.subjects else ""
     yield [_label(word), ("", f" {codes} on {host_range(item.hosts)}{about}: {item.message}")]
     if item.fix and not item.ignored:
         lines = clean(item.fix).splitlines()
@@ -206,19 +221,17 @@ def _would_use_lines(result: PreflightResult) -> Iterator[str]:
 
 
 def _last_line(result: PreflightResult) -> Line:
-    counts = {
-        severity: sum(f.severity is severity and not f.ignored for f in result.findings)
-        for severity in _ORDER
-    }
-    told = ", ".join(f"{count} {severity.value}" for severity, count in counts.items() if count)
-    ignored = sum(f.ignored for f in result.findings)
-    told += f"{', ' if told else ''}{ignored} ignored" if ignored else ""
+    told = [each.finding for each in merge(result.findings)]
+    counts = {severity: sum(f.severity is severity and not f.ignored for f in told) for severity in _ORDER}
+    words = ", ".join(f"{count} {severity.value}" for severity, count in counts.items() if count)
+    ignored = sum(f.ignored for f in told)
+    words += f"{', ' if words else ''}{ignored} ignored" if ignored else ""
     hosts = len(result.facts) + len(result.errors)
     verdict = "ok" if result.exit_code == 0 else "not ok"
     seconds = f" in {result.seconds:.1f} s" if result.seconds else ""
     style = _STYLES["pass" if result.exit_code == 0 else "critical"]
     head = ("", f"{hosts} host{'s' if hosts != 1 else ''}{seconds}: ")
-    return [head, (style, verdict), ("", f" ({told})" if told else "")]
+    return [head, (style, verdict), ("", f" ({words})" if words else "")]
 
 
 def _label(word: str) -> Span:

@@ -7,7 +7,8 @@ from typing import Any
 
 from launcher.engines.accelerate import RUN_DIR
 from launcher.plan import Change, NodePlan, Plan
-from launcher.report.preflight_json import finding_json
+from launcher.report.merge import merge
+from launcher.report.preflight_json import merged_json
 from launcher.report.text import clean
 from preflight.wire import encode
 
@@ -38,7 +39,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "changes": encode(plan.changes),
         "because": encode(plan.because),
         "nodes": [_node_json(node) for node in plan.nodes],
-        "findings": [finding_json(finding) for finding in plan.findings],
+        "findings": [merged_json(each) for each in merge(plan.findings)],
     }
     return data
 
@@ -72,10 +73,10 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield from (f"  {reason.text} [{reason.source}]" for reason in plan.because)
     for node in plan.nodes:
         yield ""
-        yield from _node_lines(node)
+        yield from _node_lines(node, plan)
 
 
-def _node_lines(node: NodePlan) -> Iterator[str]:
+def _node_lines(node: NodePlan, plan: Plan) -> Iterator[str]:
     where = f", in {node.cwd}" if node.cwd else ""
     yield f"{node.host}: node {node.node_rank}{where}"
     for slot in node.ranks.slots:
@@ -88,7 +89,18 @@ def _node_lines(node: NodePlan) -> Iterator[str]:
         yield "  each rank sees its own GPU only"
     yield f"  $ {command_text(node)}"
     yield f"  {_RUN_DIR_VARIABLE}/accelerate.yaml: {_one_line_yaml(node)}"
+    yield from _processes_line(node, plan)
     yield f"  removed from the environment: {' '.join(node.unset)}"
+
+
+def _processes_line(node: NodePlan, plan: Plan) -> Iterator[str]:
+    """Explain the number in accelerate's file where hosts are unequal: it is not that of the ranks."""
+    here, hosts = len(node.ranks.slots), len(plan.nodes)
+    if here * hosts != plan.world_size:
+        yield (
+            f"    num_processes: {here * hosts} starts {_count(here, 'rank')} here, as accelerate divides it"
+            f" by the {hosts} hosts; the world is {_count(plan.world_size, 'rank')}"
+        )
 
 
 def _one_line_yaml(node: NodePlan) -> str:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from launcher.preflighting import PreflightResult
+from launcher.report.merge import Merged, merge
 from preflight.absence import Missing
 from preflight.facts import HostFacts
 from preflight.finding import Finding, Severity, stops_launch
@@ -20,12 +21,17 @@ def preflight_json(result: PreflightResult, *, facts: bool = False) -> dict[str,
         "exit_code": result.exit_code,
         "seconds": round(result.seconds, 3),
         "hosts": {name: _host(result, name, facts=facts) for name in names},
-        "findings": [finding_json(finding) for finding in result.findings],
+        "findings": [merged_json(each) for each in merge(result.findings)],
         "would_use": None if result.would_use is None else encode(result.would_use),
         "reach": encode(result.reach),
         "not_asked": list(result.not_asked),
     }
     return document
+
+
+def merged_json(merged: Merged) -> dict[str, Any]:
+    """Return equal findings of one host as one, with what they are about and their number."""
+    return {**finding_json(merged.finding), "subjects": list(merged.subjects), "count": merged.count}
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
@@ -55,7 +61,7 @@ def _host(result: PreflightResult, name: str, *, facts: bool) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "verdict": verdict(mine),
         "reached": known is not None,
-        "findings": [finding_json(finding) for finding in mine],
+        "findings": [merged_json(each) for each in merge(mine)],
         "summary": None if known is None else _summary(known),
     }
     if facts and known is not None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from preflight.absence import Missing
+from preflight.checks.environment import LAUNCH_NEEDS
 from preflight.facts import HostFacts
 from preflight.finding import Problem, Severity
 from preflight.job import Expect, Job
@@ -29,10 +30,12 @@ def _differ(
 
 
 def _package(name: str) -> Callable[[HostFacts], str]:
+    absent = "" if name in LAUNCH_NEEDS else "not installed"  # ENV002 has said so of what a launch needs
+
     def read(facts: HostFacts) -> str:
         if isinstance(facts.python, Missing):
             return ""
-        return facts.python.packages.get(name, "not installed")
+        return facts.python.packages.get(name, absent)
 
     return read
 

@@ -78,5 +78,5 @@ def exclusive_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], use: Select
             "so every rank "
             "gets its own GPU and nothing else may touch it",
             "nothing to do; to allow sharing, root: nvidia-smi -c DEFAULT",
-            severity=Severity.WARNING,
+            severity=Severity.INFO,
         )

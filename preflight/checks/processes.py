@@ -44,6 +44,11 @@ def describe(item: Classified) -> str:
     return f"{who}; {_IS[item.kind]}: {', '.join(item.evidence)}"
 
 
+def _alike(item: Classified) -> str:
+    """Return what processes have in common of which one stands for all."""
+    return f"{item.kind.value} {item.process.user} {_command(item.process)}"
+
+
 def what_to_do(kind: Kind, host: str, process: Process | None) -> str:
     """Return what ends or explains a holder of this class."""
     if kind in (Kind.OURS_DEAD, Kind.ORPHAN_CERTAIN, Kind.HALF_DEAD):
@@ -187,6 +192,7 @@ def nothing_is_left_over(
                 what_to_do(item.kind, facts.host, item.process),
                 subject=f"pid {item.process.pid}",
                 severity=Severity.INFO if item.kind is Kind.SUSPECT else None,
+                alike="" if holds else _alike(item),
             )
 
 
@@ -219,6 +225,7 @@ def no_zombies(facts: HostFacts, processes: ProcessTable, expect: Expect) -> Ite
             if process.ppid <= INIT_PID:
                 continue  # init collects it at its next turn
             fix = f"nothing to do; it goes when its parent, pid {process.ppid}, collects it or ends"
-            yield Problem(describe(item), fix, subject=f"pid {process.pid}")
+            yield Problem(describe(item), fix, subject=f"pid {process.pid}", alike=_alike(item))
         elif process.state == "T" and item.kind not in LEFT_OVER and item.kind is not Kind.SUSPECT:
-            yield Problem(describe(item), f"kill -CONT {process.pid}   (or fg)", subject=f"pid {process.pid}")
+            fix = f"kill -CONT {process.pid}   (or fg)"
+            yield Problem(describe(item), fix, subject=f"pid {process.pid}", alike=_alike(item))

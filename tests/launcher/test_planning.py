@@ -49,6 +49,14 @@ def test_unequal_hosts_make_one_world_with_contiguous_ranks() -> None:
     ]
 
 
+def test_a_number_of_processes_that_is_not_that_of_the_ranks_is_explained() -> None:
+    uneven = plan(Job(script="train.py"), titan(2), l40s(1))
+    assert uneven.world_size == 3
+    assert "num_processes: 2 starts 1 rank here, as accelerate divides it by the 2 hosts" in plan_text(uneven)
+    assert "the world is 3 ranks" in plan_text(uneven)
+    assert "starts" not in plan_text(plan(Job(script="train.py"), titan(2), l40s(2)))
+
+
 def test_an_overruled_precision_is_shown_as_old_new_and_why() -> None:
     made = plan(Job(script="train.py", precision="bf16"), titan())
     assert changes(made) == ["--mixed_precision bf16 -> fp16: titan has TITAN RTX, compute capability 7.5"]

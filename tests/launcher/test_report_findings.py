@@ -2,18 +2,22 @@
 
 import json
 import random
+from dataclasses import replace
 
 from launcher.errors import ConnectionTimedOut, HostError
 from launcher.gather import Gathered
 from launcher.inventory import HostEntry
 from launcher.preflighting import Manner, PreflightResult, judge
 from launcher.report.findings import fold, host_range, report_lines
+from launcher.report.merge import merge
 from launcher.report.preflight_json import preflight_json, verdict
 from launcher.terminal.cells import painted
 from preflight.facts import HostFacts, Reach
 from preflight.finding import Finding, Severity
-from preflight.job import Job
+from preflight.job import Expect, Job
+from preflight.judging import judge_host
 from tests.preflight.judging import host
+from tests.preflight.scenes import Scene
 
 RESET: dict[str, object] = {"gpus.0.recovery_action": "gpu_reset"}
 
@@ -45,6 +49,66 @@ def test_equal_findings_are_folded_over_hosts() -> None:
     said = text(result_of({f"l40s-{i:02}": RESET for i in range(1, 8)}))
     assert said.count("HEAL001") == 1
     assert "CRITICAL  HEAL001 on l40s-[01-07] gpu0: the driver asks for recovery: gpu reset" in said
+
+
+def zombies(host_name: str, pids: range, program: str = "python") -> list[Finding]:
+    return [
+        Finding(
+            "PROC004",
+            Severity.INFO,
+            (host_name,),
+            f"pid {pid}",
+            f"pid {pid} (ana, {pid} s old): {program}; a zombie: it has ended",
+            f"nothing to do; it goes when its parent, pid {pid - 1}, collects it or ends",
+            alike=f"zombie ana {program}",
+        )
+        for pid in pids
+    ]
+
+
+def test_what_a_check_calls_alike_is_one_finding_with_a_count() -> None:
+    found = [*zombies("a", range(10, 68)), *zombies("a", range(100, 102), "bash")]
+    first, second = merge(found)
+    assert (first.count, second.count) == (58, 2)
+    assert first.finding == found[0]
+    assert first.subjects[:2] == ("pid 10", "pid 11")
+    assert len(first.subjects) == 58
+
+
+def test_three_hundred_hosts_with_many_zombies_are_one_line() -> None:
+    found = [each for number in range(1, 301) for each in zombies(f"n{number:03}", range(10, 68))]
+    (item,) = fold(found)
+    assert item.count == 300 * 58
+    assert item.hosts == tuple(f"n{number:03}" for number in range(1, 301))
+    assert item.message.endswith(f"(and {300 * 58 - 1} more like it)")
+
+
+def test_subjects_beyond_a_few_are_counted() -> None:
+    result = replace(result_of({"titan": {}}), findings=tuple(zombies("titan", range(10, 68))))
+    said = text(result)
+    assert "INFO      PROC004 on titan pid 10, pid 11," in said
+    assert ", pid 17 and 50 more: pid 10 (ana, 10 s old): python" in said
+    assert "(and 57 more like it)" in said
+    assert said.endswith("1 host: ok (1 info)")
+    (finding,) = preflight_json(result)["findings"]
+    assert (finding["subject"], finding["count"], len(finding["subjects"])) == ("pid 10", 58, 58)
+
+
+def test_zombies_of_one_program_are_alike_whatever_their_pids_and_ages() -> None:
+    scene = Scene(random.Random(1))
+    parent = scene.add()
+    for age_s in (60.0, 7200.0, 9000.0):
+        scene.add(ppid=parent, state="Z", threads=1, argv=(), age_s=age_s)
+    found = [each for each in judge_host(scene.facts(), Job(), Expect()) if each.code == "PROC004"]
+    assert len({each.message for each in found}) == 3
+    assert [each.count for each in merge(found)] == [3]
+
+
+def test_equal_words_of_several_gpus_are_one_finding_of_the_document() -> None:
+    overlay: dict[str, object] = {f"gpus.{index}.recovery_action": "node_reboot" for index in (0, 1)}
+    findings = preflight_json(result_of({"titan": overlay}))["hosts"]["titan"]["findings"]
+    told = [(each["subjects"], each["count"]) for each in findings if each["code"] == "HEAL001"]
+    assert told == [(["gpu0", "gpu1"], 2)]
 
 
 def test_the_order_of_findings_does_not_change_what_is_folded() -> None:
