@@ -20,6 +20,7 @@ from preflight.cleaning import Choice, Wish, choose
 from preflight.facts import HostFacts, ProcessTable
 from preflight.gpu_facts import Gpu
 from preflight.leftovers import DEFAULT_STOPPED_S, Classified, Kind, classify
+from preflight.process_tree import environ
 from preflight.records import dataclass
 
 # Beyond the grace periods: starting Python there and writing the answer.
@@ -185,6 +186,9 @@ def _reap(
                 "uid": each.process.uid,
                 "class": each.kind.value,
                 "evidence": list(each.evidence),
+                "mark": environ(each.process).get("GPULAUNCH_SUPERVISOR", "")
+                if each.kind is Kind.OURS_DEAD
+                else "",
             }
             for each in victims
         ],

@@ -12,7 +12,8 @@ _IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
 _MAC = re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", re.IGNORECASE)
 _KEPT_WORD = re.compile(
     r"^(-{1,2}[\w-]+|\d+|-m|-c|-u|python[\d.]*|accelerate|launch|torchrun|deepspeed|torch\.[\w.]+|"
-    r"accelerate\.commands\.\w+|bash|sh|sleep|sshd.*)$"
+    r"accelerate\.commands\.\w+|bash|sh|sleep|sshd.*|systemd|init( \[\w\])? *|busybox|openrc-init|runit|"
+    r"s6-svscan|pause|tini|docker-init|dumb-init|catatonit|podman-init)$"
 )
 _NAMES_KEPT = (".py", ".sh", ".yaml")
 _UNTOUCHED = frozenset({"packages", "version", "torch_cuda", "nccl", "probe_ms", "capability", "code"})

@@ -25,6 +25,8 @@ class Identity:
     uptime_s: float
     container: str  # "" on a plain host, else what says so: "docker", "podman", "pid-namespace", "wsl2"
     initial_pid_namespace: bool  # False: NVML's pids may be another namespace's; never signal by them
+    pid_namespace: str = ""  # inode, in which alone a pid means something; "": not known
+    time_namespace: str = ""  # inode, in which alone a start time does; "0": the kernel has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,9 @@ class Process:
     """A process on the host. Identity is (pid, start_ticks), never pid alone.
 
     The agent sends those that matter: GPU holders, ranks, launchers, DataLoader workers, zombies, stopped
-    ones, holders of asked-for ports, every ancestor and child of these, and every live process that one of
-    them names in GPULAUNCH_SUPERVISOR ("BOOT_ID:PID:START_TICKS"); so a supervisor without a row is gone.
+    ones, holders of asked-for ports, every ancestor and child of these, the command that an init such as tini
+    runs, and every live process that one of them names in GPULAUNCH_SUPERVISOR (preflight/probes/marks.py).
+    So a supervisor of the agent's own PID namespace that has neither a row nor a place in `unread` is gone.
     """
 
     pid: int
@@ -65,6 +68,17 @@ class Process:
     gpu_files: Fact[tuple[str, ...]]  # open /dev/nvidia* and /dev/dri/* paths, over all live threads
     wchan: Fact[str]
     cpu_ticks: int  # utime + stime, for "does it still move"
+    # Its pid in the agent's PID namespace first, in its own last; one alone: it is in the agent's own.
+    namespace_pids: Fact[tuple[int, ...]] = Missing("the answer does not hold it", "not-asked")
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A process that is there, and of which the agent cannot say what matters."""
+
+    pid: int
+    user: str  # "" where that is not known either
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +90,7 @@ class ProcessTable:
     total: int  # all processes seen on the host
     agent_pid: int
     ancestors: tuple[int, ...]  # pids above the agent: never touched
+    unread: tuple[Unread, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 The rule that keeps this safe: a class that may be ended needs positive proof that what would give the process
 a purpose is gone. Whatever could not be read proves nothing. A parent pid of 1 alone proves nothing either: a
-launcher under nohup, setsid or systemd has it and lives.
+launcher under nohup, setsid or systemd has it and lives, and in a container PID 1 may be the launcher itself
+(preflight.reapers). A pid of another PID namespace proves nothing: there it is another process's.
 """
 
 from enum import Enum
@@ -11,7 +12,9 @@ from preflight import process_tree as tree_of
 from preflight.absence import Missing
 from preflight.facts import HostFacts, Process, ProcessTable
 from preflight.gpu_facts import Gpu
+from preflight.probes.marks import Mark, parse_mark
 from preflight.process_tree import Tree
+from preflight.reapers import Bond, is_reaper, parentage
 from preflight.records import dataclass
 
 DEFAULT_STOPPED_S = 600.0
@@ -64,6 +67,8 @@ class _Scene:
 
     tree: Tree
     boot_id: str
+    namespaces: tuple[str, str]  # of pids and of start times; "" where unknown
+    unread: frozenset[int]  # processes that are there, and of which nothing more is known
     uid: int
     all_users: bool
     untouchable: frozenset[int]
@@ -91,6 +96,8 @@ def classify(
     scene = _Scene(
         tree=Tree.of(table),
         boot_id=facts.identity.boot_id,
+        namespaces=(facts.identity.pid_namespace, facts.identity.time_namespace),
+        unread=frozenset(each.pid for each in table.unread),
         uid=facts.identity.uid,
         all_users=all_users and facts.identity.uid == 0,
         untouchable=frozenset({table.agent_pid, *table.ancestors}),
@@ -199,7 +206,7 @@ def _shield(scene: _Scene, process: Process) -> Verdict | None:
 
 def _zombie(scene: _Scene, process: Process) -> Verdict:
     parent = scene.tree.parent(process)
-    if parent is None or tree_of.is_subreaper(parent):
+    if parent is None or is_reaper(parent):
         return Kind.ZOMBIE, ("already dead, holds nothing", "init will remove it")
     return Kind.ZOMBIE, (
         "already dead, holds nothing",
@@ -230,12 +237,16 @@ def _of_a_run(scene: _Scene, process: Process) -> Verdict | None:
     run_id = marks.get("GPULAUNCH_RUN_ID", "")
     if not run_id:
         return None
-    recorded = parse_supervisor(marks.get("GPULAUNCH_SUPERVISOR", ""))
-    if recorded is None or recorded[0] != scene.boot_id:
+    mark = parse_mark(marks.get("GPULAUNCH_SUPERVISOR", ""))
+    if mark is None or mark.boot_id != scene.boot_id:
         return Kind.SUSPECT, (f"carries run {run_id}, but not which supervisor started it in this boot",)
-    if scene.tree.alive(recorded[1:]):
-        return Kind.LIVE, (f"run {run_id} is live: its supervisor is pid {recorded[1]}",)
-    gone = f"run {run_id}: its supervisor (pid {recorded[1]}) is gone"
+    supervisor = _supervisor(scene, mark)
+    if supervisor is not None:
+        return Kind.LIVE, (f"run {run_id} is live: its supervisor is pid {supervisor.pid}",)
+    unproven = _unproven(scene, process, mark)
+    if unproven:
+        return Kind.SUSPECT, (f"carries run {run_id}", unproven)
+    gone = f"run {run_id}: its supervisor (pid {mark.pid}) is gone"
     interactive = _somebody_at_it(scene, process)
     if interactive is not None:
         # A tmux or shell that a run once started hands its environment to whatever is typed there later.
@@ -243,12 +254,39 @@ def _of_a_run(scene: _Scene, process: Process) -> Verdict | None:
     return Kind.OURS_DEAD, (gone,)
 
 
-def parse_supervisor(mark: str) -> tuple[str, int, int] | None:
-    """Read "BOOT_ID:PID:START_TICKS"; None when it is not of that form."""
-    parts = mark.rsplit(":", 2)
-    if len(parts) != 3 or not (parts[1].isdigit() and parts[2].isdigit()):
-        return None
-    return parts[0], int(parts[1]), int(parts[2])
+def _supervisor(scene: _Scene, mark: Mark) -> Process | None:
+    """Return the live process that a mark names: by its pid here, or by the pid in its own container."""
+    if _of_here(scene, mark):
+        named = scene.tree.by_pid.get(mark.pid)
+        return named if named is not None and scene.tree.alive((mark.pid, mark.start_ticks)) else None
+    for each in scene.tree.by_pid.values():
+        inner = () if isinstance(each.namespace_pids, Missing) else each.namespace_pids
+        if inner[1:] and inner[-1] == mark.pid and each.start_ticks == mark.start_ticks:
+            return None if tree_of.is_dead(each) else each
+    return None
+
+
+def _of_here(scene: _Scene, mark: Mark) -> bool:
+    """Whether pid and start time of a mark mean here what they meant where it was written."""
+    return all(scene.namespaces) and (mark.pid_namespace, mark.time_namespace) == scene.namespaces
+
+
+def _unproven(scene: _Scene, process: Process, mark: Mark) -> str:
+    """Return why the absence of the supervisor proves nothing, or ""."""
+    if not _of_here(scene, mark):
+        return "its supervisor belongs to another PID namespace: only there can be told whether it lives"
+    if isinstance(process.namespace_pids, Missing) or len(process.namespace_pids) != 1:
+        return "it is not in the PID namespace of its supervisor, as far as can be seen"
+    if mark.pid in scene.unread:
+        return f"its supervisor, pid {mark.pid}, may be there: it cannot be read"
+    step = _slurm_step(scene, process)
+    if step is not None:  # sbatch hands the environment of a run to the job that it submits
+        return f"it is in a job step of Slurm (pid {step.pid})"
+    return ""
+
+
+def _slurm_step(scene: _Scene, process: Process) -> Process | None:
+    return next((above for above in scene.tree.ancestors(process) if above.comm == _SLURM_STEP), None)
 
 
 def _somebody_at_it(scene: _Scene, process: Process) -> Process | None:
@@ -269,7 +307,7 @@ def _stopped(scene: _Scene, process: Process, holds: Holding) -> Verdict | None:
         )
     if process.state != "T":
         return None
-    step = next((above for above in scene.tree.ancestors(process) if above.comm == _SLURM_STEP), None)
+    step = _slurm_step(scene, process)
     if step is not None:
         return Kind.LIVE, (f"stopped, but in a job step of Slurm (pid {step.pid}), which suspends jobs so",)
     runner = next((above for above in scene.tree.ancestors(process) if tree_of.is_launcher(above)), None)
@@ -287,22 +325,26 @@ def _orphan(scene: _Scene, process: Process, holds: Holding) -> Verdict | None:
     top = _top_of_its_ranks(scene, process)
     if not (holds or tree_of.gpu_files(process)) or top is None:
         return None
+    origin = parentage(scene.tree, top)
+    if origin.bond is Bond.RUN:
+        return None
+    if origin.bond is Bond.UNCLEAR:
+        return Kind.SUSPECT, ("it may be a rank or DataLoader worker without its launcher", origin.why)
     if tree_of.is_data_worker(top):
         what = "a DataLoader worker whose training process is gone"
     else:
         run = tree_of.environ(top)["TORCHELASTIC_RUN_ID"]
         what = f"a rank of torch elastic run {run} whose launcher is gone"
-    adopter = f"its parent is now pid {top.ppid}"
     interactive = _somebody_at_it(scene, process)
     if interactive is not None:
         return Kind.SUSPECT, (what, f"but {interactive.comm} (pid {interactive.pid}) may be in use")
     if top.pid != process.pid:
-        return Kind.ORPHAN_CERTAIN, (f"belongs to pid {top.pid}, {what}", adopter)
-    return Kind.ORPHAN_CERTAIN, (what, adopter)
+        return Kind.ORPHAN_CERTAIN, (f"belongs to pid {top.pid}, {what}", origin.why)
+    return Kind.ORPHAN_CERTAIN, (what, origin.why)
 
 
 def _top_of_its_ranks(scene: _Scene, process: Process) -> Process | None:
-    """Climb through ranks and workers; return the top one when its real parent is gone, else None."""
+    """Climb through ranks and workers; return the top one, None when it is neither."""
     if not _never_alone(process):
         return None
     top = process
@@ -310,7 +352,7 @@ def _top_of_its_ranks(scene: _Scene, process: Process) -> Process | None:
         if not _never_alone(above):
             break
         top = above
-    return top if scene.tree.adopted(top) else None
+    return top
 
 
 def _never_alone(process: Process) -> bool:
@@ -319,7 +361,8 @@ def _never_alone(process: Process) -> bool:
 
 def _suspicion(scene: _Scene, process: Process, holds: Holding) -> Verdict:
     held = holds or bool(tree_of.gpu_files(process))
-    if held and scene.tree.adopted(process) and not tree_of.is_launcher(process):
+    adopted = parentage(scene.tree, process).bond is Bond.ADOPTED
+    if held and adopted and not tree_of.is_launcher(process):
         frozen = (process.pid, process.start_ticks) in scene.frozen
         if tree_of.is_rank(process):
             return Kind.SUSPECT, (
@@ -335,7 +378,7 @@ def _suspicion(scene: _Scene, process: Process, holds: Holding) -> Verdict:
 def _why_live(scene: _Scene, process: Process) -> str:
     if tree_of.is_launcher(process):
         return "a launcher that runs"
-    above = next(scene.tree.ancestors(process), None)
-    if above is None or tree_of.is_subreaper(above):
+    origin = parentage(scene.tree, process)
+    if origin.bond is Bond.ADOPTED:
         return "runs on its own (nohup, setsid or a service); nothing shows that it is left over"
-    return f"its parent, pid {above.pid} ({above.comm}), is alive"
+    return origin.why

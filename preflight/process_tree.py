@@ -9,15 +9,6 @@ from preflight.records import dataclass
 
 INIT_PID = 1
 
-# Processes that adopt orphans (PR_SET_CHILD_SUBREAPER or PID 1 of a container). A parent of this kind says
-# "my real parent is gone", not "I am being run by it".
-SUBREAPERS = frozenset(
-    {
-        "init", "systemd", "tini", "docker-init", "dumb-init", "catatonit", "s6-svscan", "runit",
-        "containerd-shim", "conmon",
-    }
-)  # fmt: skip
-
 # What belongs to the machine and never to a job, whoever owns it.
 SYSTEM_NAMES = frozenset(
     {
@@ -44,7 +35,6 @@ _DATA_WORKER = "pt_data_worker"  # the name torch gives a DataLoader worker's ma
 # Linux keeps 15 characters of a process name.
 _COMM_LENGTH = 15
 _SYSTEM_COMMS = frozenset(name[:_COMM_LENGTH] for name in SYSTEM_NAMES)
-_SUBREAPER_COMMS = frozenset(name[:_COMM_LENGTH] for name in SUBREAPERS)
 
 Identity = tuple[int, int]
 
@@ -84,13 +74,6 @@ class Tree:
             seen.add(above.pid)
             above = self.parent(above)
 
-    def adopted(self, process: Process) -> bool:
-        """Whether the real parent is gone: the parent is init, a subreaper, or not there at all."""
-        if process.ppid in (0, INIT_PID):
-            return True
-        parent = self.parent(process)
-        return parent is None or is_subreaper(parent)
-
 
 def environ(process: Process) -> dict[str, str]:
     """Return the launch markers of a process, {} when they could not be read."""
@@ -115,11 +98,6 @@ def is_dead(process: Process) -> bool:
 def is_half_dead(process: Process) -> bool:
     """Return whether its leader is dead while other threads live: it still holds every file."""
     return process.state in ("Z", "X") and process.threads > 1
-
-
-def is_subreaper(process: Process) -> bool:
-    """Return whether it is there to adopt orphans."""
-    return process.pid == INIT_PID or process.comm in _SUBREAPER_COMMS
 
 
 def is_system(process: Process) -> bool:

@@ -1,10 +1,12 @@
 """Ends, on the host, exactly the processes that were chosen, each proven again first.
 
-Reads from stdin a JSON object: `victims` (objects of pid, start_ticks, ppid, uid), `term_grace_s`,
-`kill_grace_s`, `note` (free text for the audit log); prints one JSON document. Each victim is opened as a
-pidfd, then its identity (pid, start time), parent and owner are compared with what was judged; anything that
-changed is left alone. SIGTERM and SIGCONT first, SIGKILL to what is still there after the grace period and is
-still the same. Never a tree, a group or a name.
+Reads from stdin a JSON object: `victims` (objects of pid, start_ticks, ppid, uid, and mark for what a dead
+run left), `term_grace_s`, `kill_grace_s`, `note` (free text for the audit log); prints one JSON document.
+Each victim is opened as a pidfd, then its identity (pid, start time), parent and owner are compared with what
+was judged; anything that changed is left alone. A mark says which supervisor started the victim
+(BOOT_ID:PID_NAMESPACE:TIME_NAMESPACE:PID:START_TICKS): it must still be there, and that supervisor gone. What
+belongs to another PID namespace proves nothing. SIGTERM and SIGCONT first, SIGKILL to what is still there
+after the grace period and is still the same. Never a tree, a group or a name.
 
 Standard library only, Python >= 3.9.
 """
@@ -44,6 +46,77 @@ def above_me() -> Set[int]:
     return pids
 
 
+def namespace(kind: str) -> str:
+    """Return the inode of our PID or time namespace, "0" where the kernel has none, "" where not known."""
+    try:
+        found = re.match(r"\w+:\[([0-9]+)\]$", os.readlink("/proc/self/ns/" + kind))
+    except FileNotFoundError:
+        return "0" if kind == "time" else ""
+    except OSError:
+        return ""
+    return found.group(1) if found else ""
+
+
+def proc_is_ours() -> bool:
+    """Return whether /proc numbers processes as signals do; `unshare --pid` alone leaves another's."""
+    try:
+        return os.readlink("/proc/self") == str(os.getpid())
+    except OSError:
+        return False
+
+
+def is_held(pid: int, fd: int) -> bool:
+    """Return whether a pidfd holds the very process that /proc calls by this pid."""
+    try:
+        with open("/proc/self/fdinfo/%d" % fd, "rb") as file:
+            found = re.search(rb"^Pid:\s+(-?[0-9]+)$", file.read(), re.MULTILINE)
+    except OSError:
+        return False
+    return found is not None and int(found.group(1)) == pid
+
+
+def why_live(pid: int, mark: str) -> str:
+    """Return why the mark of a run no longer proves that its supervisor is gone, or ""."""
+    try:
+        with open("/proc/%d/environ" % pid, "rb") as file:
+            marks = file.read(1 << 20).split(b"\0")
+        with open("/proc/%d/status" % pid, "rb") as file:
+            pids = re.search(rb"^NSpid:((?:\t[0-9]+)+)$", file.read(), re.MULTILINE)
+        with open("/proc/sys/kernel/random/boot_id") as boot:
+            here = [boot.read().strip(), namespace("pid"), namespace("time")]
+        inside = (
+            len(pids.group(1).split()) == 1
+            if pids
+            else os.readlink("/proc/%d/ns/pid" % pid).endswith(":[%s]" % here[1])
+        )
+    except (FileNotFoundError, ProcessLookupError):
+        return "gone"
+    except OSError as error:
+        return "the mark of its run cannot be read (%s)" % error.strerror
+    words = mark.split(":")
+    if b"GPULAUNCH_SUPERVISOR=" + mark.encode("utf-8", "replace") not in marks:
+        return "it does not carry the mark of its run any more"
+    if not inside or not all(here) or words[:3] != here or len(words) != 5:
+        return "its run was started in another PID namespace"
+    if not all(re.match(r"[0-9]{1,19}$", word) for word in words[3:]):
+        return "the mark of its run is not of our form"
+    return "its supervisor is there" if exists(int(words[3]), int(words[4])) else ""
+
+
+def exists(pid: int, start_ticks: int) -> bool:
+    """Return whether this process is there, or one with its pid of which /proc does not tell."""
+    found = read_identity(pid)
+    if found is not None:
+        return found[2] == start_ticks and not (found[0] in "ZX" and found[4] <= 1)
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return read_identity(pid) is None
+
+
 def why_not(
     victim: Dict[str, Any], found: Optional[Tuple[str, int, int, int, int]], untouchable: Set[int]
 ) -> str:
@@ -76,6 +149,9 @@ class Target:
 
     def open(self, untouchable: Set[int]) -> None:
         """Take hold of the process and prove that it is the one that was judged."""
+        if not proc_is_ours():
+            self.result = "left alone: /proc here is that of another PID namespace"
+            return
         if hasattr(os, "pidfd_open"):
             try:
                 self.fd = os.pidfd_open(self.pid)
@@ -85,13 +161,26 @@ class Target:
                     return
                 # An old kernel (before 5.3): identity is compared instead, right before each signal.
                 self.fd = -1
-        reason = why_not(self.victim, read_identity(self.pid), untouchable)
+        if self.fd >= 0 and not is_held(self.pid, self.fd):
+            self.result = (
+                "gone" if read_identity(self.pid) is None else "left alone: its pid names another here"
+            )
+            return
+        reason = self.doubt(untouchable)
         if reason:
             self.result = "gone" if reason == "gone" else "left alone: " + reason
 
+    def doubt(self, untouchable: Set[int]) -> str:
+        """Return why it must be left alone, or ""."""
+        reason = why_not(self.victim, read_identity(self.pid), untouchable)
+        # A process that ends has no environment any more: the mark is for before the first signal.
+        return reason or (
+            why_live(self.pid, self.victim["mark"]) if self.victim["mark"] and not self.signals else ""
+        )
+
     def send(self, number: "signal.Signals", untouchable: Set[int]) -> None:
         """Send one signal after looking again."""
-        reason = why_not(self.victim, read_identity(self.pid), untouchable)
+        reason = self.doubt(untouchable)
         # After the first signal a parent may well change (its own parent was a victim too): identity decides.
         if reason and not (self.signals and reason.startswith("its parent")):
             self.result = "ended" if reason == "gone" else "left alone: " + reason

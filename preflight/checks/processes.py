@@ -9,7 +9,8 @@ from preflight.finding import Problem, Severity
 from preflight.gpu_facts import ComputeProcess, Gpu
 from preflight.job import Expect, Job
 from preflight.leftovers import Classified, Kind, classify
-from preflight.process_tree import INIT_PID
+from preflight.process_tree import Tree
+from preflight.reapers import is_reaper
 from preflight.registry import host_check
 
 LEFT_OVER = frozenset({Kind.OURS_DEAD, Kind.ORPHAN_CERTAIN, Kind.HALF_DEAD, Kind.STUCK})
@@ -218,11 +219,12 @@ def no_zombies(facts: HostFacts, processes: ProcessTable, expect: Expect) -> Ite
     Fix: end or wake the parent of a zombie; `fg` or `kill -CONT` for a stopped process.
     Source: /proc/PID/stat.
     """
-    del processes  # as in PROC003
+    tree = Tree.of(processes)
     for item in _classified(facts, expect).values():
         process = item.process
         if item.kind is Kind.ZOMBIE:
-            if process.ppid <= INIT_PID:
+            parent = tree.parent(process)
+            if parent is None or is_reaper(parent):
                 continue  # init collects it at its next turn
             fix = f"nothing to do; it goes when its parent, pid {process.ppid}, collects it or ends"
             yield Problem(describe(item), fix, subject=f"pid {process.pid}", alike=_alike(item))

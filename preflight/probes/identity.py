@@ -7,6 +7,7 @@ import re
 import time
 
 from .fact import Json
+from .namespaces import own_namespace
 from .reading import link_target, read_text, text_or
 from .users import user_name
 
@@ -28,6 +29,8 @@ def identity() -> Json:
         "uptime_s": float(read_text("/proc/uptime").split()[0]),
         "container": _container(kernel, initial=initial),
         "initial_pid_namespace": initial,
+        "pid_namespace": own_namespace("pid"),
+        "time_namespace": own_namespace("time"),
     }
 
 

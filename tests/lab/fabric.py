@@ -101,6 +101,7 @@ def live_as_host(spec: LabSpec, host: HostSpec, channel: socket.socket) -> Never
     """Become PID 1 of a host. Never returns; reports "ready" or what went wrong over channel."""
     try:
         kernel.set_process_name("init")
+        kernel.set_command_line("/sbin/init")  # as on a real host, by which it is known that it adopts
         os.setsid()
         listener = listen(Path(spec.out), host.name)
         if channel.recv(2) != b"go":

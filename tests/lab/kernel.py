@@ -71,6 +71,13 @@ def set_hostname(name: str) -> None:
     _check(_libc.sethostname(encoded, len(encoded)), "sethostname")
 
 
+def set_command_line(text: str) -> None:
+    """Change what /proc shows as this process's command line; a longer one is cut."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end, fields 48 and 49 of proc(5)
+    ctypes.memmove(start, text.encode().ljust(end - start, b"\0")[: end - start], end - start)
+
+
 def set_process_name(name: str) -> None:
     """Set what `ps -o comm` shows for this process."""
     _check(_libc.prctl(PR_SET_NAME, name.encode(), 0, 0, 0), "prctl")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -41,11 +41,11 @@ def payload(request: Mapping[str, Any], pynvml: bytes) -> bytes:
 
 
 def streamed(
-    data: bytes, python: str = sys.executable, **options: Any
+    data: bytes, python: str = sys.executable, *, within: Sequence[str] = (), **options: Any
 ) -> "subprocess.CompletedProcess[bytes]":
     """Return how the agent ended with `data` behind it; pipes are read to their end."""
     return subprocess.run(
-        bootstrap(python, site=True),
+        [*within, *bootstrap(python, site=True)],
         input=packed(agent_source(), "agent.py") + data,
         capture_output=True,
         check=False,
@@ -60,11 +60,16 @@ def run_agent(
     environ: Mapping[str, str] | None = None,
     pynvml: bytes | None = None,
     limit_s: float = 60.0,
+    within: Sequence[str] = (),
 ) -> Answer:
-    """Return the decoded answer; a child that holds the pipes open costs time."""
+    """Return the decoded answer; a child that holds the pipes open costs time.
+
+    `within`: a command that runs the one behind it somewhere else, such as nsenter.
+    """
     start = time.monotonic()
     sent = payload(request or {}, packed_pynvml() if pynvml is None else pynvml)
-    done = streamed(sent, python, timeout=limit_s, env={**os.environ, **(environ or {})})
+    env = {**os.environ, **(environ or {})}
+    done = streamed(sent, python, within=within, timeout=limit_s, env=env)
     seconds = time.monotonic() - start
     assert done.returncode == 0, done.stderr.decode()
     noise, _, rest = done.stdout.partition(b"\nGPULAUNCH-FACTS-1 ")

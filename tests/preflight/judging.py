@@ -71,7 +71,21 @@ def host(overlay: dict[str, Any] | None = None, name: str = "titan") -> HostFact
     data["host"] = name
     for dotted, value in (overlay or {}).items():
         _put(data, dotted.split("."), value)
+    if "missing" not in data["processes"]:
+        data["processes"]["processes"] = _whole_table(data["processes"]["processes"])
     return decode(HostFacts, data)
+
+
+def _whole_table(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a case with what every answer holds: PID 1 above them, and their namespace."""
+    init = {
+        "pid": 1, "start_ticks": 1, "ppid": 0, "pgid": 1, "sid": 1, "uid": 0, "user": "root", "state": "S",
+        "comm": "systemd", "argv": ["/sbin/init"], "age_s": 864000.0, "threads": 1, "tty": False,
+        "environ": {"missing": "not yours to read", "code": "no-permission"},
+        "gpu_files": {"missing": "not yours to read", "code": "no-permission"}, "cpu_ticks": 1,
+    }  # fmt: skip
+    above = [] if not rows or any(row["pid"] == 1 for row in rows) else [init]
+    return [{"namespace_pids": [row["pid"]], **row} for row in (*above, *rows)]
 
 
 def make_job(values: dict[str, Any]) -> Job:

@@ -10,7 +10,9 @@ from preflight.gpu_facts import Gpu
 from preflight.wire import decode
 
 BOOT = "11111111-2222-3333-4444-555555555555"
+PIDS, TIMES = "4026531836", "4026531834"  # the initial namespaces
 ME, OTHER, ROOT = 1000, 1001, 0
+GONE = f"{BOOT}:{PIDS}:{TIMES}:4194304:5"  # the mark of a supervisor that is not there
 USERS = {ME: "ada", OTHER: "ben", ROOT: "root"}
 PYTHON = ("/opt/venv/bin/python", "train.py")
 UNREADABLE = Missing("not yours to read", "no-permission")
@@ -24,14 +26,22 @@ class Scene:
     processes: dict[int, Process] = field(default_factory=dict)
     provable: set[int] = field(default_factory=set)  # leftovers that must be found
     allowed: set[int] = field(default_factory=set)  # may be chosen, need not be
+    theirs: set[int] = field(default_factory=set)  # another user's leftovers: for root, if it asks for them
     ports: dict[int, set[int]] = field(default_factory=dict)
     listed: dict[int, list[int]] = field(default_factory=dict)  # GPU index -> pids the driver names
     clock: int = 1000
     caller: int = ME
+    machine: bool = True  # it has systemd as its PID 1; a container gets what its image starts
+
+    def __post_init__(self) -> None:
+        if self.machine:
+            self.add(pid=1, ppid=0, uid=ROOT, comm="systemd", argv=("/sbin/init",))
 
     def add(
         self,
         *,
+        pid: int = 0,
+        inside: tuple[int, ...] = (),
         ppid: int = 1,
         uid: int = ME,
         comm: str = "python",
@@ -43,9 +53,12 @@ class Scene:
         tty: bool = False,
         age_s: float = 7200.0,
     ) -> int:
-        """Add a process younger than everything so far; what the caller may not read is Missing."""
+        """Add a process younger than everything so far; what the caller may not read is Missing.
+
+        `inside`: its pids in the PID namespaces of containers, the innermost last.
+        """
         self.clock += self.rng.randint(1, 50)
-        pid = self._free_pid()
+        pid = pid or self._free_pid()
         readable = self.caller in (ROOT, uid)
         for gpu in () if comm == "pt_data_worker" else gpus:  # the driver does not name forked workers
             self.listed.setdefault(gpu, []).append(pid)
@@ -70,8 +83,16 @@ class Scene:
             gpu_files=files if readable else UNREADABLE,
             wchan="",
             cpu_ticks=self.rng.randint(0, 10**6),
+            namespace_pids=(pid, *inside),
         )
         return pid
+
+    def mark(self, pid: int, namespace: str = PIDS) -> str:
+        """Return what a supervisor gives to what it starts, in its own PID namespace."""
+        process = self.processes[pid]
+        assert not isinstance(process.namespace_pids, Missing)
+        inner = process.namespace_pids[-1]
+        return f"{BOOT}:{namespace}:{TIMES}:{inner}:{process.start_ticks}"
 
     def _free_pid(self) -> int:
         while True:
@@ -97,7 +118,8 @@ class Scene:
             {
                 "hostname": "h", "boot_id": BOOT, "uid": self.caller, "user": USERS[self.caller],
                 "kernel": "6.1", "now_unix": 1.0, "uptime_s": 1e5, "container": "",
-                "initial_pid_namespace": True,
+                "initial_pid_namespace": self.machine,
+                "pid_namespace": PIDS, "time_namespace": TIMES,
             },
         )  # fmt: skip
         gpus = tuple(
@@ -185,8 +207,7 @@ def dead_launch(scene: Scene) -> None:
     """The launcher was killed with -9: ranks and workers stay, adopted by init or a subreaper."""
     adopter = 1
     if scene.rng.random() < 0.4:
-        comm = scene.rng.choice(["systemd", "tini", "docker-init", "containerd-shim"])
-        adopter = scene.add(comm=comm, argv=(comm,))
+        adopter = scene.add(comm="systemd", argv=("/lib/systemd/systemd", "--user"))
     above = launcher(scene)
     made = ranks(scene, above)
     scene.forget(above, adopter)
@@ -204,8 +225,7 @@ def dead_rank_with_workers(scene: Scene) -> None:
 def our_run(scene: Scene, *, alive: bool) -> None:
     """A run of gpulaunch, live or with its supervisor gone; sometimes another process has taken its pid."""
     supervisor = scene.add(comm="python3", argv=("python3", "-"))
-    mark = f"{BOOT}:{supervisor}:{scene.processes[supervisor].start_ticks}"
-    env = {"GPULAUNCH_RUN_ID": "r1", "GPULAUNCH_SUPERVISOR": mark}
+    env = {"GPULAUNCH_RUN_ID": "r1", "GPULAUNCH_SUPERVISOR": scene.mark(supervisor)}
     above = launcher(scene, ppid=supervisor, env=env)
     made = [above, *ranks(scene, above, env=env)]
     if alive:
@@ -219,7 +239,7 @@ def our_run(scene: Scene, *, alive: bool) -> None:
 
 def live_work_in_a_shell_of_a_dead_run(scene: Scene) -> None:
     """A tmux server that a run once started gave its environment to what was typed in it later."""
-    env = {"GPULAUNCH_RUN_ID": "r0", "GPULAUNCH_SUPERVISOR": f"{BOOT}:4194304:5", **elastic("9", 0)}
+    env = {"GPULAUNCH_RUN_ID": "r0", "GPULAUNCH_SUPERVISOR": GONE, **elastic("9", 0)}
     server = scene.add(comm="tmux: server", argv=("tmux",), env=env)
     prompt = scene.add(ppid=server, comm="bash", argv=("-bash",), env=env, tty=True)
     scene.add(ppid=prompt, env=env, gpus=(0,))
@@ -253,7 +273,7 @@ def foreign(scene: Scene) -> None:
     """Another user's leftovers and live runs."""
     live_launch(scene, OTHER)
     above = launcher(scene, uid=OTHER)
-    ranks(scene, above, uid=OTHER)
+    scene.theirs.update(ranks(scene, above, uid=OTHER))
     scene.forget(above)
 
 

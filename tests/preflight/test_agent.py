@@ -12,6 +12,7 @@ import sys
 import time
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -207,7 +208,7 @@ def test_a_path_that_does_not_answer_says_so() -> None:
 def test_without_root_what_is_unseen_is_said_to_be_unseen() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        nobody = {"user": 65534, "group": 65534, "extra_groups": []}
+        nobody: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []}
         done = streamed(payload({"ports": [port]}, b""), _world_python(), cwd="/", **nobody)
     facts = json.loads(done.stdout.partition(b"\n")[2].partition(b"\n")[2])
     (found,) = facts["ports"]["sockets"]

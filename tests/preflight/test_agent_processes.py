@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from launcher.onhost.supervising.processes import mark_of
 from preflight.absence import Missing
 from preflight.facts import Process, ProcessTable
 from preflight.probes.assembly import named_pids
@@ -176,9 +177,14 @@ def test_an_orphaned_rank_is_known_by_its_environment(table: Callable[[], Proces
 def test_a_live_supervisor_is_sent_with_its_rank(table: Callable[[], ProcessTable]) -> None:
     with sleeper() as supervisor:
         ticks = read_stat(supervisor).start_ticks
-        with sleeper({"GPULAUNCH_SUPERVISOR": f"boot:{supervisor}:{ticks}"}, "/bin/sleep", "60"):
+        mark = mark_of(supervisor, ticks)
+        with sleeper({"GPULAUNCH_SUPERVISOR": mark}, "/bin/sleep", "60"):
             assert _row(table(), supervisor).start_ticks == ticks
-        with sleeper({"GPULAUNCH_SUPERVISOR": f"boot:{supervisor}:{ticks + 1}"}, "/bin/sleep", "60"):
+        with sleeper({"GPULAUNCH_SUPERVISOR": mark_of(supervisor, ticks + 1)}, "/bin/sleep", "60"):
+            assert supervisor not in {row.pid for row in table().processes}
+        elsewhere = mark.split(":")
+        elsewhere[1] = "4026539999"
+        with sleeper({"GPULAUNCH_SUPERVISOR": ":".join(elsewhere)}, "/bin/sleep", "60"):
             assert supervisor not in {row.pid for row in table().processes}
 
 

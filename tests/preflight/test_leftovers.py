@@ -85,7 +85,7 @@ def test_each_story_has_its_class(story: object, kinds: set[Kind]) -> None:
     assert found == kinds
 
 
-@pytest.mark.parametrize("mark", [f"{scenes.BOOT}:4194304:5", ""], ids=["gone", "none"])
+@pytest.mark.parametrize("mark", [scenes.GONE, ""], ids=["gone", "none"])
 def test_a_rank_that_somebody_has_typed_at_a_prompt_is_left_alone(mark: str) -> None:
     """`python rank.py train.py` with a run's environment, by hand: it may have no supervisor at all."""
     scene = Scene(random.Random(1))
@@ -117,14 +117,14 @@ def test_a_dead_run_of_ours_is_ended_by_default() -> None:
 
 def test_a_supervisor_mark_of_another_boot_proves_nothing() -> None:
     scene = Scene(random.Random(1))
-    env = {"GPULAUNCH_RUN_ID": "r1", "GPULAUNCH_SUPERVISOR": "other-boot:77:5"}
+    env = {"GPULAUNCH_RUN_ID": "r1", "GPULAUNCH_SUPERVISOR": f"other-boot:{scenes.PIDS}:{scenes.TIMES}:77:5"}
     pid = scene.add(env=env, gpus=(0,))
     assert by_pid(scene)[pid].kind is Kind.SUSPECT
 
 
 def test_the_asking_session_is_never_a_leftover() -> None:
     scene = Scene(random.Random(1))
-    env = {"GPULAUNCH_RUN_ID": "r1", "GPULAUNCH_SUPERVISOR": f"{scenes.BOOT}:77:5"}
+    env = {"GPULAUNCH_RUN_ID": "r1", "GPULAUNCH_SUPERVISOR": scenes.GONE}
     pid = scene.add(env=env, gpus=(0,), state="T")
     facts = scene.facts()
     assert isinstance(facts.processes, ProcessTable)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Iterable
 
-from .processes import own_identity
+from .processes import mark_of, ticks_of
 
 
 def without(env: dict[str, str], patterns: Iterable[str]) -> dict[str, str]:
@@ -18,4 +19,5 @@ def without(env: dict[str, str], patterns: Iterable[str]) -> dict[str, str]:
 def marks(run_id: str, run_dir: str = "") -> dict[str, str]:
     """Return by what the processes of a run are known; what begins early has no run directory yet."""
     place = {"GPULAUNCH_RUN_DIR": run_dir} if run_dir else {}
-    return {"GPULAUNCH_RUN_ID": run_id, **place, "GPULAUNCH_SUPERVISOR": own_identity()}
+    me = mark_of(os.getpid(), ticks_of(os.getpid()))
+    return {"GPULAUNCH_RUN_ID": run_id, **place, "GPULAUNCH_SUPERVISOR": me}

@@ -7,7 +7,8 @@ import signal
 import time
 
 from .group import Group
-from .processes import Stat, read_every_stat, read_stat, reap, send_signal
+from .processes import Stat, mark_of, own_namespaces, read_every_stat, read_stat, reap, send_signal
+from .rundir import read_state
 
 KILL_WAIT_S = 15.0  # a process in state D may never go; it is reported instead of waited for
 
@@ -19,7 +20,8 @@ def members(run_dir: str, spare: set[int], group: Group | None = None) -> dict[i
     """
     table = read_every_stat()
     inside = below(os.getpid(), table)
-    inside.update(pid for pid in table if pid not in inside and carries(pid, run_dir))
+    starter = supervisor_mark(run_dir)
+    inside.update(pid for pid in table if pid not in inside and carries(pid, run_dir, starter))
     inside.difference_update(spare)
     alive = {pid: table[pid].ticks for pid in inside if table[pid].state not in "ZX"}
     for pid in group.pids() - spare - set(alive) if group is not None else ():
@@ -43,10 +45,22 @@ def below(root: int, table: dict[int, Stat]) -> set[int]:
     return inside
 
 
-def carries(pid: int, run_dir: str) -> bool:
+def supervisor_mark(run_dir: str) -> str:
+    """Return what the processes of a run carry as their supervisor; without its pid where that is not known.
+
+    Containers of one machine share its boot id, and may share a home and the path of a run directory: what
+    was started in another PID namespace belongs to another node of the run.
+    """
+    pid, ticks = read_state(run_dir).get("supervisor") or (0, 0)
+    if not all(own_namespaces()):
+        return ""
+    return mark_of(pid, ticks) if pid else mark_of(0, 0)[: -len("0:0")]
+
+
+def carries(pid: int, run_dir: str, starter: str) -> bool:
     """Return whether the environment of the process has this run's marks (only readable for our own).
 
-    An id alone could be that of a run in another home or container; one that began early has no more.
+    An id alone could be that of a run in another home; one that began early has no directory.
     """
     try:
         with open("/proc/%d/environ" % pid, "rb") as file:
@@ -54,6 +68,11 @@ def carries(pid: int, run_dir: str) -> bool:
     except OSError:
         return False
     if b"GPULAUNCH_RUN_ID=" + os.fsencode(os.path.basename(run_dir)) not in marks:
+        return False
+    known = b"GPULAUNCH_SUPERVISOR=" + os.fsencode(starter)
+    if not starter or not any(
+        mark == known or (known[-1:] == b":" and mark.startswith(known)) for mark in marks
+    ):
         return False
     theirs = [mark for mark in marks if mark.startswith(b"GPULAUNCH_RUN_DIR=")]
     return theirs in ([], [b"GPULAUNCH_RUN_DIR=" + os.fsencode(run_dir)])

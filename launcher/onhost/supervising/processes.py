@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 from typing import Iterator, NamedTuple
 
@@ -41,8 +42,26 @@ def boot_id() -> str:
 
 def pid_namespace() -> str:
     """Return which PID namespace this process is in: pids of another one mean nothing."""
+    return _link("/proc/self/ns/pid")
+
+
+def own_namespaces() -> tuple[str, str]:
+    """Return the inodes of our PID and time namespace, in which alone a pid and a start time mean something.
+
+    "0": the kernel has no such namespaces; "": not known, also where /proc numbers the processes of another
+    one (`unshare --pid` without --mount-proc).
+    """
+    if _link("/proc/self") != str(os.getpid()):
+        return "", ""
+    links = pid_namespace(), _link("/proc/self/ns/time")
+    found = [re.fullmatch(r"\w+:\[([0-9]+)\]", link) for link in links]
+    pids, times = (match.group(1) if match else "" for match in found)
+    return pids, times or ("" if os.path.lexists("/proc/self/ns/time") else "0")
+
+
+def _link(path: str) -> str:
     try:
-        return os.readlink("/proc/self/ns/pid")
+        return os.readlink(path)
     except OSError:
         return ""
 
@@ -52,7 +71,7 @@ def read_stat(pid: int) -> Stat | None:
     try:
         with open("/proc/%d/stat" % pid, "rb") as file:
             fields = file.read().rsplit(b")", 1)[1].split()
-    except (OSError, IndexError):
+    except (OSError, IndexError, OverflowError):
         return None
     return Stat(fields[0].decode(), int(fields[1]), int(fields[19]), int(fields[-1]))
 
@@ -80,9 +99,13 @@ def ticks_of(pid: int) -> int:
     return found.ticks if found else 0
 
 
-def own_identity() -> str:
-    """Return who this process is, as what it starts carries it: boot id, pid and start time."""
-    return "%s:%d:%d" % (boot_id(), os.getpid(), ticks_of(os.getpid()))
+def mark_of(pid: int, ticks: int) -> str:
+    """Return who a process of our own PID namespace is, as what it starts carries it.
+
+    The boot id is the same in all containers of a machine and their pids are not: the namespaces belong to
+    it (preflight/probes/marks.py reads it).
+    """
+    return ":".join([boot_id(), *own_namespaces(), str(pid), str(ticks)])
 
 
 def send_signal(pid: int, ticks: int, number: int) -> None:

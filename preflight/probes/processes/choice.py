@@ -15,6 +15,8 @@ _LAUNCHER = re.compile(
     r"|\0-m\0(torch\.distributed\.(run|launch)|accelerate\.commands\.launch|launcher\.cli|gpulaunch)(\0|$)"
     r"|gpulaunch-supervisor"
 )
+# Inits of containers that start one command and end with it (preflight/reapers.py judges by it).
+COMMAND_INITS = frozenset({"tini", "tini-static", "docker-init", "dumb-init", "catatonit", "podman-init"})
 _WORKER_COMMS = frozenset({"pt_data_worker", "pt_data_pin", "pt_elastic", "nvidia-cuda-mps"})
 
 
@@ -37,7 +39,16 @@ def choose(walk: Walk) -> set[int]:
     for pid in core:
         chosen.update(walk.ancestors(pid))
     chosen |= {pid for pid, stat in walk.stats.items() if stat.ppid in core}
+    chosen |= _commands(walk, chosen)
     return chosen - (mine - core)
+
+
+def _commands(walk: Walk, chosen: set[int]) -> set[int]:
+    """Return what inits of one command run: their oldest child, since they started it first of all."""
+    inits = {pid for pid in chosen if pid in walk.stats and walk.stats[pid].comm in COMMAND_INITS}
+    children = [stat for stat in walk.stats.values() if stat.ppid in inits]
+    oldest = {init: min((s.start_ticks for s in children if s.ppid == init), default=0) for init in inits}
+    return {stat.pid for stat in children if stat.start_ticks == oldest[stat.ppid]}
 
 
 def _is_launch(stat: Stat) -> bool:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from ..reading import read_text
 
+_PF_KTHREAD = 0x00200000  # include/linux/sched.h
+
 
 class Stat(NamedTuple):
     """What the walk keeps of /proc/PID/stat."""
@@ -18,6 +20,7 @@ class Stat(NamedTuple):
     pgid: int
     sid: int
     tty: bool
+    kernel: bool
     cpu_ticks: int
     threads: int
     start_ticks: int
@@ -36,6 +39,7 @@ def read_stat(pid: int) -> Stat:
         pgid=int(rest[2]),
         sid=int(rest[3]),
         tty=rest[4] != "0",
+        kernel=bool(int(rest[6]) & _PF_KTHREAD),
         cpu_ticks=int(rest[11]) + int(rest[12]),
         threads=int(rest[17]),
         start_ticks=int(rest[19]),

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..cgroup import cgroup
 from ..fact import Json, fact, within
+from ..namespaces import namespace_pids
 from ..reading import read_text
 from .head import TICKS, proc_head, psutil_head
 from .proc_pid import Stat
@@ -32,8 +33,13 @@ _ENVIRON_KEYS = (
     "LSB_JOBID",
     "TMUX",
     "STY",
+    "SYSTEMD_EXEC_PID",
 )
 """Names in a process's environment that are sent; nothing else of it leaves the host."""
+
+# What is sent of one process at most: a mark is short, and a thousand processes may each hold megabytes.
+_MOST_VALUE = 512
+_MOST_ARGV = 4096
 
 _CLOCK_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", 7)  # start ticks count suspended time too
 
@@ -65,6 +71,7 @@ def process_row(stat: Stat, gpu_files: Any, psutil: Any) -> Json | None:
         "environ": _calmly(stat, lambda: _environ_of(pid)),
         "gpu_files": gpu_files,
         "wchan": fact(lambda: _wchan(pid)),
+        "namespace_pids": fact(lambda: namespace_pids(pid)),
     }
 
 
@@ -75,7 +82,7 @@ def _calmly(stat: Stat, read: Callable[[], Any]) -> Any:
 
 def _argv(pid: int) -> Any:
     """Return a process's arguments; raises OSError."""
-    text = read_text("/proc/%d/cmdline" % pid)
+    text = read_text("/proc/%d/cmdline" % pid, _MOST_ARGV)
     if not text:
         return []
     return text.removesuffix("\0").split("\0")
@@ -84,7 +91,7 @@ def _argv(pid: int) -> Any:
 def _environ_of(pid: int) -> dict[str, str]:
     """Return the launch marks in a process's environment; raises OSError."""
     items = (item.partition("=") for item in read_text("/proc/%d/environ" % pid).split("\0"))
-    return {name: value for name, _, value in items if name in _ENVIRON_KEYS}
+    return {name: value[:_MOST_VALUE] for name, _, value in items if name in _ENVIRON_KEYS}
 
 
 def _wchan(pid: int) -> str:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
-from ..fact import Json
+from ..fact import Json, clip
+from ..marks import Mark, parse_mark
+from ..namespaces import namespace_pids, own_namespace
+from ..users import user_name
 from .head import import_psutil
 from .row import process_row
 from .walk import Walk
@@ -14,29 +18,83 @@ def process_table(walk: Walk, chosen: set[int]) -> Json:
     """Return facts.ProcessTable for the chosen pids."""
     psutil = import_psutil()
     agent = os.getppid()
-
-    def rows_of(pids: set[int]) -> list[Json]:
-        rows = [process_row(walk.stats[pid], walk.gpu_files.get(pid, []), psutil) for pid in sorted(pids)]
-        return [row for row in rows if row is not None]
-
-    rows = rows_of(chosen)
-    rows += rows_of(_supervisors(walk, rows) - chosen)
+    rows = _rows(walk, chosen, psutil)
+    rows += _rows(walk, _supervisors(walk, rows) - chosen, psutil)
     return {
         "source": "psutil" if psutil else "proc",
         "processes": sorted(rows, key=lambda row: int(row["pid"])),
         "total": len(walk.stats),
         "agent_pid": agent,
         "ancestors": walk.ancestors(agent),
+        "unread": [_unread(pid, error) for pid, error in sorted(walk.unread.items())],
     }
+
+
+def _rows(walk: Walk, pids: set[int], psutil: Any) -> list[Json]:
+    """Return a row for each; what one process has made of itself must not hide the others."""
+    rows = []
+    for pid in sorted(pids):
+        try:
+            row = process_row(walk.stats[pid], walk.gpu_files.get(pid, []), psutil)
+        except Exception as error:
+            walk.unread[pid] = error
+            continue
+        if row is not None:
+            rows.append(row)
+    return rows
+
+
+def _unread(pid: int, error: BaseException) -> Json:
+    try:
+        user = user_name(os.stat("/proc/%d" % pid).st_uid)
+    except OSError:
+        user = ""
+    return {"pid": pid, "user": user, "reason": clip("%s: %s" % (type(error).__name__, error))}
 
 
 def _supervisors(walk: Walk, rows: list[Json]) -> set[int]:
     """Return the live processes, and those above them, that rows name as their supervisor."""
     found: set[int] = set()
-    for row in rows:
-        _, _, identity = row["environ"].get("GPULAUNCH_SUPERVISOR", "").partition(":")
-        pid, _, ticks = identity.partition(":")
-        stat = walk.stats.get(int(pid)) if pid.isdigit() else None
-        if stat is not None and str(stat.start_ticks) == ticks:
-            found |= {stat.pid, *walk.ancestors(stat.pid)}
+    here = own_namespace("pid"), own_namespace("time")
+    marks = {parse_mark(row["environ"].get("GPULAUNCH_SUPERVISOR", "")) for row in rows}
+    for mark in filter(None, marks):
+        ours = (mark.pid_namespace, mark.time_namespace) == here
+        for pid in _named_here(walk, mark) if ours else _named_elsewhere(walk, mark):
+            found |= {pid, *walk.ancestors(pid)}
     return found
+
+
+def _named_here(walk: Walk, mark: Mark) -> list[int]:
+    """Return the process of our own namespace that a mark names, if it lives."""
+    stat = walk.stats.get(mark.pid)
+    if stat is not None:
+        return [stat.pid] if stat.start_ticks == mark.start_ticks else []
+    if _exists(mark.pid):  # /proc hides it (hidepid, a security module): it is not gone for that
+        walk.unread.setdefault(mark.pid, OSError("it is there, but /proc does not show it"))
+    return []
+
+
+def _named_elsewhere(walk: Walk, mark: Mark) -> list[int]:
+    """Return the processes that may be the one that a mark of another PID namespace names."""
+    found = []
+    for stat in walk.stats.values():
+        if stat.start_ticks == mark.start_ticks:
+            try:
+                pids = namespace_pids(stat.pid)
+            except OSError:
+                continue
+            if pids[-1] == mark.pid and len(pids) > 1:
+                found.append(stat.pid)
+    return found
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OverflowError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from ..fact import because
+from ..namespaces import proc_is_ours
 from .proc_pid import Stat, gpu_devices, open_files, read_stat
 
 
@@ -18,13 +19,18 @@ class Walk:
         self.gpu_files: dict[int, Any] = {}
         self.holders: dict[str, list[int]] = {}
         self.unreadable = False
-        for name in os.listdir("/proc"):
-            if name.isdigit():
-                try:
-                    self.stats[int(name)] = read_stat(int(name))
-                except (OSError, IndexError, ValueError):
-                    continue
-        self.kernel = {pid for pid, stat in self.stats.items() if pid == 2 or stat.ppid == 2}
+        self.unread: dict[int, BaseException] = {}  # there, and nothing can be said of it
+        if not proc_is_ours():
+            raise OSError("/proc is that of another PID namespace, so what it says is of other processes")
+        for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+            try:
+                self.stats[pid] = read_stat(pid)
+            except OSError:
+                continue  # gone, or hidden by the mount option hidepid
+            except (IndexError, ValueError) as error:
+                self.unread[pid] = error
+        # By the kernel's flag: in a container pid 2 is no kthreadd, but the first that its PID 1 started.
+        self.kernel = {pid for pid, stat in self.stats.items() if stat.kernel}
         own = os.getpid()
         for pid in sorted(self.stats.keys() - self.kernel - {own}):
             self._open_files(pid, inodes)
@@ -38,6 +44,10 @@ class Walk:
             return
         except OSError:
             self.gpu_files[pid] = []
+            return
+        except Exception as error:  # of this process alone: the others are told all the same
+            self.unread[pid] = error
+            self.gpu_files[pid] = because(error)
             return
         self.gpu_files[pid] = gpu_devices(targets)
         for target in targets & inodes:

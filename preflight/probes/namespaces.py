@@ -1,0 +1,40 @@
+"""PID and time namespaces: in which of them a pid and a start time mean something."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from .reading import link_target, read_text
+
+_INODE = re.compile(r"\w+:\[([0-9]{1,20})\]")
+
+
+def own_namespace(kind: str) -> str:
+    """Return the inode of our "pid" or "time" namespace, "0" where the kernel has none, "" if unreadable."""
+    found = _INODE.fullmatch(link_target("/proc/self/ns/" + kind))
+    if found:
+        return found.group(1)
+    return "" if os.path.exists("/proc/self/ns/" + kind) or not os.path.exists("/proc/self/ns") else "0"
+
+
+def proc_is_ours() -> bool:
+    """Return whether /proc numbers processes as our own PID namespace does.
+
+    `unshare --pid` without --mount-proc leaves the /proc of the parent namespace: what it calls 4242 is
+    another process than the one that a signal to 4242 reaches.
+    """
+    return link_target("/proc/self") == str(os.getpid())
+
+
+def namespace_pids(pid: int) -> list[int]:
+    """Return the pids of a process, ours first and that of its own, innermost namespace last; raises OSError.
+
+    A kernel before 4.1 does not say; there a process in our own namespace is known by the link.
+    """
+    found = re.search(r"^NSpid:((?:\t[0-9]+)+)$", read_text("/proc/%d/status" % pid), re.MULTILINE)
+    if found:
+        return [int(word) for word in found.group(1).split()]
+    if os.readlink("/proc/%d/ns/pid" % pid) == os.readlink("/proc/self/ns/pid"):
+        return [pid]
+    raise OSError("the kernel does not say which pid it has in its own namespace")
