@@ -2,6 +2,7 @@
 # make test   lint, types and all tests, the simulated hosts included
 # make fast   the tests that need no simulated hosts and no training, for the minutes between two edits
 # make lint   format, lint and types alone
+# make fuzz   ten minutes of odd inputs at each door of tests/fuzz; FUZZ_S=60, SEED=7, DOORS='logs yaml', INPUT=FILE
 # Each makes its own .venv and installs what it needs, or says in one line what to type.
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test check lint suite fast clean
+.PHONY: demo test check lint suite fast fuzz clean
 
 demo: $(VENV)/.train
 	$(BIN)/gpulaunch run --config paper_r64
@@ -28,7 +29,10 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 
 suite: $(VENV)/.dev
-	@.ci/run-suite $(BIN)/python
+	@FUZZ_S=$(or $(FUZZ_S),10) .ci/run-suite $(BIN)/python
+
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.fuzz.fuzz $(if $(INPUT),--input $(INPUT),--seconds $(or $(FUZZ_S),600) $(if $(SEED),--seed $(SEED)) $(DOORS))
 
 fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not lab and not train"

@@ -88,7 +88,8 @@ def _union_decoder(members: tuple[Any, ...]) -> _Decoder:
     def decode_union(data: object) -> Any:
         if may_be_missing and isinstance(data, dict) and isinstance(data.get(_MISSING_KEY), str):
             code = data.get("code", "error")
-            return Missing(data[_MISSING_KEY], code if code in codes else "error")
+            known = isinstance(code, str) and code in codes
+            return Missing(data[_MISSING_KEY], cast("Any", code) if known else "error")
         if data is None and may_be_none:
             return None
         first: _MisfitError | None = None

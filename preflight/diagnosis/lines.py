@@ -132,6 +132,20 @@ def unwrap(text: str) -> tuple[int | None, str, str]:
     """
     rank: int | None = None
     shown = ""
+    while True:
+        behind, text = _unprefixed(text)
+        rank = behind if rank is None else rank
+        text = _unbox(text)
+        bar = _BAR.match(text) if "%|" in text else None
+        if bar is None or not text[bar.end() :].strip():
+            return rank, shown, text.rstrip()
+        shown = bar[0] if "loss" in bar[0] else shown
+        text = text[bar.end() :]
+
+
+def _unprefixed(text: str) -> tuple[int | None, str]:
+    """Return the rank that the prefixes of a line name, and what stands behind them."""
+    rank: int | None = None
     if _PREFIXED.match(text):
         for _ in range(_MOST_PREFIXES):  # a torch prefix inside srun's inside docker's
             found = _RANK.match(text)
@@ -140,14 +154,7 @@ def unwrap(text: str) -> tuple[int | None, str, str]:
             elif not (found := _WRAPPER.match(text)):
                 break
             text = text[found.end() :]
-    text = _unbox(text)
-    if "%|" in text:
-        bar = _BAR.match(text)
-        if bar and text[bar.end() :].strip():
-            shown = bar[0] if "loss" in bar[0] else ""
-            behind, further, text = unwrap(text[bar.end() :])
-            rank, shown = behind if rank is None else rank, further or shown
-    return rank, shown, text.rstrip()
+    return rank, text
 
 
 def _unbox(text: str) -> str:

@@ -47,10 +47,12 @@ _NOT_A_VALUE = (
 )
 
 
-def value_of(text: str | None, convert: Callable[[str], Any]) -> Any:
-    """Return `convert(text)`, or why there is no value."""
+def value_of(text: Any, convert: Callable[[str], Any]) -> Any:
+    """Return `convert(text)`, or why there is no value; an element twice is no text."""
     if text is None:
         return NOT_HELD
+    if not isinstance(text, str):
+        return not_understood(str(text))
     for pattern, code in _NOT_A_VALUE:
         if pattern.fullmatch(text):
             return missing("nvidia-smi printed %r" % text, code)
