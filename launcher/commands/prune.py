@@ -34,6 +34,11 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
     found = search(hosts_to_ask(ways.inventory, hosts), ways.open, width=ways.width, ended=True, tail=0)
     for name, error in found.errors.items():
         echo(f"{name}: not asked: {error.detail}", err=True)
+    for name, run_ids in found.elsewhere.items():
+        count = "1 run" if len(run_ids) == 1 else f"{len(run_ids)} runs"
+        echo(
+            f"{name}: not asked: {count} of it in a home that it shares with a host that was asked", err=True
+        )
     now = time.time()
     over = (run for run in found.runs if run.ended is not None and not run.conflict)
     old = [run for run in over if run.ended is not None and now - run.ended >= age]

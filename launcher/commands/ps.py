@@ -37,13 +37,15 @@ def command(
     found = search(entries, ways.open, width=ways.width, ended=ended, gpu_use=True)
     errors = {name: clean(error.detail, keep_lines=False) for name, error in found.errors.items()}
     if as_json:
-        echo_json(runs_json(found.runs, errors, found.strays))
+        echo_json(runs_json(found.runs, errors, found.strays, found.elsewhere))
     elif found.runs:
         echo_lines(runs_lines(found.runs, time.time()))
     else:
         answered = [entry.name for entry in entries if entry.name not in errors]
         lives = "no run" if ended else "no run lives"
-        echo(f"{lives} on {hosts_text(answered)}" if answered else "no host answered")
+        names = hosts_text(list(found.elsewhere))
+        others = f" (their home also has runs of {names})" if names else ""
+        echo(f"{lives} on {hosts_text(answered)}{others}" if answered else "no host answered")
     for run_id, strays in found.strays.items():
         for words in strays:
             echo(f"{run_id}: {words}", err=True)

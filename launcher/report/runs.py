@@ -28,12 +28,17 @@ def run_line(run: FoundRun, now: float) -> str:
 
 
 def runs_json(
-    runs: Iterable[FoundRun], errors: dict[str, str], strays: Mapping[str, Sequence[str]] | None = None
+    runs: Iterable[FoundRun],
+    errors: dict[str, str],
+    strays: Mapping[str, Sequence[str]] | None = None,
+    elsewhere: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """Return the runs as plain JSON types, schema gpulaunch.runs/1."""
     told = [_run_json(run) for run in runs]
     not_believed = [f"{run_id}: {words}" for run_id, each in (strays or {}).items() for words in each]
-    return {"schema": SCHEMA, "runs": told, "unreached": errors, "not_believed": not_believed}
+    others = {one_line(host, 100): list(run_ids) for host, run_ids in (elsewhere or {}).items()}
+    about = {"unreached": errors, "not_believed": not_believed, "elsewhere": others}
+    return {"schema": SCHEMA, "runs": told, **about}
 
 
 def ago(seconds: float) -> str:

@@ -55,6 +55,8 @@ class _Run:
 class _About:
     t: float | None = None
     gpu_use: dict[str, tuple[float, float]] | None = None
+    host: str | None = None
+    elsewhere: dict[str, tuple[str, ...]] | None = None
 
 
 def misfit_of_state(state: object) -> str:

@@ -15,6 +15,7 @@ from launcher.inventory import ALL, LOCALHOST, HostEntry, Inventory
 from launcher.report.text import one_line
 from launcher.running.shape import understood
 from launcher.runs.asking import ask
+from launcher.runs.elsewhere import runs_elsewhere
 from launcher.runs.found import LAST, FoundRun, choose, gather_runs
 from launcher.runs.record import Launched, read_record
 from preflight.errors import BadInput
@@ -31,6 +32,7 @@ class Search:
     runs: tuple[FoundRun, ...]
     errors: Mapping[str, HostError]
     strays: Mapping[str, tuple[str, ...]]  # run id -> what of it is not believed
+    elsewhere: Mapping[str, tuple[str, ...]]  # host -> its runs, told of by hosts that share its home
 
 
 def records_dir() -> Path:
@@ -90,7 +92,7 @@ def search(entries: Iterable[HostEntry], open_entry: Open, *, width: int, **requ
         if isinstance(result, GpulaunchError)
     }
     told = gather_runs(good, remembered())
-    return Search(told.runs, problems | errors, told.strays)
+    return Search(told.runs, problems | errors, told.strays, runs_elsewhere(answer for _, answer, _ in good))
 
 
 def find(
@@ -117,6 +119,10 @@ def find(
         where = hosts_text([entry.name for entry in hosts if entry.name not in found.errors])
         silent = f"; these did not answer: {', '.join(found.errors)}" if found.errors else ""
         what = "no run" if word == LAST else f'no run called "{word}"'
+        if found.elsewhere and word != LAST:
+            owners = hosts_text(list(found.elsewhere))
+            what = f"{what} of its own was found on {where}; one is in its home, of {owners}{silent}"
+            raise BadInput(what, "name its own host with --hosts, or in hosts.yaml") from None
         fix = "gpulaunch ps --all lists runs; --hosts HOST looks on a host that is not in hosts.yaml"
         raise BadInput(f"{what} was found on {where}{silent}", fix) from None
 

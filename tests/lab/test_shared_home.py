@@ -59,7 +59,11 @@ def test_a_run_over_hosts_with_one_home_is_found_followed_and_ended_on_each(lapt
     assert code == 0, output
     code, output = laptop.run("prune", first.name, "--yes", "--older-than", "0s")
     assert code == 0, output
+    assert f"{second.name}: not asked: 1 run of it in a home" in output
     assert not laptop.run_dir(first).exists()
+    code, output = laptop.run("stop", laptop.run_id, "--hosts", first.name)
+    assert code == 2, output
+    assert f"one is in its home, of {second.name}" in output
     assert laptop.run_dir(second).exists()
     code, output = laptop.run("rm", laptop.run_id, "--yes", "--hosts", both)
     assert code == 0, output

@@ -311,7 +311,7 @@ class Told(GpulaunchError):
 
 def test_what_hosts_tell_of_runs_steers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = Search(runs(), errors(), {HOSTILE: (HOSTILE,)})
+    found = Search(runs(), errors(), {HOSTILE: (HOSTILE,)}, {HOSTILE: (HOSTILE,)})
     run = runs()[0]
     ended = {"state": {"phase": "ended", "exit": {"ranks": {f"0{HOSTILE}": HOSTILE}}}}
     for module in (ps, prune):
