@@ -2,7 +2,6 @@
 
 import json
 import queue
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -32,6 +31,7 @@ from launcher.running.interrupts import (
     Interrupts,
     drop_terminal,
     interrupts_counted,
+    is_terminal_closed,
 )
 from launcher.running.logbook import LogBook, run_directory
 from launcher.running.node import LEAVE_S, QUEUE_LENGTH, Follower
@@ -46,6 +46,7 @@ from launcher.running.watch import FAILURE_GRACE_S, Watch
 from launcher.runs.finding import remember
 from launcher.runs.record import launch_record
 from launcher.telling import Telling
+from launcher.terminal.output import echo
 from launcher.terminal.screen import Screen
 from launcher.transports.base import Connection
 
@@ -78,6 +79,7 @@ class Attempt:
         self._promise = Promise(self._watch) if launch.disconnect.continues else None
         self._left = False
         self._left_by = ""
+        self._terminal_closed = False
         self._awake = AwakeClock()
         self._silence = Silence(self._watch, launch.disconnect.timeout_s, self._awake)
         self._vigil = Vigil(targets or {}, self._knock)
@@ -152,12 +154,18 @@ class Attempt:
     def _loop(self, interrupts: "Interrupts") -> None:
         ticking = Ticking(self._happenings)
         while not self._watch.done and not self._may_leave():
-            if by := interrupts.take():
-                self._interrupted(by, asks=not interrupts.waiting)
-            self._act(ticking.next())
-            self._look_after_the_silent()
-            if asleep := self._awake.slept():
-                self._screen.say(f"this client was asleep or stopped for {duration(asleep)}; looking again")
+            try:
+                if by := interrupts.take():
+                    self._interrupted(by, asks=not interrupts.waiting)
+                self._act(ticking.next())
+                self._look_after_the_silent()
+                if asleep := self._awake.slept():
+                    words = f"this client was asleep or stopped for {duration(asleep)}; looking again"
+                    self._screen.say(words)
+            except OSError as error:
+                if self._terminal_closed or not is_terminal_closed(error):
+                    raise
+                self._interrupted(TERMINAL_CLOSED, asks=False)
             if self._promise is not None and self._promise.due(time.monotonic()):
                 self._send_detach()
 
@@ -167,10 +175,12 @@ class Attempt:
         `asks` is false where the next one waits already: who is in a hurry is not asked.
         """
         choice: Choice = "stop"
-        if by == TERMINAL_CLOSED and self._launch.disconnect.continues:
-            with suppress(OSError):
-                self._screen.say("the terminal was closed; the run goes on")
+        if by == TERMINAL_CLOSED and self._terminal_closed:
+            return  # noticed by a write before the signal came
+        if by == TERMINAL_CLOSED:
+            self._terminal_closed = True
             drop_terminal()
+        if by == TERMINAL_CLOSED and self._launch.disconnect.continues:
             choice = "detach"
         elif asks and by == CTRL_C and self._launch.choose is not None and not self._watch.stopping:
             choice = self._launch.choose()
@@ -242,8 +252,8 @@ class Attempt:
     def _abandon(self) -> None:
         """Leave the run, or end it everywhere: our side has failed (its disk, its terminal)."""
         if self._watch.detached.issuperset(self._watch.hosts) and not self._watch.stopping:
-            with suppress(OSError):
-                print(f"the run goes on: gpulaunch attach {self._plan.run_id}", file=sys.stderr)  # noqa: T201 - the screen may be what failed
+            with suppress(OSError):  # the screen may be what failed
+                echo(f"the run goes on: gpulaunch attach {self._plan.run_id}", err=True)
             self._leave()
             return
         for follower in self._followers.values():

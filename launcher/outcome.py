@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from launcher.exit_codes import ExitCode
 from launcher.plan import Plan
+from launcher.report.text import one_line
 from launcher.restarting.history import Restarts
 from launcher.running.failures import Failure, shell_code
 from launcher.running.phases import Phase
@@ -107,6 +108,11 @@ def outcome_of(watch: Watch, directory: Path, seconds: float, attempts: int) -> 
     )
 
 
+def _follows(stopped_by: str, cause: Failure | None) -> bool:
+    """Return whether a client stopped a host because of this failure on another one."""
+    return cause is not None and one_line(cause.what, 200) == stopped_by
+
+
 def _verdict(watch: Watch) -> tuple[Verdict, int, str]:
     if watch.verification.mismatches:
         return "not as planned", ExitCode.VERIFICATION_FAILED, watch.verification.mismatches[0]
@@ -116,7 +122,7 @@ def _verdict(watch: Watch) -> tuple[Verdict, int, str]:
     cause = watch.root_cause
     if watch.interrupts and (cause is None or watch.stopped_by_interrupt):
         return "interrupted", ExitCode.INTERRUPTED, watch.interrupted_by
-    if watch.stopped_by:
+    if watch.stopped_by and not _follows(watch.stopped_by, cause):
         return "interrupted", ExitCode.INTERRUPTED, watch.stopped_by
     if watch.abandoned:
         return "not carried through", ExitCode.ABORTED, watch.abandoned

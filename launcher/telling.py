@@ -28,8 +28,16 @@ class Telling:
     """Takes every happening of a run: `take` yields the stops that follow from it, all else is done here."""
 
     def __init__(
-        self, watch: Watch, screen: Screen, book: LogBook, *, clock: Callable[[], float] = time.monotonic
+        self,
+        watch: Watch,
+        screen: Screen,
+        book: LogBook,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        over: bool = False,
     ) -> None:
+        """`over`: the run has ended long ago; it is kept as it was, and nothing of it happens now."""
+        self._over = over
         self.usages = Usages(watch.plan)
         self.phases = Phases(watch)
         self._watch = watch
@@ -42,18 +50,21 @@ class Telling:
         self._told_usage = float("-inf")
         self._checkpoints: set[str] = set()
 
-    def output(self, output: Output, *, shown_from: int = 0) -> None:
-        """Keep bytes of a log; show them from this offset on: those before are history."""
+    def output(self, output: Output, *, shown_from: int = 0, new_from: int = 0) -> None:
+        """Keep bytes of a log; show them from one offset on. From `new_from` on they are of now."""
         self._book.write(output.host, output.log, output.offset, output.data)
         fresh = output.data[max(0, shown_from - output.offset) :]
         if not fresh:
             return
         now = self._clock()
         self._screen.output(output.host, output.log, fresh, now)
-        for text in self._live.feed(output.host, output.log, fresh, now):
+        new = output.data[max(0, new_from - output.offset) :]
+        if self._over or not new:
+            return
+        for text in self._live.feed(output.host, output.log, new, now):
             self.say(text, bad=True)
         if output.log == _MAIN:  # of every rank, looking would cost a tenth of it all
-            self._note_checkpoints(output.host, fresh)
+            self._note_checkpoints(output.host, new)
 
     def take(self, happening: Happening) -> Iterator[Stop]:
         """Take all but output."""
@@ -61,26 +72,29 @@ class Telling:
         if isinstance(happening, Tick):
             now = self._clock()
             self._screen.tick(now)
-            for text in self._live.stalled(now):
+            for text in () if self._over else self._live.stalled(now):
                 self.say(text, bad=True)
         elif isinstance(happening, Told) and happening.event == "usage":
             self._take_usage(happening)
+        told_at = happening.at if isinstance(happening, Told) else None
         if self._watch.all_ranks_fine:
             self._screen.quiet_launcher()  # torch's exit barrier: the last node misses the first one's store
         for action in self._watch.handle(happening):
             if isinstance(action, Say):
-                self.say(action.text, bad=action.bad)
+                self.say(action.text, bad=action.bad, at=told_at)
             else:
                 yield action
         if isinstance(happening, Told):
             self._note_end(happening)
-        if at is not None:
+        if at is not None and not (self._over and isinstance(happening, Tick)):
             self._see_phase(float(at))
 
-    def say(self, text: str, *, bad: bool = False) -> None:
-        """Tell the person, and keep it for the report."""
-        self._screen.say(text, bad=bad)
-        self._book.note(text, bad=bad)
+    def say(self, text: str, *, bad: bool = False, at: float | None = None) -> None:
+        """Tell the person, and keep it for the report; `at`: when it happened on its host."""
+        if not self._over:
+            self._screen.say(text, bad=bad)
+        if at is not None or not self._over:
+            self._book.note(text, bad=bad, at=at)
 
     def measured(self, outcome: Outcome) -> Outcome:
         """Return the outcome with what was measured meanwhile."""
@@ -106,6 +120,8 @@ class Telling:
     def _see_phase(self, at: float) -> None:
         self.phases.see(at)
         start = self.phases.start
+        if self._over:
+            return
         if start is not None and not self._start_told:
             self._start_told = True
             self._screen.say(f"start took {duration(start.seconds)}")
@@ -120,7 +136,7 @@ class Telling:
             how = (
                 "ended with exit code 0" if code == 0 else code_words(code if isinstance(code, int) else None)
             )
-            self._book.note(f"rank {rank} on {told.host} {how}", bad=code not in (0, None))
+            self._book.note(f"rank {rank} on {told.host} {how}", bad=code not in (0, None), at=told.at)
 
     def _note_checkpoints(self, host: str, data: bytes) -> None:
         lines = _LINE_END.split(data) if b"heckpoint" in data else []

@@ -1,6 +1,7 @@
 """gpulaunch attach: back to a run, from here or from any other machine."""
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from launcher.commands.question import asker
 from launcher.commands.runs_options import LOGS, access, found_run, run_options, ways_of
 from launcher.report.outcome import tell
 from launcher.report.run import launch_lines
+from launcher.report.runs import ago
 from launcher.running.interrupts import Choice
 from launcher.runs.attach import Attachment
 from launcher.terminal.live import screen_on
@@ -35,14 +37,20 @@ def command(run: str, **options: Any) -> int:
     detach or to stop the run; without a terminal it detaches. The exit code is the run's; 0 after detaching.
     """
     ways = ways_of(options)
-    to = access(found_run(run, ways, options), ways, options)
+    found = found_run(run, ways, options)
+    to = access(found, ways, options)
     to.demand()  # to follow a part of it would end the rest: a host that is not heard counts as lost
     plan = to.plan
     screen = screen_on(sys.stdout, plain=options["plain"], all_ranks=options["all_ranks"])
     choose = _stop if options["stop_on_exit"] else asker(screen, again="detach") or _detach
-    attachment = Attachment(plan, to.entries, to.open, screen, logs=options["logs"], choose=choose)
+    attachment = Attachment(
+        plan, to.entries, to.open, screen, logs=options["logs"], over=found.is_over, choose=choose
+    )
     for line in launch_lines(plan, str(options["logs"] / plan.run_id)):
         screen.say(line)
+    if found.is_over:
+        when = "" if found.ended is None else f" {ago(time.time() - found.ended)} ago"
+        screen.say(f"this run has ended{when}; this is how it was")
     try:
         outcome = attachment.run()
     finally:

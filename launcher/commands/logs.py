@@ -35,16 +35,20 @@ def command(run: str, **options: Any) -> int:
         follow=options["follow"],
     )
     ways = ways_of(options)
-    to = access(found_run(run, ways, options), ways, options)
+    found = found_run(run, ways, options)
+    to = access(found, ways, options)
     if options["rank"] is not None and not sys.stdout.isatty():
-        lost = show_logs(to.plan, to.entries, to.open, selection, _raw)
+        viewed = show_logs(to.plan, to.entries, to.open, selection, _raw)
     else:
         screen = Screen(sys.stdout)
-        lost = show_logs(to.plan, to.entries, to.open, selection, screen.output)
+        viewed = show_logs(to.plan, to.entries, to.open, selection, screen.output)
         screen.finish()
-    for host, why in lost.items():
+    found = found.later(viewed.states)
+    if found.is_over:
+        echo(f"{found.run_id}: {found.how}", err=True)
+    for host, why in viewed.lost.items():
         echo(f"{host}: not read to the end: {why}", err=True)
-    return ExitCode.UNREACHABLE if lost else 0
+    return ExitCode.UNREACHABLE if viewed.lost else 0
 
 
 def _raw(host: str, log: str, data: bytes, now: float) -> None:

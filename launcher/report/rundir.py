@@ -1,7 +1,7 @@
 """What a run has left here: gpulaunch-runs/RUN with its plan, outcome, source, events and logs."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from launcher.outcome import OUTCOME
 from launcher.report.metrics import Metrics, read_metrics
 from launcher.report.plot import rank_logs, rank_of
 from launcher.report.usage_series import RankSeries, read_usage
+from launcher.running.shape import misfit_of_state
 from preflight.records import dataclass
 
 EVENTS = "events.jsonl"
@@ -48,6 +49,7 @@ class RunFiles:
     events: tuple[Event, ...]
     logs: tuple[RankLog, ...]
     usage: tuple[RankSeries, ...] = ()
+    ends: tuple[Mapping[str, Any], ...] = ()  # how each node ended, as `gpulaunch fetch` brought it
 
 
 def read_run(directory: Path) -> RunFiles:
@@ -66,7 +68,16 @@ def read_run(directory: Path) -> RunFiles:
         events=_events(directory / EVENTS),
         logs=tuple(_log(path) for path in rank_logs(directory)),
         usage=read_usage(directory, plan, behind if isinstance(behind, dict) else {}),
+        ends=tuple(_ends(directory)),
     )
+
+
+def _ends(directory: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the `exit` of every node that has ended."""
+    for path in sorted(directory.glob("*/state.json")):
+        state = _document(path)
+        if state.get("phase") == "ended" and not misfit_of_state(state):
+            yield state.get("exit") or {}
 
 
 def _document(path: Path) -> Mapping[str, Any]:
@@ -92,7 +103,7 @@ def _events(path: Path) -> tuple[Event, ...]:
             found.append(Event(float(said["at"]), str(said["text"]), bool(said.get("bad")), sizes))
         except (ValueError, KeyError, TypeError, AttributeError):
             continue  # the line that a killed client was writing
-    return tuple(found)
+    return tuple(sorted(found, key=lambda event: event.at))  # who attached later noted what was before
 
 
 def _log(path: Path) -> RankLog:

@@ -73,8 +73,8 @@ def _state(run: FoundRun) -> str:
     condition = run.condition
     if condition == "finished":
         return "finished 0"
-    if condition == "failed" and run.why:
-        return f"failed: {one_line(run.why, 40)}"
+    if condition in ("failed", "stopped", "lost") and run.why:
+        return f"{condition}: {one_line(run.why, 60)}"
     if condition == "running" and (run.unattended_s or 0.0) > 10.0:
         return f"running, alone for {ago(run.unattended_s or 0.0)}"
     return condition

@@ -10,6 +10,7 @@ from launcher.report.plot import series_line, short, sparkline
 from launcher.report.rundir import RunFiles, most_telling
 from launcher.report.text import clean, one_line
 from launcher.report.usage_series import COLUMNS, RankSeries
+from launcher.runs.found import how_all_ended
 from launcher.terminal.status import gib
 
 SCHEMA = "gpulaunch.report/1"
@@ -58,8 +59,12 @@ def _head(run: RunFiles) -> Iterator[str]:
         yield f"{name}: {one_line(str(outcome.get('verdict', '?')))}{why} (exit code {code}) after {took}"
         if outcome.get("attempts", 1) != 1:
             yield f"attempts: {one_line(str(outcome['attempts']))}"
+    elif run.ends:
+        how, why = how_all_ended(run.ends)
+        yield f"{name}: {how}" + (f": {one_line(why, 160)}" if why else "")
     else:
-        yield f"{name}: no outcome is kept here: it goes on, was left with --detach, or its client was killed"
+        fetch = "gpulaunch fetch brings how it ended"
+        yield f"{name}: no outcome is kept here: it goes on, or ended when no client followed it; {fetch}"
     phases = mappings(outcome.get("phases"))
     if phases:
         told = (f"{each.get('name', '?')} {duration(each.get('seconds'))}" for each in phases)

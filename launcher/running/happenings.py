@@ -54,6 +54,7 @@ class Ended:
 
     host: str
     state: Mapping[str, Any]
+    at: float | None = None  # when it had ended, None where the host does not know
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,11 @@ def drop_terminal() -> None:
         os.close(nowhere)
 
 
+def is_terminal_closed(error: OSError) -> bool:
+    """Return whether writing failed because the terminal is gone; SIGHUP may be noted a moment later."""
+    return error.errno == errno.EIO and any(_hung_up(number) for number in (1, 2))
+
+
 def _hung_up(number: int) -> bool:
     """Return whether this is a terminal that is no more: asking it what it is fails with EIO."""
     import termios  # noqa: PLC0415 - only at the end of a terminal
@@ -73,4 +78,4 @@ def _hung_up(number: int) -> bool:
         termios.tcgetattr(number)
     except termios.error as error:
         return bool(error.args) and error.args[0] == errno.EIO
-    return True
+    return False

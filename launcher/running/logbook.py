@@ -14,6 +14,7 @@ from launcher.errors import PathRefused
 from launcher.report.text import clean, one_line
 from launcher.runid import is_run_id
 
+EVENTS = "events.jsonl"
 LAST_BYTES = 16 << 10
 MOST_OPEN = 256
 """Files at once: 100 hosts of 8 ranks have more logs than a shell's usual limit of 1024 descriptors."""
@@ -24,8 +25,11 @@ _LONGEST_NAME = 160
 class LogBook:
     """Writes HOST/rank-N.log and HOST/launcher.log below a directory. Overlapping writes change nothing."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, again: bool = False) -> None:
+        """`again`: it may have been kept here before; what was noted of its past then is not noted twice."""
         self.directory = directory
+        self._opened = time.time()
+        self._noted = _texts(directory / EVENTS) if again else frozenset()
         self._files: dict[tuple[str, str], int] = {}  # open ones, the one not used for longest first
         self._sizes: dict[tuple[str, str], int] = {}
         self._tails: dict[tuple[str, str], bytes] = {}
@@ -44,15 +48,20 @@ class LogBook:
         self._sizes[key] = max(self._sizes[key], offset)
         self._tails[key] = (self._tails.get(key, b"") + data[-LAST_BYTES:])[-LAST_BYTES:]
 
-    def note(self, text: str, *, bad: bool = False) -> None:
+    def note(self, text: str, *, bad: bool = False, at: float | None = None) -> None:
         """Keep what was told of the run, with the time and how long each log is by now (events.jsonl).
 
+        `at`: when it happened. How long the logs were before this book was opened is not known.
         Only a report wants it, so what cannot be kept is no reason to end a run.
         """
+        past = at is not None and at < self._opened
+        if past and text in self._noted:
+            return
         sizes = {f"{safe_name(host)}/{safe_name(log)}": size for (host, log), size in self._sizes.items()}
-        line = json.dumps({"at": time.time(), "text": text, "bad": bad, "sizes": sizes})
+        when = time.time() if at is None else at
+        line = json.dumps({"at": when, "text": text, "bad": bad, "sizes": {} if past else sizes})
         with suppress(OSError, PathRefused):
-            fd = open_below(self.directory, "events.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            fd = open_below(self.directory, EVENTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             with os.fdopen(fd, "w", encoding="utf-8") as file:
                 file.write(line + "\n")
 
@@ -96,6 +105,16 @@ def run_directory(logs: Path, run_id: str) -> Path:
     if not is_run_id(run_id):
         raise PathRefused(f"{one_line(run_id, 80)!r} is no run's name")
     return path_below(logs, run_id)
+
+
+def _texts(path: Path) -> frozenset[str]:
+    """Return what was noted of a run so far."""
+    found = set()
+    with suppress(OSError):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            with suppress(ValueError, KeyError, TypeError):
+                found.add(str(json.loads(line)["text"]))
+    return frozenset(found)
 
 
 def safe_name(name: str) -> str:

@@ -306,7 +306,12 @@ class Follower(threading.Thread):
             last = (
                 Lost(self.host, f"how it ended is not understood: {one_line(wrong, 160)}") if wrong else None
             )
-            self._finish(last or Ended(self.host, dict(header["end"])))
+            self._finish(last or self._end_of(dict(header["end"])))
+
+    def _end_of(self, state: dict[str, Any]) -> Ended:
+        at = state.get("ended")
+        ours = float(at) + (self._skew_s or 0.0) if isinstance(at, int | float) else None
+        return Ended(self.host, state, ours)
 
     def _on_log(self, log: str, offset: int, data: bytes) -> None:
         self._offsets[log] = offset + len(data)

@@ -71,7 +71,7 @@ class Phases:
     def see(self, at: float) -> None:
         """Look at the watched run, at this time."""
         verification = self._watch.verification
-        self._began = at if self._began is None else self._began
+        self._began = at if self._began is None else min(at, self._began)
         self._last = max(at, self._last)
         if self._introduced is None and verification.introduced:
             self._introduced = at

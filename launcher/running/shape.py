@@ -28,6 +28,8 @@ class _Spec:
 class _Exit:
     ranks: dict[str, int | None] | None = None
     why: str | None = None
+    asked: bool | None = None
+    since: float | None = None
     launcher_code: int | None = None
     left: tuple[int, ...] | None = None
     port_free: bool | None = None

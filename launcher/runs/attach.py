@@ -48,16 +48,20 @@ class Attachment:
         screen: Screen,
         *,
         logs: Path,
+        over: bool,
         choose: Callable[[], Choice],
     ) -> None:
+        """`over`: it has ended, and is shown as it was."""
         self._screen = screen
         self._choose = choose
-        self._book = LogBook(run_directory(logs, plan.run_id))
-        self._watch = Watch(plan)
-        self._telling = Telling(self._watch, screen, self._book)
+        self._over = over
+        self._book = LogBook(run_directory(logs, plan.run_id), again=True)
+        self._watch = Watch(plan, over=over)
+        self._telling = Telling(self._watch, screen, self._book, over=over)
         happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
         self._ticking = Ticking(happenings)
-        self._old: dict[tuple[str, str], int] = {}  # below this, bytes are history and not shown
+        self._old: dict[tuple[str, str], int] = {}  # below this, bytes are not shown
+        self._new: dict[tuple[str, str], int] = {}  # below this, bytes are history
         self._here = {node.host: self._book.sizes(node.host) for node in plan.nodes}
         self._followers = {
             node.host: Follower(
@@ -92,7 +96,9 @@ class Attachment:
         return False
 
     def _interrupted(self, by: str) -> bool:
-        """Ask what Ctrl-C shall mean; return whether to leave."""
+        """Ask what Ctrl-C shall mean; return whether to leave. Raises KeyboardInterrupt for what is over."""
+        if self._over:
+            raise KeyboardInterrupt
         choice: Choice = "stop" if self._watch.stopping else self._choice(by)
         if choice == "stop":
             self._act(Interrupted(by, user_at_machine()))
@@ -124,7 +130,8 @@ class Attachment:
     def _act(self, happening: Happening) -> None:
         if isinstance(happening, Output):
             shown_from = self._old.get((happening.host, happening.log), 0)
-            self._telling.output(happening, shown_from=shown_from)
+            new_from = self._new.get((happening.host, happening.log), 0)
+            self._telling.output(happening, shown_from=shown_from, new_from=new_from)
             return
         if isinstance(happening, Started):
             self._note_history(happening.host, happening.sizes)
@@ -135,6 +142,7 @@ class Attachment:
     def _note_history(self, host: str, sizes: Mapping[str, int]) -> None:
         for log, size in sizes.items():
             start = self._old[host, log] = max(0, size - SHOWN)
+            self._new[host, log] = size
             path, here = self._book.path(host, log), self._here[host].get(log, 0)
             if start < here:  # that part is not sent again
                 with path.open("rb") as file:
@@ -149,7 +157,8 @@ class Attachment:
         outcome = self._telling.measured(outcome)
         if not path_below(self._book.directory, OUTCOME).exists():
             write_below(self._book.directory, OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
-        self._book.note(outcome.verdict, bad=outcome.exit_code != 0)
+        times = [ended.at for ended in self._watch.ended.values() if ended.at is not None]
+        self._book.note(outcome.verdict, bad=outcome.exit_code != 0, at=max(times, default=None))
         return outcome
 
     def _duration(self) -> float:

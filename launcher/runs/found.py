@@ -1,6 +1,8 @@
 """Runs as the hosts tell of them, put together over their nodes. Pure."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from launcher.inventory import HostEntry
@@ -12,7 +14,41 @@ from preflight.records import dataclass
 Condition: TypeAlias = Literal["running", "stopping", "finished", "failed", "stopped", "lost"]
 
 LAST = "last"
+_FAILED = re.compile("failed|killed|hung")
 _WORST: tuple[Condition, ...] = ("running", "stopping", "lost", "failed", "stopped", "finished")
+
+
+def condition_after(end: Mapping[str, Any]) -> Condition:
+    """Return what a node has come to, by the `exit` of its state.json."""
+    why = str(end.get("why") or "")
+    if why and end.get("asked"):
+        return "stopped"  # whatever its ranks made of SIGTERM
+    codes = (end.get("ranks") or {}).values()
+    if any(code for code in codes if code not in (-15, -9)):
+        return "failed"
+    if why:
+        return "failed" if _FAILED.search(why) else "stopped"
+    return "failed" if end.get("launcher_code") else "finished"
+
+
+def why_ended(end: Mapping[str, Any]) -> str:
+    """Return why a node ended: its supervisor's reason, else its exit codes; "" when it ended well."""
+    if end.get("why"):
+        return str(end["why"])
+    for rank, code in (end.get("ranks") or {}).items():
+        if isinstance(code, int) and code not in (0, -15):
+            return f"rank {rank} " + (f"signal {-code}" if code < 0 else f"exit {code}")
+    code = end.get("launcher_code")
+    return f"the launcher ended with code {code}" if code else ""
+
+
+def how_all_ended(ends: Iterable[Mapping[str, Any]]) -> tuple[Condition, str]:
+    """Return the worst that became of any node, and why: the reason of the first that came to that."""
+    ordered = sorted(ends, key=lambda end: float(end.get("since") or 0.0))
+    found = {condition_after(end) for end in ordered}
+    worst: Condition = next((condition for condition in _WORST if condition in found), "lost")
+    whys = (why_ended(end) for end in ordered if condition_after(end) == worst)
+    return worst, next((why for why in whys if why), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +100,24 @@ class NodeRun:
     @property
     def condition(self) -> Condition:
         """What has become of this node."""
-        if self.state.get("phase") != "ended":
-            if not self.told.get("alive"):
-                return "lost"
-            return "stopping" if self.state.get("phase") == "stopping" else "running"
-        codes = (self.end.get("ranks") or {}).values()
-        if any(code for code in codes if code not in (-15, -9)):
-            return "failed"
-        if self.end.get("why"):
-            return "failed" if "failed with" in self.end["why"] or "killed" in self.end["why"] else "stopped"
-        return "failed" if self.end.get("launcher_code") else "finished"
+        if self.state.get("phase") == "ended":
+            return condition_after(self.end)
+        if not self.told.get("alive"):
+            return "lost"
+        return "stopping" if self.state.get("phase") == "stopping" else "running"
+
+    @property
+    def why(self) -> str:
+        """Why it ended, by the word of its supervisor, or else by its exit codes; "" when it ended well."""
+        if self.state.get("phase") == "ended":
+            return why_ended(self.end)
+        return "" if self.told.get("alive") else "its supervisor is gone without a word"
+
+    @property
+    def end_began(self) -> float:
+        """When its end began, by our clock."""
+        at = self.end.get("since") or self.state.get("ended") or 0.0
+        return float(at) - self.clock_ahead_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +138,30 @@ class FoundRun:
 
     @property
     def why(self) -> str:
-        """Why it failed or was stopped: the first reason by time."""
-        ends = sorted((node for node in self.nodes if node.end), key=lambda node: node.state.get("ended", 0))
-        failed = [
-            f"rank {rank} " + (f"signal {-code}" if code < 0 else f"exit {code}")
-            for node in ends
-            for rank, code in (node.end.get("ranks") or {}).items()
-            if isinstance(code, int) and code not in (0, -15)
-        ]
-        whys = [str(node.end["why"]) for node in ends if node.end.get("why")]
-        return (failed or whys or [""])[0]
+        """Why it failed, was stopped or lost: the first reason by time of a node that did."""
+        condition = self.condition
+        ends = sorted(self.nodes, key=lambda node: node.end_began)
+        return next((node.why for node in ends if node.condition == condition and node.why), "")
+
+    @property
+    def how(self) -> str:
+        """What has become of it, in words: `stopped: stopped by ada@laptop`."""
+        return f"{self.condition}: {self.why}" if self.why else self.condition
+
+    def later(self, states: Mapping[int, Mapping[str, Any]]) -> "FoundRun":
+        """Return it as nodes (by their rank) have told their state since."""
+        nodes = tuple(
+            replace(node, told={**node.told, "state": state})
+            if (state := states.get(int(node.told["spec"].get("node_rank") or 0)))
+            else node
+            for node in self.nodes
+        )
+        return replace(self, nodes=nodes)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it lives any more on the hosts that have answered."""
+        return self.condition not in ("running", "stopping")
 
     @property
     def started(self) -> float:
@@ -114,7 +172,9 @@ class FoundRun:
     def ended(self) -> float | None:
         """When its last node ended, None while one runs or that is not known."""
         times = [node.state.get("ended") for node in self.nodes]
-        return None if None in times else max(float(time or 0.0) for time in times)
+        if None in times:
+            return None
+        return max(float(node.state.get("ended") or 0.0) - node.clock_ahead_s for node in self.nodes)
 
     @property
     def total_nodes(self) -> int:

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Any
 
 from launcher.durations import parse_duration
 from launcher.inventory import HostEntry
@@ -23,6 +24,14 @@ PATIENCE_S = 60.0
 _POLL_S = 0.1
 _BYTES = re.compile(r"(\d{1,15})(B|kB|KB|MB|GB)")
 _SIZES = {"B": 1, "kB": 1000, "KB": 1000, "MB": 1000**2, "GB": 1000**3}
+
+
+@dataclass(frozen=True, slots=True)
+class Viewed:
+    """The hosts that were lost and why, and how each node stood at the end, by its rank."""
+
+    lost: Mapping[str, str]
+    states: Mapping[int, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +85,8 @@ def read_since(word: str) -> dict[str, float]:
 
 def show_logs(
     plan: Plan, entries: Iterable[HostEntry], open_entry: Open, selection: Selection, show: Show
-) -> dict[str, str]:
-    """Show the logs, to the end of the run with `follow`, until Ctrl-C; return the hosts that were lost."""
+) -> Viewed:
+    """Show the logs, to the end of the run with `follow`, until Ctrl-C; return how the hosts stood."""
     happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
     ways = {node.host: entry for node, entry in zip(plan.nodes, entries, strict=True)}
     open_hosts = {node.host: node for node in selection.nodes(plan)}
@@ -100,14 +109,15 @@ def show_logs(
         )
         follower.start()
         followers.append(follower)
-    lost = {}
+    lost: dict[str, str] = {}
+    states: dict[int, Mapping[str, Any]] = {}
     with interrupts_counted() as interrupts:
         while open_hosts and not interrupts.take():
             match _next(happenings):
                 case Output(host=host, log=log, data=data):
                     show(host, log, data, time.monotonic())
-                case Ended(host=host):
-                    del open_hosts[host]
+                case Ended(host=host, state=state):
+                    states[open_hosts.pop(host).node_rank] = state
                 case Lost(host=host, why=why):
                     lost[host] = why
                     del open_hosts[host]
@@ -121,7 +131,7 @@ def show_logs(
     deadline = time.monotonic() + LEAVE_S
     for follower in followers:
         follower.join(max(0.0, deadline - time.monotonic()))
-    return lost
+    return Viewed(lost, states)
 
 
 def _next(happenings: "queue.Queue[Happening]") -> Happening | None:

@@ -179,7 +179,7 @@ def test_a_run_goes_on_without_its_terminal(
         seen.fd = os.open(os.devnull, os.O_RDWR)
     _, status = os.waitpid(seen.pid, 0)
     assert os.waitstatus_to_exitcode(status) == expected
-    (run_dir,) = (tmp_path / "state" / "gpulaunch" / "runs").iterdir()
+    (run_dir,) = (tmp_path / "state" / "gpulaunch" / "runs").glob("*/r-*")
     state = json.loads((run_dir / "state.json").read_text())
     try:
         assert state["phase"] == "running"

@@ -33,6 +33,8 @@ class Ending:
         self._stage = RUNNING
         self._grace_until = self._stage_until = 0.0
         self.why = ""
+        self.asked = False
+        self.since: float | None = None  # the wall clock's time when it began
 
     @property
     def begun(self) -> bool:
@@ -47,6 +49,8 @@ class Ending:
             return
         self._stage = RANKS_ASKED
         self.why = wish.why
+        self.asked = wish.asked
+        self.since = time.time()
         self._grace_until = self._stage_until = until
         if wish.why:
             self._run.tell("stopping", why=wish.why, grace_s=wish.grace_s, asked=wish.asked)

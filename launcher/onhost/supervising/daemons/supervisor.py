@@ -139,6 +139,8 @@ class Supervisor:
             "ranks": {str(rank): code for rank, code in self._ranks.codes.items()},
             "left": self._run.state["left"],
             "why": self._ending.why,
+            "asked": self._ending.asked,
+            "since": self._ending.since,
             "port_free": self._is_port_free(),
         }
         release_claims(self._claims)

@@ -1,0 +1,133 @@
+"""A run that has ended is shown as it was: who stopped it, when, for how long; however late and often."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from launcher.outcome import outcome_of
+from launcher.running.happenings import Happening
+from launcher.running.logbook import LogBook
+from launcher.running.phases import Phases
+from launcher.running.watch import Watch
+from launcher.runs.found import how_all_ended
+from tests.launcher.run_plans import NOWHERE, plan
+from tests.launcher.terminal import RUN, Home
+from tests.launcher.test_asking import LONG
+from tests.launcher.test_run_watch import CPU, ended, placed, replay, said, stops, told
+from tests.launcher.test_runs_found import A, B, found, over
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path / "home")
+    yield home
+    home.end_all()
+
+
+def test_a_late_attach_tells_what_was_and_changes_nothing_of_it(home: Home) -> None:
+    home.launch(LONG)
+    stopped = home.gpulaunch("stop", RUN, "--grace", "5")
+    assert stopped.returncode == 0, stopped.stderr
+    state = json.loads((home.runs / RUN / "state.json").read_text())
+    time.sleep(2.0)  # what is told later must not be stretched by it
+    texts = []
+    for _ in range(2):
+        attached = home.gpulaunch("attach", RUN)
+        assert attached.returncode == 130, attached.stdout + attached.stderr
+        assert "stopping every node" not in attached.stdout
+        assert "this run has ended " in attached.stdout
+        assert re.search(r"interrupted: stopped by \S+@\S+ \(exit code 130\)", attached.stdout)
+        phases = re.search(r"==> start ([\d.]+) s(?:, run ([\d.]+) s)?, end ([\d.]+) s", attached.stdout)
+        assert phases is not None, attached.stdout
+        lasted = state["ended"] - state["started"]
+        assert float(phases[1]) > 0.0
+        assert sum(float(seconds or 0.0) for seconds in phases.groups()) < lasted + 0.5
+        texts.append((home.home / "gpulaunch-runs" / RUN / "events.jsonl").read_text())
+    assert texts[0] == texts[1]
+    events = [json.loads(line) for line in texts[0].splitlines()]
+    assert max(event["at"] for event in events) < state["ended"] + 0.5
+    assert [event["text"] for event in events].count("interrupted") == 1
+    why = f"stopped by {state['exit']['why'].removeprefix('stopped by ')}"
+    assert f"stopped: {why}"[:40] in home.gpulaunch("ps", "--all").stdout
+    assert f"{RUN}: stopped: {why}" in home.gpulaunch("logs", RUN).stderr
+    assert why in home.gpulaunch("report", RUN).stdout
+
+
+def test_a_report_of_a_fetched_run_without_an_outcome_says_why_it_ended(tmp_path: Path) -> None:
+    from click.testing import CliRunner  # noqa: PLC0415 - only here
+
+    from launcher.commands.report import command  # noqa: PLC0415 - only here
+
+    host = tmp_path / "r-1" / "a"
+    host.mkdir(parents=True)
+    (host / "rank-0.log").write_text("line\n")
+    end = {"ranks": {"0": -15}, "why": "nobody has followed this attached run for 60 s", "launcher_code": 1}
+    (host / "state.json").write_text(json.dumps({"phase": "ended", "exit": end}))
+    done = CliRunner().invoke(command, ["r-1", "--logs", str(tmp_path)])
+    assert done.output.splitlines()[0] == "r-1: stopped: nobody has followed this attached run for 60 s"
+
+
+def test_the_reason_of_a_run_is_that_of_the_node_whose_end_began_first() -> None:
+    failed = over(
+        node_rank=1, ranks={"1": 7}, why="rank 1 failed with exit code 7", since=1990.0, ended=2005.0
+    )
+    stopped = over(ranks={"0": -9}, why="rank 1 on b failed with exit code 7", asked=True, since=1991.0)
+    (run,) = found((A, [stopped]), (B, [failed]))
+    assert run.how == "failed: rank 1 failed with exit code 7"
+    by_hand = over(ranks={"0": 1}, why="stopped by ana@x", asked=True)
+    (run,) = found((A, [by_hand]))
+    assert run.how == "stopped: stopped by ana@x"
+    (run,) = found((A, [over(ranks={"0": -15}, why="hung: no output for 60 s")]))
+    assert run.how == "failed: hung: no output for 60 s"
+    (run,) = found((A, [over(ranks={"0": -15}, why="nobody has followed this attached run for 5 s")]))
+    assert run.how == "stopped: nobody has followed this attached run for 5 s"
+    later = run.later({0: {"phase": "running"}})
+    assert later.condition == "lost"
+    assert how_all_ended([{"ranks": {"0": 0}}, {"ranks": {"1": 0}}]) == ("finished", "")
+
+
+PAST: list[Happening] = [
+    told("b", "stopping", 5.1, why="rank 0 on a failed with exit code 3", grace_s=3, asked=True),
+    told("b", "rank_exit", 5.2, rank=1, code=-15, stopping=True),
+    placed("a", 0, 2),
+    told("a", "rank_exit", 5.0, rank=0, code=3, stopping=False),
+    ended("b"),
+    ended("a"),
+]
+
+
+def test_a_run_that_is_over_is_not_stopped_again_and_the_failure_that_ended_it_is_its_cause() -> None:
+    watch = Watch(plan(CPU, CPU), over=True)
+    actions = replay(watch, PAST)
+    assert stops(actions) == []
+    assert "stopping every node" not in said(actions)
+    outcome = outcome_of(watch, NOWHERE, 1.0, 1)
+    assert (outcome.verdict, outcome.exit_code) == ("failed", 3)
+
+
+def test_phases_begin_with_the_run_whatever_was_heard_first() -> None:
+    watch = Watch(plan(CPU))
+    phases = Phases(watch)
+    phases.see(100.0)
+    for happening in (told("a", "started", 10.0), placed("a", 0, 1)):
+        replay(watch, [happening])
+        phases.see(12.0 if happening.event == "state" else 10.0)
+    assert phases.start is not None
+    assert phases.start.seconds == 2.0
+
+
+def test_what_was_noted_of_the_past_is_not_noted_again_and_what_is_new_is(tmp_path: Path) -> None:
+    first = LogBook(tmp_path)
+    first.note("rank 0 on a ended with exit code 0", at=5.0)
+    again = LogBook(tmp_path, again=True)
+    again.note("rank 0 on a ended with exit code 0", at=5.01)
+    again.note("rank 1 on b ended with exit code 0", at=6.0)
+    again.note("a: connected again, nothing was lost")
+    again.note("a: connected again, nothing was lost")
+    lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert [line["text"][:6] for line in lines] == ["rank 0", "rank 1", "a: con", "a: con"]
+    assert (lines[1]["at"], lines[1]["sizes"]) == (6.0, {})
