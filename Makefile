@@ -1,6 +1,7 @@
 # make demo   a real training on this machine, no SSH, no GPU needed
 # make test   lint, types and all tests, the simulated hosts included
 # make fast   the tests that need no simulated hosts and no training, for the minutes between two edits
+# make lowest the transports with the lowest versions that pyproject.toml allows, in a venv of their own
 # make lint   format, lint and types alone
 # make fuzz   ten minutes of odd inputs at each door of tests/fuzz; FUZZ_S=60, SEED=7, DOORS='logs yaml', INPUT=FILE
 # Each makes its own .venv and installs what it needs, or says in one line what to type.
@@ -10,7 +11,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test check lint suite fast fuzz clean
+.PHONY: demo test check lint suite fast fuzz lowest clean
 
 demo: $(VENV)/.train
 	$(BIN)/gpulaunch run --config paper_r64
@@ -37,6 +38,9 @@ fuzz: $(VENV)/.dev
 fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not lab and not train"
 
+lowest: | $(BIN)/python
+	$(BIN)/python .ci/lowest-versions .lowest
+
 $(BIN)/python:
 	@.ci/make-venv $(PYTHON) $(VENV)
 
@@ -53,4 +57,4 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@touch $@ $(VENV)/.train
 
 clean:
-	rm -rf $(VENV) output gpulaunch-runs .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .lowest output gpulaunch-runs .mypy_cache .ruff_cache .pytest_cache

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from launcher.report.text import one_line
-from launcher.transports.known_hosts import KnownKey, fingerprint, matches
+from launcher.transports.known_hosts import KnownKey, fingerprint
 from preflight.records import dataclass
 
 _SHA1_SIGNATURE = b"ssh-rsa"
@@ -68,7 +68,10 @@ def authority(vouched_for: Vouched, authorities: Iterable[KnownKey]) -> KnownKey
 def _problem(certificate: SSHCertificate, name: str, now_s: float) -> str:
     if certificate.type != SSHCertificateType.HOST:
         return "it is a user's, not a host's"
-    if bytes(getattr(certificate, "_inner_sig_type", b"")) == _SHA1_SIGNATURE:
+    signed_with = getattr(certificate, "_inner_sig_type", None)  # cryptography has no public name for it
+    if not isinstance(signed_with, bytes | memoryview):
+        return "it cannot be seen what it is signed with"
+    if bytes(signed_with) == _SHA1_SIGNATURE:
         return "it is signed with SHA-1"
     try:
         certificate.verify_cert_signature()
@@ -81,6 +84,6 @@ def _problem(certificate: SSHCertificate, name: str, now_s: float) -> str:
     if certificate.critical_options:
         return "it asks for what is not known here: " + one_line(b", ".join(certificate.critical_options), 80)
     names = tuple(principal.decode("utf-8", "replace") for principal in certificate.valid_principals)
-    if names and not matches(names, name.lower()):  # without any it is for every host, as for ssh
+    if names and name.lower() not in names:  # as for ssh: no patterns, and without any it is for every host
         return f"it is for {one_line(', '.join(names), 120)}, not for {name}"
     return ""

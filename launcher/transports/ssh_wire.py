@@ -1,6 +1,6 @@
 """paramiko's Transport, taught what it leaves out: steps that time out, exit signals, why a forward failed.
 
-paramiko has no public way to these; the few private names used are the same from 3.4 to 5.1, and the
+paramiko has no public way to these; the few private names used are the same from 3.5 to 5.1, and the
 contract test fails when one of them goes.
 """
 # ruff: noqa: SLF001
@@ -9,7 +9,7 @@ import contextlib
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeAlias, cast
 
 import paramiko
@@ -31,6 +31,37 @@ _READ = 1 << 15
 
 _CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes192-ctr", "aes256-ctr")
 """AEAD first: one pass over the data instead of cipher and MAC."""
+_KEY_EXCHANGES = (
+    "mlkem768x25519-sha256",
+    "curve25519-sha256@libssh.org",
+    "ecdh-sha2-nistp256",
+    "ecdh-sha2-nistp384",
+    "ecdh-sha2-nistp521",
+    "diffie-hellman-group-exchange-sha256",
+    "diffie-hellman-group16-sha512",
+    "diffie-hellman-group14-sha256",
+)
+_MACS = (
+    "hmac-sha2-256-etm@openssh.com",
+    "hmac-sha2-512-etm@openssh.com",
+    "hmac-sha2-256",
+    "hmac-sha2-512",
+)
+_SIGNATURES = (
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "rsa-sha2-512",
+    "rsa-sha2-256",
+)
+"""Of host keys and of ours. SHA-1 and MD5 are in none of these lists, and so not offered by any paramiko."""
+
+
+def _known(wanted: tuple[str, ...], has: Iterable[str]) -> tuple[str, ...]:
+    """Return what paramiko has of our list, in our order."""
+    held = frozenset(has)
+    return tuple(name for name in wanted if name in held)
 
 
 def _request(channel: Any, message: paramiko.Message) -> None:
@@ -124,7 +155,11 @@ class Wire(paramiko.Transport):
         self._asked = threading.local()  # a jump host's wire opens channels for many threads
         self.banner_timeout = self.handshake_timeout = self.auth_timeout = self.channel_timeout = limit_s
         options = self.get_security_options()
-        options.ciphers = tuple(name for name in _CIPHERS if name in options.ciphers)
+        options.ciphers = _known(_CIPHERS, options.ciphers)
+        options.kex = _known(_KEY_EXCHANGES, options.kex)
+        options.digests = _known(_MACS, options.digests)
+        options.key_types = _known(_SIGNATURES, options.key_types)
+        self._preferred_pubkeys = _known(_SIGNATURES, cast("Any", self)._preferred_pubkeys)
 
     def exchange_keys(self, endpoint: Endpoint) -> None:
         """Exchange banners and keys within the endpoint's time; nothing is verified yet."""
