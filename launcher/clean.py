@@ -147,11 +147,23 @@ def write_audit(cleaned: Cleaned, chosen: Iterable[Classified], state_dir: Path)
     return path
 
 
+def unjudged(facts: HostFacts) -> tuple[str, ...]:
+    """Say what should have been judged on this host and was not: with it, nothing is known to be fine."""
+    if isinstance(facts.processes, Missing):
+        return (f"the processes could not be read: {facts.processes.reason}",)
+    if isinstance(facts.identity, Missing):
+        return (f"leftovers cannot be told from live processes: {facts.identity.reason}",)
+    return tuple(
+        f"pid {each.pid}" + (f" ({each.user})" if each.user else "") + f" could not be judged: {each.reason}"
+        for each in facts.processes.unread
+    )
+
+
 def unseen(facts: HostFacts) -> tuple[str, ...]:
     """Say what could not be seen on this host: whom a leftover could hide behind."""
     if isinstance(facts.processes, Missing):
-        return (f"the processes could not be read: {facts.processes.reason}",)
-    told: list[str] = []
+        return unjudged(facts)
+    told = [*unjudged(facts)]
     hidden = sorted({each.user for each in facts.processes.processes if isinstance(each.gpu_files, Missing)})
     if hidden:
         told.append(f"open files of processes of {', '.join(hidden)} cannot be read without root")

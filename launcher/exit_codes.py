@@ -45,7 +45,7 @@ NEGATIVE_MEANS: dict[str, str] = {
     "run": "findings stop the launch",
     "rehearse": "it ran to its end, and something is not proven",
     "lint": "there are errors, or something was not judged",
-    "clean-zombies": "something that may be ended is still there;"
+    "clean-zombies": "something that may be ended is still there, or something could not be judged;"
     " with `--dry-run`, there is something to end",
     "stop": "something cannot be ended",
     "stacks": "the run is over: it has no stacks any more",

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from launcher.bugs import user_state_dir
-from launcher.clean import Cleaned, Manner, clean, judge, write_audit
+from launcher.clean import Cleaned, Manner, clean, judge, unjudged, write_audit
 from launcher.commands.confirm import confirm
 from launcher.commands.param_types import Duration
 from launcher.commands.reaching import Reaching, reaching, reaching_options
@@ -206,6 +206,8 @@ def _exit_code(
 ) -> int:
     if errors:
         return ExitCode.UNREACHABLE
+    if any(unjudged(host.facts) for host in found):
+        return ExitCode.NEGATIVE  # nobody knows what is left there
     if dry_run:
         return ExitCode.NEGATIVE if any(host.choice.at_once or host.choice.after_yes for host in found) else 0
     ended = {(name, r.pid) for name, done in cleaned.items() for r in done.reaped if r.is_gone}

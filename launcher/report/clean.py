@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from launcher.clean import Cleaned, GpuBeforeAfter, unseen
+from launcher.clean import Cleaned, GpuBeforeAfter, unjudged, unseen
 from launcher.report.text import one_line
 from preflight.absence import Missing
 from preflight.cleaning import Choice, Wish, remedy
@@ -16,7 +16,7 @@ _ARGV_WIDTH = 60
 
 def choice_lines(facts: HostFacts, choice: Choice) -> list[str]:
     """Return what was found on one host and what may be ended, one process on two lines."""
-    lines = [f"{facts.host}: {_headline(choice)}"]
+    lines = [f"{facts.host}: {_headline(facts, choice)}"]
     for each in choice.at_once:
         lines += _process_lines("end", facts, each)
     for each in choice.after_yes:
@@ -48,7 +48,7 @@ def named_lines(facts: HostFacts, choice: Choice, wish: Wish) -> Iterator[str]:
             yield f"  there is no GPU {index}"
 
 
-def _headline(choice: Choice) -> str:
+def _headline(facts: HostFacts, choice: Choice) -> str:
     proven = [each for each in choice.after_yes if each.kind in ENDED_AFTER_YES]
     suspect = [each for each in choice.after_yes if each.kind is Kind.SUSPECT]
     counts = [
@@ -61,7 +61,9 @@ def _headline(choice: Choice) -> str:
         ),
     ]
     told = [f"{count} {what}" for count, what in counts if count]
-    return "; ".join(told) if told else "nothing left over that may be ended"
+    if told:
+        return "; ".join(told)
+    return "not everything could be judged" if unjudged(facts) else "nothing left over that may be ended"
 
 
 def _worth_showing(choice: Choice) -> list[Classified]:

@@ -181,7 +181,14 @@ def nothing_is_left_over(
             severity=Severity.UNKNOWN,
         )
         return
-    del processes  # named so that a missing table is UNKNOWN; classify reads it from facts
+    for unread in processes.unread:  # one bad process is one unknown, and hides no other
+        whose = f" ({unread.user})" if unread.user else ""
+        yield Problem(
+            f"pid {unread.pid}{whose} could not be judged: {unread.reason}",
+            f"look at it on {facts.host}: ps -fp {unread.pid}",
+            subject=f"pid {unread.pid}",
+            severity=Severity.UNKNOWN,
+        )
     for item in _classified(facts, expect).values():
         if job.wants_gpus and _told_with_its_gpu(facts, item):
             continue

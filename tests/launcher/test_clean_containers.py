@@ -227,3 +227,20 @@ def test_a_run_does_not_end_its_namesake_in_a_container(port: int, tmp_path: Pat
         found = members(str(run_dir), set())
         assert found == {ours: ticks_of(ours)}
         os.kill(ours, signal.SIGKILL)
+
+
+def test_a_host_whose_processes_cannot_be_judged_is_not_called_clean(tmp_path: Path) -> None:
+    bare = [word for word in PIDS if word != "--mount-proc"]
+    done = subprocess.run(
+        [*bare, sys.executable, "-m", "launcher.cli", "clean-zombies", "--dry-run"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "localhost: not everything could be judged" in done.stdout
+    assert "the processes could not be read" in done.stdout
+    assert "nothing left over" not in done.stdout

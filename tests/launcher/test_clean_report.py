@@ -1,9 +1,12 @@
 """What clean-zombies says of its choice: a process that lives is never called left over."""
 
 import random
+from dataclasses import replace
 
 from launcher.report.clean import choice_lines
+from preflight.absence import Missing
 from preflight.cleaning import Wish, choose
+from preflight.facts import ProcessTable, Unread
 from preflight.leftovers import classify
 from tests.preflight import scenes
 from tests.preflight.scenes import Scene
@@ -26,3 +29,18 @@ def test_what_is_proven_to_be_left_over_is_called_that() -> None:
     scene = Scene(random.Random(1))
     scenes.dead_launch(scene)
     assert headline(scene).endswith(" left over, ended after a yes")
+
+
+def test_what_could_not_be_judged_is_told_and_nothing_is_called_clean() -> None:
+    facts = Scene(random.Random(1)).facts()
+    assert isinstance(facts.processes, ProcessTable)
+    bad = Unread(77, "mallory", "ValueError: odd")
+    for unjudged in (
+        replace(facts, processes=Missing("the probe ended early")),
+        replace(facts, identity=Missing("the probe ended early")),
+        replace(facts, processes=replace(facts.processes, unread=(bad,))),
+    ):
+        head, *rest = choice_lines(unjudged, choose(classify(unjudged), Wish()))
+        assert head.endswith(": not everything could be judged")
+        assert rest
+    assert "  not seen: pid 77 (mallory) could not be judged: ValueError: odd" in rest

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -17,9 +18,12 @@ from preflight.absence import Missing
 from preflight.facts import Process, ProcessTable
 from preflight.probes.assembly import named_pids
 from preflight.probes.nvidia_smi.values import NOT_HELD
+from preflight.probes.processes import table as table_module
 from preflight.probes.processes.head import proc_head, psutil_head
 from preflight.probes.processes.named import probe_named
-from preflight.probes.processes.proc_pid import open_files, read_stat
+from preflight.probes.processes.proc_pid import Stat, open_files, read_stat
+from preflight.probes.processes.row import process_row
+from preflight.probes.processes.walk import Walk
 from tests.preflight.agent_runs import run_agent
 
 PTHREAD_EXIT = """
@@ -269,3 +273,43 @@ def test_processes_that_only_nvml_names_are_looked_up() -> None:
         probe_named(sent.__setitem__, answer)
     assert pid in {row["pid"] for row in sent["named"]}
     assert gone["pid"] not in {row["pid"] for row in sent["named"]}
+
+
+def test_a_mark_that_somebody_made_up_hides_no_other_process(table: Callable[[], ProcessTable]) -> None:
+    """Anybody may start a process with such an environment, and root asks about all of them."""
+    numbers = ["b:²:1", "::", ":".join("²" * 5), f"b:1:1:{'9' * 400}:1", "b:1:1:1:1:1", "b:1:1:-1:1"]
+    with ExitStack() as scene:
+        pids = {
+            scene.enter_context(sleeper({"GPULAUNCH_RUN_ID": "r", "GPULAUNCH_SUPERVISOR": mark}))
+            for mark in (*numbers, "\udcff:1", "x" * 100_000)
+        }
+        pids.add(scene.enter_context(stopped()))
+        read = table()
+    assert pids <= {row.pid for row in read.processes}
+    assert read.unread == ()
+
+
+def test_what_one_process_carries_is_sent_in_part_only(table: Callable[[], ProcessTable]) -> None:
+    """A thousand processes with megabytes in each variable must not make an answer that nobody reads."""
+    code = "import time; print('up', flush=True); time.sleep(60)"
+    environ = {"RANK": "7" * 100_000, "TORCHELASTIC_RUN_ID": "x" * 100_000}
+    with sleeper(environ, sys.executable, "-c", code, *["y" * 100_000] * 5) as pid:
+        row = _row(table(), pid)
+    assert not isinstance(row.environ, Missing)
+    assert not isinstance(row.argv, Missing)
+    assert sum(map(len, row.argv)) <= 4096
+    assert sum(map(len, row.environ.values())) <= 2048
+
+
+def test_a_process_that_cannot_be_made_out_is_one_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def row_of(stat: Stat, *rest: Any) -> Any:
+        if stat.pid == odd:
+            raise ValueError("an odd process")
+        return process_row(stat, *rest)
+
+    monkeypatch.setattr(table_module, "process_row", row_of)
+    with stopped() as odd, stopped() as other:
+        walk = Walk(frozenset())
+        sent = table_module.process_table(walk, {odd, other})
+    assert [row["pid"] for row in sent["processes"]] == [other]
+    assert [(each["pid"], each["reason"]) for each in sent["unread"]] == [(odd, "ValueError: an odd process")]
