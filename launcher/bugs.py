@@ -6,6 +6,8 @@ import time
 import traceback
 from pathlib import Path
 
+from launcher.errors import BadInput
+from launcher.homepaths import home
 from launcher.terminal.output import echo_lines
 
 
@@ -26,7 +28,7 @@ def keep_traceback(error: BaseException, version: str) -> Path | None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
-    except OSError:
+    except (OSError, BadInput):
         echo_lines(text.split("\n"), err=True)  # nowhere to keep it; a bug must not vanish
         return None
     return path
@@ -35,4 +37,4 @@ def keep_traceback(error: BaseException, version: str) -> Path | None:
 def user_state_dir() -> Path:
     """Return gpulaunch's directory for state ($XDG_STATE_HOME or ~/.local/state)."""
     base = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".local" / "state") / "gpulaunch"
+    return (Path(base) if base.startswith("/") else home() / ".local" / "state") / "gpulaunch"

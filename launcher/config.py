@@ -9,6 +9,7 @@ from typing import Any, cast
 from launcher import yamldoc
 from launcher.disconnect import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, LEAST_TIMEOUT_S, Disconnect
 from launcher.errors import ConfigError
+from launcher.homepaths import at_home
 from launcher.hostwords import split
 from launcher.inventory import LOCALHOST, user_config_dir
 from launcher.restarting.spec import RestartSpec
@@ -124,7 +125,7 @@ def find_config(name_or_path: str) -> Path:
             f"gpulaunch run {name_or_path} runs it without one",
         )
     if "/" in name_or_path or name_or_path.endswith(SUFFIXES):
-        path = Path(name_or_path).expanduser()
+        path = at_home(name_or_path)
         if path.is_dir():
             raise ConfigError(f"{name_or_path}: this is a directory", "name the YAML file in it")
         if not path.is_file():
@@ -241,7 +242,7 @@ def _has_keys(root: Item, name: str) -> bool:
 def _script_here(root: Item, folder: Path, data: dict[str, Any], mistakes: Mistakes) -> Path | None:
     if not data.get("send_script") or "script" not in data:
         return None
-    here = folder / Path(data["script"]).expanduser()
+    here = folder / at_home(data["script"])
     if not here.is_file():
         entry = cast("dict[str, Item]", root.value)["script"]
         mistakes.add(entry, f"{here}: there is no such file, and send_script says that it lies here")

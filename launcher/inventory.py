@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field, replace
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -12,6 +13,7 @@ from typing import Any
 
 from launcher import hostwords
 from launcher.errors import BadInput
+from launcher.homepaths import at_home, home
 from launcher.hostrules import HOST_RULE, USER_RULE, is_host, is_plain_host, is_user
 from launcher.schema import INVENTORY
 from launcher.yamldoc import Item, Mistakes, nearest, read_file
@@ -182,7 +184,7 @@ def _hops(words: Iterable[str]) -> Iterator[str]:
 def user_config_dir() -> Path:
     """Return gpulaunch's directory in the user's configuration ($XDG_CONFIG_HOME or ~/.config)."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "gpulaunch"
+    return (Path(base) if base.startswith("/") else home() / ".config") / "gpulaunch"
 
 
 def local_python() -> str:
@@ -205,9 +207,9 @@ class _Reader:
     def entry(self, name: str, data: Mapping[str, Any]) -> HostEntry:
         values = dict(data)
         if "identity_file" in values:
-            values["identity_file"] = str(
-                self.path.absolute().parent / Path(values["identity_file"]).expanduser()
-            )
+            with suppress(BadInput):  # it is told where it is written
+                folder = self.path.absolute().parent
+                values["identity_file"] = str(folder / at_home(values["identity_file"]))
         if "jump" in values:  # as ssh's ProxyJump: an empty list is an explicit none
             values["jump"] = tuple(_hops(values["jump"])) or ("none",)
         if "expect" in values:
@@ -215,7 +217,7 @@ class _Reader:
         return HostEntry(name, **values, alias=name)
 
     def defaults(self, data: Mapping[str, Any]) -> HostEntry:
-        self._check_spots("defaults", data)
+        self._check_ways("defaults", data)
         return self.entry("", data)
 
     def hosts(self, data: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, HostEntry]:
@@ -245,7 +247,7 @@ class _Reader:
     def _expand(self, written: str, values: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
         """Return what each name of a range is given; a range as address is dealt out over the names."""
         key = f"hosts.{written}"
-        self._check_spots(key, values)
+        self._check_ways(key, values)
         try:
             names = hostwords.expand(written, {})
             addresses = hostwords.expand(values["address"], {}) if "[" in values.get("address", "") else ()
@@ -271,8 +273,12 @@ class _Reader:
             }
         return dict.fromkeys(names, values)
 
-    def _check_spots(self, key: str, values: Mapping[str, Any]) -> None:
-        """Find jump hosts that are none; who they are is known once ssh_config is read."""
+    def _check_ways(self, key: str, values: Mapping[str, Any]) -> None:
+        """Find jump hosts that are none, and a home of nobody; the rest is known once ssh_config is read."""
+        try:
+            at_home(values.get("identity_file", "/"))
+        except BadInput as error:
+            self._mistake(f"{key}.identity_file", error.message)
         hops = tuple(_hops(values.get("jump", ())))
         if len(hops) > MAX_JUMPS:
             self._mistake(f"{key}.jump", f"more than {MAX_JUMPS} jump hosts")

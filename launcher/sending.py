@@ -4,6 +4,7 @@ from pathlib import Path
 
 from launcher.config import RunConfig
 from launcher.errors import BadInput
+from launcher.homepaths import at_home
 from launcher.planning import Sent
 
 
@@ -16,7 +17,7 @@ def arriving_script(config: RunConfig) -> Sent | None:
     """Return the script that a sync would put on the hosts, None where none surely is. Raises BadInput."""
     if config.sync is None or config.sync.to or not config.job.script:
         return None
-    here = Path(config.sync.source).expanduser() / config.job.script
+    here = at_home(config.sync.source) / config.job.script
     return _read(here, config.job.script) if here.is_file() else None
 
 

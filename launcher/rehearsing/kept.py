@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from launcher.homepaths import home
 from launcher.planning import Sent
 from preflight.absence import Missing
 from preflight.facts import HostFacts
@@ -80,7 +81,7 @@ def _versions(host: HostFacts) -> dict[str, str]:
 def path_of(config: Path) -> Path:
     """Return where the proof of a run config is kept: by its full path, in the user's state directory."""
     state = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
+    base = Path(state) if Path(state).is_absolute() else home() / ".local" / "state"
     name = hashlib.sha256(str(config.resolve()).encode()).hexdigest()[:16]
     return base / "gpulaunch" / "rehearsals" / f"{config.stem}-{name}.json"
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from launcher.gather import Open
+from launcher.homepaths import at_home
 from launcher.inventory import HostEntry
 from launcher.report.text import one_line
 from launcher.syncing import git
@@ -31,7 +32,7 @@ class Ways:
 def sync_before(spec: SyncSpec, job: Job, ways: Ways, say: Say, *, logs: Path) -> str:
     """Send the tree; return the text of source.json. Raises SyncFailed or HostError; launch nothing then."""
     targets = targets_of(spec, job, ways.entries)
-    tree = read_tree(Path(spec.source).expanduser(), exclude=spec.exclude, max_mib=spec.max_mib, logs=logs)
+    tree = read_tree(at_home(spec.source), exclude=spec.exclude, max_mib=spec.max_mib, logs=logs)
     _refuse_without_script(tree, spec, job)
     version = git.version_of(tree.root) if tree.by_git else git.Version()
     say(_tree_words(tree, version))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
+from launcher.homepaths import home
 from launcher.report.text import one_line
 from launcher.syncing import git
 from launcher.syncing.errors import SyncFailed
@@ -69,7 +70,7 @@ def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path 
             f"{root}: there is no such directory", "set sync.from to the tree that is to be sent"
         )
     root = root.resolve()
-    if root in (Path("/"), Path.home().resolve()):
+    if root in (Path("/"), home().resolve()):
         raise SyncFailed(
             f"{root} is no working tree: it holds everything else too",
             "start gpulaunch in the project's directory, or set sync.from",

@@ -12,6 +12,7 @@ from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 
+from launcher.homepaths import at_home
 from preflight.records import dataclass
 
 DEFAULT_USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
@@ -108,7 +109,7 @@ def name_to_save(address: str, port: int, *, hashed: bool) -> str:
 
 def save(file: str, name: str, kind: str, blob: bytes) -> None:
     """Append a key. Raises OSError."""
-    path = Path(file).expanduser()
+    path = at_home(file)
     with _append_lock:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         line = f"{name} {kind} {base64.b64encode(blob).decode()}\n"
@@ -127,7 +128,7 @@ def _expand(files: Iterable[str]) -> tuple[Path, ...]:
 
 @lru_cache(maxsize=256)
 def _expanded(file: str, _home: str) -> Path:
-    return Path(file).expanduser()
+    return at_home(file)
 
 
 def _load(path: Path) -> _Index:

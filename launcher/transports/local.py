@@ -9,11 +9,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
 from launcher.errors import ConnectionLost, HostError, ProgramNotStarted
+from launcher.homepaths import at_home
 from launcher.transports.base import Completed, Endpoint
 from launcher.transports.to_end import run_to_end
 
@@ -60,7 +60,7 @@ class LocalConnection:
     def start(self, argv: Iterable[str]) -> "LocalStream":
         """Start in a session of its own and stream."""
         program, *rest = argv
-        words = (str(Path(program).expanduser()) if program.startswith("~/") else program, *rest)
+        words = (str(at_home(program)) if program.startswith("~/") else program, *rest)
         try:
             process = subprocess.Popen(
                 words,

@@ -17,6 +17,7 @@ from paramiko.pkey import PublicBlob, UnknownKeyType
 from paramiko.ssh_exception import PartialAuthentication
 
 from launcher.errors import AuthenticationFailed, ConnectionLost, ConnectionTimedOut
+from launcher.homepaths import at_home
 from launcher.transports.base import Endpoint, Prompt
 from launcher.transports.ssh_certificates import certified_key
 from preflight.records import dataclass
@@ -104,7 +105,7 @@ def authenticate(transport: paramiko.Transport, endpoint: Endpoint, ring: KeyRin
 
 def _load(file: str, passphrase: str | None) -> _Loaded:
     try:
-        return _read_key(str(Path(file).expanduser()), passphrase)
+        return _read_key(str(at_home(file)), passphrase)
     except OSError as failure:
         return (
             "no such file" if isinstance(failure, FileNotFoundError) else failure.strerror or "not readable"
@@ -145,7 +146,7 @@ def _certificates(endpoint: Endpoint, attempts: _Attempts) -> dict[bytes, tuple[
     found: dict[bytes, tuple[str, PublicBlob]] = {}
     for file in endpoint.certificate_files:
         try:
-            text = Path(file).expanduser().read_bytes()
+            text = at_home(file).read_bytes()
             found[certified_key(text)] = file, PublicBlob.from_string(text.decode())
         except OSError as failure:
             attempts.tried.append(f"certificate {file}: {(failure.strerror or 'unreadable').lower()}")
@@ -183,7 +184,7 @@ def _in_order(
             yield f"agent key {getattr(key, 'comment', '') or key.get_name()}", key
     if not endpoint.identity_files:
         for file in DEFAULT_IDENTITY_FILES:
-            if Path(file).expanduser().exists():
+            if at_home(file).exists():
                 yield from _from_file(file, ring, attempts, agent)
 
 
@@ -225,7 +226,7 @@ class _LazyAgent:
 
 
 def _public_blob(file: str) -> bytes:
-    path = Path(file).expanduser()
+    path = at_home(file)
     for candidate in (Path(f"{path}.pub"), path):
         with contextlib.suppress(OSError, ValueError, paramiko.SSHException):
             return bytes(PublicBlob.from_string(candidate.read_text("ascii")).key_blob)
@@ -238,7 +239,7 @@ def _agent_path(endpoint: Endpoint) -> str:
     if named.startswith("$"):  # IdentityAgent $NAME takes the socket from the environment
         named = os.environ.get(named.lstrip("$").strip("{}"), "none")
     path = os.environ.get("SSH_AUTH_SOCK", "") if named in ("", "SSH_AUTH_SOCK") else named
-    return "" if path in ("", "none") else str(Path(path).expanduser())
+    return "" if path in ("", "none") else str(at_home(path))
 
 
 class _Agent(AgentSSH):

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from launcher.errors import ConfigError
+from launcher.homepaths import at_home
 from launcher.transports.ssh_config_words import Tokens, words
 from preflight.records import dataclass
 
@@ -78,7 +79,7 @@ def lookup(path: Path | None, name: str, user: str = "") -> dict[str, list[Line]
     """
     state = _Lookup(name, user)
     with _reading:  # many threads ask at once, and the first of them reads for all
-        found = _files((Path(USER_FILE) if path is None else path).expanduser(), path is None)
+        found = _files(at_home(USER_FILE if path is None else path), path is None)
     for blocks in found:
         _apply(blocks, state)
     return state.values
@@ -90,7 +91,7 @@ def is_named(path: Path | None, name: str) -> bool:
     Raises ConfigError.
     """
     with _reading:
-        found = _files((Path(USER_FILE) if path is None else path).expanduser(), path is None)
+        found = _files(at_home(USER_FILE if path is None else path), path is None)
     heads = (block.head for blocks in found for block in blocks)
     return any(head.key == "host" and name.lower() in map(str.lower, head.words) for head in heads)
 
@@ -231,8 +232,8 @@ def _lines(path: Path, *, system: bool, depth: int) -> Iterator[Line]:
 
 
 def _included(word: str, *, system: bool) -> list[Path]:
-    base = "/etc/ssh" if system else str(Path("~/.ssh").expanduser())
-    pattern = str(Path(base) / Path(word).expanduser())
+    base = "/etc/ssh" if system else str(at_home("~/.ssh"))
+    pattern = str(Path(base) / at_home(word))
     found = sorted(glob.glob(pattern))  # noqa: PTH207 - Path.glob takes no absolute pattern
     return [Path(name) for name in found if Path(name).is_file()]
 

@@ -5,9 +5,9 @@ import os
 import re
 import socket
 from collections.abc import Callable
-from pathlib import Path
 
 from launcher.errors import ConfigError
+from launcher.homepaths import home
 from launcher.hostrules import HOST_RULE, USER_RULE, is_host, is_user
 from preflight.records import dataclass
 
@@ -114,7 +114,7 @@ _HERE: dict[str, Callable[[], str]] = {
     "r": getpass.getuser,
     "u": getpass.getuser,
     "i": lambda: str(os.getuid()),
-    "d": lambda: str(Path.home()),
+    "d": lambda: str(home()),
     "l": socket.gethostname,
     "L": lambda: socket.gethostname().partition(".")[0],
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from launcher.errors import BadInput, ConfigError, NameNotResolved
+from launcher.homepaths import at_home
 from launcher.hostrules import HOST_RULE, is_host
 from launcher.inventory import HostEntry, Inventory, entry_problem
 from launcher.transports import open_endpoint
@@ -163,7 +164,7 @@ def _known_hosts_files(values: _Values, key: str, tokens: Tokens) -> tuple[str, 
     paths = _paths(values, key, tokens)
     if len(paths) == 1 and paths[0].lower() == "none":
         return (os.devnull,)  # it holds no key, and forgets what is saved in it
-    return tuple(str(Path(path).expanduser()) for path in paths)
+    return tuple(str(at_home(path)) for path in paths)
 
 
 def _paths(values: _Values, key: str, tokens: Tokens) -> tuple[str, ...]:

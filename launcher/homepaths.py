@@ -1,0 +1,22 @@
+"""Paths here that begin with `~` or `~USER`."""
+
+from pathlib import Path
+
+from launcher.errors import BadInput
+
+
+def at_home(path: str | Path) -> Path:
+    """Return a path with its `~` or `~USER` replaced. Raises BadInput where there is no such user or home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        first = Path(path).parts[0]
+        if first == "~":
+            raise BadInput(f"{path}: you have no home directory here", "set HOME") from None
+        text = f"{path}: there is no user {first.removeprefix('~')!r} here"
+        raise BadInput(text, f"write ./{path} for a file of this name") from None
+
+
+def home() -> Path:
+    """Return the user's home directory here. Raises BadInput where there is none."""
+    return at_home("~")

@@ -1,0 +1,78 @@
+"""A `~` that is nobody's home is told in one line, wherever it is written."""
+
+from pathlib import Path
+
+import pytest
+
+from launcher.cli import run
+from launcher.errors import BadInput
+from launcher.homepaths import at_home, home
+from launcher.inventory import HostEntry, Inventory
+from launcher.transports.base import Endpoint
+from launcher.transports.known_hosts import lookup
+from launcher.transports.sshconfig import endpoint_for
+
+NOBODY = "~nosuchuser-at-all"
+
+
+@pytest.mark.parametrize(
+    ("words", "hosts_yaml", "said"),
+    [
+        (["run", "--config", f"{NOBODY}/a.yaml"], "", f"{NOBODY}/a.yaml: there is no user"),
+        (["preflight", "--config", f"{NOBODY}/a.yaml"], "", f"{NOBODY}/a.yaml: there is no user"),
+        (
+            ["preflight", "a"],
+            f"hosts:\n  a:\n    identity_file: {NOBODY}/key\n",
+            f"hosts.yaml:3: hosts.a.identity_file: {NOBODY}/key: there is no user",
+        ),
+        (
+            ["preflight", "all"],
+            f"defaults: {{identity_file: {NOBODY}/key}}\nhosts: {{a: }}\n",
+            f"hosts.yaml:1: defaults.identity_file: {NOBODY}/key: there is no user",
+        ),
+        (["run", "-n", "--config", "sent"], "", f"{NOBODY}/train.py: there is no user"),
+        (["run", "-n", "--config", "synced"], "", f"{NOBODY}/tree: there is no user"),
+    ],
+)
+def test_a_home_of_nobody_is_no_bug(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    hosts_yaml: str,
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hosts.yaml").write_text(hosts_yaml)
+    Path("gpulaunch").mkdir()
+    Path("gpulaunch/sent.yaml").write_text(f"script: {NOBODY}/train.py\nsend_script: true\ngpus: none\n")
+    Path("gpulaunch/synced.yaml").write_text(
+        f"script: train.py\ngpus: none\nsync: {{from: {NOBODY}/tree}}\nworkdir: {tmp_path}/there\n"
+    )
+    assert run(words) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [f"UserKnownHostsFile {NOBODY}/kh", f"Include {NOBODY}/config", f"IdentityAgent {NOBODY}/agent"],
+)
+def test_a_home_of_nobody_in_ssh_config_is_told(tmp_path: Path, line: str) -> None:
+    (tmp_path / "config").write_text(line + "\n")
+    with pytest.raises(BadInput, match="there is no user 'nosuchuser-at-all' here"):
+        use(endpoint_for(HostEntry("a"), Inventory(), tmp_path / "config"))
+
+
+def use(endpoint: Endpoint) -> None:
+    at_home(endpoint.identity_agent)
+    lookup(endpoint.known_hosts_files, "a", 22)
+
+
+def test_who_has_no_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", no_home)
+    with pytest.raises(BadInput, match="you have no home directory here") as caught:
+        home()
+    assert caught.value.fix == "set HOME"
