@@ -147,7 +147,7 @@ def reach_probe(*, width: int = WIDTH) -> Probe:
 def request_for(entry: HostEntry, job: Job, manner: Manner | None = None) -> AgentRequest:
     """Return what the agent of one host is asked for this job."""
     workdir = job.workdir or entry.workdir or (str(Path.cwd()) if entry.is_local else "~")
-    paths = {"workdir": workdir, "hf_cache": "", "tmp": ""}
+    paths = {"workdir": workdir, "hf_cache": "", "tmp": "", "run_dir": ""}
     if job.output:
         paths["output"] = job.output_in(workdir)
     if "HF_HOME" in job.env or "HF_HOME" in entry.env:

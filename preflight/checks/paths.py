@@ -10,15 +10,23 @@ from preflight.job import Expect, Job
 from preflight.registry import host_check
 
 _WRITTEN = ("output", "run_dir", "tmp", "hf_cache")
+_OTHERWISE = {
+    "hf_cache": "export HF_HOME=DIRECTORY that can be written (env: in the run config)",
+    "run_dir": "log in as the owner of that home, or set XDG_STATE_HOME there to a local disk",
+}
+_RUN_DIR_MIB = 200
+"""What a run directory needs: records and logs. Checkpoints lie elsewhere."""
 
 
 @host_check("DISK001", gate=True)
 def the_paths_can_be_written(paths: tuple[PathFacts, ...]) -> Iterator[Problem]:
-    """The working directory exists; output, cache and temporary directories can be written.
+    """The working directory exists; output, cache, temporary and run directories can be written.
 
-    A job that cannot write its checkpoint finds out hours after the start.
+    A job that cannot write its checkpoint finds out hours after the start. The run directory, where gpulaunch
+    keeps records and logs, lies in the home: by NFS root may not write there (root_squash).
 
-    Fix: create the directory or have its owner changed; point `workdir:`, `output:` or HF_HOME elsewhere.
+    Fix: create the directory or have its owner changed; point `workdir:`, `output:` or HF_HOME elsewhere; for
+    the run directory log in as the owner of the home, or set XDG_STATE_HOME there to a local disk.
     Source: access(2) on the path or its nearest existing parent.
     """
     for item in paths:
@@ -30,15 +38,18 @@ def the_paths_can_be_written(paths: tuple[PathFacts, ...]) -> Iterator[Problem]:
                 subject=subject,
             )
         elif item.role in _WRITTEN and not item.writable:
-            cache = item.role == "hf_cache"
             yield Problem(
-                f"{item.resolved or item.path} cannot be written by this user",
-                "export HF_HOME=DIRECTORY that can be written (env: in the run config)"
-                if cache
-                else f"ask its owner, or choose another {item.role}",
+                f"{item.resolved or item.path} cannot be written by this user{_squashed(item)}",
+                _OTHERWISE.get(item.role, f"ask its owner, or choose another {item.role}"),
                 subject=subject,
-                severity=Severity.WARNING if cache else None,
+                severity=Severity.WARNING if item.role == "hf_cache" else None,
             )
+
+
+def _squashed(item: PathFacts) -> str:
+    """Say what may be behind it on a file server, where root has fewer rights than its owner."""
+    by_nfs = not isinstance(item.filesystem, Missing) and item.filesystem.startswith("nfs")
+    return ", who is nobody there if this is root (NFS, root_squash)" if by_nfs else ""
 
 
 @host_check("DISK002", Severity.WARNING)
@@ -76,10 +87,16 @@ def there_is_room(paths: tuple[PathFacts, ...], expect: Expect) -> Iterator[Prob
 def _shortage(item: PathFacts, expect: Expect) -> str:
     free, total, inodes = item.free_mib, item.total_mib, item.free_inodes_percent
     where = item.resolved or item.path
+    run_dir = item.role == "run_dir"
     if not isinstance(free, Missing):
-        if free < expect.disk_free_mib:
+        if free < (min(expect.disk_free_mib, _RUN_DIR_MIB) if run_dir else expect.disk_free_mib):
             return f"only {gib(free)} free at {where}"
-        if not isinstance(total, Missing) and total > 0 and 100.0 * free / total < expect.disk_free_percent:
+        if (
+            not run_dir
+            and not isinstance(total, Missing)
+            and total > 0
+            and 100.0 * free / total < expect.disk_free_percent
+        ):
             return f"only {100.0 * free / total:.1f} % ({gib(free)}) free at {where}"
     if not isinstance(inodes, Missing) and inodes < expect.free_inodes_percent:
         return f"only {inodes:.1f} % of the inodes free at {where}"

@@ -46,7 +46,15 @@ def asked_paths(ask: Ask) -> dict[str, str]:
     home = os.environ.get("HF_HOME") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface"
     )
-    defaults = {"hf_cache": home, "tmp": os.environ.get("TMPDIR") or "/tmp"}  # noqa: S108 - asked about, not used
+    state = os.environ.get("XDG_STATE_HOME", "")
+    state = (
+        state if os.path.isabs(state) else "~/.local/state"
+    )  # as launcher/onhost/supervising/rundir.py has it
+    defaults = {
+        "hf_cache": home,
+        "tmp": os.environ.get("TMPDIR") or "/tmp",  # noqa: S108 - asked about, not used
+        "run_dir": os.path.join(state, "gpulaunch", "runs"),
+    }
     return {role: path or defaults.get(role, "") for role, path in paths.items() if path or role in defaults}
 
 

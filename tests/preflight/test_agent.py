@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from launcher.onhost.supervising.rundir import runs_dir
 from launcher.onhost_source import EXIT_OLD_PYTHON
 from preflight import agent
 from preflight.absence import Missing
@@ -234,6 +235,21 @@ def test_paths_say_what_exists_and_what_can_be_made(tmp_path: Path) -> None:
     assert not by_role["run_dir"].exists
     assert by_role["workdir"].free_mib == pytest.approx(shutil.disk_usage(tmp_path).free >> 20, abs=512)
     assert by_role["run_dir"].filesystem == "proc"
+
+
+def test_the_run_directory_is_looked_at_where_the_supervisor_will_make_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for state, expected in (
+        (str(tmp_path / "state"), tmp_path / "state"),
+        ("relative", tmp_path / ".local/state"),
+    ):
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("XDG_STATE_HOME", state)
+        paths = run_agent({"paths": {"run_dir": ""}}).facts.paths
+        assert not isinstance(paths, Missing)
+        assert [(path.role, path.resolved) for path in paths] == [("run_dir", f"{expected}/gpulaunch/runs")]
+        assert runs_dir() == paths[0].resolved
 
 
 def test_no_secret_leaves_the_host() -> None:
