@@ -145,7 +145,12 @@ def find_config(name_or_path: str) -> Path:
 
 def search_path() -> tuple[Path, ...]:
     """Return the folders that run configs are looked for in, first one first."""
-    return (Path("gpulaunch"), Path("configs"), user_config_dir(), templates_dir())
+    return (*local_folders(), user_config_dir(), templates_dir())
+
+
+def local_folders() -> tuple[Path, ...]:
+    """Return the folders of the working directory that run configs are looked for in."""
+    return (Path("gpulaunch"), Path("configs"))
 
 
 def known_configs() -> dict[str, Path]:

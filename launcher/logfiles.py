@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from launcher.errors import BadInput
+from launcher.runid import started_text
 from preflight.diagnosis.lines import Log
 
 # A log is read whole up to this; of a longer one the beginning and the end, where causes stand.
@@ -37,7 +38,7 @@ def _named(word: str, runs: Path) -> list[Log]:
 
 
 def run_called(word: str, runs: Path) -> Path:
-    """Return the directory of the run whose id is, or begins with, a word; "last" is the newest one here.
+    """Return the directory of the run whose id is, or begins with, a word; "last" was started last.
 
     Raises BadInput.
     """
@@ -45,7 +46,7 @@ def run_called(word: str, runs: Path) -> Path:
         raise BadInput(f"{word or '(nothing)'}: no such log", "name a log file, a run id, or - for stdin")
     kept = sorted(path for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []
     if word == LAST and kept:
-        return max(kept, key=lambda path: path.stat().st_mtime)
+        return max(kept, key=_started)
     exact = [path for path in kept if path.name == word]
     found = exact or [path for path in kept if path.name.startswith(word)]
     if len(found) == 1:
@@ -59,6 +60,11 @@ def run_called(word: str, runs: Path) -> Path:
         else f"; none is kept in {runs}: gpulaunch fetch RUN brings one"
     )
     raise BadInput(f"{word}: no such log and no such run", f"name a log file, a run id, or -{latest}")
+
+
+def _started(directory: Path) -> tuple[str, float]:
+    """Return when a run kept here was started, by its id: fetching makes none newer."""
+    return started_text(directory.name), directory.stat().st_mtime
 
 
 def _of_run(directory: Path) -> list[Log]:

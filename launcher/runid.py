@@ -17,3 +17,8 @@ def new_run_id(name: str) -> str:
 def is_run_id(word: object) -> bool:
     """Return whether it has the form of a run's name: a plain name of a directory, and of no module."""
     return isinstance(word, str) and _FORM.fullmatch(word) is not None
+
+
+def started_text(run_id: str) -> str:
+    """Return when a run was started, by its name, as text that sorts; "" for a name of another form."""
+    return "-".join(run_id.split("-")[-3:-1]) if is_run_id(run_id) else ""

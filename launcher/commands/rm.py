@@ -7,8 +7,10 @@ import click
 
 from launcher.commands.removing import may_delete, remove
 from launcher.commands.runs_options import found_run, run_options, ways_of
+from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.report.runs import run_line
+from launcher.runs.found import LAST
 from launcher.terminal.output import echo
 
 
@@ -19,10 +21,16 @@ from launcher.terminal.output import echo
 def command(run: str, **options: Any) -> int:
     """Delete RUN's directory (logs, records) on every host of it. Its output and what is here stay.
 
-    Only what is over is deleted. Exit code 1: a host refused, or you said no; 3: a host could not be reached.
+    RUN is a unique beginning of its id, or `last`, which is always asked about. Only what is over is
+    deleted. Exit code 1: a host refused, or you said no; 3: a host could not be reached.
     """
     ways = ways_of(options)
     found = found_run(run, ways, options)
+    if run == LAST and options["yes"]:
+        raise BadInput(
+            "--yes needs a run's name: with each deletion another run becomes the last",
+            f"gpulaunch rm {found.run_id} --yes",
+        )
     echo(run_line(found, time.time()))
     if not may_delete("Delete its logs and records on the hosts?", yes=options["yes"]):
         return ExitCode.NEGATIVE

@@ -1,6 +1,7 @@
 """What every command about one run takes: RUN, and where to look for it."""
 
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,9 +11,11 @@ import click
 
 from launcher.commands.confirm import confirm
 from launcher.commands.reaching import Reaching, reaching, reaching_options
+from launcher.report.runs import run_line
 from launcher.runs.access import Access, Known, access_of
 from launcher.runs.finding import find, hosts_to_ask
-from launcher.runs.found import FoundRun
+from launcher.runs.found import LAST, FoundRun
+from launcher.runs.scope import scope_here
 from launcher.terminal.output import echo
 from launcher.transports.ssh_config_file import is_named
 from preflight.errors import BadInput
@@ -46,7 +49,10 @@ def ways_of(options: dict[str, Any]) -> Reaching:
 def found_run(word: str, ways: Reaching, options: dict[str, Any]) -> FoundRun:
     """Return the run that a word means. Raises BadInput, or HostError when no host answered."""
     hosts = hosts_to_ask(ways.inventory, options["hosts"])
-    return find(word, hosts, ways.open, width=ways.width, warn=warn)
+    found = find(word, hosts, ways.open, width=ways.width, warn=warn, last=scope_here(LOGS).last)
+    if word == LAST:
+        echo(f"last is {run_line(found, time.time())}", err=True)
+    return found
 
 
 def warn(text: str) -> None:

@@ -96,14 +96,20 @@ def search(entries: Iterable[HostEntry], open_entry: Open, *, width: int, **requ
 
 
 def find(
-    word: str, entries: Iterable[HostEntry], open_entry: Open, *, width: int, warn: Callable[[str], None]
+    word: str,
+    entries: Iterable[HostEntry],
+    open_entry: Open,
+    *,
+    width: int,
+    warn: Callable[[str], None],
+    last: Callable[[tuple[FoundRun, ...]], FoundRun] | None = None,
 ) -> FoundRun:
     """Return the run that a word means on these hosts. Raises BadInput, or HostError when none answered.
 
-    `warn` is given what hosts say of that run that is not believed.
+    `warn` is given what hosts say of that run that is not believed; `last` chooses where the word is "last".
     """
     hosts = tuple(entries)
-    wanted: dict[str, object] = {"newest": True} if word == LAST else {"prefix": word}
+    wanted: dict[str, object] = {} if word == LAST else {"prefix": word}
     found = search(hosts, open_entry, width=width, ended=True, tail=0, **wanted)
     if len(found.errors) == len(hosts):
         raise next(iter(found.errors.values()))
@@ -112,7 +118,7 @@ def find(
             for words in strays:
                 warn(f"{run_id}: {words}")
     try:
-        return choose(found.runs, word)
+        return choose(found.runs, word, last)
     except BadInput:
         if found.runs:
             raise

@@ -1,7 +1,7 @@
 """Runs as the hosts tell of them, put together over their nodes. Pure."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -319,17 +319,19 @@ def _is_same_keeper(one: NodeRun, other: NodeRun) -> bool:
     return one.rank == other.rank and mine == theirs and bool(mine[0]) and bool(mine[1])
 
 
-def choose(runs: Iterable[FoundRun], word: str) -> FoundRun:
+def choose(
+    runs: Iterable[FoundRun], word: str, last: Callable[[tuple[FoundRun, ...]], FoundRun] | None = None
+) -> FoundRun:
     """Return the run that a word means: `last`, a whole id, or the beginning of exactly one.
 
-    Raises BadInput.
+    `last` says which of them that word means; the newest where nothing is said. Raises BadInput.
     """
     runs = tuple(runs)
     if not runs:
         what = "no run" if word == LAST else f'no run called "{word}"'
         raise BadInput(f"{what} was found on the hosts that answered", "gpulaunch ps --all HOST...")
     if word == LAST:
-        return _believed(_last(runs))
+        return _believed(runs[-1] if last is None else last(runs))
     exact = [run for run in runs if run.run_id == word]
     begun = exact or [run for run in runs if run.run_id.startswith(word)]
     if len(begun) == 1:
@@ -338,18 +340,6 @@ def choose(runs: Iterable[FoundRun], word: str) -> FoundRun:
         raise BadInput(f'no run called "{word}" was found on the hosts that answered', "gpulaunch ps --all")
     names = ", ".join(run.run_id for run in begun[-5:])
     raise BadInput(f'"{word}" begins {len(begun)} runs: {names}', "give more of its name")
-
-
-def _last(runs: tuple[FoundRun, ...]) -> FoundRun:
-    """Return the newest run; any host can say that it has a newer one than was launched from here."""
-    newest, ours = runs[-1], [run for run in runs if run.from_here]
-    if ours and not newest.from_here:
-        where = ", ".join(node.entry.name for node in newest.nodes)
-        raise BadInput(
-            f"the newest run, {newest.run_id} on {where}, was not launched from here",
-            f"name it, or {ours[-1].run_id}, the last that was",
-        )
-    return newest
 
 
 def _believed(run: FoundRun) -> FoundRun:

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from launcher.errors import HostError
+from launcher.identity import user_name
 from launcher.inventory import HostEntry, Inventory, local_python
 from launcher.plan import Plan
 from launcher.runs.access import Access, Consent, Known, NotAsked, access_of, is_this_machine
 from launcher.runs.found import FoundRun, RunsTold, choose, gather_runs
 from launcher.runs.record import Launched, launch_record, read_record
+from launcher.runs.scope import Scope
 from launcher.transports.base import Connection
 from preflight.errors import BadInput
 from tests.launcher.run_plans import plan, run_id
@@ -178,7 +180,7 @@ def test_a_newer_run_of_a_host_is_not_taken_for_the_last_that_was_launched_from_
     claim = told(newer, ways=(EVIL, B), started=40.0)
     found = gather((A, [told(**KEEPER)]), (EVIL, [claim]), known=launched)
     with pytest.raises(BadInput, match=f"{newer.run_id} on evil, was not launched from here"):
-        choose(found.runs, "last")
+        choose(found.runs, "last", Scope(frozenset(), frozenset(), user_name()).last)
     assert choose(found.runs, PLAN.run_id).from_here
     assert choose([found.runs[-1]], "last").run_id == newer.run_id
 

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,11 +15,15 @@ from launcher.running.logbook import LogBook
 from launcher.running.phases import Phases
 from launcher.running.watch import Watch
 from launcher.runs.found import how_all_ended
-from tests.launcher.run_plans import NOWHERE, plan
+from launcher.runs.scope import Scope, scope_here
+from preflight.errors import BadInput
+from tests.launcher.run_plans import NOWHERE, plan, run_id
 from tests.launcher.terminal import RUN, Home
 from tests.launcher.test_asking import LONG
+from tests.launcher.test_asking import ended as ended_there
 from tests.launcher.test_run_watch import CPU, ended, placed, replay, said, stops, told
 from tests.launcher.test_runs_found import A, B, found, over
+from tests.launcher.test_runs_found import told as told_run
 
 
 @pytest.fixture
@@ -88,6 +93,57 @@ def test_the_reason_of_a_run_is_that_of_the_node_whose_end_began_first() -> None
     later = run.later({0: {"phase": "running"}})
     assert later.condition == "lost"
     assert how_all_ended([{"ranks": {"0": 0}}, {"ranks": {"1": 0}}]) == ("finished", "")
+
+
+def launched_by(who: str, run: str, at: float) -> dict[str, Any]:
+    """Return what a host tells of a run that somebody launched."""
+    data = told_run(run, state={"started": at})
+    data["spec"]["launch"] = {**data["spec"]["launch"], "by": who}
+    data["spec"]["job"] = run.partition("-")[0]
+    return data
+
+
+def test_last_is_the_newest_of_this_directory_else_of_yours_and_never_anothers() -> None:
+    mine, other, here = run_id("mine-1"), run_id("other-1"), run_id("here-1")
+    runs = found(
+        (
+            A,
+            [
+                launched_by("ana@x", "here-1", 10.0),
+                launched_by("ana@y", "mine-1", 20.0),
+                launched_by("bob@x", "other-1", 30.0),
+            ],
+        )
+    )
+    kept = Scope(frozenset({here}), frozenset(), "ana")
+    by_config = Scope(frozenset(), frozenset({"here"}), "ana")
+    elsewhere = Scope(frozenset(), frozenset({"other"}), "ana")
+    assert [scope.last(runs).run_id for scope in (kept, by_config, elsewhere)] == [here, here, mine]
+    with pytest.raises(BadInput, match=f"the newest, {other}, is of bob"):
+        Scope(frozenset(), frozenset(), "eve").last(runs)
+
+
+def test_the_scope_of_a_directory_is_its_run_configs_and_what_is_kept_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in ("gpulaunch/train.yaml", "gpulaunch/hosts.yaml", "configs/long.yml", "gpulaunch-runs/r-1/x"):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).touch()
+    scope = scope_here(Path("gpulaunch-runs"))
+    assert (sorted(scope.kept), sorted(scope.jobs)) == (["r-1"], ["long", "train"])
+
+
+def test_rm_names_the_last_run_and_deletes_it_only_after_a_yes(home: Home) -> None:
+    home.launch("print('up')")
+    ended_there(home)
+    done = home.gpulaunch("rm", "last", "--yes")
+    assert done.returncode == 2, done.stdout
+    assert f"last is {RUN}" in done.stderr
+    assert f"gpulaunch rm {RUN} --yes" in done.stderr
+    assert (home.runs / RUN).exists()
+    stopped = home.gpulaunch("stop", "last")
+    assert f"last is {RUN}  finished" in stopped.stderr
 
 
 PAST: list[Happening] = [

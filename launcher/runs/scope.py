@@ -1,0 +1,63 @@
+"""Which runs `last` is the newest of: those of this working directory, else yours."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from launcher.config import SUFFIXES, local_folders
+from launcher.identity import user_name
+from launcher.runs.found import FoundRun
+from preflight.errors import BadInput
+from preflight.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is known of this working directory and of whoever works in it."""
+
+    kept: frozenset[str]  # runs whose logs are kept here
+    jobs: frozenset[str]  # names of the run configs here
+    user: str
+
+    def last(self, runs: Iterable[FoundRun]) -> FoundRun:
+        """Return the newest run (of some, the newest last) of this directory, else of this user.
+
+        Any host can say that it has a newer one than was launched from here: then it must be named.
+        Raises BadInput.
+        """
+        runs = tuple(runs)
+        yours = [run for run in runs if run.from_here or _owner(run) == self.user]
+        here = [run for run in runs if run.run_id in self.kept or (run in yours and _job(run) in self.jobs)]
+        found = here or yours
+        if not found:
+            newest = runs[-1]
+            raise BadInput(
+                f"no run of this directory or of {self.user} was found; the newest, {newest.run_id}, is of"
+                f" {_owner(newest) or 'somebody else'}",
+                f"name it: {newest.run_id}",
+            )
+        ours = [run for run in found if run.from_here]
+        if ours and not found[-1].from_here:
+            where = ", ".join(node.entry.name for node in found[-1].nodes)
+            raise BadInput(
+                f"the newest run, {found[-1].run_id} on {where}, was not launched from here",
+                f"name it, or {ours[-1].run_id}, the last that was",
+            )
+        return found[-1]
+
+
+def scope_here(logs: Path) -> Scope:
+    """Return the scope of the working directory."""
+    kept = [path.name for path in logs.iterdir() if path.is_dir()] if logs.is_dir() else []
+    files = [path for folder in local_folders() for path in folder.glob("*.y*ml")]
+    jobs = [path.stem for path in files if path.suffix in SUFFIXES and path.stem != "hosts"]
+    return Scope(frozenset(kept), frozenset(jobs), user_name())
+
+
+def _owner(run: FoundRun) -> str:
+    if run.launched is not None:
+        return run.launched.by.partition("@")[0]
+    return run.nodes[0].user
+
+
+def _job(run: FoundRun) -> str:
+    return str(run.nodes[0].told["spec"].get("job") or "")
