@@ -24,6 +24,7 @@ from launcher.running.awake import AwakeClock
 from launcher.running.departure import Departure
 from launcher.running.failures import says_port_taken
 from launcher.running.happenings import Happening, Interrupted, Output, Tick
+from launcher.running.hurry import Hurry
 from launcher.running.interrupts import (
     CTRL_C,
     TERMINAL_CLOSED,
@@ -80,6 +81,7 @@ class Attempt:
         self._left = False
         self._left_by = ""
         self._terminal_closed = False
+        self._hurry = Hurry(self._watch)
         self._awake = AwakeClock()
         self._silence = Silence(self._watch, launch.disconnect.timeout_s, self._awake)
         self._vigil = Vigil(targets or {}, self._knock)
@@ -118,6 +120,7 @@ class Attempt:
         for line in (*launch_lines(self._plan, str(directory)), self._disconnect_words()):
             self._screen.say(line)
         with interrupts_counted() as interrupts:
+            self._screen.heed(lambda: interrupts.waiting)
             for follower in self._followers.values():
                 follower.start()
             try:
@@ -125,8 +128,11 @@ class Attempt:
             except BaseException:
                 self._abandon()
                 raise
-        self._act(Tick(time.time()))
-        self._screen.finish()
+            self._act(Tick(time.time()))
+            self._screen.finish()
+            self._screen.show_ends(self._book.last_lines)
+        self._screen.heed(lambda: False)
+        self._hurry.give_up_hosts()
         outcome = outcome_of(self._watch, directory, time.monotonic() - started, self._number)
         outcome = with_stacks(outcome, self._book)
         outcome = with_reasons(with_last_lines(outcome, self._book), self._book)
@@ -153,7 +159,7 @@ class Attempt:
 
     def _loop(self, interrupts: "Interrupts") -> None:
         ticking = Ticking(self._happenings)
-        while not self._watch.done and not self._may_leave():
+        while not self._watch.done and not self._may_leave() and not self._hurry.leaves(time.monotonic()):
             try:
                 if by := interrupts.take():
                     self._interrupted(by, asks=not interrupts.waiting)
@@ -186,6 +192,7 @@ class Attempt:
             choice = self._launch.choose()
         if choice == "stop":
             self._act(Interrupted(by, user_at_machine()))
+            self._screen.stop(at_once=self._hurry.pressed)
         elif choice == "detach":
             self._left_by = by
             self._departure = Departure(self._watch, time.monotonic(), at_once=True)
@@ -246,6 +253,7 @@ class Attempt:
             return
         for stop in self._telling.take(happening):
             self._screen.quiet_launcher()
+            self._screen.stop()
             for host in stop.hosts:
                 self._followers[host].stop_run(stop.grace_s, stop.why, stacks=stop.stacks)
 

@@ -21,11 +21,13 @@ def _ask(screen: Screen, again: Choice) -> Choice:
     """Ask; the end of the terminal detaches: nothing is lost by that."""
     screen.say(f"Ctrl-C: [d]etach and let the run go on, [s]top the run, or Enter to stay? (Ctrl-C: {again})")
     screen.lift()
+    if screen.hurried:  # the next Ctrl-C has come while a slow terminal held up the question
+        return again
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         word = sys.stdin.readline()
     except KeyboardInterrupt:
-        screen.stream.write("\n")  # the terminal has shown ^C on this line
+        screen.break_line()  # the terminal has shown ^C on this line
         return again
     except OSError:  # the terminal was closed
         return "detach"

@@ -344,7 +344,8 @@ class Watch:
         if self.interrupts == 1:
             self.stopped_by_interrupt = not self.stopping
             yield Say(
-                f"stopping every node (SIGTERM, {self._grace_s:g} s, SIGKILL); Ctrl-C again kills at once"
+                f"stopping every node (SIGTERM, {self._grace_s:g} s, SIGKILL);"
+                " Ctrl-C again kills and leaves at once"
             )
             yield from self._stop_all(by + signature, self._grace_s)
         elif self.interrupts == 2:

@@ -16,6 +16,7 @@ from launcher.report.run import outcome_json
 from launcher.running.connections import Open
 from launcher.running.departure import PROMISE_S
 from launcher.running.happenings import Happening, Interrupted, Output, Started
+from launcher.running.hurry import Hurry
 from launcher.running.interrupts import (
     CTRL_C,
     TERMINAL_CLOSED,
@@ -58,6 +59,7 @@ class Attachment:
         self._book = LogBook(run_directory(logs, plan.run_id), again=True)
         self._watch = Watch(plan, over=over)
         self._telling = Telling(self._watch, screen, self._book, over=over)
+        self._hurry = Hurry(self._watch)
         happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
         self._ticking = Ticking(happenings)
         self._old: dict[tuple[str, str], int] = {}  # below this, bytes are not shown
@@ -79,17 +81,21 @@ class Attachment:
         """Follow to the end; return how it ended, None when it was left and goes on."""
         make_directory(self._book.directory)
         with interrupts_counted() as interrupts:
+            self._screen.heed(lambda: interrupts.waiting)
             for follower in self._followers.values():
                 follower.start()
             left = self._loop(interrupts)
-        self._screen.finish()
+            self._screen.finish()
+            self._screen.show_ends(self._book.last_lines)
+        self._screen.heed(lambda: False)
+        self._hurry.give_up_hosts()
         outcome = None if left else self._ended()
         self._book.close()
         return outcome
 
     def _loop(self, interrupts: Interrupts) -> bool:
         """Return whether the run was left before it ended."""
-        while not self._watch.done:
+        while not self._watch.done and not self._hurry.leaves(time.monotonic()):
             if (by := interrupts.take()) and self._interrupted(by):
                 return True
             self._act(self._ticking.next())
@@ -102,6 +108,7 @@ class Attachment:
         choice: Choice = "stop" if self._watch.stopping else self._choice(by)
         if choice == "stop":
             self._act(Interrupted(by, user_at_machine()))
+            self._screen.stop(at_once=self._hurry.pressed)
         if choice != "detach":
             return False
         for follower in self._followers.values():
@@ -136,6 +143,7 @@ class Attachment:
         if isinstance(happening, Started):
             self._note_history(happening.host, happening.sizes)
         for stop in self._telling.take(happening):
+            self._screen.stop()
             for host in stop.hosts:
                 self._followers[host].stop_run(stop.grace_s, stop.why, stacks=stop.stacks)
 

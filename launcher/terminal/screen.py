@@ -70,6 +70,15 @@ class Screen:
         """Give up what waits for a slow terminal as soon as something is more urgent: Ctrl-C."""
         self._outlet.urgent = urgent
 
+    @property
+    def hurried(self) -> bool:
+        """Whether something more urgent than showing waits."""
+        return self._outlet.urgent()
+
+    def break_line(self) -> None:
+        """Go to the next line, where somebody else has written on this one."""
+        self._outlet.write("\n")
+
     def stop(self, *, at_once: bool = False) -> None:
         """Wait for a slow terminal no longer than a moment: the run is to end."""
         if not self._stopping:

@@ -162,6 +162,37 @@ def test_ctrl_c_stops_the_run_and_leaves_a_clean_terminal(started: Callable[...,
     assert seen.emulator.cursor.x == 0
 
 
+FLOODS = """
+import signal
+signal.signal(signal.SIGTERM, signal.{handler})
+while True:
+    sys.stdout.write(("x" * 199 + chr(10)) * 500)
+"""
+
+
+@pytest.mark.parametrize(("handler", "presses"), [("SIG_DFL", 2), ("SIG_IGN", 3)])
+def test_ctrl_c_ends_a_run_whose_terminal_nobody_reads(
+    started: Callable[..., Seen], tmp_path: Path, handler: str, presses: int
+) -> None:
+    seen = going(started(FLOODS.replace("{handler}", handler), "--all-ranks"))
+    seen.until(lambda rows: any("xxxx" in row for row in rows))
+    log = next(tmp_path.glob("state/gpulaunch/runs/**/rank-0.log"))
+    while log.stat().st_size < 50 << 20:  # much more than was shown; from here on nothing is read
+        time.sleep(0.1)
+    for _ in range(presses):
+        os.write(seen.fd, b"\x03")
+        time.sleep(0.5)
+    began = time.monotonic()
+    while not (ended := os.waitpid(seen.pid, os.WNOHANG))[0]:
+        assert time.monotonic() - began < 40.0
+        time.sleep(0.1)
+    seen.pid = 0
+    assert os.waitstatus_to_exitcode(ended[1]) == 130
+    while json.loads((log.parent / "state.json").read_text())["phase"] != "ended":
+        assert time.monotonic() - began < 40.0
+        time.sleep(0.1)
+
+
 @pytest.mark.parametrize(("leaves_by", "expected"), [("d", 0), ("the terminal's end", 129)])
 def test_a_run_goes_on_without_its_terminal(
     started: Callable[..., Seen], tmp_path: Path, leaves_by: str, expected: int
