@@ -21,9 +21,11 @@ from launcher.commands import fetch, logs, prune, ps, removing, rm, stacks, stop
 from launcher.errors import ConnectionLost, GpulaunchError
 from launcher.inventory import HostEntry
 from launcher.report.clean import cleaned_lines
+from launcher.runs.access import Access
 from launcher.runs.fetching import Fetched
 from launcher.runs.finding import Search
 from launcher.runs.found import FoundRun, gather_runs
+from launcher.runs.view import Viewed
 from launcher.terminal.cells import painted
 from launcher.terminal.colours import spans_of
 from launcher.terminal.output import ask_secret, echo, echo_json
@@ -247,8 +249,8 @@ def scene() -> dict[str, Any]:
     dead_launch(scene)
     facts: dict[str, Any] = encode(scene.facts())
     for process in facts["processes"]["processes"]:
-        process["argv"] = hostile(process["argv"])
-        process["user"] = hostile(process["user"])
+        if process["pid"] != 1:  # what adopts orphans is known by its name
+            process["argv"] = ["\x1b[2J\x1b]0;x\x07\r\u202e\n==> FORGED", *process["argv"]]
     return facts
 
 
@@ -293,7 +295,6 @@ def runs() -> tuple[FoundRun, ...]:
         (A, over("r1", why=HOSTILE, left=[7])),
         (B, told("r1", 1, tail=f"step 3/4 loss: 0.5{HOSTILE}")),
         (A, told("r2", state={"phase": "ended", "exit": end, "ended": 5.0}, alive=False)),
-        (A, told(f"r3{HOSTILE}")),
     ]
     for _, run in answers:
         run["state"]["run_dir"] = HOSTILE
@@ -311,17 +312,21 @@ class Told(GpulaunchError):
 
 def test_what_hosts_tell_of_runs_steers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = Search(runs(), errors(), {HOSTILE: (HOSTILE,)}, {HOSTILE: (HOSTILE,)})
     run = runs()[0]
+    assert run.launched is not None
+    to = Access(run.launched.plan, (A, B), (), lambda _: pytest.fail("nothing is asked"))
+    found = Search(runs(), errors(), {HOSTILE: (HOSTILE,)}, {HOSTILE: (HOSTILE,)})
     ended = {"state": {"phase": "ended", "exit": {"ranks": {f"0{HOSTILE}": HOSTILE}}}}
     for module in (ps, prune):
         monkeypatch.setattr(module, "search", lambda *_, **__: found)
     for module in (rm, stop, fetch, logs, stacks):
         monkeypatch.setattr(module, "found_run", lambda *_: run)
+    for module in (stop, fetch, logs, stacks):
+        monkeypatch.setattr(module, "access", lambda *_: to)
     monkeypatch.setattr(removing, "remove_run", lambda *_: [*errors().values()])
     monkeypatch.setattr(stop, "stop_run", lambda *_, **__: [ended, ConnectionLost("b", HOSTILE)])
     monkeypatch.setattr(fetch, "fetch_host", lambda *_, **__: Fetched(1, 1, [HOSTILE]))
-    monkeypatch.setattr(logs, "show_logs", lambda *_: {f"a{HOSTILE}": HOSTILE})
+    monkeypatch.setattr(logs, "show_logs", lambda *_: Viewed({f"a{HOSTILE}": HOSTILE}, {}))
     for argv in (("ps", "-a"), ("rm", "r1", "-y"), ("stop", "r1"), ("fetch", "r1"), ("logs", "r1"),
                  ("prune", "-y", "--older-than", "1s")):  # fmt: skip
         assert_safe(on_terminal(monkeypatch, *argv))
