@@ -16,10 +16,11 @@ def no_other_run_claims_the_gpus(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Ite
 
     A run claims its GPUs before its launcher starts, so this tells of a neighbour whose ranks have not
     opened the GPU yet and whom the driver's process list cannot show. A claim is believed while the run's
-    supervisor holds the lock on its file; what a dead run left says nothing.
+    supervisor holds the lock on its file, which nobody but the file's owner can take; what a dead run left
+    says nothing.
 
     Fix: wait for that run, `gpulaunch stop RUN` if it is yours, or use other GPUs with --gpus.
-    Source: /tmp/gpulaunch-claim-*, flock(2).
+    Source: /tmp/gpulaunch-claim-*, F_OFD_GETLK of fcntl(2).
     """
     claims = facts.claims
     if isinstance(claims, Missing):

@@ -1,6 +1,5 @@
 """The doors: for each, what reads the text of others, with what follows from it as far as that is pure."""
 
-import fcntl
 import json
 import os
 import random
@@ -188,7 +187,7 @@ def _claims(folder: Path) -> Read:
     path = folder / "gpulaunch-claim-GPU-1.x"
     claims._CLAIMS_DIR = str(folder)
     fd = os.open(path, os.O_RDWR | os.O_CREAT)
-    fcntl.flock(fd, fcntl.LOCK_EX)  # a claim counts while its file is locked
+    taken.lock(fd)  # a claim counts while its file is locked
 
     def read(data: bytes) -> None:
         os.ftruncate(fd, 0)

@@ -1,6 +1,5 @@
 """A user's machine in the lab whose runs meet faults, and what must be true after each of them."""
 
-import fcntl
 import json
 import os
 import re
@@ -12,6 +11,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+from launcher.onhost.supervising import claims as claim_locks
 from launcher.onhost.supervising.node import name_of
 from launcher.runid import new_run_id
 from tests.lab.hosts import Lab, LabHost
@@ -189,11 +189,7 @@ def claims(host: LabHost, gpu: str = "") -> list[Path]:
 def is_locked(claim: Path) -> bool:
     """Return whether a claim is held: something that guards the run has its file locked."""
     with suppress(FileNotFoundError), claim.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        fcntl.flock(file, fcntl.LOCK_UN)
+        return claim_locks.is_locked(file.fileno())
     return False
 
 

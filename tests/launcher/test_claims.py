@@ -1,5 +1,6 @@
 """GPU claims for real: taken with a run, believed while it lives, over with it, forged by nobody."""
 
+import fcntl
 import json
 import os
 import signal
@@ -11,7 +12,10 @@ from typing import Any
 import pytest
 
 from launcher.onhost.supervising import claims
+from preflight.gpu_facts import GpuClaim
+from preflight.probes import claims as probe
 from preflight.probes.claims import gpu_claims
+from preflight.wire import decode
 from tests.launcher.onhost_driver import Driver, pids_of
 
 WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
@@ -182,3 +186,124 @@ def test_the_agent_tells_live_claims_with_their_owner() -> None:
     finally:
         claims.release_claims(taken)
     assert {claim["gpu_uuid"] for claim in gpu_claims()} == before
+
+
+def told(place: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[dict[str, Any]]]:
+    """Return what both readers say of the GPU: the supervisor's before a start, and the agent's."""
+    monkeypatch.setattr(probe, "_CLAIMS_DIR", place)
+    return claims.rival_of(place, GPU, {}), [claim for claim in gpu_claims() if claim["gpu_uuid"] == GPU]
+
+
+HONEST = {"gpu": GPU, "run_id": "r1", "boot_id": "", "pid_namespace": "1", "pid": 7, "ticks": 1, "since": 1.0}
+NO_CLAIMS = {
+    "nested": "[" * 4000,
+    "nested objects": '{"a":' * 800,
+    "no JSON": "\0\xff",
+    "a list": "[1, 2]",
+    "NaN": json.dumps({**HONEST, "since": float("nan")}),
+    "endless": json.dumps({**HONEST, "since": float("inf")}),
+    "late": json.dumps({**HONEST, "since": 1e300}),
+    "huge pid": json.dumps({**HONEST, "pid": 10**3000}),
+    "true pid": json.dumps({**HONEST, "pid": True}),
+    "a word for a pid": json.dumps({**HONEST, "pid": "²"}),
+    "escapes": json.dumps({**HONEST, "run_id": "\x1b[2Jr1"}),
+    "lists": json.dumps({**HONEST, "boot_id": [], "run_id": {}}),
+    "too long": json.dumps({**HONEST, "more": "x" * 5000}),
+    "large": "x" * (1 << 22),
+}
+
+
+@pytest.mark.parametrize("content", NO_CLAIMS.values(), ids=NO_CLAIMS.keys())
+def test_what_is_no_claim_counts_only_while_its_owner_holds_it_and_in_that_ones_name(
+    content: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(place, claims.claim_name(GPU) + "00ff")
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    os.chown(path, 12345, -1) if os.geteuid() == 0 else None
+    owner = str(path.stat().st_uid) if os.geteuid() == 0 else claims.user_name(os.geteuid())
+    assert told(place, monkeypatch) == ("", [])
+    with path.open("r+b") as held:
+        claims.lock(held.fileno())
+        said, seen = told(place, monkeypatch)
+    assert said == f"a run that does not say its name of {owner}"
+    (claim,) = seen
+    assert (claim["run_id"], claim["user"], claim["pid"]) == ("", owner, 0)
+    decode(GpuClaim, json.loads(json.dumps(claim, allow_nan=False)))
+
+
+def test_a_lock_that_anybody_can_take_keeps_no_dead_claim_alive(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, fd = claims.make_claim(place, GPU, "r1")
+    assert told(place, monkeypatch)[0].startswith("run r1 of ")
+    os.close(fd)  # as the kernel does when supervisor and guardian are gone
+    with Path(path).open("rb") as reader:
+        fcntl.flock(reader, fcntl.LOCK_EX)
+        fcntl.lockf(reader, fcntl.LOCK_SH)
+        assert told(place, monkeypatch) == ("", [])
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            claims.lock(reader.fileno())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_another_user_cannot_hold_the_claim_of_a_dead_run(place: str) -> None:
+    path, fd = claims.make_claim(place, GPU, "r1")
+    os.close(fd)
+    Path(place).chmod(0o1777)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setuid(65534)
+            os.open(path, os.O_RDWR)
+        except PermissionError:
+            os._exit(7)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+
+
+def test_readers_hinder_no_claim_and_a_claim_is_never_seen_half_made(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, fd = claims.make_claim(place, GPU, "r1")
+    with Path(path).open("rb") as reader:
+        assert claims.is_locked(reader.fileno())
+        assert claims.is_locked(reader.fileno())
+    assert Path(path).stat().st_mode & 0o777 == 0o644
+    os.close(fd)
+    assert told(place, monkeypatch) == ("", [])
+
+
+def test_a_hard_link_to_the_claim_of_another_gpu_claims_nothing(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, fd = claims.make_claim(place, OTHER, "r1")
+    Path(place, claims.claim_name(GPU) + "00ff").hardlink_to(path)
+    assert told(place, monkeypatch) == ("", [])
+    os.close(fd)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files away")
+def test_many_files_of_one_user_hide_no_claim_of_another(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, fd = claims.make_claim(place, GPU, "r1")
+    os.utime(path, (1, 1))
+    for number in range(claims.MOST_FILES + 50):
+        other = Path(place, f"{claims.claim_name(GPU)}{number:x}")
+        other.touch()
+        os.chown(other, 12345, -1)
+    assert len(claims.claim_paths(place, GPU)) == claims.MOST_FILES + 1
+    said, seen = told(place, monkeypatch)
+    assert said.startswith("run r1 of ")
+    assert [claim["run_id"] for claim in seen] == ["r1"]
+    os.close(fd)
+
+
+def test_a_pid_of_another_namespace_is_not_told(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, fd = claims.make_claim(place, GPU, "r1")
+    said = json.loads(Path(path).read_text())
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, json.dumps({**said, "pid_namespace": "1"}).encode(), 0)
+    rival, seen = told(place, monkeypatch)
+    assert "pid" not in rival
+    assert [claim["pid"] for claim in seen] == [0]
+    os.close(fd)

@@ -1,29 +1,37 @@
 """Which GPUs a run has: each is claimed by a file in /tmp that supervisor and guardian keep locked.
 
 The kernel lets go of the lock when both are gone, so a claim is believed exactly as long as its run lives.
+Anybody may read a claim, and nobody but its owner may write it: the lock is one for writing, of an open file
+description (F_OFD_SETLK), which needs a descriptor that may write. With flock(2), whoever can read a file
+can lock it, and so keep the claim of a dead run alive in its owner's name. A reader only asks whether the
+lock is held and takes none, so it hinders nobody. preflight/probes/claims.py reads claims in the same way.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import json
 import os
 import pwd
 import re
 import stat
+import struct
 import time
 from typing import Any
 
-from .processes import boot_id, ticks_of
+from .processes import boot_id, own_namespaces, ticks_of
 from .wire import Refused
 
 CLAIMS_DIR = "/tmp"  # noqa: S108 - root's and sticky: nobody deletes another user's claim
 CLAIM_PREFIX = "gpulaunch-claim-"
 ATTEMPTS = 5
 FRESH_S = 60.0  # younger, an unlocked claim may be about to be locked
-LOCK_WAIT_S = 1.0
+MOST_BYTES = 4096  # of a claim
+MOST_FILES = 256  # of one owner that are read, so that many of one's hide nobody else's
+
+FLOCK = "hhqqi4x"  # struct flock: type, whence, start, length, pid
+OFD_GETLK, OFD_SETLK = 36, 37  # include/uapi/asm-generic/fcntl.h
 
 
 def take_claims(spec: dict[str, Any]) -> tuple[dict[str, int], str]:
@@ -61,15 +69,19 @@ def release_claims(claims: dict[str, int]) -> None:
 
 
 def make_claim(directory: str, gpu: str, run_id: str) -> tuple[str, int]:
-    """Create and lock a claim; return its path and the descriptor that holds the lock. Raises OSError."""
+    """Create and lock a claim; return its path and the descriptor that holds the lock. Raises OSError.
+
+    It can be read only once it is locked and whole.
+    """
     path = os.path.join(directory, claim_name(gpu) + os.urandom(6).hex())
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        os.fchmod(fd, 0o644)
         lock(fd)
         me = os.getpid()
         said = {"gpu": gpu, "run_id": run_id, "boot_id": boot_id(), "pid": me, "ticks": ticks_of(me)}
-        os.write(fd, json.dumps({**said, "since": time.time()}).encode())
+        said.update(pid_namespace=own_namespaces()[0], since=time.time())
+        os.write(fd, json.dumps(said).encode())
+        os.fchmod(fd, 0o644)
     except BaseException:
         os.close(fd)
         os.unlink(path)
@@ -78,17 +90,18 @@ def make_claim(directory: str, gpu: str, run_id: str) -> tuple[str, int]:
 
 
 def lock(fd: int) -> None:
-    """Lock a new claim, which a reader may hold for a moment. Raises OSError when it stays locked."""
-    give_up = time.monotonic() + LOCK_WAIT_S
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            if time.monotonic() > give_up:
-                raise
-            time.sleep(0.005)
-        else:
-            return
+    """Lock a claim of our own for as long as its descriptor, or a copy of that, is open. Raises OSError."""
+    fcntl.fcntl(fd, OFD_SETLK, struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+
+
+def is_locked(fd: int) -> bool:
+    """Return whether somebody who may write the file holds its lock; where that is not told, it may be."""
+    question = struct.pack(FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+    try:
+        answer = fcntl.fcntl(fd, OFD_GETLK, question)
+    except OSError:
+        return True
+    return bool(struct.unpack(FLOCK, answer)[0] != fcntl.F_UNLCK)
 
 
 def first_rival(directory: str, gpus: list[str], mine: dict[str, int]) -> str:
@@ -108,7 +121,9 @@ def rival_of(directory: str, gpu: str, mine: dict[str, int]) -> str:
             continue
         said, uid, live = found
         if live:
-            return "run %s of %s (pid %s)" % (said.get("run_id", "?"), user_name(uid), said.get("pid", "?"))
+            run = "run %s" % said["run_id"] if said["run_id"] else "a run that does not say its name"
+            pid = " (pid %d)" % said["pid"] if said["pid"] else ""
+            return "%s of %s%s" % (run, user_name(uid), pid)
         with contextlib.suppress(OSError):
             if uid == os.geteuid() and time.time() - os.stat(path).st_mtime > FRESH_S:
                 os.unlink(path)
@@ -121,44 +136,64 @@ def claim_name(gpu: str) -> str:
 
 
 def claim_paths(directory: str, gpu: str) -> list[str]:
-    """Return the files that claim a GPU, live or not."""
+    """Return the files that claim a GPU, live or not; of one owner only so many, the newest."""
     start = claim_name(gpu)
-    with contextlib.suppress(OSError):
-        return [os.path.join(directory, name) for name in os.listdir(directory) if name.startswith(start)]
-    return []
+    found: dict[int, list[tuple[float, str]]] = {}
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.startswith(start):
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    found.setdefault(status.st_uid, []).append((status.st_mtime, entry.path))
+    return [path for files in found.values() for _, path in sorted(files, reverse=True)[:MOST_FILES]]
 
 
 def read_claim(path: str) -> tuple[dict[str, Any], int, bool] | None:
-    """Return (what a claim says, its owner's uid, whether it is live); None: no claim, or gone."""
+    """Return (what a claim says, its owner's uid, whether it is live); None: no claim, or gone.
+
+    Anybody may have put anything there under this name: a link is not followed, a FIFO does not hold us, and
+    what is no claim counts for its owner only while that one holds the lock.
+    """
     try:
-        # O_NONBLOCK: somebody may have put a FIFO there.
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            return None
-        try:
-            said = json.loads(os.read(fd, 4096))
-        except (OSError, ValueError):
-            said = {}
-        said = said if isinstance(said, dict) else {}
-        return said, found.st_uid, is_live(fd, said)
+        return judge_claim(path, fd)
+    except OSError:
+        return None
     finally:
         os.close(fd)
 
 
-def is_live(fd: int, said: dict[str, Any]) -> bool:
-    """Return whether the run behind a claim may still live: its lock is held, and in this boot."""
-    if said.get("boot_id", boot_id()) != boot_id():
-        return False
+def judge_claim(path: str, fd: int) -> tuple[dict[str, Any], int, bool] | None:
+    """Return read_claim's answer of an open file. Raises OSError."""
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    said = parse_claim(os.read(fd, MOST_BYTES + 1))
+    if said and claim_name(said["gpu"]) != os.path.basename(path).rpartition(".")[0] + ".":
+        return None  # a hard link to the claim of another GPU
+    live = said.get("boot_id", boot_id()) == boot_id() and is_locked(fd)
+    return said or {"run_id": "", "pid": 0}, found.st_uid, live
+
+
+def parse_claim(data: bytes) -> dict[str, Any]:
+    """Return what a claim says, a pid only where it is one of ours; empty when it has not our form."""
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno == errno.EWOULDBLOCK
-    fcntl.flock(fd, fcntl.LOCK_UN)
-    return False
+        said = json.loads(data) if len(data) <= MOST_BYTES else None
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(said, dict):
+        return {}
+    pid, since = said.get("pid"), said.get("since")
+    if not all(isinstance(said.get(name), str) for name in ("gpu", "boot_id", "pid_namespace")):
+        return {}
+    if type(pid) is not int or not 0 < pid < 1 << 32 or type(since) is not float or not 0 <= since < 1e11:
+        return {}
+    if not isinstance(said.get("run_id"), str) or not re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", said["run_id"]):
+        return {}
+    return {**said, "pid": pid if said["pid_namespace"] == own_namespaces()[0] else 0}
 
 
 def user_name(uid: int) -> str:
