@@ -115,7 +115,9 @@ def clean_up(prepared: Prepared, outcome: Outcome) -> Iterator[Proof]:
         yield _cleaned(node, answer)
 
 
-def _cleaned(node: NodePlan, answer: dict[str, object]) -> Proof:
+def _cleaned(node: NodePlan, answer: object) -> Proof:
+    if not isinstance(answer, dict):
+        return Proof("scratch", False, f"what {node.host} says of removing it is not understood")
     changed = answer.get("changed")
     if isinstance(changed, list) and changed:
         names = one_line(", ".join(map(str, changed)), 300)

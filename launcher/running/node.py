@@ -24,6 +24,7 @@ from launcher.plan import NodePlan
 from launcher.report.text import one_line
 from launcher.running import protocol
 from launcher.running.awake import AwakeClock
+from launcher.running.event_shape import misfit_of_event
 from launcher.running.happenings import (
     Dropped,
     Ended,
@@ -35,7 +36,7 @@ from launcher.running.happenings import (
     Started,
     Told,
 )
-from launcher.running.shape import misfit_of_state
+from launcher.running.shape import misfit_of_answer, misfit_of_frame, misfit_of_state
 from launcher.transports.base import Connection, Stream
 from preflight.records import dataclass
 
@@ -50,6 +51,8 @@ STOP_PATIENCE_S = 20.0
 STACKS_S = 60.0
 """How long writing down where the ranks stand may take there."""
 BYE = b"bye\n"
+MOST_LOGS = 8192
+"""Of one node, whatever its script calls .log: each is a file here."""
 _HOPELESS = (AuthenticationFailed, HostKeyUnknown, HostKeyChanged, NameNotResolved, NoPython)
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 _POLL_S = 0.1
@@ -280,27 +283,30 @@ class Follower(threading.Thread):
         if "refused" in answer:
             self._finish(Refused(self.host, str(answer["refused"])))
             return
+        _demand(misfit_of_answer(answer))
         self._running_there = True
         self._see_clock(answer)
-        self._put(Started(self.host, str(answer.get("state", {}).get("run_dir", ""))))
+        self._put(Started(self.host, str((answer.get("state") or {}).get("run_dir") or "")))
 
     def _on_follow(self, answer: dict[str, Any]) -> None:
         if "refused" in answer:
             self._finish(Lost(self.host, str(answer["refused"])))
             return
+        _demand(misfit_of_answer(answer))
         if self._running_there:
             self._put(Resumed(self.host))
             return
         self._running_there = True
         self._see_clock(answer)
-        run_dir = str(answer.get("state", {}).get("run_dir", ""))
+        run_dir = str((answer.get("state") or {}).get("run_dir") or "")
         self._put(Started(self.host, run_dir, dict(answer.get("sizes") or {})))
 
     def _on_frame(self, frame: protocol.Frame) -> None:
         header = frame.header
+        _demand(misfit_of_frame(header))
         self._see_clock(header)
         if "log" in header:
-            self._on_log(str(header["log"]), int(header["offset"]), frame.data)
+            self._on_log(header["log"], header["offset"], frame.data)
         elif "end" in header:
             wrong = misfit_of_state(header["end"])
             last = (
@@ -314,6 +320,12 @@ class Follower(threading.Thread):
         return Ended(self.host, state, ours)
 
     def _on_log(self, log: str, offset: int, data: bytes) -> None:
+        """Take a log's next bytes; what leaves a gap would make the file here as long as a host likes."""
+        here = self._offsets.get(log)
+        if here is None:
+            _demand("it tells of more logs than a node has" if len(self._offsets) >= MOST_LOGS else "")
+            here = offset if "since" in self._wishes else 0
+        _demand(f"{log!r} goes on at byte {offset}, and {here} are here" if offset != here else "")
         self._offsets[log] = offset + len(data)
         if log != EVENTS:
             self._put(Output(self.host, log, offset, data))
@@ -323,12 +335,19 @@ class Follower(threading.Thread):
         for line in lines:
             try:
                 event = hostjson.parse(line)
-                at = float(event["t"]) + (self._skew_s or 0.0)
-                self._put(Told(self.host, str(event["event"]), event, at))
-            except (ValueError, KeyError, TypeError):
+            except ValueError:
+                continue
+            if misfit_of_event(event):
                 continue  # the file lies in the user's hands; a line that is not ours says nothing to us
+            at = float(event["t"]) + (self._skew_s or 0.0)
+            self._put(Told(self.host, event["event"], event, at))
 
-    def _see_clock(self, header: Any) -> None:
-        if "t" in header:
+    def _see_clock(self, header: Mapping[str, Any]) -> None:
+        if header.get("t") is not None:
             skew = time.time() - float(header["t"])
             self._skew_s = skew if self._skew_s is None else min(self._skew_s, skew)
+
+
+def _demand(misfit: str) -> None:
+    if misfit:
+        raise protocol.Garbled(one_line(misfit, 160))

@@ -9,6 +9,7 @@ from preflight.records import dataclass
 from preflight.wire import decode
 
 _MOST_DIGITS = 9
+_LARGEST = 1 << 62
 _CLOCK_STEP_S = 3600.0
 """A host's clock may have been set back since a run began there."""
 
@@ -59,6 +60,38 @@ class _About:
     gpu_use: dict[str, tuple[float, float]] | None = None
     host: str | None = None
     elsewhere: dict[str, tuple[str, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    state: _State | None = None
+    sizes: dict[str, int] | None = None
+    t: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    log: str
+    offset: int
+    t: float | None = None
+
+
+def misfit_of_answer(answer: object) -> str:
+    """Return what is wrong with the first thing that a supervisor says of one run, "" where it fits."""
+    wrong = _misfit(_Answer, answer)
+    if wrong or not isinstance(answer, dict) or not answer.get("state"):
+        return wrong
+    return misfit_of_state(answer["state"])
+
+
+def misfit_of_frame(header: Mapping[str, Any]) -> str:
+    """Return what is wrong with a later frame of a supervisor, "" where it fits."""
+    if "log" not in header:
+        return _misfit(_About, header)
+    wrong = _misfit(_Log, header)
+    if not wrong and not (header["log"] and 0 <= header["offset"] < _LARGEST):
+        return f"$.offset: {header['offset']} of {header['log']!r}"
+    return wrong
 
 
 def misfit_of_state(state: object) -> str:

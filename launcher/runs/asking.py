@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.errors import BadInput, HostError
+from launcher.errors import AgentGarbage, BadInput, HostError
 from launcher.no_answer import last_lines, no_answer
 from launcher.report.text import one_line
 from launcher.running import protocol
+from launcher.running.shape import misfit_of_answer
 from launcher.transports.base import Connection
 
 ANSWER_S = 60.0
@@ -38,3 +39,15 @@ def ask(
     said = last_lines(done.stderr or reader.noise)
     words = f"{python} gave no answer (exit status {done.exit_status})"
     raise refusal or HostError(connection.name, words + (f": {said}" if said else ""))
+
+
+def ask_state(
+    connection: Connection, python: str, document: Mapping[str, Any], *, timeout_s: float = ANSWER_S
+) -> dict[str, Any]:
+    """Ask what is answered with how a run stands: its `state`, and whether it is `alive`. Raises as `ask`."""
+    answer = ask(connection, python, document, timeout_s=timeout_s)
+    misfit = misfit_of_answer(answer)
+    if misfit:
+        words = f"what it tells of the run is not understood: {one_line(misfit, 160)}"
+        raise AgentGarbage(connection.name, words)
+    return answer

@@ -7,7 +7,7 @@ from launcher.errors import GpulaunchError
 from launcher.fanout import fanout
 from launcher.inventory import HostEntry
 from launcher.running.connections import Open
-from launcher.runs.asking import ask
+from launcher.runs.asking import ask_state
 
 END_S = 60.0
 """After the grace: SIGKILL, processes that hang in the kernel, a slow link."""
@@ -21,7 +21,7 @@ def stop_run(
 
     def one(entry: HostEntry) -> dict[str, Any]:
         with open_entry(entry) as connection:
-            return ask(connection, entry.python, request, timeout_s=grace_s + END_S)
+            return ask_state(connection, entry.python, request, timeout_s=grace_s + END_S)
 
     return fanout(one, entries, width=max(1, len(entries)))  # all at once: one node's end hangs another
 
@@ -33,6 +33,6 @@ def remove_run(
 
     def one(entry: HostEntry) -> dict[str, Any]:
         with open_entry(entry) as connection:
-            return ask(connection, entry.python, {"mode": "remove", "run_id": run_id})
+            return ask_state(connection, entry.python, {"mode": "remove", "run_id": run_id})
 
     return fanout(one, entries)

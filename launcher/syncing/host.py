@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from launcher import hostjson
 from launcher.errors import AgentGarbage, AgentTooSlow, GpulaunchError, HostError, ProgramNotStarted
@@ -17,7 +17,11 @@ from launcher.syncing import rsync
 from launcher.syncing.errors import SyncFailed
 from launcher.syncing.tree import CHUNK, STATE, Entry
 from launcher.transports.base import Connection, Stream
+from preflight.errors import MalformedFacts
 from preflight.records import dataclass
+from preflight.wire import decode
+
+Value = TypeVar("Value")
 
 START_S = 30.0
 ANSWER_S = 600.0
@@ -89,17 +93,13 @@ class Receiver:
 
     def seen(self, nonces: Iterable[str]) -> frozenset[str]:
         """Return which of these the host sees in its directory."""
-        found = self._ask(_line({"nonces": list(nonces)}), "seen", START_S)
-        return frozenset(str(nonce) for nonce in found)
+        return frozenset(self._ask(tuple[str, ...], _line({"nonces": list(nonces)}), "seen", START_S))
 
     def stamps(self, paths: Sequence[str]) -> tuple[tuple[int, int] | None, ...]:
         """Return size and time (s) of each path as the host sees it, None for what it does not see."""
         packed = zlib.compress(json.dumps(list(paths)).encode(), _LEVEL)
-        told = self._ask(_line({"stamps": len(packed)}) + packed, "stamps", ANSWER_S)
-        try:
-            found = tuple(None if stamp is None else (int(stamp[0]), int(stamp[1])) for stamp in told)
-        except (TypeError, ValueError, LookupError):
-            found = ()
+        asked = _line({"stamps": len(packed)}) + packed
+        found = self._ask(tuple[tuple[int, int] | None, ...], asked, "stamps", ANSWER_S)
         if len(found) != len(paths):
             raise AgentGarbage(self.host, "the receiver's answer is not understood")
         return found
@@ -111,8 +111,9 @@ class Receiver:
     def compare_rows(self, rows: list[list[object]], *, delete: bool) -> tuple[int, ...]:
         """Do it with rows as they travel."""
         packed = zlib.compress(json.dumps(rows).encode(), _LEVEL)
-        needed = self._ask(_line({"entries": len(packed), "delete": delete}) + packed, "need", ANSWER_S)
-        return tuple(int(index) for index in needed if 0 <= int(index) < len(rows))
+        asked = _line({"entries": len(packed), "delete": delete}) + packed
+        needed = self._ask(tuple[int, ...], asked, "need", ANSWER_S)
+        return tuple(index for index in needed if 0 <= index < len(rows))
 
     def put(self, index: int, entry: Entry, root: Path, on_bytes: Callable[[int], None]) -> None:
         """Send one entry. Raises SyncFailed when it cannot be read any more or has changed its size."""
@@ -143,21 +144,26 @@ class Receiver:
         there = rsync.There(self._rsync, stage, self._root)
         paths = [entries[index].path for index in indices]
         sent = rsync.carry(self._connection, there, root, paths, on_bytes)
-        adopted = self._ask(_line({"adopt": list(indices)}), "adopted", ANSWER_S)
-        return frozenset(int(index) for index in adopted), sent or 0
+        adopted = self._ask(tuple[int, ...], _line({"adopt": list(indices)}), "adopted", ANSWER_S)
+        return frozenset(adopted), sent or 0
 
     def staged(self) -> int:
         """Return how many files are there, whole and not yet in place."""
-        return int(self._ask(_line({"staged": True}), "staged", ANSWER_S))
+        return self._ask(int, _line({"staged": True}), "staged", ANSWER_S)
 
     def commit(self) -> Done:
         """Put all in place."""
-        told = self._answer_to(_line({"commit": True}), "written", ANSWER_S)
-        lists = {name: tuple(map(str, told[name])) for name in ("kept", "deleted", "stale", "edited")}
-        return Done(written=int(told["written"]), kept_in=str(told["kept_in"]), **lists)
+        return self._fit(Done, self._answer_to(_line({"commit": True}), "written", ANSWER_S))
 
-    def _ask(self, data: bytes, key: str, timeout_s: float) -> Any:
-        return self._answer_to(data, key, timeout_s)[key]
+    def _ask(self, kind: type[Value], data: bytes, key: str, timeout_s: float) -> Value:
+        return self._fit(kind, self._answer_to(data, key, timeout_s)[key])
+
+    def _fit(self, kind: type[Value], told: object) -> Value:
+        try:
+            return decode(kind, told)
+        except MalformedFacts as misfit:
+            words = f"the receiver's answer is not understood: {one_line(misfit.message)}"
+            raise AgentGarbage(self.host, words) from None
 
     def _answer_to(self, data: bytes, key: str, timeout_s: float) -> dict[str, Any]:
         self._send(data)

@@ -230,7 +230,8 @@ def test_escapes_from_a_host_do_not_reach_the_terminal() -> None:
     [
         ("10m", {"seconds": 600.0}),
         ("1.5h", {"seconds": 5400.0}),
-        ("4096", {"bytes": 4096.0}),
+        ("4096", {"seconds": 4096.0}),
+        ("4096B", {"bytes": 4096.0}),
         ("64kB", {"bytes": 64e3}),
     ],
 )

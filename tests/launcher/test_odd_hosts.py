@@ -1,0 +1,406 @@
+"""One odd host is no other's matter: whatever it sends, each reader gives a value or an error of ours."""
+
+import contextlib
+import copy
+import io
+import json
+import queue
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher.clean import _parse as parse_reaped
+from launcher.environments import _read as read_environments
+from launcher.errors import AgentGarbage, GpulaunchError, HostError
+from launcher.gather import _decode as decode_facts
+from launcher.inventory import HostEntry
+from launcher.outcome import outcome_of
+from launcher.reach import _parsed, _reached
+from launcher.rehearsing.verdict import judge
+from launcher.report.run import outcome_json, outcome_lines
+from launcher.report.runs import runs_json, runs_lines
+from launcher.restarting.checkpoints import _read as read_checkpoints
+from launcher.running.event_shape import misfit_of_event
+from launcher.running.happenings import Dropped, Ended, Happening, Lost, Output, Refused, Started, Told
+from launcher.running.logbook import LogBook
+from launcher.running.node import MOST_LOGS, Follower, Running
+from launcher.running.protocol import MARKER
+from launcher.running.shape import misfit_of_state, understood
+from launcher.running.watch import Watch
+from launcher.runs.asking import ask, ask_state
+from launcher.runs.fetching import Receiver, _receive
+from launcher.runs.found import choose, gather_runs
+from launcher.runs.record import launch_record, read_record
+from launcher.runs.stacks import ask_stacks
+from launcher.runs.stopping import stop_run
+from launcher.syncing.host import Receiver as SyncReceiver
+from launcher.telling import Telling
+from launcher.terminal.screen import Screen
+from launcher.transports.base import Completed, Connection, Stream
+from preflight.job import Expect, Job
+from preflight.judging import judge_cluster, judge_host
+from tests.launcher.garbage import JSON, mutated
+from tests.launcher.run_plans import plan
+from tests.preflight.judging import _base
+
+A, B = HostEntry("a", address="10.0.0.1"), HostEntry("b", address="10.0.0.2")
+PLAN = plan((None,), (None,))
+STATE = {
+    "phase": "ended",
+    "run_dir": "/r",
+    "started": 1.0,
+    "ended": 2.0,
+    "exit": {"ranks": {"0": 3}, "why": "", "launcher_code": 0, "left": [], "port_free": True},
+}
+RUN = {
+    "run_id": PLAN.run_id,
+    "spec": {"node_rank": 0, "nodes": 2, "first_rank": 0, "ranks": 1, "job": "j", "gpus": ["GPU-1"]},
+    "state": STATE,
+    "alive": False,
+    "tail": "step 1 loss: 2",
+    "client_age_s": 3.0,
+    "usage": {"ranks": {"0": {"rss_mib": 1, "cpu": 2.0}}},
+}
+LIST = {"runs": [RUN, copy.deepcopy(RUN)], "user": "ana", "t": 9.0, "gpu_use": {"GPU-1": [1.0, 2.0]}}
+
+
+class Sent(Stream):
+    """A channel on which these bytes come, and then nothing."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read(self, timeout_s: float | None = None) -> bytes | None:
+        del timeout_s
+        data, self._data = self._data, b""
+        return data
+
+    def write(self, data: bytes) -> None:
+        pass
+
+    def fits(self, data: bytes) -> bool:
+        return bool(data)
+
+    def close_stdin(self) -> None:
+        pass
+
+    def read_stderr(self) -> bytes:
+        return b""
+
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        del timeout_s
+        return 0
+
+    def close(self) -> None:
+        pass
+
+
+class Host(Connection):
+    """A host that answers everything with these bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    @property
+    def name(self) -> str:
+        return "a"
+
+    def run(self, argv: Any, **options: Any) -> Completed:
+        del argv, options
+        return Completed(0, self._data, b"")
+
+    def start(self, argv: Any) -> Stream:
+        del argv
+        return Sent(self._data)
+
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def frames(*documents: Any) -> bytes:
+    """Return a supervisor's words: each with the bytes that it announces, where it announces any."""
+    words = []
+    for document in documents:
+        size = document.get("size") if isinstance(document, dict) else 0
+        data = b"x" * size if isinstance(size, int) and 0 < size < 1000 else b""
+        words.append(json.dumps(document).encode() + b"\n" + data)
+    return MARKER + b"".join(words)
+
+
+def only_ours(read: Callable[[], object]) -> None:
+    with contextlib.suppress(GpulaunchError):
+        read()
+
+
+@given(JSON | mutated(LIST))
+def test_runs_that_hosts_tell_of(answer: Any) -> None:
+    def read() -> None:
+        told = ask(Host(frames(answer)), "python3", {"mode": "list"})
+        listed, _ = understood(told)
+        runs = gather_runs([(A, listed, 9.0), (B, {"runs": [copy.deepcopy(RUN)], "t": 9.0}, 9.0)]).runs
+        json.dumps(runs_json(runs, {}))
+        assert "\x1b" not in "".join(map(str, runs_lines(runs, 9.0)))
+        choose(runs, "last")
+
+    only_ours(read)
+
+
+@given(JSON | mutated(launch_record(PLAN, PLAN.nodes[0], (A, B))))
+def test_records_of_launches(record: Any) -> None:
+    only_ours(lambda: read_record(record))
+    odd = {**copy.deepcopy(RUN), "spec": {**RUN["spec"], "launch": record}}  # type: ignore[dict-item]
+    listed, _ = understood({"runs": [odd], "t": 9.0})
+    only_ours(lambda: choose(gather_runs([(A, listed, 9.0), (B, listed, 9.0)]).runs, "last"))
+
+
+@given(JSON | mutated({"state": STATE, "alive": False, "t": 1.0}))
+def test_how_a_run_that_was_stopped_stands(answer: Any) -> None:
+    def read() -> None:
+        from launcher.commands.stop import _told  # noqa: PLC0415 - a command
+
+        _told(ask_state(Host(frames(answer)), "python3", {"mode": "stop", "run_id": "r"}))
+
+    only_ours(read)
+
+
+@given(JSON | mutated({"stacks": {"stacks-rank-0.log": "Thread 1\n"}, "t": 1.0}))
+def test_stacks(answer: Any) -> None:
+    _, errors = ask_stacks(PLAN, (A, B), lambda _: Host(frames(answer)))
+    assert all(isinstance(error, HostError) for error in errors.values())
+
+
+PIECE = {"file": "output/m", "offset": 0, "whole": 4, "mtime_ns": 5, "grows": False, "size": 4}
+END = {"end": {}, "skipped": [["output/x", "denied"]], "t": 1.0}
+
+
+@given(st.lists(mutated(PIECE) | mutated(END) | JSON, max_size=4))
+@settings(max_examples=60)
+def test_files_that_are_fetched(sent: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        top = Path(folder)
+        receiver = Receiver(top / "a")
+        only_ours(lambda: _receive("a", Sent(frames({"state": {}}, *sent)), receiver))
+        receiver.close()
+        assert {path.name for path in top.iterdir()} <= {"a"}
+        receiver.wanted()
+
+
+ANSWER = {"state": STATE, "alive": True, "sizes": {"rank-0.log": 4}, "t": 1.0}
+LOG = {"log": "rank-0.log", "offset": 0, "size": 4}
+
+
+@given(JSON | mutated(ANSWER), st.lists(mutated(LOG) | mutated({"end": STATE, "t": 1.0}) | JSON, max_size=4))
+@settings(max_examples=60)
+def test_a_run_that_is_followed(answer: Any, later: list[Any]) -> None:
+    happenings: queue.Queue[Happening] = queue.Queue()
+    sent = frames(answer, *later)
+    follower = Follower(
+        PLAN.run_id, PLAN.nodes[0], lambda: Host(sent), Running(), patience_s=0.0, happenings=happenings
+    )
+    follower.leave()
+    follower.run()
+    while not happenings.empty():
+        happening = happenings.get()
+        assert not (isinstance(happening, Lost | Refused) and "following it failed" in happening.why)
+
+
+EVENTS: tuple[dict[str, Any], ...] = (
+    {"event": "rank", "rank": 0, "pid": 1, "local_rank": 0, "world_size": 2},
+    {"event": "state", "rank": 0, "world_rank": 0, "world_size": 2, "device": "cpu", "mixed_precision": "no"},
+    {"event": "exception", "rank": 0, "type": "E", "message": "m", "where": "x:1", "tail": ["a"]},
+    {"event": "rank_exit", "rank": 0, "code": 1},
+    {"event": "launcher_exit", "code": 1},
+    {"event": "stopping", "asked": True, "why": "w", "grace_s": 3.0},
+    {"event": "quiet", "seconds": 70.0, "timeout_s": 60.0},
+    {"event": "hung", "why": "w"},
+    {"event": "oom", "count": 1, "scope": "group"},
+    {
+        "event": "guard",
+        "rank": 0,
+        "message": "m",
+        "code": "G1",
+        "stops": True,
+        "step": 1,
+        "parameters": ["p"],
+    },
+    {"event": "guard_facts", "rank": 0, "gpu": "", "dtypes": {"float32": 1}, "scaler": False, "versions": {}},
+    {
+        "event": "rehearsal",
+        "rank": 0,
+        "parameter_dtypes": {"float32": 1},
+        "gradient_dtypes": {"float32": 1},
+        "state_dtypes": {},
+        "devices": {"cpu": 1},
+        "finite": {"loss": True, "gradients": True, "weights": True},
+        "performed": 2,
+        "losses": [1.0],
+        "step_s": [0.1],
+        "memory": {"rss_peak_mib": 5, "host_total_mib": 9},
+    },
+    {"event": "usage", "gpus": {"GPU-1": {"busy": 1.0}}, "ranks": {"0": {"rss_mib": 1}}},
+)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event["event"])
+def test_an_event_of_ours_fits(event: dict[str, Any]) -> None:
+    assert misfit_of_event({**event, "t": 1.0}) == ""
+
+
+@given(
+    st.lists(st.sampled_from(EVENTS).flatmap(lambda event: mutated({**event, "t": 1.0})), max_size=6), JSON
+)
+@settings(max_examples=150)
+def test_a_history_of_odd_events_is_told_to_its_end(events: list[Any], end: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        watch = Watch(PLAN)
+        telling = Telling(watch, Screen(io.StringIO()), LogBook(Path(folder)), clock=lambda: 0.0)
+        history: list[Happening] = [Started("a", "/r"), Started("b", "/r")]
+        fit = [event for event in events if not misfit_of_event(event)]
+        history += [Told("a", event["event"], event, float(event["t"])) for event in fit]
+        states = [end if not misfit_of_state(end) and isinstance(end, dict) else STATE, STATE]
+        history += [Ended("a", states[0]), Ended("b", STATE)]
+        for happening in history:
+            list(telling.take(happening))
+        telling.output(Output("a", "rank-0.log", 0, b"x"))
+        outcome = telling.measured(outcome_of(watch, Path(folder), 1.0, 1))
+        json.dumps(outcome_json(outcome))
+        list(outcome_lines(outcome))
+        judge(outcome)
+
+
+def line(marker: bytes, document: Any) -> Completed:
+    return Completed(0, marker + json.dumps(document).encode() + b"\n", b"")
+
+
+CHECKPOINTS = {"found": [{"path": "p", "step": 1, "whole": True, "why": "", "full": "/p"}]}
+FOUND = {"found": [{"path": "p", "python": "3", "torch": "2", "accelerate": "1", "transformers": "4"}]}
+REAPED = {"records": [{"pid": 1, "start_ticks": 2, "result": "gone", "signals": ["TERM"]}], "audit": "x"}
+REACHED = {"reached": [["10.0.0.1", 29500, "", 1.0]]}
+
+
+@given(JSON | mutated(CHECKPOINTS), JSON | mutated(FOUND), JSON | mutated(REAPED), JSON | mutated(REACHED))
+def test_what_programs_on_a_host_answer(checkpoints: Any, found: Any, reaped: Any, reached: Any) -> None:
+    only_ours(lambda: read_checkpoints(A, line(b"\nGPULAUNCH-CHECKPOINTS-1 ", checkpoints)))
+    only_ours(lambda: read_environments("a", "python3", line(b"\nGPULAUNCH-PYTHONS-1 ", found)))
+    only_ours(lambda: parse_reaped("a", json.dumps(reaped).encode()))
+    only_ours(lambda: _parsed("a", json.dumps(reached).encode()))
+    sent = b"\nGPULAUNCH-REACH-1 " + json.dumps(reached).encode() + b"\n"
+    only_ours(lambda: _reached(A, Sent(sent), B, 1e12))
+
+
+WRITTEN = {"written": 1, "kept": ["a"], "kept_in": "", "deleted": [], "stale": [], "edited": []}
+
+
+@given(
+    *(JSON | mutated(each) for each in ({"root": "/r", "rsync": ""}, {"seen": ["n"]}, {"need": [0]}, WRITTEN))
+)
+def test_a_host_that_receives_a_tree(root: Any, seen: Any, need: Any, written: Any) -> None:
+    marker = b"\nGPULAUNCH-SYNC-1 "
+    for steps in ((seen,), (need,), (written,), (root, seen, need, written)):
+        data = b"".join(marker + json.dumps(each).encode() + b"\n" for each in (root, *steps))
+        receiver = SyncReceiver(Host(data), "python3")
+        only_ours(lambda to=receiver: (to.begin("/r", "n"), to.seen(["n"])))  # type: ignore[misc]
+        only_ours(lambda to=receiver: to.compare_rows([["x"]], delete=False))  # type: ignore[misc]
+        only_ours(lambda to=receiver: (to.staged(), to.commit()))  # type: ignore[misc]
+
+
+@given(JSON | mutated(_base()))
+@settings(max_examples=150)
+def test_facts_of_hosts(document: Any) -> None:
+    def read() -> None:
+        facts = decode_facts("a", json.dumps(document).encode())
+        judge_host(facts, Job(), Expect())
+        judge_cluster({"a": facts, "b": facts}, Job(), ())
+
+    only_ours(read)
+
+
+def followed(*sent: bytes, wishes: dict[str, object] | None = None) -> list[Happening]:
+    """Return what becomes of one connection to a host that sends this."""
+    happenings: queue.Queue[Happening] = queue.Queue()
+    host = Host(MARKER + b"".join(sent))
+    running = Running(wishes=wishes or {})
+    follower = Follower(
+        PLAN.run_id, PLAN.nodes[0], lambda: host, running, patience_s=0.0, happenings=happenings
+    )
+    follower.run()
+    return list(happenings.queue)
+
+
+STARTED = b'{"state": {}, "t": 1}\n'
+
+
+def test_a_log_that_leaves_a_gap_is_not_followed() -> None:
+    good, far = (b'{"log": "rank-0.log", "offset": %d, "size": 1}\nx' % offset for offset in (0, 8 << 40))
+    _, output, dropped, *_ = followed(STARTED, good, far)
+    assert output == Output("a", "rank-0.log", 0, b"x")
+    assert isinstance(dropped, Dropped)
+    assert "goes on at byte 8796093022208, and 1 are here" in dropped.why
+    since = followed(STARTED, far, wishes={"since": {"bytes": 1}})
+    assert Output("a", "rank-0.log", 8 << 40, b"x") in since
+
+
+def test_a_node_has_no_end_of_logs() -> None:
+    logs = (b'{"log": "%d.log", "offset": 0, "size": 1}\nx' % number for number in range(MOST_LOGS + 1))
+    dropped = [each for each in followed(STARTED, *logs) if isinstance(each, Dropped)]
+    assert "more logs than a node has" in dropped[0].why
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_a_file_that_leaves_a_gap_is_not_written(tmp_path: Path, grows: bool) -> None:  # noqa: FBT001
+    receiver = Receiver(tmp_path / "a")
+    piece = {"file": "rank-0.log", "whole": 9 << 40, "mtime_ns": 5, "grows": grows}
+    receiver.take({**piece, "offset": 0}, b"x")
+    with pytest.raises(HostError, match="left out a part"):
+        receiver.take({**piece, "offset": 8 << 40}, b"x")
+    receiver.close()
+    assert {path.stat().st_size for path in (tmp_path / "a").iterdir()} == {1}
+
+
+@pytest.mark.parametrize("length", [230, 255])
+def test_a_file_whose_name_is_as_long_as_names_can_be_is_fetched(tmp_path: Path, length: int) -> None:
+    name = "output/" + "n" * length
+    receiver = Receiver(tmp_path / "a")
+    piece = {"file": name, "whole": 4, "mtime_ns": 1_700_000_000_000_000_000, "grows": False}
+    receiver.take({**piece, "offset": 0}, b"ab")
+    receiver.close()
+    assert list(receiver.wanted()["part"].values()) == [[[4, 1_700_000_000_000_000_000, 2]]]
+    receiver.take({**piece, "offset": 2}, b"cd")
+    assert (tmp_path / "a" / name).read_bytes() == b"abcd"
+    assert [len(path.name) for path in (tmp_path / "a" / "output").iterdir()] == [length]
+
+
+def test_one_file_that_cannot_be_written_here_does_not_end_the_rest(tmp_path: Path) -> None:
+    receiver = Receiver(tmp_path / "a")
+    piece = {"whole": 1, "offset": 0, "mtime_ns": 5, "grows": False}
+    for name in ("x" * 256, "d/f", "d", "d/f/g", "good"):
+        receiver.take({**piece, "file": name}, b"1")
+    assert (tmp_path / "a" / "good").read_bytes() == b"1"
+    assert [words.partition(":")[0][:3] for words in receiver.fetched.skipped] == ["xxx", "d", "d/f"]
+
+
+ODD_ENDS: tuple[Any, ...] = ({"ranks": {"x": 0}}, {"left": 5}, [])
+
+
+@pytest.mark.parametrize("state", [[], "ended", *({"exit": end} for end in ODD_ENDS)])
+def test_an_odd_answer_to_stop_is_that_hosts_error(state: object) -> None:
+    results = stop_run(
+        "r",
+        (A, B),
+        lambda entry: Host(frames({"state": state if entry is A else STATE, "alive": False})),
+        grace_s=0.0,
+        why="w",
+    )
+    assert isinstance(results[0], AgentGarbage)
+    assert results[1] == {"state": STATE, "alive": False}
