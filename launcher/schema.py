@@ -32,7 +32,9 @@ from launcher.kinds import (
 from launcher.restarting.spec import RESTART_KEYS, RestartKind
 from launcher.syncing.spec import SYNC_KEYS, SyncKind
 from launcher.yamldoc import Item
+from preflight.errors import BadInput
 from preflight.job import DEFAULT_MAIN_PORT, Expect
+from preflight.versions import check_specifier
 
 MAX_GPUS = 1024
 PRECISIONS = ("auto", "no", "fp16", "bf16", "fp8")
@@ -91,6 +93,20 @@ def _gpus(words: tuple[str, ...], *, count: bool) -> Special:
     return Special(expected, parse, shape)
 
 
+def _specifier(item: Item) -> str:
+    text = item.value if isinstance(item.value, str) else ""
+    try:
+        check_specifier(text)
+    except BadInput as error:
+        raise ValueError(f"a version specifier such as >=570 ({error.fix})") from None
+    return text
+
+
+VERSIONS = Special(
+    "a version specifier such as >=570",
+    _specifier,
+    lambda: {"type": "string", "pattern": r"^ *(==|!=|>=|<=|>|<) *[0-9][0-9. *,<>=!]*$"},
+)
 _ENV = MapOf(Scalar(), "an environment variable's name", _ENV_NAME)
 _XIDS = ListOf(Integer(1, 1000))
 _DEFAULTS = Expect()
@@ -105,9 +121,7 @@ def _expect(name: str, kind: Kind, doc: str, example: str = "") -> Key:
 
 EXPECT_KEYS: tuple[Key, ...] = (
     _expect("gpus", Integer(0, MAX_GPUS), "How many GPUs the host should have.", "4"),
-    _expect(
-        "driver", Text("a version specifier such as >=570"), "Which driver versions are right.", '">=570"'
-    ),
+    _expect("driver", VERSIONS, "Which driver versions are right.", '">=570"'),
     _expect(
         "memory_in_use_mib",
         Integer(0, 10**7),

@@ -5,7 +5,9 @@ from itertools import zip_longest
 
 from preflight.errors import BadInput
 
-_CLAUSE = re.compile(r"^(==|!=|>=|<=|>|<)\s*(\d+(?:\.\d+)*)(\.\*)?$")
+_NUMBERS = r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,9}"
+_CLAUSE = re.compile(rf"(==|!=|>=|<=|>|<) *({_NUMBERS})(\.\*)?")
+_LOOSE = re.compile(rf"({_NUMBERS})(\+|\.\*|\.x)?")
 
 
 def release(version: str) -> tuple[int, ...]:
@@ -22,6 +24,17 @@ def compare(left: tuple[int, ...], right: tuple[int, ...]) -> int:
     return 0
 
 
+def check_specifier(text: str) -> None:
+    """Raise BadInput where a specifier cannot be read, with what was probably meant."""
+    clauses = [clause.strip() for clause in text.split(",")]
+    for clause in clauses:
+        loose = _LOOSE.fullmatch(clause)
+        if loose:
+            meant = f">={loose[1]}" if loose[2] == "+" else f"=={loose[1]}.*"
+            raise BadInput(f'"{clause}" is no clause such as >=570', f'write "{meant}"')
+        _fits((), clause)
+
+
 def satisfies(version: str, specifier: str) -> bool:
     """Whether `version` fits every clause of `specifier`; raises BadInput when a clause cannot be read."""
     found = release(version)
@@ -31,7 +44,7 @@ def satisfies(version: str, specifier: str) -> bool:
 
 
 def _fits(found: tuple[int, ...], clause: str) -> bool:
-    match = _CLAUSE.match(clause)
+    match = _CLAUSE.fullmatch(clause)
     if match is None or (match.group(3) and match.group(1) not in ("==", "!=")):
         raise BadInput(f"cannot read the version clause {clause!r}", 'write it like ">=570" or "==580.*"')
     operator, wanted = match.group(1), release(match.group(2))

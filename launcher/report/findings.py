@@ -91,7 +91,7 @@ def _merge(group: list[Finding]) -> Folded:
     if first.alike and len(group) > 1:
         message = f"{message} (and {len(group) - 1} more like it)"
     elif len(hosts) > 1 and len(first.hosts) == 1:
-        message = _without_name(message, first.hosts)
+        message = _without_name(message, first.hosts, host_range(hosts))
         typed = hosts[0] if "ssh -" in fix else host_range(hosts)  # ssh takes one host, our commands a range
         fix = _without_name(fix, first.hosts, typed)
     return Folded(

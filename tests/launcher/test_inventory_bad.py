@@ -28,6 +28,17 @@ CASES: dict[str, tuple[bytes, str]] = {
         b"hosts: {a: {port: }}\n",
         "hosts.a.port: expected a whole number from 1 to 65535, got nothing",
     ),
+    "driver with a plus": (
+        b"hosts:\n  a: {expect: {driver: 570+}}\n",
+        'hosts.yaml:2: hosts.a.expect.driver: expected a version specifier such as >=570 (write ">=570")',
+    ),
+    "driver as a number": (b"hosts: {a: {expect: {driver: 570}}}\n", '(write "==570.*"), got "570"'),
+    "driver as a branch": (b"hosts: {a: {expect: {driver: R570}}}\n", 'write it like ">=570"'),
+    "driver with an empty clause": (b"hosts: {a: {expect: {driver: '>=570,'}}}\n", "a version specifier"),
+    "driver of the defaults": (
+        b"defaults: {expect: {driver: '>570.*'}}\n",
+        "defaults.expect.driver: expected",
+    ),
     "gpu twice": (b"hosts: {a: {gpus: [0, 0]}}\n", "each once"),
     "gpu name": (b"hosts: {a: {gpus: [zero]}}\n", "a list of GPU indices or UUIDs"),
     "no gpus": (b"hosts: {a: {gpus: []}}\n", "a list of GPU indices or UUIDs"),

@@ -126,8 +126,17 @@ def test_messages_that_name_their_host_are_folded_with_a_range_in_the_fix() -> N
         for name in ("a-1", "a-2")
     ]
     (item,) = fold(findings)
-    assert item.message == "HOST holds it"
+    assert item.message == "a-[1-2] holds it"
     assert item.fix == "gpulaunch clean-zombies a-[1-2]"
+
+
+def test_names_that_do_not_resolve_are_told_by_their_range() -> None:
+    names = [f"node-{number:02}" for number in range(1, 6)]
+    words = "the name {!r} does not resolve: Name or service not known"
+    (item,) = fold(
+        [Finding("HOST002", Severity.CRITICAL, (name,), "", words.format(name), "") for name in names]
+    )
+    assert item.message == words.format("node-[01-05]")
 
 
 def test_a_short_host_name_is_not_replaced_inside_words() -> None:

@@ -1,6 +1,8 @@
 """The loop that runs the checks, and the tables that they read."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from preflight.errors import BadInput
 from preflight.finding import Problem, Severity
@@ -9,7 +11,7 @@ from preflight.job import Expect, Job
 from preflight.judging import judge_host, table, unasked
 from preflight.registry import CHECKS, host_check
 from preflight.selection import select
-from preflight.versions import release, satisfies
+from preflight.versions import check_specifier, release, satisfies
 from preflight.wheels import driver_floor, find_wheel, runs_on
 from tests.preflight.judging import host
 
@@ -144,3 +146,13 @@ def test_a_new_cuda_major_needs_a_new_driver() -> None:
     assert driver_floor("13.2") == "580"
     assert driver_floor("12.8") == "525.60.13"
     assert driver_floor("14.0") == ""
+
+
+@given(st.text(alphabet="0123456789.,<>=!*+ ~Rx", max_size=12))
+def test_a_specifier_that_is_taken_can_be_judged(text: str) -> None:
+    try:
+        check_specifier(text)
+    except BadInput as error:
+        assert error.fix  # noqa: PT017 - either is right, and both are tested
+        return
+    satisfies("580.65.06", text)
