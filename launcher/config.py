@@ -58,6 +58,7 @@ class RunConfig:
     sync: SyncSpec | None = None
     restart: RestartSpec | None = None  # None: a run that failed stays ended
     disconnect: Disconnect = Disconnect()
+    ignore: frozenset[str] = frozenset()
 
 
 def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> RunConfig:
@@ -100,6 +101,7 @@ def _validated(written: _Written, overrides: Overrides) -> RunConfig:
     mistakes.raise_if_any()
     hosts = data.pop("hosts", ()) or (LOCALHOST,)
     sync = data.pop("sync", None)
+    ignore = frozenset(data.pop("ignore", ()))
     restart: RestartSpec | None = data.pop("restart", None)
     restart = restart if restart is not None and restart.max else None
     disconnect = Disconnect(
@@ -109,7 +111,7 @@ def _validated(written: _Written, overrides: Overrides) -> RunConfig:
     )
     data["args"] = data.get("args", ()) + overrides.extra_args
     job = Job(name=path.stem, **data)
-    return RunConfig(path.stem, path, job, hosts, here, sync, restart, disconnect)
+    return RunConfig(path.stem, path, job, hosts, here, sync, restart, disconnect, ignore)
 
 
 def find_config(name_or_path: str) -> Path:

@@ -97,7 +97,8 @@ class OutputTooLarge(HostError):
 class PathRefused(GpulaunchError):
     """A file would be written elsewhere than in the directory that is meant; nothing was written."""
 
-    exit_code: ClassVar[int] = 5
+    exit_code: ClassVar[int] = ExitCode.ABORTED
+    code: ClassVar[str] = "path-refused"
 
 
 class HostKeyUnknown(HostError):

@@ -1,8 +1,9 @@
 """The codes of hosts that could not be used: one per class of launcher.errors."""
 
 import inspect
+from collections.abc import Iterable
 
-from launcher.errors import HostError
+from launcher.errors import BadInput, HostError
 
 
 def host_codes() -> dict[str, type[HostError]]:
@@ -14,6 +15,17 @@ def host_codes() -> dict[str, type[HostError]]:
         found.setdefault(kind.code, kind)
         todo += kind.__subclasses__()
     return dict(sorted(found.items()))
+
+
+def read_codes(words: Iterable[str]) -> frozenset[str]:
+    """Return the codes that --ignore names. Raises BadInput: one that does not exist would ignore nothing."""
+    from preflight.explain import known_codes  # noqa: PLC0415 - the checks are loaded only where one is named
+
+    codes = frozenset(code.strip().upper() for word in words for code in word.split(",") if code.strip())
+    unknown = sorted(codes - known_codes(host_codes())) if codes else []
+    if unknown:
+        raise BadInput(f"--ignore: no check is called {', '.join(unknown)}", "gpulaunch checks lists them")
+    return codes
 
 
 _FIXES: dict[str, str] = {

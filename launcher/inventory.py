@@ -49,6 +49,7 @@ class HostEntry:
     gpus_from: str = "hosts.yaml gpus"  # who says so
     env: dict[str, str] = field(default_factory=dict)
     interface: str = ""
+    ignore: frozenset[str] = frozenset()  # codes of checks
     expect: Expect = field(default_factory=Expect)
     alias: str = ""
     listed: bool = True  # False: not in hosts.yaml
@@ -212,6 +213,8 @@ class _Reader:
                 values["identity_file"] = str(folder / at_home(values["identity_file"]))
         if "jump" in values:  # as ssh's ProxyJump: an empty list is an explicit none
             values["jump"] = tuple(_hops(values["jump"])) or ("none",)
+        if "ignore" in values:
+            values["ignore"] = frozenset(values["ignore"])
         if "expect" in values:
             values["expect"] = Expect(**values["expect"])
         return HostEntry(name, **values, alias=name)

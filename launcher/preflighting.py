@@ -183,14 +183,15 @@ def judge(
         gathered = replace(gathered, facts=_with_tree(gathered.facts, how.arriving))
     facts = gathered.facts
     settled = resolve_gpus(job, facts.values())
-    findings: list[Finding] = [_from_error(error, how.ignore) for error in gathered.errors.values()]
+    ignored = {entry.name: how.ignore | entry.ignore for entry in entries}
+    findings: list[Finding] = [_from_error(error, ignored[name]) for name, error in gathered.errors.items()]
     for entry in entries:
         if entry.name in facts:
             findings += judge_host(
                 facts[entry.name],
                 settled,
                 entry.expect,
-                ignore=how.ignore,
+                ignore=ignored[entry.name],
                 allowed=entry.gpus,
                 is_main=not how.together or entry.name == entries[0].name,
                 asked_only=how.from_file,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from launcher.disconnect import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, POLICIES
+from launcher.hostcodes import host_codes
 from launcher.hostrules import USER_PATTERN
 from launcher.kinds import (
     HOST_WORD,
@@ -31,7 +32,7 @@ from launcher.kinds import (
 )
 from launcher.restarting.spec import RESTART_KEYS, RestartKind
 from launcher.syncing.spec import SYNC_KEYS, SyncKind
-from launcher.yamldoc import Item
+from launcher.yamldoc import Item, nearest
 from preflight.errors import BadInput
 from preflight.job import DEFAULT_MAIN_PORT, Expect
 from preflight.versions import check_specifier
@@ -110,6 +111,24 @@ VERSIONS = Special(
 _ENV = MapOf(Scalar(), "an environment variable's name", _ENV_NAME)
 _XIDS = ListOf(Integer(1, 1000))
 _DEFAULTS = Expect()
+
+
+def _read_code(item: Item) -> str:
+    from preflight.explain import known_codes  # noqa: PLC0415 - the checks are loaded only where one is named
+
+    code = item.value.upper() if isinstance(item.value, str) else ""
+    known = known_codes(host_codes())
+    if code not in known:
+        raise ValueError(
+            f"a check's code such as PROC001 (gpulaunch checks lists them){nearest(code, tuple(known))}"
+        )
+    return code
+
+
+_CODE = Special(
+    "a check's code such as PROC001", _read_code, lambda: {"type": "string", "pattern": "^[A-Z]+[0-9]{3}$"}
+)
+_IGNORE = ListOf(_CODE, lone=True)
 
 
 def _expect(name: str, kind: Kind, doc: str, example: str = "") -> Key:
@@ -192,6 +211,7 @@ HOST_KEYS: tuple[Key, ...] = (
         "Interface that ranks talk over.",
         "eno1",
     ),
+    Key("ignore", _IGNORE, "Codes of checks that stop no launch on this host.", "[HEAL012]"),
     Key(
         "expect",
         Record(EXPECT_KEYS),
@@ -327,6 +347,7 @@ CONFIG_KEYS: tuple[Key, ...] = (
         "60s",
         f"{DEFAULT_GRACE_S:g}",
     ),
+    Key("ignore", _IGNORE, "Codes of checks that stop no launch with this config.", "[DISK002]"),
     Key(
         "batch_args",
         MapOf(Scalar(), "batch or accumulation", r"\w+", BATCH_KINDS),

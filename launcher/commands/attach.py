@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from launcher.commands.question import asker
-from launcher.commands.runs_options import LOGS, access, found_run, run_options, ways_of
+from launcher.commands.runs_options import LOGS, access, found_run, run_argument, run_options, ways_of
 from launcher.report.outcome import tell
 from launcher.report.run import launch_lines
 from launcher.report.runs import ago
@@ -18,7 +18,7 @@ from launcher.terminal.live import screen_on
 
 
 @click.command("attach")
-@click.argument("run")
+@run_argument
 @click.option("--stop-on-exit", is_flag=True, help="Ctrl-C stops the run, without a question.")
 @click.option(
     "--logs",

@@ -13,7 +13,7 @@ from launcher.bugs import user_state_dir
 from launcher.clean import Cleaned, Manner, clean, judge, unjudged, write_audit
 from launcher.commands.confirm import confirm
 from launcher.commands.param_types import Duration
-from launcher.commands.reaching import Reaching, reaching, reaching_options
+from launcher.commands.reaching import Reaching, hosts_argument, reaching, reaching_options
 from launcher.errors import BadInput, GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.fanout import fanout
@@ -43,7 +43,7 @@ class _Host:
 
 
 @click.command("clean-zombies")
-@click.argument("hosts", nargs=-1)
+@hosts_argument
 @click.option("--yes", "-y", is_flag=True, help="End everything shown as `end?` without asking.")
 @click.option("--dry-run", "-n", is_flag=True, help="Only show; end nothing.")
 @click.option(

@@ -5,6 +5,6 @@ import click
 from launcher.report.text import clean
 
 
-def confirm(question: str) -> bool:
-    """Ask the person; no is the answer of who only presses Enter."""
-    return click.confirm(clean(question, keep_lines=False))
+def confirm(question: str, *, err: bool = False) -> bool:
+    """Ask the person; no is the answer of who only presses Enter. `err` asks on stderr."""
+    return click.confirm(clean(question, keep_lines=False), err=err)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from launcher.commands.completion import complete_codes
 from launcher.errors import BadInput
 from launcher.guardcodes import GUARD_CODES, explain_guard
 from launcher.hostcodes import explain_host, host_codes
@@ -16,7 +17,7 @@ from preflight.script.catalogue import explain_rule, rule_codes
 
 
 @click.command()
-@click.argument("codes", nargs=-1, metavar="CODE...")
+@click.argument("codes", nargs=-1, metavar="CODE...", shell_complete=complete_codes)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option(
     "--markdown",

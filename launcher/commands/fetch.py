@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from launcher.below import path_below
-from launcher.commands.runs_options import LOGS, access, found_run, run_options, ways_of
+from launcher.commands.answer import Answer, error_json, json_option
+from launcher.commands.runs_options import LOGS, access, found_run, run_argument, run_options, ways_of
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.fanout import fanout
@@ -15,17 +16,17 @@ from launcher.plan import NodePlan
 from launcher.report.text import one_line
 from launcher.running.logbook import run_directory, safe_name
 from launcher.runs.fetching import Fetched, Receiver, fetch_host
-from launcher.terminal.output import echo
 from preflight.errors import BadInput
 
 
 @click.command("fetch")
-@click.argument("run")
+@run_argument
 @click.option("--to", type=click.Path(file_okay=False, path_type=Path), help="Default: gpulaunch-runs/RUN.")
 @click.option(
     "--host", default="", help="Only this node's files, for an output directory that all nodes share."
 )
 @click.option("--logs-only", is_flag=True, help="Logs and records, not the output directory.")
+@json_option
 @run_options
 def command(run: str, **options: Any) -> int:
     """Copy RUN's logs, records and output directory (TensorBoard events, checkpoints) to HOST/ below --to.
@@ -51,23 +52,34 @@ def command(run: str, **options: Any) -> int:
         receiver = Receiver(path_below(directory, safe_name(pair[0].host)), pair[0].host)
         return fetch_host(plan.run_id, pair[1], to.open, receiver, output=not options["logs_only"])
 
+    answer = Answer("gpulaunch.fetch/1", as_json=options["as_json"])
     code = 0
+    hosts = []
     for (node, _), result in zip(nodes, fanout(one, nodes, width=ways.width), strict=True):
-        code = max(code, _tell(node.host, result))
-    echo(f"in {directory}")
+        code = max(code, _tell(answer, node.host, result))
+        hosts.append({"host": node.host, **_fetched_json(result)})
+    answer.say(f"in {directory}")
     if not options["logs_only"] and found.launched is not None and not found.launched.says_output:
-        echo("logs and records only: the run did not say where its script writes (output: in its config)")
-    return code
+        answer.say(
+            "logs and records only: the run did not say where its script writes (output: in its config)"
+        )
+    return answer.finish(code, run_id=plan.run_id, directory=str(directory), hosts=hosts)
 
 
-def _tell(host: str, result: Fetched | GpulaunchError) -> int:
+def _fetched_json(result: Fetched | GpulaunchError) -> dict[str, Any]:
+    if isinstance(result, GpulaunchError):
+        return {"files": 0, "bytes": 0, "skipped": [], "error": error_json(result)}
+    return {"files": result.files, "bytes": result.bytes, "skipped": list(result.skipped), "error": None}
+
+
+def _tell(answer: Answer, host: str, result: Fetched | GpulaunchError) -> int:
     if isinstance(result, GpulaunchError):
         detail = result.detail if isinstance(result, HostError) else result.message
-        echo(f"{host}: {one_line(detail, 400)}", err=True)
+        answer.say(f"{host}: {one_line(detail, 400)}", err=True)
         if result.fix:
-            echo(f"  fix: {result.fix}", err=True)
+            answer.say(f"  fix: {result.fix}", err=True)
         return ExitCode.UNREACHABLE
-    echo(f"{host}: {result.files} files, {result.bytes / 1e6:.1f} MB")
+    answer.say(f"{host}: {result.files} files, {result.bytes / 1e6:.1f} MB")
     for words in result.skipped:
-        echo(f"{host}: not read: {one_line(words, 300)}", err=True)
+        answer.say(f"{host}: not read: {one_line(words, 300)}", err=True)
     return ExitCode.NEGATIVE if result.skipped else 0

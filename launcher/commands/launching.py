@@ -9,9 +9,9 @@ from launcher.commands.asking import Asked
 from launcher.commands.confirm import confirm
 from launcher.commands.question import asker
 from launcher.config import RunConfig
-from launcher.errors import BadInput, GpulaunchError, LaunchRefused
+from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.exit_codes import ExitCode
-from launcher.hostcodes import host_codes
+from launcher.hostcodes import read_codes
 from launcher.inventory import HostEntry
 from launcher.launch import Launch
 from launcher.making_room import leftovers, make_room
@@ -35,7 +35,6 @@ from launcher.slurm import unused_nodes
 from launcher.terminal.live import screen_on
 from launcher.terminal.output import echo_json, echo_lines
 from launcher.terminal.screen import Screen
-from preflight.explain import known_codes
 from preflight.records import dataclass
 
 
@@ -46,7 +45,7 @@ def launch_of(what: Asked, options: dict[str, Any], early: EarlyStarts | None = 
         job=what.job,
         connections=Connections(what.ways.open),
         sent=sent_script(what.config),
-        ignore=_codes(options["ignore"]),
+        ignore=read_codes(options["ignore"]) | what.config.ignore,
         disconnect=what.config.disconnect,
         logs=options["logs"],
         width=what.ways.width,
@@ -225,12 +224,3 @@ def rehearsed_well(config: RunConfig, launch: Launch, screen: Screen) -> bool:
 
 def _print(document: dict[str, Any]) -> None:
     echo_json(document)
-
-
-def _codes(words: tuple[str, ...]) -> frozenset[str]:
-    """Return the codes of --ignore; one that does not exist would ignore nothing, silently."""
-    codes = frozenset(code.strip().upper() for word in words for code in word.split(",") if code.strip())
-    unknown = sorted(codes - known_codes(host_codes()))
-    if unknown:
-        raise BadInput(f"--ignore: no check is called {', '.join(unknown)}", "gpulaunch checks lists them")
-    return codes

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from launcher.commands.completion import complete_configs
 from launcher.commands.confirm import confirm
 from launcher.commands.param_types import Precision
 from launcher.config import Overrides, load_run_config
@@ -39,6 +40,7 @@ _MAX_BYTES = 4 << 20
     "config",
     default="",
     metavar="NAME",
+    shell_complete=complete_configs,
     help="Run config: its script, arguments and precision.",
 )
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="World size to judge for.")

@@ -5,15 +5,18 @@ from typing import Any
 
 import click
 
-from launcher.commands.runs_options import access, found_run, run_options, ways_of
+from launcher.commands.answer import Answer, json_option
+from launcher.commands.runs_options import access, found_run, run_argument, run_options, ways_of
 from launcher.exit_codes import ExitCode
+from launcher.runs.access import Access
 from launcher.runs.view import Selection, read_since, show_logs
 from launcher.terminal.output import echo, write_bytes
 from launcher.terminal.screen import Screen
+from preflight.errors import BadInput
 
 
 @click.command("logs")
-@click.argument("run")
+@run_argument
 @click.option("--rank", "-r", type=click.IntRange(0), help="Only this rank; into a pipe, its exact bytes.")
 @click.option("--host", default="", help="Only this node.")
 @click.option(
@@ -22,6 +25,8 @@ from launcher.terminal.screen import Screen
 @click.option(
     "--since", default="", metavar="AGO|BYTES", help="From 10m, 2h ago, or the last 64kB of each log."
 )
+@click.option("-n", "--lines", type=click.IntRange(0), metavar="N", help="Only the last N lines of each log.")
+@json_option
 @run_options
 def command(run: str, **options: Any) -> int:
     """Print the logs of RUN: a unique beginning of its id, or `last`. Looking changes nothing for the run.
@@ -31,12 +36,16 @@ def command(run: str, **options: Any) -> int:
     selection = Selection(
         rank=options["rank"],
         host=options["host"],
-        since=read_since(options["since"]) if options["since"] else None,
+        since=_since(options),
         follow=options["follow"],
     )
+    if options["as_json"] and options["follow"]:
+        raise BadInput("--json prints one document, and --follow has no end", "leave one of them out")
     ways = ways_of(options)
     found = found_run(run, ways, options)
     to = access(found, ways, options)
+    if options["as_json"]:
+        return _document(to, selection)
     if options["rank"] is not None and not sys.stdout.isatty():
         viewed = show_logs(to.plan, to.entries, to.open, selection, _raw)
     else:
@@ -49,6 +58,35 @@ def command(run: str, **options: Any) -> int:
     for host, why in viewed.lost.items():
         echo(f"{host}: not read to the end: {why}", err=True)
     return ExitCode.UNREACHABLE if viewed.lost else 0
+
+
+def _since(options: dict[str, Any]) -> dict[str, float] | None:
+    if options["lines"] is not None and options["since"]:
+        raise BadInput("--lines and --since both say where a log begins", "leave one of them out")
+    if options["lines"] is not None:
+        return {"lines": options["lines"]}
+    return read_since(options["since"]) if options["since"] else None
+
+
+def _document(to: Access, selection: Selection) -> int:
+    """Print every log as text in one document."""
+    logs: dict[tuple[str, str], bytearray] = {}
+
+    def keep(host: str, log: str, data: bytes, now: float) -> None:
+        del now
+        logs.setdefault((host, log), bytearray()).extend(data)
+
+    lost = show_logs(to.plan, to.entries, to.open, selection, keep).lost
+    answer = Answer("gpulaunch.logs/1", as_json=True)
+    return answer.finish(
+        ExitCode.UNREACHABLE if lost else ExitCode.OK,
+        run_id=to.plan.run_id,
+        logs=[
+            {"host": host, "log": log, "text": data.decode("utf-8", "replace")}
+            for (host, log), data in sorted(logs.items())
+        ],
+        unreached=dict(lost),
+    )
 
 
 def _raw(host: str, log: str, data: bytes, now: float) -> None:

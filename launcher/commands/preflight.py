@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
+from launcher.commands.completion import complete_codes, complete_configs
 from launcher.commands.param_types import Precision
-from launcher.commands.reaching import Reaching, reaching, reaching_options
+from launcher.commands.reaching import Reaching, hosts_argument, reaching, reaching_options
 from launcher.counts import settle_counts
 from launcher.errors import BadInput
 from launcher.gather import Gathered
-from launcher.hostcodes import host_codes
+from launcher.hostcodes import read_codes
 from launcher.inventory import LOCALHOST, HostEntry
 from launcher.planning import Sent
 from launcher.preflighting import Manner, PreflightResult, judge, preflight, reach_probe
@@ -23,7 +24,6 @@ from launcher.running.connections import Connections
 from launcher.sending import sent_script
 from launcher.terminal.output import echo_json_text, echo_lines
 from launcher.visible import within_visible
-from preflight.explain import known_codes
 from preflight.job import GpuRequest, Job
 from preflight.records import dataclass
 
@@ -38,6 +38,7 @@ class _Asked:
     job: Job
     hosts: tuple[str, ...]
     sent: Sent | None = None
+    ignore: frozenset[str] = frozenset()
 
 
 _EXAMPLES = """\b
@@ -49,9 +50,14 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("hosts", nargs=-1)
+@hosts_argument
 @click.option(
-    "-c", "--config", "config", metavar="NAME", help="Judge for this run config (a name or a path)."
+    "-c",
+    "--config",
+    "config",
+    metavar="NAME",
+    shell_complete=complete_configs,
+    help="Judge for this run config (a name or a path).",
 )
 @click.option(
     "--gpus",
@@ -64,7 +70,11 @@ Examples:
 )
 @click.option("--precision", type=Precision(), help="Mixed precision to judge for.")
 @click.option(
-    "--ignore", multiple=True, metavar="CODE", help="Show findings of CODE, but let them stop nothing."
+    "--ignore",
+    multiple=True,
+    metavar="CODES",
+    shell_complete=complete_codes,
+    help="Show findings of CODE, but let them stop nothing.",
 )
 @click.option("--separately", is_flag=True, help="Judge each host for itself, not all as one launch.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -91,10 +101,13 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
     Several hosts are judged as one launch, the first being the main host. Exit code 0: nothing stops a launch
     and nothing was left unchecked; 1: something does, or could not be checked.
     """
-    ignore = _codes(options["ignore"])
-    manner = Manner(ignore=ignore, together=not options["separately"], width=options["parallel"])
     asked = _asked(hosts, options)
-    manner = replace(manner, sent=asked.sent)
+    manner = Manner(
+        ignore=read_codes(options["ignore"]) | asked.ignore,
+        together=not options["separately"],
+        width=options["parallel"],
+        sent=asked.sent,
+    )
     if options["recordings"] or options["smi_files"]:
         result = _from_files(asked, options, manner)
     else:
@@ -106,15 +119,6 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
         result = _from_hosts(asked, ways, manner)
     _show(result, options)
     return result.exit_code
-
-
-def _codes(words: tuple[str, ...]) -> frozenset[str]:
-    """Return the codes that --ignore names; a code that does not exist would ignore nothing, silently."""
-    codes = frozenset(code.strip().upper() for word in words for code in word.split(",") if code.strip())
-    unknown = sorted(codes - known_codes(host_codes()))
-    if unknown:
-        raise BadInput(f"--ignore: no check is called {', '.join(unknown)}", "gpulaunch checks lists them")
-    return codes
 
 
 def _asked(hosts: tuple[str, ...], options: dict[str, Any]) -> _Asked:
@@ -136,7 +140,7 @@ def _asked(hosts: tuple[str, ...], options: dict[str, Any]) -> _Asked:
         precision=options["precision"] or "",
     )
     config = load_run_config(options["config"], overrides)
-    return _Asked(config.job, config.hosts, sent_script(config))
+    return _Asked(config.job, config.hosts, sent_script(config), config.ignore)
 
 
 def parse_gpus(text: str) -> GpuRequest:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from launcher.commands.reaching import reaching, reaching_options
+from launcher.commands.reaching import hosts_argument, reaching, reaching_options
 from launcher.exit_codes import ExitCode
 from launcher.report.runs import runs_json, runs_lines
 from launcher.report.text import clean
@@ -14,7 +14,7 @@ from launcher.terminal.output import echo, echo_json, echo_lines
 
 
 @click.command("ps")
-@click.argument("hosts", nargs=-1)
+@hosts_argument
 @click.option("--all", "-a", "ended", is_flag=True, help="Also runs that are over.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @reaching_options

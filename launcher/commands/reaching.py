@@ -2,11 +2,13 @@
 
 import sys
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
+from launcher.commands.completion import complete_hosts
 from launcher.fanout import WIDTH
 from launcher.inventory import HostEntry, Inventory, load_inventory
 from launcher.terminal.output import ask_secret
@@ -50,6 +52,25 @@ def reaching_options(function: Function) -> Function:
     ):
         function = option(function)
     return function
+
+
+def hosts_argument(function: Function) -> Function:
+    """Add HOSTS to a command, as words and as --hosts: both mean the same, and add up."""
+
+    @wraps(function)
+    def command(*, hosts: tuple[str, ...], more_hosts: tuple[str, ...], **options: Any) -> Any:
+        return function(hosts=(*hosts, *more_hosts), **options)
+
+    option = click.option(
+        "--hosts",
+        "more_hosts",
+        multiple=True,
+        metavar="WORDS",
+        shell_complete=complete_hosts,
+        help="Names, ranges, groups or all, as after the command; repeatable.",
+    )
+    argument = click.argument("hosts", nargs=-1, shell_complete=complete_hosts)
+    return cast("Function", argument(option(command)))
 
 
 def reaching(inventory: Path | None, *, accept_new_host_keys: bool, parallel: int) -> Reaching:

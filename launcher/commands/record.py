@@ -6,16 +6,17 @@ from typing import Any
 
 import click
 
-from launcher.commands.reaching import reaching, reaching_options
+from launcher.commands.answer import Answer, json_option
+from launcher.commands.reaching import hosts_argument, reaching, reaching_options
+from launcher.inventory import LOCALHOST
 from launcher.preflighting import Manner, preflight
 from launcher.recording import record_json
-from launcher.terminal.output import echo
 from launcher.wholefile import write_whole
 from preflight.job import Job
 
 
 @click.command()
-@click.argument("host")
+@hosts_argument
 @click.option(
     "-o",
     "--output",
@@ -25,9 +26,15 @@ from preflight.job import Job
 )
 @click.option("--mask", is_flag=True, help="Hide user and host names, paths, serials and addresses.")
 @click.option("--force", is_flag=True, help="Write over a file that exists.")
+@json_option
 @reaching_options
-def command(host: str, *, output: Path, mask: bool, force: bool, **options: Any) -> int:
-    """Save the facts of HOST in a file, which `gpulaunch preflight --from FILE` judges again anywhere."""
+def command(
+    hosts: tuple[str, ...], *, output: Path, mask: bool, force: bool, as_json: bool, **options: Any
+) -> int:
+    """Save the facts of one host (default: localhost) in a file.
+
+    `gpulaunch preflight --from FILE` judges it again anywhere.
+    """
     if output.exists() and not force:
         raise click.UsageError(f"{output} exists; --force writes over it")
     ways = reaching(
@@ -35,14 +42,15 @@ def command(host: str, *, output: Path, mask: bool, force: bool, **options: Any)
         accept_new_host_keys=options["accept_new_host_keys"],
         parallel=options["parallel"],
     )
-    entries = ways.inventory.resolve((host,))
+    entries = ways.inventory.resolve(hosts or (LOCALHOST,))
     if len(entries) != 1:
-        raise click.UsageError(f"{host} names {len(entries)} hosts; a recording is of one")
+        raise click.UsageError(f"{' '.join(hosts)} names {len(entries)} hosts; a recording is of one")
     result = preflight(entries, Job(gpus="auto"), ways.open, manner=Manner(together=False))
     for error in result.errors.values():
         raise error
     facts = result.facts[entries[0].name]
     document = record_json(facts, result.findings, masked=mask)
     write_whole(output, json.dumps(document, indent=1) + "\n")
-    echo(f"{output}: facts of {host}" + (", masked" if mask else ""))
-    return 0
+    answer = Answer("gpulaunch.recording/1", as_json=as_json)
+    answer.say(f"{output}: facts of {entries[0].name}" + (", masked" if mask else ""))
+    return answer.finish(0, file=str(output), host=entries[0].name, masked=mask)

@@ -1,8 +1,8 @@
 """What rm and prune share: delete runs on the hosts that hold them, and say how it went."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from launcher.commands.confirm import confirm
+from launcher.commands.answer import Answer, error_json
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.report.text import one_line
@@ -10,30 +10,41 @@ from launcher.running.connections import Open
 from launcher.runs.finding import forget
 from launcher.runs.found import FoundRun
 from launcher.runs.stopping import remove_run
-from launcher.terminal.output import echo
 
 
-def may_delete(question: str, *, yes: bool) -> bool:
+def may_delete(question: str, answer: Answer, *, yes: bool) -> bool:
     """Ask the person, unless --yes has answered; say so when nothing is deleted."""
-    if yes or confirm(question):
+    if yes or answer.confirm(question):
         return True
-    echo("nothing was deleted")
+    answer.say("nothing was deleted")
     return False
 
 
-def remove(runs: Iterable[FoundRun], open_entry: Open) -> int:
-    """Delete the runs where they were found; return the exit code."""
-    code = 0
+def remove(
+    runs: Iterable[FoundRun], open_entry: Open, answer: Answer, others: Mapping[str, HostError] | None = None
+) -> int:
+    """Delete the runs where they were found; return the exit code. `others` are hosts that were not asked."""
+    code = int(ExitCode.UNREACHABLE if others else ExitCode.OK)
+    removed = []
     for run in runs:
         entries = [node.entry for node in run.nodes]
         results = remove_run(run.run_id, entries, open_entry)
-        for result in results:
-            if not isinstance(result, GpulaunchError):
-                continue
-            code = max(code, ExitCode.UNREACHABLE if isinstance(result, HostError) else ExitCode.NEGATIVE)
-            echo(f"{run.run_id}: {one_line(result.message, 300)}", err=True)
-        if all(not isinstance(result, GpulaunchError) for result in results):
+        hosts = []
+        for entry, result in zip(entries, results, strict=True):
+            failed = result if isinstance(result, GpulaunchError) else None
+            hosts.append({"host": entry.name, "removed": failed is None, "error": error_json(failed)})
+            if failed is not None:
+                worse = ExitCode.UNREACHABLE if isinstance(failed, HostError) else ExitCode.NEGATIVE
+                code = max(code, worse)
+                answer.say(f"{run.run_id}: {one_line(failed.message, 300)}", err=True)
+        if all(host["removed"] for host in hosts):
             if len(run.nodes) >= run.total_nodes:  # else a host that has not answered may still hold it
                 forget(run.run_id)
-            echo(f"{run.run_id}: removed from {len(entries)} host" + ("" if len(entries) == 1 else "s"))
-    return code
+            answer.say(f"{run.run_id}: removed from {len(entries)} host" + ("" if len(entries) == 1 else "s"))
+        removed.append({"run_id": run.run_id, "hosts": hosts})
+    return answer.finish(code, runs=removed, unreached=errors_json(others or {}))
+
+
+def errors_json(errors: Mapping[str, HostError]) -> dict[str, str]:
+    """Return why hosts were not asked, by name."""
+    return {name: error.detail for name, error in errors.items()}

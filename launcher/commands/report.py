@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from launcher.commands.runs_options import LOGS
+from launcher.commands.runs_options import LOGS, run_argument
 from launcher.logfiles import run_called
 from launcher.report.html import html
 from launcher.report.rundir import RunFiles, read_run
@@ -15,7 +15,7 @@ from launcher.wholefile import write_whole
 
 
 @click.command("report")
-@click.argument("run")
+@run_argument
 @click.option(
     "--html",
     "target",

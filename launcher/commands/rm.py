@@ -5,18 +5,19 @@ from typing import Any
 
 import click
 
+from launcher.commands.answer import Answer, json_option
 from launcher.commands.removing import may_delete, remove
 from launcher.commands.runs_options import found_run, run_options, ways_of
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.report.runs import run_line
 from launcher.runs.found import LAST
-from launcher.terminal.output import echo
 
 
 @click.command("rm")
 @click.argument("run")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@json_option
 @run_options
 def command(run: str, **options: Any) -> int:
     """Delete RUN's directory (logs, records) on every host of it. Its output and what is here stay.
@@ -31,7 +32,8 @@ def command(run: str, **options: Any) -> int:
             "--yes needs a run's name: with each deletion another run becomes the last",
             f"gpulaunch rm {found.run_id} --yes",
         )
-    echo(run_line(found, time.time()))
-    if not may_delete("Delete its logs and records on the hosts?", yes=options["yes"]):
-        return ExitCode.NEGATIVE
-    return remove([found], ways.open)
+    answer = Answer("gpulaunch.removal/1", as_json=options["as_json"])
+    answer.say(run_line(found, time.time()))
+    if not may_delete("Delete its logs and records on the hosts?", answer, yes=options["yes"]):
+        return answer.finish(ExitCode.NEGATIVE, runs=[], unreached={})
+    return remove([found], ways.open, answer)

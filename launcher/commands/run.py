@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from launcher.commands.asking import asked, begin_early
+from launcher.commands.completion import complete_codes, complete_configs, complete_hosts
 from launcher.commands.launch_command import LaunchCommand
 from launcher.commands.reaching import reaching_options
 
@@ -20,9 +21,20 @@ Examples:
 
 @click.command("run", cls=LaunchCommand, epilog=_EXAMPLES, options_metavar="[OPTIONS] {SCRIPT | -c NAME}")
 @click.option(
-    "-c", "--config", "config", metavar="NAME", help="Run config: a name, or a path to a YAML file."
+    "-c",
+    "--config",
+    "config",
+    metavar="NAME",
+    shell_complete=complete_configs,
+    help="Run config: a name, or a path to a YAML file.",
 )
-@click.option("--hosts", multiple=True, metavar="WORDS", help="Names, ranges, groups or all; repeatable.")
+@click.option(
+    "--hosts",
+    multiple=True,
+    metavar="WORDS",
+    shell_complete=complete_hosts,
+    help="Names, ranges, groups or all; repeatable.",
+)
 @click.option(
     "--gpus",
     default="",
@@ -45,7 +57,13 @@ Examples:
     "--sync", is_flag=True, help="Send the working tree to the hosts first; without it a SCRIPT goes alone."
 )
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a key of the run config.")
-@click.option("--ignore", multiple=True, metavar="CODES", help="Findings that shall not stop the launch.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="CODES",
+    shell_complete=complete_codes,
+    help="Findings that shall not stop the launch.",
+)
 @click.option("-n", "--dry-run", is_flag=True, help="Print the plan and why; start nothing.")
 @click.option("--clean", is_flag=True, help="First end what is proven left over from dead runs of yours.")
 @click.option("--rehearse", is_flag=True, help="Rehearse a few steps first; run only if all is proven.")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from launcher.commands.completion import complete_hosts, complete_runs
 from launcher.commands.confirm import confirm
 from launcher.commands.reaching import Reaching, reaching, reaching_options
 from launcher.report.runs import run_line
@@ -32,9 +33,15 @@ def run_options(function: Function) -> Function:
         "--hosts",
         multiple=True,
         metavar="WORDS",
+        shell_complete=complete_hosts,
         help="Where to look instead of every known host; repeatable.",
     )
     return option(function)
+
+
+def run_argument(function: Function) -> Function:
+    """Add RUN, which is `last` where it is left out."""
+    return click.argument("run", default=LAST, shell_complete=complete_runs)(function)
 
 
 def ways_of(options: dict[str, Any]) -> Reaching:

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from launcher.commands.runs_options import access, found_run, run_options, ways_of
+from launcher.commands.runs_options import access, found_run, run_argument, run_options, ways_of
 from launcher.errors import HostError, RunOver
 from launcher.exit_codes import ExitCode
 from launcher.report.hang import SCHEMA, hang_json, hang_lines
@@ -14,7 +14,7 @@ from launcher.terminal.output import echo, echo_json, echo_lines
 
 
 @click.command("stacks")
-@click.argument("run")
+@run_argument
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @run_options
 def command(run: str, *, as_json: bool, **options: Any) -> int:

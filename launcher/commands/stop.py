@@ -4,15 +4,16 @@ from typing import Any
 
 import click
 
+from launcher.commands.answer import Answer, error_json, json_option
 from launcher.commands.param_types import Duration
 from launcher.commands.runs_options import access, found_run, run_options, ways_of
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.identity import user_at_machine
 from launcher.report.text import one_line
+from launcher.running.failures import code_words
 from launcher.runs.finding import hosts_text
 from launcher.runs.stopping import stop_run
-from launcher.terminal.output import echo
 
 
 @click.command("stop")
@@ -25,6 +26,7 @@ from launcher.terminal.output import echo
     show_default=True,
     help="Seconds from SIGTERM to SIGKILL; a script that handles SIGTERM saves its checkpoint in them.",
 )
+@json_option
 @run_options
 def command(run: str, **options: Any) -> int:
     """Stop RUN (a unique beginning of its id, or `last`): SIGTERM on every node, a grace period, SIGKILL.
@@ -39,15 +41,30 @@ def command(run: str, **options: Any) -> int:
     grace_s = 0.0 if options["now"] else float(options["grace"])
     why = f"stopped by {user_at_machine()}"
     results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why)
+    answer = Answer("gpulaunch.stop/1", as_json=options["as_json"])
     code = 0
+    nodes = []
     for node, result in zip(plan.nodes, results, strict=True):
         words, worse = _told(result)
         code = max(code, worse)
-        echo(f"{node.host}: {words}", err=worse != 0)
+        answer.say(f"{node.host}: {words}", err=worse != 0)
+        nodes.append({"host": node.host, "ended": worse == 0, "message": words, **_end_json(result)})
     if code == 0:
         names = hosts_text([node.host for node in plan.nodes])
-        echo(f"{plan.run_id} has ended on {names}; nothing of it is left there")
-    return code
+        answer.say(f"{plan.run_id} has ended on {names}; nothing of it is left there")
+    return answer.finish(code, run_id=plan.run_id, nodes=nodes)
+
+
+def _end_json(result: "dict[str, Any] | GpulaunchError") -> dict[str, Any]:
+    failed = result if isinstance(result, GpulaunchError) else None
+    state = {} if isinstance(result, GpulaunchError) else result.get("state") or {}
+    end = state.get("exit") or {}
+    return {
+        "ranks": end.get("ranks") or {},
+        "remaining_pids": end.get("left") or [],
+        "port_free": end.get("port_free"),
+        "error": error_json(failed),
+    }
 
 
 def _told(result: "dict[str, Any] | GpulaunchError") -> tuple[str, int]:
@@ -65,6 +82,11 @@ def _told(result: "dict[str, Any] | GpulaunchError") -> tuple[str, int]:
             "was lost before: its supervisor is gone; gpulaunch clean-zombies tells what it left",
             ExitCode.NEGATIVE,
         )
-    codes = ", ".join(f"rank {rank}: {code}" for rank, code in sorted((end.get("ranks") or {}).items()))
+    ends = sorted((end.get("ranks") or {}).items(), key=lambda each: int(each[0]))
+    codes = ", ".join(f"rank {rank} {_rank_end(code)}" for rank, code in ends)
     port = ", its port is still in use" if end.get("port_free") is False else ""
     return f"ended ({codes or 'no rank had started'}){port}", 0
+
+
+def _rank_end(code: int | None) -> str:
+    return "finished" if code == 0 else code_words(code)

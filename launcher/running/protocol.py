@@ -104,7 +104,7 @@ def follow_request(run_id: str, offsets: Mapping[str, int], **wishes: object) ->
     """Return the request that follows a run from these offsets on.
 
     Wishes: `viewer` (true: looking keeps no attached run alive), `once` (true: what is there now, no more),
-    `only` (names of logs), `since` ({"bytes": n} or {"seconds": n}).
+    `only` (names of logs), `since` ({"bytes": n}, {"lines": n} or {"seconds": n}).
     """
     return request({"mode": "follow", "run_id": run_id, "offsets": dict(offsets), **wishes})
 

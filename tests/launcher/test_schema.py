@@ -31,7 +31,7 @@ def names(keys: tuple[kinds.Key, ...]) -> set[str]:
 
 def test_every_key_has_a_field_and_every_field_a_key() -> None:
     assert names(schema.HOST_KEYS) == fields(HostEntry) - {"name", "alias", "listed", "gpus_from"}
-    elsewhere = {"hosts", "sync", "restart", "on_disconnect", "disconnect_timeout", "grace"}
+    elsewhere = {"hosts", "sync", "restart", "on_disconnect", "disconnect_timeout", "grace", "ignore"}
     assert names(schema.CONFIG_KEYS) - elsewhere == fields(Job) - {"name", "rehearse_steps"}
     assert names(schema.EXPECT_KEYS) == fields(Expect)
     assert names(RESTART_KEYS) == fields(RestartSpec)

@@ -71,8 +71,10 @@ class Logs:
 
 
 def offsets_since(run_dir: str, since: dict[str, float]) -> dict[str, int]:
-    """Return where to begin for {"bytes": n}, at a line's start, or {"seconds": n}, a little early."""
+    """Return where to begin for {"bytes": n} (at a line's start), {"lines": n}, or {"seconds": n} (early)."""
     now = log_sizes(run_dir)
+    if "lines" in since:
+        return {name: last_lines(run_dir, name, size, int(since["lines"])) for name, size in now.items()}
     if "bytes" in since:
         return {name: line_start(run_dir, name, size - int(since["bytes"])) for name, size in now.items()}
     before: dict[str, int] = {}
@@ -84,6 +86,29 @@ def offsets_since(run_dir: str, since: dict[str, float]) -> dict[str, int]:
                     break
                 before = {str(name): int(size) for name, size in noted["sizes"].items()}
     return before
+
+
+def last_lines(run_dir: str, name: str, size: int, lines: int) -> int:
+    """Return where the last so many lines of a log's first `size` bytes begin; what has no end yet is one."""
+    if lines == 0:
+        return size
+    at, found = size, 0
+    try:
+        with open(os.path.join(run_dir, name), "rb") as file:
+            while at > 0:
+                begin = max(0, at - CHUNK)
+                file.seek(begin)
+                block = file.read(at - begin)
+                end = len(block) - 1 if at == size and block.endswith(b"\n") else len(block)
+                while (newline := block.rfind(b"\n", 0, end)) >= 0:
+                    found += 1
+                    if found >= lines:
+                        return begin + newline + 1
+                    end = newline
+                at = begin
+    except OSError:
+        return size
+    return 0
 
 
 def line_start(run_dir: str, name: str, offset: int) -> int:
