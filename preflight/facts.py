@@ -26,6 +26,7 @@ class Identity:
     container: str  # "" on a plain host, else what says so: "docker", "podman", "pid-namespace", "wsl2"
     initial_pid_namespace: bool  # False: NVML's pids may be another namespace's; never signal by them
     pid_namespace: str = ""  # inode, in which alone a pid means something; "": not known
+    machine: str = ""  # as uname has it: "x86_64", "aarch64"
     time_namespace: str = ""  # inode, in which alone a start time does; "0": the kernel has none
 
 
@@ -38,6 +39,7 @@ class PythonEnv:
     packages: dict[str, str]  # distribution name, lower case -> version; absent key = not installed
     torch_cuda: Fact[str]  # CUDA build of the torch wheel: "12.8", "cpu", "rocm6.2"
     nccl: Fact[str]  # version of the NCCL that torch will load, from its package metadata
+    managed: bool = False  # the system's own Python, into which pip installs nothing (PEP 668)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,16 @@
 """Which GPUs each official PyTorch Linux x86-64 wheel holds kernels for, and which driver each CUDA needs.
 
 A table, so that nothing imports torch to find out. Sources: pytorch/pytorch issues 146265, 147607, 164471,
-172352, 172663, 175253, 182849 (release architecture lists), torch/cuda/__init__.py PYTORCH_RELEASES_CODE_CC,
+172352, 172663, 175253, 182849 (release architecture lists), 160162 and 168065 (aarch64), pytorch's
+.ci/aarch64_linux/aarch64_ci_build.sh, torch/cuda/__init__.py PYTORCH_RELEASES_CODE_CC,
 and the CUDA release notes' table of driver versions. A row that is not here is unknown, and said to be.
 """
 
+from collections.abc import Iterable
+
 from preflight.gpu_facts import Capability
 from preflight.records import dataclass
-from preflight.versions import release
+from preflight.versions import compare, release
 
 _FULL = ((5, 0), (6, 0), (7, 0), (7, 5), (8, 0), (8, 6), (9, 0))
 _VOLTA_UP = ((7, 0), (7, 5), (8, 0), (8, 6), (9, 0), (10, 0), (12, 0))
@@ -80,10 +83,39 @@ def driver_floor(cuda: str) -> str:
     return next((floor for known, floor in DRIVER_FLOORS if (known,) == major), "")
 
 
-def wheel_for(gpu: Capability) -> str:
-    """Return the pip index of a current wheel that holds kernels for this GPU, "" when none does."""
-    if gpu < (5, 0):
-        return ""
-    if gpu < (7, 5):
-        return "https://download.pytorch.org/whl/cu126"
-    return "https://download.pytorch.org/whl/cu130"
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A pip index of PyTorch's own: the kernels of the newest torch on it, by machine."""
+
+    name: str
+    cuda: str
+    kernels: dict[str, tuple[Capability, ...]]
+    ptx: bool = False
+
+
+OLDEST: Capability = (5, 0)
+"""No torch of today has kernels for GPUs before."""
+_ARM = ((8, 0), (9, 0))
+INDEXES: tuple[Index, ...] = (
+    # The first that fits is named: newest CUDA first, then what still gets new releases of torch.
+    Index("cu130", "13.0", {"x86_64": _TURING_UP, "aarch64": (*_ARM, (10, 0), (11, 0), (12, 0))}, ptx=True),
+    Index("cu126", "12.6", {"x86_64": _FULL, "aarch64": _ARM}),
+    Index("cu128", "12.8", {"x86_64": _TURING_UP, "aarch64": (*_ARM, (10, 0), (12, 0))}),  # up to torch 2.11
+    Index("cu118", "11.8", {"x86_64": _FULL}),  # up to torch 2.7
+)
+_INDEX_URL = "https://download.pytorch.org/whl/"
+
+
+def index_for(gpus: Iterable[Capability], driver: str, machine: str) -> str:
+    """Return the pip index whose torch runs on all these GPUs with this driver, "" when there is none.
+
+    On aarch64 PyPI's own torch is a CPU build, so that an index is always to be named there.
+    """
+    wanted = tuple(gpus)
+    for index in INDEXES:
+        kernels = index.kernels.get(machine or "x86_64", ())
+        wheel = Wheel((0, 0), (0, 0), index.cuda, kernels, index.ptx)
+        floor = release(driver_floor(index.cuda))
+        if kernels and compare(release(driver), floor) >= 0 and all(runs_on(wheel, gpu) for gpu in wanted):
+            return _INDEX_URL + index.name
+    return ""

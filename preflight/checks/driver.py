@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.absence import Missing, MissingCode
+from preflight.checks.install import install_command
 from preflight.facts import HostFacts, PythonEnv, System
 from preflight.finding import Problem, Severity
 from preflight.gpu_facts import Driver
@@ -41,8 +42,6 @@ _WHY: dict[MissingCode, tuple[str, str]] = {
     ),
     "reset-required": ("a GPU needs a reset", "sudo nvidia-smi --gpu-reset -i INDEX, or reboot"),
 }
-
-_OLDEST_WHEELS = "https://download.pytorch.org/whl/cu126"
 
 
 @host_check("DRV001", gate=True, gpu_only=True)
@@ -99,7 +98,7 @@ def the_driver_is_what_the_site_expects(driver: Driver, expect: Expect) -> Itera
 
 
 @host_check("DRV003", gate=True, gpu_only=True)
-def the_driver_runs_this_torch(driver: Driver, python: PythonEnv) -> Iterator[Problem]:
+def the_driver_runs_this_torch(facts: HostFacts, driver: Driver, python: PythonEnv) -> Iterator[Problem]:
     """The driver is new enough for the CUDA that torch was built with.
 
     With an older driver torch says "The NVIDIA driver on your system is too old", finds no GPU, and trains on
@@ -125,11 +124,10 @@ def the_driver_runs_this_torch(driver: Driver, python: PythonEnv) -> Iterator[Pr
             severity=Severity.UNKNOWN,
         )
     elif compare(release(driver.version), release(floor)) < 0:
-        older = f", or: {python.executable} -m pip install torch --index-url {_OLDEST_WHEELS}"
         yield Problem(
             f"torch was built with CUDA {build}, which needs driver {floor} or newer; this is "
             f"{driver.version}",
-            f"ask the administrator for driver {floor}+" + (older if build.startswith("13") else ""),
+            f"ask the administrator for driver {floor}+, or: {install_command(facts, python, ('torch',))}",
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.absence import Missing
+from preflight.checks.install import install_command
 from preflight.facts import HostFacts, PythonEnv
 from preflight.finding import Problem, Severity
 from preflight.job import Job
@@ -61,7 +62,7 @@ def the_interpreter_is_new_enough(python: PythonEnv) -> Iterator[Problem]:
 
 
 @host_check("ENV002", gate=True)
-def the_launch_packages_are_installed(facts: HostFacts, python: PythonEnv) -> Iterator[Problem]:
+def the_launch_packages_are_installed(facts: HostFacts, python: PythonEnv, job: Job) -> Iterator[Problem]:
     """That Python has torch and accelerate installed.
 
     `accelerate launch` starts the ranks, with torch's elastic agent. A host without them fails at once while
@@ -76,18 +77,19 @@ def the_launch_packages_are_installed(facts: HostFacts, python: PythonEnv) -> It
         yield Problem(
             f"{' and '.join(lacking)} not installed for {python.executable}: no rank can start",
             f"set python: in hosts.yaml to an environment that has them (gpulaunch init --hosts {facts.host}"
-            f" looks for one); or {python.executable} -m pip install {' '.join(lacking)}",
+            f" looks for one); or {install_command(facts, python, lacking, gpus=job.wants_gpus)}",
         )
 
 
 @host_check("ENV003", gate=True, gpu_only=True)
-def torch_is_a_cuda_build(python: PythonEnv) -> Iterator[Problem]:
+def torch_is_a_cuda_build(facts: HostFacts, python: PythonEnv) -> Iterator[Problem]:
     """The installed torch is a CUDA build.
 
     A CPU or ROCm wheel sees no NVIDIA GPU: the job would train on the CPU, or stop with "Torch not compiled
     with CUDA enabled".
 
-    Fix: reinstall torch from a CUDA index.
+    Fix: reinstall torch from the index that is named: for the host's driver, GPUs and machine. On aarch64
+    PyPI's torch is a CPU build. Where pip may not install (PEP 668), into a virtual environment.
     Source: the build part of torch's version and its torch/version.py, read without an import.
     """
     if "torch" not in python.packages:
@@ -102,8 +104,7 @@ def torch_is_a_cuda_build(python: PythonEnv) -> Iterator[Problem]:
     elif not release(build):
         yield Problem(
             f"torch {python.packages['torch']} is a {build} build and cannot use NVIDIA GPUs",
-            f"{python.executable} -m pip install --force-reinstall torch "
-            "--index-url https://download.pytorch.org/whl/cu130",
+            install_command(facts, python, ("torch",)),
         )
 
 

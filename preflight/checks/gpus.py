@@ -4,15 +4,16 @@ from collections import Counter
 from collections.abc import Iterator
 
 from preflight.absence import Missing
+from preflight.checks.install import install_command
 from preflight.checks.reading import absent, absent_needed, name_of
-from preflight.facts import PythonEnv
+from preflight.facts import HostFacts, PythonEnv
 from preflight.finding import Problem, Severity
 from preflight.gpu_facts import Gpu, PciGpu
 from preflight.job import Expect, Job
 from preflight.registry import host_check
 from preflight.selection import Selection
 from preflight.versions import release
-from preflight.wheels import Wheel, find_wheel, runs_on, wheel_for
+from preflight.wheels import OLDEST, Wheel, find_wheel, runs_on
 
 
 @host_check("GPU001", gate=True, gpu_only=True)
@@ -160,7 +161,9 @@ def no_gpu_is_in_mig_mode(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
 
 
 @host_check("GPU006", gate=True, gpu_only=True)
-def torch_has_kernels_for_every_gpu(gpus: tuple[Gpu, ...], python: PythonEnv) -> Iterator[Problem]:
+def torch_has_kernels_for_every_gpu(
+    facts: HostFacts, gpus: tuple[Gpu, ...], python: PythonEnv
+) -> Iterator[Problem]:
     """The installed torch wheel holds kernels for every GPU's compute capability.
 
     torch only warns at start; the first kernel then fails with "no kernel image is available for execution on
@@ -182,10 +185,12 @@ def torch_has_kernels_for_every_gpu(gpus: tuple[Gpu, ...], python: PythonEnv) ->
         )
         return
     for gpu in gpus:
-        yield from _kernels(gpu, wheel, f"torch {version} for CUDA {build}", python.executable)
+        yield from _kernels(
+            gpu, wheel, f"torch {version} for CUDA {build}", install_command(facts, python, ("torch",))
+        )
 
 
-def _kernels(gpu: Gpu, wheel: Wheel, torch: str, executable: str) -> Iterator[Problem]:
+def _kernels(gpu: Gpu, wheel: Wheel, torch: str, fix: str) -> Iterator[Problem]:
     if isinstance(gpu.capability, Missing):
         yield from absent_needed(gpu, "compute capability", gpu.capability)
         return
@@ -193,12 +198,9 @@ def _kernels(gpu: Gpu, wheel: Wheel, torch: str, executable: str) -> Iterator[Pr
         return
     major, minor = gpu.capability
     held = ", ".join(f"{a}.{b}" for a, b in wheel.kernels)
-    index = wheel_for(gpu.capability)
     yield Problem(
         f"{name_of(gpu)} has compute capability {major}.{minor}; {torch} holds kernels for {held}",
-        f"{executable} -m pip install --force-reinstall torch --index-url {index}"
-        if index
-        else "leave this GPU out: no current torch wheel supports it",
+        fix if gpu.capability >= OLDEST else "leave this GPU out: no current torch wheel supports it",
         gpu=gpu.index,
     )
 

@@ -25,6 +25,7 @@ def identity() -> Json:
         "uid": os.getuid(),
         "user": user_name(os.getuid()),
         "kernel": kernel,
+        "machine": os.uname().machine,
         "now_unix": time.time(),
         "uptime_s": float(read_text("/proc/uptime").split()[0]),
         "container": _container(kernel, initial=initial),

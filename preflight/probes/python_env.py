@@ -6,6 +6,7 @@ import os
 import re
 import site
 import sys
+import sysconfig
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,8 +25,15 @@ def probe_python(emit: Emit) -> None:
             "packages": packages,
             "torch_cuda": fact(lambda: _torch_cuda(packages, folders)),
             "nccl": fact(lambda: _nccl(packages)),
+            "managed": _is_managed(),
         },
     )
+
+
+def _is_managed() -> bool:
+    """Say whether pip refuses to install here, as PEP 668 has it: Debian's /usr/bin/python3 and the like."""
+    marker = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
+    return sys.prefix == sys.base_prefix and os.path.exists(marker)
 
 
 def import_path(environ: Mapping[str, str]) -> list[str]:

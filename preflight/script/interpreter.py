@@ -30,6 +30,7 @@ from preflight.script.values import (
     Ref,
     Thing,
     Value,
+    float32_of_its_own,
 )
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ class Interpreter:
         self.asked: dict[Place, Value] = {}  # mixed precision that each Accelerator or TrainingArguments has
         self.autocasts: dict[Place, str] = {}  # dtypes of the script's own autocasts around training
         self.default_dtype: Value = Dtype("float32")  # as torch.set_default_dtype leaves it
+        self.models: dict[int, set[bool | None]] = {}  # by id, whether each was float32 and the script's own
         self.kept: list[Call] = []  # what functools.partial was given
         self.calls = Calls()
         self.global_names: dict[int, dict[str, int]] = {}
@@ -213,9 +215,15 @@ class Interpreter:
     def new(self, thing: Thing) -> Ref:
         """Put a thing on the heap."""
         self._next += 1
-        self.state.put(self._next, thing)
-        self.calls.events += thing.kind != "instance"
+        self.put(self._next, thing)
         return Ref(self._next)
+
+    def put(self, ref: int, thing: Thing) -> None:
+        """Put a thing in the place of another, and remember what every model was at any time."""
+        self.state.put(ref, thing)
+        self.calls.events += thing.kind != "instance"
+        if thing.kind == "model":
+            self.models.setdefault(ref, set()).add(float32_of_its_own(thing))
 
     def thing(self, value: Value | int | None) -> Thing | None:
         """Return the thing that a value is, or is a part of."""
@@ -240,8 +248,7 @@ class Interpreter:
         thing = self.state.heap.get(ref)
         if thing is not None:
             self.work.copy(len(thing.attrs))
-            self.state.put(ref, thing.having(**attrs))
-            self.calls.events += thing.kind != "instance"
+            self.put(ref, thing.having(**attrs))
 
     def emit(self, event: Event) -> None:
         """Tell the rules."""

@@ -240,10 +240,10 @@ def construct_module(it: "Interpreter", ref: Ref, call: Call) -> None:
     dtype = dtype_of(call.get("dtype"), call.at("dtype"))
     attrs = dict(old.attrs)
     default = it.default_dtype
-    half = isinstance(default, Dtype) and default.name in ("float16", "bfloat16")
-    known = dtype if dtype != NONE else (default if half else Dtype("float32", old.place))
+    usual = default == Dtype("float32")
+    known = dtype if dtype != NONE else (Dtype("float32", old.place) if usual else default)
     thing = new_model(old.place, known)
-    it.state.put(ref.id, Thing("model", old.place, {**thing.attrs, **attrs}))
+    it.put(ref.id, Thing("model", old.place, {**thing.attrs, **attrs}))
     owner = it.lookup("self")
     if isinstance(dtype, Dtype) and dtype.name in ("float16", "bfloat16") and it.kind(owner) == "model":
         it.change(owner.id if isinstance(owner, Ref) else 0, mixed=dtype)

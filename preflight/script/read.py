@@ -111,7 +111,21 @@ def _collect(sources: Sources, text: str, path: str, target: Target) -> tuple[_S
 
     it = Interpreter(sources, target, Knowledge(), listen)
     it.run(source)
+    if not seen.trained:
+        seen.trained = _built(it)
     return seen, it.complete and not it.excesses and not sources.problems and not sources.unread()
+
+
+def _built(it: Interpreter) -> set[tuple[str, Place | None]]:
+    """Return what is trained where no step is seen: the models that the script builds, if all are float32.
+
+    Its own code that cannot be read has them then, or steps them; that seldom casts what it was given.
+    """
+    built = it.models.values()
+    if not built or any(True not in states or False in states for states in built):
+        return set()
+    place = next((thing.place for thing in it.state.heap.values() if thing.kind == "model"), None)
+    return {("float32", place)}
 
 
 def _option(it: Interpreter, event: Event, seen: _Seen) -> None:

@@ -265,3 +265,22 @@ def join_things(one: Thing, other: Thing) -> Thing:
     names = {**one.attrs, **other.attrs}
     joined = {name: join((one.get(name), other.get(name))) for name in names}
     return Thing(one.kind, one.place, MappingProxyType(joined))
+
+
+def float32_of_its_own(model: Thing) -> bool | None:
+    """Whether a model is built by the script, in float32; None while its dtype is not told yet.
+
+    torch makes parameters in float32 unless a dtype, a cast or set_default_dtype says otherwise. What was
+    loaded from a checkpoint is none of the script's own.
+    """
+    own = "__class__" in model.attrs or (text_of(model.get("__name__")) or "").startswith("torch.")
+    changed = (
+        ("adapters", NONE),
+        ("quantized", FALSE),
+        ("upcast", FALSE),
+        ("mixed", NONE),
+        ("rounded", NONE),
+    )
+    if not own or any(model.get(name, plain) != plain for name, plain in changed):
+        return False
+    return None if model.get("dtype") == NONE else model.get("dtype") == Dtype("float32")

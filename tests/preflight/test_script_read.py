@@ -238,3 +238,43 @@ def test_a_launch_of_lightning_agrees_with_its_precision_or_is_refused() -> None
         decided(LIGHTNING.format("precision='bf16-mixed'"))  # a TITAN RTX only emulates it
     with pytest.raises(PrecisionRefused, match="wins over the fp16 that was asked for"):
         decided(LIGHTNING.format("max_epochs=1"), "fp16")
+
+
+OWN = """
+import torch
+from accelerate import Accelerator
+accelerator = Accelerator()
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "dtype"),
+    [
+        ("model = accelerator.prepare(torch.nn.Linear(8, 1))", "float32"),
+        ("model = accelerator.prepare(Net())", "float32"),
+        ("from helpers import count\nm = Net()\ncount(m)\ntorch.optim.SGD(m.parameters()).step()", "float32"),
+        ("from helpers import train\ntrain(Net())", "float32"),
+        ("optimizer = getattr(torch.optim, input())(Net().parameters())\noptimizer.step()", "float32"),
+        ("model = accelerator.prepare(Net().half())", ""),
+        ("model = Net()\nif input():\n    model.half()\nelse:\n    model.float()", ""),
+        ("model = Net()\nmodel.layer.bfloat16()", ""),
+        ("torch.set_default_dtype(torch.bfloat16)\nmodel = accelerator.prepare(Net())", ""),
+        ("torch.set_default_dtype(getattr(torch, input()))\nmodel = accelerator.prepare(Net())", ""),
+        ("model = accelerator.prepare(torch.nn.Linear(8, 1, dtype=torch.float16))", ""),
+        ("from transformers import AutoModel\nmodel, net = AutoModel.from_pretrained('m'), Net()", ""),
+        ("w = torch.load('weights.pt')", ""),
+    ],
+)  # fmt: skip
+def test_what_the_script_builds_without_a_dtype_is_float32_also_where_no_step_is_seen(
+    more: str, dtype: str
+) -> None:
+    assert read(OWN + more + "\n").trained_dtype == dtype
+
+
+def test_an_unknown_default_dtype_is_no_float32() -> None:
+    text = "import torch\ntorch.set_default_dtype(getattr(torch, input()))\nmodel = torch.nn.Linear(8, 1)\n"
+    assert read(text + "torch.optim.SGD(model.parameters()).step()\n").trained_dtype == ""

@@ -1,0 +1,54 @@
+"""How a package gets into the training environment of one host: torch from the index that fits it."""
+
+from collections.abc import Sequence
+
+from preflight.absence import Missing
+from preflight.facts import HostFacts, PythonEnv
+from preflight.versions import release
+from preflight.wheels import OLDEST, index_for
+
+_VENV = "~/gpulaunch-venv"
+_ANY = (
+    "a torch wheel for this host's driver and GPUs: https://pytorch.org/get-started/locally names the index"
+)
+
+
+def install_command(facts: HostFacts, python: PythonEnv, names: Sequence[str], *, gpus: bool = True) -> str:
+    """Return what to type on the host; torch comes from the index for its driver, GPUs and machine.
+
+    A system's Python that is managed from outside (PEP 668) refuses pip, and gets a virtual environment.
+    """
+    index = _index(facts) if gpus and "torch" in names else None
+    if index == "":
+        return f"{_no_index(facts)}, then install {' and '.join(names)} with that"
+    pip = f"{_VENV}/bin/python -m pip install" if python.managed else f"{python.executable} -m pip install"
+    again = " --force-reinstall" if "torch" in names and "torch" in python.packages else ""
+    steps = [f"{python.executable} -m venv {_VENV}"] if python.managed else []
+    if index is not None:
+        steps.append(f"{pip}{again} torch --index-url {index}")
+    others = [name for name in names if index is None or name != "torch"]
+    if python.managed and "accelerate" not in others:
+        others.append("accelerate")
+    if others:
+        steps.append(f"{pip} {' '.join(others)}")
+    told = " && ".join(steps)
+    note = f"   (then python: {_VENV}/bin/python for {facts.host} in hosts.yaml)"
+    return told + note if python.managed else told
+
+
+def _index(facts: HostFacts) -> str:
+    """Return the index that fits, "" when none does or the driver is not known."""
+    if isinstance(facts.driver, Missing) or not release(facts.driver.version):
+        return ""
+    gpus = () if isinstance(facts.gpus, Missing) else facts.gpus
+    known = [gpu.capability for gpu in gpus if not isinstance(gpu.capability, Missing)]
+    known = [capability for capability in known if capability >= OLDEST]  # older ones are to be left out
+    machine = "" if isinstance(facts.identity, Missing) else facts.identity.machine
+    return index_for(known, facts.driver.version, machine)
+
+
+def _no_index(facts: HostFacts) -> str:
+    if isinstance(facts.driver, Missing) or not release(facts.driver.version):
+        return f"choose {_ANY}"
+    driver = facts.driver.version
+    return f"no torch wheel fits driver {driver} and all GPUs here: name fewer (gpus:), or ask for a newer one"

@@ -1,0 +1,113 @@
+"""What a host is told to install: torch from the index whose wheel its driver, GPUs and machine take."""
+
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from preflight.checks.install import install_command
+from preflight.facts import HostFacts, PythonEnv
+from preflight.job import Expect, Job
+from preflight.judging import judge_host
+from preflight.probes import python_env
+from preflight.wheels import index_for
+from tests.preflight.judging import host
+
+
+@pytest.mark.parametrize(
+    ("driver", "gpu", "machine", "index"),
+    [
+        ("580.65.06", (7, 5), "x86_64", "cu130"),
+        ("580.65.06", (7, 0), "x86_64", "cu126"),
+        ("580.65.06", (6, 1), "x86_64", "cu126"),
+        ("580.65.06", (12, 0), "x86_64", "cu130"),
+        ("580.65.06", (9, 0), "aarch64", "cu130"),
+        ("570.86.15", (12, 0), "x86_64", "cu128"),
+        ("570.86.15", (10, 0), "aarch64", "cu128"),
+        ("550.54.14", (8, 9), "x86_64", "cu126"),
+        ("550.54.14", (9, 0), "aarch64", "cu126"),
+        ("535.161.08", (8, 0), "x86_64", "cu126"),
+        ("470.256.02", (7, 5), "x86_64", "cu118"),
+        ("470.256.02", (3, 7), "x86_64", ""),
+        ("470.256.02", (8, 0), "aarch64", ""),
+        ("390.157", (6, 1), "x86_64", ""),
+        ("550.54.14", (7, 5), "aarch64", ""),
+        ("580.65.06", (9, 0), "riscv64", ""),
+    ],
+)
+def test_the_index_fits_driver_gpu_and_machine(
+    driver: str, gpu: tuple[int, int], machine: str, index: str
+) -> None:
+    assert index_for([gpu], driver, machine).rpartition("/")[2] == index
+
+
+def test_one_index_fits_all_gpus_of_a_host() -> None:
+    assert index_for([(7, 0), (8, 9)], "580.65.06", "x86_64").endswith("/cu126")
+    assert index_for([(6, 0), (12, 0)], "580.65.06", "x86_64") == ""
+
+
+def _told(facts: HostFacts, code: str) -> str:
+    (found,) = (item for item in judge_host(facts, Job(), Expect()) if item.code == code)
+    return found.fix
+
+
+def _host(**more: Any) -> HostFacts:
+    return host({"identity.machine": "x86_64", "driver.version": "535.161.08", **more})
+
+
+@pytest.mark.parametrize(
+    ("code", "changes"),
+    [
+        ("ENV003", {"python.torch_cuda": "cpu"}),
+        ("DRV003", {"python.torch_cuda": "13.0"}),
+        ("GPU006", {"python.torch_cuda": "12.8", "python.packages": {"torch": "2.11.0", "accelerate": "1.8"},
+                    "gpus.0.capability": [7, 0]}),
+        ("ENV002", {"python.packages": {"accelerate": "1.8"}}),
+    ],
+)  # fmt: skip
+def test_every_text_with_an_index_names_the_one_for_the_hosts_driver(
+    code: str, changes: dict[str, Any]
+) -> None:
+    fix = _told(_host(**changes), code)
+    assert "--index-url https://download.pytorch.org/whl/cu126" in fix
+    assert "cu130" not in fix
+
+
+def test_a_python_that_is_managed_from_outside_gets_a_virtual_environment() -> None:
+    facts = _host(
+        **{"python.torch_cuda": "cpu", "python.managed": True, "python.executable": "/usr/bin/python3"}
+    )
+    fix = _told(facts, "ENV003")
+    assert fix.startswith(
+        "/usr/bin/python3 -m venv ~/gpulaunch-venv && ~/gpulaunch-venv/bin/python -m pip install"
+    )
+    assert "/usr/bin/python3 -m pip" not in fix
+    assert fix.endswith("(then python: ~/gpulaunch-venv/bin/python for titan in hosts.yaml)")
+    assert "pip install accelerate" in fix, "a new environment has neither"
+
+
+def test_without_a_known_driver_no_index_is_guessed() -> None:
+    facts = _host(**{"driver": {"missing": "no answer", "code": "timeout"}, "python.torch_cuda": "cpu"})
+    assert isinstance(facts.python, PythonEnv)
+    told = install_command(facts, facts.python, ("torch",))
+    assert "download.pytorch.org" not in told
+    assert "https://pytorch.org/get-started/locally" in told
+
+
+def test_a_cpu_job_is_told_of_no_index() -> None:
+    facts = _host()
+    assert isinstance(facts.python, PythonEnv)
+    told = install_command(facts, facts.python, ("torch", "accelerate"), gpus=False)
+    assert told == f"{facts.python.executable} -m pip install torch accelerate"
+
+
+def test_pep_668_is_seen_where_pip_sees_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path))
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    assert not python_env._is_managed()
+    (tmp_path / "EXTERNALLY-MANAGED").touch()
+    assert python_env._is_managed()
+    monkeypatch.setattr(sys, "prefix", "/some/venv")
+    assert not python_env._is_managed(), "a virtual environment is its user's own"
