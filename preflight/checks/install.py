@@ -51,4 +51,4 @@ def _no_index(facts: HostFacts) -> str:
     if isinstance(facts.driver, Missing) or not release(facts.driver.version):
         return f"choose {_ANY}"
     driver = facts.driver.version
-    return f"no torch wheel fits driver {driver} and all GPUs here: name fewer (gpus:), or ask for a newer one"
+    return f"no torch wheel fits driver {driver} and all GPUs here: name fewer (gpus:), or a newer driver"

@@ -30,6 +30,7 @@ Facts = dict[str, Any]
 
 _LONGEST_ERROR = 4000  # a page that merely quotes an error message is no recording of one
 _MOST_GPUS = 64
+_LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
 
 
 def parse_smi(text: str, host: str) -> HostFacts:
@@ -54,6 +55,7 @@ def parse_smi(text: str, host: str) -> HostFacts:
 def _read(text: str) -> Facts | None:
     if "<nvidia_smi_log" in text:
         return _tree_facts(xml_tree(text[text.index("<nvidia_smi_log") :]))
+    text = "\n".join(line[:_LONGEST_LINE] for line in text.split("\n"))
     sections = _sections(text)
     if sections:
         return _capture(sections)

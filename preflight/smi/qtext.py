@@ -6,7 +6,6 @@ from typing import Any
 Tree = dict[str, Any]
 
 _GPU = re.compile(r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
-_LINE = re.compile(r"^( *)([^:]+?)\s*(?:: ?(.*))?$")
 
 
 def q_tree(text: str) -> Tree:
@@ -19,10 +18,12 @@ def q_tree(text: str) -> Tree:
             top["gpu"].append({"@id": gpu.group(1)})
             open_at = [(-1, top), (0, top["gpu"][-1])]
             continue
-        match = _LINE.match(line.expandtabs())
-        if match is None or not match.group(2).strip():
+        words = line.expandtabs().lstrip(" ")
+        told, colon, rest = words.partition(":")
+        if not told.strip():
             continue
-        indent, key, value = len(match.group(1)), _key(match.group(2)), match.group(3)
+        indent, key = len(line.expandtabs()) - len(words), _key(told)
+        value = rest.removeprefix(" ") if colon else None
         if indent == 0 and len(open_at) > 1 and top["gpu"]:
             open_at = open_at[:1]  # a line of the top level ends the GPU
         while open_at[-1][0] >= indent:

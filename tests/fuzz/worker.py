@@ -46,6 +46,7 @@ class Tries:
         """Try one input. Raises Failed; a signal ends this process when it takes too much CPU time."""
         data = data[:MAX_INPUT]
         self._shared[: 8 + len(data)] = struct.pack("<Q", len(data)) + data
+        before = _peak()
         signal.setitimer(signal.ITIMER_PROF, CPU_LIMIT_S)
         try:
             passes(self._read, data)
@@ -53,9 +54,13 @@ class Tries:
             raise Failed(traceback.format_exc(limit=-8)) from None
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-        if peak > MEMORY_LIMIT:
-            raise Failed(f"{peak >> 20} MB of memory")
+        peak = _peak()
+        if peak > max(before, MEMORY_LIMIT):
+            raise Failed(f"{peak >> 20} MB of memory, {before >> 20} MB before this input")
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def main(door: str, seed: str, seconds: str, shared: str) -> int:
