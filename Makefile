@@ -3,6 +3,7 @@
 # make fast   the tests that need no simulated hosts and no training, for the minutes between two edits
 # make lowest the transports with the lowest versions that pyproject.toml allows, in a venv of their own
 # make lint   format, lint and types alone
+# make soak   100 launches for each way to end a client at a random moment; EACH=5 SEED=1 for less, or the same again
 # make fuzz   ten minutes of odd inputs at each door of tests/fuzz; FUZZ_S=60, SEED=7, DOORS='logs yaml', INPUT=FILE
 # Each makes its own .venv and installs what it needs, or says in one line what to type.
 
@@ -11,7 +12,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test check lint suite fast fuzz lowest clean
+.PHONY: demo test check lint suite fast fuzz lowest soak clean
 
 demo: $(VENV)/.train
 	$(BIN)/gpulaunch run --config paper_r64
@@ -40,6 +41,10 @@ fast: $(VENV)/.dev
 
 lowest: | $(BIN)/python
 	$(BIN)/python .ci/lowest-versions .lowest
+
+soak: $(VENV)/.dev
+	@.ci/lab-tools
+	$(BIN)/python -m tests.lab.soak --each $(or $(EACH),100) $(if $(SEED),--seed $(SEED))
 
 $(BIN)/python:
 	@.ci/make-venv $(PYTHON) $(VENV)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.report.text import clean, one_line
-from launcher.runs.found import FoundRun, NodeRun
+from launcher.runs.found import FoundRun, NodeRun, end_words
 
 SCHEMA = "gpulaunch.runs/1"
 _TITLES = ("RUN", "STATE", "STEP", "LOSS", "NODES", "RUNS ON", "BY", "STARTED")
@@ -74,7 +74,7 @@ def _state(run: FoundRun) -> str:
     if condition == "finished":
         return "finished 0"
     if condition in ("failed", "stopped", "lost") and run.why:
-        return f"{condition}: {one_line(run.why, 60)}"
+        return one_line(end_words(condition, run.why), 70)
     if condition == "running" and (run.unattended_s or 0.0) > 10.0:
         return f"running, alone for {ago(run.unattended_s or 0.0)}"
     return condition

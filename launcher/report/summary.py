@@ -10,7 +10,7 @@ from launcher.report.plot import series_line, short, sparkline
 from launcher.report.rundir import RunFiles, most_telling
 from launcher.report.text import clean, one_line
 from launcher.report.usage_series import COLUMNS, RankSeries
-from launcher.runs.found import how_all_ended
+from launcher.runs.found import end_words, how_all_ended
 from launcher.terminal.status import gib
 
 SCHEMA = "gpulaunch.report/1"
@@ -60,8 +60,7 @@ def _head(run: RunFiles) -> Iterator[str]:
         if outcome.get("attempts", 1) != 1:
             yield f"attempts: {one_line(str(outcome['attempts']))}"
     elif run.ends:
-        how, why = how_all_ended(run.ends)
-        yield f"{name}: {how}" + (f": {one_line(why, 160)}" if why else "")
+        yield f"{name}: {one_line(end_words(*how_all_ended(run.ends)), 200)}"
     else:
         fetch = "gpulaunch fetch brings how it ended"
         yield f"{name}: no outcome is kept here: it goes on, or ended when no client followed it; {fetch}"

@@ -42,6 +42,13 @@ def why_ended(end: Mapping[str, Any]) -> str:
     return f"the launcher ended with code {code}" if code else ""
 
 
+def end_words(condition: str, why: str) -> str:
+    """Return a condition with its reason."""
+    if why.startswith(condition):
+        return why
+    return f"{condition}: {why}" if why else condition
+
+
 def how_all_ended(ends: Iterable[Mapping[str, Any]]) -> tuple[Condition, str]:
     """Return the worst that became of any node, and why: the reason of the first that came to that."""
     ordered = sorted(ends, key=lambda end: float(end.get("since") or 0.0))
@@ -145,8 +152,8 @@ class FoundRun:
 
     @property
     def how(self) -> str:
-        """What has become of it, in words: `stopped: stopped by ada@laptop`."""
-        return f"{self.condition}: {self.why}" if self.why else self.condition
+        """What has become of it, in words: `stopped by ada@laptop`, `failed: rank 0 ...`."""
+        return end_words(self.condition, self.why)
 
     def later(self, states: Mapping[int, Mapping[str, Any]]) -> "FoundRun":
         """Return it as nodes (by their rank) have told their state since."""

@@ -7,6 +7,7 @@ of every rank. The first tests mostly wait, so they run side by side, each on tw
 import json
 import re
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -97,7 +98,8 @@ def test_a_link_cut_for_good_ends_the_run_on_both_sides(laptop: Laptop) -> Row:
     # Its sshd learns of our end when TCP tries again, which it does the later the longer the cut was.
     count = laptop.accounted(followed=False, within_s=60)
     result = "exit 5: main host was lost; ended by itself"
-    return Row(f"link to the main host cut for good, grace {GRACE_S:g} s", result, count, seconds)
+    fault = f"link to the main host cut for good, on_disconnect: stop after {GRACE_S:g} s"
+    return Row(fault, result, count, seconds)
 
 
 @side_by_side
@@ -119,7 +121,7 @@ def test_a_main_host_without_power_ends_the_run_elsewhere(laptop: Laptop) -> Row
     assert laptop.kept(other, 1) == laptop.written(other, 1)
     main.boot()
     laptop.nothing_left()
-    fault = f"main host loses power, grace {GRACE_S:g} s"
+    fault = f"main host loses power, on_disconnect: stop after {GRACE_S:g} s"
     return Row(fault, "exit 5: main host was lost", len(laptop.kept(other, 1)), seconds)
 
 
@@ -208,7 +210,7 @@ def test_leaving_an_attached_run_detaches_it_and_two_may_stop_it_at_once(laptop:
     for rank, host in enumerate(laptop.hosts):
         assert laptop.state(host)["exit"]["ranks"] == {str(rank): -9}
     code, listed = laptop.run("ps", "--all", laptop.hosts[0].name)
-    assert re.search(rf"{laptop.run_id} +stopped ", listed), listed
+    assert re.search(rf"{laptop.run_id} +stopped by ", listed), listed
     code, output = laptop.run("rm", laptop.run_id, "--yes", "--hosts", ",".join(laptop.names()))
     assert code == 0, output
     assert not laptop.run_dir(laptop.hosts[1]).exists()
@@ -218,7 +220,7 @@ def test_leaving_an_attached_run_detaches_it_and_two_may_stop_it_at_once(laptop:
 
 
 @side_by_side
-def test_a_client_killed_with_9_ends_its_attached_run_after_the_grace(laptop: Laptop) -> Row:
+def test_a_client_killed_with_9_ends_its_run_where_that_is_wished(laptop: Laptop) -> Row:
     running = laptop.launch(COUNT, stops_after_s=GRACE_S)
     laptop.under_way(running)
     running.kill()
@@ -228,8 +230,60 @@ def test_a_client_killed_with_9_ends_its_attached_run_after_the_grace(laptop: La
     why = laptop.state(laptop.hosts[0])["exit"]["why"]
     assert why == f"nobody has followed this attached run for {GRACE_S:g} s"
     count = laptop.accounted(followed=False)
-    fault = f"client killed with -9, attached, grace {GRACE_S:g} s"
+    fault = f"client killed with -9, on_disconnect: stop after {GRACE_S:g} s"
     return Row(fault, f"ended on every host: {why}", count, seconds)
+
+
+@side_by_side
+def test_a_client_killed_with_9_leaves_a_run_that_goes_on_and_is_found(laptop: Laptop) -> Row:
+    running = laptop.launch(COUNT)
+    laptop.under_way(running)
+    assert all((laptop.run_dir(host) / "detached").exists() for host in laptop.hosts)
+    running.kill()
+    running.end()
+    time.sleep(2 * GRACE_S)
+    code, listed = laptop.run("ps", *laptop.names())
+    assert code == 0, listed
+    assert re.search(rf"{laptop.run_id} +running .* 2/2 ", listed), listed
+    code, output = laptop.run("stop", laptop.run_id, "--grace", "2s", "--hosts", ",".join(laptop.names()))
+    assert code == 0, output
+    count = laptop.accounted(followed=False)
+    return Row("client killed with -9", "goes on on every host; found by ps, ended by stop", count)
+
+
+@side_by_side
+def test_a_client_that_was_stopped_for_20_s_follows_on(laptop: Laptop) -> Row:
+    running = laptop.launch(some(0.3), stops_after_s=60.0)
+    laptop.under_way(running)
+    running.process.send_signal(signal.SIGSTOP)
+    try:
+        time.sleep(20.0)
+    finally:
+        running.process.send_signal(signal.SIGCONT)
+    code, output = running.end()
+    assert code == 0, output
+    assert "this client was asleep or stopped for 2" in output
+    count = laptop.accounted()
+    assert [laptop.kept(host, rank) for rank, host in enumerate(laptop.hosts)] == [EXPECTED] * 2
+    return Row("client stopped for 20 s (SIGSTOP), as a laptop asleep", "exit 0: nothing was lost", count)
+
+
+@side_by_side
+def test_a_client_that_wakes_too_late_says_why_its_run_has_ended(laptop: Laptop) -> Row:
+    running = laptop.launch(COUNT, stops_after_s=GRACE_S)
+    laptop.under_way(running)
+    running.process.send_signal(signal.SIGSTOP)
+    try:
+        time.sleep(20.0)
+    finally:
+        running.process.send_signal(signal.SIGCONT)
+    code, output = running.end()
+    assert code == 5, output
+    said = f"nobody has followed this attached run for {GRACE_S:g} s"
+    assert f"not carried through: {said}" in output or said in output.splitlines()[-1], output
+    assert "not reached again" not in output
+    fault = f"client stopped for 20 s, on_disconnect: stop after {GRACE_S:g} s"
+    return Row(fault, f"exit 5: {said}", laptop.accounted())
 
 
 @side_by_side
