@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from launcher.below import write_below
 from launcher.disconnect import disconnect_words
 from launcher.exit_codes import ExitCode
 from launcher.identity import user_at_machine
@@ -112,9 +111,10 @@ class Attempt:
         """Start every node at once, follow them, return how it ended."""
         started = time.monotonic()
         directory = self._book.directory
-        write_below(directory, "plan.json", json.dumps(plan_json(self._plan), indent=1) + "\n")
+        self._book.begin()
+        self._book.keep("plan.json", json.dumps(plan_json(self._plan), indent=1) + "\n")
         for name, text in self._launch.kept:
-            write_below(directory, name, text)
+            self._book.keep(name, text)
         remember(launch_record(self._plan, self._plan.nodes[0], self._launch.entries))
         self._book.note("started")
         for line in (*launch_lines(self._plan, str(directory)), self._disconnect_words()):
@@ -142,7 +142,8 @@ class Attempt:
             code = ExitCode.TERMINAL_CLOSED if self._left_by == TERMINAL_CLOSED else 0
             outcome = replace(outcome, verdict="detached", exit_code=code)
         else:
-            write_below(directory, OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
+            self._book.keep(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
+        outcome = replace(outcome, not_kept=self._book.failed)
         self._book.note(outcome.verdict, bad=outcome.exit_code != 0)
         self._book.close()
         return outcome

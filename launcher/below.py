@@ -5,6 +5,7 @@ on the way is a link, and the place is proven to lie in the directory that was m
 the user's own word, so it may be or contain a link.
 """
 
+import errno
 import os
 import secrets
 from contextlib import suppress
@@ -51,6 +52,8 @@ def make_directory(directory: Path, name: str = "") -> Path:
     for place in (path, *path.parents):
         if place.is_dir():
             break
+        if place.exists():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
         missing.append(place)
     for place in reversed(missing):
         place.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)

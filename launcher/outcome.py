@@ -67,6 +67,7 @@ class Outcome:
     usage_missing: Mapping[str, str] = field(default_factory=dict)  # host -> why its GPUs were not measured
     clock_behind_s: Mapping[str, float] = field(default_factory=dict)  # host -> to be added to its clock
     hang: Hang | None = None  # where the ranks of a hung run stood
+    not_kept: str = ""  # why not all is in the directory here; the hosts have it
     guard_told: tuple[tuple[str, int, Mapping[str, Any]], ...] = ()  # host, rank, what its guard saw
 
     @property

@@ -47,12 +47,14 @@ class Telling:
         self._live = LiveReading()
         self._phase = ("", 0.0)
         self._start_told = False
+        self._failure_said = False
         self._told_usage = float("-inf")
         self._checkpoints: set[str] = set()
 
     def output(self, output: Output, *, shown_from: int = 0, new_from: int = 0) -> None:
         """Keep bytes of a log; show them from one offset on. From `new_from` on they are of now."""
         self._book.write(output.host, output.log, output.offset, output.data)
+        self._say_what_failed()
         fresh = output.data[max(0, shown_from - output.offset) :]
         if not fresh:
             return
@@ -72,6 +74,7 @@ class Telling:
         if isinstance(happening, Tick):
             now = self._clock()
             self._screen.tick(now)
+            self._say_what_failed()
             for text in () if self._over else self._live.stalled(now):
                 self.say(text, bad=True)
         elif isinstance(happening, Told) and happening.event == "usage":
@@ -95,6 +98,13 @@ class Telling:
             self._screen.say(text, bad=bad)
         if at is not None or not self._over:
             self._book.note(text, bad=bad, at=at)
+
+    def _say_what_failed(self) -> None:
+        """Say once that no more is kept here: this side's disk ends no run."""
+        if self._book.failed and not self._failure_said:
+            self._failure_said = True
+            words = f"no more is kept here ({self._book.failed}); the run goes on, and its hosts keep all"
+            self._screen.say(f"{words}: gpulaunch fetch {self._watch.plan.run_id}", bad=True)
 
     def measured(self, outcome: Outcome) -> Outcome:
         """Return the outcome with what was measured meanwhile."""

@@ -64,6 +64,7 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
     yield from usage_lines(outcome.usage)
     if outcome.phases:
         yield phase_words(outcome.phases)
+    yield from _not_kept_lines(outcome)
     words = outcome.verdict if cause is not None or not outcome.why else f"{outcome.verdict}: {outcome.why}"
     yield f"{words} (exit code {outcome.exit_code}) after {outcome.seconds:.1f} s; logs: {outcome.directory}"
 
@@ -85,10 +86,17 @@ def _detached_lines(outcome: Outcome) -> Iterator[str]:
     if not outcome.verified:
         ranks = ", ".join(map(str, outcome.silent + outcome.unplaced))
         yield f"not verified yet: rank {ranks} has not set up torch.distributed or accelerate so far"
+    yield from _not_kept_lines(outcome)
     run_id = outcome.plan.run_id
     yield f"detached after {outcome.seconds:.1f} s; the run goes on. Come back with:"
     for words in ("attach", "logs -f", "ps", "stop", "fetch"):
         yield f"  gpulaunch {words}" + ("" if words == "ps" else f" {run_id}")
+
+
+def _not_kept_lines(outcome: Outcome) -> Iterator[str]:
+    if outcome.not_kept:
+        fetch = f"gpulaunch fetch {outcome.plan.run_id}"
+        yield f"not all of it is kept here ({outcome.not_kept}); the hosts keep all: {fetch}"
 
 
 def _cause_lines(outcome: Outcome, cause: Failure) -> Iterator[str]:
@@ -143,6 +151,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "left": {host: list(pids) for host, pids in outcome.left.items()},
         "port_free": outcome.port_free,
         "logs": str(outcome.directory),
+        "not_kept": outcome.not_kept,
         "run_dirs": dict(outcome.run_dirs),
         "seconds": round(outcome.seconds, 3),
         "attempts": outcome.attempts,

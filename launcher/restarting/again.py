@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from launcher.below import write_below
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.inventory import HostEntry
@@ -23,6 +22,7 @@ from launcher.restarting.lineup import Lineup, counted
 from launcher.restarting.regroup import Choice, regroup
 from launcher.restarting.spec import RestartSpec
 from launcher.run import Prepared, carry_out
+from launcher.running.logbook import LogBook
 from launcher.running.phases import Phase
 from launcher.terminal.screen import Screen
 from preflight.facts import HostFacts
@@ -116,8 +116,9 @@ class _Story:
         whole = replace(outcome, attempts=self._attempts, restarts=restarts)
         if outcome.verdict == "detached":
             return whole  # it goes on: how it ends is not known yet
-        write_below(whole.directory, OUTCOME, json.dumps(outcome_json(whole), indent=1) + "\n")
-        return whole
+        book = LogBook(whole.directory)
+        book.keep(OUTCOME, json.dumps(outcome_json(whole), indent=1) + "\n")
+        return replace(whole, not_kept=whole.not_kept or book.failed)
 
     def follow_up(self, outcome: Outcome) -> Prepared | NoRestart:
         """Return the next start, or why there is none."""

@@ -1,5 +1,6 @@
 """The logs of a run as files here: every byte once, at the offset it has there; and each log's last lines."""
 
+import errno
 import hashlib
 import json
 import os
@@ -9,7 +10,7 @@ from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
-from launcher.below import open_below, path_below
+from launcher.below import make_directory, open_below, path_below, write_below
 from launcher.errors import PathRefused
 from launcher.report.text import clean, one_line
 from launcher.runid import is_run_id
@@ -20,33 +21,72 @@ MOST_OPEN = 256
 """Files at once: 100 hosts of 8 ranks have more logs than a shell's usual limit of 1024 descriptors."""
 _UNSAFE = re.compile(r"[^\w.@+-]")
 _LONGEST_NAME = 160
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class LogBook:
-    """Writes HOST/rank-N.log and HOST/launcher.log below a directory. Overlapping writes change nothing."""
+    """Writes HOST/rank-N.log and HOST/launcher.log below a directory. Overlapping writes change nothing.
+
+    A disk that fills up ends no run: from then on nothing is written here, `failed` says why, and the hosts
+    keep all.
+    """
 
     def __init__(self, directory: Path, *, again: bool = False) -> None:
         """`again`: it may have been kept here before; what was noted of its past then is not noted twice."""
         self.directory = directory
+        self.failed = ""
         self._opened = time.time()
         self._noted = _texts(directory / EVENTS) if again else frozenset()
         self._files: dict[tuple[str, str], int] = {}  # open ones, the one not used for longest first
         self._sizes: dict[tuple[str, str], int] = {}
         self._tails: dict[tuple[str, str], bytes] = {}
 
+    def begin(self) -> None:
+        """Make the directory. Raises OSError and PathRefused where it cannot be, unless the disk is full."""
+        try:
+            make_directory(self.directory)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            self._fail(error)
+
+    def keep(self, name: str, text: str) -> None:
+        """Keep a document beside the logs."""
+        if self.failed:
+            return
+        try:
+            write_below(self.directory, name, text)
+        except (OSError, PathRefused) as error:
+            self._fail(error)
+
     def write(self, host: str, log: str, offset: int, data: bytes) -> None:
-        """Put bytes at their offset. Raises OSError when this disk is full."""
+        """Put bytes at their offset."""
         key = (host, log)
+        self._tails[key] = (self._tails.get(key, b"") + data[-LAST_BYTES:])[-LAST_BYTES:]
+        if self.failed:
+            return
+        try:
+            self._put(key, offset, data)
+        except (OSError, PathRefused) as error:
+            self._fail(error)
+
+    def _fail(self, error: OSError | PathRefused) -> None:
+        if isinstance(error, PathRefused):
+            self.failed = error.message
+        else:
+            self.failed = f"{error.strerror or error}: {error.filename or self.directory}"
+        self.close()
+
+    def _put(self, key: tuple[str, str], offset: int, data: bytes) -> None:
         fd = self._file(key)
         view = memoryview(data)
         while view:
             try:
                 written = os.pwrite(fd, view, offset)
             except OSError as error:
-                raise OSError(error.errno, error.strerror, str(self.path(host, log))) from None
+                raise OSError(error.errno, error.strerror, str(self.path(*key))) from None
             view, offset = view[written:], offset + written
         self._sizes[key] = max(self._sizes[key], offset)
-        self._tails[key] = (self._tails.get(key, b"") + data[-LAST_BYTES:])[-LAST_BYTES:]
 
     def note(self, text: str, *, bad: bool = False, at: float | None = None) -> None:
         """Keep what was told of the run, with the time and how long each log is by now (events.jsonl).
@@ -55,6 +95,8 @@ class LogBook:
         Only a report wants it, so what cannot be kept is no reason to end a run.
         """
         past = at is not None and at < self._opened
+        if self.failed:
+            return
         if past and text in self._noted:
             return
         sizes = {f"{safe_name(host)}/{safe_name(log)}": size for (host, log), size in self._sizes.items()}

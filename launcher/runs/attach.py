@@ -4,10 +4,11 @@ import json
 import queue
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from launcher.below import make_directory, path_below, write_below
+from launcher.below import path_below
 from launcher.identity import user_at_machine
 from launcher.inventory import HostEntry
 from launcher.outcome import OUTCOME, Outcome, outcome_of
@@ -79,7 +80,7 @@ class Attachment:
 
     def run(self) -> Outcome | None:
         """Follow to the end; return how it ended, None when it was left and goes on."""
-        make_directory(self._book.directory)
+        self._book.begin()
         with interrupts_counted() as interrupts:
             self._screen.heed(lambda: interrupts.waiting)
             for follower in self._followers.values():
@@ -164,7 +165,8 @@ class Attachment:
         outcome = with_reasons(with_last_lines(outcome, self._book), self._book)
         outcome = self._telling.measured(outcome)
         if not path_below(self._book.directory, OUTCOME).exists():
-            write_below(self._book.directory, OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
+            self._book.keep(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
+        outcome = replace(outcome, not_kept=self._book.failed)
         times = [ended.at for ended in self._watch.ended.values() if ended.at is not None]
         self._book.note(outcome.verdict, bad=outcome.exit_code != 0, at=max(times, default=None))
         return outcome

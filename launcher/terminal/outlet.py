@@ -13,6 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TextIO
 
+from launcher.terminal.output import echo
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _TURN_MS = 50
 """How often a write that waits looks for what is more urgent."""
 _PIECE = 1 << 16
@@ -30,13 +33,13 @@ class Outlet:
         self._stream = stream
         self._fd, self._piece = _opened(stream)
         self._broken = False
+        self._is_full = False
         self._end = "\x1b[0m\n" if stream.isatty() else "\n"
 
     def write(self, text: str) -> bool:
         """Write it; return False where the rest of it was given up."""
         if self._fd < 0:
-            self._stream.write(text)
-            self._stream.flush()
+            self._to_file(text)
             return True
         self._stream.flush()
         if self._broken:
@@ -61,6 +64,19 @@ class Outlet:
                 self._stream.flush()
                 return True
         return True
+
+    def _to_file(self, text: str) -> None:
+        """Write to a file; one on a disk that is full loses this, and ends no run."""
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            if not self._is_full:
+                self._is_full = True
+                with suppress(OSError):
+                    echo(f"what is shown cannot be written any more ({error.strerror}); we go on", err=True)
 
     def _must_wait(self, turn_ms: int = 0) -> bool:
         poll = select.poll()

@@ -113,13 +113,15 @@ def full_disk(place: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def test_a_disk_that_fills_up_here_ends_the_run_everywhere(lab: Lab, cli: Cli, tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_here_ends_no_run(lab: Lab, cli: Cli, tmp_path: Path) -> None:
     host = lab.hosts[0]
-    cli.write("while True: print('x' * 200, flush=True)\n", processes_per_host=1)
+    cli.write("for n in range(3000): print('x' * 200, n, flush=True)\n", processes_per_host=1)
     with full_disk(tmp_path / "small", "256k") as small:
         code, output = cli.run(host.name, "--logs", str(small / "runs"))
-    assert code == 5, output[-2000:]
-    assert re.search(r"no space left: \S*/rank-0\.log", output[-2000:])
+    assert code == 0, output[-2000:]
+    assert len(re.findall(r"no more is kept here \(No space left on device: \S*/rank-0\.log\)", output)) == 1
+    assert re.search(r"not all of it is kept here .* the hosts keep all: gpulaunch fetch \S+", output[-2000:])
+    assert "x 2999\n" in output
     assert host.strays() == {}
 
 

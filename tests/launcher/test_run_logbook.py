@@ -1,12 +1,25 @@
 """Logs here: every byte once, at its place, wherever a host's name would like them to land."""
 
+import io
 import json
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launcher.outcome import outcome_of
+from launcher.report.run import outcome_json, outcome_lines
+from launcher.running.happenings import Output, Tick
 from launcher.running.logbook import MOST_OPEN, LogBook
+from launcher.running.watch import Watch
+from launcher.telling import Telling
+from launcher.terminal.screen import Screen
+from tests.launcher.run_plans import plan
 
 
 def test_bytes_that_come_twice_are_there_once(tmp_path: Path) -> None:
@@ -45,3 +58,51 @@ def test_last_lines_are_safe_and_of_a_bar_the_last_state(tmp_path: Path) -> None
     book.close()
     assert book.last_lines("a", "rank-0.log", 2) == ("20%", "end")
     assert book.last_lines("a", "rank-1.log", 2) == ()
+
+
+@contextmanager
+def files_end_at(size: int) -> Iterator[None]:
+    """Let no file of this process become longer, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_disk_that_fills_up_ends_no_run_and_is_said_once(tmp_path: Path) -> None:
+    watch = Watch(plan((None,)))
+    stream, book = io.StringIO(), LogBook(tmp_path / "run")
+    telling = Telling(watch, Screen(stream), book, clock=lambda: 0.0)
+    book.begin()
+    with files_end_at(1000):
+        for number in range(20):
+            telling.output(Output("a", "rank-0.log", number * 100, b"%099d\n" % number))
+        list(telling.take(Tick(0.0)))
+        book.keep("outcome.json", "{}")
+    assert (tmp_path / "run" / "a" / "rank-0.log").stat().st_size == 1000
+    assert not (tmp_path / "run" / "outcome.json").exists()
+    assert stream.getvalue().count("no more is kept here (File too large: ") == 1
+    assert f"gpulaunch fetch {watch.plan.run_id}" in stream.getvalue()
+    assert book.last_lines("a", "rank-0.log", 1) == ("0" * 97 + "19",)
+    outcome = replace(outcome_of(watch, tmp_path, 1.0, 1), not_kept=book.failed)
+    assert "not all of it is kept here (File too large" in "\n".join(outcome_lines(outcome))
+    assert outcome_json(outcome)["not_kept"] == book.failed
+
+
+def test_output_that_goes_to_a_full_disk_ends_no_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        screen = Screen(full)
+        screen.say("one")
+        screen.output("a", "rank-0.log", b"two\n", 0.0)
+        screen.finish()
+        with suppress(OSError):
+            full.close()
+    assert capsys.readouterr().err.count("cannot be written any more (No space left on device)") == 1
+
+
+def test_a_directory_that_cannot_be_made_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="Not a directory"):
+        LogBook(tmp_path / "file" / "run").begin()
