@@ -21,7 +21,7 @@ from launcher.report.json_text import json_text
 from launcher.report.live import LiveHosts
 from launcher.report.preflight_json import preflight_json
 from launcher.running.connections import Connections
-from launcher.sending import sent_script
+from launcher.sending import arriving_script, sent_script
 from launcher.terminal.output import echo_json_text, echo_lines
 from launcher.visible import within_visible
 from preflight.job import GpuRequest, Job
@@ -38,6 +38,7 @@ class _Asked:
     job: Job
     hosts: tuple[str, ...]
     sent: Sent | None = None
+    arriving: Sent | None = None  # the script in the tree that a sync will bring
     ignore: frozenset[str] = frozenset()
 
 
@@ -107,7 +108,10 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
         together=not options["separately"],
         width=options["parallel"],
         sent=asked.sent,
+        arriving=asked.arriving,
     )
+    if asked.arriving is not None and not options["as_json"]:
+        echo_lines([f"sync: hosts are judged as if {asked.arriving.name} lay there already"])
     if options["recordings"] or options["smi_files"]:
         result = _from_files(asked, options, manner)
     else:
@@ -140,7 +144,7 @@ def _asked(hosts: tuple[str, ...], options: dict[str, Any]) -> _Asked:
         precision=options["precision"] or "",
     )
     config = load_run_config(options["config"], overrides)
-    return _Asked(config.job, config.hosts, sent_script(config), config.ignore)
+    return _Asked(config.job, config.hosts, sent_script(config), arriving_script(config), config.ignore)
 
 
 def parse_gpus(text: str) -> GpuRequest:

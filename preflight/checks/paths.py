@@ -10,6 +10,7 @@ from preflight.job import Expect, Job
 from preflight.registry import host_check
 
 _WRITTEN = ("output", "run_dir", "tmp", "hf_cache")
+_NEEDED = ("output", "run_dir", "tmp")  # a launch without these ends
 _OTHERWISE = {
     "hf_cache": "export HF_HOME=DIRECTORY that can be written (env: in the run config)",
     "run_dir": "log in as the owner of that home, or set XDG_STATE_HOME there to a local disk",
@@ -56,32 +57,49 @@ def _squashed(item: PathFacts) -> str:
 def there_is_room(paths: tuple[PathFacts, ...], expect: Expect) -> Iterator[Problem]:
     """The file systems that the job writes to have free space and inodes.
 
-    A full disk truncates the checkpoint that was to save the run.
+    A full disk truncates the checkpoint that was to save the run. One that is full already (no MiB, no inode)
+    ends the launch at its first file, and is critical where the launch writes: output, run directory, /tmp.
 
-    Fix: `df -h`, `du -xsh *`; remove old checkpoints; choose another output directory.
+    Fix: `df -h`, `df -i`, `du -xsh *`; remove old checkpoints; `gpulaunch prune` removes old runs; choose
+    another output directory.
     Source: statvfs; thresholds `disk_free_percent`, `disk_free_mib`, `free_inodes_percent` of `expect:`.
     """
     told: set[object] = set()
-    for item in paths:
+    for item in sorted(paths, key=lambda item: item.role not in _NEEDED):  # a mount is told for what matters
         mount = (item.source, item.free_mib)
         if mount in told:
             continue
+        where, subject = item.resolved or item.path, f"{item.role} {item.path}".strip()
         if isinstance(item.free_mib, Missing) and item.free_mib.code != "not-supported":
             yield Problem(
-                f"free space at {item.resolved or item.path} not checked: {item.free_mib.reason}",
+                f"free space at {where} not checked: {item.free_mib.reason}",
                 how_to_read(item.free_mib),
-                subject=f"{item.role} {item.path}".strip(),
+                subject=subject,
                 severity=Severity.UNKNOWN,
             )
-        short = _shortage(item, expect)
+        full = _full(item) if item.role in _NEEDED else ""
+        short = (
+            f"no {full} free at {where}: the launch cannot write there" if full else _shortage(item, expect)
+        )
         if short:
             told.add(mount)
-            yield Problem(
-                short,
-                f"df -h {item.resolved or item.path}; remove what is not needed, or choose another "
-                f"{item.role}",
-                subject=f"{item.role} {item.path}".strip(),
-            )
+            severity = Severity.CRITICAL if full else None
+            yield Problem(short, _room(item, inodes="inode" in short), subject=subject, severity=severity)
+
+
+def _full(item: PathFacts) -> str:
+    """Return what there is none of, "" where there is some of each."""
+    if item.free_mib == 0 and item.total_mib != 0:
+        return "space"
+    return "inode" if item.free_inodes_percent == 0 else ""
+
+
+def _room(item: PathFacts, *, inodes: bool) -> str:
+    """Return how room is made there."""
+    look = f"df -{'i' if inodes else 'h'} {item.resolved or item.path}"
+    if item.role == "run_dir":
+        return f"{look}; gpulaunch prune removes old runs there; remove what else is not needed"
+    return f"{look}; remove what is not needed, or choose another {item.role}"
 
 
 def _shortage(item: PathFacts, expect: Expect) -> str:
@@ -109,8 +127,8 @@ def the_script_is_there(facts: HostFacts, job: Job) -> Iterator[Problem]:
 
     Ranks of a host without it end at once, and the other hosts wait for them.
 
-    Fix: copy it there (`scp`, `git pull`), correct `workdir:`, or keep it beside the run config so that it is
-    sent.
+    Fix: `gpulaunch run --sync` sends the tree here with the script in it (`sync: true` in the run config, by
+    which preflight judges too); or copy it there, or correct `workdir:`.
     Source: the file itself, and its SHA-256.
     """
     if not job.script or job.send_script:
@@ -119,7 +137,8 @@ def the_script_is_there(facts: HostFacts, job: Job) -> Iterator[Problem]:
         absent = facts.script.code == "not-found"
         yield Problem(
             f"{job.script}: {facts.script.reason}",
-            f"copy it to {facts.host}, or correct script: and workdir:",
+            "gpulaunch run --sync sends it with the tree here (or sync: true in the run config);"
+            f" or copy it to {facts.host}, or correct script: and workdir:",
             severity=None if absent else Severity.UNKNOWN,
             subject=job.script,
         )

@@ -65,8 +65,10 @@ def _path_facts(role: str, path: str, mounts: list[tuple[str, str, str]]) -> Jso
     room = fact(lambda: os.statvfs(nearest))
     lacking = isinstance(room, dict)
     inodes = missing("the file system does not count inodes", "not-supported")
+    reserve = os.geteuid() == 0  # what a file system keeps back is root's to use
     if not lacking and room.f_files:
-        inodes = round(100.0 * room.f_favail / room.f_files, 2)
+        left = room.f_ffree if reserve else room.f_favail
+        inodes = max(0.01 if left else 0.0, round(100.0 * left / room.f_files, 2))  # 0: there is none
     return {
         "role": role,
         "path": path,
@@ -75,7 +77,7 @@ def _path_facts(role: str, path: str, mounts: list[tuple[str, str, str]]) -> Jso
         # A directory is wanted below `nearest`, which a plain file in the way does not allow even to root.
         "writable": os.access(nearest, os.W_OK | (os.X_OK if os.path.isdir(nearest) else 0))
         and (nearest == resolved or os.path.isdir(nearest)),
-        "free_mib": room if lacking else room.f_bavail * room.f_frsize >> 20,
+        "free_mib": room if lacking else (room.f_bfree if reserve else room.f_bavail) * room.f_frsize >> 20,
         "total_mib": room if lacking else room.f_blocks * room.f_frsize >> 20,
         "free_inodes_percent": room if lacking else inodes,
     }

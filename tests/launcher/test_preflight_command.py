@@ -161,3 +161,32 @@ def test_gpus_are_words_counts_or_lists(text: str, value: object) -> None:
 def test_other_words_for_gpus_are_refused() -> None:
     with pytest.raises(BadInput, match="--gpus"):
         parse_gpus("some")
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A project as `gpulaunch init` leaves it, and a host that holds nothing of it yet."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("import torch\n")
+    absent = {"missing": "no such file", "code": "not-found"}
+    return saved(tmp_path, {"paths.0.exists": False, "script": absent})
+
+
+def told(recording: str, config: str) -> dict[str, str]:
+    Path("job.yaml").write_text(f"script: train.py\nworkdir: ~/train\n{config}")
+    result = gpulaunch("preflight", "-c", "./job.yaml", "--from", recording, "--json")
+    findings = json.loads(result.output)["findings"]
+    return {item["code"]: item["fix"] for item in findings if item["severity"] == "critical"}
+
+
+def test_a_tree_that_a_sync_will_bring_is_not_missed_before(written: str) -> None:
+    found = told(written, "sync: true\n")
+    assert not {"DISK001", "DISK003"} & set(found)
+    result = gpulaunch("preflight", "-c", "./job.yaml", "--from", written)
+    assert result.output.startswith("sync: hosts are judged as if train.py lay there already\n")
+
+
+def test_without_a_sync_its_absence_names_the_option_that_sends_it(written: str) -> None:
+    found = told(written, "")
+    assert "gpulaunch run --sync" in found["DISK003"]
+    assert "DISK001" in found
