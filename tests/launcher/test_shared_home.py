@@ -1,5 +1,6 @@
 """Hosts and containers that share one home, as on clusters: each has its own runs and judges no others."""
 
+import errno
 import json
 import os
 import subprocess
@@ -11,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from launcher.onhost.supervising.answers.starting import make_run_dir
 from launcher.onhost.supervising.node import host_of, life_s, name_of, node_name, whereabouts
+from launcher.onhost.supervising.wire import Refused
 from launcher.onhost_source import onhost_source
 from launcher.runs.asking import NotThere, ask
 from launcher.transports.base import Endpoint
@@ -186,6 +189,41 @@ def test_a_host_that_got_another_name_still_knows_what_it_started_in_this_boot(h
     here.ask("remove", run_id="r1")
     assert here.run_dir.exists()
     assert not (here.home / "gpulaunch" / "runs" / "renamed-0badf00d" / "r1").exists()
+
+
+@needs_root
+def test_a_run_whose_log_is_still_open_somewhere_is_removed_as_nfs_lets_it(here: Node) -> None:
+    """NFS keeps an open file under a name of its own, which cannot be deleted; so is a mount point."""
+    leave_run(here, whereabouts(), silent_s=0.0)
+    (here.run_dir / "state.json").write_text(json.dumps({"phase": "ended"}))
+    kept = here.run_dir / ".nfs000000000000abcd00000001"
+    kept.touch()
+    subprocess.run(["mount", "--bind", "/etc/hostname", str(kept)], check=True)
+    place = here.run_dir.parent
+    try:
+        here.ask("remove", run_id="r1")
+        assert here.listed(ended=True) == {}
+        (gone,) = place.iterdir()
+        assert [path.name for path in gone.iterdir()] == [kept.name]
+    finally:
+        for path in place.glob("*/.nfs*"):
+            subprocess.run(["umount", str(path)], check=True)
+    leave_run(here, {**whereabouts(), "boot_id": "before"}, silent_s=life_s() + 100.0)
+    here.ask("remove", run_id="r1")
+    assert list(place.iterdir()) == []
+
+
+def test_a_home_without_fifos_is_refused_with_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def smb(path: str, mode: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", path, mode)
+
+    monkeypatch.setattr(os, "mkfifo", smb)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with pytest.raises(Refused, match=r"file system without FIFOs .* set XDG_STATE_HOME"):
+        make_run_dir({"run_id": "r1", "rank_source": ""})
+    assert list(tmp_path.glob("gpulaunch/runs/*/*")) == []
 
 
 def test_clones_of_one_image_and_hosts_of_one_name_have_places_of_their_own() -> None:

@@ -10,6 +10,9 @@ from ..members import members
 from ..rundir import is_alive, read_state
 from ..wire import Refused
 
+GONE = ".gone"
+SILLY = (".nfs", ".fuse_hidden")  # what is deleted while it is open, by NFS and FUSE
+
 
 def remove_run(run_dir: str) -> None:
     """Delete a run directory. Raises Refused while anything of the run lives."""
@@ -22,9 +25,23 @@ def remove_run(run_dir: str) -> None:
     group = group_of(run_dir, read_state(run_dir))
     if group is not None:
         group.remove()  # supervisor and guardian were killed together
-    gone = os.path.join(os.path.dirname(run_dir), ".%s.%d" % (name, os.getpid()))
+    place = os.path.dirname(run_dir)
+    gone = os.path.join(place, ".%s.%d%s" % (name, os.getpid(), GONE))
     try:
         os.rename(run_dir, gone)  # so that no half of it is ever taken for a run
-        shutil.rmtree(gone)
     except OSError as error:
         raise Refused("%s cannot be removed: %s" % (run_dir, error)) from None
+    for entry in os.listdir(place):
+        if entry.startswith(".") and entry.endswith(GONE):  # also what was still open the last time
+            shutil.rmtree(os.path.join(place, entry), ignore_errors=True)
+    if not has_only_open_files(gone):
+        try:
+            shutil.rmtree(gone)
+        except OSError as error:
+            raise Refused("%s cannot be removed: %s" % (run_dir, error)) from None
+
+
+def has_only_open_files(directory: str) -> bool:
+    """Return whether nothing is left but what somebody has open: NFS keeps that under names of its own."""
+    names = [name for _, _, names in os.walk(directory) for name in names]
+    return all(name.startswith(SILLY) for name in names)

@@ -105,8 +105,21 @@ def fill(path: str, spec: dict[str, Any]) -> None:
     for name in (EVENTS, LAUNCHER_LOG, SUPERVISOR_LOG, HEARTBEAT):
         os.close(os.open(os.path.join(path, name), os.O_WRONLY | os.O_CREAT, 0o600))
     write_file(os.path.join(path, RESERVE), "\0" * RESERVE_BYTES)
-    os.mkfifo(os.path.join(path, LIFELINE), 0o600)
+    make_lifeline(os.path.join(path, LIFELINE))
     touch_client(path)
+
+
+def make_lifeline(path: str) -> None:
+    """Make the FIFO by which the ranks end. Raises Refused where the file system has none (SMB, sshfs)."""
+    try:
+        os.mkfifo(path, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+        raise Refused(
+            "%s is on a file system without FIFOs (%s); set XDG_STATE_HOME there to a directory of a local"
+            " disk, or of one by NFS" % (runs_dir(), error.strerror)
+        ) from None
 
 
 def fork_guardian(spec: dict[str, Any], run_dir: str) -> int:
