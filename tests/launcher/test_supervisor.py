@@ -316,6 +316,23 @@ def test_what_ranks_write_after_their_directory_was_deleted_is_there_under_its_n
     is_all_there_under_its_name(run)
 
 
+def test_what_ranks_write_after_nfs_has_renamed_their_deleted_logs_is_there_too(
+    run: Driver, tmp_path: Path
+) -> None:
+    run.start(TALKS_LATER.format(go=str(tmp_path / "go")))
+    run.until(lambda: run.log() == b"before\n")
+    run.event("rank")
+    time.sleep(0.5)  # a look around or two, in which the supervisor learns which file is which
+    for number, path in enumerate(sorted(run.run_dir.iterdir())):
+        if path.suffix == ".log":
+            path.rename(path.with_name(f".nfs{number:024x}"))  # what an NFS client makes of unlink(2)
+        elif path.is_file() or path.is_fifo():
+            path.unlink()
+    run.until((run.run_dir / "state.json").exists)
+    (tmp_path / "go").touch()
+    is_all_there_under_its_name(run)
+
+
 def test_a_deletion_that_takes_what_was_put_back_already_loses_nothing(run: Driver, tmp_path: Path) -> None:
     run.start(TALKS_LATER.format(go=str(tmp_path / "go")))
     run.until(lambda: run.log() == b"before\n")

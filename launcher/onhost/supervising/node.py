@@ -21,7 +21,7 @@ MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 NAMED = re.compile(r"(?P<host>.+)-[0-9a-f]{8}(?:\+\d+)?")
 MOST_TWINS = 9  # nodes of one name that share a home
 BEAT_EVERY_S = 20.0
-BEAT_LOST_S = 90.0  # several beats, and what a file server's clients may be behind
+BEAT_LOST_S = 45.0  # two beats, and some delay
 
 
 def node_name() -> str:

@@ -44,6 +44,7 @@ RESERVE = "reserve"
 GAUGE = "gauge.py"
 STACKS = "stacks.py"
 HEARTBEAT = "heartbeat"
+SILLY = (".nfs", ".fuse_hidden")  # how NFS and FUSE call what is deleted while it is open
 
 
 def runs_dir() -> str:
@@ -105,7 +106,8 @@ def find_run(run_id: str) -> str:
     if found:
         raise Refused(
             "%s runs in a container of this host, or on another host that has its name (%s) and shares its"
-            " home: ask there" % (run_id, read_state(found[0]).get("host") or os.uname().nodename)
+            " home: ask there (or, where this host has just restarted, again in a minute)"
+            % (run_id, read_state(found[0]).get("host") or os.uname().nodename)
         )
     others = [place for place in every_place() if os.path.isdir(os.path.join(place, run_id))]
     if others:

@@ -7,11 +7,10 @@ import shutil
 
 from ..group import group_of
 from ..members import members
-from ..rundir import is_alive, read_state
+from ..rundir import SILLY, is_alive, read_state
 from ..wire import Refused
 
 GONE = ".gone"
-SILLY = (".nfs", ".fuse_hidden")  # what is deleted while it is open, by NFS and FUSE
 
 
 def remove_run(run_dir: str) -> None:
@@ -43,5 +42,8 @@ def remove_run(run_dir: str) -> None:
 
 def has_only_open_files(directory: str) -> bool:
     """Return whether nothing is left but what somebody has open: NFS keeps that under names of its own."""
-    names = [name for _, _, names in os.walk(directory) for name in names]
+    failed: list[OSError] = []
+    names = [name for _, _, names in os.walk(directory, onerror=failed.append) for name in names]
+    if not all(isinstance(error, FileNotFoundError) for error in failed):
+        return False
     return all(name.startswith(SILLY) for name in names)

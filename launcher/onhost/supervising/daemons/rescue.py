@@ -9,12 +9,13 @@ import time
 
 from ..client import touch_client
 from ..files import CHUNK, read_json, write_file
-from ..rundir import DETACHED, SPEC, STATE, USAGE
+from ..rundir import DETACHED, SILLY, SPEC, STATE, USAGE
 from .attachment import Attachment
 from .run import Run
 
 AGAIN_EVERY_S = 5.0  # how often it is put back, where that fails
 DELETION_S = 5.0  # after that a deletion is over: it takes name by name what was there, and what is put back
+NAMES_EVERY_S = 5.0  # how often it is learned which file is which log, for when that cannot be seen any more
 NAMELESS = " (deleted)"  # how /proc shows the path of a file that has none any more
 
 
@@ -26,11 +27,15 @@ class Rescue:
         self._attachment = attachment
         self._spec = read_json(run.path(SPEC)) or {}
         self._logs = NamelessLogs()
-        self._next = self._deletion_until = 0.0
+        self._pids: list[int] = []
+        self._next = self._next_names = self._deletion_until = 0.0
 
     def look(self, pids: list[int]) -> None:
         """Put back what is gone; what these processes write to files without a name is copied."""
         now = time.monotonic()
+        if now >= self._next_names or pids != self._pids:  # a new rank has a new log
+            self._next_names, self._pids = now + NAMES_EVERY_S, pids
+            self._logs.learn_names(self._run.dir)
         if now >= self._next and self._is_deleted():
             self._put_back()
             self._next = now + AGAIN_EVERY_S if self._is_deleted() else 0.0
@@ -69,6 +74,12 @@ class NamelessLogs:
 
     def __init__(self) -> None:
         self._files: dict[str, list[int]] = {}  # name -> [descriptor, bytes copied]
+        self._names: dict[int, str] = {}  # inode -> name
+
+    def learn_names(self, run_dir: str) -> None:
+        """Learn which file is which log: deleted by NFS, an open one gets a name that does not tell."""
+        with contextlib.suppress(OSError), os.scandir(run_dir) as entries:
+            self._names.update({entry.inode(): entry.name for entry in entries if is_log(entry.name)})
 
     def find(self, run_dir: str, pids: list[int]) -> None:
         """Take hold of the run's files that these processes have open and that have no name any more."""
@@ -81,9 +92,12 @@ class NamelessLogs:
     def _hold(self, run_dir: str, link: str) -> None:
         with contextlib.suppress(OSError):
             path = os.readlink(link)
-            directory, name = os.path.split(path[: -len(NAMELESS)] if path.endswith(NAMELESS) else "")
-            ours = directory == run_dir and (name.endswith(".log") or name == USAGE)
-            if ours and name not in self._files:
+            directory, name = os.path.split(path.removesuffix(NAMELESS))
+            if name.startswith(SILLY):
+                name = self._names.get(os.stat(link).st_ino, "")
+            elif not path.endswith(NAMELESS):
+                return
+            if directory == run_dir and is_log(name) and name not in self._files:
                 self._files[name] = [os.open(link, os.O_RDONLY | os.O_CLOEXEC), 0]
 
     def copy(self, run_dir: str) -> bool:
@@ -101,3 +115,8 @@ class NamelessLogs:
                 finally:
                     os.close(out)
         return some
+
+
+def is_log(name: str) -> bool:
+    """Return whether a file of the run directory is written to by the run as it goes on."""
+    return name.endswith(".log") or name == USAGE
