@@ -10,7 +10,7 @@ from launcher import yamldoc
 from launcher.disconnect import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, LEAST_TIMEOUT_S, Disconnect
 from launcher.errors import ConfigError
 from launcher.homepaths import at_home
-from launcher.hostwords import split
+from launcher.hostwords import parse_spot, split
 from launcher.inventory import LOCALHOST, user_config_dir
 from launcher.restarting.spec import RestartSpec
 from launcher.schema import CONFIG, CONFIG_KEYS
@@ -174,7 +174,7 @@ def _overriding(overrides: Overrides, mistakes: Mistakes) -> Iterator[tuple[str,
             continue
         yield key.strip(), _parse(value, f"--set {key.strip()}", mistakes)
     if overrides.hosts:
-        words = tuple(Item(part, "--hosts", key="hosts") for word in overrides.hosts for part in split(word))
+        words = tuple(Item(part, "--hosts", key="hosts") for word in overrides.hosts for part in _words(word))
         yield "hosts", Item(words, "--hosts", key="hosts")
     if overrides.gpus:
         text = overrides.gpus
@@ -193,6 +193,15 @@ def _overriding(overrides: Overrides, mistakes: Mistakes) -> Iterator[tuple[str,
     for key in ("hang_timeout", "on_disconnect", "disconnect_timeout", "grace"):
         if text := getattr(overrides, key):
             yield key, Item(text, f"--{key.replace('_', '-')}")
+
+
+def _words(word: str) -> list[str]:
+    """Return the host words of one --hosts. Raises BadInput where they are not separated by commas."""
+    parts = split(word)
+    for part in parts:
+        if " " in part:
+            parse_spot(part)  # says what to write
+    return parts
 
 
 def _parse(text: str, source: str, mistakes: Mistakes) -> Item:

@@ -32,6 +32,8 @@ class Spot:
 def parse_spot(word: str) -> Spot:
     """Return what `host`, `user@host`, `user@host:port`, `[::1]:22` or `::1` name. Raises BadInput."""
     match = _V6.fullmatch(word) or _BARE_V6.fullmatch(word) or _PLAIN.fullmatch(word)
+    if not match and re.fullmatch(r"[\w.@:-]+([ ]+[\w.@:-]+)+", word.strip()):
+        raise BadInput(f'"{word}" is not a host', f'separate hosts by commas: "{",".join(word.split())}"')
     if not match:
         raise BadInput(f'"{word}" is not a host: expected host, user@host, user@host:port or [IPv6]:port')
     parts = match.groupdict()
@@ -57,7 +59,7 @@ def has_operator(word: str) -> bool:
 
 def split(word: str) -> list[str]:
     """Return the parts between commas outside brackets, in order."""
-    parts = re.split(r",(?![^\[]*\])", word)
+    parts = (part.strip() for part in re.split(r",(?![^\[]*\])", word))
     return [part for part in parts if part]
 
 

@@ -288,6 +288,7 @@ class Record:
 
     keys: tuple[Key, ...]
     expected: str = "a mapping (key: value)"
+    elsewhere: Callable[[str], str] = lambda _: ""  # says of what else a name is a key
 
     def read(self, item: Item, mistakes: Mistakes) -> dict[str, Any] | None:
         if item.value is None:
@@ -300,7 +301,8 @@ class Record:
         for name, part in item.value.items():
             if name not in known:
                 names = tuple(known)
-                hint = nearest(name, names) or f"; expected one of {', '.join(names)}"
+                hint = self.elsewhere(name) or nearest(name, names)
+                hint = hint or f"; expected one of {', '.join(names)}"
                 mistakes.add(part, f"unknown key{hint}")
             elif (value := known[name].read(part, mistakes)) is not None:
                 found[name] = value

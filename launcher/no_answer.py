@@ -39,6 +39,8 @@ def no_answer(
 def no_python(host: str, python: str, said: str) -> NoPython:
     """Return what is told where the interpreter cannot be started."""
     fix = f"Set `python:` of {host} in hosts.yaml to the training environment's interpreter"
+    if any(words in said.lower() for words in ("is a directory", "permission denied")) and "/" in python:
+        fix += f"; if {python} is an environment's directory, to {python.rstrip('/')}/bin/python"
     return NoPython(host, f"{python} cannot be started there: {said}", fix)
 
 

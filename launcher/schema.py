@@ -4,12 +4,11 @@ The tables drive validation, the JSON Schemas that editors complete from (`gpula
 and docs/configuration.md.
 """
 
-import re
 from collections.abc import Callable
-from typing import Any
 
 from launcher.disconnect import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, POLICIES
 from launcher.hostcodes import host_codes
+from launcher.hostkinds import ADDRESS, INTERPRETER, MAX_GPUS, VERSIONS, gpus
 from launcher.hostrules import USER_PATTERN
 from launcher.kinds import (
     HOST_WORD,
@@ -33,81 +32,16 @@ from launcher.kinds import (
 from launcher.restarting.spec import RESTART_KEYS, RestartKind
 from launcher.syncing.spec import SYNC_KEYS, SyncKind
 from launcher.yamldoc import Item, nearest
-from preflight.errors import BadInput
 from preflight.job import DEFAULT_MAIN_PORT, Expect
-from preflight.versions import check_specifier
 
-MAX_GPUS = 1024
 PRECISIONS = ("auto", "no", "fp16", "bf16", "fp8")
 PRECISION_ALIASES = {"fp32": "no", "float32": "no", "float16": "fp16", "bfloat16": "bf16"}
 """What people type for accelerate's words."""
 GUARDS = ("stop", "warn", "off")
 BATCH_KINDS = ("batch", "accumulation")
-_GPU_ID = re.compile(r"(?:GPU|MIG)-[A-Za-z0-9/-]+")
 _ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
-def _gpu_list(item: Item) -> tuple[int | str, ...]:
-    expected = "a list of GPU indices or UUIDs, each once, such as [0, 1]"
-    parts = item.value if isinstance(item.value, tuple) else ()
-    found: list[int | str] = []
-    for part in parts:
-        text = part.value if isinstance(part.value, str) else ""
-        if re.fullmatch(r"[0-9]{1,4}", text):
-            found.append(int(text))
-        elif _GPU_ID.fullmatch(text):
-            found.append(text)
-        else:
-            raise ValueError(f"{expected}; not {part.kind}")
-    if not found or len(set(found)) != len(found):
-        raise ValueError(expected)
-    return tuple(found)
-
-
-def _gpus(words: tuple[str, ...], *, count: bool) -> Special:
-    names = ", ".join(words) + (", a count per host" if count else "")
-    expected = f"{names} or a list of indices or UUIDs"
-
-    def parse(item: Item) -> Any:
-        if isinstance(item.value, tuple):
-            return _gpu_list(item)
-        if item.value in words:
-            return item.value
-        text = item.value if isinstance(item.value, str) else ""
-        if count and text == "0":
-            raise ValueError(f"{expected} (none for CPU ranks, [0] for the GPU with index 0)")
-        if count and re.fullmatch(r"[1-9][0-9]{0,3}", text) and int(text) <= MAX_GPUS:
-            return int(text)
-        raise ValueError(expected)
-
-    def shape() -> Schema:
-        entry = {
-            "anyOf": [
-                {"type": "integer", "minimum": 0},
-                {"type": "string", "pattern": f"^{_GPU_ID.pattern}$"},
-            ]
-        }
-        many = {"type": "array", "items": entry, "minItems": 1, "uniqueItems": True}
-        counts = [{"type": "integer", "minimum": 1, "maximum": MAX_GPUS}] if count else []
-        return {"anyOf": [{"enum": list(words)}, *counts, many]}
-
-    return Special(expected, parse, shape)
-
-
-def _specifier(item: Item) -> str:
-    text = item.value if isinstance(item.value, str) else ""
-    try:
-        check_specifier(text)
-    except BadInput as error:
-        raise ValueError(f"a version specifier such as >=570 ({error.fix})") from None
-    return text
-
-
-VERSIONS = Special(
-    "a version specifier such as >=570",
-    _specifier,
-    lambda: {"type": "string", "pattern": r"^ *(==|!=|>=|<=|>|<) *[0-9][0-9. *,<>=!]*$"},
-)
 _ENV = MapOf(Scalar(), "an environment variable's name", _ENV_NAME)
 _XIDS = ListOf(Integer(1, 1000))
 _DEFAULTS = Expect()
@@ -129,6 +63,18 @@ _CODE = Special(
     "a check's code such as PROC001", _read_code, lambda: {"type": "string", "pattern": "^[A-Z]+[0-9]{3}$"}
 )
 _IGNORE = ListOf(_CODE, lone=True)
+
+
+def _elsewhere(name: str) -> str:
+    """Return where a key belongs that is none here, "" where it is none anywhere."""
+    places = {
+        "of a run config": CONFIG_KEYS,
+        "of a host in hosts.yaml": HOST_KEYS,
+        "at the top of hosts.yaml": INVENTORY_KEYS,
+        "under expect: of a host in hosts.yaml": EXPECT_KEYS,
+    }
+    found = [place for place, keys in places.items() if name in {key.name for key in keys}]
+    return f"; it is a key {' and '.join(found)}" if found else ""
 
 
 def _expect(name: str, kind: Kind, doc: str, example: str = "") -> Key:
@@ -177,7 +123,7 @@ EXPECT_KEYS: tuple[Key, ...] = (
 HOST_KEYS: tuple[Key, ...] = (
     Key(
         "address",
-        Text("a name or IP address", r"[A-Za-z0-9_.:%+,/\[\]-]+"),
+        ADDRESS,
         "Where to connect; else ssh_config's HostName, else the name.",
         "10.0.0.7",
     ),
@@ -192,7 +138,7 @@ HOST_KEYS: tuple[Key, ...] = (
     ),
     Key(
         "python",
-        Text("a path there"),
+        INTERPRETER,
         "The training environment's interpreter there.",
         "~/venv/bin/python",
         "python3",
@@ -203,7 +149,7 @@ HOST_KEYS: tuple[Key, ...] = (
         "Directory there that scripts and outputs are relative to.",
         "~/project",
     ),
-    Key("gpus", _gpus(("all",), count=False), "Which GPUs of the host may be used.", "[0, 1]", "all"),
+    Key("gpus", gpus(("all",), count=False), "Which GPUs of the host may be used.", "[0, 1]", "all"),
     Key("env", _ENV, "Environment variables for every run on this host.", "{NCCL_IB_DISABLE: 1}"),
     Key(
         "interface",
@@ -214,18 +160,23 @@ HOST_KEYS: tuple[Key, ...] = (
     Key("ignore", _IGNORE, "Codes of checks that stop no launch on this host.", "[HEAL012]"),
     Key(
         "expect",
-        Record(EXPECT_KEYS),
+        Record(EXPECT_KEYS, elsewhere=_elsewhere),
         "What is normal for this host; preflight measures against it.",
         "{gpus: 4}",
     ),
 )
 
 INVENTORY_KEYS: tuple[Key, ...] = (
-    Key("defaults", Record(HOST_KEYS), "Keys that every host has unless it says otherwise.", "{user: ada}"),
+    Key(
+        "defaults",
+        Record(HOST_KEYS, elsewhere=_elsewhere),
+        "Keys that every host has unless it says otherwise.",
+        "{user: ada}",
+    ),
     Key(
         "hosts",
         MapOf(
-            Record(HOST_KEYS),
+            Record(HOST_KEYS, elsewhere=_elsewhere),
             "a host name or a range such as l40s-[01-04]",
             r"[A-Za-z0-9_\[][A-Za-z0-9_.:,/\[\]-]*",
         ),
@@ -269,7 +220,7 @@ CONFIG_KEYS: tuple[Key, ...] = (
     Key("hosts", HOST_WORDS, "Where to run: names, ranges, groups, or all.", '["l40s-[01-02]"]', "localhost"),
     Key(
         "gpus",
-        _gpus(("all", "auto", "none"), count=True),
+        gpus(("all", "auto", "none"), count=True),
         "GPUs of each host: all, a count, a list, none for CPU ranks, auto for GPUs where there are any.",
         "all",
         "all",
@@ -375,8 +326,8 @@ CONFIG_KEYS: tuple[Key, ...] = (
     ),
 )
 
-INVENTORY = Record(INVENTORY_KEYS)
-CONFIG = Record(CONFIG_KEYS)
+INVENTORY = Record(INVENTORY_KEYS, elsewhere=_elsewhere)
+CONFIG = Record(CONFIG_KEYS, elsewhere=_elsewhere)
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -5,6 +5,7 @@ YAML 1.1 makes of it.
 """
 
 import json
+import re
 from dataclasses import field
 from difflib import get_close_matches
 from pathlib import Path
@@ -26,6 +27,7 @@ Value: TypeAlias = "str | tuple[Item, ...] | dict[str, Item] | None"
 
 _NULL_TEXTS = frozenset({"", "~", "null", "Null", "NULL"})
 _MERGE_KEY = "<<"
+_BARE_RANGE = re.compile(r"[\w.@-]+\[[0-9,/-]+\][\w.-]*")
 _PLAIN_TAGS = frozenset(
     f"tag:yaml.org,2002:{name}"
     for name in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq", "merge", "value")
@@ -97,9 +99,10 @@ class Mistakes:
 
 def nearest(word: str, choices: tuple[str, ...]) -> str:
     """Return `; did you mean "x"?` for the choice that is spelled most like `word`, or an empty string."""
-    lowered = {part: choice for choice in reversed(choices) for part in choice.lower().split("_")}
-    lowered |= {choice.lower(): choice for choice in reversed(choices)}
-    close = get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
+    whole = {choice.lower(): choice for choice in reversed(choices)}
+    lowered = {part: choice for choice in reversed(choices) for part in choice.lower().split("_")} | whole
+    close = get_close_matches(word.lower(), whole, n=1, cutoff=0.8)
+    close = close or get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
     return f'; did you mean "{lowered[close[0]]}"?' if close else ""
 
 
@@ -167,6 +170,9 @@ def _yaml_message(error: yaml.MarkedYAMLError, text: str, source: str, *, in_fil
     problem = error.problem or "not valid YAML"
     begun = f" begun in line {error.context_mark.line + 1}" if error.context_mark else ""
     context = f" ({error.context}{begun})" if error.context else ""
+    bare = _BARE_RANGE.search(here)
+    if bare and "'['" in problem:
+        return f'{where}: not valid YAML: a range needs quotes here: "{bare[0]}"'
     return f"{where}: not valid YAML: {problem}{context}"
 
 

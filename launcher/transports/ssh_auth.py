@@ -29,6 +29,7 @@ _AGENT_TIMEOUT_S = 60.0
 _PASSWORD_TRIES = 3
 
 ENCRYPTED = "encrypted"
+_NO_FILE = "no such file"
 _Loaded: TypeAlias = "tuple[paramiko.PKey, ...] | str"
 """Keys, or why there is none."""
 _Offer: TypeAlias = "tuple[str, paramiko.PKey]"
@@ -107,9 +108,7 @@ def _load(file: str, passphrase: str | None) -> _Loaded:
     try:
         return _read_key(str(at_home(file)), passphrase)
     except OSError as failure:
-        return (
-            "no such file" if isinstance(failure, FileNotFoundError) else failure.strerror or "not readable"
-        )
+        return _NO_FILE if isinstance(failure, FileNotFoundError) else failure.strerror or "not readable"
     except (TypeError, paramiko.PasswordRequiredException):
         return ENCRYPTED  # cryptography raises TypeError where a passphrase is needed and none was given
     except (ValueError, paramiko.SSHException, UnknownKeyType, NotImplementedError) as failure:
@@ -338,4 +337,7 @@ def _failed(endpoint: Endpoint, attempts: _Attempts, why: str = "") -> Authentic
     takes = f"; the host takes {', '.join(attempts.methods)}" if attempts.methods else ""
     message = f"not let in as {endpoint.user}: {why + '; ' if why else ''}tried {tried}{takes}"
     fix = f"Try it by hand: ssh -v -p {endpoint.port} {endpoint.user}@{endpoint.address}"
+    absent = [file for file in endpoint.identity_files if f"{file}: {_NO_FILE}" in attempts.tried]
+    if absent:
+        fix = f"{absent[0]} is not here: correct identity_file in hosts.yaml or IdentityFile in ~/.ssh/config"
     return AuthenticationFailed(endpoint.name, message, fix)

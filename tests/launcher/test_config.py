@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config import Overrides, RunConfig, find_config, known_configs, load_run_config
-from launcher.errors import ConfigError
+from launcher.errors import BadInput, ConfigError
 from launcher.restarting.spec import CHECKPOINTS, RestartSpec
 from preflight.job import Job
 
@@ -228,6 +228,12 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     "null argument": ("script: a\nargs: [~]", {}, 'x.yaml:2: args[0]: expected text or a number; write ""'),
     "nested argument": ("script: a\nargs: [[1]]", {}, "args[0]: expected text or a number, got a list"),
     "args as text": ("script: a\nargs: --x 1", {}, "x.yaml:2: args: expected a list"),
+    "host for hosts": ("script: a\nhost: titan", {}, 'x.yaml:2: host: unknown key; did you mean "hosts"?'),
+    "key of a host": (
+        "script: a\naddress: 10.0.0.7",
+        {},
+        "x.yaml:2: address: unknown key; it is a key of a host in hosts.yaml",
+    ),
     "unknown key": ("script: a\nprot: 1", {}, 'x.yaml:2: prot: unknown key; did you mean "main_port"?'),
     "module name": ("module: a b", {}, "module: expected a Python module"),
     "set without value": ("script: a", {"sets": ("gpus",)}, '--set: expected key=value, got "gpus"'),
@@ -289,3 +295,10 @@ def test_a_script_that_travels_lies_beside_its_config(here: Path) -> None:
     write(here / "configs/train.py", "print()")
     config = load("script: train.py\nsend_script: true")
     assert config.script_here == Path("configs/train.py")
+
+
+def test_hosts_are_separated_by_commas_with_or_without_blanks() -> None:
+    assert load("script: a", hosts=("a, b ,c-[1,2]",)).hosts == ("a", "b", "c-[1,2]")
+    with pytest.raises(BadInput) as caught:
+        load("script: a", hosts=("a b",))
+    assert caught.value.fix == 'separate hosts by commas: "a,b"'

@@ -89,6 +89,12 @@ def test_every_bad_answer_is_told_apart(
     assert "\033" not in told.value.message
 
 
+def test_an_environments_directory_as_interpreter_is_told_with_the_path_inside(tmp_path: Path) -> None:
+    with pytest.raises(NoPython) as caught:
+        ask_here(str(tmp_path))
+    assert caught.value.fix.endswith(f"is an environment's directory, to {tmp_path}/bin/python")
+
+
 def test_an_absent_interpreter_is_no_python() -> None:
     with pytest.raises(NoPython, match="cannot be started there"):
         ask_here("no-python-here")

@@ -230,3 +230,14 @@ def test_a_listed_host_may_be_typed_as_for_ssh() -> None:
     assert inventory.entry("root@192.0.2.8") == hosts["box"]
     for other in ("ada@192.0.2.7:41022", "root@192.0.2.7:22", "root@192.0.2.7", "192.0.2.8"):
         assert not inventory.entry(other).listed
+
+
+def test_words_may_have_blanks_around_their_commas(cluster: Inventory) -> None:
+    assert names(cluster.resolve(["titan, p100"])) == ["titan", "p100"]
+    with pytest.raises(BadInput) as caught:
+        cluster.resolve(["titan p100"])
+    assert caught.value.fix == 'separate hosts by commas: "titan,p100"'
+
+
+def test_an_address_may_stand_in_brackets(tmp_path: Path) -> None:
+    assert load(tmp_path, "hosts: {a: {address: '[fe80::1%eth0]'}}\n").hosts["a"].address == "fe80::1%eth0"

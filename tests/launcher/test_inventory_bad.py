@@ -39,6 +39,43 @@ CASES: dict[str, tuple[bytes, str]] = {
         b"defaults: {expect: {driver: '>570.*'}}\n",
         "defaults.expect.driver: expected",
     ),
+    "range without quotes": (
+        b"hosts: {a: }\ngroups: {ada: [node-[01-02]]}\n",
+        'hosts.yaml:2: not valid YAML: a range needs quotes here: "node-[01-02]"',
+    ),
+    "range without quotes as a key": (
+        b"hosts: {node-[01-02]: }\n",
+        'a range needs quotes here: "node-[01-02]"',
+    ),
+    "user and port in the address": (
+        b"hosts: {a: {address: 'root@10.0.0.7:2222'}}\n",
+        "expected a name or IP address alone (write address: 10.0.0.7, user: root, port: 2222), got",
+    ),
+    "port in the address": (b"hosts: {a: {address: '[::1]:22'}}\n", "(write address: ::1, port: 22), got"),
+    "environment as python": (
+        b"hosts: {a: {python: ~/venv}}\n",
+        "hosts.a.python: expected the path of an interpreter, not a directory (write ~/venv/bin/python), got",
+    ),
+    "conda environment as python": (
+        b"hosts: {a: {python: ~/miniconda3/envs/train/}}\n",
+        "(write ~/miniconda3/envs/train/bin/python), got",
+    ),
+    "bin as python": (b"hosts: {a: {python: /opt/venv/bin}}\n", "(write /opt/venv/bin/python), got"),
+    "conda command as python": (
+        b"hosts: {a: {python: conda run -n train python}}\n",
+        "not a command (conda run -n train which python prints it there), got",
+    ),
+    "command as python": (b"hosts: {a: {python: source venv/bin/activate}}\n", "not a command (in that env"),
+    "option of python": (
+        b"defaults: {python: python3 -u}\n",
+        "defaults.python: expected the path of an inter",
+    ),
+    "key of a run config": (
+        b"hosts: {a: {script: train.py}}\n",
+        "hosts.a.script: unknown key; it is a key of a run config",
+    ),
+    "key of a host at the top": (b"user: ada\n", "user: unknown key; it is a key of a host in hosts.yaml"),
+    "key of expect": (b"hosts: {a: {nofile: 5}}\n", "it is a key under expect: of a host in hosts.yaml"),
     "gpu twice": (b"hosts: {a: {gpus: [0, 0]}}\n", "each once"),
     "gpu name": (b"hosts: {a: {gpus: [zero]}}\n", "a list of GPU indices or UUIDs"),
     "no gpus": (b"hosts: {a: {gpus: []}}\n", "a list of GPU indices or UUIDs"),

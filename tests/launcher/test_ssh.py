@@ -291,6 +291,9 @@ def test_without_a_terminal_nothing_is_asked_and_the_message_says_what_was_tried
     assert f"key {stranger}" in told.value.message
     assert f"{tmp_path / 'absent'}: no such file" in told.value.message
     assert "the host takes publickey" in told.value.message
+    assert told.value.fix.startswith(
+        f"{tmp_path / 'absent'} is not here: correct identity_file in hosts.yaml"
+    )
 
 
 def test_a_file_that_is_no_key_is_named(sshd: Sshd, tmp_path: Path) -> None:
