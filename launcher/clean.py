@@ -11,7 +11,7 @@ from dataclasses import asdict, field, replace
 from pathlib import Path
 
 from launcher import hostjson
-from launcher.errors import AgentCrashed, AgentGarbage
+from launcher.errors import AgentCrashed, AgentGarbage, BadInput
 from launcher.no_answer import no_answer
 from launcher.onhost_source import onhost_source, stdin_for
 from launcher.transports.base import Connection
@@ -145,6 +145,35 @@ def write_audit(cleaned: Cleaned, chosen: Iterable[Classified], state_dir: Path)
             }
             file.write(json.dumps(line) + "\n")
     return path
+
+
+def refuse_unknown(facts: HostFacts, wish: Wish) -> None:
+    """Refuse a GPU or a process that is not there: to end nothing would look as if it had been free.
+
+    Raises BadInput.
+    """
+    there = {gpu.index for gpu in facts.gpus} if not isinstance(facts.gpus, Missing) else set()
+    for index in sorted(set(wish.gpus) - there):
+        if isinstance(facts.gpus, Missing) and facts.gpus.code not in _NO_GPUS:
+            raise BadInput(f"the GPUs of {facts.host} could not be asked: {facts.gpus.reason}", "try again")
+        have = f"it has GPU {', '.join(map(str, sorted(there)))}" if there else "it has none"
+        raise BadInput(
+            f"there is no GPU {index} on {facts.host}: {have}", "name one of these, or leave out --gpu"
+        )
+    if isinstance(facts.processes, Missing):
+        return
+    seen = {process.pid: process for process in facts.processes.processes}
+    known = {each.process.pid for each in classify(facts)}
+    for pid in wish.pids:
+        if pid not in seen:
+            listed = f"gpulaunch clean-zombies {facts.host} --dry-run   (shows what is there)"
+            raise BadInput(f"there is no process {pid} on {facts.host}", listed)
+        if pid not in known:
+            raise BadInput(
+                f"pid {pid} ({seen[pid].comm}) on {facts.host} is neither rank nor launcher, and holds no "
+                "GPU and no asked-for port: gpulaunch does not end it",
+                f"if it is yours to end, on {facts.host}: kill {pid}",
+            )
 
 
 def unjudged(facts: HostFacts) -> tuple[str, ...]:

@@ -1,6 +1,9 @@
 """Which leftovers a cleaning may end: the choice, separate from the judgement and from the deed. Pure."""
 
+import re
+
 from preflight.leftovers import ENDED_AFTER_YES, ENDED_BY_DEFAULT, Classified, Kind
+from preflight.process_tree import environ
 from preflight.records import dataclass
 
 
@@ -42,10 +45,10 @@ def _after_yes(each: Classified, wish: Wish) -> bool:
         return True
     if each.kind is Kind.SUSPECT:
         return wish.include_suspect or named
-    return each.kind is Kind.LIVE and named and not _asks(each)
+    return each.kind is Kind.LIVE and named and not asks(each)
 
 
-def _asks(each: Classified) -> bool:
+def asks(each: Classified) -> bool:
     """Whether it is the session that asks; naming it by pid does not change that."""
     return "it is part of the session that asks" in each.evidence
 
@@ -60,7 +63,6 @@ def _asked(each: Classified, wish: Wish) -> bool:
 
 def remedy(each: Classified) -> str:
     """Return what to do about a process that is not ended."""
-    pid = each.process.pid
     match each.kind:
         case Kind.FOREIGN:
             return f"ask {each.process.user}"
@@ -69,8 +71,24 @@ def remedy(each: Classified) -> str:
         case Kind.STUCK:
             return "wait for its kernel call to return; if it never does, the host needs a reboot"
         case Kind.SUSPECT:
-            return f"if it is yours to end: gpulaunch clean-zombies HOST --pid {pid}"
+            return f"if it is yours to end: {clean_command(each, 'HOST')}"
         case Kind.ZOMBIE:
             return "nothing to do: it holds nothing"
+        case Kind.LIVE if each.holds and not asks(each):
+            return f"it lives; to end it all the same: {how_to_end(each, 'HOST')}"
         case _:
             return ""
+
+
+def how_to_end(each: Classified, host: str) -> str:
+    """Return the command by which its owner ends a process that lives."""
+    run = environ(each.process).get("GPULAUNCH_RUN_ID", "")
+    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}", run):  # a process may say anything of itself
+        return f"gpulaunch stop {run}"
+    return clean_command(each, host)
+
+
+def clean_command(each: Classified, host: str) -> str:
+    """Return the command that ends one process by its pid; a port by which it matters is named with it."""
+    port = f" --port {each.holds.ports[0]}" if each.holds.ports and not each.holds.gpus else ""
+    return f"gpulaunch clean-zombies {host} --pid {each.process.pid}{port}"

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from launcher.bugs import user_state_dir
-from launcher.clean import Cleaned, Manner, clean, judge, unjudged, write_audit
+from launcher.clean import Cleaned, Manner, clean, judge, refuse_unknown, unjudged, write_audit
 from launcher.commands.confirm import confirm
 from launcher.commands.param_types import Duration
 from launcher.commands.reaching import Reaching, hosts_argument, reaching, reaching_options
@@ -98,6 +98,8 @@ class _Cleaning:
         """Look, show, ask, end, tell; return the exit code."""
         found, errors = self._look(entries)
         for host in found:
+            refuse_unknown(host.facts, self.manner.wish)
+        for host in found:
             named = named_lines(host.facts, host.choice, self.manner.wish)
             self.tell((*choice_lines(host.facts, host.choice), *named))
         for error in errors.values():
@@ -119,7 +121,7 @@ class _Cleaning:
 
     def _request(self, entry: HostEntry) -> AgentRequest:
         ports = self.manner.wish.ports or (DEFAULT_MAIN_PORT,)
-        return AgentRequest(host=entry.name, ports=ports, skip=_SKIP)
+        return AgentRequest(host=entry.name, ports=ports, pids=self.manner.wish.pids, skip=_SKIP)
 
     def _look(self, entries: tuple[HostEntry, ...]) -> tuple[list[_Host], dict[str, GpulaunchError]]:
         first = gather(entries, self._request, self.ways.open, width=self.ways.width)

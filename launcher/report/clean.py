@@ -36,16 +36,30 @@ def named_lines(facts: HostFacts, choice: Choice, wish: Wish) -> Iterator[str]:
     """Yield what is to be said of a process or GPU that was named and that `choice_lines` says nothing of."""
     told = {each.process.pid for each in (*choice.at_once, *choice.after_yes, *_worth_showing(choice))}
     shown = {each.process.pid: each for each in choice.shown}
+    everybody = (*choice.at_once, *choice.after_yes, *choice.shown)
     for pid in wish.pids:
         if pid in told:
             continue
         if pid in shown:
             yield from _process_lines("keep", facts, shown[pid])
-        else:
-            yield f"  pid {pid}: not there, or neither rank nor launcher nor holding a GPU or asked-for port"
-    if not isinstance(facts.gpus, Missing):
-        for index in sorted(set(wish.gpus) - {gpu.index for gpu in facts.gpus}):
-            yield f"  there is no GPU {index}"
+    for index in wish.gpus:
+        if not any(index in each.holds.gpus for each in everybody):
+            yield f"  gpu{index}: no process holds it, as far as can be seen"
+    for port in wish.ports:
+        if not any(port in each.holds.ports for each in everybody):
+            yield f"  port {port}: {_unheld(facts, port)}"
+
+
+def _unheld(facts: HostFacts, port: int) -> str:
+    """Say of a port that no process in sight holds whether it is free."""
+    if isinstance(facts.ports, Missing):
+        return f"not known: {facts.ports.reason}"
+    bind = next((test for test in facts.ports.binds if test.port == port), None)
+    if bind is None or bind.ok:
+        return "free" if bind else "not tested"
+    users = sorted({socket.uid for socket in facts.ports.sockets if socket.port == port})
+    whose = f" by uid {', '.join(map(str, users))}" if users else ""
+    return f"held{whose}, by no process that can be seen: {bind.error}"
 
 
 def _headline(facts: HostFacts, choice: Choice) -> str:

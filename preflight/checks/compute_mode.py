@@ -3,10 +3,13 @@
 from collections.abc import Iterator
 
 from preflight.absence import Missing
+from preflight.checks.holders import introduce, judged, same_process, what_to_do
 from preflight.checks.reading import absent
 from preflight.facts import HostFacts
 from preflight.finding import Problem, Severity
-from preflight.gpu_facts import Gpu
+from preflight.gpu_facts import ComputeProcess, Gpu
+from preflight.job import Expect
+from preflight.leftovers import Classified
 from preflight.registry import host_check
 from preflight.selection import Selection
 
@@ -35,7 +38,9 @@ def no_gpu_refuses_contexts(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
 
 
 @host_check("MODE002", gate=True, gpu_only=True)
-def exclusive_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], use: Selection) -> Iterator[Problem]:
+def exclusive_gpus_are_free(
+    facts: HostFacts, gpus: tuple[Gpu, ...], use: Selection, expect: Expect
+) -> Iterator[Problem]:
     """No GPU in Exclusive_Process mode is held by another process.
 
     In this mode a GPU takes one process. A second one gets "CUDA-capable device(s) is/are busy or
@@ -43,11 +48,12 @@ def exclusive_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], use: Select
     is not its own; gpulaunch gives each rank its own GPU. With the MPS control daemon several processes may
     share it.
 
-    Fix: end the holder (`gpulaunch clean-zombies HOST` when it is a leftover), or root:
-    `nvidia-smi -i N -c DEFAULT`.
+    Fix: `gpulaunch clean-zombies HOST` when the holder is a leftover; wait for it, or have its owner end it,
+    when it lives; or root: `nvidia-smi -i N -c DEFAULT`.
     Source: CUDA driver API error 46; karpathy/nanoGPT issue 116; NVIDIA/go-dcgm issue 52.
     """
     mps = not isinstance(facts.system, Missing) and facts.system.mps_control
+    known = judged(facts, expect)
     free: list[int] = []
     for gpu in gpus:
         if gpu.compute_mode not in ("exclusive_process", "exclusive_thread"):
@@ -60,14 +66,13 @@ def exclusive_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], use: Select
             message = "compute mode is Exclusive_Process with an MPS server: processes share it through MPS"
             yield Problem(message, "nothing to do", severity=Severity.INFO, gpu=gpu.index)
         elif holders:
-            held = ", ".join(
-                f"pid {p.pid}" + ("" if isinstance(p.name, Missing) else f" ({p.name})") for p in holders
-            )
+            seen = {p.pid: same_process(facts, gpu, known.get(p.pid)) for p in holders}
+            held = ", ".join(_named(p, seen[p.pid]) for p in holders)
+            ways = dict.fromkeys(_way(facts, gpu, item) for item in seen.values())
             yield Problem(
                 f"compute mode is Exclusive_Process and {held} holds it: a rank there dies with "
                 '"device(s) is/are busy or unavailable"',
-                f"gpulaunch clean-zombies {facts.host}   (a leftover), or wait for its owner; or "
-                f"{_DEFAULT.format(index=gpu.index)}",
+                f"{'; '.join(ways)}; to share it: {_DEFAULT.format(index=gpu.index)}",
                 gpu=gpu.index,
             )
         elif gpu.index in use.candidates:
@@ -80,3 +85,16 @@ def exclusive_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], use: Select
             "nothing to do; to allow sharing, root: nvidia-smi -c DEFAULT",
             severity=Severity.INFO,
         )
+
+
+def _named(holder: ComputeProcess, item: Classified | None) -> str:
+    if item is not None:
+        return introduce(item)
+    return f"pid {holder.pid}" + ("" if isinstance(holder.name, Missing) else f" ({holder.name})")
+
+
+def _way(facts: HostFacts, gpu: Gpu, item: Classified | None) -> str:
+    if item is not None:
+        return what_to_do(facts, item)
+    minor = gpu.index if isinstance(gpu.minor, Missing) else gpu.minor
+    return f"ask its owner, whom sudo fuser -v /dev/nvidia{minor} names, or use other GPUs with --gpus"

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 
 from preflight.absence import Missing
-from preflight.checks.processes import LEFT_OVER, describe
+from preflight.checks.holders import describe, judged, what_to_do
 from preflight.facts import HostFacts, Ports, Socket
 from preflight.finding import Problem, Severity
 from preflight.job import Expect, Job
-from preflight.leftovers import Classified, classify
+from preflight.leftovers import Classified
 from preflight.registry import host_check
 
+_OTHER_PORT = "choose another with --port"
 _HOLDS_NOTHING = "TIME_WAIT"
 """torch binds with SO_REUSEADDR, which a socket in TIME_WAIT does not hinder."""
 
@@ -30,7 +31,8 @@ def the_main_port_can_be_bound(
     address only.
 
     When another port was proven free, gpulaunch uses that one on every node and this is a warning.
-    Fix: `gpulaunch clean-zombies HOST` when a leftover holds it, or --port.
+    Fix: `gpulaunch clean-zombies HOST` when a leftover holds it; wait for a holder that lives, or have its
+    owner end it; or --port.
     Source: torch/csrc/distributed/c10d/socket.cpp; accelerate issue 3576.
     """
     if not is_main:
@@ -50,30 +52,26 @@ def the_main_port_can_be_bound(
         return
     kin = _holders(facts, expect, port)
     held = "; ".join(describe(item) for item in kin) or _sockets(holders) or bind.error
-    left = any(item.kind in LEFT_OVER for item in kin)
     other = next((free for free in ports.free if free != port), None)
-    fix = (
-        f"gpulaunch clean-zombies {facts.host}"
-        if left
-        else f"sudo ss -tlnp 'sport = :{port}' names its owner"
-    )
+    ways = dict.fromkeys(what_to_do(facts, item, _OTHER_PORT) for item in kin)
+    fix = "; ".join(ways) or f"sudo ss -tanp 'sport = :{port}' names its owner; {_OTHER_PORT}"
     if other is None:
         yield Problem(
             f"port {port} cannot be bound and no free port was found: {held}",
-            f"{fix}; or choose one with --port",
+            fix,
             subject=f"port {port}",
         )
     else:
         yield Problem(
             f"port {port} cannot be bound, {other} will be used instead: {held}",
-            f"{fix}; or choose one with --port",
+            fix,
             subject=f"port {port}",
             severity=Severity.WARNING,
         )
 
 
 def _holders(facts: HostFacts, expect: Expect, port: int) -> list[Classified]:
-    return [item for item in classify(facts, stopped_s=expect.stopped_s) if port in item.holds.ports]
+    return [item for item in judged(facts, expect).values() if port in item.holds.ports]
 
 
 def _sockets(sockets: list[Socket]) -> str:

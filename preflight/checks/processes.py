@@ -3,63 +3,21 @@
 from collections.abc import Iterator
 
 from preflight.absence import Missing
-from preflight.checks.reading import absent, cut, gib, span
-from preflight.facts import HostFacts, Identity, Process, ProcessTable
+from preflight.checks.holders import LEFT_OVER, command_of, describe, judged, same_process, what_to_do
+from preflight.checks.reading import absent, gib
+from preflight.facts import HostFacts, Identity, ProcessTable
 from preflight.finding import Problem, Severity
 from preflight.gpu_facts import ComputeProcess, Gpu
 from preflight.job import Expect, Job
-from preflight.leftovers import Classified, Kind, classify
+from preflight.leftovers import Classified, Kind
 from preflight.process_tree import Tree
 from preflight.reapers import is_reaper
 from preflight.registry import host_check
 
-LEFT_OVER = frozenset({Kind.OURS_DEAD, Kind.ORPHAN_CERTAIN, Kind.HALF_DEAD, Kind.STUCK})
-
-_IS: dict[Kind, str] = {
-    Kind.OURS_DEAD: "left over from a dead gpulaunch run",
-    Kind.ORPHAN_CERTAIN: "an orphan",
-    Kind.HALF_DEAD: "half dead",
-    Kind.SUSPECT: "perhaps left over",
-    Kind.LIVE: "live",
-    Kind.FOREIGN: "another user's",
-    Kind.SYSTEM: "a service of the machine",
-    Kind.STUCK: "a leftover stuck in the kernel",
-    Kind.ZOMBIE: "a zombie",
-}
-
-
-def _classified(facts: HostFacts, expect: Expect) -> dict[int, Classified]:
-    return {item.process.pid: item for item in classify(facts, stopped_s=expect.stopped_s)}
-
-
-def _command(process: Process) -> str:
-    if isinstance(process.argv, Missing) or not process.argv:
-        return process.comm
-    return cut(" ".join(process.argv), 60)
-
-
-def describe(item: Classified) -> str:
-    """Return "pid 4242 (ana, 3 h old): python train.py; an orphan: its launcher is gone"."""
-    process = item.process
-    who = f"pid {process.pid} ({process.user}, {span(process.age_s)} old): {_command(process)}"
-    return f"{who}; {_IS[item.kind]}: {', '.join(item.evidence)}"
-
 
 def _alike(item: Classified) -> str:
     """Return what processes have in common of which one stands for all."""
-    return f"{item.kind.value} {item.process.user} {_command(item.process)}"
-
-
-def what_to_do(kind: Kind, host: str, process: Process | None) -> str:
-    """Return what ends or explains a holder of this class."""
-    if kind in (Kind.OURS_DEAD, Kind.ORPHAN_CERTAIN, Kind.HALF_DEAD):
-        return f"gpulaunch clean-zombies {host}"
-    if kind is Kind.STUCK:
-        return "no signal reaches it: ask the administrator to reboot the host"
-    if kind is Kind.SUSPECT:
-        return f"gpulaunch clean-zombies {host} --dry-run   (shows why it is only suspected)"
-    owner = f"ask {process.user}" if process is not None else "ask the owner"
-    return f"wait for it to end, {owner}, or use other GPUs with --gpus"
+    return f"{item.kind.value} {item.process.user} {command_of(item.process)}"
 
 
 @host_check("PROC001", gate=True, gpu_only=True)
@@ -74,7 +32,7 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
     Fix: `gpulaunch clean-zombies HOST` for leftovers; ask the owner, or take other GPUs, for live ones.
     Source: NVML process lists, /proc; GaTech-RL2/EgoVerse pull request 682.
     """
-    known = _classified(facts, expect)
+    known = judged(facts, expect)
     for gpu in gpus:
         if isinstance(gpu.processes, Missing):
             yield from absent(gpu, "processes on it", gpu.processes)
@@ -83,20 +41,14 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
         for holder in gpu.processes:
             if holder.kind != "graphics":
                 told.add(holder.pid)
-                yield from _holder(facts, gpu, holder, _same(facts, gpu, known.get(holder.pid)))
+                yield from _holder(facts, gpu, holder, same_process(facts, gpu, known.get(holder.pid)))
         for item in known.values():
             if gpu.index in item.holds.gpus and item.process.pid not in told and item.kind in LEFT_OVER:
                 yield Problem(
                     f"held through open device files by {describe(item)}",
-                    what_to_do(item.kind, facts.host, item.process),
+                    what_to_do(facts, item),
                     gpu=gpu.index,
                 )
-
-
-def _same(facts: HostFacts, gpu: Gpu, item: Classified | None) -> Classified | None:
-    """In a container the pid may be of another namespace: there only who has the GPU open itself is meant."""
-    ours = isinstance(facts.identity, Identity) and facts.identity.initial_pid_namespace
-    return item if item is not None and (ours or gpu.index in item.holds.gpus) else None
 
 
 def _holder(facts: HostFacts, gpu: Gpu, holder: ComputeProcess, item: Classified | None) -> Iterator[Problem]:
@@ -104,7 +56,7 @@ def _holder(facts: HostFacts, gpu: Gpu, holder: ComputeProcess, item: Classified
     if item is not None:
         yield Problem(
             f"{memory}held by {describe(item)}",
-            what_to_do(item.kind, facts.host, item.process),
+            what_to_do(facts, item),
             severity=Severity.INFO if item.kind is Kind.SYSTEM else None,
             gpu=gpu.index,
         )
@@ -189,7 +141,7 @@ def nothing_is_left_over(
             subject=f"pid {unread.pid}",
             severity=Severity.UNKNOWN,
         )
-    for item in _classified(facts, expect).values():
+    for item in judged(facts, expect).values():
         if job.wants_gpus and _told_with_its_gpu(facts, item):
             continue
         if item.kind in LEFT_OVER or item.kind is Kind.SUSPECT:
@@ -197,7 +149,7 @@ def nothing_is_left_over(
             suffix = f"; holds {', '.join(holds)}" if holds else ""
             yield Problem(
                 describe(item) + suffix,
-                what_to_do(item.kind, facts.host, item.process),
+                what_to_do(facts, item),
                 subject=f"pid {item.process.pid}",
                 severity=Severity.INFO if item.kind is Kind.SUSPECT else None,
                 alike="" if holds else _alike(item),
@@ -227,7 +179,7 @@ def no_zombies(facts: HostFacts, processes: ProcessTable, expect: Expect) -> Ite
     Source: /proc/PID/stat.
     """
     tree = Tree.of(processes)
-    for item in _classified(facts, expect).values():
+    for item in judged(facts, expect).values():
         process = item.process
         if item.kind is Kind.ZOMBIE:
             parent = tree.parent(process)

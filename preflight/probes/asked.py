@@ -16,6 +16,7 @@ class Ask(NamedTuple):
 
     host: str
     ports: tuple[int, ...]
+    pids: tuple[int, ...]
     free_ports: int
     seed: str
     paths: dict[str, str]
@@ -30,6 +31,7 @@ def read_request(request: Json, pynvml: bytes | None) -> Ask:
     return Ask(
         host=str(request.get("host", "")),
         ports=tuple(int(port) for port in request.get("ports") or ()),
+        pids=tuple(int(pid) for pid in request.get("pids") or ()),
         free_ports=int(request.get("free_ports") or 0),
         seed=str(request.get("seed", "")),
         paths={str(role): str(path) for role, path in (request.get("paths") or {}).items()},

@@ -19,7 +19,7 @@ def probe_survey(ask: Ask, emit: Emit) -> None:
     started = time.monotonic()
     rows = sockets_on(ask.ports)
     walk = Walk(frozenset("socket:[%s]" % row["inode"] for row in rows))
-    chosen = choose(walk)
+    chosen = choose(walk) | (walk.stats.keys() & set(ask.pids))
     emit("processes", process_table(walk, chosen))
     emit("ports", fact(lambda: ports_fact(ask, rows, walk)))
     emit("system", system_fact(walk, started))

@@ -1,12 +1,17 @@
 """What clean-zombies says of its choice: a process that lives is never called left over."""
 
 import random
+import re
 from dataclasses import replace
 
-from launcher.report.clean import choice_lines
+import pytest
+
+from launcher.clean import refuse_unknown
+from launcher.errors import BadInput
+from launcher.report.clean import choice_lines, named_lines
 from preflight.absence import Missing
 from preflight.cleaning import Wish, choose
-from preflight.facts import ProcessTable, Unread
+from preflight.facts import BindTest, HostFacts, Ports, ProcessTable, Socket, Unread
 from preflight.leftovers import classify
 from tests.preflight import scenes
 from tests.preflight.scenes import Scene
@@ -44,3 +49,64 @@ def test_what_could_not_be_judged_is_told_and_nothing_is_called_clean() -> None:
         assert head.endswith(": not everything could be judged")
         assert rest
     assert "  not seen: pid 77 (mallory) could not be judged: ValueError: odd" in rest
+
+
+def named(scene: Scene, facts: HostFacts, wish: Wish) -> list[str]:
+    del scene
+    return list(named_lines(facts, choose(classify(facts), wish), wish))
+
+
+def test_a_gpu_or_process_that_is_not_there_is_an_error_and_names_what_is() -> None:
+    scene = Scene(random.Random(1))
+    shell = scene.add(comm="sleep", argv=("sleep", "60"))
+    rank = scene.add(env=scenes.elastic("1", 0), gpus=(1,))
+    facts = scene.facts()
+    for wish, words in (
+        (Wish(gpus=(0, 7)), "there is no GPU 7 on h: it has GPU 0, 1, 2, 3"),
+        (Wish(pids=(rank, 77777)), "there is no process 77777 on h"),
+        (Wish(pids=(shell,)), f"pid {shell} (sleep) on h is neither rank nor launcher"),
+    ):
+        with pytest.raises(BadInput, match=re.escape(words)):
+            refuse_unknown(facts, wish)
+    refuse_unknown(facts, Wish(gpus=(3,), pids=(rank,), ports=(31000,)))
+    with pytest.raises(BadInput, match="it has none"):
+        refuse_unknown(replace(facts, gpus=Missing("no driver", "no-devices")), Wish(gpus=(0,)))
+    with pytest.raises(BadInput, match="could not be asked: it hangs"):
+        refuse_unknown(replace(facts, gpus=Missing("it hangs", "timeout")), Wish(gpus=(0,)))
+
+
+def test_a_gpu_and_a_port_that_nobody_holds_are_told() -> None:
+    scene = Scene(random.Random(1))
+    facts = scene.facts()
+    assert isinstance(facts.ports, Ports)
+    ports = replace(
+        facts.ports,
+        binds=(BindTest(31000, True, ""), BindTest(31001, False, "in use")),
+        sockets=(Socket(31001, "0.0.0.0", "LISTEN", 1001, Missing("not yours", "no-permission")),),
+    )
+    facts = replace(facts, ports=ports)
+    assert named(scene, facts, Wish(gpus=(2,), ports=(31000, 31001))) == [
+        "  gpu2: no process holds it, as far as can be seen",
+        "  port 31000: free",
+        "  port 31001: held by uid 1001, by no process that can be seen: in use",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("run", "way"),
+    [
+        ("", "gpulaunch clean-zombies h --pid "),
+        ("train-20260101-000000-abcdef", "gpulaunch stop train-20260101-000000-abcdef"),
+        ("$(rm -rf ~)", "gpulaunch clean-zombies h --pid "),
+    ],
+)
+def test_a_holder_that_lives_is_shown_with_what_its_owner_can_do(run: str, way: str) -> None:
+    scene = Scene(random.Random(1))
+    supervisor = scene.add(comm="python3", argv=("python3", "-"))
+    env = {"GPULAUNCH_RUN_ID": run, "GPULAUNCH_SUPERVISOR": scene.mark(supervisor)} if run else {}
+    pid = scene.add(ppid=supervisor, env=env, gpus=(0,), age_s=7200.0)
+    facts = scene.facts()
+    lines = choice_lines(facts, choose(classify(facts), Wish()))
+    shown = next(at for at, line in enumerate(lines) if f"pid {pid}  ada" in line)
+    assert "2 h" in lines[shown]
+    assert f"it lives; to end it all the same: {way}" in lines[shown + 2]

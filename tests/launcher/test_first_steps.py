@@ -168,5 +168,12 @@ def test_a_disk_that_is_full_here_is_named_and_leaves_no_half_file(home: Home, t
 
 
 def test_what_is_named_to_be_ended_and_is_no_leftover_is_told(home: Home) -> None:
-    done = shell(home, "gpulaunch clean-zombies --dry-run --pid 1 --gpu 99")
-    assert "pid 1: not there, or neither rank nor launcher nor holding a GPU" in done.stdout
+    done = shell(home, f"gpulaunch clean-zombies --dry-run --pid {os.getpid()}")
+    assert done.returncode == 2
+    assert f"pid {os.getpid()} (" in done.stderr
+    assert "is neither rank nor launcher, and holds no GPU" in done.stderr
+    done = shell(home, "gpulaunch clean-zombies --dry-run --pid 4194303")
+    assert (done.returncode, "there is no process 4194303 on localhost" in done.stderr) == (2, True)
+    done = shell(home, "gpulaunch clean-zombies --dry-run --gpu 99")
+    assert done.returncode == 2
+    assert "there is no GPU 99 on localhost: it has" in done.stderr

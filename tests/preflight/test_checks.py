@@ -18,6 +18,7 @@ def test_a_check_says_what_its_case_expects(case: Case) -> None:
     assert told == [(want["severity"], want["subject"]) for want in case.wanted], said
     for finding, want in zip(said, case.wanted, strict=True):
         assert want["words"] in finding.message
+        assert want.get("fix", "") in finding.fix
 
 
 @pytest.mark.parametrize("case", [case for case in CASE_LIST if case.wanted], ids=str)

@@ -1,0 +1,78 @@
+"""Who holds what a job needs: whose it is, since when, whether it lives, and what can be done about it."""
+
+from preflight.absence import Missing
+from preflight.checks.reading import cut, span
+from preflight.cleaning import asks, clean_command, how_to_end
+from preflight.facts import HostFacts, Identity, Process
+from preflight.gpu_facts import Gpu
+from preflight.job import Expect
+from preflight.leftovers import Classified, Kind, classify
+
+LEFT_OVER = frozenset({Kind.OURS_DEAD, Kind.ORPHAN_CERTAIN, Kind.HALF_DEAD, Kind.STUCK})
+
+_IS: dict[Kind, str] = {
+    Kind.OURS_DEAD: "left over from a dead gpulaunch run",
+    Kind.ORPHAN_CERTAIN: "an orphan",
+    Kind.HALF_DEAD: "half dead",
+    Kind.SUSPECT: "perhaps left over",
+    Kind.LIVE: "live",
+    Kind.FOREIGN: "another user's",
+    Kind.SYSTEM: "a service of the machine",
+    Kind.STUCK: "a leftover stuck in the kernel",
+    Kind.ZOMBIE: "a zombie",
+}
+_OTHER_GPUS = "use other GPUs with --gpus"
+
+
+def judged(facts: HostFacts, expect: Expect) -> dict[int, Classified]:
+    """Return the classified processes of a host by pid."""
+    return {item.process.pid: item for item in classify(facts, stopped_s=expect.stopped_s)}
+
+
+def same_process(facts: HostFacts, gpu: Gpu, item: Classified | None) -> Classified | None:
+    """Return the process that the driver means by its pid.
+
+    In a container the pid may be of another namespace: there only who has the GPU open itself is meant.
+    """
+    ours = isinstance(facts.identity, Identity) and facts.identity.initial_pid_namespace
+    return item if item is not None and (ours or gpu.index in item.holds.gpus) else None
+
+
+def command_of(process: Process) -> str:
+    """Return what a process runs, its name where the command line is not known."""
+    if isinstance(process.argv, Missing) or not process.argv:
+        return process.comm
+    return cut(" ".join(process.argv), 60)
+
+
+def introduce(item: Classified) -> str:
+    """Return "pid 4242 (ana, 3 h old, live)"."""
+    process = item.process
+    return f"pid {process.pid} ({process.user}, {span(process.age_s)} old, {_IS[item.kind]})"
+
+
+def describe(item: Classified) -> str:
+    """Return "pid 4242 (ana, 3 h old): python train.py; an orphan: its launcher is gone"."""
+    process = item.process
+    who = f"pid {process.pid} ({process.user}, {span(process.age_s)} old): {command_of(process)}"
+    return f"{who}; {_IS[item.kind]}: {', '.join(item.evidence)}"
+
+
+def what_to_do(facts: HostFacts, item: Classified, otherwise: str = _OTHER_GPUS) -> str:
+    """Return what its owner, or you, can do about a holder; `otherwise` is how to do without it."""
+    host, process = facts.host, item.process
+    match item.kind:
+        case Kind.OURS_DEAD | Kind.ORPHAN_CERTAIN | Kind.HALF_DEAD:
+            return f"gpulaunch clean-zombies {host}"
+        case Kind.STUCK:
+            return "no signal reaches it: ask the administrator to reboot the host"
+        case Kind.SUSPECT:
+            return f"if it is yours to end: {clean_command(item, host)}"
+        case Kind.SYSTEM:
+            return f"leave it, it is not a job; {otherwise}"
+        case Kind.LIVE if asks(item):
+            return f"it is part of the session that asks: end it there, or {otherwise}"
+        case Kind.LIVE:
+            return f"wait for it to end, end it ({how_to_end(item, host)}), or {otherwise}"
+        case _:
+            return f"wait for it to end, ask {process.user}, or {otherwise}"
