@@ -36,7 +36,9 @@ def _place(open_at: list[tuple[int, Tree]], indent: int, key: str, value: str | 
     inside = open_at[-1][1]
     if key == "process_id" and value is not None:
         process: Tree = {"pid": value.strip()}
-        inside.setdefault("process_info", []).append(process)
+        known = inside.setdefault("process_info", [])
+        if isinstance(known, list):  # else the text has a heading of that name, as nvidia-smi never has
+            known.append(process)
         open_at.append((indent, process))
     elif value is None:
         group = inside.get(key)

@@ -182,6 +182,7 @@ def _scripts(_: Path) -> Read:
 
 def _claims(folder: Path) -> Read:
     from launcher.onhost.supervising import claims as taken
+    from launcher.onhost.supervising.processes import boot_id, own_namespaces
     from preflight.probes import claims
 
     path = folder / "gpulaunch-claim-GPU-1.x"
@@ -189,7 +190,11 @@ def _claims(folder: Path) -> Read:
     fd = os.open(path, os.O_RDWR | os.O_CREAT)
     taken.lock(fd)  # a claim counts while its file is locked
 
+    here = (boot_id(), own_namespaces()[0])
+
     def read(data: bytes) -> None:
+        for word, value in zip((b"@boot@", b"@pids@"), here, strict=True):
+            data = data.replace(word, value.encode())  # a claim counts on its own machine only
         os.ftruncate(fd, 0)
         os.pwrite(fd, data, 0)
         json.dumps(claims.gpu_claims(), allow_nan=False)
@@ -228,6 +233,7 @@ DOORS = {
         Door("smi", _smi, ("preflight/smi/*",)),
         Door("logs", _logs, ("preflight/logs/recorded/*.txt",)),
         Door("scripts", _scripts, ("preflight/scripts/*/*.py",)),
+        Door("claims", _claims, is_json=True),
         Door("known_hosts", _known_hosts),
         Door("words", _words),
     )
