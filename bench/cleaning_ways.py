@@ -3,10 +3,13 @@
     python -m bench.cleaning_ways [HOSTS]
 
 Each host is one of the random process tables of tests/preflight/scenes.py, in which it is known who lives,
-who is left over, and who is somebody else's. The other ways are what people type as an ordinary user:
+who is left over, and who is somebody else's; then as many of tests/preflight/container_scenes.py: containers
+and pods of every shape, seen from inside or from their host, by root or another user. The other ways are what
+people type:
 `fuser -k /dev/nvidia*` signals every process of theirs that has a GPU file open (it reads /proc/PID/fd only,
 so it does not see a zombie leader's threads); "kill what nvidia-smi lists" signals every pid that the driver
-names; `pkill -9 -u $USER python` signals by name. Prints a table and exits 0.
+names; `pkill -9 -u $USER python` signals by name. Prints a table for each kind of host; exits with 1 if we
+have ended what lives.
 """
 
 import sys
@@ -15,7 +18,8 @@ from collections.abc import Callable
 from preflight.cleaning import Wish, choose
 from preflight.leftovers import classify
 from preflight.process_tree import gpu_files, is_half_dead
-from tests.preflight.scenes import ME, Scene, random_scene
+from tests.preflight.container_scenes import container_scene, own
+from tests.preflight.scenes import Scene, random_scene
 
 DEFAULT_HOSTS = 3000
 
@@ -25,14 +29,14 @@ def by_fuser(scene: Scene) -> set[int]:
     return {
         pid
         for pid, process in scene.processes.items()
-        if process.uid == ME and gpu_files(process) and not is_half_dead(process)
+        if process.uid == scene.caller and gpu_files(process) and not is_half_dead(process)
     }
 
 
 def by_nvml(scene: Scene) -> set[int]:
     """kill $(nvidia-smi --query-compute-apps=pid --format=csv,noheader)"""
     listed = {pid for pids in scene.listed.values() for pid in pids}
-    return {pid for pid in listed if pid in scene.processes and scene.processes[pid].uid == ME}
+    return own(scene, {pid for pid in listed if pid in scene.processes})
 
 
 def by_name(scene: Scene) -> set[int]:
@@ -40,7 +44,7 @@ def by_name(scene: Scene) -> set[int]:
     return {
         pid
         for pid, process in scene.processes.items()
-        if process.uid == ME and "python" in process.comm and process.state not in "ZX"
+        if process.uid == scene.caller and "python" in process.comm and process.state not in "ZX"
     }
 
 
@@ -53,18 +57,27 @@ def by_us(scene: Scene) -> set[int]:
 WAYS: tuple[Callable[[Scene], set[int]], ...] = (by_fuser, by_nvml, by_name, by_us)
 
 
-def main() -> int:
-    """Print the table."""
-    hosts = int(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_HOSTS
-    scenes = [random_scene(seed) for seed in range(hosts)]
-    provable = sum(len(scene.provable) for scene in scenes)
-    print(f"{hosts} hosts, {sum(len(s.processes) for s in scenes)} processes, {provable} provable leftovers")
+def compare(what: str, scenes: list[Scene]) -> int:
+    """Print the table of one kind of host; return how many live processes we ended ourselves."""
+    leftovers = [own(scene, scene.provable) for scene in scenes]
+    total = sum(len(scene.processes) for scene in scenes)
+    print(f"{len(scenes)} {what}, {total} processes, {sum(map(len, leftovers))} provable leftovers")
     print(f"{'way':<75} {'live ended':>10} {'hosts hit':>9} {'missed':>7}")
+    wrong: list[int] = []
     for way in WAYS:
-        wrong = [len(way(scene) - scene.provable - scene.allowed) for scene in scenes]
-        missed = sum(len(scene.provable - way(scene)) for scene in scenes)
+        ended = [way(scene) for scene in scenes]
+        wrong = [len(e - s.provable - s.allowed) for e, s in zip(ended, scenes, strict=True)]
+        missed = sum(len(left - e) for e, left in zip(ended, leftovers, strict=True))
         print(f"{way.__doc__:<75} {sum(wrong):>10} {sum(map(bool, wrong)):>9} {missed:>7}")
-    return 0
+    return sum(wrong)
+
+
+def main() -> int:
+    """Print the tables."""
+    hosts = int(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_HOSTS
+    live = compare("hosts", [random_scene(seed) for seed in range(hosts)])
+    live += compare("containers and hosts of containers", [container_scene(seed) for seed in range(hosts)])
+    return 1 if live else 0
 
 
 if __name__ == "__main__":
