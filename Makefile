@@ -1,6 +1,6 @@
 # make demo   a real training on this machine, no SSH, no GPU needed
 # make test   lint, types and all tests, the simulated hosts included
-# make fast   the tests that need no simulated hosts and no training, for the minutes between two edits
+# make fast   the tests that need no simulated hosts, no training and no real runs: for between two edits
 # make lowest the transports with the lowest versions that pyproject.toml allows, in a venv of their own
 # make lint   format, lint and types alone
 # make soak   100 launches for each way to end a client at a random moment; EACH=5 SEED=1 for less, or the same again
@@ -37,7 +37,7 @@ fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz.fuzz $(if $(INPUT),--input $(INPUT),--seconds $(or $(FUZZ_S),600) $(if $(SEED),--seed $(SEED)) $(DOORS))
 
 fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not lab and not train"
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not lab and not train and not slow"
 
 lowest: | $(BIN)/python
 	$(BIN)/python .ci/lowest-versions .lowest

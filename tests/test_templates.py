@@ -20,9 +20,13 @@ FIELD_NOTE_FLAGS = (
 )
 
 # Looked for, not imported: every process that collects tests would carry torch along.
-pytestmark = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("torch", "peft")), reason="no torch or peft here"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        any(importlib.util.find_spec(name) is None for name in ("torch", "peft")),
+        reason="no torch or peft here",
+    ),
+]
 
 
 @pytest.fixture(name="paper", scope="module")

@@ -19,6 +19,8 @@ from tests.lab.silicon.recordings import RECORDINGS
 from tests.lab.silicon.state import stage
 from tests.preflight.agent_runs import Answer, run_agent
 
+pytestmark = pytest.mark.slow
+
 XML = [*sorted(RECORDINGS.glob("*.xml")), *extra("*.xml")]
 every_recording = pytest.mark.parametrize("path", XML, ids=lambda path: path.stem)
 ONLY_GPUS = {

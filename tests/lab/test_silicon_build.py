@@ -3,7 +3,11 @@
 import ctypes
 from pathlib import Path
 
+import pytest
+
 from tests.lab.silicon.build import library
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_same_content_is_compiled_once(tmp_path: Path) -> None:

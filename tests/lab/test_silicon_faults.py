@@ -15,6 +15,8 @@ from tests.lab.silicon.ask import ask, ask_profile, environment, smi
 from tests.lab.silicon.profile import Profile, load_profile
 from tests.lab.silicon.state import stage, write_state
 
+pytestmark = pytest.mark.slow
+
 CODES = {
     2: "Invalid Argument",
     3: "Not Supported",

@@ -17,6 +17,8 @@ from tests.lab.silicon.from_xml import profile_from_xml
 from tests.lab.silicon.profile import load_profile
 from tests.lab.silicon.state import stage
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 BUSY = "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable\n"
 

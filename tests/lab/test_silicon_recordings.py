@@ -26,6 +26,8 @@ from tests.lab.silicon.smi_rows import AFTER_THROTTLE, ALSO_READ, BEFORE_THROTTL
 from tests.lab.silicon.state import stage
 from tests.lab.silicon_expectations import ALL, differences
 
+pytestmark = pytest.mark.slow
+
 XML = [*sorted(RECORDINGS.glob("*.xml")), *extra("*.xml")]
 MIB = 1 << 20
 DRAWS = (

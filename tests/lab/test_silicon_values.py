@@ -16,6 +16,8 @@ from tests.lab.silicon.profile import (
 )
 from tests.lab.silicon_expectations import ALL, differences
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 ASKED_FOR = [
     "titan-rtx",

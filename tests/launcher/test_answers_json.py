@@ -15,6 +15,8 @@ from launcher import cli
 from launcher.onhost.supervising.answers.logs import last_lines
 from tests.launcher.terminal import Home
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = "for n in range(3000): print('line', n)\n"
 

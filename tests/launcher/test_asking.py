@@ -11,6 +11,8 @@ import pytest
 from tests.launcher.run_plans import run_id
 from tests.launcher.terminal import Home, Terminal
 
+pytestmark = pytest.mark.slow
+
 LONG = """
 import time
 print("up", flush=True)

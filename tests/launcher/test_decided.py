@@ -8,7 +8,10 @@ import pytest
 
 from tests.users import CPU_WHEEL, User
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated NVML needs a C compiler")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated NVML needs a C compiler"),
+]
 FLAGS = ("--fp16", "--bf16")
 
 

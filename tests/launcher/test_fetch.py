@@ -24,6 +24,8 @@ from launcher.transports.local import LocalConnection
 from tests.launcher.onhost_driver import PYTHON, Driver
 from tests.launcher.run_plans import plan
 
+pytestmark = pytest.mark.slow
+
 HERE = HostEntry("here", python=PYTHON)
 WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
 

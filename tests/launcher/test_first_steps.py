@@ -10,6 +10,8 @@ import pytest
 
 from tests.launcher.terminal import Home
 
+pytestmark = pytest.mark.slow
+
 SHORT = "for n in range(20000): print('line \\u00e9', n)\n"
 CLI = f"{sys.executable} -m launcher.cli"
 

@@ -28,6 +28,8 @@ from tests.lab.silicon.ask import environment
 from tests.launcher.onhost_driver import LAUNCHER, Driver, pids_of
 from tests.launcher.run_plans import plan
 
+pytestmark = pytest.mark.slow
+
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated NVML needs a C compiler")
 
 # A rank that holds memory, and a worker below it that holds as much again. At a word each uses half a second

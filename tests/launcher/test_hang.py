@@ -17,6 +17,8 @@ from launcher.running import protocol
 from preflight.diagnosis.standing import compare, read_stacks
 from tests.launcher.onhost_driver import LAUNCHER, PYTHON, Driver
 
+pytestmark = pytest.mark.slow
+
 LOCKED = """
 import threading
 def wait_for_nobody():

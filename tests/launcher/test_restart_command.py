@@ -16,7 +16,10 @@ import pytest
 from tests.lab.silicon.state import state_text
 from tests.users import CPU_WHEEL, User
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated NVML needs a C compiler")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated NVML needs a C compiler"),
+]
 RESTART: dict[str, Any] = {"max": 2, "resume_args": ["--resume", "{checkpoint}"], "backoff_s": 0}
 # Rank 1 loses its GPU as a real one does: the driver stops answering for it, and the process is gone.
 TRAIN = """

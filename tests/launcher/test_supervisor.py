@@ -17,6 +17,8 @@ from launcher.onhost.supervising.daemons.launcher import codes_in_its_log
 from launcher.onhost_source import onhost_source
 from tests.launcher.onhost_driver import LAUNCHER, PYTHON, RUNAWAY, Driver, pids_of
 
+pytestmark = pytest.mark.slow
+
 WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
 # A rank with a worker, and a daemon that has left session, group and parent, and cleaned its environment.
 FAMILY = f"""

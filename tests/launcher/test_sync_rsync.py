@@ -15,7 +15,10 @@ from tests.launcher.sync_tree import listing, sync, write
 
 MIB = 1 << 20
 
-pytestmark = pytest.mark.skipif(shutil.which("rsync") is None, reason="rsync is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("rsync") is None, reason="rsync is not installed"),
+]
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ import pytest
 
 from launcher.runid import new_run_id
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("tqdm")
 
 ROOT = Path(__file__).parents[2]
