@@ -8,10 +8,12 @@ from launcher.inventory import HostEntry
 from launcher.visible import within_visible
 from preflight.job import Job
 
+HERE = Path()
 
-def entries_here(entries: Sequence[HostEntry], job: Job) -> tuple[HostEntry, ...]:
-    """Return the entries, the local host's with the current directory and the GPUs that are visible here."""
-    here = str(Path.cwd())
+
+def entries_here(entries: Sequence[HostEntry], job: Job, base: Path = HERE) -> tuple[HostEntry, ...]:
+    """Return the entries, the local host's with the directory here (`base`) and the GPUs that are visible."""
+    here = str((Path.cwd() / base).resolve())
     return tuple(
         replace(entry, workdir=here) if entry.is_local and not (entry.workdir or job.workdir) else entry
         for entry in map(within_visible, entries)

@@ -12,6 +12,7 @@ from launcher.errors import ConfigError
 from launcher.homepaths import at_home
 from launcher.hostwords import parse_spot, split
 from launcher.inventory import LOCALHOST, user_config_dir
+from launcher.project import folders_up
 from launcher.restarting.spec import RestartSpec
 from launcher.schema import CONFIG, CONFIG_KEYS
 from launcher.syncing.spec import SyncSpec
@@ -21,6 +22,7 @@ from preflight.job import Job
 from preflight.records import dataclass
 
 SUFFIXES = (".yaml", ".yml")
+FOLDER = "gpulaunch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class RunConfig:
     restart: RestartSpec | None = None  # None: a run that failed stays ended
     disconnect: Disconnect = Disconnect()
     ignore: frozenset[str] = frozenset()
+    base: Path = Path()  # what relative paths here start from: the folder with the gpulaunch/ of its file
 
 
 def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> RunConfig:
@@ -66,7 +69,12 @@ def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> Ru
     path = find_config(name_or_path)
     mistakes = Mistakes()
     root = yamldoc.read_file(path, mistakes)
-    return _validated(_Written(path, path.parent, root, mistakes), overrides or Overrides())
+    found = _validated(_Written(path, path.parent, root, mistakes), overrides or Overrides())
+    if path.parts[0] != ".." or "/" in name_or_path:
+        return found
+    base = path.parents[1]  # found by its name in a folder above
+    sync = found.sync and replace(found.sync, source=str(base / at_home(found.sync.source)))
+    return replace(found, base=base, sync=sync)
 
 
 def script_config(script: str, overrides: Overrides | None = None) -> RunConfig:
@@ -151,8 +159,9 @@ def search_path() -> tuple[Path, ...]:
 
 
 def local_folders() -> tuple[Path, ...]:
-    """Return the folders of the working directory that run configs are looked for in."""
-    return (Path("gpulaunch"), Path("configs"))
+    """Return the folders of the working directory, and above it, that run configs are looked for in."""
+    _, *above = (folder / FOLDER for folder in folders_up())
+    return (Path(FOLDER), Path("configs"), *(folder for folder in above if folder.is_dir()))
 
 
 def known_configs() -> dict[str, Path]:

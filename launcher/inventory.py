@@ -15,6 +15,7 @@ from launcher import hostwords
 from launcher.errors import BadInput
 from launcher.homepaths import at_home, home
 from launcher.hostrules import HOST_RULE, USER_RULE, is_host, is_plain_host, is_user
+from launcher.project import find_up
 from launcher.schema import INVENTORY
 from launcher.yamldoc import Item, Mistakes, nearest, read_file
 from preflight.job import Expect, GpuRequest
@@ -138,12 +139,13 @@ class Inventory:
 
 
 def load_inventory(path: Path | None) -> Inventory:
-    """Return the inventory in `path`, or in the first hosts.yaml of the usual places, or an empty one.
+    """Return the inventory in `path`, or in a hosts.yaml here, above or the user's own, or an empty one.
 
     Raises ConfigError with every mistake in the file.
     """
     if path is None:
-        found = next((place for place in _usual_places() if place.is_file()), None)
+        users = user_config_dir() / FILE_NAME
+        found = find_up(FILE_NAME) or (users if users.is_file() else None)
         return load_inventory(found) if found else Inventory()
     mistakes = Mistakes()
     root = read_file(path, mistakes)
@@ -191,10 +193,6 @@ def user_config_dir() -> Path:
 def local_python() -> str:
     """Return localhost's interpreter: ours where accelerate is beside us, else python3 on the PATH."""
     return sys.executable if find_spec("accelerate") else "python3"
-
-
-def _usual_places() -> tuple[Path, Path]:
-    return Path(FILE_NAME), user_config_dir() / FILE_NAME
 
 
 @dataclass(frozen=True, slots=True)

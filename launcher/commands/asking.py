@@ -60,12 +60,12 @@ def asked(config: str | None, extra: tuple[str, ...], options: dict[str, Any]) -
         parallel=options["parallel"],
     )
     job = settle_counts(run_config.job, ways.inventory)
-    entries = entries_here(ways.inventory.resolve(run_config.hosts), job)
+    entries = entries_here(ways.inventory.resolve(run_config.hosts), job, run_config.base)
     if config is None:
         run_config, entries = with_code(replace(run_config, job=job), entries, overrides)
         job = run_config.job
     words = run_config.restart.spares if run_config.restart is not None else ()
-    spares = entries_here(ways.inventory.resolve(words), job) if words else ()
+    spares = entries_here(ways.inventory.resolve(words), job, run_config.base) if words else ()
     names = {entry.name for entry in entries}
     others = tuple(spare for spare in spares if spare.name not in names)
     return Asked(run_config, job, entries, ways, others)

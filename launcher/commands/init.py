@@ -55,6 +55,12 @@ def command(
     config = Path("gpulaunch") / f"{Path(script).stem}.yaml"
     config.parent.mkdir(exist_ok=True)
     _write(config, config_text(Path(script).as_posix(), rows, Path.cwd().name), [])
+    lacking = [row.name for row in rows if best(row.found) is None]
+    if lacking:
+        file = ways.inventory.path or Path(FILE_NAME)
+        echo(f"next: install torch and accelerate on {', '.join(lacking)}, or set python: in {file}")
+        echo(f"then: gpulaunch preflight --config {config.stem}")
+        return 0
     echo(f"next: gpulaunch run --config {config.stem} --dry-run")
     return 0
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from launcher.asked import HERE, entries_here
 from launcher.commands.completion import complete_codes, complete_configs
 from launcher.commands.param_types import Precision
 from launcher.commands.reaching import Reaching, hosts_argument, reaching, reaching_options
@@ -23,7 +24,6 @@ from launcher.report.preflight_json import preflight_json
 from launcher.running.connections import Connections
 from launcher.sending import arriving_script, sent_script
 from launcher.terminal.output import echo_json_text, echo_lines
-from launcher.visible import within_visible
 from preflight.job import GpuRequest, Job
 from preflight.records import dataclass
 
@@ -40,6 +40,7 @@ class _Asked:
     sent: Sent | None = None
     arriving: Sent | None = None  # the script in the tree that a sync will bring
     ignore: frozenset[str] = frozenset()
+    base: Path = HERE
 
 
 _EXAMPLES = """\b
@@ -144,7 +145,9 @@ def _asked(hosts: tuple[str, ...], options: dict[str, Any]) -> _Asked:
         precision=options["precision"] or "",
     )
     config = load_run_config(options["config"], overrides)
-    return _Asked(config.job, config.hosts, sent_script(config), arriving_script(config), config.ignore)
+    return _Asked(
+        config.job, config.hosts, sent_script(config), arriving_script(config), config.ignore, config.base
+    )
 
 
 def parse_gpus(text: str) -> GpuRequest:
@@ -162,7 +165,7 @@ def parse_gpus(text: str) -> GpuRequest:
 
 
 def _from_hosts(asked: _Asked, ways: Reaching, manner: Manner) -> PreflightResult:
-    entries = tuple(map(within_visible, ways.inventory.resolve(asked.hosts)))
+    entries = entries_here(ways.inventory.resolve(asked.hosts), asked.job, asked.base)
     connections = Connections(ways.open)
     try:
         with LiveHosts(entries) as live:

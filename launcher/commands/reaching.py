@@ -11,7 +11,7 @@ import click
 from launcher.commands.completion import complete_hosts
 from launcher.fanout import WIDTH
 from launcher.inventory import HostEntry, Inventory, load_inventory
-from launcher.terminal.output import ask_secret
+from launcher.terminal.output import ask_secret, echo
 from launcher.transports.base import Connection, OpenOptions
 from launcher.transports.sshconfig import opener_for
 from preflight.records import dataclass
@@ -47,7 +47,7 @@ def reaching_options(function: Function) -> Function:
             "-i",
             "--inventory",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="hosts.yaml to use instead of ./hosts.yaml or the user's.",
+            help="hosts.yaml to use instead of hosts.yaml here or above, or the user's.",
         ),
     ):
         function = option(function)
@@ -76,6 +76,8 @@ def hosts_argument(function: Function) -> Function:
 def reaching(inventory: Path | None, *, accept_new_host_keys: bool, parallel: int) -> Reaching:
     """Return how to reach hosts; secrets are asked for only where somebody sits at a terminal."""
     loaded = load_inventory(inventory)
+    if inventory is None and loaded.path is not None and loaded.path.parts[0] == "..":
+        echo(f"hosts of {loaded.path}", err=True)  # found above: nobody named it, and nobody stands beside it
     prompt = ask_secret if sys.stdin.isatty() and sys.stderr.isatty() else None
     options = OpenOptions(accept_new_host_keys=accept_new_host_keys, prompt=prompt)
     return Reaching(loaded, opener_for(loaded, options), parallel)

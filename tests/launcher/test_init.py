@@ -100,3 +100,17 @@ def test_init_writes_what_is_not_there_and_leaves_what_is(home: Path) -> None:
     assert "hosts.yaml: is here already, and is left as it is; under hosts:\n  localhost:\n" in again.output
     assert "gpulaunch/train.yaml: is here already, and is left as it is\n" in again.output
     assert home.joinpath("project/hosts.yaml").read_text().startswith("hosts: {localhost")
+
+
+def test_without_an_environment_no_run_is_recommended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = Environment("/usr/bin/python3", "3.11.2")
+    monkeypatch.setattr("launcher.commands.init.look", lambda entries, *_, **__: [(bare,) for _ in entries])
+    Path("train.py").write_text("print(1)\n")
+    told = CliRunner().invoke(command, ["train.py"])
+    assert told.exit_code == 0, told.output
+    assert "localhost: no environment with torch and accelerate among 1\n" in told.output
+    assert "gpulaunch run" not in told.output
+    assert told.output.endswith(
+        "next: install torch and accelerate on localhost, or set python: in hosts.yaml\n"
+        "then: gpulaunch preflight --config train\n"
+    )

@@ -1,0 +1,37 @@
+"""The folders above the current one that may hold a project's files, as git looks for its root."""
+
+import os
+import stat
+from pathlib import Path
+
+_MOST = 40
+
+
+def folders_up() -> tuple[Path, ...]:
+    """Return the current folder and those above it in which a project's files count, nearest first.
+
+    It ends at git's root, at the user's home and at the root of a file system. A folder of somebody else, or
+    one that anybody may write to, counts only where one stands in it: what lies there is not one's own.
+    """
+    found = [Path()]
+    try:
+        here = Path.cwd()
+        home = Path(os.path.expanduser("~"))  # noqa: PTH111 - Path's own raises where there is none
+        device = here.stat().st_dev
+        while len(found) < _MOST and not (here / ".git").exists() and here != home:
+            above = here.parent
+            facts = above.stat()
+            if above == here or facts.st_dev != device or facts.st_uid != os.geteuid():
+                break
+            if facts.st_mode & stat.S_IWOTH:
+                break
+            found.append(found[-1] / "..")
+            here = above
+    except OSError:  # a folder that is gone, or that may not be looked into
+        pass
+    return tuple(found)
+
+
+def find_up(name: str) -> Path | None:
+    """Return the nearest regular file of a name in these folders."""
+    return next((folder / name for folder in folders_up() if (folder / name).is_file()), None)

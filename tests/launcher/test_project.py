@@ -1,0 +1,99 @@
+"""hosts.yaml and gpulaunch/ are found from a subdirectory, as far as git would look and no further."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from launcher.asked import entries_here
+from launcher.cli import run
+from launcher.config import find_config, load_run_config
+from launcher.errors import ConfigError
+from launcher.inventory import load_inventory
+from launcher.project import folders_up
+
+
+@pytest.fixture(name="deep")
+def _deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand two folders below a project's root."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    root = tmp_path / "outer" / "project"
+    (root / "src" / "deep").mkdir(parents=True)
+    (root / ".git").mkdir()
+    (root / "gpulaunch").mkdir()
+    (root / "hosts.yaml").write_text("hosts: {titan: {identity_file: keys/k}}\n")
+    (root / "gpulaunch" / "train.yaml").write_text(
+        "script: train.py\nhosts: localhost\ngpus: none\nsync: true\n"
+    )
+    monkeypatch.chdir(root / "src" / "deep")
+    return root
+
+
+def test_files_of_the_project_are_found_from_below(deep: Path) -> None:
+    inventory = load_inventory(None)
+    assert inventory.path == Path("../../hosts.yaml")
+    assert Path(inventory.hosts["titan"].identity_file).resolve() == deep / "keys/k"
+    assert find_config("train") == Path("../../gpulaunch/train.yaml")
+
+
+def test_what_is_relative_starts_from_the_projects_folder(deep: Path) -> None:
+    config = load_run_config("train")
+    assert config.sync is not None
+    assert Path(config.sync.source).resolve() == deep
+    (entry,) = entries_here(load_inventory(None).resolve(["localhost"]), config.job, config.base)
+    assert entry.workdir == str(deep)
+    by_path = load_run_config("../../gpulaunch/train.yaml")
+    assert by_path.sync is not None
+    assert by_path.sync.source == "."
+    (entry,) = entries_here(load_inventory(None).resolve(["localhost"]), by_path.job, by_path.base)
+    assert entry.workdir == str(Path.cwd())
+
+
+def test_the_nearest_counts(deep: Path) -> None:
+    (deep / "src/hosts.yaml").write_text("hosts: {nearer: }\n")
+    (deep / "src/gpulaunch").mkdir()
+    (deep / "src/gpulaunch/train.yaml").write_text("script: other.py\n")
+    assert list(load_inventory(None).hosts) == ["nearer"]
+    assert load_run_config("train").job.script == "other.py"
+
+
+def test_nothing_is_looked_for_above_gits_root(deep: Path) -> None:
+    (deep / "hosts.yaml").rename(deep.parent / "hosts.yaml")
+    (deep / "gpulaunch").rename(deep.parent / "gpulaunch")
+    assert load_inventory(None).path is None
+    with pytest.raises(ConfigError, match='no run config "train"'):
+        find_config("train")
+
+
+def test_nothing_is_looked_for_above_home(deep: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(deep / "src"))
+    assert load_inventory(None).path is None
+
+
+def test_a_folder_that_others_may_write_to_counts_only_where_one_stands_in_it(deep: Path) -> None:
+    deep.chmod(0o777)
+    assert load_inventory(None).path is None
+    os.chdir(deep)
+    assert load_inventory(None).path == Path("hosts.yaml")
+
+
+def test_a_folder_of_another_user_counts_only_where_one_stands_in_it(
+    deep: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(folders_up()) == 3
+    monkeypatch.setattr(os, "geteuid", lambda: deep.stat().st_uid + 1)
+    assert folders_up() == (Path(),)
+
+
+def test_a_folder_that_is_gone_has_none_above(deep: Path) -> None:
+    Path.cwd().rmdir()
+    assert folders_up() == (Path(),)
+
+
+def test_a_command_says_whose_hosts_it_takes(deep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["preflight", "titann-"])
+    assert "hosts of ../../hosts.yaml\n" in capsys.readouterr().err
+    os.chdir(deep)
+    run(["preflight", "titann-"])
+    assert "hosts of" not in capsys.readouterr().err
