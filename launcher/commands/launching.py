@@ -64,6 +64,7 @@ class Wishes:
     clean: bool = False
     plain: bool = False
     all_ranks: bool = False
+    show_secrets: bool = False  # on a dry run
     spares: tuple[HostEntry, ...] = ()  # for restarts
 
     def screen(self) -> Screen:
@@ -201,11 +202,13 @@ def _show_plan(prepared: Prepared, config: RunConfig, wishes: Wishes) -> int:
         plan = prepared.plan()
     except GpulaunchError as error:
         raise error.with_document(preflight_json(prepared.result)) from None
-    document = {**plan_json(plan), "restart": None if spec is None else policy_json(spec, spares)}
+    secrets = wishes.show_secrets
+    policy = None if spec is None else policy_json(spec, spares)
+    document = {**plan_json(plan, show_secrets=secrets), "restart": policy}
     if as_json and refusal is None:
         _print(document)
     elif not as_json:
-        echo_lines(plan_text(plan).removesuffix("\n").split("\n"))
+        echo_lines(plan_text(plan, show_secrets=secrets).removesuffix("\n").split("\n"))
         if spec is not None:
             echo_lines(("", *policy_lines(spec, spares)))
     if refusal is not None:

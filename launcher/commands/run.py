@@ -65,6 +65,7 @@ Examples:
     help="Findings that shall not stop the launch.",
 )
 @click.option("-n", "--dry-run", is_flag=True, help="Print the plan and why; start nothing.")
+@click.option("--show-secrets", is_flag=True, help="With --dry-run: print passwords and tokens as they are.")
 @click.option("--clean", is_flag=True, help="First end what is proven left over from dead runs of yours.")
 @click.option("--rehearse", is_flag=True, help="Rehearse a few steps first; run only if all is proven.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; all else goes to stderr.")
@@ -118,6 +119,8 @@ def command(config: str | None, extra: tuple[str, ...], **options: Any) -> int:
     124: it hung; 129: the terminal was closed, and the run goes on; 130: Ctrl-C stopped it (SIGTERM
     everywhere; once more: SIGKILL).
     """
+    if options["show_secrets"] and not options["dry_run"]:
+        raise click.UsageError("--show-secrets goes with --dry-run: what is kept never holds them")
     what = asked(config, extra, options)
     early = None if options["dry_run"] or options["rehearse"] else begin_early(what)
     try:
@@ -130,6 +133,7 @@ def command(config: str | None, extra: tuple[str, ...], **options: Any) -> int:
                 launch,
                 launching.Wishes(
                     dry_run=options["dry_run"],
+                    show_secrets=options["show_secrets"],
                     as_json=options["as_json"],
                     rehearse=options["rehearse"],
                     clean=options["clean"],

@@ -9,6 +9,7 @@ from preflight.absence import Missing
 from preflight.cleaning import Choice, Wish, remedy
 from preflight.facts import HostFacts
 from preflight.leftovers import ENDED_AFTER_YES, Classified, Kind
+from preflight.redaction import redact_words
 
 SCHEMA = "gpulaunch.clean/1"
 _ARGV_WIDTH = 60
@@ -88,7 +89,7 @@ def _worth_showing(choice: Choice) -> list[Classified]:
 
 def _process_lines(verb: str, facts: HostFacts, each: Classified) -> list[str]:
     process = each.process
-    argv = "" if isinstance(process.argv, Missing) else " ".join(process.argv)
+    argv = "" if isinstance(process.argv, Missing) else " ".join(redact_words(process.argv))
     command = one_line(argv, _ARGV_WIDTH) or f"[{one_line(process.comm)}]"
     who = f"pid {process.pid}  {one_line(process.user)}  {command}"
     head = f"  {verb:<5} {who}  {age(process.age_s)}  state {process.state}"
@@ -168,7 +169,7 @@ def process_json(each: Classified, verb: str) -> dict[str, Any]:
         "user": process.user,
         "state": process.state,
         "comm": process.comm,
-        "argv": None if isinstance(process.argv, Missing) else list(process.argv),
+        "argv": None if isinstance(process.argv, Missing) else list(redact_words(process.argv)),
         "age_s": process.age_s,
         "class": each.kind.value,
         "evidence": list(each.evidence),

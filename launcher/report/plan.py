@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from launcher.engines.accelerate import RUN_DIR
@@ -10,23 +11,24 @@ from launcher.plan import Change, NodePlan, Plan
 from launcher.report.merge import merge
 from launcher.report.preflight_json import merged_json
 from launcher.report.text import clean
+from preflight.redaction import redact_env, redact_text, redact_value, redact_words
 from preflight.wire import encode
 
 PLAN_SCHEMA = "gpulaunch.plan/1"
 
-_SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY", re.IGNORECASE)
-_HIDDEN = "***"
 _RUN_DIR_VARIABLE = "$RUN_DIR"
 _PLAIN_WORD = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
-def plan_text(plan: Plan) -> str:
+def plan_text(plan: Plan, *, show_secrets: bool = False) -> str:
     """Return the plan for people: what was changed and why, then each host's ranks and command."""
+    plan = plan if show_secrets else redacted(plan)
     return "\n".join(clean(line, keep_lines=False) for line in _lines(plan)) + "\n"
 
 
-def plan_json(plan: Plan) -> dict[str, Any]:
-    """Return the plan as plain JSON types, schema gpulaunch.plan/1. Values of secret variables are hidden."""
+def plan_json(plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
+    """Return the plan as plain JSON types, schema gpulaunch.plan/1. Secrets are hidden, unless asked for."""
+    plan = plan if show_secrets else redacted(plan)
     data: dict[str, Any] = {
         "schema": PLAN_SCHEMA,
         "run_id": plan.run_id,
@@ -44,6 +46,32 @@ def plan_json(plan: Plan) -> dict[str, Any]:
     return data
 
 
+def redacted(plan: Plan) -> Plan:
+    """Return the plan as it may be shown and kept: without secrets, by their names and by their look."""
+    return replace(
+        plan,
+        nodes=tuple(
+            replace(
+                node,
+                argv=redact_words(node.argv),
+                env=redact_env(node.env),
+                files=tuple((name, redact_text(text)) for name, text in node.files),
+            )
+            for node in plan.nodes
+        ),
+        changes=tuple(
+            replace(
+                each,
+                old=redact_value(each.what, each.old),
+                new=redact_value(each.what, each.new),
+                why=redact_text(each.why),
+            )
+            for each in plan.changes
+        ),
+        because=tuple(replace(each, text=redact_text(each.text)) for each in plan.because),
+    )
+
+
 def change_text(change: Change) -> str:
     """Return a change as `what old -> new: why`."""
     old, new = change.old or "(none)", change.new or "(dropped)"
@@ -52,7 +80,7 @@ def change_text(change: Change) -> str:
 
 def command_text(node: NodePlan) -> str:
     """Return the node's command for a shell; `$RUN_DIR` is its run directory there, as gpulaunch fills it."""
-    env = [f"{name}={_quote(value)}" for name, value in _shown_env(node.env).items()]
+    env = [f"{name}={_quote(value)}" for name, value in sorted(node.env.items())]
     words = [_quote(word) for word in node.argv]
     return " ".join([*env, *words])
 
@@ -110,14 +138,10 @@ def _one_line_yaml(node: NodePlan) -> str:
 
 def _node_json(node: NodePlan) -> dict[str, Any]:
     data: dict[str, Any] = encode(node)
-    data["env"] = _shown_env(node.env)
+    data["env"] = dict(sorted(node.env.items()))
     data["files"] = dict(node.files)
     data["command"] = command_text(node)
     return data
-
-
-def _shown_env(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: _HIDDEN if _SECRET_NAME.search(name) else env[name] for name in sorted(env)}
 
 
 def _quote(word: str) -> str:

@@ -9,7 +9,7 @@ from launcher.plan import Plan
 from launcher.report.diagnosis import document as diagnosis_json
 from launcher.report.diagnosis import lines as diagnosis_text
 from launcher.report.hang import hang_json
-from launcher.report.plan import change_text
+from launcher.report.plan import change_text, redacted
 from launcher.report.restarts import restart_lines, restarts_json
 from launcher.report.text import clean, one_line
 from launcher.report.usage import usage_json, usage_lines
@@ -23,7 +23,7 @@ _SHOWN_LINES = 20
 
 def launch_lines(plan: Plan, where: str) -> Iterator[str]:
     """Yield what is about to start, and every value that was corrected."""
-    for change in plan.changes:
+    for change in redacted(plan).changes:
         yield change_text(change)
     ranks = "1 rank" if plan.world_size == 1 else f"{plan.world_size} ranks"
     nodes = ", ".join(f"{node.host} ({len(node.ranks.slots)})" for node in plan.nodes)

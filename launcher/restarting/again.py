@@ -27,6 +27,7 @@ from launcher.running.phases import Phase
 from launcher.terminal.screen import Screen
 from preflight.facts import HostFacts
 from preflight.records import dataclass
+from preflight.redaction import redact_text
 
 RECORD = "restart.json"
 
@@ -212,7 +213,7 @@ class _Story:
         refusal = prepared.refusal()
         if refusal is not None:
             return NoRestart(refusal.message)
-        told = tuple(changes(outcome.plan, prepared.plan(), lineup, self._job))
+        told = tuple(map(redact_text, changes(outcome.plan, prepared.plan(), lineup, self._job)))
         self._resumed_from = checkpoint.path if checkpoint is not None and spec.resume_args else ""
         from_words = self._from_words(checkpoint)
         for line in (*told, from_words):

@@ -7,6 +7,7 @@ from preflight.facts import HostFacts, Identity, Process
 from preflight.gpu_facts import Gpu
 from preflight.job import Expect
 from preflight.leftovers import Classified, Kind, classify
+from preflight.redaction import redact_words
 
 LEFT_OVER = frozenset({Kind.OURS_DEAD, Kind.ORPHAN_CERTAIN, Kind.HALF_DEAD, Kind.STUCK})
 
@@ -42,7 +43,7 @@ def command_of(process: Process) -> str:
     """Return what a process runs, its name where the command line is not known."""
     if isinstance(process.argv, Missing) or not process.argv:
         return process.comm
-    return cut(" ".join(process.argv), 60)
+    return cut(" ".join(redact_words(process.argv)), 60)
 
 
 def introduce(item: Classified) -> str:

@@ -1,5 +1,6 @@
 """A plan: who runs where, under which precision, meeting on which address and port, and what was changed."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -311,11 +312,30 @@ def test_the_plan_is_told_with_every_reason_and_the_command_of_each_host() -> No
     assert '"$RUN_DIR/accelerate.yaml"' in text
 
 
-def test_secrets_in_the_environment_are_not_shown() -> None:
-    made = plan(Job(script="t.py", env={"HF_TOKEN": "hf_secret", "WANDB_API_KEY": "w_secret"}), titan())
+def test_secrets_are_not_shown_by_name_and_by_look_unless_asked_for() -> None:
+    env = {
+        "HF_TOKEN": "hf_secret",
+        "WANDB_API_KEY": "w_secret",
+        "DATABASE_URL": "postgres://ana:a_secret@db/x",
+        "PGPASS": "p_secret",
+        "ENDPOINT": "https://example.org/?token=t_secret",
+    }
+    words = ("--hub_token", "o_secret", "--dsn=d_secret", "https://ana:u_secret@example.org")
+    made = plan(Job(script="t.py", env=env, args=words), titan())
     assert made.nodes[0].env["HF_TOKEN"] == "hf_secret"
-    assert "secret" not in plan_text(made)
-    assert "secret" not in str(plan_json(made))
+    assert made.nodes[0].argv[-4:] == words
+    for shown in (plan_text(made), json.dumps(plan_json(made))):
+        assert "secret" not in shown
+        assert "https://ana:***@example.org" in shown
+    for shown in (plan_text(made, show_secrets=True), json.dumps(plan_json(made, show_secrets=True))):
+        assert all(value in shown for value in (*env.values(), *words))
+
+
+def test_secrets_in_a_script_that_is_sent_are_not_kept() -> None:
+    made = plan(Job(script="t.py"), titan())
+    text = 'login(token="hf_secretsecretsecret")'
+    sent = replace(made, nodes=(replace(made.nodes[0], files=(("script/t.py", text),)),))
+    assert "secret" not in json.dumps(plan_json(sent))
 
 
 def test_escapes_in_names_from_hosts_do_not_reach_the_terminal() -> None:

@@ -1,0 +1,132 @@
+"""Secrets in what is shown or kept: hidden by the name that they stand under, and by what they look like.
+
+What runs is never changed by this, only what people and files get to see of it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+
+HIDDEN = "***"
+
+_SECRET_ENDS = (
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "pgpass",
+    "apikey",
+    "webhook",
+)
+_SECRET_WORDS = frozenset(
+    {"credential", "credentials", "secrets", "passwords", "cookie", "cookies", "bearer", "jwt", "dsn", "auth"}
+    | {"authorization", "signature", "sig"}
+)
+_TEXT_TOKENS = frozenset(
+    {
+        "pad",
+        "eos",
+        "bos",
+        "unk",
+        "sep",
+        "cls",
+        "mask",
+        "special",
+        "image",
+        "stop",
+        "per",
+        "end",
+        "begin",
+        "extra",
+    }
+)
+"""Words that make a `token` a piece of text."""
+_KEYED = frozenset(
+    {"api", "access", "private", "secret", "auth", "encryption", "signing", "license", "account", "session"}
+)
+"""Words that make a `key` beside them a secret; other keys are names of columns."""
+_STORES = frozenset(
+    {"database", "db", "postgres", "postgresql", "mysql", "mongo", "mongodb", "redis", "amqp", "broker"}
+)
+"""Whose URL mostly holds a password."""
+_LOGINS = frozenset({"db", "user", "smtp", "mail", "redis", "proxy", "http", "ftp", "mysql", "admin", "root"})
+_PIECES = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+|[0-9]+")
+
+_PASSWORD_IN_URL = re.compile(r"([a-z][a-z0-9+.-]{1,30}://[^\s/:@'\"]*):[^\s/@'\"]+@", re.IGNORECASE)
+_NAME_IN_URL = re.compile(r"([a-z][a-z0-9+.-]{1,30}://)[^\s/:@'\"]{16,}@", re.IGNORECASE)
+_TOKENS = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|sk-[\w-]{16,}"
+    r"|xox[abeprs]-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{30,}|nvapi-[\w-]{20,}|npm_\w{30,}"
+    r"|pypi-[\w-]{30,}|dckr_pat_[\w-]{16,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
+    r"|(?<=hooks\.slack\.com/services/)[\w/]{20,})"
+)
+_BEARER = re.compile(r"\b((?:Bearer|Authorization:\s*Basic)\s+)[\w.~+/=-]{8,}")
+_PRIVATE_KEY = re.compile(
+    r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)(?s:.*?)(-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)"
+)
+_ASSIGNED = re.compile(r"(?<![\w.-])(-{0,2}[A-Za-z_][\w.-]{0,100}=)('[^']*'|\"[^\"]*\"|[^\s&#;,'\"]+)")
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether a variable, an option or a key of this name holds a secret, as names go."""
+    words = [piece.lower() for piece in _PIECES.findall(name)]
+    if not words or "tokenizer" in name.lower() or words[-1] in ("sock", "type", "method"):
+        return False
+    if any(_is_secret_word(word, before) for before, word in pairwise(("", *words))):
+        return True
+    if words[-1] in ("pass", "pwd"):
+        return words == ["pass"] or not _LOGINS.isdisjoint(words)
+    return name.isupper() and words[-1] == "key"
+
+
+def _is_secret_word(word: str, before: str) -> bool:
+    if word.endswith("token") and before in _TEXT_TOKENS:
+        return False
+    if word in ("url", "uri"):
+        return before in _STORES
+    return word.endswith(_SECRET_ENDS) or word in _SECRET_WORDS or (word == "key" and before in _KEYED)
+
+
+def redact_text(text: str) -> str:
+    """Return text without what looks like a secret: passwords in URLs, tokens of known services, keys."""
+    text = _PRIVATE_KEY.sub(rf"\1{HIDDEN}\2", text)
+    text = _PASSWORD_IN_URL.sub(rf"\1:{HIDDEN}@", text)
+    text = _NAME_IN_URL.sub(rf"\1{HIDDEN}@", text)
+    text = _BEARER.sub(rf"\1{HIDDEN}", text)
+    text = _TOKENS.sub(HIDDEN, text)
+    return _ASSIGNED.sub(_assignment, text)
+
+
+def redact_value(name: str, value: str) -> str:
+    """Return the value of a variable as it may be shown."""
+    return HIDDEN if value and is_secret_name(name) else redact_text(value)
+
+
+def redact_env(env: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment as it may be shown."""
+    return {name: redact_value(name, value) for name, value in env.items()}
+
+
+def redact_words(words: Iterable[str]) -> tuple[str, ...]:
+    """Return a command as it may be shown: `--api-key X`, `--api-key=X`, `api_key=X` name their secrets."""
+    return tuple(_words(words))
+
+
+def _words(words: Iterable[str]) -> Iterator[str]:
+    hide_next = False
+    for word in words:
+        option, equals, _ = word.partition("=")
+        if hide_next and not word.startswith("-"):
+            yield HIDDEN
+        elif equals and " " not in option and is_secret_name(option):
+            yield f"{option}={HIDDEN}"
+        else:
+            yield redact_text(word)
+        hide_next = word.startswith("-") and not equals and is_secret_name(word)
+
+
+def _assignment(match: re.Match[str]) -> str:
+    return f"{match[1]}{HIDDEN}" if is_secret_name(match[1]) else match[0]
