@@ -34,7 +34,7 @@ def sync_before(spec: SyncSpec, job: Job, ways: Ways, say: Say, *, logs: Path) -
     targets = targets_of(spec, job, ways.entries)
     tree = read_tree(at_home(spec.source), exclude=spec.exclude, max_mib=spec.max_mib, logs=logs)
     _refuse_without_script(tree, spec, job)
-    version = git.version_of(tree.root) if tree.by_git else git.Version()
+    version = git.version_of(tree.root, tree.checkouts) if tree.by_git else git.Version()
     say(_tree_words(tree, version))
     for note in tree.notes[:_NAMED]:
         say(f"sync: {note}")

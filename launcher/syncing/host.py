@@ -120,17 +120,17 @@ class Receiver:
         self._send(_line({"put": index}))
         if entry.kind == "l":
             return
-        sent = 0
+        left = entry.size  # of what has grown since it was read, as it was then: somebody's log
         try:
             with (root / entry.path).open("rb") as file:
-                while sent <= entry.size and (data := file.read(CHUNK)):
-                    sent += len(data)
+                while left and (data := file.read(min(CHUNK, left))):
+                    left -= len(data)
                     packed = zlib.compress(data, _LEVEL)
                     self._send(b"%d\n%s" % (len(packed), packed))
                     on_bytes(len(data))
         except OSError as error:
             raise SyncFailed(f"{root / entry.path} cannot be read any more: {error.strerror}") from None
-        if sent != entry.size:
+        if left:
             raise SyncFailed(f"{entry.path} changed while it was sent; nothing was written", "run it again")
         self._send(b"0\n")
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import IO, Self
 
@@ -29,8 +29,9 @@ _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 class LocalConnection:
     """The local machine; see `base.Connection` for the contract."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, env: Mapping[str, str] | None = None) -> None:
         self._name = endpoint.name
+        self._env = env
 
     @property
     def name(self) -> str:
@@ -69,6 +70,7 @@ class LocalConnection:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 start_new_session=True,
+                env=self._env,
             )
         except ValueError:
             raise HostError(self.name, "an argument holds a NUL byte, which no program can receive") from None

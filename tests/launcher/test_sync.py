@@ -245,9 +245,21 @@ def test_a_file_that_changes_while_it_is_sent_leaves_everything_as_it_was(here: 
     assert [path.name for path in (there / ".gpulaunch-sync").glob("incoming-*")] == []
 
 
-def test_a_file_that_grows_while_it_is_sent_is_told(here: Path, there: Path) -> None:
+def test_a_file_that_grows_while_it_is_sent_arrives_as_it_was(here: Path, there: Path) -> None:
+    write(here, {"run.log": "1\n"})
     tree = read_tree(here, exclude=(), max_mib=1)
-    write(here, {"train.py": "1\n# more"})
+    write(here, {"run.log": "1\n2\n"})
+    with receiver(there) as host:
+        for index in host.compare(tree.entries, delete=False):
+            host.put(index, tree.entries[index], here, lambda _: None)
+        host.staged()
+        host.commit()
+    assert (there / "run.log").read_text() == "1\n"
+
+
+def test_a_file_that_shrinks_while_it_is_sent_is_told(here: Path, there: Path) -> None:
+    tree = read_tree(here, exclude=(), max_mib=1)
+    write(here, {"train.py": ""})
     with receiver(there) as host:
         needed = host.compare(tree.entries, delete=False)
         with pytest.raises(SyncFailed, match="changed while it was sent"):

@@ -123,7 +123,7 @@ def test_a_file_that_changes_under_rsync_stops_the_sync(here: Path, there: Path,
     real = shutil.which("rsync")
     changing = tmp_path / "bin" / "rsync"
     changing.write_text(
-        f'#!/bin/sh\n[ "$1" = --server ] || printf x >>\'{tmp_path}/victim\'\nexec {real} "$@"\n'
+        f'#!/bin/sh\n[ "$1" = --server ] || printf x 1<>\'{tmp_path}/victim\'\nexec {real} "$@"\n'
     )
     changing.chmod(0o755)
     (tmp_path / "victim").symlink_to(here / "data/vocab.bin")
