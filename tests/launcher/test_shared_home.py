@@ -179,16 +179,21 @@ def test_a_run_that_has_no_state_yet_is_judged_by_where_its_directory_was_made(h
 
 
 def test_a_host_that_got_another_name_still_knows_what_it_started_in_this_boot(here: Node) -> None:
-    for place, boot in (("renamed-0badf00d", whereabouts()["boot_id"]), ("gpu-07-0badf00d", "of gpu-07")):
-        here.run_dir = here.home / "gpulaunch" / "runs" / place / "r1"
-        said = {**whereabouts(), "boot_id": boot}
-        leave_run(here, said, silent_s=0.0)
-        here.run_dir.parent.with_name(f"{place}.json").write_text(json.dumps(said))
+    leave_run(here, {**whereabouts(), "boot_id": "of gpu-07"}, silent_s=0.0)
+    here.run_dir.parent.rename(here.run_dir.parent.with_name("gpu-07-0badf00d"))
+    here.start("print(1)")
+    here.ended()
+    place = here.run_dir.parent
+    (mark,) = place.parent.glob(f"{place.name}@*")
+    for path in (place, mark):
+        path.rename(str(path).replace(place.name, "renamed-0badf00d"))
+    here.run_dir = place.with_name("renamed-0badf00d") / "r1"
+    (here.run_dir / "state.json").write_text(json.dumps({"phase": "running", **whereabouts()}))
     assert here.listed() == {"r1": False}
     assert here.ask("list")["elsewhere"] == {"gpu-07": ["r1"]}
     here.ask("remove", run_id="r1")
-    assert here.run_dir.exists()
-    assert not (here.home / "gpulaunch" / "runs" / "renamed-0badf00d" / "r1").exists()
+    assert not here.run_dir.exists()
+    assert (place.parent / "gpu-07-0badf00d" / "r1").exists()
 
 
 @needs_root

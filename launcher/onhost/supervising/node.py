@@ -15,7 +15,7 @@ import re
 import time
 from typing import Any, Mapping
 
-from .processes import boot_id, pid_namespace, ticks_of
+from .processes import boot_id, own_namespaces, ticks_of
 
 MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 NAMED = re.compile(r"(?P<host>.+)-[0-9a-f]{8}(?:\+\d+)?")
@@ -52,13 +52,22 @@ def host_of(node: str) -> str:
 
 
 def whereabouts() -> dict[str, str]:
-    """Return where this process is: pids mean something in this boot and this PID namespace only."""
-    return {"boot_id": boot_id(), "pid_ns": pid_namespace(), "host": os.uname().nodename}
+    """Return where this process is: pids and start times mean something there only."""
+    pids, times = own_namespaces()
+    return {"boot_id": boot_id(), "pid_ns": pids, "time_ns": times, "host": os.uname().nodename}
 
 
 def is_here(said: Mapping[str, Any]) -> bool:
     """Return whether pids that were written down with these whereabouts mean something to this process."""
-    return said.get("boot_id") == boot_id() and said.get("pid_ns") == pid_namespace()
+    here = whereabouts()
+    return all(said.get(name) == here[name] for name in ("boot_id", "pid_ns", "time_ns"))
+
+
+def life_tag() -> str:
+    """Return a word for this life of this node, to be a part of a file's name."""
+    here = whereabouts()
+    words = ":".join(here[name] for name in ("boot_id", "pid_ns", "time_ns"))
+    return hashlib.sha256(words.encode()).hexdigest()[:12]
 
 
 def is_of_earlier_life(directory: str, beat: str) -> bool:

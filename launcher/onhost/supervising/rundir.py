@@ -1,6 +1,7 @@
 """The run directory, `$XDG_STATE_HOME/gpulaunch/runs/NODE/RUN_ID`, mode 0700: its place, and what lies there.
 
-NODE (node.py) keeps hosts apart that share a home; NODE.json says in which boot its last run began.
+NODE (node.py) keeps hosts apart that share a home; NODE@TAG beside it is named after the boot in which its
+last run began.
 
 spec.json             the plan of this node, without what is secret
 state.json            how the run stands, replaced atomically
@@ -22,10 +23,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from typing import Any
 
 from .files import read_json
-from .node import MOST_TWINS, host_of, is_here, is_of_earlier_life, node_name
+from .node import MOST_TWINS, host_of, is_here, is_of_earlier_life, life_tag, node_name
 from .processes import is_same
 from .wire import Refused
 
@@ -44,6 +46,7 @@ RESERVE = "reserve"
 GAUGE = "gauge.py"
 STACKS = "stacks.py"
 HEARTBEAT = "heartbeat"
+MARK = "@%s"
 SILLY = (".nfs", ".fuse_hidden")  # how NFS and FUSE call what is deleted while it is open
 
 
@@ -60,8 +63,29 @@ def own_places() -> list[str]:
     """Return where the runs of this node may lie, the first for new ones; others have its name, or had it."""
     first = os.path.join(runs_dir(), node_name())
     named = [first, *("%s+%d" % (first, number) for number in range(2, MOST_TWINS + 1))]
-    others = [place for place in every_place() if place not in named]
-    return named + [place for place in others if is_here(read_json(place + ".json") or {})]
+    marked = [path[: -len(MARK % life_tag())] for path in marks()]
+    return named + [place for place in marked if place not in named and os.path.isdir(place)]
+
+
+def marks() -> list[str]:
+    """Return what marks the places where runs began in this life of this node, whatever its name was."""
+    try:
+        names = os.listdir(runs_dir())
+    except OSError:
+        return []
+    return sorted(os.path.join(runs_dir(), name) for name in names if name.endswith(MARK % life_tag()))
+
+
+def mark_place(place: str) -> None:
+    """Mark a place as this life's. Raises OSError."""
+    base, node = os.path.split(place)
+    mark = place + MARK % life_tag()
+    os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    for name in os.listdir(base):
+        old = re.fullmatch(re.escape(node) + MARK % "[0-9a-f]{12}", name)
+        if old and os.path.join(base, name) != mark:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(base, name))
 
 
 def every_place() -> list[str]:

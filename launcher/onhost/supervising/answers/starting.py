@@ -22,6 +22,7 @@ from ..rundir import (
     RESERVE,
     SPEC,
     SUPERVISOR_LOG,
+    mark_place,
     own_places,
     runs_dir,
 )
@@ -62,7 +63,7 @@ def make_run_dir(spec: dict[str, Any]) -> str:
         raise Refused("the run directory %s cannot be made: %s" % (fresh, error.strerror)) from None
     try:
         fill(fresh, spec)
-        write_file(place + ".json", json.dumps(whereabouts()))
+        mark_place(place)
         return put_in_place(fresh, spec["run_id"])
     except OSError as error:
         raise Refused("the run directory %s cannot be written: %s" % (fresh, error.strerror)) from None
