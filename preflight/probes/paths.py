@@ -32,7 +32,7 @@ def probe_paths(ask: Ask, emit: Emit) -> None:
 def _mount_points() -> list[tuple[str, str, str]]:
     """Return (folder, file system, source) of each mount, in mount order."""
     found = []
-    for line in text_or("/proc/self/mountinfo").splitlines():
+    for line in text_or("/proc/self/mountinfo").split("\n"):
         left, _, right = line.partition(" - ")
         fields, kind = left.split(), right.split()
         if len(fields) > 4 and len(kind) > 1:

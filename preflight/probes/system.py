@@ -19,6 +19,10 @@ _MODULES = re.compile(
     r"^(nvidia\w*|nouveau|nova_core|gdrdrv|nv_peer_mem|vfio_pci|mlx[45]_\w+|ib_\w+|rdma_\w+|efa|gdr\w*|irdma)\b",
     re.MULTILINE,
 )
+_MPS = frozenset({"nvidia-cuda-mps", "nvidia-cuda-mps-control"})
+# Names as Linux keeps them, in 15 characters.
+_SERVICES = _MPS | {"nv-fabricmanage", "nvidia-persiste"}
+_FIRST_PERSON = 1000  # user ids below it are those of services
 _UNITS = ("nvidia-fabricmanager", "nvidia-persistenced")
 _BETWEEN_LOOKS_S = 0.2
 
@@ -26,16 +30,24 @@ _BETWEEN_LOOKS_S = 0.2
 def system_fact(walk: Walk, started: float) -> Json:
     """Return facts.System; processes in state D are looked at a second time before they count as hung."""
     units = fact(_service_states)
-    comms = {stat.comm for stat in walk.stats.values()}
+    comms = {stat.comm for stat in walk.stats.values() if stat.comm in _SERVICES and _is_service(stat.pid)}
     return {
         "modules": sorted(set(_MODULES.findall(text_or("/proc/modules")))),
-        "fabric_manager": _service("nvidia-fabricmanager", "nv-fabricmanager", units, comms),
+        "fabric_manager": _service("nvidia-fabricmanager", "nv-fabricmanage", units, comms),
         "persistence_daemon": _service("nvidia-persistenced", "nvidia-persiste", units, comms),
-        "mps_control": bool(comms & {"nvidia-cuda-mps", "nvidia-cuda-mps-control"}),
+        "mps_control": bool(comms & _MPS),
         "acs_enabled": fact(acs_enabled),
         "iommu": fact(iommu),
         "hung": _hung(walk, started),
     }
+
+
+def _is_service(pid: int) -> bool:
+    """Whether a process may be what its name says: anybody can give any name to a process of theirs."""
+    try:
+        return os.stat("/proc/%d" % pid).st_uid in (*range(_FIRST_PERSON), os.getuid())
+    except OSError:
+        return False
 
 
 def _service_states() -> dict[str, str]:

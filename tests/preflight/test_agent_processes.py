@@ -24,6 +24,7 @@ from preflight.probes.processes.named import probe_named
 from preflight.probes.processes.proc_pid import Stat, open_files, read_stat
 from preflight.probes.processes.row import process_row
 from preflight.probes.processes.walk import Walk
+from preflight.probes.system import system_fact
 from tests.preflight.agent_runs import run_agent
 
 PTHREAD_EXIT = """
@@ -313,3 +314,23 @@ def test_a_process_that_cannot_be_made_out_is_one_unknown(monkeypatch: pytest.Mo
         sent = table_module.process_table(walk, {odd, other})
     assert [row["pid"] for row in sent["processes"]] == [other]
     assert [(each["pid"], each["reason"]) for each in sent["unread"]] == [(odd, "ValueError: an odd process")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_a_process_of_another_person_is_no_service_by_its_name() -> None:
+    """Where MPS runs, a GPU that takes one process only is no finding: nobody else may claim that it does."""
+    code = "printf nvidia-cuda-mps > /proc/$$/comm; echo up; kill -STOP $$"
+    for uid, told in ((60123, False), (os.getuid(), True)):
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", code],
+            user=uid,
+            text=True,
+            stdout=subprocess.PIPE,
+            cwd="/",
+        )
+        with _ended(process) as pid:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "up\n"
+            assert read_stat(pid).comm == "nvidia-cuda-mps"
+            system = system_fact(Walk(frozenset()), time.monotonic())
+        assert system["mps_control"] is told
