@@ -23,8 +23,14 @@ def _ask(screen: Screen, again: Choice) -> Choice:
     screen.lift()
     if screen.hurried:  # the next Ctrl-C has come while a slow terminal held up the question
         return again
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.getsignal(signal.SIGINT)
+
+    def raise_once(*_: object) -> None:
+        signal.signal(signal.SIGINT, before)  # a further one is for the run's loop, wherever we are by then
+        raise KeyboardInterrupt
+
     try:
+        signal.signal(signal.SIGINT, raise_once)
         word = sys.stdin.readline()
     except KeyboardInterrupt:
         screen.break_line()  # the terminal has shown ^C on this line

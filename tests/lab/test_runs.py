@@ -61,7 +61,8 @@ def test_the_logs_of_all_nodes_are_read_followed_and_cut_by_time_rank_and_host(l
         assert re.findall(rf"\[{host.name} r{rank}\] line (\d+)", last) == ["116", "117", "118", "119"]
     code, one = laptop.run("logs", laptop.run_id, "--host", second.name, *where)
     assert code == 0, one
-    assert one.count("\n") == 120
+    assert one.count("] line ") == 120
+    assert one.endswith(f"{laptop.run_id}: finished\n")
     assert first.name not in one
 
     sshd.kill(second)

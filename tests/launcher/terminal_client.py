@@ -35,4 +35,8 @@ def main(run_id: str, ranks: int, script: Path, *, all_ranks: bool) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), all_ranks="--all-ranks" in sys.argv))
+    try:
+        code = main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), all_ranks="--all-ranks" in sys.argv)
+    except KeyboardInterrupt:  # as launcher.cli ends, wherever it is
+        code = 130
+    sys.exit(code)
