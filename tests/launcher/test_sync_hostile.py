@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -206,22 +206,28 @@ def test_the_output_of_gpulaunch_is_left_out_and_said(tmp_path: Path) -> None:
     assert "err.log is where the output of gpulaunch goes: it is not sent" in notes
 
 
-@pytest.mark.parametrize("versioned", [True, False], ids=["git", "no git"])
-def test_many_directories_inside_each_other_are_refused_in_one_line(
-    tmp_path: Path, *, versioned: bool
-) -> None:
-    if versioned:
-        git(tmp_path, "init", "-q")
-    below = tmp_path
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A tree of a thousand directories inside each other; pytest's own cleaning would fail on it."""
+    below = root = tmp_path / "deep"
+    root.mkdir()
     for _ in range(1000):
         below /= "d"
         below.mkdir()
     (below / "a.py").write_text("")
+    yield root
+    subprocess.run(["rm", "-rf", str(root)], check=True)
+
+
+@pytest.mark.parametrize("versioned", [True, False], ids=["git", "no git"])
+def test_many_directories_inside_each_other_are_refused_in_one_line(deep: Path, *, versioned: bool) -> None:
+    if versioned:
+        git(deep, "init", "-q")
     with pytest.raises(SyncFailed, match=f"more than {MAX_DEPTH} directories") as failure:
-        read(tmp_path)
+        read(deep)
     assert "sync.exclude: [d/]" in failure.value.fix
-    (tmp_path / ".gitignore").write_text("/d/d/\n")
-    assert paths(read(tmp_path)) == [".gitignore"]
+    (deep / ".gitignore").write_text("/d/d/\n")
+    assert paths(read(deep)) == [".gitignore"]
 
 
 def test_a_pattern_of_many_stars_takes_no_time(tmp_path: Path) -> None:
