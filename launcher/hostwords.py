@@ -86,7 +86,7 @@ def expand(word: str, groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     source = GroupSource("hosts", {name: ",".join(members) for name, members in groups.items()})
     try:
         names = tuple(str(name) for name in NodeSet(word, resolver=GroupResolver(source)))
-    except (NodeSetException, GroupResolverError, ValueError) as error:  # ValueError: 5000 digits
+    except (NodeSetException, GroupResolverError, ValueError, AssertionError) as error:  # numbers without end
         raise _no_range(word, str(error)) from None
     if not names:
         raise BadInput(f'"{word}" names no host')

@@ -11,8 +11,8 @@ _LOOSE = re.compile(rf"({_NUMBERS})(\+|\.\*|\.x)?")
 
 
 def release(version: str) -> tuple[int, ...]:
-    """Return the leading numbers: "2.13.0+cu130" -> (2, 13, 0). Empty when there are none."""
-    match = re.match(r"\s*v?(\d+(?:\.\d+)*)", version)
+    """Return the leading numbers: "2.13.0+cu130" -> (2, 13, 0). Empty when there are none of use."""
+    match = re.match(r"\s*v?([0-9]{1,18}(?:\.[0-9]{1,18})*)(?![0-9])", version)
     return tuple(int(part) for part in match.group(1).split(".")) if match else ()
 
 

@@ -1,10 +1,12 @@
 """What a run has left here: gpulaunch-runs/RUN with its plan, outcome, source, events and logs."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from launcher import hostjson
 from launcher.errors import BadInput
 from launcher.outcome import OUTCOME
 from launcher.report.metrics import Metrics, read_metrics
@@ -98,9 +100,11 @@ def _events(path: Path) -> tuple[Event, ...]:
         return ()
     for line in lines:
         try:
-            said = json.loads(line)
+            said = hostjson.parse(line)
             sizes = {str(name): int(size) for name, size in said["sizes"].items()}
-            found.append(Event(float(said["at"]), str(said["text"]), bool(said.get("bad")), sizes))
+            at = float(said["at"])
+            if math.isfinite(at):
+                found.append(Event(at, str(said["text"]), bool(said.get("bad")), sizes))
         except (ValueError, KeyError, TypeError, AttributeError):
             continue  # the line that a killed client was writing
     return tuple(sorted(found, key=lambda event: event.at))  # who attached later noted what was before

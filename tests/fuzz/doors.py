@@ -119,6 +119,59 @@ def _records(_: Path) -> Read:
     return read
 
 
+def _answers(_: Path) -> Read:
+    from launcher import hostjson
+    from launcher.inventory import HostEntry
+    from launcher.report.runs import runs_json, runs_lines
+    from launcher.running.shape import understood
+    from launcher.runs.found import gather_runs
+
+    titan, volta = HostEntry("titan", address="10.0.0.7"), HostEntry("volta", address="10.0.0.8")
+
+    def read(data: bytes) -> None:
+        try:
+            document = hostjson.parse(data)
+        except ValueError:
+            return
+        answer, _ = understood(document if isinstance(document, dict) else {})
+        told = gather_runs([(titan, answer, 10.0), (volta, answer, 10.0)])
+        list(runs_lines(told.runs, 10.0))
+        json.dumps(runs_json(told.runs, {}, told.strays), allow_nan=False)
+
+    return read
+
+
+def _run_dirs(folder: Path) -> Read:
+    from launcher.report.html import html
+    from launcher.report.rundir import read_run
+    from launcher.report.summary import summary_json, summary_lines
+
+    run = folder / "train-20260101-120000-ab12"
+    (run / "localhost").mkdir(parents=True)
+    names = ("events.jsonl", "localhost/usage.jsonl", "localhost/rank-0.log", "localhost/state.json")
+    ours = json.loads((HERE / "corpus/run_dirs/finished.json").read_text())
+    for name in ("plan.json", "outcome.json"):  # written here, and no door
+        (run / name).write_text(json.dumps(ours[name]))
+
+    def read(data: bytes) -> None:
+        try:
+            held = json.loads(data)
+        except (ValueError, RecursionError):
+            held = {name: data.decode("utf-8", "replace") for name in names}
+        for name in names:
+            content = held.get(name, "") if isinstance(held, dict) else held
+            if isinstance(content, list):
+                content = "\n".join(json.dumps(line) for line in content)
+            text = content if isinstance(content, str) else json.dumps(content)
+            (run / name).write_text(text, encoding="utf-8", errors="surrogatepass")
+        found = read_run(run)
+        list(summary_lines(found, ascii_only=False))
+        json.dumps(summary_json(found), allow_nan=False)
+        html(found)
+
+    return read
+
+
 def _yaml(folder: Path) -> Read:
     from launcher.config import load_run_config
     from launcher.errors import BadInput
@@ -229,6 +282,8 @@ DOORS = {
         Door("facts", _facts, ("preflight/recordings/titan-rtx.json",), is_json=True),
         Door("frames", _frames),
         Door("records", _records, is_json=True),
+        Door("answers", _answers, is_json=True),
+        Door("run_dirs", _run_dirs, is_json=True),
         Door("yaml", _yaml),
         Door("smi", _smi, ("preflight/smi/*",)),
         Door("logs", _logs, ("preflight/logs/recorded/*.txt",)),
