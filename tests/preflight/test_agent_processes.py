@@ -19,6 +19,7 @@ from preflight.facts import Process, ProcessTable
 from preflight.probes.assembly import named_pids
 from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.probes.processes import table as table_module
+from preflight.probes.processes.choice import _commands
 from preflight.probes.processes.head import proc_head, psutil_head
 from preflight.probes.processes.named import probe_named
 from preflight.probes.processes.proc_pid import Stat, open_files, read_stat
@@ -334,3 +335,32 @@ def test_a_process_of_another_person_is_no_service_by_its_name() -> None:
             assert read_stat(pid).comm == "nvidia-cuda-mps"
             system = system_fact(Walk(frozenset()), time.monotonic())
         assert system["mps_control"] is told
+
+
+def test_a_supervisor_that_proc_hides_is_not_gone() -> None:
+    """With hidepid, /proc shows no process that one may not trace; the kernel tells that it is there."""
+    with sleeper() as supervisor, sleeper() as late:
+        marks = [{"environ": {"GPULAUNCH_SUPERVISOR": mark_of(pid, 1)}} for pid in (supervisor, 4194303)]
+        walk = Walk(frozenset())
+        del walk.stats[supervisor], walk.stats[late]
+        assert table_module._supervisors(walk, marks) == set()
+    assert {pid: str(error) for pid, error in walk.unread.items()} == {
+        supervisor: "it is there, but /proc does not show it"
+    }
+
+
+def test_the_command_that_an_init_runs_is_its_oldest_child(tmp_path: Path) -> None:
+    program = tmp_path / "tini"
+    program.symlink_to(sys.executable)
+    code = (
+        "import subprocess, time\n"
+        "first = subprocess.Popen(['sleep', '60']); time.sleep(0.05)\n"
+        "second = subprocess.Popen(['sleep', '60']); print(first.pid, second.pid, flush=True); first.wait()\n"
+    )
+    process = subprocess.Popen([program, "-c", code], stdout=subprocess.PIPE, text=True)
+    with _ended(process) as init:
+        assert process.stdout is not None
+        first, second = map(int, process.stdout.readline().split())
+        assert _commands(Walk(frozenset()), {init}) == {first}
+        for pid in (first, second):
+            os.kill(pid, signal.SIGKILL)
