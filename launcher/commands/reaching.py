@@ -11,7 +11,7 @@ import click
 from launcher.commands.completion import complete_hosts
 from launcher.fanout import WIDTH
 from launcher.inventory import HostEntry, Inventory, load_inventory
-from launcher.terminal.output import ask_secret, echo
+from launcher.terminal.output import ask_secret, ask_visibly, echo
 from launcher.transports.base import Connection, OpenOptions
 from launcher.transports.sshconfig import opener_for
 from preflight.records import dataclass
@@ -78,6 +78,10 @@ def reaching(inventory: Path | None, *, accept_new_host_keys: bool, parallel: in
     loaded = load_inventory(inventory)
     if inventory is None and loaded.path is not None and loaded.path.parts[0] == "..":
         echo(f"hosts of {loaded.path}", err=True)  # found above: nobody named it, and nobody stands beside it
-    prompt = ask_secret if sys.stdin.isatty() and sys.stderr.isatty() else None
-    options = OpenOptions(accept_new_host_keys=accept_new_host_keys, prompt=prompt)
+    asks = sys.stdin.isatty() and sys.stderr.isatty()
+    options = OpenOptions(
+        accept_new_host_keys=accept_new_host_keys,
+        prompt=ask_secret if asks else None,
+        confirm=ask_visibly if asks else None,
+    )
     return Reaching(loaded, opener_for(loaded, options), parallel)

@@ -55,6 +55,17 @@ def write_bytes(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
+def ask_visibly(lines: tuple[str, ...], question: str) -> str:
+    """Show lines and ask a question below them, on standard error. Raises EOFError where no answer comes."""
+    echo_lines((one_line(line, _LONGEST_QUESTION) for line in lines), err=True)
+    sys.stderr.write(one_line(question, _LONGEST_QUESTION) + " ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    if not answer:
+        raise EOFError
+    return answer
+
+
 def ask_secret(question: str) -> str:
     """Ask a person for a secret, shown nowhere; hosts word some of these questions."""
     return getpass.getpass(one_line(question.rstrip(), _LONGEST_QUESTION) + " ")

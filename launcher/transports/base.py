@@ -6,8 +6,8 @@ from typing import Literal, Protocol, Self, TypeAlias
 
 from preflight.records import dataclass
 
-NewHostKeys: TypeAlias = Literal["refuse", "accept", "unchecked"]
-"""StrictHostKeyChecking: yes and ask, accept-new, no. "unchecked" is "accept" for a user who has asked for
+NewHostKeys: TypeAlias = Literal["refuse", "ask", "accept", "unchecked"]
+"""StrictHostKeyChecking: yes, ask, accept-new, no. "unchecked" is "accept" for a user who has asked for
 more than is given: a changed key is always refused."""
 
 
@@ -39,14 +39,17 @@ class Endpoint:
 
 Prompt = Callable[[str], str]
 """Asks a person for a secret, shown nowhere (`getpass.getpass`)."""
+Confirm = Callable[[tuple[str, ...], str], str]
+"""Shows lines and asks a question below them; returns the answer as typed. EOFError: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """What the user allowed this time. `prompt` is None without a terminal: then nothing is asked."""
+    """What the user allowed this time. Without a terminal nothing is asked: both are None."""
 
     accept_new_host_keys: bool = False
     prompt: Prompt | None = None
+    confirm: Confirm | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from launcher.errors import ConnectionLost, ConnectionRefused, ConnectionTimedOu
 from launcher.transports import ssh_auth, ssh_keys
 from launcher.transports.base import Completed, Endpoint, OpenOptions
 from launcher.transports.dial import dial
+from launcher.transports.known_hosts import Known
 from launcher.transports.ssh_stream import SshStream
 from launcher.transports.ssh_wire import ChannelSocket, Wire
 from launcher.transports.to_end import run_to_end
@@ -90,6 +91,10 @@ class SshConnection:
         return SshStream(self.name, channel)
 
 
+class _Taken(Exception):
+    """Somebody said yes to a new host key."""
+
+
 class SshOpener:
     """Opens SSH connections, sharing what can be shared: loaded keys, and the connections to jump hosts."""
 
@@ -104,6 +109,12 @@ class SshOpener:
         return SshConnection(endpoint, wire, release)
 
     def _open(self, endpoint: Endpoint) -> tuple[Wire, Callable[[], None]]:
+        try:
+            return self._dial(endpoint)
+        except _Taken:  # sshd hangs up on who thinks for long (LoginGraceTime), so it is dialled anew
+            return self._dial(endpoint)
+
+    def _dial(self, endpoint: Endpoint) -> tuple[Wire, Callable[[], None]]:
         if not endpoint.jumps:
             return self._handshake(endpoint, Wire(dial(endpoint), endpoint.connect_timeout_s)), _nothing
         *outer, last = endpoint.jumps
@@ -120,14 +131,29 @@ class SshOpener:
             release()
             raise
 
+    def _verify(self, endpoint: Endpoint, known: Known, key: paramiko.PKey) -> None:
+        """Verify the host's key; a new one is asked about where somebody sits. Raises _Taken after a yes."""
+        accept_new = self._options.accept_new_host_keys or endpoint.new_host_keys in ("accept", "unchecked")
+        try:
+            ssh_keys.verify(endpoint, known, key, accept_new=accept_new)
+        except ssh_keys.NewHostKey:
+            if self._ring.took(endpoint, key):
+                return
+            confirm = self._options.confirm
+            if confirm is None or endpoint.new_host_keys != "ask":
+                raise
+            if not self._ring.takes_new_key(endpoint, key, confirm):
+                raise
+            ssh_keys.verify(endpoint, ssh_keys.known_for(endpoint), key, accept_new=True)
+            raise _Taken from None
+
     def _handshake(self, endpoint: Endpoint, wire: Wire) -> Wire:
         try:
             known = ssh_keys.known_for(endpoint)
             ssh_keys.ask_for_known_kinds(wire, known)
             wire.exchange_keys(endpoint)
             key = wire.get_remote_server_key()
-            accept_new = self._options.accept_new_host_keys or endpoint.new_host_keys != "refuse"
-            ssh_keys.verify(endpoint, known, key, accept_new=accept_new)
+            self._verify(endpoint, known, key)
             ssh_auth.authenticate(wire, endpoint, self._ring)
         except (paramiko.SSHException, OSError, EOFError) as failure:
             wire.close()

@@ -18,7 +18,8 @@ from paramiko.ssh_exception import PartialAuthentication
 
 from launcher.errors import AuthenticationFailed, ConnectionLost, ConnectionTimedOut
 from launcher.homepaths import at_home
-from launcher.transports.base import Endpoint, Prompt
+from launcher.transports import known_hosts, ssh_keys
+from launcher.transports.base import Confirm, Endpoint, Prompt
 from launcher.transports.ssh_certificates import certified_key
 from preflight.records import dataclass
 
@@ -44,6 +45,7 @@ class KeyRing:
     lock: threading.Lock = field(default_factory=threading.Lock)
     plain: dict[str, _Loaded] = field(default_factory=dict)
     unlocked: dict[str, _Loaded] = field(default_factory=dict)
+    taken: set[tuple[str, int, bytes]] = field(default_factory=set)
 
     def keys(self, file: str) -> _Loaded:
         """Return a file's keys to offer (the certified one first) without asking, or why there is none."""
@@ -70,6 +72,27 @@ class KeyRing:
             if not isinstance(keys, str):
                 return keys
         return f"{ENCRYPTED}, and its passphrase was not given"
+
+    def takes_new_key(self, endpoint: Endpoint, key: paramiko.PKey, confirm: Confirm) -> bool:
+        """Ask whether to take a host's new key, as ssh asks, one host at a time."""
+        fingerprint = known_hosts.fingerprint(key.asbytes())
+        question = "Are you sure you want to continue connecting (yes/no/[fingerprint])?"
+        lines = ssh_keys.question(endpoint, key)
+        with self.lock, contextlib.suppress(EOFError):
+            if self.took(endpoint, key) or ssh_keys.known_for(endpoint).holds(key.asbytes()):
+                return True  # said meanwhile, of another connection
+            for _ in range(_PASSWORD_TRIES):
+                answer = confirm(lines, question).strip()
+                if answer.lower() in ("yes", "no") or answer == fingerprint:
+                    if answer.lower() != "no":
+                        self.taken.add((ssh_keys.lookup_name(endpoint), endpoint.port, key.asbytes()))
+                    return answer.lower() != "no"
+                lines, question = (), "Please type 'yes', 'no' or the fingerprint:"
+        return False
+
+    def took(self, endpoint: Endpoint, key: paramiko.PKey) -> bool:
+        """Whether somebody said yes to this key; where known_hosts is /dev/null, this alone knows it."""
+        return (ssh_keys.lookup_name(endpoint), endpoint.port, key.asbytes()) in self.taken
 
     def ask_password(self, endpoint: Endpoint, question: str) -> str | None:
         """Ask for a password, one question at a time. None: there is nobody to ask."""

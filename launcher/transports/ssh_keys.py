@@ -17,7 +17,7 @@ _ALGORITHMS = {
 
 def known_for(endpoint: Endpoint) -> known_hosts.Known:
     """Return what the endpoint's known_hosts files hold for it."""
-    return known_hosts.lookup(_files(endpoint), _name(endpoint), endpoint.port)
+    return known_hosts.lookup(_files(endpoint), lookup_name(endpoint), endpoint.port)
 
 
 def ask_for_known_kinds(transport: Wire, known: known_hosts.Known) -> None:
@@ -32,10 +32,26 @@ def ask_for_known_kinds(transport: Wire, known: known_hosts.Known) -> None:
     options.key_types = first + tuple(name for name in have if name not in first)
 
 
+class NewHostKey(HostKeyUnknown):
+    """The key is new to known_hosts and could be taken, if somebody says so."""
+
+
+def question(endpoint: Endpoint, key: paramiko.PKey) -> tuple[str, ...]:
+    """Return what ssh tells before it asks whether to take a new key."""
+    name, address = endpoint.name, lookup_name(endpoint)
+    where = name if name == address else f"{name} ({address})"
+    kind = key.get_name().removeprefix("ssh-").partition("-")[0].upper()
+    return (
+        f"The authenticity of host {where!r} cannot be established.",
+        f"{kind} key fingerprint is {known_hosts.fingerprint(key.asbytes())}.",
+    )
+
+
 def verify(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey, *, accept_new: bool) -> None:
     """Return if the key is known, signed by an authority that is, or new and accepted (then it is saved).
 
-    Raises HostKeyUnknown with the fingerprint and the command that accepts it, HostKeyChanged loudly.
+    Raises HostKeyUnknown with the fingerprint and the command that accepts it (NewHostKey where that helps),
+    HostKeyChanged loudly.
     """
     blob = key.asbytes()
     if blob in known.revoked:
@@ -48,10 +64,12 @@ def verify(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey, *, 
     if known.keys and (signed is None or key.get_name() in known.kinds):
         raise _changed(endpoint, known, key)
     if not accept_new or known.keys:
-        raise _unknown(endpoint, known, key, signed)
+        raise _unknown(HostKeyUnknown if known.keys else NewHostKey, endpoint, known, key, signed)
     file = (endpoint.known_hosts_files or known_hosts.DEFAULT_USER_FILES)[0]
     try:
-        name = known_hosts.name_to_save(_name(endpoint), endpoint.port, hashed=endpoint.hash_known_hosts)
+        name = known_hosts.name_to_save(
+            lookup_name(endpoint), endpoint.port, hashed=endpoint.hash_known_hosts
+        )
         known_hosts.save(file, name, key.get_name(), blob)
     except OSError as failure:
         message = f"its new host key cannot be saved in {file}: {failure.strerror}"
@@ -62,7 +80,7 @@ def _vouched(endpoint: Endpoint, key: paramiko.PKey) -> ssh_certificates.Vouched
     if key.public_blob is None:
         return None
     kind = str(key.public_blob.key_type)
-    return ssh_certificates.vouched(key.public_blob.key_blob, kind, _name(endpoint), time.time())
+    return ssh_certificates.vouched(key.public_blob.key_blob, kind, lookup_name(endpoint), time.time())
 
 
 def _by_authority(
@@ -87,11 +105,13 @@ def _files(endpoint: Endpoint) -> tuple[str, ...]:
     return users + (endpoint.system_known_hosts_files or known_hosts.SYSTEM_FILES)
 
 
-def _name(endpoint: Endpoint) -> str:
+def lookup_name(endpoint: Endpoint) -> str:
+    """Return the name that known_hosts has a host by."""
     return endpoint.host_key_alias or endpoint.address
 
 
 def _unknown(
+    kind: type[HostKeyUnknown],
     endpoint: Endpoint,
     known: known_hosts.Known,
     key: paramiko.PKey,
@@ -108,12 +128,12 @@ def _unknown(
         f"its host key is not known, so it could be another machine{note}: "
         f"{key.get_name()} {known_hosts.fingerprint(key.asbytes())}"
     )
-    kind = key.get_name().removeprefix("ssh-").removeprefix("ecdsa-sha2-").split("nistp")[0] or "ecdsa"
+    name = key.get_name().removeprefix("ssh-").removeprefix("ecdsa-sha2-").split("nistp")[0] or "ecdsa"
     fix = (
-        f"Compare with `ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub` on the host; if equal: "
+        f"Compare with `ssh-keygen -lf /etc/ssh/ssh_host_{name}_key.pub` on the host; if equal: "
         f"gpulaunch preflight {endpoint.name} --accept-new-host-keys"
     )
-    return HostKeyUnknown(endpoint.name, message, fix)
+    return kind(endpoint.name, message, fix)
 
 
 def _changed(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey) -> HostKeyChanged:
@@ -128,7 +148,7 @@ def _changed(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey) -
         f"It shows {key.get_name()} {known_hosts.fingerprint(key.asbytes())}; known is {expected}{note}"
     )
     file = Path(known.keys[0].where.rpartition(":")[0])
-    name = known_hosts.host_names(_name(endpoint), endpoint.port)[0]
+    name = known_hosts.host_names(lookup_name(endpoint), endpoint.port)[0]
     fix = f"Ask whoever runs the host. Only when the change is explained: ssh-keygen -R '{name}' -f '{file}'"
     return HostKeyChanged(endpoint.name, message, fix)
 

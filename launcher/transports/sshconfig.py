@@ -21,7 +21,8 @@ DEFAULT_CONNECT_TIMEOUT_S = 10.0
 _DEEPEST_JUMP = 8
 _LONGEST_CONNECT_TIMEOUT_S = 3600
 _STRICT: dict[str, NewHostKeys] = {
-    **dict.fromkeys(("yes", "true", "ask"), "refuse"),
+    **dict.fromkeys(("yes", "true"), "refuse"),
+    "ask": "ask",
     "accept-new": "accept",
     **dict.fromkeys(("no", "false", "off"), "unchecked"),
 }

@@ -38,7 +38,7 @@ def test_ssh_config_gives_what_hosts_yaml_leaves_open(tmp_path: Path) -> None:
     ("word", "policy"),
     [
         ("yes", "refuse"),
-        ("ask", "refuse"),
+        ("ask", "ask"),
         ("accept-new", "accept"),
         ("no", "unchecked"),
         ("OFF", "unchecked"),
