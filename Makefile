@@ -37,7 +37,7 @@ fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz.fuzz $(if $(INPUT),--input $(INPUT),--seconds $(or $(FUZZ_S),600) $(if $(SEED),--seed $(SEED)) $(DOORS))
 
 fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not lab and not train and not slow"
+	FUZZ_S=0 $(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not lab and not train and not slow"
 
 lowest: | $(BIN)/python
 	$(BIN)/python .ci/lowest-versions .lowest

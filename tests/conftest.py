@@ -37,9 +37,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that train, then those in the lab: one that began last would be waited for."""
+    """Begin with files that train, then those in the lab or that fuzz: what began last is waited for."""
     train = {item.path for item in items if item.get_closest_marker("train")}
-    lab = {item.path for item in items if item.get_closest_marker("lab")}
+    lab = {item.path for item in items if item.get_closest_marker("lab") or "fuzz" in item.path.parts}
     items.sort(key=lambda item: (item.path not in train, item.path not in lab))
 
 
