@@ -86,6 +86,7 @@ def test_a_run_is_fetched_whole_once_and_then_only_what_is_new(
     assert copied.stat().st_mtime_ns == (out / "runs" / "events.out.tfevents.1").stat().st_mtime_ns
     assert (here / "output" / "empty").read_bytes() == b""
     assert not (here / "output" / "link").exists()
+    assert not {path.name for path in here.iterdir()} & {"heartbeat", "client", "reserve", "rank.py"}
     assert first.skipped == []
     assert fetch_host("r1", HERE, there, Receiver(here), output=True).bytes == 0
     (out / "runs" / "events.out.tfevents.1").write_bytes(b"changed")
