@@ -47,7 +47,7 @@ NEGATIVE_MEANS: dict[str, str] = {
     "lint": "there are errors, or something was not judged",
     "clean-zombies": "something that may be ended is still there, or something could not be judged;"
     " with `--dry-run`, there is something to end",
-    "stop": "something cannot be ended",
+    "stop": "something cannot be ended, or you said no",
     "stacks": "the run is over: it has no stacks any more",
     "fetch": "a file could not be read on the host",
     "rm": "a host refused, or you said no",

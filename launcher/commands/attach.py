@@ -7,14 +7,16 @@ from typing import Any
 
 import click
 
+from launcher.commands.answer import Answer, json_option
 from launcher.commands.question import asker
 from launcher.commands.runs_options import LOGS, access, found_run, run_argument, run_options, ways_of
 from launcher.report.outcome import tell
-from launcher.report.run import launch_lines
+from launcher.report.run import launch_lines, outcome_json
 from launcher.report.runs import ago
 from launcher.running.interrupts import Choice
 from launcher.runs.attach import Attachment
 from launcher.terminal.live import screen_on
+from launcher.terminal.output import echo_json
 
 
 @click.command("attach")
@@ -29,6 +31,7 @@ from launcher.terminal.live import screen_on
 )
 @click.option("--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn.")
 @click.option("--all-ranks", is_flag=True, help="On a terminal, also lines that repeat another rank's.")
+@json_option
 @run_options
 def command(run: str, **options: Any) -> int:
     """Follow RUN (a unique beginning of its id, or `last`) as `gpulaunch run` does, to its end.
@@ -41,7 +44,8 @@ def command(run: str, **options: Any) -> int:
     to = access(found, ways, options)
     to.demand()  # to follow a part of it would end the rest: a host that is not heard counts as lost
     plan = to.plan
-    screen = screen_on(sys.stdout, plain=options["plain"], all_ranks=options["all_ranks"])
+    stream = sys.stderr if options["as_json"] else sys.stdout
+    screen = screen_on(stream, plain=options["plain"], all_ranks=options["all_ranks"])
     choose = _stop if options["stop_on_exit"] else asker(screen, again="detach") or _detach
     attachment = Attachment(
         plan, to.entries, to.open, screen, logs=options["logs"], over=found.is_over, choose=choose
@@ -57,8 +61,11 @@ def command(run: str, **options: Any) -> int:
         screen.lift()
     if outcome is None:
         screen.say(f"detached; the run goes on. Come back with: gpulaunch attach {plan.run_id}")
-        return 0
+        answer = Answer("gpulaunch.attach/1", as_json=options["as_json"])
+        return answer.finish(0, run_id=plan.run_id, detached=True)
     tell(outcome, screen)
+    if options["as_json"]:
+        echo_json(outcome_json(outcome))
     return outcome.exit_code
 
 

@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
+from launcher.commands.answer import Answer, json_option
 from launcher.commands.reaching import reaching, reaching_options
 from launcher.environments import Environment, best, look
 from launcher.errors import BadInput, GpulaunchError
 from launcher.first_files import Named, config_text, entry_lines, hosts_text, named
 from launcher.inventory import FILE_NAME, LOCALHOST, HostEntry
-from launcher.report.text import clean
-from launcher.terminal.output import echo
 from launcher.wholefile import write_whole
 
 _EXAMPLES = """\b
@@ -24,15 +24,9 @@ Examples:
 @click.command("init", epilog=_EXAMPLES)
 @click.argument("script", required=False)
 @click.option("--hosts", multiple=True, metavar="WORDS", help="As for ssh; repeatable. Default: localhost.")
+@json_option
 @reaching_options
-def command(
-    script: str | None,
-    *,
-    hosts: tuple[str, ...],
-    inventory: Path | None,
-    accept_new_host_keys: bool,
-    parallel: int,
-) -> int:
+def command(script: str | None, *, hosts: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Find the Python environments of hosts; write ./hosts.yaml, and a run config for SCRIPT.
 
     Of each host the environment with torch and accelerate is taken, and others are named. On the hosts
@@ -41,28 +35,53 @@ def command(
     """
     if script is not None and not Path(script).is_file():
         raise BadInput(f"{script}: there is no such script here", "gpulaunch init train.py")
-    ways = reaching(inventory, accept_new_host_keys=accept_new_host_keys, parallel=parallel)
+    ways = reaching(
+        options["inventory"],
+        accept_new_host_keys=options["accept_new_host_keys"],
+        parallel=options["parallel"],
+    )
     entries = ways.inventory.resolve(hosts or (LOCALHOST,))
     found = _found(entries, look(entries, ways.open, width=ways.width))
     rows = named(entries, found)
+    answer = Answer("gpulaunch.init/1", as_json=as_json)
     for row in rows:
-        _tell(row)
-    _write(ways.inventory.path or Path(FILE_NAME), hosts_text(rows), _lacking(rows, entries))
-    if script is None:
-        words = ",".join(row.name for row in rows)
-        echo(f"next: gpulaunch preflight {words}")
-        return 0
-    config = Path("gpulaunch") / f"{Path(script).stem}.yaml"
-    config.parent.mkdir(exist_ok=True)
-    _write(config, config_text(Path(script).as_posix(), rows, Path.cwd().name), [])
+        _tell(answer, row)
+    place = ways.inventory.path or Path(FILE_NAME)
+    files = [_write(answer, place, hosts_text(rows), _lacking(rows, entries))]
+    if script is not None:
+        config = Path("gpulaunch") / f"{Path(script).stem}.yaml"
+        config.parent.mkdir(exist_ok=True)
+        files.append(_write(answer, config, config_text(Path(script).as_posix(), rows, Path.cwd().name), []))
+    steps = _next_steps(rows, place, script)
+    for word, step in zip(("next", "then"), steps, strict=False):
+        answer.say(f"{word}: {step}")
+    return answer.finish(0, hosts=[_host_json(row) for row in rows], files=files, next=steps)
+
+
+def _next_steps(rows: Sequence[Named], place: Path, script: str | None) -> list[str]:
+    """Return what a person does now: where no environment can train, a launch is not it."""
     lacking = [row.name for row in rows if best(row.found) is None]
+    if script is None:
+        return [f"gpulaunch preflight {','.join(row.name for row in rows)}"]
+    config = Path(script).stem
     if lacking:
-        file = ways.inventory.path or Path(FILE_NAME)
-        echo(f"next: install torch and accelerate on {', '.join(lacking)}, or set python: in {file}")
-        echo(f"then: gpulaunch preflight --config {config.stem}")
-        return 0
-    echo(f"next: gpulaunch run --config {config.stem} --dry-run")
-    return 0
+        return [
+            f"install torch and accelerate on {', '.join(lacking)}, or set python: in {place}",
+            f"gpulaunch preflight --config {config}",
+        ]
+    return [f"gpulaunch run --config {config} --dry-run"]
+
+
+def _host_json(row: Named) -> dict[str, Any]:
+    chosen = best(row.found)
+    return {
+        "name": row.name,
+        "chosen": None if chosen is None else chosen.path,
+        "environments": [
+            {"path": each.path, "python": each.python, "torch": each.torch, "accelerate": each.accelerate}
+            for each in row.found
+        ],
+    }
 
 
 def _found(
@@ -77,12 +96,12 @@ def _found(
     return found
 
 
-def _tell(row: Named) -> None:
+def _tell(answer: Answer, row: Named) -> None:
     chosen = best(row.found)
     if chosen is None:
-        echo(f"{row.name}: no environment with torch and accelerate among {len(row.found)}")
+        answer.say(f"{row.name}: no environment with torch and accelerate among {len(row.found)}")
     else:
-        echo(f"{row.name}: {chosen.path} ({chosen.words})")
+        answer.say(f"{row.name}: {chosen.path} ({chosen.words})")
 
 
 def _lacking(rows: Sequence[Named], entries: Sequence[HostEntry]) -> list[str]:
@@ -95,11 +114,15 @@ def _lacking(rows: Sequence[Named], entries: Sequence[HostEntry]) -> list[str]:
     return lines
 
 
-def _write(path: Path, text: str, lacking: Sequence[str]) -> None:
-    if not path.exists():
+def _write(answer: Answer, path: Path, text: str, lacking: Sequence[str]) -> dict[str, Any]:
+    """Write a file that is not there; return what a document says of it."""
+    written = not path.exists()
+    if written:
         write_whole(path, text)
-        echo(f"{path}: written")
-        return
-    echo(clean(f"{path}: is here already, and is left as it is" + ("; under hosts:" if lacking else "")))
-    for line in lacking:
-        echo(clean(line))
+        answer.say(f"{path}: written")
+    else:
+        hint = "; under hosts:" if lacking else ""
+        answer.say(f"{path}: is here already, and is left as it is{hint}")
+        for line in lacking:
+            answer.say(line)
+    return {"path": str(path), "written": written, "lacks": [] if written else list(lacking)}

@@ -7,7 +7,7 @@ import click
 
 from launcher.commands.answer import Answer, json_option
 from launcher.commands.removing import may_delete, remove
-from launcher.commands.runs_options import found_run, run_options, ways_of
+from launcher.commands.runs_options import found_run, run_argument, run_options, ways_of
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.report.runs import run_line
@@ -15,7 +15,7 @@ from launcher.runs.found import LAST
 
 
 @click.command("rm")
-@click.argument("run")
+@run_argument
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
 @run_options

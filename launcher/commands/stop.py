@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from launcher.commands.answer import Answer, error_json, json_option
+from launcher.commands.completion import complete_runs
 from launcher.commands.param_types import Duration
 from launcher.commands.runs_options import access, found_run, run_options, ways_of
 from launcher.errors import GpulaunchError, HostError
@@ -13,11 +14,12 @@ from launcher.identity import user_at_machine
 from launcher.report.text import one_line
 from launcher.running.failures import code_words
 from launcher.runs.finding import hosts_text
+from launcher.runs.found import LAST
 from launcher.runs.stopping import stop_run
 
 
 @click.command("stop")
-@click.argument("run")
+@click.argument("run", default="", shell_complete=complete_runs)
 @click.option("--now", is_flag=True, help="SIGKILL right after SIGTERM: no time for a last checkpoint.")
 @click.option(
     "--grace",
@@ -31,17 +33,21 @@ from launcher.runs.stopping import stop_run
 def command(run: str, **options: Any) -> int:
     """Stop RUN (a unique beginning of its id, or `last`): SIGTERM on every node, a grace period, SIGKILL.
 
-    Two who stop one run do no harm: the shorter grace counts. Exit code 0: every node has answered that
-    nothing of the run is left; 1: something cannot be ended; 3: a node could not be reached.
+    Without RUN it is the last one, after a question. Two who stop one run do no harm: the shorter grace
+    counts. Exit code 0: every node has answered that nothing of the run is left; 1: something cannot be
+    ended, or you said no; 3: a node could not be reached.
     """
     ways = ways_of(options)
-    found = found_run(run, ways, options)
+    found = found_run(run or LAST, ways, options)
+    answer = Answer("gpulaunch.stop/1", as_json=options["as_json"])
+    if not run and not answer.confirm(f"Stop {found.run_id}?"):
+        answer.say("nothing was stopped")
+        return answer.finish(ExitCode.NEGATIVE, run_id=found.run_id, nodes=[])
     to = access(found, ways, options)
     plan = to.plan
     grace_s = 0.0 if options["now"] else float(options["grace"])
     why = f"stopped by {user_at_machine()}"
     results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why)
-    answer = Answer("gpulaunch.stop/1", as_json=options["as_json"])
     code = 0
     nodes = []
     for node, result in zip(plan.nodes, results, strict=True):

@@ -153,3 +153,10 @@ def _choices(value: ast.expr) -> list[ast.expr]:
     if isinstance(value, ast.BoolOp):
         return [leaf for part in value.values for leaf in _choices(part)]
     return [value]
+
+
+@pytest.mark.parametrize("name", sorted(set(cli.COMMANDS) - {"schema"}))  # schema prints JSON in any case
+def test_every_command_has_json(name: str) -> None:
+    command = cli.cli.get_command(click.Context(cli.cli), name)
+    assert command is not None
+    assert "--json" in {word for param in command.params for word in param.opts}

@@ -1,5 +1,6 @@
 """`gpulaunch init`: environments found by asking interpreters, and files that the schema reads back."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -114,3 +115,20 @@ def test_without_an_environment_no_run_is_recommended(home: Path, monkeypatch: p
         "next: install torch and accelerate on localhost, or set python: in hosts.yaml\n"
         "then: gpulaunch preflight --config train\n"
     )
+
+
+def test_init_as_a_document_says_what_it_found_and_wrote(home: Path) -> None:
+    Path("train.py").write_text("print(1)\n")
+    (home / ".conda").mkdir()
+    (home / ".conda/environments.txt").write_text(f"{sys.prefix}\n")
+    done = CliRunner().invoke(command, ["train.py", "--json"])
+    document = json.loads(done.stdout)
+    assert document["schema"] == "gpulaunch.init/1"
+    (host,) = document["hosts"]
+    assert host["name"] == "localhost"
+    assert host["chosen"] in [each["path"] for each in host["environments"]]
+    assert [(each["path"], each["written"]) for each in document["files"]] == [
+        ("hosts.yaml", True),
+        ("gpulaunch/train.yaml", True),
+    ]
+    assert document["next"] == ["gpulaunch run --config train --dry-run"]
