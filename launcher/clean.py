@@ -11,6 +11,7 @@ from dataclasses import asdict, field, replace
 from pathlib import Path
 
 from launcher import hostjson
+from launcher.below import open_below
 from launcher.errors import AgentCrashed, AgentGarbage, BadInput
 from launcher.no_answer import no_answer
 from launcher.onhost_source import onhost_source, stdin_for
@@ -129,12 +130,12 @@ def clean(
 
 
 def write_audit(cleaned: Cleaned, chosen: Iterable[Classified], state_dir: Path) -> Path:
-    """Append what was done to the audit log here; return its path. Raises OSError."""
+    """Append what was done to the audit log here; return its path. Raises OSError, PathRefused."""
     # Named as on the host (onhost/reap.py): hosts and this machine may share a home.
     path = state_dir / f"audit-{re.sub('[^A-Za-z0-9.-]', '_', os.uname().nodename)[:64]}.jsonl"
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     evidence = {_identity(each): each for each in chosen}
-    with path.open("a", encoding="utf-8") as file:
+    fd = open_below(state_dir, path.name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    with os.fdopen(fd, "a", encoding="utf-8") as file:
         for record in cleaned.reaped:
             each = evidence.get((record.pid, record.start_ticks))
             line = {

@@ -27,6 +27,7 @@ __all__ = [
     "NameNotResolved",
     "NoLoginShell",
     "NoPython",
+    "NotAsked",
     "OutputTooLarge",
     "PathRefused",
     "ProgramNotStarted",
@@ -117,6 +118,10 @@ class AuthenticationFailed(HostError):
     """No method was accepted; the message names the methods and keys that were tried."""
 
     code: ClassVar[str] = "HOST007"
+
+
+class NotAsked(HostError):
+    """A host that only a run's record names; gpulaunch has not logged in to it."""
 
 
 class NoPython(HostError):

@@ -14,7 +14,7 @@ from launcher.clean import Cleaned, Manner, clean, judge, refuse_unknown, unjudg
 from launcher.commands.confirm import confirm
 from launcher.commands.param_types import Duration
 from launcher.commands.reaching import Reaching, hosts_argument, reaching, reaching_options
-from launcher.errors import BadInput, GpulaunchError, HostError
+from launcher.errors import BadInput, GpulaunchError, HostError, PathRefused
 from launcher.exit_codes import ExitCode
 from launcher.fanout import fanout
 from launcher.gather import AgentRequest, ask, gather
@@ -195,7 +195,7 @@ def _keep_audit(done: Cleaned, chosen: tuple[Classified, ...], place: Path) -> N
     """The host has its own audit log; a full disk here must not hide what was done there."""
     try:
         write_audit(done, chosen, place)
-    except OSError as error:
+    except (OSError, PathRefused) as error:
         echo(f"{done.host}: the audit log here could not be written: {error}", err=True)
 
 

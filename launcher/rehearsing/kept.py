@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from launcher.below import write_below
 from launcher.homepaths import home
 from launcher.planning import Sent
 from preflight.absence import Missing
@@ -89,11 +90,7 @@ def path_of(config: Path) -> Path:
 def keep(config: Path, document: Mapping[str, Any]) -> Path:
     """Write a rehearsal's document for later runs. Raises OSError."""
     path = path_of(config)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = path.with_suffix(f".{os.getpid()}.new")
-    fresh.write_text(json.dumps(document, indent=1) + "\n")
-    fresh.rename(path)
-    return path
+    return write_below(path.parent, path.name, json.dumps(document, indent=1) + "\n")
 
 
 def standing(config: Path, now: Fingerprint) -> str:

@@ -1,6 +1,5 @@
 """What a run has left here: gpulaunch-runs/RUN with its plan, outcome, source, events and logs."""
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -86,7 +85,7 @@ def _document(path: Path) -> Mapping[str, Any]:
     try:
         if path.stat().st_size > MAX_DOCUMENT:
             return {}
-        document = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+        document = hostjson.parse(path.read_text(encoding="utf-8", errors="replace"))
     except (OSError, ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}

@@ -18,6 +18,7 @@ from launcher.errors import (
     HostKeyUnknown,
     NameNotResolved,
     NoPython,
+    NotAsked,
 )
 from launcher.no_answer import last_lines, no_answer
 from launcher.plan import NodePlan
@@ -53,7 +54,7 @@ STACKS_S = 60.0
 BYE = b"bye\n"
 MOST_LOGS = 8192
 """Of one node, whatever its script calls .log: each is a file here."""
-_HOPELESS = (AuthenticationFailed, HostKeyUnknown, HostKeyChanged, NameNotResolved, NoPython)
+_HOPELESS = (AuthenticationFailed, HostKeyUnknown, HostKeyChanged, NameNotResolved, NoPython, NotAsked)
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 _POLL_S = 0.1
 QUEUE_LENGTH = 16

@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from launcher.errors import HostError
+from launcher.errors import NotAsked
 from launcher.inventory import LOCALHOST, HostEntry, Inventory
 from launcher.plan import NodePlan, Plan
 from launcher.report.text import one_line
@@ -16,10 +16,6 @@ from preflight.records import dataclass
 
 Consent = Callable[[str], bool]
 """Asks a person a question of yes or no."""
-
-
-class NotAsked(HostError):
-    """A host that only a record names; nobody has logged in to it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,11 @@ from launcher.inventory import HostEntry
 from launcher.outcome import outcome_of
 from launcher.reach import _parsed, _reached
 from launcher.rehearsing.verdict import judge
+from launcher.report.html import html
 from launcher.report.run import outcome_json, outcome_lines
+from launcher.report.rundir import read_run
 from launcher.report.runs import runs_json, runs_lines
+from launcher.report.summary import summary_json, summary_lines
 from launcher.restarting.checkpoints import _read as read_checkpoints
 from launcher.running.event_shape import misfit_of_event
 from launcher.running.happenings import Dropped, Ended, Happening, Lost, Output, Refused, Started, Told
@@ -404,3 +407,40 @@ def test_an_odd_answer_to_stop_is_that_hosts_error(state: object) -> None:
     )
     assert isinstance(results[0], AgentGarbage)
     assert results[1] == {"state": STATE, "alive": False}
+
+
+PLAN_FILE = {
+    "run_id": PLAN.run_id,
+    "job": "j",
+    "world_size": 2,
+    "mixed_precision": "no",
+    "nodes": [{"host": "a", "first_rank": 0, "ranks": {"slots": [{"local_rank": 0, "gpu_uuid": None}]}}],
+}
+OUTCOME_FILE = json.loads(json.dumps(outcome_json(outcome_of(Watch(PLAN), Path("runs"), 1.0, 1))))
+NOTE = {"at": 1.0, "text": "t", "bad": False, "sizes": {"a/rank-0.log": 4}}
+SAMPLE = {"event": "usage", "t": 1.0, "gpus": {}, "ranks": {"0": {"rss_mib": 1, "cpu": 2.0}}}
+
+
+@given(JSON | mutated(PLAN_FILE), JSON | mutated(OUTCOME_FILE), JSON | mutated(NOTE), JSON | mutated(SAMPLE))
+@settings(max_examples=60)
+def test_what_a_run_has_left_here(plan_file: Any, outcome: Any, note: Any, sample: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        top = Path(folder)
+        (top / "a").mkdir()
+        (top / "a" / "rank-0.log").write_text("step 1 loss: 0.5\n")
+        for name, document in (("plan.json", plan_file), ("outcome.json", outcome)):
+            (top / name).write_text(json.dumps(document))
+        (top / "events.jsonl").write_text(json.dumps(note) + "\n")
+        (top / "a" / "usage.jsonl").write_text(json.dumps(sample) + "\n")
+        run = read_run(top)
+        json.dumps(summary_json(run))
+        list(summary_lines(run))
+        html(run)
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "1e999", "NaN", "-Infinity"])
+def test_a_number_that_nothing_of_ours_writes_costs_its_line_only(tmp_path: Path, number: str) -> None:
+    (tmp_path / "plan.json").write_text(json.dumps(PLAN_FILE))
+    odd = json.dumps({**NOTE, "at": 0}).replace('"at": 0', f'"at": {number}')
+    (tmp_path / "events.jsonl").write_text(f"{odd}\n{json.dumps(NOTE)}\n")
+    assert [event.at for event in read_run(tmp_path).events] == [1.0]

@@ -1,22 +1,26 @@
 """What a host's record may lead to: no host that the user has not named, and never this machine."""
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launcher.errors import HostError
+from launcher.errors import HostError, NotAsked
 from launcher.identity import user_name
 from launcher.inventory import HostEntry, Inventory, local_python
 from launcher.plan import Plan
-from launcher.runs.access import Access, Consent, Known, NotAsked, access_of, is_this_machine
+from launcher.runs.access import Access, Consent, Known, access_of, is_this_machine
 from launcher.runs.found import FoundRun, RunsTold, choose, gather_runs
 from launcher.runs.record import Launched, launch_record, read_record
 from launcher.runs.scope import Scope
 from launcher.transports.base import Connection
 from preflight.errors import BadInput
 from tests.launcher.run_plans import plan, run_id
+from tests.launcher.terminal import RUN, Home
 
 A, B = HostEntry("a", address="10.0.0.1"), HostEntry("b", address="10.0.0.2", python="/evil/python")
 EVIL = HostEntry("evil", address="10.9.9.9")
@@ -192,3 +196,33 @@ def test_a_refused_node_is_that_nodes_error_and_no_others() -> None:
         found.open(found.entries[0])
     with pytest.raises(HostError):
         found.open(found.entries[1])
+
+
+def test_no_command_about_a_run_runs_what_its_record_names_here(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    try:
+        home.launch("print('up', flush=True)\n")
+        run_dir = home.runs / RUN
+        shutil.rmtree(home.home / ".local" / "state" / "gpulaunch" / "launches")
+        evil, marker = home.home / "python", home.home / "PWNED"
+        evil.write_text(f"#!/bin/sh\necho > {marker}\n")
+        evil.chmod(0o755)
+        add_node(run_dir / "spec.json", "localhost", str(evil))
+        for words in (("stop", RUN), ("logs", RUN), ("fetch", RUN), ("attach", RUN)):
+            done = home.gpulaunch(*words)
+            assert done.returncode == 3, (words, done.stdout, done.stderr)
+            assert "which is not this machine" in done.stderr
+            assert "nothing of it is left" not in done.stdout
+        assert not marker.exists()
+    finally:
+        home.end_all()
+
+
+def add_node(spec: Path, host: str, python: str) -> None:
+    """Add a node to the record that a run directory holds, as a host of another name would have it."""
+    document = json.loads(spec.read_text())
+    (first,) = document["launch"]["nodes"]
+    node = {**first, "host": host, "node_rank": 1, "first_rank": 1, "python": python}
+    document["launch"] |= {"nodes": [{**first, "host": "gpu-01"}, node], "world_size": 2}
+    document["nodes"] = 2
+    spec.write_text(json.dumps(document))
