@@ -283,7 +283,7 @@ def _with_tree(facts: Mapping[str, HostFacts], arriving: Sent) -> dict[str, Host
     there = _with_script(facts, arriving)
     for name, host in there.items():
         if not isinstance(host.paths, Missing):
-            paths = (replace(one, exists=one.exists or one.role == "workdir") for one in host.paths)
+            paths = (replace(one, exists=True if one.role == "workdir" else one.exists) for one in host.paths)
             there[name] = replace(host, paths=tuple(paths))
     return there
 

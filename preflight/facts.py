@@ -183,15 +183,14 @@ class Limits:
 class PathFacts:
     """A path the job will use. `path` is as asked; `resolved` is absolute on the host.
 
-    A file system that does not answer (a dead NFS server) has `exists` and `writable` False and `free_mib`
-    Missing with code "timeout".
+    Of a file system that does not answer (a dead NFS server) every other fact is Missing with code "timeout".
     """
 
     role: Literal["workdir", "output", "hf_cache", "tmp", "script", "run_dir"]
     path: str
     resolved: str
-    exists: bool
-    writable: bool  # the path, or the nearest parent that exists
+    exists: Fact[bool]
+    writable: Fact[bool]  # the path, or the nearest parent that exists
     free_mib: Fact[int]
     total_mib: Fact[int]
     free_inodes_percent: Fact[float]

@@ -2,7 +2,8 @@
 
 The contract with the host (`{run_dir}` is the node's own directory for this run, filled in there):
 
-    <python> -m accelerate.commands.launch --config_file {run_dir}/accelerate.yaml [--rdzv_conf timeout=N]
+    <python> -m accelerate.commands.launch --config_file {run_dir}/accelerate.yaml
+        [--rdzv_conf timeout=N --log_dir {run_dir}/torchelastic]
         {run_dir}/rank.py SCRIPT args...          or          {run_dir}/rank.py -m MODULE args...
 
 - `rank.py` is `launcher/onhost/rank.py`, put there by the supervisor. It is accelerate's training script, in
@@ -105,15 +106,19 @@ class World:
 def argv(python: str, job: Job, script: str, world: World) -> tuple[str, ...]:
     """Return the node's launcher command; `script` is the path as the host will see it."""
     target = ("-m", job.module) if job.module else (script,)
-    # The one setting that accelerate's config file does not take.
-    timeout = ("--rdzv_conf", f"timeout={RENDEZVOUS_TIMEOUT_S}") if world.size > 1 else ()
+    # What accelerate's config file does not take. Without the directory torch's launcher would leave one in
+    # the host's temporary directory, after every run.
+    settings = (
+        *("--rdzv_conf", f"timeout={RENDEZVOUS_TIMEOUT_S}"),
+        *("--log_dir", f"{RUN_DIR}/torchelastic"),
+    )
     return (
         python,
         "-m",
         "accelerate.commands.launch",
         "--config_file",
         f"{RUN_DIR}/accelerate.yaml",
-        *timeout,
+        *(settings if world.size > 1 else ()),
         f"{RUN_DIR}/rank.py",
         *target,
         *job.args,

@@ -31,8 +31,19 @@ def the_paths_can_be_written(paths: tuple[PathFacts, ...]) -> Iterator[Problem]:
     Source: access(2) on the path or its nearest existing parent.
     """
     for item in paths:
-        subject = f"{item.role} {item.path}".strip()
-        if item.role == "workdir" and not item.exists:
+        subject, where = f"{item.role} {item.path}".strip(), item.resolved or item.path
+        wanted, what = (
+            (item.exists, "is there") if item.role == "workdir" else (item.writable, "can be written")
+        )
+        if isinstance(wanted, Missing):
+            if item.role == "workdir" or item.role in _WRITTEN:
+                yield Problem(
+                    f"whether {where} {what} is not known: {wanted.reason}",
+                    f"on the host: ls -ld {where}; df {where}",
+                    subject=subject,
+                    severity=Severity.UNKNOWN,
+                )
+        elif item.role == "workdir" and not item.exists:
             yield Problem(
                 f"{item.resolved or item.path} does not exist",
                 f"mkdir -p {item.resolved or item.path}   (or correct workdir:)",

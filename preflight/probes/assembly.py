@@ -22,7 +22,7 @@ def assemble_gpus(parts: Any) -> Any:
 
 
 def assemble_paths(parts: Any, ask: Ask) -> Any:
-    """Return the list of PathFacts; a path that did not answer says so in its free space."""
+    """Return the list of PathFacts; a path that did not answer has the reason in place of every fact."""
     if not isinstance(parts, dict) or "missing" in parts:
         return parts
     found = []
@@ -34,9 +34,8 @@ def assemble_paths(parts: Any, ask: Ask) -> Any:
             continue
         excuse = facts or parts.get(PARTS) or part.get(PARTS) or missing("the paths probe ended early")
         mount = part.get("mount") or {"resolved": resolve(path), "filesystem": excuse, "source": excuse}
-        blank = {"exists": False, "writable": False}
-        sizes = dict.fromkeys(("free_mib", "total_mib", "free_inodes_percent"), excuse)
-        found.append({"role": role, "path": path, **mount, **blank, **sizes})
+        names = ("exists", "writable", "free_mib", "total_mib", "free_inodes_percent")
+        found.append({"role": role, "path": path, **mount, **dict.fromkeys(names, excuse)})
     return found
 
 

@@ -14,18 +14,25 @@ from .reading import text_or
 def probe_paths(ask: Ask, emit: Emit) -> None:
     """Emit facts.PathFacts for each asked path, each in a thread of its own."""
     mounts = _mount_points()
-    threads = []
+    threads, later = [], []
     for role, path in asked_paths(ask).items():
         emit("paths", role, "mount", _mount_of(resolve(path), mounts))
 
         def look_at(role: str = role, path: str = path) -> None:
             emit("paths", role, "facts", fact(lambda: _path_facts(role, path, mounts)))
 
-        threads.append(threading.Thread(target=look_at, daemon=True))
-        threads[-1].start()
+        thread = threading.Thread(target=look_at, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread is left to this user: that says nothing about the path
+            later.append(look_at)
+        else:
+            threads.append(thread)
+    for look in later:
+        look()
     for thread in threads:
         thread.join()
-    if not threads:
+    if not threads and not later:
         emit("paths", {})
 
 
@@ -55,10 +62,19 @@ def _mount_of(path: str, mounts: list[tuple[str, str, str]]) -> Json:
     return {"resolved": path, "filesystem": best[1] or unknown, "source": best[2] or unknown}
 
 
+def _exists(path: str) -> bool:
+    """Say whether a path is there; os.path.exists takes every error for an absence."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def _path_facts(role: str, path: str, mounts: list[tuple[str, str, str]]) -> Json:
     """Return facts.PathFacts; may hang for as long as the file system does."""
     resolved = os.path.realpath(resolve(path))
-    exists = os.path.exists(resolved)
+    exists = fact(lambda: _exists(resolved))
     nearest = resolved
     while not os.path.exists(nearest) and nearest != "/":
         nearest = os.path.dirname(nearest)

@@ -53,8 +53,10 @@ def bind_error(port: int) -> str:
     for family, wildcard in wildcards:
         try:
             probe = socket.socket(family, socket.SOCK_STREAM)
-        except OSError:
-            continue  # this family is switched off here
+        except OSError as error:
+            if error.errno in (errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT):
+                continue  # this family is switched off here
+            return "%s (%s)" % (error.strerror, wildcard)  # no descriptor is left: not tried is not free
         with probe:
             try:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -55,7 +55,7 @@ def test_precision_is_in_the_yaml_as_text_and_never_a_flag() -> None:
 def test_no_flag_makes_the_launcher_look_at_a_gpu_or_read_the_hosts_own_config() -> None:
     node = plan(Job(script="t.py"), titan()).nodes[0]
     options = [word for word in node.argv[3 : node.argv.index("{run_dir}/rank.py")] if word.startswith("--")]
-    assert options == ["--config_file", "--rdzv_conf"]
+    assert options == ["--config_file", "--rdzv_conf", "--log_dir"]
     assert node.argv[node.argv.index("--config_file") + 1] == "{run_dir}/accelerate.yaml"
 
 
@@ -73,7 +73,7 @@ def test_a_world_of_one_uses_the_simple_launcher() -> None:
     assert (config(on_cpu)["distributed_type"], config(on_cpu)["use_cpu"]) == ("NO", True)
     assert config(on_gpu)["num_processes"] == 1
     assert "PET_RDZV_ID" not in on_gpu.env
-    assert "--rdzv_conf" not in on_gpu.argv
+    assert not {"--rdzv_conf", "--log_dir"} & set(on_gpu.argv)
 
 
 def test_cpu_ranks_go_the_multi_gpu_way_with_the_cpu_variable() -> None:

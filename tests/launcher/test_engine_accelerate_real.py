@@ -166,7 +166,9 @@ def hostile_home(tmp_path: Path) -> dict[str, str]:
 def test_two_ranks_and_one_rank_are_one_gloo_world_of_three(tmp_path: Path) -> None:
     args = ("--lr=1e-4", "a b", "--help", "--multi_gpu", "--", "-m", "$(id)", "")
     plan = loopback_plan(Job(script="t.py", gpus="none", args=args), (2, 1))
-    ranks = run_all(plan, tmp_path, {**STALE, **hostile_home(tmp_path)})
+    (tmp_path / "tmp").mkdir()
+    ranks = run_all(plan, tmp_path, {**STALE, **hostile_home(tmp_path), "TMPDIR": str(tmp_path / "tmp")})
+    assert list((tmp_path / "tmp").glob("torchelastic_*")) == [], "what torch keeps is kept with the run"
     assert [rank["rank"] for rank in ranks] == [0, 1, 2]
     assert [rank["local"] for rank in ranks] == [0, 1, 0]
     for rank in ranks:

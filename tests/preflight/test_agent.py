@@ -5,10 +5,10 @@ import json
 import os
 import re
 import resource
-import shutil
 import signal
 import socket
 import sys
+import threading
 import time
 from hashlib import sha256
 from pathlib import Path
@@ -28,6 +28,8 @@ from preflight.probes.children import PARTS, Probe, run_probes
 from preflight.probes.fact import Emit, Json, missing
 from preflight.probes.nvidia_smi.tree import tree_gpu
 from preflight.probes.nvml.fields import GPU_FIELDS
+from preflight.probes.paths import probe_paths
+from preflight.probes.ports import bind_error
 from tests.preflight.agent_runs import payload, run_agent, streamed
 
 
@@ -202,7 +204,36 @@ def test_a_path_that_does_not_answer_says_so() -> None:
     mount = {"resolved": "/slow/out", "filesystem": "nfs4", "source": "server:/slow"}
     late = missing("no answer within 5 s", "timeout")
     (path,) = assemble_paths({PARTS: late, "output": {PARTS: None, "mount": mount}}, ask)
-    assert (path["filesystem"], path["free_mib"], path["writable"]) == ("nfs4", late, False)
+    assert (path["filesystem"], path["free_mib"], path["writable"], path["exists"]) == (
+        "nfs4",
+        late,
+        late,
+        late,
+    )
+
+
+def test_a_path_is_looked_at_where_no_thread_can_be_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def no_thread(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    told: list[tuple[object, ...]] = []
+    probe_paths(read_request({"paths": {"output": str(tmp_path)}}, None), lambda *words: told.append(words))
+    (facts,) = (words[-1] for words in told if words[:3] == ("paths", "output", "facts"))
+    assert isinstance(facts, dict)
+    assert (facts["exists"], facts["writable"]) == (True, True)
+
+
+def test_a_port_that_could_not_be_tried_is_not_free() -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        said = bind_error(0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert "Too many open files" in said
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
@@ -233,7 +264,9 @@ def test_paths_say_what_exists_and_what_can_be_made(tmp_path: Path) -> None:
     assert (by_role["workdir"].exists, by_role["workdir"].writable) == (True, True)
     assert (by_role["output"].exists, by_role["output"].writable) == (False, True)
     assert not by_role["run_dir"].exists
-    assert by_role["workdir"].free_mib == pytest.approx(shutil.disk_usage(tmp_path).free >> 20, abs=512)
+    room = os.statvfs(tmp_path)
+    free = room.f_bfree if os.geteuid() == 0 else room.f_bavail  # what is held back is held back for root
+    assert by_role["workdir"].free_mib == pytest.approx(free * room.f_frsize >> 20, abs=512)
     assert by_role["run_dir"].filesystem == "proc"
 
 
