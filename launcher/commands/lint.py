@@ -22,6 +22,7 @@ from launcher.schema import PRECISIONS
 from launcher.terminal.output import echo, echo_json, echo_lines
 from preflight.gpu_facts import Capability
 from preflight.job import Job
+from preflight.script.bounds import MAX_MODULE
 from preflight.script.lint import LintResult, lint_for
 from preflight.script.reading import Place
 from preflight.script.rules import Level
@@ -29,7 +30,6 @@ from preflight.script.target import Target
 
 _PROBES: tuple[Capability, ...] = ((7, 5), (8, 0))
 _PACKAGES = ("torch", "transformers", "accelerate", "peft", "trl")
-_MAX_BYTES = 4 << 20
 
 
 @click.command()
@@ -136,13 +136,16 @@ def _lint(path: Path, targets: Sequence[Target], *, certain: bool) -> LintResult
 
 @cache
 def _text(path: str) -> str | None:
+    """Return a file's text, of one that is too large to be judged its beginning; None: no file."""
     file = Path(path)
     try:
-        if not file.is_file() or file.stat().st_size > _MAX_BYTES:
+        if not file.is_file():
             return None
-        return file.read_text(encoding="utf-8-sig", errors="replace")
+        with file.open("rb") as opened:
+            data = opened.read(4 * MAX_MODULE + 1)
     except OSError:
         return None
+    return data.decode("utf-8-sig", errors="replace")[: MAX_MODULE + 1]
 
 
 @cache

@@ -16,6 +16,8 @@ MAX_TEXT = 65_536
 """Characters of one string."""
 MAX_BITS = 4096
 """Bits of one integer: fewer digits than Python refuses to print."""
+MAX_MODULE = 2 << 20
+"""Characters of one file."""
 MAX_WORDS = 400_000
 """Words and signs of a script and its modules; the syntax tree of each takes about 300 bytes."""
 MAX_CONFIG = 256 << 10

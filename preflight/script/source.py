@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from preflight.records import dataclass
-from preflight.script.bounds import MAX_WORDS
+from preflight.script.bounds import MAX_MODULE, MAX_WORDS
 from preflight.script.names import KNOWN_ROOTS, QUIET_ROOTS
 from preflight.script.reading import Place
 
@@ -54,6 +54,8 @@ class Parser:
     def parse(self, path: str, text: str) -> ast.Module:
         """Return the tree of a text. Raises SyntaxError, ValueError, RecursionError, MemoryError."""
         text = text.removeprefix("\ufeff")
+        if len(text) > MAX_MODULE:
+            raise ValueError(f"too large: more than {MAX_MODULE} characters")
         if (path, text) not in self._trees:
             self._words += _count_words(text)
             if self._words > MAX_WORDS:
