@@ -122,6 +122,11 @@ def _remarks(run: FoundRun) -> Iterator[str]:
                 f"{run.run_id}: {node.entry.name}: {words}; gpulaunch clean-zombies {node.entry.name}",
                 keep_lines=False,
             )
+    over = [node for node in run.nodes if node.condition in ("failed", "stopped")]
+    if over and run.condition == "running":  # without a client, nobody has told the others
+        names = ", ".join(node.entry.name for node in over)
+        words = f"it has ended on {names} ({one_line(run.why, 120)}); gpulaunch attach or stop ends the rest"
+        yield clean(f"{run.run_id}: {words}", keep_lines=False)
     missing = run.total_nodes - len(run.nodes)
     if missing > 0 and run.condition == "running":
         names = ", ".join(_missing(run))

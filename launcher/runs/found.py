@@ -145,10 +145,14 @@ class FoundRun:
 
     @property
     def why(self) -> str:
-        """Why it failed, was stopped or lost: the first reason by time of a node that did."""
+        """Why it failed, was stopped or lost: the first reason by time of a node that did.
+
+        Of a run that lives: why it has ended on some of its nodes, "" where it lives on all.
+        """
         condition = self.condition
+        lives = condition in ("running", "stopping")
         ends = sorted(self.nodes, key=lambda node: node.end_began)
-        return next((node.why for node in ends if node.condition == condition and node.why), "")
+        return next((node.why for node in ends if (lives or node.condition == condition) and node.why), "")
 
     @property
     def how(self) -> str:
@@ -167,8 +171,8 @@ class FoundRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it lives any more on the hosts that have answered."""
-        return self.condition not in ("running", "stopping")
+        """Whether all of its nodes have told that nothing of it lives any more."""
+        return len(self.nodes) >= self.total_nodes and self.condition not in ("running", "stopping")
 
     @property
     def started(self) -> float:

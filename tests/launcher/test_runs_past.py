@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from launcher.outcome import outcome_of
+from launcher.report.runs import runs_lines
 from launcher.running.happenings import Happening
 from launcher.running.logbook import LogBook
 from launcher.running.phases import Phases
@@ -93,6 +94,16 @@ def test_the_reason_of_a_run_is_that_of_the_node_whose_end_began_first() -> None
     later = run.later({0: {"phase": "running"}})
     assert later.condition == "lost"
     assert how_all_ended([{"ranks": {"0": 0}}, {"ranks": {"1": 0}}]) == ("finished", "")
+
+
+def test_a_run_that_has_ended_on_one_host_only_says_so_and_is_not_over() -> None:
+    failed = over(node_rank=1, ranks={"1": 7}, why="rank 1 failed with exit code 7")
+    (run,) = found((A, [told_run()]), (B, [failed]))
+    assert (run.condition, run.is_over, run.why) == ("running", False, "rank 1 failed with exit code 7")
+    (remark,) = [line for line in runs_lines([run], 5000.0) if "it has ended on b" in line]
+    assert "(rank 1 failed with exit code 7); gpulaunch attach or stop ends the rest" in remark
+    (half,) = found((B, [failed]))
+    assert not half.is_over  # the other host was not heard
 
 
 def launched_by(who: str, run: str, at: float) -> dict[str, Any]:
