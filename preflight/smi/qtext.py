@@ -42,7 +42,9 @@ def _place(open_at: list[tuple[int, Tree]], indent: int, key: str, value: str | 
         open_at.append((indent, process))
     elif value is None:
         group = inside.get(key)
-        if not isinstance(group, dict):
+        if isinstance(group, list):
+            group = {}  # a heading with the name of a list of ours takes nothing away from that
+        elif not isinstance(group, dict):
             group = inside[key] = {}
         open_at.append((indent, group))
     else:
