@@ -525,3 +525,37 @@ time.sleep(60)
     assert len(runs) == 2
     laptop.run_id = runs[1].name
     table.add(Row("main port stolen after the preflight", f"exit 0: {said}", laptop.accounted()))
+
+
+LOOP = """
+import time, torch
+from accelerate import Accelerator
+a = Accelerator()
+for n in range(100000):
+    a.reduce(torch.tensor([1.0]))
+    print("step", n, flush=True)
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.train
+def test_without_a_client_the_failure_of_a_rank_ends_the_ranks_of_every_host(
+    laptop: Laptop, table: Table
+) -> None:
+    running = laptop.train(LOOP, processes_per_host=1)
+    running.until(lambda text: text.count("] step 3\n") == 2)
+    laptop.run_id = run_called(running.output.decode())
+    running.kill()
+    running.end()
+    first, second = laptop.hosts
+    second.kill(laptop.rank_pid(second, 1))
+    began = time.monotonic()
+    until(lambda: all(laptop.state(host)["phase"] == "ended" for host in laptop.hosts), 60)
+    seconds = time.monotonic() - began
+    assert laptop.state(second)["exit"]["why"] == "rank 1 failed with exit code -9"
+    assert laptop.state(first)["exit"]["why"] == "rank 0 failed with exit code 1"
+    _, listed = laptop.run("ps", "--all", *laptop.names())
+    assert re.search(rf"{laptop.run_id} +failed: rank 1 failed with exit code -9", listed), listed
+    said = "each host ends: gloo tells the other rank; ps names the first failure"
+    count = laptop.accounted(followed=False)
+    table.add(Row("client killed with -9, then a rank", said, count, seconds))
