@@ -1,0 +1,31 @@
+"""The door of the command `gpulaunch`, and of `python -m gpulaunch`.
+
+`launcher` and `preflight` are names that a user's project may have for packages of its own, and PYTHONPATH=.
+puts that project first. So the two are found where this package lies, whatever the path says.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+
+_OURS = frozenset({"launcher", "preflight"})
+_TOP = str(Path(__file__).resolve().parents[1])
+
+
+class OwnPackages:
+    """Finds our own packages, and knows of no other (importlib.abc.MetaPathFinder)."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
+        """Return where one of them is."""
+        del path, target  # they are at the top, whoever asks
+        return PathFinder.find_spec(name, [_TOP]) if name in _OURS else None
+
+
+def main() -> None:
+    """Run the command."""
+    sys.meta_path.insert(0, OwnPackages)
+    from launcher.cli import main as run  # noqa: PLC0415 - not before it is known which one
+
+    run()

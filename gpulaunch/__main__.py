@@ -1,0 +1,6 @@
+"""`python -m gpulaunch`."""
+
+from gpulaunch import main
+
+if __name__ == "__main__":
+    main()
