@@ -79,6 +79,8 @@ class Telling:
                 self.say(text, bad=True)
         elif isinstance(happening, Told) and happening.event == "usage":
             self._take_usage(happening)
+        elif isinstance(happening, Told) and happening.event == "leaving":
+            self.usages.end(happening.host, happening.fields)
         told_at = happening.at if isinstance(happening, Told) else None
         if self._watch.all_ranks_fine:
             self._screen.quiet_launcher()  # torch's exit barrier: the last node misses the first one's store

@@ -1,5 +1,6 @@
 """gpulaunch stop: end a run on all of its nodes, and hear from each that nothing is left."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.identity import user_at_machine
 from launcher.report.text import one_line
-from launcher.running.failures import code_words
+from launcher.running.failures import end_words
 from launcher.runs.finding import hosts_text
 from launcher.runs.found import LAST
 from launcher.runs.stopping import stop_run
@@ -51,7 +52,7 @@ def command(run: str, **options: Any) -> int:
     code = 0
     nodes = []
     for node, result in zip(plan.nodes, results, strict=True):
-        words, worse = _told(result)
+        words, worse = told_of(result)
         code = max(code, worse)
         answer.say(f"{node.host}: {words}", err=worse != 0)
         nodes.append({"host": node.host, "ended": worse == 0, "message": words, **_end_json(result)})
@@ -73,7 +74,8 @@ def _end_json(result: "dict[str, Any] | GpulaunchError") -> dict[str, Any]:
     }
 
 
-def _told(result: "dict[str, Any] | GpulaunchError") -> tuple[str, int]:
+def told_of(result: "dict[str, Any] | GpulaunchError") -> tuple[str, int]:
+    """Return what one node has answered, and the exit code that follows from it."""
     if isinstance(result, GpulaunchError):
         detail = result.detail if isinstance(result, HostError) else result.message
         return f"not stopped: {one_line(detail, 300)}", ExitCode.UNREACHABLE
@@ -88,11 +90,16 @@ def _told(result: "dict[str, Any] | GpulaunchError") -> tuple[str, int]:
             "was lost before: its supervisor is gone; gpulaunch clean-zombies tells what it left",
             ExitCode.NEGATIVE,
         )
-    ends = sorted((end.get("ranks") or {}).items(), key=lambda each: int(each[0]))
-    codes = ", ".join(f"rank {rank} {_rank_end(code)}" for rank, code in ends)
     port = ", its port is still in use" if end.get("port_free") is False else ""
-    return f"ended ({codes or 'no rank had started'}){port}", 0
+    return f"ended ({_rank_ends(end.get('ranks') or {})}){port}", 0
 
 
-def _rank_end(code: int | None) -> str:
-    return "finished" if code == 0 else code_words(code)
+def _rank_ends(codes: Mapping[str, Any]) -> str:
+    """Return how the ranks of a node have ended, those that ended alike together."""
+    alike: dict[str, list[str]] = {}
+    for rank, code in sorted(codes.items(), key=lambda pair: (len(pair[0]), pair[0])):
+        alike.setdefault(end_words(code), []).append(rank)
+    told = (
+        f"rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}: {words}" for words, ranks in alike.items()
+    )
+    return "; ".join(told) or "no rank had started"

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from launcher.preflighting import PreflightResult
+from launcher.report.hosts import host_range
 from launcher.report.merge import merge
 from launcher.report.text import clean, one_line
 from launcher.terminal.cells import Line, Span
@@ -40,18 +41,6 @@ class Folded:
     fix: str
     ignored: bool
     count: int = 1  # of what its check calls alike
-
-
-def host_range(hosts: Iterable[str]) -> str:
-    """Return "l40s-[01-07],titan" for host names; names that are no node-set syntax stay as they are."""
-    names = list(dict.fromkeys(hosts))
-    plain = [name for name in names if name.replace("-", "").replace("_", "").replace(".", "").isalnum()]
-    other = [name for name in names if name not in plain]
-    if len(plain) < 2:
-        return ",".join([*plain, *other])
-    from ClusterShell.NodeSet import NodeSet  # noqa: PLC0415 - 40 ms that one host need not pay
-
-    return ",".join([str(NodeSet.fromlist(plain)), *other])
 
 
 def fold(findings: Iterable[Finding]) -> tuple[Folded, ...]:

@@ -5,11 +5,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from launcher.report.hosts import host_range
 from launcher.report.text import clean, one_line
 from launcher.runs.found import FoundRun, NodeRun, end_words
 
 SCHEMA = "gpulaunch.runs/1"
-_TITLES = ("RUN", "STATE", "STEP", "LOSS", "NODES", "RUNS ON", "BY", "STARTED")
+_TITLES = ("RUN", "STATE", "STEP", "LOSS", "HOSTS", "RUNS ON", "BY", "STARTED")
 
 
 def runs_lines(runs: Sequence[FoundRun], now: float) -> Iterator[str]:
@@ -61,12 +62,19 @@ def _row(run: FoundRun, now: float) -> tuple[str, ...]:
             _state(run),
             step,
             "-" if progress.loss is None else f"{progress.loss:g}",
-            f"{len(run.nodes)}/{run.total_nodes}",
+            _hosts(run),
             _hardware(run),
             run.launched.by if run.launched is not None else run.nodes[0].user,
             f"{ago(now - run.started)} ago",
         )
     )
+
+
+def _hosts(run: FoundRun) -> str:
+    """Return the hosts that tell of it, and how many more there are."""
+    names = one_line(host_range(node.entry.name for node in run.nodes), 60)
+    missing = run.total_nodes - len(run.nodes)
+    return f"{names} and {missing} more" if missing > 0 else names
 
 
 def _state(run: FoundRun) -> str:

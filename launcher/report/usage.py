@@ -41,11 +41,16 @@ def usage_json(used: RankUsage) -> dict[str, Any]:
 
 
 def _gpu_words(used: RankUsage) -> str:
-    return f"peak GPU memory {gib(used.gpu_mib)}, mean GPU use {_percent(used.gpu_busy)}"
+    return f"peak GPU memory {_memory(used.gpu_mib)}, mean GPU use {_percent(used.gpu_busy)}"
 
 
 def _cpu_words(used: RankUsage) -> str:
-    return f"peak memory {gib(used.rss_mib)}, mean CPU use {_percent(used.cpu)} of one core"
+    cpu = "not measured" if used.cpu is None else f"{_percent(used.cpu)} of one core"
+    return f"peak memory {_memory(used.rss_mib)}, mean CPU use {cpu}"
+
+
+def _memory(mib: float | None) -> str:
+    return "not measured" if mib is None else gib(mib)
 
 
 def _extremes(
@@ -67,7 +72,7 @@ def _extremes(
 
 
 def _percent(value: float | None) -> str:
-    return "?" if value is None else f"{value:.0f} %"
+    return "not measured" if value is None else f"{value:.0f} %"
 
 
 def _rounded(value: float | None) -> float | None:

@@ -81,8 +81,15 @@ def code_words(code: int | None) -> str:
     if code is None:
         return "ended without an exit code that could be seen"
     if code < 0:
-        return f"was ended by signal {-code} ({_signal_name(-code)})"
+        return f"was ended by signal {-code} ({signal_name(-code)})"
     return f"failed with exit code {code}"
+
+
+def end_words(code: object) -> str:
+    """Return an exit code as the end of a sentence about a rank: `ended by SIGTERM`, `exit code 3`."""
+    if not isinstance(code, int):
+        return "exit code not seen"
+    return f"ended by {signal_name(-code)}" if code < 0 else f"exit code {code}"
 
 
 def shell_code(code: int | None) -> int:
@@ -92,10 +99,11 @@ def shell_code(code: int | None) -> int:
     return 128 - code if code < 0 else code & 0xFF
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """Return the name of a signal."""
     import signal  # noqa: PLC0415 - only for a failure
 
     try:
         return signal.Signals(number).name
     except ValueError:
-        return "unknown"
+        return f"signal {number}"

@@ -57,6 +57,8 @@ class _Series:
         return self.total / self.count if self.count else None
 
 
+_FEW_SAMPLES = 3
+"""Below this the kernel's count of the whole life of a rank tells more."""
 _NAMES = ("busy", "memory_mib", "power_w", "rss_mib", "cpu")
 
 
@@ -98,6 +100,18 @@ class Usages:
             for name, series in self._series[rank].items():
                 series.take(both.get(name))
 
+    def end(self, host: str, left: Mapping[str, Any]) -> None:
+        """Take what the kernel had counted of a rank when it left: short runs are hardly sampled."""
+        rank = left.get("rank")
+        if not isinstance(rank, int) or self._slots.get(rank, ("",))[0] != host:
+            return
+        peak, cpu_s, lived_s = (_number(left.get(name)) for name in ("rss_peak_mib", "cpu_s", "lived_s"))
+        series = self._series[rank]
+        if peak is not None:
+            series["rss_mib"].peak = max(series["rss_mib"].peak or 0.0, peak)
+        if cpu_s is not None and lived_s and series["cpu"].count < _FEW_SAMPLES:
+            series["cpu"].total, series["cpu"].count = 100.0 * cpu_s / lived_s, 1
+
     def now(self) -> tuple[RankUsage, ...]:
         """Return what each measured rank uses by its host's last sample."""
         return self._all(lambda series: series.last, lambda series: series.last)
@@ -125,6 +139,12 @@ class Usages:
             if used.measured:
                 found.append(used)
         return tuple(found)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        return None
+    return float(value)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

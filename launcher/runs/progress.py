@@ -2,12 +2,10 @@
 
 import re
 
+from preflight.diagnosis.lines import Line
+from preflight.diagnosis.series import PointReader
 from preflight.records import dataclass
 
-_NUMBER = r"[-+]?(?:nan|inf|\d+(?:\.\d*)?(?:e[-+]?\d+)?)"
-_LOSS = re.compile(
-    r"(?<![\w.])(?:train[_/])?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?(" + _NUMBER + ")", re.IGNORECASE
-)
 _BAR = re.compile(r"(?<![\d/.])(\d{1,15})/(\d{1,15}) \[\d+:")  # tqdm: 40/120 [00:12<00:24
 _STEP = re.compile(
     r"(?<![\w.])(?:global_?)?step['\"]?\s*[:=#]?\s*(\d{1,15})(?!\d)(?:\s*(?:/|of)\s*(\d{1,15})(?!\d))?",
@@ -28,12 +26,13 @@ def read_progress(text: str) -> Progress:
     """Return the last of each in the text, which may begin and end anywhere."""
     step = steps = None
     loss = None
+    reader = PointReader()  # as reports and warnings read a loss
     for line in re.split(r"[\r\n]+", text):
         bar = _BAR.search(line) or _STEP.search(line)
         if bar is not None:
             step = int(bar[1])
             steps = int(bar[2]) if bar[2] else steps
-        said = _LOSS.search(line)
-        if said is not None:
-            loss = float(said[1])
+        point = reader.point_of(Line(0, line, None))
+        if point is not None and point.loss is not None:
+            loss = point.loss
     return Progress(step, steps, loss)

@@ -259,3 +259,18 @@ def test_a_run_of_the_past_is_found_by_the_time_of_its_output(run: Driver) -> No
     sizes.write_text("".join(json.dumps(line) + "\n" for line in noted) + '{"torn')
     assert offsets_since(str(run.run_dir), {"seconds": 600.0}) == {"rank-0.log": 7}
     assert offsets_since(str(run.run_dir), {"seconds": 1800.0}) == {}
+
+
+def test_a_moment_ago_is_found_by_the_second(run: Driver) -> None:
+    start(run, "print('a' * 50)")
+    run.ended()
+    for name in ("sizes.jsonl", "recent.jsonl"):
+        assert json.loads((run.run_dir / name).read_text().splitlines()[-1])["sizes"]["rank-0.log"] == 51
+    now = time.time()
+    notes = {"sizes.jsonl": (300, 30), "recent.jsonl.1": (20, 18), "recent.jsonl": (16, 3, 1)}
+    for name, ages in notes.items():
+        lines = (json.dumps({"t": now - age, "sizes": {"rank-0.log": 1000 - age}}) + "\n" for age in ages)
+        (run.run_dir / name).write_text("".join(lines))
+    for seconds, size in ((2.0, 997), (10.0, 984), (17.0, 982), (25.0, 970), (600.0, None)):
+        expected = {} if size is None else {"rank-0.log": size}
+        assert offsets_since(str(run.run_dir), {"seconds": seconds}) == expected

@@ -169,6 +169,14 @@ def test_the_innermost_exception_and_the_users_line_are_reported(place: Place) -
     assert [event["code"] for event in place.events("leaving")] == [1]
 
 
+def test_a_rank_that_leaves_tells_what_the_kernel_has_counted(place: Place) -> None:
+    place.write("s.py", "held = bytearray(200 << 20)\nfor n in range(3_000_000): pass\n")
+    assert place.rank("s.py")[0] == 0
+    (left,) = place.events("leaving")
+    assert 200 < left["rss_peak_mib"] < 400
+    assert 0 < left["cpu_s"] <= left["lived_s"] * 2
+
+
 def test_a_fork_of_the_script_reports_nothing_in_its_name(place: Place) -> None:
     place.write(
         "s.py", "import os, sys\nif os.fork() == 0: raise ValueError('child')\nos.wait(); sys.exit(4)"

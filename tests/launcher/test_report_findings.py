@@ -8,7 +8,8 @@ from launcher.errors import ConnectionTimedOut, HostError
 from launcher.gather import Gathered
 from launcher.inventory import HostEntry
 from launcher.preflighting import Manner, PreflightResult, judge
-from launcher.report.findings import fold, host_range, report_lines
+from launcher.report.findings import fold, report_lines
+from launcher.report.hosts import host_range
 from launcher.report.merge import merge
 from launcher.report.preflight_json import preflight_json, verdict
 from launcher.terminal.cells import painted

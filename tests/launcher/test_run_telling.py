@@ -139,6 +139,32 @@ def test_peaks_and_means_are_by_rank_and_a_sample_that_comes_twice_counts_once()
     assert usages.clock_behind_s == {"a": 10.0, "b": 0.0}
 
 
+def test_what_the_kernel_counted_tells_of_runs_that_are_hardly_sampled() -> None:
+    usages = Usages(plan((None,), (None,)))
+    usages.feed("a", {"t": 1.0, "ranks": {"0": {"rss_mib": 15, "cpu": None}}}, 1.0)
+    usages.end("a", {"rank": 0, "rss_peak_mib": 312.5, "cpu_s": 1.5, "lived_s": 2.0})
+    usages.end("a", {"rank": 1, "rss_peak_mib": 9.0})  # not a's rank
+    usages.end("b", {"rank": 1, "rss_peak_mib": "x", "cpu_s": float("nan"), "lived_s": 0})
+    (used,) = usages.over_all()
+    assert (used.rss_mib, used.cpu) == (312.5, 75.0)
+
+
+def test_many_samples_weigh_more_than_the_count_at_the_end() -> None:
+    usages = Usages(plan((None,)))
+    for second in range(1, 6):
+        usages.feed("a", {"t": second, "ranks": {"0": {"rss_mib": 400, "cpu": 50.0}}}, float(second))
+    usages.end("a", {"rank": 0, "rss_peak_mib": 100.0, "cpu_s": 100.0, "lived_s": 100.0})
+    (used,) = usages.over_all()
+    assert (used.rss_mib, used.cpu) == (400.0, 50.0)
+
+
+def test_what_was_not_measured_is_called_that() -> None:
+    usages = Usages(plan((None,)))
+    usages.feed("a", {"t": 1.0, "ranks": {"0": {"rss_mib": 15, "cpu": None}}}, 1.0)
+    (line,) = usage_lines(usages.over_all())
+    assert line == "rank 0 on a: peak memory 15 MiB, mean CPU use not measured"
+
+
 @pytest.mark.parametrize("fields", [{}, {"gpus": 3, "ranks": [1]}, {"gpus": {"GPU-a": {"busy": "x"}}}])
 def test_a_damaged_sample_says_nothing(fields: dict[str, object]) -> None:
     usages = Usages(plan(("GPU-a",)))

@@ -188,6 +188,8 @@ def test_a_records_names_and_numbers_are_those_of_a_launch() -> None:
         ("global_step=7 train_loss=nan", Progress(7, None, None)),
         ("Step 10 of 200, eval_loss: 3.0, val_loss=4", Progress(10, 200, None)),
         ("loss_scale: 65536", Progress(None, None, None)),
+        ("step 9/20 loss 0.84 lr 0.1\n", Progress(9, 20, 0.84)),
+        ("step 9 | loss 0.5 | val loss 0.9", Progress(9, None, 0.5)),
         ("step 3\nstep " + "9" * 5000, Progress(3, None, None)),
         ("9" * 5000 + "/7 [00:12<", Progress(None, None, None)),
     ],
@@ -205,10 +207,18 @@ def test_the_table_shows_state_progress_and_whom_to_ask() -> None:
     assert title.split()[:4] == ["RUN", "STATE", "STEP", "LOSS"]
     assert "running, alone for 2 min" in row
     assert "5/9" in row
-    assert "1/2" in row
+    assert "  a and 1 more  " in row
     assert "1 of its nodes not asked or not heard: b" in remark
     document = json.loads(json.dumps(runs_json(runs, {"b": "refused"})))
     assert document["runs"][0]["missing"] == ["b"]
+
+
+def test_the_table_names_the_hosts_and_the_reason_of_an_end() -> None:
+    stopped = over(ranks={"0": -15}, why="stopped by ana@laptop")
+    (run,) = found((A, [stopped]), (B, [over(node_rank=1, ranks={"1": -15}, why="stopped by ana@laptop")]))
+    row = list(runs_lines([run], 5000.0))[1]
+    assert "stopped: stopped by ana@laptop" in row
+    assert "  a,b  " in row or "  b,a  " in row
 
 
 def test_the_table_shows_what_cpu_ranks_use_where_it_was_measured() -> None:

@@ -12,6 +12,7 @@ from typing import Callable
 
 from .place import TEXT_LIMIT, Place, attempt
 from .traces import innermost, strip, where
+from .usage import used
 
 TAIL_LINES = 30
 GLOO_SETTLE_S = 0.3
@@ -39,7 +40,14 @@ class Ending:
             raise SystemExit(code) from None
         finally:
             final = code & 0xFF
-            attempt("report the end", self.place.report, lambda: self.place.report("leaving", code=final))
+            attempt("report the end", self.place.report, lambda: self._leave(final))
+
+    def _leave(self, code: int) -> None:
+        try:
+            counted = used()
+        except (OSError, ValueError, IndexError):  # /proc may be hidden
+            counted = {}
+        self.place.report("leaving", code=code, **counted)
 
     def _failed(self, error: BaseException) -> None:
         trace = strip(error.__traceback__)

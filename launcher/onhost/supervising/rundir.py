@@ -11,6 +11,7 @@ client                the monotonic time of the last word from a client
 detached              there once nobody needs to follow
 stop.json             who asked to stop, with which grace, and whether every rank's stacks are wanted first
 sizes.jsonl           how long each log was at which time
+recent.jsonl(.1)      the same second by second, of the last minutes
 usage.jsonl           what was used at which time; gauge.py, which lies there too where the plan sent it,
                       writes that from a process of its own
 stacks-rank-N.log     where each rank stood before a hung run was ended, by stacks.py
@@ -40,6 +41,7 @@ CLIENT = "client"
 DETACHED = "detached"
 STOP = "stop.json"
 SIZES = "sizes.jsonl"
+RECENT, RECENT_BEFORE = "recent.jsonl", "recent.jsonl.1"
 USAGE = "usage.jsonl"
 LIFELINE = "lifeline"
 RESERVE = "reserve"

@@ -11,10 +11,33 @@ from typing import Any, Iterator
 
 from ..files import CHUNK, read_json, write_all
 from ..group import CGROUP
-from ..rundir import CLIENT, GAUGE, HEARTBEAT, LIFELINE, RESERVE, SPEC, STACKS, read_state
+from ..rundir import (
+    CLIENT,
+    GAUGE,
+    HEARTBEAT,
+    LIFELINE,
+    RECENT,
+    RECENT_BEFORE,
+    RESERVE,
+    SPEC,
+    STACKS,
+    read_state,
+)
 from ..wire import frame, say
 
-OURS = ("rank.py", "guard.py", GAUGE, STACKS, CGROUP, LIFELINE, CLIENT, RESERVE, HEARTBEAT)
+OURS = (
+    "rank.py",
+    "guard.py",
+    GAUGE,
+    STACKS,
+    CGROUP,
+    LIFELINE,
+    CLIENT,
+    RESERVE,
+    HEARTBEAT,
+    RECENT,
+    RECENT_BEFORE,
+)
 """Of no use anywhere else."""
 
 

@@ -6,10 +6,10 @@ import contextlib
 import json
 import os
 import time
-from typing import Any
+from typing import Any, Iterator
 
 from ..files import CHUNK
-from ..rundir import EVENTS, SIZES, USAGE, log_sizes
+from ..rundir import EVENTS, RECENT, RECENT_BEFORE, SIZES, USAGE, log_sizes
 from ..wire import frame
 
 LINES = (EVENTS, USAGE)  # sent by whole lines only
@@ -77,14 +77,12 @@ def offsets_since(run_dir: str, since: dict[str, float]) -> dict[str, int]:
         return {name: last_lines(run_dir, name, size, int(since["lines"])) for name, size in now.items()}
     if "bytes" in since:
         return {name: line_start(run_dir, name, size - int(since["bytes"])) for name, size in now.items()}
+    begin = time.time() - float(since["seconds"])
     before: dict[str, int] = {}
-    with contextlib.suppress(OSError), open(os.path.join(run_dir, SIZES), "rb") as file:
-        for line in file:
-            with contextlib.suppress(ValueError, TypeError, AttributeError, KeyError):
-                noted = json.loads(line)
-                if noted["t"] > time.time() - float(since["seconds"]):
-                    break
-                before = {str(name): int(size) for name, size in noted["sizes"].items()}
+    latest = 0.0
+    for at, sizes in noted_sizes(run_dir):
+        if latest <= at <= begin:
+            latest, before = at, sizes
     return before
 
 
@@ -109,6 +107,16 @@ def last_lines(run_dir: str, name: str, size: int, lines: int) -> int:
     except OSError:
         return size
     return 0
+
+
+def noted_sizes(run_dir: str) -> Iterator[tuple[float, dict[str, int]]]:
+    """Yield when the logs were noted to be how long."""
+    for name in (SIZES, RECENT_BEFORE, RECENT):
+        with contextlib.suppress(OSError), open(os.path.join(run_dir, name), "rb") as file:
+            for line in file:
+                with contextlib.suppress(ValueError, TypeError, AttributeError, KeyError):
+                    noted = json.loads(line)
+                    yield float(noted["t"]), {str(log): int(size) for log, size in noted["sizes"].items()}
 
 
 def line_start(run_dir: str, name: str, offset: int) -> int:

@@ -147,6 +147,7 @@ class Supervisor:
         if self._group is not None:
             self._group.remove()
         self._rescue.copy_the_rest()
+        self._records.note_end()
         # Nothing of the run writes any more, so what this frees is there for the last words.
         with contextlib.suppress(OSError):
             os.unlink(self._run.path(RESERVE))
