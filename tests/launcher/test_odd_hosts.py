@@ -170,9 +170,9 @@ def test_records_of_launches(record: Any) -> None:
 @given(JSON | mutated({"state": STATE, "alive": False, "t": 1.0}))
 def test_how_a_run_that_was_stopped_stands(answer: Any) -> None:
     def read() -> None:
-        from launcher.commands.stop import _told  # noqa: PLC0415 - a command
+        from launcher.commands.stop import told_of  # noqa: PLC0415 - a command
 
-        _told(ask_state(Host(frames(answer)), "python3", {"mode": "stop", "run_id": "r"}))
+        told_of(ask_state(Host(frames(answer)), "python3", {"mode": "stop", "run_id": "r"}))
 
     only_ours(read)
 

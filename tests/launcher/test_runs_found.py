@@ -217,7 +217,7 @@ def test_the_table_names_the_hosts_and_the_reason_of_an_end() -> None:
     stopped = over(ranks={"0": -15}, why="stopped by ana@laptop")
     (run,) = found((A, [stopped]), (B, [over(node_rank=1, ranks={"1": -15}, why="stopped by ana@laptop")]))
     row = list(runs_lines([run], 5000.0))[1]
-    assert "stopped: stopped by ana@laptop" in row
+    assert "  stopped by ana@laptop  " in row
     assert "  a,b  " in row or "  b,a  " in row
 
 
