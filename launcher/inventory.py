@@ -215,7 +215,12 @@ class _Reader:
             values["ignore"] = frozenset(values["ignore"])
         if "expect" in values:
             values["expect"] = Expect(**values["expect"])
-        return HostEntry(name, **values, alias=name)
+        entry = HostEntry(name, **values, alias=name)
+        if entry.is_local and "/" in entry.python and not entry.python.startswith(("/", "~")):
+            # from here it would be a program of the repository that a preflight starts on this machine
+            text = f'expected an absolute path or ~/... on this machine, got "{entry.python}"'
+            self._mistake(f"hosts.{name}.python", text)
+        return entry
 
     def defaults(self, data: Mapping[str, Any]) -> HostEntry:
         self._check_ways("defaults", data)

@@ -66,6 +66,14 @@ CASES: dict[str, tuple[bytes, str]] = {
         "not a command (conda run -n train which python prints it there), got",
     ),
     "command as python": (b"hosts: {a: {python: source venv/bin/activate}}\n", "not a command (in that env"),
+    "program of the repository as python here": (
+        b"hosts:\n  localhost:\n    python: ./python\n",
+        "hosts.yaml:3: hosts.localhost.python: expected an absolute path or ~/... on this machine",
+    ),
+    "the same by the defaults": (
+        b"defaults: {python: venv/bin/python}\nhosts: {localhost: , a: }\n",
+        "hosts.localhost.python: expected an absolute path or ~/... on this machine",
+    ),
     "option of python": (
         b"defaults: {python: python3 -u}\n",
         "defaults.python: expected the path of an inter",
