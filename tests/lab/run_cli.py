@@ -49,8 +49,12 @@ class Cli:
 
     def close(self) -> None:
         """End what a failed test has left."""
+        failed = [running for running in self.started if running.process.poll() is None]
         for running in self.started:
             running.end(0.0)
+        for host in self.lab.hosts if failed else ():  # without its client a run goes on
+            for pid in host.strays():
+                host.kill(pid)
 
     def run(self, hosts: str, *words: str, timeout_s: float = 90.0) -> tuple[int, str]:
         """Run to the end; return exit code and output."""

@@ -91,8 +91,12 @@ class Laptop:
 
     def close(self) -> None:
         """End what a failed test has left here, and what runs on the hosts because of it."""
+        failed = [running for running in self.started if running.process.poll() is None]
         for running in self.started:
             running.end(0.0)
+        for host in self.hosts if failed else ():  # without its client a run goes on
+            for pid in host.strays():
+                host.kill(pid)
 
     # what is true of a run
 

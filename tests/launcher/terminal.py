@@ -21,6 +21,15 @@ WIDTH = 100
 RUN = run_id("r-1")
 
 
+def end_processes(home: Path) -> None:
+    """End every process that was started with this home."""
+    mark = f"HOME={home}".encode()
+    for name in os.listdir("/proc"):  # noqa: PTH208 - procfs
+        with suppress(OSError, ValueError):
+            if mark in Path(f"/proc/{int(name)}/environ").read_bytes().split(b"\0"):
+                os.kill(int(name), signal.SIGKILL)
+
+
 class Home:
     """Somebody's home and working directory on this machine, with nothing in it."""
 
@@ -66,11 +75,7 @@ class Home:
 
     def end_all(self) -> None:
         """Leave no process of this home's runs, whatever has failed."""
-        mark = f"HOME={self.home}".encode()
-        for name in os.listdir("/proc"):  # noqa: PTH208 - procfs
-            with suppress(OSError, ValueError):
-                if mark in Path(f"/proc/{int(name)}/environ").read_bytes().split(b"\0"):
-                    os.kill(int(name), signal.SIGKILL)
+        end_processes(self.home)
 
 
 class Terminal:

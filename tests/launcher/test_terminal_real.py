@@ -19,6 +19,7 @@ import pyte
 import pytest
 
 from launcher.runid import new_run_id
+from tests.launcher.terminal import end_processes
 
 pytestmark = pytest.mark.slow
 
@@ -50,6 +51,7 @@ class Seen:
 
     def __init__(self, folder: Path, end: str, *options: str) -> None:
         self.go = folder / "go"
+        self.home = folder
         (folder / "x.py").write_text(TRAIN.replace("{go}", str(self.go)).replace("{end}", end))
         self.emulator = pyte.HistoryScreen(100, 30, history=5000)
         self.parser = pyte.ByteStream(self.emulator)
@@ -85,12 +87,13 @@ class Seen:
         return os.waitstatus_to_exitcode(status), self.rows
 
     def close(self) -> None:
-        """End what a failed test has left; the run ends with its client's word, or after its grace."""
+        """End what a failed test has left: a run goes on without its client."""
         if self.pid:
             os.kill(self.pid, signal.SIGTERM)
             with suppress(AssertionError):
                 self.end()
         os.close(self.fd)
+        end_processes(self.home)
 
 
 @pytest.fixture
