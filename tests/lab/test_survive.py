@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.report.hosts import host_range
 from tests.lab import clock, network, sshd
 from tests.lab.hosts import Lab, LabHost
 from tests.lab.reliability import Row, Table
@@ -169,7 +170,9 @@ def test_a_detached_run_outlives_its_client_and_another_laptop_finds_it(laptop: 
     try:
         code, listed = other.run("ps", *laptop.names())
         assert code == 0, listed
-        assert re.search(rf"{laptop.run_id} +running .* 2/2 ", listed), listed
+        assert re.search(
+            rf"{laptop.run_id} +running .*  {re.escape(host_range(laptop.names()))}  ", listed
+        ), listed
         # --hosts: the other laptop has not launched it, so it asks a host of the run, which names the rest.
         code, output = other.start("attach", laptop.run_id[:-2], "--hosts", laptop.hosts[0].name).end()
         assert code == 0, output
@@ -244,7 +247,9 @@ def test_a_client_killed_with_9_leaves_a_run_that_goes_on_and_is_found(laptop: L
     time.sleep(2 * GRACE_S)
     code, listed = laptop.run("ps", *laptop.names())
     assert code == 0, listed
-    assert re.search(rf"{laptop.run_id} +running .* 2/2 ", listed), listed
+    assert re.search(rf"{laptop.run_id} +running .*  {re.escape(host_range(laptop.names()))}  ", listed), (
+        listed
+    )
     code, output = laptop.run("stop", laptop.run_id, "--grace", "2s", "--hosts", ",".join(laptop.names()))
     assert code == 0, output
     count = laptop.accounted(followed=False)

@@ -28,6 +28,8 @@ def main(run_id: str, ranks: int, script: Path, *, all_ranks: bool) -> int:
             launch, plain_plan(run_id, ["localhost"], ranks, script.read_text(), claims=False), screen
         ).run()
         tell(outcome, screen)
+    except KeyboardInterrupt:  # one more, when all has been done: as launcher.cli.run has it
+        return 130
     finally:
         screen.lift()
         launch.connections.close()
