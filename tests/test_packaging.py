@@ -44,6 +44,27 @@ def test_a_project_with_packages_of_our_names_is_not_taken_for_us(
     assert "gpulaunch" in done.stdout
 
 
+def test_python_m_launcher_is_the_command_though_a_project_has_a_package_called_preflight(
+    project: Path,
+) -> None:
+    for path in (project / "launcher").iterdir():
+        path.unlink()
+    (project / "launcher").rmdir()
+    env = {**os.environ, "PYTHONPATH": f".{os.pathsep}{ROOT}"}
+    argv = [sys.executable, "-m", "launcher", "schema", "hosts"]
+    done = subprocess.run(argv, cwd=project, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gpulaunch" in done.stdout
+
+
+def test_every_package_of_the_wheel_says_that_it_is_typed() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert {"launcher", "preflight"} <= set(packages)
+    for name in packages:
+        assert (ROOT / name / "py.typed").read_bytes() == b"", name  # PEP 561
+
+
 def test_a_source_distribution_holds_all_that_a_checkout_holds() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     packed = {path.strip("/") for path in settings["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]}

@@ -1,0 +1,95 @@
+"""Links of the pages lead somewhere, their words are those of CONTRIBUTING.md, and hooks run what CI runs."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+CHECK = ROOT / ".ci/check-prose"
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("README.md")])
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
+    text = re.sub(r"`[^`\n]*`", "", page.read_text(encoding="utf-8"))
+    dead = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        to = (page.parent / path).resolve() if path else page
+        if not to.exists() or (anchor and to.suffix == ".md" and anchor not in anchors(to)):
+            dead.append(target)
+    assert dead == []
+
+
+def test_the_pages_are_linked_from_the_list_of_pages() -> None:
+    listed = (ROOT / "docs/README.md").read_text(encoding="utf-8")
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert {page for page in pages if f"({page})" not in listed} == set()
+
+
+def test_the_glossary_explains_terms_that_other_pages_use_and_each_once() -> None:
+    glossary = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| ([^|]+) \| [^|]", glossary, re.MULTILINE)
+    terms = [term for cell in cells if cell != "term" for term in cell.split(", ")]
+    assert len(terms) == len(set(terms)) > 50
+    others = [page for page in PAGES if page.name != "glossary.md"]
+    rest = " ".join(page.read_text(encoding="utf-8") for page in others).lower().replace("_", " ")
+    assert [term for term in terms if not re.search(rf"\b{term.lower().replace('_', ' ')}", rest)] == []
+
+
+def check(*files: Path) -> "subprocess.CompletedProcess[str]":
+    argv = [sys.executable, str(CHECK), *map(str, files)]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_docs_have_none_of_the_words_that_are_ruled_out() -> None:
+    assert check().stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("A bug of its own is told once.", "told"),
+        ("An init is no launcher.", "is no"),
+        ("The tree that lies here is sent.", "lies here"),
+        ("The interpreter there is used.", "there"),
+        ("The run goes on.", "goes on"),
+        ("It is restarted by itself.", "by itself"),
+        ("Somebody else stops it.", "Somebody"),
+        ("Where each rank stands is shown.", "stands"),
+    ],
+)
+def test_a_word_that_is_ruled_out_is_found_with_its_place(line: str, word: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Page\n\n{line}\n")
+    done = check(page)
+    assert done.returncode == 1
+    assert f'{page}:3: "{word}": ' in done.stdout
+
+
+def test_transcripts_code_and_link_targets_are_not_prose(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("Use `is told` or ``told `here` ``.\n\n    told\n\n```\ntold\n```\n[go](there.md#here)\n")
+    assert (check(page).returncode, check(page).stdout) == (0, "")
+
+
+def test_the_hook_before_a_commit_runs_what_ci_runs() -> None:
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert repository["repo"] == "local", "nothing is downloaded"
+    (hook,) = repository["hooks"]
+    assert (hook["entry"], hook["language"], hook["always_run"]) == ("make lint", "system", True)
+    recipe = (ROOT / "Makefile").read_text().partition("\nlint:")[2].partition("\n\n")[0]
+    assert ".ci/check-prose" in recipe
