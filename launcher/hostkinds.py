@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from launcher.errors import BadInput
+from launcher.homepaths import at_home
 from launcher.hostwords import parse_spot
 from launcher.kinds import MAX_TEXT, Schema, Special, Text
 from launcher.yamldoc import Item
@@ -17,6 +18,7 @@ _PATH = Text("a path there")
 _ENV_TOOLS = frozenset(
     {"conda", "mamba", "micromamba", "pixi", "uv", "poetry", "pipenv", "source", "module", "."}
 )
+_PYTHON_NAME = re.compile(r"(?:python|pypy)[A-Za-z0-9_.+-]*")
 _FOLDERS = re.compile(r"\.?v?env|bin|.*/envs/[^/]+")
 
 
@@ -52,6 +54,26 @@ def _interpreter(item: Item) -> str:
         inside = "python" if last == "bin" else "bin/python"
         raise ValueError(f"the path of an interpreter, not a directory (write {path.rstrip('/')}/{inside})")
     return path
+
+
+def local_interpreter_expected(python: str) -> str:
+    """Return what was expected of localhost's interpreter where a preflight must not start this one, or "".
+
+    hosts.yaml may come with a repository. A relative path, or one through the working directory that /proc
+    shows, starts a program of it on this machine; `make` reads its Makefile, whatever the arguments are.
+    """
+    name = posixpath.basename(python)
+    if not _PYTHON_NAME.fullmatch(name):
+        return "an interpreter whose name begins with python or pypy"
+    if "/" not in python:
+        return ""
+    try:
+        path = "/" + posixpath.normpath(at_home(python).as_posix()).lstrip("/")
+    except BadInput:  # a home of nobody: it starts nothing, and is told where it is used
+        return ""
+    if not python.startswith(("/", "~")) or path.startswith(("/proc/", "/dev/")):
+        return "an absolute path or ~/..."
+    return ""
 
 
 def _which(words: list[str]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from launcher import hostwords
 from launcher.errors import BadInput
 from launcher.homepaths import at_home, home
+from launcher.hostkinds import local_interpreter_expected
 from launcher.hostrules import HOST_RULE, USER_RULE, is_host, is_plain_host, is_user
 from launcher.project import find_up
 from launcher.schema import INVENTORY
@@ -216,10 +217,11 @@ class _Reader:
         if "expect" in values:
             values["expect"] = Expect(**values["expect"])
         entry = HostEntry(name, **values, alias=name)
-        if entry.is_local and "/" in entry.python and not entry.python.startswith(("/", "~")):
-            # from here it would be a program of the repository that a preflight starts on this machine
-            text = f'expected an absolute path or ~/... on this machine, got "{entry.python}"'
-            self._mistake(f"hosts.{name}.python", text)
+        expected = local_interpreter_expected(entry.python) if entry.is_local else ""
+        if expected:
+            self._mistake(
+                f"hosts.{name}.python", f'expected {expected} on this machine, got "{entry.python}"'
+            )
         return entry
 
     def defaults(self, data: Mapping[str, Any]) -> HostEntry:

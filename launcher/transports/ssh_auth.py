@@ -1,8 +1,10 @@
 """Proving who we are: agent, key files with their certificates, and, only by prompt, a password."""
 
 import contextlib
+import errno
 import os
 import socket
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -29,6 +31,8 @@ _AGENT_TIMEOUT_S = 60.0
 """A key in a security token waits for its owner's touch."""
 _PASSWORD_TRIES = 3
 
+_CERTIFICATE = "-cert.pub"
+_LARGEST_KEY = 1 << 20  # as OpenSSH's MAX_KEY_FILE_SIZE
 ENCRYPTED = "encrypted"
 _NO_FILE = "no such file"
 _Loaded: TypeAlias = "tuple[paramiko.PKey, ...] | str"
@@ -141,12 +145,25 @@ def _load(file: str, passphrase: str | None) -> _Loaded:
 def _read_key(path: str, passphrase: str | None) -> tuple[paramiko.PKey, ...]:
     # As bytes: paramiko 5 hands it on to cryptography, which takes no str, whatever the annotation says.
     secret: Any = passphrase.encode() if passphrase else None
+    bare_path = path.removesuffix(_CERTIFICATE)
+    _demand_file(bare_path)
+    if os.path.exists(bare_path + _CERTIFICATE):  # noqa: PTH110 - which paramiko reads too
+        _demand_file(bare_path + _CERTIFICATE)
     key = paramiko.PKey.from_path(path, secret)
     if key.public_blob is None:
         return (key,)
     bare = paramiko.PKey.from_path(path, secret)
     bare.public_blob = None  # the same key without its certificate, for hosts that know only the key
     return (key, bare)
+
+
+def _demand_file(path: str) -> None:
+    """Raise OSError where there is no file of a key's size: hosts.yaml may name a FIFO, or /dev/zero."""
+    facts = os.stat(path)  # noqa: PTH116 - paths are text here
+    if not stat.S_ISREG(facts.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    if facts.st_size > _LARGEST_KEY:
+        raise OSError(errno.EFBIG, "too large for a key", path)
 
 
 def _offers(endpoint: Endpoint, ring: KeyRing, attempts: _Attempts, agent: "_LazyAgent") -> Iterator[_Offer]:
@@ -168,6 +185,7 @@ def _certificates(endpoint: Endpoint, attempts: _Attempts) -> dict[bytes, tuple[
     found: dict[bytes, tuple[str, PublicBlob]] = {}
     for file in endpoint.certificate_files:
         try:
+            _demand_file(str(at_home(file)))
             text = at_home(file).read_bytes()
             found[certified_key(text)] = file, PublicBlob.from_string(text.decode())
         except OSError as failure:
@@ -251,6 +269,7 @@ def _public_blob(file: str) -> bytes:
     path = at_home(file)
     for candidate in (Path(f"{path}.pub"), path):
         with contextlib.suppress(OSError, ValueError, paramiko.SSHException):
+            _demand_file(str(candidate))
             return bytes(PublicBlob.from_string(candidate.read_text("ascii")).key_blob)
     return b""
 

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from launcher import cli
 from launcher.errors import ConfigError
+from launcher.exit_codes import ExitCode
 from launcher.inventory import load_inventory
 
 CASES: dict[str, tuple[bytes, str]] = {
@@ -191,3 +193,29 @@ def test_no_bytes_at_all_end_in_anything_but_one_clear_error(tmp_path: Path, dat
         load_inventory(path)
     except ConfigError as error:
         assert "hosts.yaml" in error.message  # noqa: PT017 - most inputs raise, some are valid
+
+
+@pytest.mark.parametrize(
+    "python",
+    [
+        "make",
+        "/usr/bin/make",
+        "/proc/self/cwd/python",
+        "//proc/self/cwd/python",
+        "/dev/fd/../cwd/python",
+        "~/../../../../../proc/self/cwd/python",
+        "./python",
+    ],
+)
+def test_a_python_of_localhost_that_could_run_a_repository_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], python: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\ntouch RAN\n")
+    program.chmod(0o755)
+    (tmp_path / "Makefile").write_text("all:\n\ttouch RAN\n")  # make takes the bootstrap for a variable
+    (tmp_path / "hosts.yaml").write_text(f"hosts: {{localhost: {{python: {python}}}}}\n")
+    assert cli.run(("preflight", "localhost")) == ExitCode.USAGE
+    assert "hosts.localhost.python: expected a" in capfd.readouterr().err
+    assert not (tmp_path / "RAN").exists()

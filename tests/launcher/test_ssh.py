@@ -301,6 +301,27 @@ def test_a_file_that_is_no_key_is_named(sshd: Sshd, tmp_path: Path) -> None:
         sshd.open(identity_files=write(tmp_path / "junk", "\0garbage"))
 
 
+def test_an_identity_file_that_never_ends_is_not_read(sshd: Sshd, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "key").write_text("a key")
+    (tmp_path / "key-cert.pub").symlink_to("/dev/zero")
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(1 << 40)
+    for name, why in (
+        ("fifo", "not a regular file"),
+        ("zero", "not a regular file"),
+        ("key", "not a regular file"),
+        ("huge", "too large for a key"),
+    ):
+        with pytest.raises(AuthenticationFailed, match=f"{name}: {why}"):
+            sshd.open(identity_files=(str(tmp_path / name),))
+        with pytest.raises(AuthenticationFailed, match=why):
+            sshd.open(
+                certificate_files=(str(tmp_path / name.replace("key", "key-cert.pub")),), identity_files=()
+            )
+
+
 def test_a_host_that_hangs_up_on_too_many_keys_is_an_authentication_failure(
     sshd: Sshd, tmp_path: Path
 ) -> None:
