@@ -73,10 +73,23 @@ class Outlet:
         except OSError as error:
             if error.errno not in _FULL:
                 raise
+            self._discard()
             if not self._is_full:
                 self._is_full = True
                 with suppress(OSError):
                     echo(f"what is shown cannot be written any more ({error.strerror}); we go on", err=True)
+
+    def _discard(self) -> None:
+        """Drop what the stream still holds, or its last flush would fail and hide the run's exit code."""
+        fd = self._stream.fileno()
+        kept, nowhere = os.dup(fd), os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, fd)
+            self._stream.flush()
+        finally:
+            os.dup2(kept, fd)
+            os.close(kept)
+            os.close(nowhere)
 
     def _must_wait(self, turn_ms: int = 0) -> bool:
         poll = select.poll()

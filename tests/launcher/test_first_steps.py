@@ -1,6 +1,7 @@
 """Commands as somebody types them for the first time, and where things are not as they should be."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -121,6 +122,8 @@ def test_a_reader_that_has_enough_ends_it_quietly(home: Home, words: str) -> Non
         ("gpulaunch ps --all <&-", 0),
         ("gpulaunch rm train-20261122-100001-aaaaaa <&-", 2),
         ("gpulaunch ps --all >/dev/full", 5),
+        ("gpulaunch attach train-20261122-100001-aaaaaa >/dev/full", 0),  # the run's own exit code
+        ("gpulaunch attach --json train-20261122-100001-aaaaaa >/dev/full", 5),
         ("gpulaunch logs nothing 2>/dev/full", 2),
     ],
 )
@@ -155,12 +158,17 @@ def test_a_disk_that_is_full_here_is_named_and_leaves_no_half_file(home: Home, t
     small.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(small)], check=True)
     try:
-        for words in ("fetch train-20261122-100001-aaaaaa", "attach train-20261122-100001-aaaaaa"):
-            done = shell(home, f"cd {small} && gpulaunch {words}")
-            assert done.returncode == 5, done.stderr
-            place = "gpulaunch-runs/train-20261122-100001-aaaaaa/localhost/rank-0.log"
-            assert f"no space left: {place}\n  fix: make room, then try again\n" in done.stderr
-            subprocess.run(["rm", "-rf", str(small / "gpulaunch-runs")], check=True)
+        run = "train-20261122-100001-aaaaaa"
+        place = f"gpulaunch-runs/{run}/localhost/rank-0.log"
+        done = shell(home, f"cd {small} && gpulaunch fetch {run}")
+        assert done.returncode == 5, done.stderr
+        assert f"no space left: {place}\n  fix: make room, then try again\n" in done.stderr
+        shutil.rmtree(small / "gpulaunch-runs")
+        done = shell(home, f"cd {small} && gpulaunch attach {run}")  # the copy here is no reason to end it
+        assert done.returncode == 0, done.stderr
+        assert f"no more is kept here (No space left on device: {place}); its hosts keep all" in done.stdout
+        assert f"the hosts keep all: gpulaunch fetch {run}\n" in done.stdout
+        shutil.rmtree(small / "gpulaunch-runs")
         done = shell(home, f"gpulaunch record localhost -o {small}/facts.json")
         assert done.returncode == 5, done.stderr
         assert f"no space left: {small}/facts.json" in done.stderr
