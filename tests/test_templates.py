@@ -69,7 +69,7 @@ def losses(output: str) -> list[float]:
 def test_the_wheel_holds_what_a_checkout_has() -> None:
     root = Path(__file__).parents[1]
     build = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert build["packages"] == ["launcher", "preflight"]
+    assert build["packages"] == ["gpulaunch", "launcher", "preflight"]
     assert build["force-include"] == {"templates": "launcher/templates"}  # where templates_dir() looks first
     assert templates_dir() == root / "templates"
 

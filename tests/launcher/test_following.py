@@ -19,6 +19,8 @@ from launcher.transports.local import LocalConnection
 from tests.launcher.onhost_driver import LAUNCHER
 from tests.launcher.run_plans import plan
 
+RUN = plan((None,)).run_id
+
 
 def follower(script: str, happenings: "queue.Queue[Happening]") -> Follower:
     """Return what starts and follows a run of one rank on this machine."""
@@ -27,7 +29,7 @@ def follower(script: str, happenings: "queue.Queue[Happening]") -> Follower:
     planned = plan((None,))
     node = dataclasses.replace(planned.nodes[0], argv=argv, files=files, python=sys.executable)
     return Follower(
-        "r1",
+        RUN,
         node,
         lambda: LocalConnection(Endpoint("a", "local", "")),
         protocol.start_request(planned, node, Disconnect()),
@@ -52,7 +54,7 @@ def test_a_host_that_has_told_all_and_gone_is_still_heard_to_the_end(
     happenings: queue.Queue[Happening] = queue.Queue(1)
     following = follower("print('x' * 30_000)", happenings)
     following.start()
-    run_dir = tmp_path / "gpulaunch" / "runs" / node_name() / "r1"
+    run_dir = tmp_path / "gpulaunch" / "runs" / node_name() / RUN
     ended(run_dir)
     time.sleep(2.5)  # the client, busy with the first happening, says meanwhile that it lives: to nobody
     came = [happenings.get(timeout=20)]
