@@ -56,7 +56,11 @@ def make_directory(directory: Path, name: str = "") -> Path:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
         missing.append(place)
     for place in reversed(missing):
-        place.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+        try:
+            place.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+        except FileNotFoundError:  # as /proc answers
+            Path.cwd()  # raises where it is the current directory that is gone
+            raise PathRefused(f"no directory can be made at {one_line(str(place))}") from None
     return path
 
 

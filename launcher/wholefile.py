@@ -6,14 +6,19 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from preflight.errors import BadInput
+
 _DEVICES = (Path("/dev"), Path("/proc"))
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write text to a file, which is there only once all of it is. Raises OSError naming the file.
+    """Write text to a file, which is there only once all of it is.
 
-    A link stays one: what it leads to is written. A file keeps its permissions.
+    A link stays one: what it leads to is written. A file keeps its permissions. Raises OSError
+    naming the file, and BadInput where there is no directory for it.
     """
+    if not path.absolute().parent.is_dir():
+        raise BadInput(f"{path}: there is no directory {path.parent}", "make it, or name another file")
     if any(above in path.absolute().parents for above in _DEVICES) or (path.exists() and not path.is_file()):
         path.write_text(text, encoding="utf-8")  # /dev/stdout, a pipe: nothing to put in its place
         return

@@ -48,7 +48,13 @@ def command(run: str, **options: Any) -> int:
     screen = screen_on(stream, plain=options["plain"], all_ranks=options["all_ranks"])
     choose = _stop if options["stop_on_exit"] else asker(screen, again="detach") or _detach
     attachment = Attachment(
-        plan, to.entries, to.open, screen, logs=options["logs"], over=found.is_over, choose=choose
+        plan,
+        to.entries,
+        to.open,
+        screen,
+        logs=options["logs"],
+        run=found,
+        choose=choose,
     )
     for line in launch_lines(plan, str(options["logs"] / plan.run_id)):
         screen.say(line)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from launcher.below import make_directory
 from launcher.hostcodes import host_codes
 from launcher.report.checkdocs import pages
 from launcher.terminal.output import echo, echo_json
@@ -22,7 +23,7 @@ from preflight.registry import Check
 def command(*, as_json: bool, markdown: Path | None) -> None:
     """List every check of a preflight: code, verdict, and what is true when it passes."""
     if markdown is not None:
-        markdown.mkdir(parents=True, exist_ok=True)
+        make_directory(markdown)
         for name, text in pages().items():
             (markdown / name).write_text(text, encoding="utf-8")
         echo(f"{len(pages())} pages in {markdown}")

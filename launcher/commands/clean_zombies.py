@@ -58,7 +58,7 @@ class _Host:
 @click.option("--include-suspect", is_flag=True, help="Also end what looks left over without proof.")
 @click.option("--all-users", is_flag=True, help="Judge other users' processes too (root only).")
 @click.option(
-    "--grace", type=Duration(0, 3600), default="10s", show_default=True, help="Seconds before SIGKILL."
+    "--grace", type=Duration(0, 3600), default="10s", show_default=True, help="From SIGTERM to SIGKILL."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @reaching_options

@@ -10,6 +10,7 @@ from launcher.errors import BadInput
 from launcher.guardcodes import GUARD_CODES, explain_guard
 from launcher.hostcodes import explain_host, host_codes
 from launcher.terminal.output import echo_json, echo_lines
+from launcher.wholefile import write_whole
 from preflight.diagnosis.pages import explain_signature, page, signature_codes
 from preflight.explain import explanation
 from preflight.judging import table
@@ -28,7 +29,7 @@ from preflight.script.catalogue import explain_rule, rule_codes
 def command(codes: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> None:
     """Say what the CODE of a finding or a cause means, why it matters, how to fix it, and its source."""
     if markdown is not None:
-        markdown.write_text(page(), encoding="utf-8")
+        write_whole(markdown, page())
     elif not codes:
         raise click.UsageError("Missing argument 'CODE...'.")
     told = [(code.upper(), *explain(code.upper())) for code in codes]

@@ -20,6 +20,7 @@ from launcher.report.lint import lint_json, lint_lines, sarif
 from launcher.report.lintdocs import page
 from launcher.schema import PRECISIONS
 from launcher.terminal.output import echo, echo_json, echo_lines
+from launcher.wholefile import write_whole
 from preflight.gpu_facts import Capability
 from preflight.job import Job
 from preflight.script.bounds import MAX_MODULE
@@ -69,7 +70,7 @@ _PACKAGES = ("torch", "transformers", "accelerate", "peft", "trl")
 def command(scripts: tuple[Path, ...], config: str, **options: Any) -> int:
     """Read training scripts, and the modules of their own that they import, without executing them."""
     if options["markdown"]:
-        options["markdown"].write_text(page(), encoding="utf-8")
+        write_whole(options["markdown"], page())
         return 0
     if options["fix"] and (options["as_json"] or options["as_sarif"]):
         raise BadInput("--fix shows a diff, which is no part of a document", "leave --json and --sarif out")

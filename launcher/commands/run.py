@@ -15,7 +15,7 @@ Examples:
   gpulaunch run train.py --dry-run
   gpulaunch run train.py --hosts root@192.0.2.7:41022 --sync -- --lr 1e-4
   gpulaunch run -c paper_r64 --hosts "l40s-[01-02]" -- --epochs 1
-  gpulaunch run -c paper_r64 --restarts 2 --hang-timeout 1800
+  gpulaunch run -c paper_r64 --restarts 2 --hang-timeout 30m
 """
 
 
@@ -51,7 +51,7 @@ Examples:
     "--guard", default="", metavar="WHAT", help="What the guard in each rank does: stop, warn or off."
 )
 @click.option(
-    "--hang-timeout", default="", metavar="SECONDS", help="End a run that shows no life for so long."
+    "--hang-timeout", default="", metavar="DURATION", help="End a run that shows no life for so long."
 )
 @click.option(
     "--sync", is_flag=True, help="Send the working tree to the hosts first; without it a SCRIPT goes alone."

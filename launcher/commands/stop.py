@@ -15,7 +15,7 @@ from launcher.identity import user_at_machine
 from launcher.report.text import one_line
 from launcher.running.failures import end_words
 from launcher.runs.finding import hosts_text
-from launcher.runs.found import LAST
+from launcher.runs.found import LAST, LONGEST_GRACE_S
 from launcher.runs.stopping import stop_run
 
 
@@ -24,10 +24,9 @@ from launcher.runs.stopping import stop_run
 @click.option("--now", is_flag=True, help="SIGKILL right after SIGTERM: no time for a last checkpoint.")
 @click.option(
     "--grace",
-    type=Duration(0, 86400),
-    default="30s",
-    show_default=True,
-    help="Seconds from SIGTERM to SIGKILL; a script that handles SIGTERM saves its checkpoint in them.",
+    type=Duration(0, LONGEST_GRACE_S),
+    show_default="as the run was launched",
+    help="From SIGTERM to SIGKILL: time for a last checkpoint.",
 )
 @json_option
 @run_options
@@ -46,7 +45,8 @@ def command(run: str, **options: Any) -> int:
         return answer.finish(ExitCode.NEGATIVE, run_id=found.run_id, nodes=[])
     to = access(found, ways, options)
     plan = to.plan
-    grace_s = 0.0 if options["now"] else float(options["grace"])
+    grace_s = found.grace_s if options["grace"] is None else float(options["grace"])
+    grace_s = 0.0 if options["now"] else grace_s
     why = f"stopped by {user_at_machine()}"
     results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why)
     code = 0

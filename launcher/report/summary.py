@@ -10,6 +10,7 @@ from launcher.report.plot import series_line, short, sparkline
 from launcher.report.rundir import RunFiles, most_telling
 from launcher.report.text import clean, one_line
 from launcher.report.usage_series import COLUMNS, RankSeries
+from launcher.running.failures import signal_name
 from launcher.runs.found import end_words, how_all_ended
 from launcher.terminal.status import gib
 
@@ -102,6 +103,7 @@ def _ranks(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
     codes = {end.get("rank"): end.get("code") for end in mappings(run.outcome.get("ranks"))}
     hosts = {end.get("rank"): end.get("host") for end in mappings(run.outcome.get("ranks"))}
     used = {series.rank: series for series in run.usage}
+    kept = {each.get("rank"): each for each in mappings(run.outcome.get("usage"))}
     hosts |= {rank: series.host for rank, series in used.items()}
     ranks = sorted(rank for rank in {*codes, *used} if isinstance(rank, int))
     if not ranks:
@@ -109,27 +111,39 @@ def _ranks(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
     rows = [("RANK", "HOST", "EXIT", "PEAK MEMORY", "MEAN USE", "USE OVER TIME")]
     for rank in ranks:
         code = codes.get(rank)
-        ended = "?" if code is None else one_line(str(code), 10)
+        ended = signal_name(-code) if isinstance(code, int) and code < 0 else one_line(str(code), 10)
+        ended = "?" if code is None else ended
         host = one_line(str(hosts.get(rank, "?")), 40)
-        rows.append((str(rank), host, ended, *_use(used.get(rank), ascii_only=ascii_only)))
+        use = _use(used.get(rank), kept.get(rank) or {}, ascii_only=ascii_only)
+        rows.append((str(rank), host, ended, *use))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _use(series: RankSeries | None, *, ascii_only: bool) -> tuple[str, str, str]:
-    if series is None:
+def _use(series: RankSeries | None, kept: Mapping[str, Any], *, ascii_only: bool) -> tuple[str, str, str]:
+    """Return peak, mean and course. `kept`: of the outcome: what the kernel counted too."""
+    on_gpu = any(kept.get(name) is not None for name in ("gpu_busy_mean", "gpu_memory_peak_mib"))
+    on_gpu = on_gpu or (series is not None and (series.has("busy") or series.has("memory_mib")))
+    if series is None and not kept:
         return "not measured", "", ""
-    on_gpu = series.has("busy") or series.has("memory_mib")
     use, memory, of = ("busy", "memory_mib", "GPU") if on_gpu else ("cpu", "rss_mib", "core")
-    mean = series.mean(use)
-    values = [value for value in series.values[use] if math.isfinite(value)]
-    words = "?" if mean is None else f"{mean:.0f} % of {'its GPU' if of == 'GPU' else 'a core'}"
+    told = ("gpu_busy_mean", "gpu_memory_peak_mib") if on_gpu else ("cpu_mean", "rss_peak_mib")
+    mean, peak = (_told(kept.get(name)) for name in told)
+    if series is not None:
+        mean = series.mean(use) if mean is None else mean
+        peak = series.peak(memory) if peak is None else peak
+    values = [value for value in series.values[use] if math.isfinite(value)] if series is not None else []
+    words = "not measured" if mean is None else f"{mean:.0f} % of {'its GPU' if of == 'GPU' else 'a core'}"
     return (
-        gib(series.peak(memory)),
+        "not measured" if peak is None else gib(peak),
         words,
         sparkline(values, width=_USE_WIDTH, ascii_only=ascii_only, span=(0.0, 100.0)),
     )
+
+
+def _told(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _points(samples: Sequence[Sample]) -> dict[str, list[Any]]:

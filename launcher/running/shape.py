@@ -20,6 +20,7 @@ class _Spec:
     nodes: int | None = None
     ranks: int | None = None
     first_rank: int | None = None
+    grace_s: float | None = None
     world_size: int | None = None
     job: str | None = None
     gpus: tuple[str, ...] | None = None

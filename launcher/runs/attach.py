@@ -32,6 +32,7 @@ from launcher.running.reasons import with_last_lines, with_reasons
 from launcher.running.stands import with_stacks
 from launcher.running.ticking import Ticking
 from launcher.running.watch import Watch
+from launcher.runs.found import FoundRun
 from launcher.telling import Telling
 from launcher.terminal.screen import Screen
 
@@ -50,15 +51,15 @@ class Attachment:
         screen: Screen,
         *,
         logs: Path,
-        over: bool,
+        run: FoundRun,
         choose: Callable[[], Choice],
     ) -> None:
-        """`over`: it has ended, and is shown as it was."""
+        """`run`: as its hosts tell of it; one that is over is shown as it was."""
         self._screen = screen
         self._choose = choose
-        self._over = over
+        self._over = over = run.is_over
         self._book = LogBook(run_directory(logs, plan.run_id), again=True)
-        self._watch = Watch(plan, over=over)
+        self._watch = Watch(plan, grace_s=run.grace_s, over=over)
         self._telling = Telling(self._watch, screen, self._book, over=over)
         self._hurry = Hurry(self._watch)
         happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)

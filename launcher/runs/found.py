@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
+from launcher.disconnect import DEFAULT_GRACE_S
 from launcher.inventory import HostEntry
 from launcher.runs.progress import Progress, read_progress
 from launcher.runs.record import Launched, read_record
@@ -14,6 +15,7 @@ from preflight.records import dataclass
 Condition: TypeAlias = Literal["running", "stopping", "finished", "failed", "stopped", "lost"]
 
 LAST = "last"
+LONGEST_GRACE_S = 86400.0
 _FAILED = re.compile("failed|killed|hung")
 _WORST: tuple[Condition, ...] = ("running", "stopping", "lost", "failed", "stopped", "finished")
 
@@ -191,6 +193,13 @@ class FoundRun:
     def total_nodes(self) -> int:
         """How many nodes the launch has, found or not."""
         return max(int(node.told["spec"].get("nodes") or 1) for node in self.nodes)
+
+    @property
+    def grace_s(self) -> float:
+        """From SIGTERM to SIGKILL, as it was launched: `grace` of its config, or --grace."""
+        said = [node.told["spec"].get("grace_s") for node in self.nodes]
+        known = [float(grace) for grace in said if isinstance(grace, int | float)]
+        return min(max(0.0, *known), LONGEST_GRACE_S) if known else DEFAULT_GRACE_S
 
     @property
     def progress(self) -> Progress:

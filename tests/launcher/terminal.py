@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from launcher.disconnect import DEFAULT_GRACE_S
 from launcher.onhost.supervising.node import node_name
 from tests.launcher.run_plans import run_id
 
@@ -48,11 +49,14 @@ class Home:
             "NO_COLOR": "1",
         }
 
-    def launch(self, script: str, run_id: str = RUN, *, detach: bool = True) -> str:
+    def launch(
+        self, script: str, run_id: str = RUN, *, detach: bool = True, grace_s: float = DEFAULT_GRACE_S
+    ) -> str:
         """Run plain ranks here; return what was printed, with `detach` once nobody need follow."""
         config = self.home / f"{run_id}.json"
         document = {"inventory": str(self.inventory), "hosts": ["localhost"], "ranks": 1, "run_id": run_id}
         document |= {"script": script, "detach": detach, "claims": False, "quiet_s": 0.2}
+        document["disconnect"] = ["continue", 600.0, grace_s]
         config.write_text(json.dumps(document))
         argv = [sys.executable, "-m", "tests.lab.survive_client", str(config)]
         done = subprocess.run(

@@ -135,15 +135,22 @@ def _change(home: Home, run: str, **values: object) -> None:
 
 
 def test_stop_now_gives_no_grace(home: Home) -> None:
-    home.launch(STUBBORN)
+    home.launch(STUBBORN, grace_s=60.0)
     began = time.monotonic()
     done = home.gpulaunch("stop", RUN, "--now")
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - began < 15  # the default grace is 30 s, and this rank ignores SIGTERM
+    assert time.monotonic() - began < 30  # the run's grace is 60 s, and this rank ignores SIGTERM
     assert "localhost: ended (rank 0: ended by SIGKILL)" in done.stdout
     assert f"{RUN} has ended on localhost; nothing of it is left there" in done.stdout
     again = home.gpulaunch("stop", RUN)
     assert (again.returncode, "localhost: ended" in again.stdout) == (0, True), again.stderr
+
+
+def test_stop_gives_the_grace_that_the_run_was_launched_with(home: Home) -> None:
+    home.launch(STUBBORN, grace_s=0.5)
+    done = home.gpulaunch("stop", RUN)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((home.runs / RUN / "stop.json").read_text())["grace_s"] == 0.5
 
 
 def test_logs_of_a_run_that_goes_on_end_with_ctrl_c_and_the_run_does_not(home: Home) -> None:

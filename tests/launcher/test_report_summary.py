@@ -24,8 +24,21 @@ def test_the_text_tells_how_it_ended_its_curves_its_ranks_and_when(tmp_path: Pat
     ]
     assert "loss      4 █" in lines[3]
     assert "lr        0.001 (one value)" in lines
-    assert "1     titan  1     2.0 GiB      50 % of its GPU  ▅▅▅▅▅" in lines
+    assert "1     titan  1        2.0 GiB      50 % of its GPU  ▅▅▅▅▅" in lines
     assert lines[-1].endswith("! rank 1 failed")
+
+
+def test_a_short_run_has_what_the_kernel_counted_as_its_end_said_and_signals_have_names(
+    tmp_path: Path,
+) -> None:
+    run = make_run(tmp_path)
+    outcome = json.loads((run / "outcome.json").read_text())
+    outcome["usage"] = [{"rank": 0, "host": "titan", "gpu": None, "rss_peak_mib": 14, "cpu_mean": 8.0}]
+    (run / "outcome.json").write_text(json.dumps(outcome))
+    lines = [line.split("  ") for line in summary_lines(read_run(run))]
+    told = [[cell.strip() for cell in line if cell.strip()] for line in lines]
+    assert ["0", "titan", "SIGTERM", "14 MiB", "8 % of a core"] in told
+    assert ["1", "titan", "1", "not measured"] in told
 
 
 def test_of_many_events_the_first_and_the_last_are_shown(tmp_path: Path) -> None:

@@ -52,6 +52,14 @@ def test_the_nodes_of_a_run_are_put_together_whatever_host_told_them() -> None:
     assert (run.conflict, [node.entry for node in run.nodes]) == ("", [A, B])
 
 
+@pytest.mark.parametrize(("said", "grace_s"), [((60, 5.0), 60.0), ((None, None), 10.0), ((-3, 1e9), 86400.0)])
+def test_a_run_keeps_the_grace_it_was_launched_with(said: tuple[float | None, ...], grace_s: float) -> None:
+    first, second = told(), told(node_rank=1)
+    first["spec"]["grace_s"], second["spec"]["grace_s"] = said
+    (run,) = found((A, [first]), (B, [second]))
+    assert run.grace_s == grace_s
+
+
 def test_a_host_asked_under_two_names_counts_once() -> None:
     both = found((A, [told(state=KEEPER)]), (HostEntry("localhost"), [told(state=KEEPER)]))
     assert [(len(run.nodes), run.nodes[0].entry, run.conflict) for run in both] == [(1, A, "")]

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from launcher.cli import run
+from launcher.exit_codes import ExitCode
 from launcher.wholefile import write_whole
+from preflight.errors import BadInput
+from tests.launcher.run_plans import run_id
+
+RUN = run_id("r-1")
 
 
 def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
@@ -40,9 +46,37 @@ def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_not_there_is_told_by_the_name_that_was_given(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as told:
+    with pytest.raises(BadInput, match="there is no directory") as told:
         write_whole(tmp_path / "absent" / "a", "x")
-    assert told.value.filename == str(tmp_path / "absent" / "a")
+    assert told.value.message == f"{tmp_path}/absent/a: there is no directory {tmp_path}/absent"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", RUN, "--logs", "runs", "--html", "absent/x.html"),
+        ("explain", "--markdown", "absent/x.md"),
+        ("lint", "--markdown", "absent/x.md"),
+        ("checks", "--markdown", "/proc/absent"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_no_bug(
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "runs" / RUN).mkdir(parents=True)
+    (tmp_path / "runs" / RUN / "plan.json").write_text(f'{{"run_id": "{RUN}"}}')
+    code = run(words)
+    told = capsys.readouterr().err
+    assert (code in (ExitCode.USAGE, ExitCode.ABORTED), "absent" in told, "bug" in told) == (
+        True,
+        True,
+        False,
+    )
 
 
 WRITE_TO_STDOUT = """

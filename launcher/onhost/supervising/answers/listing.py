@@ -22,6 +22,7 @@ TOLD = (
     "node_rank",
     "nodes",
     "first_rank",
+    "grace_s",
     "ranks",
     "world_size",
     "gpus",
