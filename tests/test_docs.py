@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from launcher.commands.launch_command import OTHER_LAUNCHERS
+
 ROOT = Path(__file__).parents[1]
 CHECK = ROOT / ".ci/check-prose"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("README.md")])
@@ -48,6 +50,18 @@ def test_the_glossary_explains_terms_that_other_pages_use_and_each_once() -> Non
     others = [page for page in PAGES if page.name != "glossary.md"]
     rest = " ".join(page.read_text(encoding="utf-8") for page in others).lower().replace("_", " ")
     assert [term for term in terms if not re.search(rf"\b{term.lower().replace('_', ' ')}", rest)] == []
+
+
+def test_the_page_for_users_of_other_launchers_has_each_of_their_options_that_the_command_line_knows() -> (
+    None
+):
+    page = (ROOT / "docs/coming-from.md").read_text(encoding="utf-8")
+    options = page.partition("## Options")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| (`-[^|]+) \| ([^|]+) \|$", options, re.MULTILINE))
+    for option, advice in OTHER_LAUNCHERS.items():
+        (ours,) = [row for cell, row in rows.items() if f"`{option}`" in cell]
+        for word in re.findall(r"--\w+", advice):
+            assert word in ours, option
 
 
 def check(*files: Path) -> "subprocess.CompletedProcess[str]":
