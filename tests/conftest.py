@@ -2,6 +2,7 @@
 
 import functools
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from tests.lab import needs, sshd
 from tests.lab.hosts import Lab
 
 os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"  # nft and ip, whoever runs this
+# A shell that starts a command in the background has it ignore Ctrl-C, and every process below it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 SETTLE_S = float(os.environ.get("LAB_SETTLE_S", "3"))
 
 settings.register_profile("any machine", deadline=None)  # what is proven is not how fast a busy machine is

@@ -176,12 +176,21 @@ def hung(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
         process.kill()
 
 
+def stays_in_d(pid: int) -> bool:
+    """Whether a process is in state D and stays there: a page that is read takes a moment of it."""
+    for _ in range(10):
+        if state_of(pid) != "D":
+            return False
+        time.sleep(0.02)
+    return True
+
+
 def test_a_call_that_hangs_shows_as_state_d(hung: "subprocess.Popen[str]") -> None:
-    wait_for(lambda: state_of(hung.pid) == "D")
+    wait_for(lambda: stays_in_d(hung.pid))
 
 
 def test_a_call_that_hangs_ignores_a_polite_signal(hung: "subprocess.Popen[str]") -> None:
-    wait_for(lambda: state_of(hung.pid) == "D")
+    wait_for(lambda: stays_in_d(hung.pid))
     for number in (signal.SIGINT, signal.SIGTERM):
         os.kill(hung.pid, number)
     time.sleep(0.3)
@@ -190,7 +199,7 @@ def test_a_call_that_hangs_ignores_a_polite_signal(hung: "subprocess.Popen[str]"
 
 
 def test_what_hangs_leaves_nothing_behind_when_it_is_killed(hung: "subprocess.Popen[str]") -> None:
-    wait_for(lambda: state_of(hung.pid) == "D")
+    wait_for(lambda: stays_in_d(hung.pid))
     children = Path(f"/proc/{hung.pid}/task/{hung.pid}/children").read_text().split()
     assert len(children) == 1
     hung.kill()
