@@ -5,7 +5,7 @@ from string import Template
 from typing import Any
 
 from launcher.report.html_plots import MOST_EVENTS, plots
-from launcher.report.html_text import clock, duration, mappings, pairs, table, text, tiles
+from launcher.report.html_text import clock, duration, ends_by_rank, mappings, pairs, table, text, tiles
 from launcher.report.rundir import RankLog, RunFiles, most_telling
 from launcher.report.usage_series import RankSeries
 from launcher.templates import templates_dir
@@ -125,11 +125,11 @@ def _events(run: RunFiles) -> Iterator[str]:
 
 
 def _ranks(run: RunFiles) -> Iterator[str]:
-    ends = {end.get("rank"): end for end in mappings(run.outcome.get("ranks"))}
+    ends = ends_by_rank(run.outcome)
     logs = {log.rank: log for log in run.logs if log.rank is not None}
     devices = dict(_devices(run.plan))
     used = {series.rank: series for series in run.usage}
-    ranks = sorted(rank for rank in {*ends, *logs, *devices} if isinstance(rank, int))
+    ranks = sorted({*ends, *logs, *devices})
     if not ranks:
         return
     yield "<h2>Ranks</h2>"

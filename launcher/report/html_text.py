@@ -49,6 +49,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
+def ends_by_rank(outcome: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+    """Return how each rank ended; an end whose rank is no number is a damaged document's."""
+    ends = mappings(outcome.get("ranks"))
+    return {end["rank"]: end for end in ends if isinstance(end.get("rank"), int)}
+
+
 def mappings(value: object) -> list[Mapping[str, Any]]:
     """Return the mappings of a list; a damaged document has none."""
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []

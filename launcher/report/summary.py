@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from launcher.report.html_text import duration, mappings
+from launcher.report.html_text import duration, ends_by_rank, mappings
 from launcher.report.metrics import Sample
 from launcher.report.plot import series_line, short, sparkline
 from launcher.report.rundir import RunFiles, most_telling
@@ -100,12 +100,13 @@ def _curves(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
 
 
 def _ranks(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
-    codes = {end.get("rank"): end.get("code") for end in mappings(run.outcome.get("ranks"))}
-    hosts = {end.get("rank"): end.get("host") for end in mappings(run.outcome.get("ranks"))}
+    ends = ends_by_rank(run.outcome)
+    codes = {rank: end.get("code") for rank, end in ends.items()}
+    hosts = {rank: end.get("host") for rank, end in ends.items()}
     used = {series.rank: series for series in run.usage}
     kept = {each.get("rank"): each for each in mappings(run.outcome.get("usage"))}
     hosts |= {rank: series.host for rank, series in used.items()}
-    ranks = sorted(rank for rank in {*codes, *used} if isinstance(rank, int))
+    ranks = sorted({*codes, *used})
     if not ranks:
         return
     rows = [("RANK", "HOST", "EXIT", "PEAK MEMORY", "MEAN USE", "USE OVER TIME")]
