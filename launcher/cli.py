@@ -16,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from launcher.bugs import keep_traceback
-from launcher.errors import BadInput, GpulaunchError, RunFailed
+from launcher.errors import BadInput, GpulaunchError, NoAnswer, RunFailed
 from launcher.exit_codes import ExitCode
 from launcher.report.text import clean
 from launcher.terminal.cells import Line
@@ -191,12 +191,6 @@ class _Interrupted(GpulaunchError):
     code: ClassVar[str] = "interrupted"
 
 
-class _NoAnswer(BadInput):
-    """A question has nobody to answer it."""
-
-    code: ClassVar[str] = "no-answer"
-
-
 class _Usage(BadInput):
     """The command line is wrong; click words it."""
 
@@ -234,7 +228,7 @@ def _failure(error: BaseException) -> GpulaunchError:
             return _Interrupted("interrupted")
         with suppress(OSError):
             echo(err=True)  # the question stands on this line
-        return _tell(_NoAnswer("an answer is needed, and there is no one to ask", "use --yes in scripts"))
+        return _tell(NoAnswer("use --yes in scripts"))
     if isinstance(error, click.ClickException):
         return _tell_usage(error)
     if isinstance(error, GpulaunchError):

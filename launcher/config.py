@@ -12,7 +12,7 @@ from launcher.errors import ConfigError
 from launcher.homepaths import at_home
 from launcher.hostwords import parse_spot, split
 from launcher.inventory import LOCALHOST, user_config_dir
-from launcher.project import folders_up
+from launcher.project import FOLDER, SUFFIXES, folders_up
 from launcher.restarting.spec import RestartSpec
 from launcher.schema import CONFIG, CONFIG_KEYS
 from launcher.syncing.spec import SyncSpec
@@ -20,9 +20,6 @@ from launcher.templates import templates_dir
 from launcher.yamldoc import Item, Mistakes, nearest
 from preflight.job import Job
 from preflight.records import dataclass
-
-SUFFIXES = (".yaml", ".yml")
-FOLDER = "gpulaunch"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ __all__ = [
     "LaunchRefused",
     "MalformedFacts",
     "NameNotResolved",
+    "NoAnswer",
     "NoLoginShell",
     "NoPython",
     "NotAsked",
@@ -41,6 +42,15 @@ class ConfigError(BadInput):
     """hosts.yaml or a run config is wrong; the message has one line per mistake: file, line, key, remedy."""
 
     code: ClassVar[str] = "config"
+
+
+class NoAnswer(BadInput):
+    """A question has nobody to answer it."""
+
+    code: ClassVar[str] = "no-answer"
+
+    def __init__(self, fix: str) -> None:
+        super().__init__("an answer is needed, and there is no one to ask", fix)
 
 
 class HostError(GpulaunchError):

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.config import SUFFIXES, Overrides, RunConfig, known_configs, script_config
+from launcher.config import Overrides, RunConfig, known_configs, script_config
 from launcher.errors import BadInput
 from launcher.inventory import HostEntry
+from launcher.project import SUFFIXES
 
 TREES = "~/gpulaunch"
 """Where the trees of scripts without a run config go on hosts that have no workdir."""

@@ -4,6 +4,9 @@ import os
 import stat
 from pathlib import Path
 
+FOLDER = "gpulaunch"
+SUFFIXES = (".yaml", ".yml")
+RUNS = "gpulaunch-runs"
 _MOST = 40
 
 
@@ -30,6 +33,23 @@ def folders_up() -> tuple[Path, ...]:
     except OSError:  # a folder that is gone, or that may not be looked into
         pass
     return tuple(found)
+
+
+def runs_here() -> Path:
+    """Return where runs of this project are kept: one place, whichever of its folders one stands in.
+
+    It is beside the nearest `gpulaunch/` with run configs, unless a nearer folder has one already; else here.
+    """
+    for folder in folders_up():
+        if (folder / RUNS).is_dir() or holds_configs(folder):
+            return folder / RUNS
+    return Path(RUNS)
+
+
+def holds_configs(folder: Path) -> bool:
+    """Return whether a folder has run configs of its own; a checkout of gpulaunch, say, has none."""
+    files = (folder / FOLDER).glob("*.y*ml")
+    return any(path.suffix in SUFFIXES and not path.stem.startswith("hosts") for path in files)
 
 
 def find_up(name: str) -> Path | None:

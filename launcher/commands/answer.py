@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from launcher.commands.confirm import confirm
-from launcher.errors import GpulaunchError, HostError
+from launcher.errors import GpulaunchError, HostError, NoAnswer
 from launcher.terminal.cells import Line
 from launcher.terminal.output import echo, echo_json
 
@@ -26,9 +26,15 @@ class Answer:
         """Say one line to a person."""
         echo(line, err=err or self._as_json)
 
-    def confirm(self, question: str) -> bool:
-        """Ask a person; with --json on stderr."""
-        return confirm(question, err=self._as_json)
+    def confirm(self, question: str, fix: str = "use --yes in scripts") -> bool:
+        """Ask a person; with --json on stderr. Raises NoAnswer with this fix where there is none."""
+        try:
+            return confirm(question, err=self._as_json)
+        except click.Abort as error:
+            if not isinstance(error.__context__, EOFError):  # Ctrl-C
+                raise
+            self.say(err=True)  # the question stands on this line
+            raise NoAnswer(fix) from None
 
     def finish(self, exit_code: int, **keys: Any) -> int:
         """Print the document where it is asked for; return the exit code."""

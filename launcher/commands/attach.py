@@ -9,7 +9,8 @@ import click
 
 from launcher.commands.answer import Answer, json_option
 from launcher.commands.question import asker
-from launcher.commands.runs_options import LOGS, access, found_run, run_argument, run_options, ways_of
+from launcher.commands.runs_options import access, found_run, run_argument, run_options, ways_of
+from launcher.project import RUNS, runs_here
 from launcher.report.outcome import tell
 from launcher.report.run import launch_lines, outcome_json
 from launcher.report.runs import ago
@@ -25,8 +26,8 @@ from launcher.terminal.output import echo_json
 @click.option(
     "--logs",
     type=click.Path(file_okay=False, path_type=Path),
-    default=LOGS,
-    show_default=True,
+    default=runs_here,
+    show_default=RUNS,
     help="Where each rank's full log is kept here.",
 )
 @click.option("--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn.")

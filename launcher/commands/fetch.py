@@ -7,12 +7,13 @@ import click
 
 from launcher.below import path_below
 from launcher.commands.answer import Answer, error_json, json_option
-from launcher.commands.runs_options import LOGS, access, found_run, run_argument, run_options, ways_of
+from launcher.commands.runs_options import access, found_run, run_argument, run_options, ways_of
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.fanout import fanout
 from launcher.inventory import HostEntry
 from launcher.plan import NodePlan
+from launcher.project import runs_here
 from launcher.report.text import one_line
 from launcher.running.logbook import run_directory, safe_name
 from launcher.runs.fetching import Fetched, Receiver, fetch_host
@@ -46,7 +47,7 @@ def command(run: str, **options: Any) -> int:
             raise BadInput(
                 f"{plan.run_id} has no node called {options['host']}", "gpulaunch ps --json names them"
             )
-    directory = options["to"] or run_directory(LOGS, plan.run_id)
+    directory = options["to"] or run_directory(runs_here(), plan.run_id)
 
     def one(pair: tuple[NodePlan, HostEntry]) -> Fetched:
         receiver = Receiver(path_below(directory, safe_name(pair[0].host)), pair[0].host)

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from launcher.durations import EXPECTED, parse_duration
+from launcher.durations import EXPECTED, format_duration, parse_duration
 from launcher.schema import PRECISION_ALIASES, PRECISIONS
 
 
@@ -17,6 +17,10 @@ class Duration(click.FloatRange):
         """Return what --help shows."""
         del param, ctx
         return "DURATION"
+
+    def _describe_range(self) -> str:
+        """Return what --help shows beside the default."""
+        return "" if self.max is None else f"at most {format_duration(self.max)}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return seconds. Raises click.BadParameter."""

@@ -18,7 +18,7 @@ from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
 from launcher.terminal.live import screen_on
 from launcher.terminal.output import echo_json
 
-_NOT_HERE = ("dry_run", "rehearse", "guard", "clean", "detach", "restarts", "no_restart")
+_NOT_HERE = ("dry_run", "rehearse", "guard", "clean", "detach", "restarts", "no_restart", "show_secrets")
 _SHARED: list[click.Parameter] = [each for each in run_command.params if each.name not in _NOT_HERE]
 
 

@@ -12,9 +12,9 @@ from launcher.runs.found import FoundRun
 from launcher.runs.stopping import remove_run
 
 
-def may_delete(question: str, answer: Answer, *, yes: bool) -> bool:
+def may_delete(question: str, answer: Answer, *, yes: bool, fix: str = "use --yes in scripts") -> bool:
     """Ask the person, unless --yes has answered; say so when nothing is deleted."""
-    if yes or answer.confirm(question):
+    if yes or answer.confirm(question, fix):
         return True
     answer.say("nothing was deleted")
     return False

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import click
 
-from launcher.commands.runs_options import LOGS, run_argument
+from launcher.commands.runs_options import run_argument
 from launcher.logfiles import run_called
+from launcher.project import RUNS, runs_here
 from launcher.report.html import html
 from launcher.report.rundir import RunFiles, read_run
 from launcher.report.summary import summary_json, summary_lines
@@ -27,8 +28,8 @@ from launcher.wholefile import write_whole
     "--logs",
     "runs",
     type=click.Path(file_okay=False, path_type=Path),
-    default=LOGS,
-    show_default=True,
+    default=runs_here,
+    show_default=RUNS,
     help="Where `gpulaunch run` kept its logs.",
 )
 def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None:

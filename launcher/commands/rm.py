@@ -27,13 +27,11 @@ def command(run: str, **options: Any) -> int:
     """
     ways = ways_of(options)
     found = found_run(run, ways, options)
+    fix = f"gpulaunch rm {found.run_id} --yes"
     if run == LAST and options["yes"]:
-        raise BadInput(
-            "--yes needs a run's name: with each deletion another run becomes the last",
-            f"gpulaunch rm {found.run_id} --yes",
-        )
+        raise BadInput("--yes needs a run's name: with each deletion another run becomes the last", fix)
     answer = Answer("gpulaunch.removal/1", as_json=options["as_json"])
     answer.say(run_line(found, time.time()))
-    if not may_delete("Delete its logs and records on the hosts?", answer, yes=options["yes"]):
+    if not may_delete("Delete its logs and records on the hosts?", answer, yes=options["yes"], fix=fix):
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreached={})
     return remove([found], ways.open, answer)

@@ -9,6 +9,7 @@ from launcher.commands.asking import asked, begin_early
 from launcher.commands.completion import complete_codes, complete_configs, complete_hosts
 from launcher.commands.launch_command import LaunchCommand
 from launcher.commands.reaching import reaching_options
+from launcher.project import RUNS, runs_here
 
 _EXAMPLES = """\b
 Examples:
@@ -99,8 +100,8 @@ Examples:
 @click.option(
     "--logs",
     type=click.Path(file_okay=False, path_type=Path),
-    default=Path("gpulaunch-runs"),
-    show_default=True,
+    default=runs_here,
+    show_default=RUNS,
     help="Where each rank's full log is kept here.",
 )
 @reaching_options

@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -12,6 +11,7 @@ import click
 from launcher.commands.completion import complete_hosts, complete_runs
 from launcher.commands.confirm import confirm
 from launcher.commands.reaching import Reaching, reaching, reaching_options
+from launcher.project import runs_here
 from launcher.report.runs import run_line
 from launcher.runs.access import Access, Known, access_of
 from launcher.runs.finding import find, hosts_to_ask
@@ -22,8 +22,6 @@ from launcher.transports.ssh_config_file import is_named
 from preflight.errors import BadInput
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-LOGS = Path("gpulaunch-runs")
 
 
 def run_options(function: Function) -> Function:
@@ -56,7 +54,7 @@ def ways_of(options: dict[str, Any]) -> Reaching:
 def found_run(word: str, ways: Reaching, options: dict[str, Any]) -> FoundRun:
     """Return the run that a word means. Raises BadInput, or HostError when no host answered."""
     hosts = hosts_to_ask(ways.inventory, options["hosts"])
-    found = find(word, hosts, ways.open, width=ways.width, warn=warn, last=scope_here(LOGS).last)
+    found = find(word, hosts, ways.open, width=ways.width, warn=warn, last=scope_here(runs_here()).last)
     if word == LAST:
         echo(f"last is {run_line(found, time.time())}", err=True)
     return found

@@ -40,7 +40,7 @@ def command(run: str, **options: Any) -> int:
     ways = ways_of(options)
     found = found_run(run or LAST, ways, options)
     answer = Answer("gpulaunch.stop/1", as_json=options["as_json"])
-    if not run and not answer.confirm(f"Stop {found.run_id}?"):
+    if not run and not answer.confirm(f"Stop {found.run_id}?", f"gpulaunch stop {found.run_id}"):
         answer.say("nothing was stopped")
         return answer.finish(ExitCode.NEGATIVE, run_id=found.run_id, nodes=[])
     to = access(found, ways, options)

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from launcher.config import SUFFIXES, local_folders
+from launcher.config import local_folders
 from launcher.identity import user_name
+from launcher.project import SUFFIXES
 from launcher.runs.found import FoundRun
 from preflight.errors import BadInput
 from preflight.records import dataclass

@@ -80,7 +80,9 @@ def test_rm_asks_and_deletes_only_after_a_yes(home: Home) -> None:
     ended(home)
     asked = home.gpulaunch("rm", RUN)
     assert (asked.returncode, home.runs.joinpath(RUN).exists()) == (2, True)
-    assert "use --yes in scripts" in asked.stderr
+    assert f"fix: gpulaunch rm {RUN} --yes" in asked.stderr
+    stop = home.gpulaunch("stop")
+    assert (stop.returncode, f"fix: gpulaunch stop {RUN}\n" in stop.stderr) == (2, True), stop.stderr
     for answer, expected in (("n\n", 1), ("\n", 1), (CTRL_C, 130)):
         terminal = Terminal(home, "rm", RUN)
         terminal.until("Delete its logs and records on the hosts? [y/N]:")

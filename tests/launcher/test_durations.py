@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launcher.cli import cli
 from launcher.commands.param_types import Duration, Precision
 from launcher.config import load_run_config
 from launcher.durations import format_duration, parse_duration
@@ -61,3 +62,10 @@ def test_a_precision_is_understood_in_torchs_words_too(typed: str, meant: str, t
     config = tmp_path / "train.yaml"
     config.write_text(f"script: a.py\nprecision: {typed}\n")
     assert load_run_config(str(config)).job.precision == meant
+
+
+@pytest.mark.parametrize("name", sorted(cli.list_commands(click.Context(cli))))
+def test_help_calls_every_duration_one_and_tells_its_bounds_as_one(name: str) -> None:
+    told = CliRunner().invoke(cli, [name, "--help"]).output
+    assert told.startswith("Usage: ")
+    assert ("SECONDS" in told, "None" in told, "<=x<=" in told.partition("--grace")[2][:200]) == (False,) * 3

@@ -10,7 +10,8 @@ from launcher.cli import run
 from launcher.config import find_config, load_run_config
 from launcher.errors import ConfigError
 from launcher.inventory import load_inventory
-from launcher.project import folders_up
+from launcher.project import folders_up, runs_here
+from tests.launcher.run_plans import run_id
 
 
 @pytest.fixture(name="deep")
@@ -56,6 +57,29 @@ def test_the_nearest_counts(deep: Path) -> None:
     (deep / "src/gpulaunch/train.yaml").write_text("script: other.py\n")
     assert list(load_inventory(None).hosts) == ["nearer"]
     assert load_run_config("train").job.script == "other.py"
+
+
+def test_a_project_keeps_its_runs_in_one_place(deep: Path) -> None:
+    assert runs_here() == Path("../../gpulaunch-runs")
+    (deep / "src/gpulaunch").mkdir()
+    (deep / "src/gpulaunch/hosts.example.yaml").touch()  # a checkout of gpulaunch
+    assert runs_here() == Path("../../gpulaunch-runs")
+    (deep / "src/gpulaunch-runs").mkdir()
+    assert runs_here() == Path("../gpulaunch-runs")
+    (deep / "gpulaunch/train.yaml").unlink()
+    (deep / "src/gpulaunch-runs").rmdir()
+    assert runs_here() == Path("gpulaunch-runs")
+
+
+def test_a_report_of_the_last_run_is_found_from_below(deep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = run_id("r-1")
+    log = deep / "gpulaunch-runs" / name / "titan" / "rank-0.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("step 1 loss 2.0\n")
+    assert run(["report"]) == 0
+    assert capsys.readouterr().out.startswith(f"{name}: ")
+    assert run(["diagnose"]) == 0
+    assert capsys.readouterr() == ("no failure found\n", f"last is {name}\n")
 
 
 def test_nothing_is_looked_for_above_gits_root(deep: Path) -> None:
