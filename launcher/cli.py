@@ -228,7 +228,7 @@ def _failure(error: BaseException) -> GpulaunchError:
             return _Interrupted("interrupted")
         with suppress(OSError):
             echo(err=True)  # the question stands on this line
-        return _tell(NoAnswer("use --yes in scripts"))
+        return _tell(NoAnswer())
     if isinstance(error, click.ClickException):
         return _tell_usage(error)
     if isinstance(error, GpulaunchError):
