@@ -19,6 +19,7 @@ _SECRET_ENDS = (
     "pgpass",
     "apikey",
     "webhook",
+    "creds",
 )
 _SECRET_WORDS = frozenset(
     {"credential", "credentials", "secrets", "passwords", "cookie", "cookies", "bearer", "jwt", "dsn", "auth"}
@@ -45,6 +46,7 @@ _TEXT_TOKENS = frozenset(
 """Words that make a `token` a piece of text."""
 _KEYED = frozenset(
     {"api", "access", "private", "secret", "auth", "encryption", "signing", "license", "account", "session"}
+    | {"wandb", "hf", "openai", "anthropic", "comet", "neptune", "clearml", "kaggle", "azure", "storage"}
 )
 """Words that make a `key` beside them a secret; other keys are names of columns."""
 _STORES = frozenset(
@@ -67,6 +69,9 @@ _BEARER = re.compile(r"\b((?:Bearer|Authorization:\s*Basic)\s+)[\w.~+/=-]{8,}")
 _PRIVATE_KEY = re.compile(
     r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)(?s:.*?)(-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)"
 )
+_QUOTED = re.compile(
+    r"([\"'])([A-Za-z_][\w.-]{0,100})\1(\s{0,20}:\s{0,20})(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
+)
 _ASSIGNED = re.compile(r"(?<![\w.-])(-{0,2}[A-Za-z_][\w.-]{0,100}=)('[^']*'|\"[^\"]*\"|[^\s&#;,'\"]+)")
 
 
@@ -87,6 +92,8 @@ def _is_secret_word(word: str, before: str) -> bool:
         return False
     if word in ("url", "uri"):
         return before in _STORES
+    if (before, word) == ("pass", "phrase"):
+        return True
     return word.endswith(_SECRET_ENDS) or word in _SECRET_WORDS or (word == "key" and before in _KEYED)
 
 
@@ -97,6 +104,7 @@ def redact_text(text: str) -> str:
     text = _NAME_IN_URL.sub(rf"\1{HIDDEN}@", text)
     text = _BEARER.sub(rf"\1{HIDDEN}", text)
     text = _TOKENS.sub(HIDDEN, text)
+    text = _QUOTED.sub(_pair, text)
     return _ASSIGNED.sub(_assignment, text)
 
 
@@ -130,3 +138,10 @@ def _words(words: Iterable[str]) -> Iterator[str]:
 
 def _assignment(match: re.Match[str]) -> str:
     return f"{match[1]}{HIDDEN}" if is_secret_name(match[1]) else match[0]
+
+
+def _pair(match: re.Match[str]) -> str:
+    """Hide the value of a pair of JSON or of a dict of Python."""
+    if not is_secret_name(match[2]):
+        return match[0]
+    return f"{match[1]}{match[2]}{match[1]}{match[3]}{match[4][0]}{HIDDEN}{match[4][0]}"

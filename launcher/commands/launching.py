@@ -203,14 +203,14 @@ def _show_plan(prepared: Prepared, config: RunConfig, wishes: Wishes) -> int:
     except GpulaunchError as error:
         raise error.with_document(preflight_json(prepared.result)) from None
     secrets = wishes.show_secrets
-    policy = None if spec is None else policy_json(spec, spares)
+    policy = None if spec is None else policy_json(spec, spares, show_secrets=secrets)
     document = {**plan_json(plan, show_secrets=secrets), "restart": policy}
     if as_json and refusal is None:
         _print(document)
     elif not as_json:
         echo_lines(plan_text(plan, show_secrets=secrets).removesuffix("\n").split("\n"))
         if spec is not None:
-            echo_lines(("", *policy_lines(spec, spares)))
+            echo_lines(("", *policy_lines(spec, spares, show_secrets=secrets)))
     if refusal is not None:
         raise refusal.with_document(document)
     return 0

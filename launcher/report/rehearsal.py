@@ -11,6 +11,7 @@ from launcher.rehearsing.verdict import Proof, RankVerdict, Verdict
 from launcher.report.run import outcome_json
 from launcher.report.text import clean
 from preflight.job import Job
+from preflight.redaction import redact_words
 
 _MARKS = {True: "ok", False: "NOT OK", None: "NOT SEEN"}
 
@@ -25,7 +26,7 @@ def rehearsal_lines(done: Rehearsed, job: Job) -> Iterator[str]:
     if done.verdict.out_of_memory:
         yield from _fit_lines(done, job)
     elif done.tried:
-        yield f"  fits with: {' '.join(done.args)}"
+        yield f"  fits with: {' '.join(redact_words(done.args))}"
     failing = [proof for proof in done.verdict.proofs if proof.ok is not True]
     if not failing:
         yield f"proven: {len(tuple(done.verdict.proofs))} of {len(tuple(done.verdict.proofs))}"
@@ -69,7 +70,7 @@ def _fit_lines(done: Rehearsed, job: Job) -> Iterator[str]:
     smaller = halved(done.args, job.batch_args)
     if smaller:
         yield "  out of GPU memory; half the batch and twice the accumulation is next to try (--fit does):"
-        yield f"    {' '.join(smaller)}"
+        yield f"    {' '.join(redact_words(smaller))}"
     elif job.batch_args:
         yield "  out of GPU memory, and the batch cannot be halved any more (or `args` does not name it)"
     else:
@@ -95,8 +96,8 @@ def rehearsal_json(done: Rehearsed, config: str) -> dict[str, Any]:
         "when": time.strftime("%Y-%m-%d %H:%M:%S"),
         "proven": done.verdict.proven,
         "out_of_memory": done.verdict.out_of_memory,
-        "args": list(done.args),
-        "did_not_fit": [list(args) for args in done.tried],
+        "args": list(redact_words(done.args)),
+        "did_not_fit": [list(redact_words(args)) for args in done.tried],
         "together": [_proof_json(proof) for proof in done.verdict.together],
         "ranks": [
             {

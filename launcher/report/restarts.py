@@ -7,11 +7,14 @@ from launcher.inventory import HostEntry
 from launcher.restarting.history import Former, Restarts
 from launcher.restarting.spec import RestartSpec
 from preflight.diagnosis.nature import NATURES
+from preflight.redaction import redact_words
 
 RECORD_SCHEMA = "gpulaunch.restart/1"
 
 
-def policy_lines(spec: RestartSpec, spares: Iterable[HostEntry]) -> Iterator[str]:
+def policy_lines(
+    spec: RestartSpec, spares: Iterable[HostEntry], *, show_secrets: bool = False
+) -> Iterator[str]:
     """Yield what happens when the run fails."""
     yield "When it fails:"
     kinds = ", ".join(row.name for row in NATURES.values() if spec.passes(row.name))
@@ -24,18 +27,25 @@ def policy_lines(spec: RestartSpec, spares: Iterable[HostEntry]) -> Iterator[str
     )
     if spec.resume_args:
         where = ", ".join(spec.checkpoints)
-        yield f"  with {' '.join(spec.resume_args)} for the last whole one of {where}"
+        words = " ".join(_resume_args(spec, show_secrets=show_secrets))
+        yield f"  with {words} for the last whole one of {where}"
     else:
         yield "  with the same arguments: no resume_args"
 
 
-def policy_json(spec: RestartSpec, spares: Iterable[HostEntry]) -> dict[str, Any]:
+def _resume_args(spec: RestartSpec, *, show_secrets: bool) -> tuple[str, ...]:
+    return spec.resume_args if show_secrets else redact_words(spec.resume_args)
+
+
+def policy_json(
+    spec: RestartSpec, spares: Iterable[HostEntry], *, show_secrets: bool = False
+) -> dict[str, Any]:
     """Return the same for programs."""
     return {
         "max": spec.max,
         "exclude_failed_hosts": spec.exclude_failed_hosts,
         "spares": [entry.name for entry in spares],
-        "resume_args": list(spec.resume_args),
+        "resume_args": list(_resume_args(spec, show_secrets=show_secrets)),
         "checkpoints": list(spec.checkpoints),
         "checkpoint_on": spec.checkpoint_on,
         "on": [row.name for row in NATURES.values() if spec.passes(row.name)],

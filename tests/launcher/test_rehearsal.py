@@ -170,6 +170,8 @@ def test_out_of_memory_says_what_to_try_next() -> None:
     job = Job(batch_args={"batch": "--bs", "accumulation": "--acc"})
     done = Rehearsed(out_of_memory(), verdict, NOW, ("--bs", "8", "--acc=2"), ())
     assert "    --bs 4 --acc=4" in list(rehearsal_lines(done, job))
+    secret = replace(done, args=("--bs", "8", "--hub_token", "s3cret"), tried=(("--hub_token", "s3cret"),))
+    assert "s3cret" not in "".join(rehearsal_lines(secret, job)) + json.dumps(rehearsal_json(secret, "x"))
 
 
 @pytest.mark.parametrize(

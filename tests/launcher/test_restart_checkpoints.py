@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from launcher.inventory import HostEntry
+from launcher.report.restarts import policy_json, policy_lines
 from launcher.restarting.checkpoints import Checkpoint, base_of, choose, resumed
 from launcher.restarting.spec import RestartSpec
 from preflight.job import Job
@@ -80,3 +81,11 @@ def test_the_script_is_told_where_it_lies(output: str, path: str) -> None:
 )
 def test_they_are_looked_for_where_the_script_writes(job: Job, entry: HostEntry, base: str) -> None:
     assert base_of(entry, job) == base
+
+
+def test_secrets_in_the_arguments_of_a_restart_are_not_shown_unless_asked_for() -> None:
+    spec = RestartSpec(resume_args=("--hub_token", "s3cret", "--resume={checkpoint}"))
+    assert "  with --hub_token *** --resume={checkpoint} for" in "\n".join(policy_lines(spec, ()))
+    assert policy_json(spec, ())["resume_args"] == ["--hub_token", "***", "--resume={checkpoint}"]
+    assert "s3cret" in "".join(policy_lines(spec, (), show_secrets=True))
+    assert policy_json(spec, (), show_secrets=True)["resume_args"] == list(spec.resume_args)

@@ -31,6 +31,9 @@ SECRETS = (
     "COOKIE",
     "client_secret",
     "SSH_PRIVATE_KEY",
+    "--wandb_key",
+    "MY_CREDS",
+    "PASS_PHRASE",
 )
 PLAIN = (
     "PWD",
@@ -79,6 +82,8 @@ def test_a_name_that_holds_none(name: str) -> None:
         ("https://a.example/x?token=s3cret&rank=1", "https://a.example/x?token=***&rank=1"),
         ("https://a.example/?X-Amz-Signature=s3cret&y=1#z", "https://a.example/?X-Amz-Signature=***&y=1#z"),
         ("host=db password=s3cret user=ana", "host=db password=*** user=ana"),
+        ('{"user": "ana", "password": "s3\\"cret"}', '{"user": "ana", "password": "***"}'),
+        ("{'api_key' : 's3cret', 'lr': '1'}", "{'api_key' : '***', 'lr': '1'}"),
         ("export HF_TOKEN='s3 cret'; python t.py", "export HF_TOKEN=***; python t.py"),
         ("Authorization: Bearer s3crets3cret", "Authorization: Bearer ***"),
         (
