@@ -74,7 +74,7 @@ def remedy(each: Classified) -> str:
             return f"if it is yours to end: {clean_command(each, 'HOST')}"
         case Kind.ZOMBIE:
             return "nothing to do: it holds nothing"
-        case Kind.LIVE if each.holds and not asks(each):
+        case Kind.LIVE if (each.holds or each.holds.listed) and not asks(each):
             return f"it lives; to end it all the same: {how_to_end(each, 'HOST')}"
         case _:
             return ""

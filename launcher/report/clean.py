@@ -44,7 +44,7 @@ def named_lines(facts: HostFacts, choice: Choice, wish: Wish) -> Iterator[str]:
         if pid in shown:
             yield from _process_lines("keep", facts, shown[pid])
     for index in wish.gpus:
-        if not any(index in each.holds.gpus for each in everybody):
+        if not any(index in (*each.holds.gpus, *each.holds.listed) for each in everybody):
             yield f"  gpu{index}: no process holds it, as far as can be seen"
     for port in wish.ports:
         if not any(port in each.holds.ports for each in everybody):
@@ -84,7 +84,7 @@ def _headline(facts: HostFacts, choice: Choice) -> str:
 def _worth_showing(choice: Choice) -> list[Classified]:
     """Launchers and ranks that live and hold nothing are no news here."""
     quiet = (Kind.LIVE, Kind.SYSTEM)
-    return [each for each in choice.shown if each.kind not in quiet or each.holds]
+    return [each for each in choice.shown if each.kind not in quiet or each.holds or each.holds.listed]
 
 
 def _process_lines(verb: str, facts: HostFacts, each: Classified) -> list[str]:

@@ -92,6 +92,18 @@ def test_a_gpu_and_a_port_that_nobody_holds_are_told() -> None:
     ]
 
 
+def test_a_gpu_whose_holder_only_the_driver_names_is_not_called_free() -> None:
+    scene = Scene(random.Random(1))
+    other = scene.add(uid=scenes.OTHER, age_s=60.0)  # whose open files one may not read
+    mine = scene.add(ppid=scene.add(comm="bash", argv=("bash",), tty=True), age_s=60.0)
+    scene.listed = {0: [other], 1: [mine]}
+    facts = scene.facts()
+    assert named(scene, facts, Wish(gpus=(0, 1))) == []
+    told = "\n".join(choice_lines(facts, choose(classify(facts), Wish(gpus=(0, 1)))))
+    assert told.count("(as the driver says)") == 2
+    assert f"it lives; to end it all the same: gpulaunch clean-zombies h --pid {mine}" in told
+
+
 @pytest.mark.parametrize(
     ("run", "way"),
     [
