@@ -3,6 +3,9 @@
 import ast
 import inspect
 import json
+import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -160,3 +163,22 @@ def test_every_command_has_json(name: str) -> None:
     command = cli.cli.get_command(click.Context(cli.cli), name)
     assert command is not None
     assert "--json" in {word for param in command.params for word in param.opts}
+
+
+@pytest.mark.parametrize("words", [("preflight",), ("run", "--hosts")])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_before_there_is_a_run_ends_the_client_as_any_program(
+    tmp_path: Path, words: tuple[str, ...], number: signal.Signals
+) -> None:
+    (tmp_path / "t.py").write_text("print(1)\n")
+    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host = f"ada@127.0.0.1:{silent.getsockname()[1]}"
+        script = ["t.py"] if words[0] == "run" else []
+        argv = [sys.executable, "-m", "gpulaunch", *words, host, *script]
+        with subprocess.Popen(argv, cwd=tmp_path, env=environment, stdout=subprocess.PIPE) as client:
+            silent.settimeout(60)
+            with silent.accept()[0]:  # it waits for a banner
+                client.send_signal(number)
+                assert client.wait(60) == -number
+    assert not (tmp_path / "gpulaunch-runs").exists()
