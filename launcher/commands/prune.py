@@ -32,7 +32,8 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
     """
     age = float(options["older_than"])
     ways = ways_of(options)
-    found = search(hosts_to_ask(ways.inventory, hosts), ways.open, width=ways.width, ended=True, tail=0)
+    entries, listed = hosts_to_ask(ways.inventory, hosts), ways.inventory.hosts
+    found = search(entries, ways.open, width=ways.width, listed=listed, ended=True, tail=0)
     answer = Answer("gpulaunch.removal/1", as_json=options["as_json"])
     for name, error in found.errors.items():
         answer.say(f"{name}: not asked: {error.detail}", err=True)

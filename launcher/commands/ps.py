@@ -34,7 +34,9 @@ def command(
     """
     ways = reaching(inventory, accept_new_host_keys=accept_new_host_keys, parallel=parallel)
     entries = hosts_to_ask(ways.inventory, hosts)
-    found = search(entries, ways.open, width=ways.width, ended=ended, gpu_use=True)
+    found = search(
+        entries, ways.open, width=ways.width, listed=ways.inventory.hosts, ended=ended, gpu_use=True
+    )
     errors = {name: clean(error.detail, keep_lines=False) for name, error in found.errors.items()}
     if as_json:
         echo_json(runs_json(found.runs, errors, found.strays, found.elsewhere))

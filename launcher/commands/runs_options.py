@@ -54,7 +54,8 @@ def ways_of(options: dict[str, Any]) -> Reaching:
 def found_run(word: str, ways: Reaching, options: dict[str, Any]) -> FoundRun:
     """Return the run that a word means. Raises BadInput, or HostError when no host answered."""
     hosts = hosts_to_ask(ways.inventory, options["hosts"])
-    found = find(word, hosts, ways.open, width=ways.width, warn=warn, last=scope_here(runs_here()).last)
+    last, listed = scope_here(runs_here()).last, ways.inventory.hosts
+    found = find(word, hosts, ways.open, width=ways.width, warn=warn, listed=listed, last=last)
     if word == LAST:
         echo(f"last is {run_line(found, time.time())}", err=True)
     return found

@@ -51,15 +51,20 @@ def command(run: str, **options: Any) -> int:
     results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why)
     code = 0
     nodes = []
-    for node, result in zip(plan.nodes, results, strict=True):
+    names = [name_of(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)]
+    for node, name, result in zip(plan.nodes, names, results, strict=True):
         words, worse = told_of(result)
         code = max(code, worse)
-        answer.say(f"{node.host}: {words}", err=worse != 0)
+        answer.say(f"{name}: {words}", err=worse != 0)
         nodes.append({"host": node.host, "ended": worse == 0, "message": words, **_end_json(result)})
     if code == 0:
-        names = hosts_text([node.host for node in plan.nodes])
-        answer.say(f"{plan.run_id} has ended on {names}; nothing of it is left there")
+        answer.say(f"{plan.run_id} has ended on {hosts_text(names)}; nothing of it is left there")
     return answer.finish(code, run_id=plan.run_id, nodes=nodes)
+
+
+def name_of(in_record: str, asked: str) -> str:
+    """Return how a node is called: as the host that answered is, whatever the record of the run calls it."""
+    return asked if asked == in_record else f"{asked} ({one_line(in_record, 80)} in the run's record)"
 
 
 def _end_json(result: "dict[str, Any] | GpulaunchError") -> dict[str, Any]:

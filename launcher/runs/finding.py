@@ -69,8 +69,18 @@ def hosts_to_ask(inventory: Inventory, words: Sequence[str]) -> tuple[HostEntry,
     return tuple(known.values())
 
 
-def search(entries: Iterable[HostEntry], open_entry: Open, *, width: int, **request: object) -> Search:
-    """Ask every host for its runs, side by side. `request` is what mode list of the supervisor takes."""
+def search(
+    entries: Iterable[HostEntry],
+    open_entry: Open,
+    *,
+    width: int,
+    listed: Iterable[str] = (),
+    **request: object,
+) -> Search:
+    """Ask every host for its runs, side by side. `request` is what mode list of the supervisor takes.
+
+    `listed` are the names of hosts.yaml: none of these hosts is told of by another, though it is not asked.
+    """
     problems: dict[str, HostError] = {}
 
     def one(entry: HostEntry) -> tuple[HostEntry, dict[str, Any], float]:
@@ -91,7 +101,8 @@ def search(entries: Iterable[HostEntry], open_entry: Open, *, width: int, **requ
         for entry, result in zip(hosts, results, strict=True)
         if isinstance(result, GpulaunchError)
     }
-    told = gather_runs(good, remembered())
+    names = {*listed, *(entry.name for entry in hosts)}
+    told = gather_runs(good, remembered(), names=names)
     return Search(told.runs, problems | errors, told.strays, runs_elsewhere(answer for _, answer, _ in good))
 
 
@@ -102,15 +113,17 @@ def find(
     *,
     width: int,
     warn: Callable[[str], None],
+    listed: Iterable[str] = (),
     last: Callable[[tuple[FoundRun, ...]], FoundRun] | None = None,
 ) -> FoundRun:
     """Return the run that a word means on these hosts. Raises BadInput, or HostError when none answered.
 
-    `warn` is given what hosts say of that run that is not believed; `last` chooses where the word is "last".
+    `warn` is given what hosts say of that run that is not believed; `listed` is as in
+    `search`; `last` chooses where the word is "last".
     """
     hosts = tuple(entries)
     wanted: dict[str, object] = {} if word == LAST else {"prefix": word}
-    found = search(hosts, open_entry, width=width, ended=True, tail=0, **wanted)
+    found = search(hosts, open_entry, width=width, listed=listed, ended=True, tail=0, **wanted)
     if len(found.errors) == len(hosts):
         raise next(iter(found.errors.values()))
     for run_id, strays in found.strays.items():

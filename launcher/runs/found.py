@@ -227,16 +227,20 @@ class RunsTold:
 
 
 def gather_runs(
-    answers: Iterable[tuple[HostEntry, Mapping[str, Any], float]], known: Mapping[str, Launched] | None = None
+    answers: Iterable[tuple[HostEntry, Mapping[str, Any], float]],
+    known: Mapping[str, Launched] | None = None,
+    *,
+    names: Collection[str] = (),
 ) -> RunsTold:
     """Return the runs in (host, its answer, our time then), the newest last.
 
     A host answers for itself only. Of a launch that this machine remembers (`known`), each node is believed
-    from the host that was launched on. Of another one, a node that two hosts claim is a conflict; one host
-    reached under two names tells the same node twice, and one of them is kept.
+    from the host that was launched on. `names` are those of hosts that did not answer or were not asked:
+    nobody tells in their place either. Of another launch, a node that two hosts claim is a conflict; one
+    host reached under two names tells the same node twice, and one of them is kept.
     """
     answers = tuple(answers)
-    asked = {entry.name for entry, _, _ in answers}
+    asked = {*names, *(entry.name for entry, _, _ in answers)}
     nodes: dict[str, list[NodeRun]] = {}
     for entry, answer, now in answers:
         for told in answer.get("runs", ()):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from launcher.commands.stop import name_of
 from launcher.errors import HostError, NotAsked
 from launcher.identity import user_name
 from launcher.inventory import HostEntry, Inventory, local_python
@@ -70,6 +71,23 @@ def test_a_node_that_only_a_record_names_is_not_logged_in_to() -> None:
         found.open(found.entries[1])
     with pytest.raises(NotAsked):
         found.demand()
+
+
+@pytest.mark.parametrize("names", [{"b"}, {"a", "b", "evil"}])
+def test_no_host_tells_in_place_of_one_that_is_silent_or_was_not_asked(names: set[str]) -> None:
+    answers = [(EVIL, {"runs": [told(), told(rank=1)], "t": 50.0}, 50.0)]
+    found = gather_runs(answers, names=names)
+    assert [node.rank for run in found.runs for node in run.nodes] == ([] if "a" in names else [0])
+    assert any(
+        "evil tells of node 1 of it, which is, by its record, on b" in word
+        for word in found.strays[PLAN.run_id]
+    )
+
+
+def test_what_stop_tells_of_a_node_is_told_of_the_host_that_answered() -> None:
+    assert name_of("a", "a") == "a"
+    assert name_of("gpu-02", "evil") == "evil (gpu-02 in the run's record)"
+    assert "\x1b" not in name_of("gpu-02\x1b[2J", "evil")
 
 
 def test_a_listed_node_is_reached_as_it_is_listed_with_its_own_interpreter() -> None:
