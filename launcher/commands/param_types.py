@@ -27,6 +27,8 @@ class Duration(click.FloatRange):
         seconds = parse_duration(str(value))
         if seconds is None:
             self.fail(f"{value!r} is not a duration: expected {EXPECTED}", param, ctx)
+        if self.max is not None and seconds > self.max:
+            self.fail(f"{value} is longer than {format_duration(self.max)}", param, ctx)
         return float(super().convert(seconds, param, ctx))
 
 

@@ -64,6 +64,12 @@ def test_a_precision_is_understood_in_torchs_words_too(typed: str, meant: str, t
     assert load_run_config(str(config)).job.precision == meant
 
 
+
+def test_a_duration_that_is_too_long_is_told_in_the_words_it_was_typed_in() -> None:
+    told = CliRunner().invoke(cli, ["clean-zombies", "--grace", "2h"])
+    assert (told.exit_code, "2h is longer than 1h" in told.output) == (2, True)
+
+
 @pytest.mark.parametrize("name", sorted(cli.list_commands(click.Context(cli))))
 def test_help_calls_every_duration_one_and_tells_its_bounds_as_one(name: str) -> None:
     told = CliRunner().invoke(cli, [name, "--help"]).output
