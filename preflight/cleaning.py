@@ -30,13 +30,14 @@ def choose(classified: tuple[Classified, ...], wish: Wish) -> Choice:
     """Split the classified processes by what may be done with them under this wish.
 
     A process named by pid may be ended after a yes even when it is LIVE; FOREIGN, SYSTEM and STUCK never are,
-    and a true zombie cannot be.
+    and a true zombie cannot be. Of what was named by pid, GPU or port nothing else is shown.
     """
     asked = [each for each in classified if _asked(each, wish)]
     at_once = tuple(each for each in asked if each.kind in ENDED_BY_DEFAULT)
     after_yes = tuple(each for each in asked if _after_yes(each, wish))
     chosen = {each.process.pid for each in (*at_once, *after_yes)}
-    return Choice(at_once, after_yes, tuple(each for each in classified if each.process.pid not in chosen))
+    shown = (each for each in classified if each.process.pid not in chosen and _meant(each, wish))
+    return Choice(at_once, after_yes, tuple(shown))
 
 
 def _after_yes(each: Classified, wish: Wish) -> bool:
@@ -54,9 +55,14 @@ def asks(each: Classified) -> bool:
 
 
 def _asked(each: Classified, wish: Wish) -> bool:
+    """Whether it may be ended under this wish: what only the driver says of its GPUs does not count."""
+    return _meant(each, wish) and (not wish.gpus or bool(set(wish.gpus) & set(each.holds.gpus)))
+
+
+def _meant(each: Classified, wish: Wish) -> bool:
     if wish.pids and each.process.pid not in wish.pids:
         return False
-    if wish.gpus and not set(wish.gpus) & set(each.holds.gpus):
+    if wish.gpus and not set(wish.gpus) & {*each.holds.gpus, *each.holds.listed}:
         return False
     return not wish.ports or bool(set(wish.ports) & set(each.holds.ports))
 

@@ -99,6 +99,12 @@ def test_a_gpu_whose_holder_only_the_driver_names_is_not_called_free() -> None:
     scene.listed = {0: [other], 1: [mine]}
     facts = scene.facts()
     assert named(scene, facts, Wish(gpus=(0, 1))) == []
+    choice = choose(classify(facts), Wish(gpus=(0,)))
+    assert ([each.process.pid for each in choice.shown], choice.at_once, choice.after_yes) == (
+        [other],
+        (),
+        (),
+    )
     told = "\n".join(choice_lines(facts, choose(classify(facts), Wish(gpus=(0, 1)))))
     assert told.count("(as the driver says)") == 2
     assert f"it lives; to end it all the same: gpulaunch clean-zombies h --pid {mine}" in told

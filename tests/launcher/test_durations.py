@@ -64,7 +64,6 @@ def test_a_precision_is_understood_in_torchs_words_too(typed: str, meant: str, t
     assert load_run_config(str(config)).job.precision == meant
 
 
-
 def test_a_duration_that_is_too_long_is_told_in_the_words_it_was_typed_in() -> None:
     told = CliRunner().invoke(cli, ["clean-zombies", "--grace", "2h"])
     assert (told.exit_code, "2h is longer than 1h" in told.output) == (2, True)
