@@ -206,7 +206,7 @@ def _show_plan(prepared: Prepared, config: RunConfig, wishes: Wishes) -> int:
     policy = None if spec is None else policy_json(spec, spares, show_secrets=secrets)
     document = {**plan_json(plan, show_secrets=secrets), "restart": policy}
     if as_json and refusal is None:
-        _print(document)
+        _print({**document, "exit_code": 0})
     elif not as_json:
         echo_lines(plan_text(plan, show_secrets=secrets).removesuffix("\n").split("\n"))
         if spec is not None:

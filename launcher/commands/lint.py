@@ -83,8 +83,10 @@ def command(scripts: tuple[Path, ...], config: str, **options: Any) -> int:
     targets = _targets(job.job if job else Job(), options)
     certain = bool(options["capability"]) or bool(options["cpu"])
     results = [_lint(path, targets, certain=certain) for path in paths]
+    bad = any(result.errors or result.problems for result in results)
+    code = ExitCode.NEGATIVE if bad else ExitCode.OK
     if options["as_json"]:
-        echo_json(lint_json(results), indent=2)
+        echo_json({**lint_json(results), "exit_code": int(code)}, indent=2)
     elif options["as_sarif"]:
         echo_json(sarif(results), indent=2)
     else:
@@ -92,7 +94,7 @@ def command(scripts: tuple[Path, ...], config: str, **options: Any) -> int:
     if options["fix"]:
         for path, result in zip(paths, results, strict=True):
             _fix_all(path, result, targets, certain=certain, sure=options["yes"])
-    return ExitCode.NEGATIVE if any(result.errors or result.problems for result in results) else 0
+    return code
 
 
 def _fix_all(path: Path, result: LintResult, targets: Sequence[Target], *, certain: bool, sure: bool) -> None:

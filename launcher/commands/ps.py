@@ -38,8 +38,10 @@ def command(
         entries, ways.open, width=ways.width, listed=ways.inventory.hosts, ended=ended, gpu_use=True
     )
     errors = {name: clean(error.detail, keep_lines=False) for name, error in found.errors.items()}
+    code = ExitCode.UNREACHABLE if errors and (hosts or len(errors) == len(entries)) else ExitCode.OK
     if as_json:
-        echo_json(runs_json(found.runs, errors, found.strays, found.elsewhere))
+        document = runs_json(found.runs, errors, found.strays, found.elsewhere)
+        echo_json({**document, "exit_code": int(code)})
     elif found.runs:
         echo_lines(runs_lines(found.runs, time.time()))
     else:
@@ -53,4 +55,4 @@ def command(
             echo(f"{run_id}: {words}", err=True)
     for name, why in errors.items():
         echo(f"{name}: not asked: {why}", err=True)
-    return ExitCode.UNREACHABLE if errors and (hosts or len(errors) == len(entries)) else 0
+    return code

@@ -55,6 +55,7 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
     keep(what.config.path, document)
     for line in rehearsal_lines(done, launch.job):
         screen.show(line)
+    code = 0 if done.verdict.proven else done.outcome.exit_code or ExitCode.NEGATIVE
     if as_json:
-        echo_json(document)
-    return 0 if done.verdict.proven else done.outcome.exit_code or ExitCode.NEGATIVE
+        echo_json({**document, "exit_code": int(code)})
+    return code

@@ -37,11 +37,12 @@ def command(run: str, *, as_json: bool, **options: Any) -> int:
         host: one_line(error.detail if isinstance(error, HostError) else error.message, 300)
         for host, error in errors.items()
     }
+    code = ExitCode.UNREACHABLE if told else ExitCode.OK
     if as_json:
         document = {"schema": SCHEMA, "run_id": plan.run_id, **hang_json(hang), "unreached": told}
-        echo_json(document)
+        echo_json({**document, "exit_code": int(code)})
     else:
         echo_lines(hang_lines(hang))
     for host, words in told.items():
         echo(f"{host}: not asked: {words}", err=True)
-    return ExitCode.UNREACHABLE if told else 0
+    return code

@@ -76,6 +76,13 @@ def test_a_recording_is_of_one_host_given_either_way(home: Home) -> None:
     assert gpulaunch(home, "record", "localhost", "-o", "facts.json", "--force").returncode == 0
 
 
+def test_a_document_has_the_exit_code_of_its_command(home: Home) -> None:
+    assert document(home, "ps")["exit_code"] == 0
+    assert document(home, "ps", "root@127.0.0.1:1", code=3)["exit_code"] == 3
+    (home.home / "bad.py").write_text("x = (\n")
+    assert document(home, "lint", "bad.py", code=1)["exit_code"] == 1
+
+
 def test_deleting_needs_a_yes_and_says_what_went(home: Home) -> None:
     refused = document(home, "rm", "train-20261122-100001-aaaaaa", code=2)
     assert refused["error"]["code"] == "no-answer"
