@@ -138,10 +138,14 @@ class ProxySocket(socket.socket):
         return self
 
     def close(self) -> None:
-        """Close our end and hang up on the command, as OpenSSH does: some would wait for their far side."""
+        """Close our end and hang up on the command, as OpenSSH does: some would wait for their far side.
+
+        Below nohup SIGHUP is ignored, by the command too; so SIGTERM follows.
+        """
         super().close()
         with contextlib.suppress(OSError):
             self._process.send_signal(signal.SIGHUP)
+            self._process.send_signal(signal.SIGTERM)
 
     def why_ended(self) -> str:
         """Return how the command ended and its last words, "" while it runs."""

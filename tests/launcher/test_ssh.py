@@ -1,6 +1,7 @@
 """Reaching hosts by SSH: every way it can fail is told apart, and no key is trusted unseen."""
 
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -403,7 +404,16 @@ def test_hosts_behind_one_jump_host_share_its_connection(sshd: Sshd) -> None:
     assert not opener._jumps._open
 
 
-def test_a_proxy_command_is_the_way_to_the_host(sshd: Sshd, tmp_path: Path) -> None:
+@pytest.mark.parametrize("hangup", [signal.SIG_DFL, signal.SIG_IGN], ids=["plain", "nohup"])
+def test_a_proxy_command_is_the_way_to_the_host(sshd: Sshd, tmp_path: Path, hangup: signal.Handlers) -> None:
+    before = signal.signal(signal.SIGHUP, hangup)
+    try:
+        through_a_proxy(sshd, tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def through_a_proxy(sshd: Sshd, tmp_path: Path) -> None:
     relay = tmp_path / "relay.py"
     relay.write_text(
         "import os, socket, sys, threading\n"
