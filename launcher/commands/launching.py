@@ -11,6 +11,7 @@ from launcher.commands.question import asker
 from launcher.config import RunConfig
 from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.exit_codes import ExitCode
+from launcher.homepaths import at_home
 from launcher.hostcodes import read_codes
 from launcher.inventory import HostEntry
 from launcher.launch import Launch
@@ -26,6 +27,7 @@ from launcher.report.preflight_json import preflight_json
 from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
 from launcher.report.restarts import policy_json, policy_lines
 from launcher.report.run import outcome_json
+from launcher.report.text import one_line
 from launcher.run import Prepared, ask, carry_out
 from launcher.running.connections import Connections
 from launcher.running.early import EarlyStarts
@@ -170,7 +172,9 @@ def synced(config: RunConfig, launch: Launch, screen: Screen, *, dry_run: bool =
     if dry_run:
         arriving = arriving_script(config)
         what = "by what lies there now" if arriving is None else f"as if {arriving.name} lay there already"
+        tree = one_line(str(at_home(config.sync.source).resolve()), 400)
         screen.say(f"sync: nothing is sent in a dry run; hosts are judged {what}")
+        screen.say(f"sync: a launch sends {tree}")
         return replace(launch, arriving=arriving)
     from launcher.syncing.before import Ways, sync_before  # noqa: PLC0415 - most launches do without it
 

@@ -1,18 +1,23 @@
 """`sync:` of a run config: what it may say, where the tree goes, what a person is told."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from launcher.commands.launching import synced
 from launcher.config import Overrides, RunConfig, load_run_config
 from launcher.errors import ConfigError
+from launcher.launch import Launch
+from launcher.running.connections import Connections
 from launcher.syncing.before import Ways, sync_before, sync_lines, targets_of
 from launcher.syncing.errors import SyncFailed
 from launcher.syncing.host import Done
 from launcher.syncing.spec import SyncSpec
 from launcher.syncing.sync import HostSync
+from launcher.terminal.live import screen_on
 from preflight.job import Job
 from tests.launcher.sync_tree import ENTRY, git, opener, write
 
@@ -147,3 +152,14 @@ def test_what_was_kept_edited_or_stale_is_told_by_name() -> None:
         "sync: l40s:/q is the same directory as on titan; nothing to send",
         "sync: localhost:/r is the tree itself; nothing to send",
     ]
+
+
+@pytest.mark.parametrize("source", ["src", "../elsewhere"])
+def test_a_dry_run_says_which_directory_a_launch_sends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], source: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = load(tmp_path, f"sync: {{from: {source}}}")
+    launch = Launch((ENTRY,), config.job, Connections(opener))
+    synced(config, launch, screen_on(sys.stdout, plain=True, all_ranks=False), dry_run=True)
+    assert f"sync: a launch sends {(tmp_path / source).resolve()}\n" in capsys.readouterr().out
