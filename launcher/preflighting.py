@@ -257,7 +257,7 @@ def _would_use(
     if gathered.errors:
         return WouldUse(problem=f"{', '.join(gathered.errors)} cannot be used")
     pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
-    script = script or script_on(pairs[0][1], job)
+    script = script or script_on(*pairs[0], job)
     try:
         settled = settle(pairs, job, run_id="preflight", script=script)
     except GpulaunchError as refusal:
@@ -288,14 +288,19 @@ def _with_tree(facts: Mapping[str, HostFacts], arriving: Sent) -> dict[str, Host
     return there
 
 
-def script_on(main: HostFacts, job: Job) -> ScriptReading | None:
-    """Read the training script as it lies on the main host; None when it is not known here."""
+def script_on(entry: HostEntry, main: HostFacts, job: Job) -> ScriptReading | None:
+    """Read the training script as it lies on the main host; None when it is not known here.
+
+    Modules of its own are read where the main host is this machine; of other hosts only the script is known.
+    """
     if isinstance(main.script, Missing) or isinstance(main.script.text, Missing):
         return None
+    from launcher.source_files import read_source  # noqa: PLC0415 - as below
     from preflight.script.read import read_script  # noqa: PLC0415 - a third of our modules; only a script pays
 
     versions = {} if isinstance(main.python, Missing) else main.python.packages
-    return read_script(main.script.text, main.script.path, args=job.args, versions=versions)
+    find = read_source if entry.is_local else None
+    return read_script(main.script.text, main.script.path, find=find, args=job.args, versions=versions)
 
 
 class _Watch:

@@ -90,7 +90,8 @@ def ask(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepare
     on_result(result)
     for error in result.errors.values():
         raise error
-    return Prepared(launch, result, script_on(result.facts[launch.entries[0].name], launch.job))
+    main = launch.entries[0]
+    return Prepared(launch, result, script_on(main, result.facts[main.name], launch.job))
 
 
 def examine(launch: Launch) -> PreflightResult:

@@ -19,11 +19,11 @@ from launcher.fixes.fixing import Left, diff, fixed
 from launcher.report.lint import lint_json, lint_lines, sarif
 from launcher.report.lintdocs import page
 from launcher.schema import PRECISIONS
+from launcher.source_files import read_source
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.wholefile import write_whole
 from preflight.gpu_facts import Capability
 from preflight.job import Job
-from preflight.script.bounds import MAX_MODULE
 from preflight.script.lint import LintResult, lint_for
 from preflight.script.reading import Place
 from preflight.script.rules import Level
@@ -137,18 +137,7 @@ def _lint(path: Path, targets: Sequence[Target], *, certain: bool) -> LintResult
     return lint_for(text, str(path), targets, certain=certain, find=_text)
 
 
-@cache
-def _text(path: str) -> str | None:
-    """Return a file's text, of one that is too large to be judged its beginning; None: no file."""
-    file = Path(path)
-    try:
-        if not file.is_file():
-            return None
-        with file.open("rb") as opened:
-            data = opened.read(4 * MAX_MODULE + 1)
-    except OSError:
-        return None
-    return data.decode("utf-8-sig", errors="replace")[: MAX_MODULE + 1]
+_text = cache(read_source)
 
 
 @cache

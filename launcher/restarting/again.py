@@ -207,9 +207,9 @@ class _Story:
         for error in result.errors.values():
             return NoRestart(error.message, later=True)
         job = replace(launch.job, args=resumed(launch.job, spec, checkpoint))
-        prepared = Prepared(
-            replace(launch, job=job), result, script_on(result.facts[launch.entries[0].name], job)
-        )
+        main = launch.entries[0]
+        script = script_on(main, result.facts[main.name], job)
+        prepared = Prepared(replace(launch, job=job), result, script)
         refusal = prepared.refusal()
         if refusal is not None:
             return NoRestart(refusal.message)

@@ -69,6 +69,40 @@ def test_fp16_is_chosen_with_float32_parameters_and_the_line_that_shows_them(tmp
     assert "get_peft_model" in held["source"]
 
 
+TRAIN = """
+import torch
+from accelerate import Accelerator
+from nets.net import Net
+accelerator = Accelerator()
+net = Net()
+optimizer = torch.optim.AdamW(net.parameters())
+net, optimizer = accelerator.prepare(net, optimizer)
+accelerator.backward(net(torch.randn(4, 8)).mean())
+optimizer.step()
+"""
+NET = """
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Linear(8, 1{dtype})
+    def forward(self, x):
+        return self.line(x)
+"""
+
+
+@pytest.mark.parametrize(("dtype", "precision"), [("", "fp16"), (", dtype=nn.unknown", "no")])
+def test_a_model_from_a_module_of_the_scripts_own_is_known_on_this_machine(
+    tmp_path: Path, dtype: str, precision: str
+) -> None:
+    user = User(tmp_path, "titan-rtx")
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "net.py").write_text(NET.format(dtype=dtype))
+    code, plan = user.ask("run", "train.py", "--dry-run", "--ignore", CPU_WHEEL)
+    assert (code, plan["mixed_precision"]) == (0, precision)
+
+
 def test_preflight_says_the_same_as_the_plan(tmp_path: Path) -> None:
     code, told = User(tmp_path, "titan-rtx").ask("preflight", "--config", "paper_r64", "--ignore", CPU_WHEEL)
     assert code == 0, told["findings"]
