@@ -30,6 +30,7 @@ from launcher.transports.base import Connection, Stream
 from launcher.waiting import Waiting
 from preflight.facts import HostFacts
 from preflight.records import dataclass
+from preflight.shell_words import ssh_command
 from preflight.wire import decode
 
 MARKER = b"GPULAUNCH-FACTS-1 "
@@ -254,7 +255,7 @@ def _ended_early(host: str, python: str, answer: _Answer, status: int | None, st
     said = last_lines(stderr)
     if status == 0 and not answer.begun:
         message = f"{python} answered nothing of ours" + (f", but: {answer.noise}" if answer.noise else "")
-        return AgentGarbage(host, message, f"Check with: ssh {host} {python} -V")
+        return AgentGarbage(host, message, f"Check with: {ssh_command(host, python, '-V')}")
     if status == _EXIT_BAD_PAYLOAD:
         return AgentCrashed(host, f"the request did not arrive whole: {said}")
     ended = f"ended by signal {-status}" if status is not None and status < 0 else f"exit status {status}"

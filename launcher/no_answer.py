@@ -6,6 +6,7 @@ One rule for every program that is sent to hosts: what `preflight` says of a hos
 from launcher.errors import HostError, NoLoginShell, NoPython
 from launcher.onhost_source import EXIT_OLD_PYTHON, ISOLATED
 from launcher.report.text import clean, one_line
+from preflight.shell_words import ssh_command
 
 _LAST = 1 << 12
 _CANNOT_START = (126, 127)
@@ -31,7 +32,8 @@ def no_answer(
         return NoLoginShell(
             host,
             f"{python} ran nothing of gpulaunch there (exit status {status}): {words}",
-            f"Check with: ssh {host} {python} -V; an account whose login shell is nologin runs no programs",
+            f"Check with: {ssh_command(host, python, '-V')};"
+            " an account whose login shell is nologin runs no programs",
         )
     return None
 

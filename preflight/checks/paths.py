@@ -8,6 +8,7 @@ from preflight.facts import HostFacts, PathFacts
 from preflight.finding import Problem, Severity
 from preflight.job import Expect, Job
 from preflight.registry import host_check
+from preflight.shell_words import shell_word
 
 _WRITTEN = ("output", "run_dir", "tmp", "hf_cache")
 _NEEDED = ("output", "run_dir", "tmp")  # a launch without these ends
@@ -39,14 +40,14 @@ def the_paths_can_be_written(paths: tuple[PathFacts, ...]) -> Iterator[Problem]:
             if item.role == "workdir" or item.role in _WRITTEN:
                 yield Problem(
                     f"whether {where} {what} is not known: {wanted.reason}",
-                    f"on the host: ls -ld {where}; df {where}",
+                    f"on the host: ls -ld {shell_word(where)}; df {shell_word(where)}",
                     subject=subject,
                     severity=Severity.UNKNOWN,
                 )
         elif item.role == "workdir" and not item.exists:
             yield Problem(
                 f"{item.resolved or item.path} does not exist",
-                f"mkdir -p {item.resolved or item.path}   (or correct workdir:)",
+                f"mkdir -p {shell_word(item.resolved or item.path)}   (or correct workdir:)",
                 subject=subject,
             )
         elif item.role in _WRITTEN and not item.writable:
@@ -107,7 +108,7 @@ def _full(item: PathFacts) -> str:
 
 def _room(item: PathFacts, *, inodes: bool) -> str:
     """Return how room is made there."""
-    look = f"df -{'i' if inodes else 'h'} {item.resolved or item.path}"
+    look = f"df -{'i' if inodes else 'h'} {shell_word(item.resolved or item.path)}"
     if item.role == "run_dir":
         return f"{look}; gpulaunch prune removes old runs there; remove what else is not needed"
     return f"{look}; remove what is not needed, or choose another {item.role}"
