@@ -8,6 +8,7 @@ from preflight.facts import HostFacts, PythonEnv
 from preflight.finding import Problem, Severity
 from preflight.job import Job
 from preflight.registry import host_check
+from preflight.shell_words import shell_word
 from preflight.versions import compare, release
 
 OLDEST_PYTHON = (3, 9)
@@ -98,7 +99,7 @@ def torch_is_a_cuda_build(facts: HostFacts, python: PythonEnv) -> Iterator[Probl
     if isinstance(build, Missing):
         yield Problem(
             f"cannot tell which CUDA torch {python.packages['torch']} was built for: {build.reason}",
-            f'{python.executable} -c "import torch; print(torch.version.cuda)"',
+            f'{shell_word(python.executable)} -c "import torch; print(torch.version.cuda)"',
             severity=Severity.UNKNOWN,
         )
     elif not release(build):

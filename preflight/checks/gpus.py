@@ -12,6 +12,7 @@ from preflight.gpu_facts import Gpu, PciGpu
 from preflight.job import Expect, Job
 from preflight.registry import host_check
 from preflight.selection import Selection
+from preflight.shell_words import shell_word
 from preflight.versions import release
 from preflight.wheels import OLDEST, Wheel, find_wheel, runs_on
 
@@ -180,7 +181,7 @@ def torch_has_kernels_for_every_gpu(
         yield Problem(
             f"torch {version} for CUDA {build} is not in the table of official wheels, so its kernels "
             "are not known",
-            f'{python.executable} -c "import torch; print(torch.cuda.get_arch_list())"',
+            f'{shell_word(python.executable)} -c "import torch; print(torch.cuda.get_arch_list())"',
             severity=Severity.INFO,
         )
         return

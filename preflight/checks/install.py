@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from preflight.absence import Missing
 from preflight.facts import HostFacts, PythonEnv
+from preflight.shell_words import shell_word
 from preflight.versions import release
 from preflight.wheels import OLDEST, index_for
 
@@ -21,9 +22,13 @@ def install_command(facts: HostFacts, python: PythonEnv, names: Sequence[str], *
     index = _index(facts) if gpus and "torch" in names else None
     if index == "":
         return f"{_no_index(facts)}, then install {' and '.join(names)} with that"
-    pip = f"{_VENV}/bin/python -m pip install" if python.managed else f"{python.executable} -m pip install"
+    pip = (
+        f"{_VENV}/bin/python -m pip install"
+        if python.managed
+        else f"{shell_word(python.executable)} -m pip install"
+    )
     again = " --force-reinstall" if "torch" in names and "torch" in python.packages else ""
-    steps = [f"{python.executable} -m venv {_VENV}"] if python.managed else []
+    steps = [f"{shell_word(python.executable)} -m venv {_VENV}"] if python.managed else []
     if index is not None:
         steps.append(f"{pip}{again} torch --index-url {index}")
     others = [name for name in names if index is None or name != "torch"]

@@ -111,3 +111,9 @@ def test_pep_668_is_seen_where_pip_sees_it(tmp_path: Path, monkeypatch: pytest.M
     assert python_env._is_managed()
     monkeypatch.setattr(sys, "prefix", "/some/venv")
     assert not python_env._is_managed(), "a virtual environment is its user's own"
+
+
+@pytest.mark.parametrize("managed", [True, False])
+def test_the_path_that_a_host_tells_of_its_python_is_one_word(*, managed: bool) -> None:
+    told = {"python.torch_cuda": "cpu", "python.managed": managed, "python.executable": "/x;id #/python"}
+    assert "'/x;id #/python' -m " in _told(_host(**told), "ENV003")
