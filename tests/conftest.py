@@ -14,8 +14,10 @@ from tests.lab import needs, sshd
 from tests.lab.hosts import Lab
 
 os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"  # nft and ip, whoever runs this
-# A shell that starts a command in the background has it ignore Ctrl-C, and every process below it.
+# A shell that starts a command in the background has it ignore Ctrl-C, nohup has it ignore SIGHUP; and so do
+# all processes that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 SETTLE_S = float(os.environ.get("LAB_SETTLE_S", "3"))
 
 settings.register_profile("any machine", deadline=None)  # what is proven is not how fast a busy machine is

@@ -224,6 +224,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", default="", choices=["", *(kind.name for kind in KINDS)])
     parser.add_argument("--out", type=Path, help="where what is wrong is kept")
     options = parser.parse_args(arguments)
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # `make soak &` and nohup have clients ignore them
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if problem := missing():
         say(problem)
         return 1
