@@ -15,9 +15,9 @@ have ended what lives.
 import sys
 from collections.abc import Callable
 
-from preflight.cleaning import Wish, choose
-from preflight.leftovers import classify
-from preflight.process_tree import gpu_files, is_half_dead
+from preflight.leftovers.classify import classify
+from preflight.leftovers.process_tree import gpu_files, is_half_dead
+from preflight.leftovers.selection import Wish, choose
 from tests.preflight.container_scenes import container_scene, own
 from tests.preflight.scenes import Scene, random_scene
 

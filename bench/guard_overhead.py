@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from launcher.onhost_source import onhost_source
+from launcher.remote.programs import onhost_source
 
 ROOT = Path(__file__).resolve().parents[1]
 WARM_STEPS = 5

@@ -33,10 +33,10 @@ from bench.replay import replaying
 GATHER = """
 import sys
 from pathlib import Path
-from launcher.gather import AgentRequest, gather
-from launcher.inventory import load_inventory
+from launcher.remote.agent import AgentRequest, gather
+from launcher.config.inventory import load_inventory
 from launcher.transports.base import OpenOptions
-from launcher.transports.sshconfig import opener_for
+from launcher.transports.ssh.endpoint import opener_for
 inventory = load_inventory(Path(sys.argv[1]))
 entries = inventory.resolve(sys.argv[3:])
 opener = opener_for(inventory, OpenOptions(), Path(sys.argv[2]))
@@ -147,8 +147,8 @@ def _ways(inventory: Path, ssh_config: Path, names: list[str], home: Path) -> di
 
 def _addresses(inventory: Path, ssh_config: Path, names: list[str]) -> list[dict[str, object]]:
     """Return what bare paramiko is told: where the hosts are, and which files prove both sides."""
-    from launcher.inventory import load_inventory  # noqa: PLC0415 - not measured, not imported otherwise
-    from launcher.transports.sshconfig import endpoint_for  # noqa: PLC0415
+    from launcher.config.inventory import load_inventory  # noqa: PLC0415 - not measured, not imported otherwise
+    from launcher.transports.ssh.endpoint import endpoint_for  # noqa: PLC0415
 
     loaded = load_inventory(inventory)
     found = [endpoint_for(entry, loaded, ssh_config) for entry in loaded.resolve(names)]
@@ -166,17 +166,18 @@ def _addresses(inventory: Path, ssh_config: Path, names: list[str]) -> list[dict
 
 def _agent(inventory: Path, names: list[str]) -> dict[str, str]:
     """Return the command and the input that run the agent as gather does."""
-    from launcher import gather, onhost_source  # noqa: PLC0415 - not measured, not imported otherwise
-    from launcher.inventory import load_inventory  # noqa: PLC0415
+    from launcher.config.inventory import load_inventory  # noqa: PLC0415
+    from launcher.remote import agent as gather  # noqa: PLC0415 - not measured, not imported otherwise
+    from launcher.remote import programs  # noqa: PLC0415
 
     python = load_inventory(inventory).resolve(names[:1])[0].python
     payload = gather._payload(gather.AgentRequest("bench", ports=(29500,), free_ports=4))  # noqa: SLF001
-    command = shlex.join(onhost_source.bootstrap(python, site=True))
+    command = shlex.join(programs.bootstrap(python, site=True))
     return {"command": command, "payload": base64.b64encode(payload).decode()}
 
 
 def _all_hosts(inventory: Path) -> list[str]:
-    from launcher.inventory import load_inventory  # noqa: PLC0415 - not measured, not imported otherwise
+    from launcher.config.inventory import load_inventory  # noqa: PLC0415 - not measured, not imported otherwise
 
     return list(load_inventory(inventory).hosts)
 

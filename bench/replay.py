@@ -12,8 +12,8 @@ from pathlib import Path
 
 import yaml
 
-from launcher.gather import MARKER, AgentRequest, _payload
-from launcher.onhost_source import bootstrap
+from launcher.remote.agent import MARKER, AgentRequest, _payload
+from launcher.remote.programs import bootstrap
 
 _STAND_IN = """\
 #!{python} -IS

@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 
 from bench.common import ROOT, Target, tell
-from launcher.onhost_source import onhost_source
-from launcher.running import protocol
+from launcher.follow import protocol
+from launcher.remote.programs import onhost_source
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
 

@@ -15,12 +15,12 @@ from typing import ClassVar, NamedTuple, TextIO
 import click
 from click.shell_completion import CompletionItem
 
-from launcher.bugs import keep_traceback
+from launcher.crash_log import keep_traceback
 from launcher.errors import BadInput, GpulaunchError, NoAnswer, RunFailed
 from launcher.exit_codes import ExitCode
-from launcher.report.text import clean
-from launcher.terminal.cells import Line
+from launcher.terminal.cell_width import Line
 from launcher.terminal.output import echo, echo_json, echo_lines
+from launcher.text import clean
 from launcher.version import version
 
 _ENVIRONMENT_ERRNOS = frozenset(

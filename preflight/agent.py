@@ -1,11 +1,11 @@
 r"""The agent: travels to a host, looks, and prints what it saw as one JSON document.
 
 This module is its door and the table of what it looks at; the looking itself is in `probes/`, which travels
-with it as one text (`launcher.onhost_source.agent_source`). Standard library only (plus psutil where the
+with it as one text (`launcher.remote.programs.agent_source`). Standard library only (plus psutil where the
 host's Python has it, plus the pynvml source handed to it), Python >= 3.9, imports nothing else of ours. It
 never imports torch and creates no CUDA context.
 
-The contract with whoever sends it (`launcher.gather`):
+The contract with whoever sends it (`launcher.remote.agent`):
 
 * The text is executed with `__name__ == "__main__"`.
 * stdin then holds exactly: one line of JSON `{"request_len": N, "pynvml_len": M}` and a newline, N bytes of
@@ -18,7 +18,7 @@ The contract with whoever sends it (`launcher.gather`):
   absent. `pids` are told whatever they are, other processes where they matter. An empty path for the roles
   hf_cache, tmp and run_dir means the one that Hugging Face, Python or gpulaunch would use there.
 * stdout then gets `\nGPULAUNCH-FACTS-1 <nbytes>\n` and exactly nbytes of UTF-8 JSON: the fields of
-  `preflight.facts.HostFacts`. The leading newline ends whatever login noise came before.
+  `preflight.facts.host.HostFacts`. The leading newline ends whatever login noise came before.
 * exit codes: 0 answered; 87 payload cut or malformed. On a Python older than 3.9, which could not even parse
   this, the bootstrap exits 86 before it unpacks anything.
 
@@ -36,10 +36,10 @@ import time
 import zlib
 from typing import BinaryIO
 
-from .probes.asked import Ask, read_request
 from .probes.assembly import assemble_gpus, assemble_paths, merge_named, named_pids
 from .probes.children import Probe, run_probes
 from .probes.fact import Emit, Json, missing
+from .probes.request import Ask, read_request
 
 AGENT_VERSION = "1"
 MARKER = b"GPULAUNCH-FACTS-1"
@@ -184,7 +184,7 @@ def _named(answer: Json) -> Probe:
     """Return the probe for what only another probe's answer brought up."""
 
     def run(_: Ask, emit: Emit) -> None:
-        from .probes.processes.named import probe_named
+        from .probes.processes.driver_pids import probe_named
 
         probe_named(emit, answer)
 

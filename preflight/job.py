@@ -4,7 +4,7 @@ import posixpath
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from preflight.records import dataclass
+from preflight.frozen import dataclass
 
 Precision: TypeAlias = Literal["no", "fp16", "bf16", "fp8"]
 PrecisionRequest: TypeAlias = Literal["auto", "no", "fp16", "bf16", "fp8"]
@@ -12,8 +12,8 @@ PrecisionRequest: TypeAlias = Literal["auto", "no", "fp16", "bf16", "fp8"]
 GpuRequest: TypeAlias = Literal["all", "none", "auto"] | int | tuple[int | str, ...]
 """All GPUs of a host, CPU ranks, a count per host, or a list of indices and UUIDs.
 
-"auto" is all GPUs when any host of the launch has one, else CPU ranks; `preflight.ranks.resolve_gpus` turns
-it into "all" or "none" once the hosts have answered.
+"auto" is all GPUs when any host of the launch has one, else CPU ranks; `resolve_gpus` of
+preflight.decide.ranks turns it into "all" or "none" once the hosts have answered.
 """
 
 GuardPolicy: TypeAlias = Literal["stop", "warn", "off"]

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from preflight.absence import Missing
-from preflight.facts import (
+from preflight.facts.gpu import Capability, ComputeMode, Gpu
+from preflight.facts.host import (
     BindTest,
     HostFacts,
     Identity,
@@ -15,8 +15,8 @@ from preflight.facts import (
     Ports,
     PythonEnv,
 )
-from preflight.gpu_facts import Capability, ComputeMode, Gpu
-from preflight.wire import decode
+from preflight.facts.json_codec import decode
+from preflight.facts.missing import Missing
 
 NOT_ASKED = Missing("not asked", "not-asked")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from launcher.commands.launch_command import OTHER_LAUNCHERS
+from launcher.commands._argv import OTHER_LAUNCHERS
 
 ROOT = Path(__file__).parents[1]
 CHECK = ROOT / ".ci/check-prose"

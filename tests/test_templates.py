@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from launcher.config import Overrides, load_run_config
-from launcher.templates import templates_dir
+from launcher.config.run_config import Overrides, load_run_config
+from launcher.config.templates import templates_dir
 
 SCRIPT = templates_dir() / "paper_r64.py"
 FIELD_NOTE_FLAGS = (

@@ -7,16 +7,16 @@ from typing import Any
 
 import click
 
-from launcher.commands.answer import Answer, json_option
-from launcher.commands.question import asker
-from launcher.commands.runs_options import access, found_run, run_argument, run_options, ways_of
-from launcher.project import RUNS, runs_here
-from launcher.report.outcome import tell
-from launcher.report.run import launch_lines, outcome_json
-from launcher.report.runs import ago
-from launcher.running.interrupts import Choice
+from launcher.commands._answer import Answer, json_option
+from launcher.commands._interrupt_prompt import asker
+from launcher.commands._run_options import access, found_run, run_argument, run_options, ways_of
+from launcher.launch.signals import Choice
+from launcher.local.project import RUNS, runs_here
+from launcher.report.ending import tell
+from launcher.report.outcome import launch_lines, outcome_json
 from launcher.runs.attach import Attachment
-from launcher.terminal.live import screen_on
+from launcher.runs.render import ago
+from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from launcher.below import make_directory
-from launcher.hostcodes import host_codes
-from launcher.report.checkdocs import pages
+from launcher.error_codes import host_codes
+from launcher.host_checks.docs import pages
+from launcher.local.safe_paths import make_directory
 from launcher.terminal.output import echo, echo_json
-from preflight.judging import table
-from preflight.registry import Check
+from preflight.checks.registry import Check
+from preflight.checks.runner import table
 
 
 @click.command()

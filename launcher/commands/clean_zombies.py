@@ -9,24 +9,24 @@ from typing import Any
 
 import click
 
-from launcher.bugs import user_state_dir
-from launcher.clean import Cleaned, Manner, clean, judge, refuse_unknown, unjudged, write_audit
-from launcher.commands.confirm import confirm
-from launcher.commands.param_types import Duration
-from launcher.commands.reaching import Reaching, hosts_argument, reaching, reaching_options
+from launcher.cleanup.clean import Cleaned, Manner, clean, judge, refuse_unknown, unjudged, write_audit
+from launcher.cleanup.render import choice_lines, cleaned_lines, document, host_json, named_lines, question
+from launcher.commands._confirm import confirm
+from launcher.commands._host_options import Reaching, hosts_argument, reaching, reaching_options
+from launcher.commands._param_types import Duration
+from launcher.config.inventory import LOCALHOST, HostEntry
+from launcher.crash_log import user_state_dir
 from launcher.errors import BadInput, GpulaunchError, HostError, PathRefused
 from launcher.exit_codes import ExitCode
-from launcher.fanout import fanout
-from launcher.gather import AgentRequest, ask, gather
-from launcher.inventory import LOCALHOST, HostEntry
-from launcher.report.clean import choice_lines, cleaned_lines, document, host_json, named_lines, question
-from launcher.terminal.cells import Line
+from launcher.remote.agent import AgentRequest, ask, gather
+from launcher.remote.fanout import fanout
+from launcher.terminal.cell_width import Line
 from launcher.terminal.output import echo, echo_json, echo_lines
-from preflight.cleaning import Choice, Wish
-from preflight.facts import HostFacts, ProcessTable
+from preflight.facts.host import HostFacts, ProcessTable
+from preflight.frozen import dataclass
 from preflight.job import DEFAULT_MAIN_PORT
-from preflight.leftovers import Classified
-from preflight.records import dataclass
+from preflight.leftovers.classify import Classified
+from preflight.leftovers.selection import Choice, Wish
 
 BETWEEN_LOOKS_S = 5.0  # long enough for a live rank to use some CPU
 # Facts that cleaning has no use for; the agent answers sooner without them.

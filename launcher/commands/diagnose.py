@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from launcher.logfiles import LAST, read_logs, run_called
-from launcher.project import RUNS, runs_here
+from launcher.local.project import RUNS, runs_here
 from launcher.report.diagnosis import document, lines
+from launcher.rundir.log_files import LAST, read_logs, run_called
 from launcher.terminal.output import echo, echo_json, echo_lines
 from preflight.diagnosis.diagnose import diagnose_logs
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import click
 
-from launcher.commands.completion import complete_codes
+from launcher.commands._completion import complete_codes
+from launcher.error_codes import explain_host, host_codes
 from launcher.errors import BadInput
-from launcher.guardcodes import GUARD_CODES, explain_guard
-from launcher.hostcodes import explain_host, host_codes
+from launcher.follow.guard_codes import GUARD_CODES, explain_guard
+from launcher.local.atomic_write import write_whole
 from launcher.terminal.output import echo_json, echo_lines
-from launcher.wholefile import write_whole
-from preflight.diagnosis.pages import explain_signature, page, signature_codes
-from preflight.explain import explanation
-from preflight.judging import table
-from preflight.script.catalogue import explain_rule, rule_codes
+from preflight.checks.explain import explanation
+from preflight.checks.runner import table
+from preflight.diagnosis.docs import explain_signature, page, signature_codes
+from preflight.script.rules.index import explain_rule, rule_codes
 
 
 @click.command()

@@ -5,18 +5,18 @@ from typing import Any
 
 import click
 
-from launcher.below import path_below
-from launcher.commands.answer import Answer, error_json, json_option
-from launcher.commands.runs_options import access, found_run, run_argument, run_options, ways_of
+from launcher.commands._answer import Answer, error_json, json_option
+from launcher.commands._run_options import access, found_run, run_argument, run_options, ways_of
+from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
-from launcher.fanout import fanout
-from launcher.inventory import HostEntry
-from launcher.plan import NodePlan
-from launcher.project import runs_here
-from launcher.report.text import one_line
-from launcher.running.logbook import run_directory, safe_name
-from launcher.runs.fetching import Fetched, Receiver, fetch_host
+from launcher.local.project import runs_here
+from launcher.local.safe_paths import path_below
+from launcher.planning.plan import NodePlan
+from launcher.remote.fanout import fanout
+from launcher.rundir.log_store import run_directory, safe_name
+from launcher.runs.fetch import Fetched, Receiver, fetch_host
+from launcher.text import one_line
 from preflight.errors import BadInput
 
 

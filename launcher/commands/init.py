@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from launcher.commands.answer import Answer, json_option
-from launcher.commands.reaching import reaching, reaching_options
-from launcher.environments import Environment, best, look
+from launcher.commands._answer import Answer, json_option
+from launcher.commands._host_options import reaching, reaching_options
+from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.errors import BadInput, GpulaunchError
-from launcher.first_files import Named, config_text, entry_lines, hosts_text, named
-from launcher.inventory import FILE_NAME, LOCALHOST, HostEntry
-from launcher.wholefile import write_whole
+from launcher.local.atomic_write import write_whole
+from launcher.scaffold.files import Named, config_text, entry_lines, hosts_text, named
+from launcher.scaffold.interpreters import Environment, best, look
 
 _EXAMPLES = """\b
 Examples:

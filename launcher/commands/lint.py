@@ -9,24 +9,24 @@ from typing import Any
 
 import click
 
-from launcher.commands.completion import complete_configs
-from launcher.commands.confirm import confirm
-from launcher.commands.param_types import Precision
-from launcher.config import Overrides, load_run_config
+from launcher.commands._completion import complete_configs
+from launcher.commands._confirm import confirm
+from launcher.commands._param_types import Precision
+from launcher.config.run_config import Overrides, load_run_config
+from launcher.config.schema import PRECISIONS
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
-from launcher.fixes.fixing import Left, diff, fixed
-from launcher.report.lint import lint_json, lint_lines, sarif
-from launcher.report.lintdocs import page
-from launcher.schema import PRECISIONS
-from launcher.source_files import read_source
+from launcher.lint.docs import page
+from launcher.lint.fix import Left, diff, fixed
+from launcher.lint.render import lint_json, lint_lines, sarif
+from launcher.local.atomic_write import write_whole
+from launcher.local.source_files import read_source
 from launcher.terminal.output import echo, echo_json, echo_lines
-from launcher.wholefile import write_whole
-from preflight.gpu_facts import Capability
+from preflight.facts.gpu import Capability
+from preflight.facts.script import Place
 from preflight.job import Job
 from preflight.script.lint import LintResult, lint_for
-from preflight.script.reading import Place
-from preflight.script.rules import Level
+from preflight.script.rules.registry import Level
 from preflight.script.target import Target
 
 _PROBES: tuple[Capability, ...] = ((7, 5), (8, 0))

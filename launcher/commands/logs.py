@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
-from launcher.commands.answer import Answer, json_option
-from launcher.commands.runs_options import access, found_run, run_argument, run_options, ways_of
+from launcher.commands._answer import Answer, json_option
+from launcher.commands._run_options import access, found_run, run_argument, run_options, ways_of
 from launcher.exit_codes import ExitCode
 from launcher.runs.access import Access
-from launcher.runs.view import Selection, read_since, show_logs
+from launcher.runs.logs import Selection, read_since, show_logs
 from launcher.terminal.output import echo, write_bytes
 from launcher.terminal.screen import Screen
 from preflight.errors import BadInput

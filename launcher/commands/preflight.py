@@ -6,26 +6,26 @@ from typing import Any
 
 import click
 
-from launcher.asked import HERE, entries_here
-from launcher.commands.completion import complete_codes, complete_configs
-from launcher.commands.param_types import Precision
-from launcher.commands.reaching import Reaching, hosts_argument, reaching, reaching_options
-from launcher.counts import settle_counts
+from launcher.commands._completion import complete_codes, complete_configs
+from launcher.commands._host_options import Reaching, hosts_argument, reaching, reaching_options
+from launcher.commands._param_types import Precision
+from launcher.config.inventory import LOCALHOST, HostEntry
+from launcher.config.local_entries import HERE, entries_here
+from launcher.config.rank_counts import settle_counts
+from launcher.error_codes import read_codes
 from launcher.errors import BadInput
-from launcher.gather import Gathered
-from launcher.hostcodes import read_codes
-from launcher.inventory import LOCALHOST, HostEntry
-from launcher.planning import Sent
-from launcher.preflighting import Manner, PreflightResult, judge, preflight, reach_probe
-from launcher.report.findings import report_lines
-from launcher.report.json_text import json_text
-from launcher.report.live import LiveHosts
-from launcher.report.preflight_json import preflight_json
-from launcher.running.connections import Connections
-from launcher.sending import arriving_script, sent_script
+from launcher.host_checks.live_table import LiveHosts
+from launcher.host_checks.preflight import Manner, PreflightResult, judge, preflight, reach_probe
+from launcher.host_checks.render_json import preflight_json
+from launcher.host_checks.render_text import report_lines
+from launcher.planning.planner import Sent
+from launcher.planning.script_file import arriving_script, sent_script
+from launcher.remote.agent import Gathered
+from launcher.remote.connection_pool import Connections
+from launcher.terminal.json_text import json_text
 from launcher.terminal.output import echo_json_text, echo_lines
+from preflight.frozen import dataclass
 from preflight.job import GpuRequest, Job
-from preflight.records import dataclass
 
 _JSON_DEPTH = 4
 """Down to a line for each finding of each host."""
@@ -136,7 +136,7 @@ def _asked(hosts: tuple[str, ...], options: dict[str, Any]) -> _Asked:
         if options["precision"]:
             job = replace(job, precision=options["precision"])
         return _Asked(job, hosts or (LOCALHOST,))
-    from launcher.config import Overrides, load_run_config  # noqa: PLC0415 - only for a run config
+    from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - only for a run config
 
     overrides = Overrides(
         hosts=hosts,
@@ -185,14 +185,14 @@ def _from_files(asked: _Asked, options: dict[str, Any], manner: Manner) -> Prefl
     if options["recordings"] and options["smi_files"]:
         raise BadInput("--from and --from-smi are two sources", "judge them one after the other")
     if options["smi_files"]:
-        from preflight.smi import parse_smi  # noqa: PLC0415 - only for saved files
+        from preflight.smi_reports import parse_smi  # noqa: PLC0415 - only for saved files
 
         facts = [
             parse_smi(path.read_text(encoding="utf-8", errors="replace"), path.stem)
             for path in options["smi_files"]
         ]
     else:
-        from launcher.recording import load_recording  # noqa: PLC0415 - only for saved files
+        from launcher.remote.recording import load_recording  # noqa: PLC0415 - only for saved files
 
         facts = [load_recording(path) for path in options["recordings"]]
     job = asked.job

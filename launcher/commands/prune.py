@@ -5,15 +5,15 @@ from typing import Any
 
 import click
 
-from launcher.commands.answer import Answer, json_option
-from launcher.commands.param_types import Duration
-from launcher.commands.reaching import hosts_argument, reaching_options
-from launcher.commands.removing import errors_json, may_delete, remove
-from launcher.commands.runs_options import ways_of
+from launcher.commands._answer import Answer, json_option
+from launcher.commands._host_options import hosts_argument, reaching_options
+from launcher.commands._param_types import Duration
+from launcher.commands._remove import errors_json, may_delete, remove
+from launcher.commands._run_options import ways_of
 from launcher.durations import format_duration
 from launcher.exit_codes import ExitCode
-from launcher.report.runs import run_line
-from launcher.runs.finding import hosts_to_ask, search
+from launcher.runs.render import run_line
+from launcher.runs.search import hosts_to_ask, search
 
 
 @click.command("prune")

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from launcher.commands.reaching import hosts_argument, reaching, reaching_options
+from launcher.commands._host_options import hosts_argument, reaching, reaching_options
 from launcher.exit_codes import ExitCode
-from launcher.report.runs import runs_json, runs_lines
-from launcher.report.text import clean
-from launcher.runs.finding import hosts_text, hosts_to_ask, search
+from launcher.runs.render import runs_json, runs_lines
+from launcher.runs.search import hosts_text, hosts_to_ask, search
 from launcher.terminal.output import echo, echo_json, echo_lines
+from launcher.text import clean
 
 
 @click.command("ps")

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from launcher.commands.answer import Answer, json_option
-from launcher.commands.reaching import hosts_argument, reaching, reaching_options
-from launcher.inventory import LOCALHOST
-from launcher.preflighting import Manner, preflight
-from launcher.recording import record_json
-from launcher.wholefile import write_whole
+from launcher.commands._answer import Answer, json_option
+from launcher.commands._host_options import hosts_argument, reaching, reaching_options
+from launcher.config.inventory import LOCALHOST
+from launcher.host_checks.preflight import Manner, preflight
+from launcher.local.atomic_write import write_whole
+from launcher.remote.recording import record_json
 from preflight.job import Job
 
 

@@ -5,17 +5,17 @@ from typing import Any
 
 import click
 
-from launcher.commands.asking import asked
-from launcher.commands.launch_command import LaunchCommand
-from launcher.commands.launching import launch_of, synced
+from launcher.commands._argv import LaunchCommand
+from launcher.commands._launch import launch_of, synced
+from launcher.commands._launch_request import asked
 from launcher.commands.run import command as run_command
 from launcher.exit_codes import ExitCode
-from launcher.preflighting import PreflightResult
-from launcher.rehearsal import DEFAULT_STEPS, rehearse
-from launcher.rehearsing.kept import keep
-from launcher.report.findings import report_lines
-from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
-from launcher.terminal.live import screen_on
+from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.render_text import report_lines
+from launcher.rehearsal.proof_store import keep
+from launcher.rehearsal.rehearse import DEFAULT_STEPS, rehearse
+from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
+from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
 
 _NOT_HERE = ("dry_run", "rehearse", "guard", "clean", "detach", "restarts", "no_restart", "show_secrets")

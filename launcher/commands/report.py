@@ -5,14 +5,14 @@ from pathlib import Path
 
 import click
 
-from launcher.commands.runs_options import run_argument
-from launcher.logfiles import run_called
-from launcher.project import RUNS, runs_here
-from launcher.report.html import html
-from launcher.report.rundir import RunFiles, read_run
+from launcher.commands._run_options import run_argument
+from launcher.local.atomic_write import write_whole
+from launcher.local.project import RUNS, runs_here
+from launcher.report.html.page import html
 from launcher.report.summary import summary_json, summary_lines
+from launcher.rundir.layout import RunFiles, read_run
+from launcher.rundir.log_files import run_called
 from launcher.terminal.output import echo, echo_json, echo_lines
-from launcher.wholefile import write_whole
 
 
 @click.command("report")

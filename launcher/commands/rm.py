@@ -5,13 +5,13 @@ from typing import Any
 
 import click
 
-from launcher.commands.answer import Answer, json_option
-from launcher.commands.removing import may_delete, remove
-from launcher.commands.runs_options import found_run, run_argument, run_options, ways_of
+from launcher.commands._answer import Answer, json_option
+from launcher.commands._remove import may_delete, remove
+from launcher.commands._run_options import found_run, run_argument, run_options, ways_of
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
-from launcher.report.runs import run_line
-from launcher.runs.found import LAST
+from launcher.runs.model import LAST
+from launcher.runs.render import run_line
 
 
 @click.command("rm")

@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
-from launcher.commands.asking import asked, begin_early
-from launcher.commands.completion import complete_codes, complete_configs, complete_hosts
-from launcher.commands.launch_command import LaunchCommand
-from launcher.commands.reaching import reaching_options
-from launcher.project import RUNS, runs_here
+from launcher.commands._argv import LaunchCommand
+from launcher.commands._completion import complete_codes, complete_configs, complete_hosts
+from launcher.commands._host_options import reaching_options
+from launcher.commands._launch_request import asked, begin_early
+from launcher.local.project import RUNS, runs_here
 
 _EXAMPLES = """\b
 Examples:
@@ -125,14 +125,14 @@ def command(config: str | None, extra: tuple[str, ...], **options: Any) -> int:
     what = asked(config, extra, options)
     early = None if options["dry_run"] or options["rehearse"] else begin_early(what)
     try:
-        from launcher.commands import launching  # noqa: PLC0415 - loads while what has begun early does, too
+        from launcher.commands import _launch  # noqa: PLC0415 - loads while what has begun early does, too
 
-        launch = launching.launch_of(what, options, early)
+        launch = _launch.launch_of(what, options, early)
         try:
-            return launching.run(
+            return _launch.run(
                 what.config,
                 launch,
-                launching.Wishes(
+                _launch.Wishes(
                     dry_run=options["dry_run"],
                     show_secrets=options["show_secrets"],
                     as_json=options["as_json"],

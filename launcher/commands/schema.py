@@ -2,7 +2,7 @@
 
 import click
 
-from launcher.schema import SCHEMAS
+from launcher.config.schema import SCHEMAS
 from launcher.terminal.output import echo_json
 
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import click
 
-from launcher.commands.runs_options import access, found_run, run_argument, run_options, ways_of
+from launcher.commands._run_options import access, found_run, run_argument, run_options, ways_of
 from launcher.errors import HostError, RunOver
 from launcher.exit_codes import ExitCode
 from launcher.report.hang import SCHEMA, hang_json, hang_lines
-from launcher.report.text import one_line
 from launcher.runs.stacks import ask_stacks
 from launcher.terminal.output import echo, echo_json, echo_lines
+from launcher.text import one_line
 
 
 @click.command("stacks")

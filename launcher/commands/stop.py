@@ -5,18 +5,18 @@ from typing import Any
 
 import click
 
-from launcher.commands.answer import Answer, error_json, json_option
-from launcher.commands.completion import complete_runs
-from launcher.commands.param_types import Duration
-from launcher.commands.runs_options import access, found_run, run_options, ways_of
+from launcher.commands._answer import Answer, error_json, json_option
+from launcher.commands._completion import complete_runs
+from launcher.commands._param_types import Duration
+from launcher.commands._run_options import access, found_run, run_options, ways_of
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
-from launcher.identity import user_at_machine
-from launcher.report.text import one_line
-from launcher.running.failures import end_words
-from launcher.runs.finding import hosts_text
-from launcher.runs.found import LAST, LONGEST_GRACE_S
-from launcher.runs.stopping import stop_run
+from launcher.follow.failures import end_words
+from launcher.local.user import user_at_machine
+from launcher.runs.model import LAST, LONGEST_GRACE_S
+from launcher.runs.search import hosts_text
+from launcher.runs.stop import stop_run
+from launcher.text import one_line
 
 
 @click.command("stop")

@@ -6,7 +6,7 @@ The contract with the host (`{run_dir}` is the node's own directory for this run
         [--rdzv_conf timeout=N --log_dir {run_dir}/torchelastic]
         {run_dir}/rank.py SCRIPT args...          or          {run_dir}/rank.py -m MODULE args...
 
-- `rank.py` is `launcher/onhost/rank.py`, put there by the supervisor. It is accelerate's training script, in
+- `rank.py` is `launcher/onhost/rank/`, put there by the supervisor. It is accelerate's training script, in
   every rank; its own argv is the script's command line as `python` itself would take it, so what follows the
   first word (or `-m NAME`) is the script's, whatever it looks like (accelerate's parser takes all that
   follows the training script verbatim: argparse.REMAINDER).
@@ -23,9 +23,9 @@ accelerate applies nested sections (fp8_config) only if some option stood on the
 import json
 from collections.abc import Mapping
 
-from preflight.decision import NodeRanks
+from preflight.decide.decision import NodeRanks
+from preflight.frozen import dataclass
 from preflight.job import Job, Precision
-from preflight.records import dataclass
 
 RUN_DIR = "{run_dir}"
 RENDEZVOUS_TIMEOUT_S = 300

@@ -1,4 +1,4 @@
-"""A control group of a run's own, and the kernel's count of out-of-memory kills, for supervising/.
+"""A control group of a run's own, and the kernel's count of out-of-memory kills, for the supervisor.
 
 The group lies below the one that the supervisor itself is in, so every limit that holds for the user goes on
 holding for the run; it needs cgroup v2 and a group that we may write (root, or one that was delegated to the

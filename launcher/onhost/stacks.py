@@ -26,7 +26,7 @@ import time
 from typing import Any, NamedTuple, Optional
 
 EVENTS = "events.jsonl"
-STACKS_SIGNAL = signal.SIGRTMAX - 4  # as in ranking/preparing.py
+STACKS_SIGNAL = signal.SIGRTMAX - 4  # as in rank/setup.py
 MARK = "==="
 PY_SPY_S = 15.0
 LIMIT_S = 45.0  # for all of it

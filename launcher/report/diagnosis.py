@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from launcher.report.text import one_line
-from preflight.diagnosis.answer import BENIGN, UNKNOWN, Cause, Diagnosis, Evidence
+from launcher.text import one_line
 from preflight.diagnosis.lines import Log
+from preflight.diagnosis.result import BENIGN, UNKNOWN, Cause, Diagnosis, Evidence
 
 SCHEMA = "gpulaunch.diagnosis/1"
 _SHOWN_CAUSES = 3

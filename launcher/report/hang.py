@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from launcher.report.text import clean, one_line
-from preflight.diagnosis.standing import Frame, Hang
+from launcher.text import clean, one_line
+from preflight.diagnosis.stack_analysis import Frame, Hang
 
 SCHEMA = "gpulaunch.stacks/1"
 _FRAMES = 30

@@ -1,26 +1,175 @@
-"""The end of a run, told at the terminal: its curves, then what became of it."""
+"""What is about to start, and how it ended, told to people and programs."""
 
 from collections.abc import Iterator
-from typing import TextIO
+from dataclasses import replace
+from typing import Any
 
-from launcher.outcome import Outcome
-from launcher.report.run import outcome_lines
-from launcher.terminal.screen import Screen
+from launcher.follow.failures import Failure, code_words
+from launcher.follow.outcome import Outcome
+from launcher.follow.phases import phase_words
+from launcher.planning.plan import Plan
+from launcher.report.diagnosis import document as diagnosis_json
+from launcher.report.diagnosis import lines as diagnosis_text
+from launcher.report.hang import hang_json
+from launcher.report.plan import change_text, redacted
+from launcher.report.restarts import restart_lines, restarts_json
+from launcher.report.usage import usage_json, usage_lines
+from launcher.text import clean, one_line
+from preflight.diagnosis.result import UNKNOWN, USER_EXCEPTION, Diagnosis
+
+SCHEMA = "gpulaunch.run/1"
+_SHOWN_LINES = 20
 
 
-def tell(outcome: Outcome, screen: Screen) -> None:
-    """Tell how a run went."""
-    for line in _curves(outcome, screen.stream):
-        screen.show(line)
-    for line in outcome_lines(outcome):
-        screen.say(line, bad=outcome.exit_code != 0)
+def launch_lines(plan: Plan, where: str) -> Iterator[str]:
+    """Yield what is about to start, and every value that was corrected."""
+    for change in redacted(plan).changes:
+        yield change_text(change)
+    ranks = "1 rank" if plan.world_size == 1 else f"{plan.world_size} ranks"
+    nodes = ", ".join(f"{node.host} ({len(node.ranks.slots)})" for node in plan.nodes)
+    port = f", main port {plan.main_port}" if plan.world_size > 1 else ""
+    precision = plan.precision.mixed_precision
+    yield f"run {plan.run_id}: {ranks} on {nodes}, mixed precision {precision}{port}"
+    yield f"logs: {where}"
 
 
-def _curves(outcome: Outcome, stream: TextIO) -> Iterator[str]:
-    """Yield the loss and the gradient norm of a run that is over as small plots, where they are printed."""
+def outcome_lines(outcome: Outcome) -> Iterator[str]:
+    """Yield how it ended: the root cause with its last lines first, then what became of the rest."""
     if outcome.verdict == "detached":
+        yield from _detached_lines(outcome)
         return
-    from launcher.report.plot import curve_lines  # noqa: PLC0415 - at the end, nobody waits for it any more
+    cause = outcome.root_cause
+    if cause is not None:
+        yield from _cause_lines(outcome, cause)
+        yield from _diagnosis_lines(outcome.diagnosis)
+    for text in outcome.mismatches:
+        yield f"not as planned: {text}"
+    if outcome.verdict == "finished" and outcome.plan.world_size > 1:
+        yield from unverified_lines(outcome)
+    for host, why in outcome.lost.items():
+        then = "the run goes on there, if the host lives: gpulaunch attach " + outcome.plan.run_id
+        if host not in outcome.goes_on:
+            then = "its supervisor ends the run there by itself"
+        yield f"{host} was lost ({why}); {then}"
+    for host, pids in outcome.left.items():
+        yield f"{host}: could not be ended: {', '.join(map(str, pids))}"
+    if outcome.port_free is False:
+        yield f"main port {outcome.plan.main_port} on {outcome.plan.nodes[0].host} is in use"
+    if outcome.is_clean:
+        yield "no process of the run is left on any host" + (
+            f", port {outcome.plan.main_port} is free" if outcome.port_free else ""
+        )
+    if outcome.restarts is not None:
+        yield from restart_lines(outcome.restarts)
+    yield from usage_lines(outcome.usage)
+    if outcome.phases:
+        yield phase_words(outcome.phases)
+    yield from _not_kept_lines(outcome)
+    words = outcome.verdict if cause is not None or not outcome.why else f"{outcome.verdict}: {outcome.why}"
+    yield f"{words} (exit code {outcome.exit_code}) after {outcome.seconds:.1f} s; logs: {outcome.directory}"
 
-    plain = "utf" not in (stream.encoding or "").lower()
-    yield from curve_lines(outcome.directory, ascii_only=plain)
+
+def unverified_lines(outcome: Outcome) -> Iterator[str]:
+    """Yield what ranks did not tell of themselves, and why."""
+    if outcome.silent:
+        ranks = ", ".join(map(str, outcome.silent))
+        yield f"not verified: rank {ranks} never set up torch.distributed or accelerate"
+    if outcome.unplaced:
+        ranks = ", ".join(map(str, outcome.unplaced))
+        yield (
+            f"world and ranks are as planned; not verified: which GPU rank {ranks} uses "
+            "(told by accelerate and by DistributedDataParallel, and the script uses neither)"
+        )
+
+
+def _detached_lines(outcome: Outcome) -> Iterator[str]:
+    if not outcome.verified:
+        ranks = ", ".join(map(str, outcome.silent + outcome.unplaced))
+        yield f"not verified yet: rank {ranks} has not set up torch.distributed or accelerate so far"
+    yield from _not_kept_lines(outcome)
+    run_id = outcome.plan.run_id
+    yield f"detached after {outcome.seconds:.1f} s; the run goes on. Come back with:"
+    for words in ("attach", "logs -f", "ps", "stop", "fetch"):
+        yield f"  gpulaunch {words}" + ("" if words == "ps" else f" {run_id}")
+
+
+def _not_kept_lines(outcome: Outcome) -> Iterator[str]:
+    if outcome.not_kept:
+        fetch = f"gpulaunch fetch {outcome.plan.run_id}"
+        yield f"not all of it is kept here ({outcome.not_kept}); the hosts keep all: {fetch}"
+
+
+def _cause_lines(outcome: Outcome, cause: Failure) -> Iterator[str]:
+    yield f"root cause: {cause.what}"
+    if cause.where:
+        yield f"  at {cause.where} on {cause.host}"
+    for line in cause.last_lines[-_SHOWN_LINES:]:
+        yield f"  | {line}"
+    others = [end for end in outcome.ranks if end.rank != cause.rank and end.code not in (0, None)]
+    if others:
+        told = "; ".join(f"rank {end.rank} on {end.host} {code_words(end.code)}" for end in others[:4])
+        more = f"; {len(others) - 4} more" if len(others) > 4 else ""
+        yield f"  after that: {told}{more}"
+
+
+def _diagnosis_lines(diagnosis: Diagnosis | None) -> Iterator[str]:
+    """Yield the first cause with its evidence and fix; nothing where its own exception says all."""
+    if diagnosis is None or not diagnosis.causes or diagnosis.verdict in (USER_EXCEPTION, UNKNOWN):
+        return
+    first, *rest = diagnosis_text(replace(diagnosis, causes=diagnosis.causes[:1], warnings=()))
+    yield f"diagnosis: {first}"
+    yield from rest
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    """Return the outcome as plain JSON types, schema gpulaunch.run/1."""
+    cause = outcome.root_cause
+    return {
+        "schema": SCHEMA,
+        "run_id": outcome.plan.run_id,
+        "job": outcome.plan.job_name,
+        "verdict": outcome.verdict,
+        "exit_code": outcome.exit_code,
+        "why": outcome.why,
+        "diagnosis": None if outcome.diagnosis is None else diagnosis_json(outcome.diagnosis, ()),
+        "root_cause": None if cause is None else _cause_json(cause),
+        "hang": None if outcome.hang is None else hang_json(outcome.hang),
+        "ranks": [{"rank": end.rank, "host": end.host, "code": end.code} for end in outcome.ranks],
+        "world_size": outcome.plan.world_size,
+        "mixed_precision": outcome.plan.precision.mixed_precision,
+        "main_address": outcome.plan.main_address,
+        "main_port": outcome.plan.main_port,
+        "verified": {
+            "world_ranks_devices": outcome.verified,
+            "mixed_precision": outcome.precision_verified,
+            "mismatches": list(outcome.mismatches),
+            "silent_ranks": list(outcome.silent),
+            "unplaced_ranks": list(outcome.unplaced),
+        },
+        "lost": dict(outcome.lost),
+        "goes_on": list(outcome.goes_on),
+        "left": {host: list(pids) for host, pids in outcome.left.items()},
+        "port_free": outcome.port_free,
+        "logs": str(outcome.directory),
+        "not_kept": outcome.not_kept,
+        "run_dirs": dict(outcome.run_dirs),
+        "seconds": round(outcome.seconds, 3),
+        "attempts": outcome.attempts,
+        "restarts": None if outcome.restarts is None else restarts_json(outcome.restarts),
+        "phases": [{"name": each.name, "seconds": round(each.seconds, 3)} for each in outcome.phases],
+        "usage": [usage_json(used) for used in outcome.usage],
+        "usage_missing": dict(outcome.usage_missing),
+        "clock_behind_s": {host: round(seconds, 3) for host, seconds in outcome.clock_behind_s.items()},
+    }
+
+
+def _cause_json(cause: Failure) -> dict[str, Any]:
+    return {
+        "host": cause.host,
+        "rank": cause.rank,
+        "code": cause.code,
+        "what": one_line(cause.what, 2000),
+        "where": one_line(cause.where, 500),
+        "exception": cause.exception.get("type"),
+        "last_lines": [clean(line) for line in cause.last_lines],
+    }

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.engines.accelerate import RUN_DIR
-from launcher.plan import Change, NodePlan, Plan
-from launcher.report.merge import merge
-from launcher.report.preflight_json import merged_json
-from launcher.report.text import clean
-from preflight.redaction import redact_env, redact_text, redact_value, redact_words
-from preflight.wire import encode
+from launcher.host_checks.merge import merge
+from launcher.host_checks.render_json import merged_json
+from launcher.planning.plan import Change, NodePlan, Plan
+from launcher.text import clean
+from preflight.facts.json_codec import encode
+from preflight.facts.redaction import redact_env, redact_text, redact_value, redact_words
 
 PLAN_SCHEMA = "gpulaunch.plan/1"
 

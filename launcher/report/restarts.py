@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from launcher.inventory import HostEntry
-from launcher.restarting.history import Former, Restarts
-from launcher.restarting.spec import RestartSpec
-from preflight.diagnosis.nature import NATURES
-from preflight.redaction import redact_words
+from launcher.config.inventory import HostEntry
+from launcher.config.restart_options import RestartSpec
+from launcher.follow.restart_history import Former, Restarts
+from preflight.diagnosis.failure_category import NATURES
+from preflight.facts.redaction import redact_words
 
 RECORD_SCHEMA = "gpulaunch.restart/1"
 

@@ -4,15 +4,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from launcher.report.html_text import duration, ends_by_rank, mappings
-from launcher.report.metrics import Sample
-from launcher.report.plot import series_line, short, sparkline
-from launcher.report.rundir import RunFiles, most_telling
-from launcher.report.text import clean, one_line
-from launcher.report.usage_series import COLUMNS, RankSeries
-from launcher.running.failures import signal_name
-from launcher.runs.found import end_words, how_all_ended
-from launcher.terminal.status import gib
+from launcher.follow.failures import signal_name
+from launcher.report.html.escape import duration, ends_by_rank, mappings
+from launcher.report.sparkline import series_line, short, sparkline
+from launcher.rundir.layout import RunFiles, most_telling
+from launcher.rundir.metrics import Sample
+from launcher.rundir.usage_series import COLUMNS, RankSeries
+from launcher.runs.model import end_words, how_all_ended
+from launcher.terminal.status_line import gib
+from launcher.text import clean, one_line
 
 SCHEMA = "gpulaunch.report/1"
 _EVENTS = 40

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from launcher.running.usage import RankUsage
-from launcher.terminal.status import gib
+from launcher.follow.usage import RankUsage
+from launcher.terminal.status_line import gib
 
 FEW = 8
 """So many ranks are told one by one; of more the mean and the extremes."""

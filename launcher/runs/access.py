@@ -4,15 +4,15 @@ import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from launcher.config.inventory import LOCALHOST, HostEntry, Inventory
 from launcher.errors import NotAsked
-from launcher.inventory import LOCALHOST, HostEntry, Inventory
-from launcher.plan import NodePlan, Plan
-from launcher.report.text import one_line
-from launcher.running.connections import Open
-from launcher.runs.found import FoundRun
-from launcher.runs.record import Launched
+from launcher.planning.plan import NodePlan, Plan
+from launcher.planning.run_record import Launched
+from launcher.remote.connection_pool import Open
+from launcher.runs.model import FoundRun
+from launcher.text import one_line
 from launcher.transports.base import Connection
-from preflight.records import dataclass
+from preflight.frozen import dataclass
 
 Consent = Callable[[str], bool]
 """Asks a person a question of yes or no."""

@@ -8,17 +8,18 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from launcher.below import path_below
-from launcher.identity import user_at_machine
-from launcher.inventory import HostEntry
-from launcher.outcome import OUTCOME, Outcome, outcome_of
-from launcher.plan import Plan
-from launcher.report.run import outcome_json
-from launcher.running.connections import Open
-from launcher.running.departure import PROMISE_S
-from launcher.running.happenings import Happening, Interrupted, Output, Started
-from launcher.running.hurry import Hurry
-from launcher.running.interrupts import (
+from launcher.config.inventory import HostEntry
+from launcher.follow.detach_policy import PROMISE_S
+from launcher.follow.events import Happening, Interrupted, Output, Started
+from launcher.follow.failure_diagnosis import with_last_lines, with_reasons
+from launcher.follow.hang_stacks import with_stacks
+from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, Follower, Running
+from launcher.follow.outcome import OUTCOME, Outcome, outcome_of
+from launcher.follow.run_state import Watch
+from launcher.follow.stop_deadline import Hurry
+from launcher.follow.ticker import Ticking
+from launcher.launch.reporter import Telling
+from launcher.launch.signals import (
     CTRL_C,
     TERMINAL_CLOSED,
     Choice,
@@ -26,14 +27,13 @@ from launcher.running.interrupts import (
     drop_terminal,
     interrupts_counted,
 )
-from launcher.running.logbook import LogBook, run_directory
-from launcher.running.node import LEAVE_S, QUEUE_LENGTH, Follower, Running
-from launcher.running.reasons import with_last_lines, with_reasons
-from launcher.running.stands import with_stacks
-from launcher.running.ticking import Ticking
-from launcher.running.watch import Watch
-from launcher.runs.found import FoundRun
-from launcher.telling import Telling
+from launcher.local.safe_paths import path_below
+from launcher.local.user import user_at_machine
+from launcher.planning.plan import Plan
+from launcher.remote.connection_pool import Open
+from launcher.report.outcome import outcome_json
+from launcher.rundir.log_store import LogBook, run_directory
+from launcher.runs.model import FoundRun
 from launcher.terminal.screen import Screen
 
 SHOWN = 10 << 10

@@ -4,7 +4,7 @@ import re
 
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.series import PointReader
-from preflight.records import dataclass
+from preflight.frozen import dataclass
 
 _BAR = re.compile(r"(?<![\d/.])(\d{1,15})/(\d{1,15}) \[\d+:")  # tqdm: 40/120 [00:12<00:24
 _STEP = re.compile(

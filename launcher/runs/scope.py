@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from launcher.config import local_folders
-from launcher.identity import user_name
-from launcher.project import SUFFIXES
-from launcher.runs.found import FoundRun
+from launcher.config.run_config import local_folders
+from launcher.local.project import SUFFIXES
+from launcher.local.user import user_name
+from launcher.runs.model import FoundRun
 from preflight.errors import BadInput
-from preflight.records import dataclass
+from preflight.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
+from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
-from launcher.fanout import fanout
-from launcher.inventory import HostEntry
-from launcher.plan import Plan
-from launcher.report.text import clean
-from launcher.running.connections import Open
-from launcher.runs.asking import ask
-from preflight.diagnosis.standing import Hang, Standing, compare, read_stacks
+from launcher.planning.plan import Plan
+from launcher.remote.connection_pool import Open
+from launcher.remote.fanout import fanout
+from launcher.runs.request import ask
+from launcher.text import clean
+from preflight.diagnosis.stack_analysis import Hang, Standing, compare, read_stacks
 
 ASK_S = 90.0
 """Writing stacks down takes a minute at most, where something does not answer."""

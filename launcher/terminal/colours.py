@@ -2,8 +2,8 @@
 
 import re
 
-from launcher.report.text import TAB, clean
-from launcher.terminal.cells import Span, cells
+from launcher.terminal.cell_width import Span, cells
+from launcher.text import TAB, clean
 
 _SGR = re.compile(r"\x1b\[([0-9;]{0,64})m")
 _OFF = {

@@ -8,8 +8,8 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias, TypeVar
 
-from launcher.report.text import clean
-from preflight.records import dataclass
+from launcher.text import clean
+from preflight.frozen import dataclass
 
 WAIT_S = 1.0
 """How long another rank's line waits for rank 0 to say the same."""

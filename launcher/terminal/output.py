@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-from launcher.report.text import one_line, wants_colour
-from launcher.terminal.cells import Line, Painted, painted
+from launcher.terminal.cell_width import Line, Painted, painted
+from launcher.text import one_line, wants_colour
 
 _LONGEST_QUESTION = 400
 

@@ -5,12 +5,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO
 
-from launcher.report.text import wants_colour
-from launcher.running.lines import LineCutter
-from launcher.running.usage import RankUsage
-from launcher.terminal.cells import Line, Painted, Span, painted
+from launcher.follow.usage import RankUsage
+from launcher.terminal.cell_width import Line, Painted, Span, painted
 from launcher.terminal.colours import spans_of
+from launcher.terminal.line_buffer import LineCutter
 from launcher.terminal.outlet import Outlet
+from launcher.text import wants_colour
 
 COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
 STOPPING_PATIENCE_S = 2.0

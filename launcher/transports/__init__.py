@@ -21,7 +21,7 @@ def open_endpoint(endpoint: Endpoint, options: OpenOptions) -> Connection:
 
         return LocalConnection(endpoint)
     _import_paramiko()
-    from launcher.transports.ssh import open_ssh  # noqa: PLC0415 - paramiko takes 0.1 s to import
+    from launcher.transports.ssh.connection import open_ssh  # noqa: PLC0415 - paramiko takes 0.1 s to import
 
     return open_ssh(endpoint, options)
 

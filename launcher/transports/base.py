@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
 
-from preflight.records import dataclass
+from preflight.frozen import dataclass
 
 NewHostKeys: TypeAlias = Literal["refuse", "ask", "accept", "unchecked"]
 """StrictHostKeyChecking: yes, ask, accept-new, no. "unchecked" is "accept" for a user who has asked for

@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import IO, Self
 
 from launcher.errors import ConnectionLost, HostError, ProgramNotStarted
-from launcher.homepaths import at_home
+from launcher.local.home import at_home
 from launcher.transports.base import Completed, Endpoint
-from launcher.transports.to_end import run_to_end
+from launcher.transports.command import run_to_end
 
 _CHUNK = 1 << 16
 _STDERR_HELD = 2 << 20

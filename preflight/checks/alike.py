@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from preflight.absence import Missing
 from preflight.checks.environment import LAUNCH_NEEDS
-from preflight.facts import HostFacts
-from preflight.finding import Problem, Severity
+from preflight.checks.finding import Problem, Severity
+from preflight.checks.registry import ClockOffset, cluster_check
+from preflight.checks.versions import release
+from preflight.decide.gpu_selection import select
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
-from preflight.registry import ClockOffset, cluster_check
-from preflight.selection import select
-from preflight.versions import release
 
 Hosts = Mapping[str, HostFacts]
 

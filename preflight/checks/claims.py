@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from preflight.absence import Missing
-from preflight.checks.reading import how_to_read, span
-from preflight.facts import HostFacts, Identity
-from preflight.finding import Problem, Severity
-from preflight.gpu_facts import Gpu, GpuClaim
-from preflight.registry import host_check
+from preflight.checks.finding import Problem, Severity
+from preflight.checks.helpers import how_to_read, span
+from preflight.checks.registry import host_check
+from preflight.facts.gpu import Gpu, GpuClaim
+from preflight.facts.host import HostFacts, Identity
+from preflight.facts.missing import Missing
 
 
 @host_check("PROC005", gpu_only=True)

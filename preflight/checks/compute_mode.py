@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from preflight.absence import Missing
+from preflight.checks.finding import Problem, Severity
+from preflight.checks.helpers import absent
 from preflight.checks.holders import introduce, judged, same_process, what_to_do
-from preflight.checks.reading import absent
-from preflight.facts import HostFacts
-from preflight.finding import Problem, Severity
-from preflight.gpu_facts import ComputeProcess, Gpu
+from preflight.checks.registry import host_check
+from preflight.decide.gpu_selection import Selection
+from preflight.facts.gpu import ComputeProcess, Gpu
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
 from preflight.job import Expect
-from preflight.leftovers import Classified
-from preflight.registry import host_check
-from preflight.selection import Selection
+from preflight.leftovers.classify import Classified
 
 _DEFAULT = "sudo nvidia-smi -i {index} -c DEFAULT"
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from preflight.absence import Missing, MissingCode
+from preflight.checks.finding import Problem, Severity
 from preflight.checks.install import install_command
-from preflight.facts import HostFacts, PythonEnv, System
-from preflight.finding import Problem, Severity
-from preflight.gpu_facts import Driver
+from preflight.checks.registry import host_check
+from preflight.checks.versions import compare, release, satisfies
+from preflight.checks.wheels import driver_floor
+from preflight.facts.gpu import Driver
+from preflight.facts.host import HostFacts, PythonEnv, System
+from preflight.facts.missing import Missing, MissingCode
 from preflight.job import Expect
-from preflight.registry import host_check
-from preflight.versions import compare, release, satisfies
-from preflight.wheels import driver_floor
 
 _WHY: dict[MissingCode, tuple[str, str]] = {
     "no-library": (

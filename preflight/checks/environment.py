@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from preflight.absence import Missing
+from preflight.checks.finding import Problem, Severity
 from preflight.checks.install import install_command
-from preflight.facts import HostFacts, PythonEnv
-from preflight.finding import Problem, Severity
+from preflight.checks.registry import host_check
+from preflight.checks.shell_words import shell_word
+from preflight.checks.versions import compare, release
+from preflight.facts.host import HostFacts, PythonEnv
+from preflight.facts.missing import Missing
 from preflight.job import Job
-from preflight.registry import host_check
-from preflight.shell_words import shell_word
-from preflight.versions import compare, release
 
 OLDEST_PYTHON = (3, 9)
 LAUNCH_NEEDS = ("torch", "accelerate")

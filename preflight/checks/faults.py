@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from preflight.absence import Missing
-from preflight.checks.reading import absent, span
-from preflight.facts import HostFacts, KernelLog, Xid
-from preflight.finding import Problem, Severity
-from preflight.gpu_facts import Gpu
+from preflight.checks.finding import Problem, Severity
+from preflight.checks.helpers import absent, span
+from preflight.checks.registry import host_check
+from preflight.checks.xids import meaning
+from preflight.facts.gpu import Gpu
+from preflight.facts.host import HostFacts, KernelLog, Xid
+from preflight.facts.missing import Missing
 from preflight.job import Expect
-from preflight.registry import host_check
-from preflight.xids import meaning
 
 _RECOVERY_FIX: dict[str, str] = {
     "gpu_reset": "end its processes, then: sudo nvidia-smi --gpu-reset -i {index}",

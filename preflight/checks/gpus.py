@@ -3,18 +3,18 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from preflight.absence import Missing
+from preflight.checks.finding import Problem, Severity
+from preflight.checks.helpers import absent, absent_needed, name_of
 from preflight.checks.install import install_command
-from preflight.checks.reading import absent, absent_needed, name_of
-from preflight.facts import HostFacts, PythonEnv
-from preflight.finding import Problem, Severity
-from preflight.gpu_facts import Gpu, PciGpu
+from preflight.checks.registry import host_check
+from preflight.checks.shell_words import shell_word
+from preflight.checks.versions import release
+from preflight.checks.wheels import OLDEST, Wheel, find_wheel, runs_on
+from preflight.decide.gpu_selection import Selection
+from preflight.facts.gpu import Gpu, PciGpu
+from preflight.facts.host import HostFacts, PythonEnv
+from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
-from preflight.registry import host_check
-from preflight.selection import Selection
-from preflight.shell_words import shell_word
-from preflight.versions import release
-from preflight.wheels import OLDEST, Wheel, find_wheel, runs_on
 
 
 @host_check("GPU001", gate=True, gpu_only=True)
@@ -171,7 +171,7 @@ def torch_has_kernels_for_every_gpu(
     the device". Wheels from PyPI lost Pascal with CUDA 12.8 and Volta with CUDA 13.
 
     Fix: install the wheel that is named.
-    Source: the release architecture lists of PyTorch (table in preflight/wheels.py, with its issues).
+    Source: the release architecture lists of PyTorch (table in preflight/checks/wheels.py, with its issues).
     """
     build, version = python.torch_cuda, python.packages.get("torch", "")
     if isinstance(build, Missing) or not release(build) or not version:

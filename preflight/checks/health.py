@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from preflight.absence import Missing
-from preflight.checks.reading import absent, cut
-from preflight.facts import HostFacts
-from preflight.finding import Problem, Severity
-from preflight.gpu_facts import Gpu
+from preflight.checks.finding import Problem, Severity
+from preflight.checks.helpers import absent, cut
+from preflight.checks.registry import host_check
+from preflight.facts.gpu import Gpu
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
 from preflight.job import Expect
-from preflight.registry import host_check
 
 
 @host_check("HEAL003", gpu_only=True)

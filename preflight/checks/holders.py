@@ -1,13 +1,13 @@
 """Who holds what a job needs: whose it is, since when, whether it lives, and what can be done about it."""
 
-from preflight.absence import Missing
-from preflight.checks.reading import cut, span
-from preflight.cleaning import asks, clean_command, how_to_end
-from preflight.facts import HostFacts, Identity, Process
-from preflight.gpu_facts import Gpu
+from preflight.checks.helpers import cut, span
+from preflight.facts.gpu import Gpu
+from preflight.facts.host import HostFacts, Identity, Process
+from preflight.facts.missing import Missing
+from preflight.facts.redaction import redact_words
 from preflight.job import Expect
-from preflight.leftovers import Classified, Kind, classify
-from preflight.redaction import redact_words
+from preflight.leftovers.classify import Classified, Kind, classify
+from preflight.leftovers.selection import asks, clean_command, how_to_end
 
 LEFT_OVER = frozenset({Kind.OURS_DEAD, Kind.ORPHAN_CERTAIN, Kind.HALF_DEAD, Kind.STUCK})
 

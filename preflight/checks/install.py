@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from preflight.absence import Missing
-from preflight.facts import HostFacts, PythonEnv
-from preflight.shell_words import shell_word
-from preflight.versions import release
-from preflight.wheels import OLDEST, index_for
+from preflight.checks.shell_words import shell_word
+from preflight.checks.versions import release
+from preflight.checks.wheels import OLDEST, index_for
+from preflight.facts.host import HostFacts, PythonEnv
+from preflight.facts.missing import Missing
 
 _VENV = "~/gpulaunch-venv"
 _ANY = (

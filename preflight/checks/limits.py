@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from preflight.absence import Missing
-from preflight.checks.reading import gib, how_to_read
-from preflight.facts import HostFacts, IbPort, Limits
-from preflight.finding import Problem, Severity
+from preflight.checks.finding import Problem, Severity
+from preflight.checks.helpers import gib, how_to_read
+from preflight.checks.registry import host_check
+from preflight.decide.gpu_selection import Selection
+from preflight.facts.host import HostFacts, IbPort, Limits
+from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
-from preflight.registry import host_check
-from preflight.selection import Selection
 
 RDMA_MEMLOCK_KIB = 64 * 1024
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
-from preflight.absence import Missing
-from preflight.facts import HostFacts, Interface, Network, Reach
-from preflight.finding import Problem, Severity
+from preflight.checks.finding import Problem, Severity
+from preflight.checks.registry import cluster_check, host_check
+from preflight.facts.host import HostFacts, Interface, Network, Reach
+from preflight.facts.missing import Missing
 from preflight.job import Job
-from preflight.registry import cluster_check, host_check
 
 _NAMES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from preflight.absence import Missing
-from preflight.checks.reading import gib, how_to_read
-from preflight.facts import HostFacts, PathFacts
-from preflight.finding import Problem, Severity
+from preflight.checks.finding import Problem, Severity
+from preflight.checks.helpers import gib, how_to_read
+from preflight.checks.registry import host_check
+from preflight.checks.shell_words import shell_word
+from preflight.facts.host import HostFacts, PathFacts
+from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
-from preflight.registry import host_check
-from preflight.shell_words import shell_word
 
 _WRITTEN = ("output", "run_dir", "tmp", "hf_cache")
 _NEEDED = ("output", "run_dir", "tmp")  # a launch without these ends

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from preflight.absence import Missing
+from preflight.checks.finding import Problem, Severity
 from preflight.checks.holders import describe, judged, what_to_do
-from preflight.facts import HostFacts, Ports, Socket
-from preflight.finding import Problem, Severity
+from preflight.checks.registry import host_check
+from preflight.facts.host import HostFacts, Ports, Socket
+from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
-from preflight.leftovers import Classified
-from preflight.registry import host_check
+from preflight.leftovers.classify import Classified
 
 _OTHER_PORT = "choose another with --port"
 _HOLDS_NOTHING = "TIME_WAIT"

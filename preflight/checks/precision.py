@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 
-from preflight.absence import Missing
-from preflight.checks.reading import absent_needed
-from preflight.facts import HostFacts
-from preflight.finding import Problem, Severity
-from preflight.gpu_facts import Gpu
+from preflight.checks.finding import Problem, Severity
+from preflight.checks.helpers import absent_needed
+from preflight.checks.registry import cluster_check, host_check
+from preflight.decide.gpu_selection import Selection, select
+from preflight.decide.precision import ceiling
+from preflight.facts.gpu import Gpu
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
 from preflight.job import Job
-from preflight.precision import ceiling
-from preflight.registry import cluster_check, host_check
-from preflight.selection import Selection, select
 
 
 @host_check("PREC001", Severity.WARNING, gate=True, gpu_only=True)

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator
 
-from preflight.absence import Missing
+from preflight.checks.finding import Problem, Severity
+from preflight.checks.helpers import absent, gib
 from preflight.checks.holders import LEFT_OVER, command_of, describe, judged, same_process, what_to_do
-from preflight.checks.reading import absent, gib
-from preflight.facts import HostFacts, Identity, ProcessTable
-from preflight.finding import Problem, Severity
-from preflight.gpu_facts import ComputeProcess, Gpu
+from preflight.checks.registry import host_check
+from preflight.facts.gpu import ComputeProcess, Gpu
+from preflight.facts.host import HostFacts, Identity, ProcessTable
+from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
-from preflight.leftovers import Classified, Kind
-from preflight.process_tree import Tree
-from preflight.reapers import is_reaper
-from preflight.registry import host_check
+from preflight.leftovers.classify import Classified, Kind
+from preflight.leftovers.process_tree import Tree
+from preflight.leftovers.reapers import is_reaper
 
 
 def _alike(item: Classified) -> str:
@@ -124,7 +124,7 @@ def nothing_is_left_over(
     GPUs; PORT001 names the holder of the main port.
 
     Fix: `gpulaunch clean-zombies HOST`.
-    Source: /proc; the classes and their evidence are in preflight/leftovers.py.
+    Source: /proc; the classes and their evidence are in preflight/leftovers/classify.py.
     """
     if isinstance(facts.identity, Missing):
         yield Problem(

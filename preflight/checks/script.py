@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
-from preflight.absence import Missing
-from preflight.facts import HostFacts
-from preflight.finding import Problem, Severity
+from preflight.checks.finding import Problem, Severity
+from preflight.checks.registry import cluster_check
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
 from preflight.job import Job
-from preflight.registry import cluster_check
-from preflight.script.rules import Level
+from preflight.script.rules.registry import Level
 
 _SEVERITY = {Level.ERROR: Severity.CRITICAL, Level.WARNING: Severity.WARNING}
 
@@ -26,7 +26,7 @@ def the_script_can_train_as_launched(hosts: Mapping[str, HostFacts], job: Job) -
     main = next(iter(hosts.values()), None)
     if main is None or isinstance(main.script, Missing) or isinstance(main.script.text, Missing):
         return
-    from preflight.script.judging import judge_script  # noqa: PLC0415 - a third of our modules; only a script pays
+    from preflight.checks.script_judge import judge_script  # noqa: PLC0415 - a third of our modules; only a script pays
 
     result = judge_script(main.script.text, main.script.path, hosts, job)
     for finding in result.findings:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
-from preflight.diagnosis.answer import USER_CODE, USER_EXCEPTION, Cause, Confidence, Evidence
+from preflight.diagnosis.fix_commands import command_for
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.matching import Hit, first_match
-from preflight.diagnosis.remedies import command_for
-from preflight.diagnosis.signs import Course, is_soft
+from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause, Confidence, Evidence
+from preflight.diagnosis.run_progress import Course, is_soft
+from preflight.diagnosis.signatures.table import Depth, Signature, signature
 from preflight.diagnosis.tracebacks import Raised, wraps_another
-from preflight.records import dataclass
-from preflight.signatures import Depth, Signature, signature
+from preflight.frozen import dataclass
 
 MOST_EVIDENCE = 5
 # They only report that a child ended, or that somebody asked for the end.

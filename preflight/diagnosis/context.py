@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from preflight.absence import Missing
-from preflight.diagnosis.answer import Cause, Confidence, Evidence
-from preflight.facts import HostFacts, KernelLog, Limits
-from preflight.gpu_facts import Capability
-from preflight.records import dataclass
-from preflight.signatures import Depth, signature
+from preflight.diagnosis.result import Cause, Confidence, Evidence
+from preflight.diagnosis.signatures.table import Depth, signature
+from preflight.facts.gpu import Capability
+from preflight.facts.host import HostFacts, KernelLog, Limits
+from preflight.facts.missing import Missing
+from preflight.frozen import dataclass
 
 # Xids that say that the GPU or its link failed (NVIDIA's Xid catalogue); 13, 31, 43 and 45 are a program's.
 BROKEN_XIDS = frozenset(

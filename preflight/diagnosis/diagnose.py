@@ -3,7 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 from preflight.diagnosis import trends
-from preflight.diagnosis.answer import (
+from preflight.diagnosis.candidates import MOST_EVIDENCE, Candidate, candidates, evidence_of
+from preflight.diagnosis.context import Context, weigh
+from preflight.diagnosis.lines import Line, Log, read_logs
+from preflight.diagnosis.matching import find_hits, shape
+from preflight.diagnosis.result import (
     BENIGN,
     NAN_LOSS,
     UNKNOWN,
@@ -12,14 +16,10 @@ from preflight.diagnosis.answer import (
     Evidence,
     Warned,
 )
-from preflight.diagnosis.candidates import MOST_EVIDENCE, Candidate, candidates, evidence_of
-from preflight.diagnosis.context import Context, weigh
-from preflight.diagnosis.lines import Line, Log, read_logs
-from preflight.diagnosis.matching import find_hits, shape
+from preflight.diagnosis.run_progress import Course
 from preflight.diagnosis.series import Point, read_points
-from preflight.diagnosis.signs import Course
+from preflight.diagnosis.signatures.table import NOTICES
 from preflight.diagnosis.tracebacks import find_raised
-from preflight.signatures import NOTICES
 
 _NAN_FIX = (
     "float32 parameters with mixed precision (bf16 where the GPUs have it), a lower learning rate; gpulaunch rehearse"

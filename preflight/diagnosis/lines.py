@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from preflight.diagnosis.stamps import stamp_of
-from preflight.diagnosis.wrapping import rejoin
-from preflight.records import dataclass
+from preflight.diagnosis.line_unwrap import rejoin
+from preflight.diagnosis.timestamps import stamp_of
+from preflight.frozen import dataclass
 
 MAX_LINE = 8192
 """Characters of a line that are read; a longer one (a dumped tensor, a 50 MB line) says it in its beginning."""

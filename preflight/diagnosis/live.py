@@ -4,14 +4,14 @@ from collections import deque
 from dataclasses import replace
 
 from preflight.diagnosis import trends
-from preflight.diagnosis.answer import Diagnosis
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose_lines
 from preflight.diagnosis.lines import MAX_LINE, Line, unwrap
 from preflight.diagnosis.matching import first_match
+from preflight.diagnosis.result import Diagnosis
 from preflight.diagnosis.series import Point, PointReader
-from preflight.diagnosis.stamps import stamp_of
-from preflight.records import dataclass
+from preflight.diagnosis.timestamps import stamp_of
+from preflight.frozen import dataclass
 
 KEPT_LINES = 4000
 """The last lines of all ranks that are kept; of earlier ones only those that say something."""

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from preflight.diagnosis.lines import Line
-from preflight.records import dataclass
-from preflight.signature_rows.kind import Alternative
-from preflight.signatures import NOTICES, SIGNATURES, Signature
+from preflight.diagnosis.signatures.model import Alternative
+from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES, Signature
+from preflight.frozen import dataclass
 
 _ZEROS = bytes(ord("0") if chr(byte).isdecimal() else byte for byte in range(128)) + bytes(range(128, 256))
 

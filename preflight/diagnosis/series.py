@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.signs import ONES, digits_alike
-from preflight.records import dataclass
+from preflight.diagnosis.run_progress import ONES, digits_alike
+from preflight.frozen import dataclass
 
 _VALUE = r"['\"]?(?:tensor\(\s*\[?)?(?P<value>[-+]?(?:nan(?=\.\d\b)|nan|inf(?:inity)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?:(?<=nan)\.\d)?(?![\w.]*[\w])"
 _SEPARATOR = r"['\"]?\s*(?:\((?:avg|mean|smoothed)\))?\s*(?:[:=|]|\bis\b|\s)\s*"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from preflight.diagnosis.lines import Line
-from preflight.records import dataclass
+from preflight.frozen import dataclass
 
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
 _FRAME = re.compile(

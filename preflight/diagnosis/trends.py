@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from preflight.diagnosis.answer import COLLAPSE_CODE, NAN_CODE, ZERO_CODE, Confidence
+from preflight.diagnosis.result import COLLAPSE_CODE, NAN_CODE, ZERO_CODE, Confidence
 from preflight.diagnosis.series import Point
-from preflight.records import dataclass
+from preflight.frozen import dataclass
 
 # fp16 scaling looks for its scale at the start, and now and then a step is skipped: that is no failure.
 _NORMS_IN_A_ROW = 3

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .asked import Ask, asked_paths, resolve
 from .children import PARTS
 from .fact import Json, missing
+from .request import Ask, asked_paths, resolve
 
 
 def assemble_gpus(parts: Any) -> Any:

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from .fact import missing
-from .reading import read_text, text_or
+from .files import read_text, text_or
 
 
 def cpu_count() -> int:

@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .asked import Ask
 from .fact import Emit, Json, because, missing
-from .reading import readable
+from .files import readable
+from .request import Ask
 
 PARTS = "?"  # marks a fact that comes in parts; its value excuses the parts that did not come
 

@@ -10,11 +10,11 @@ import struct
 from stat import S_ISREG
 
 from .fact import Json
+from .files import text_or
 from .namespaces import own_namespace
-from .reading import text_or
 from .users import user_name
 
-_CLAIMS_DIR = "/tmp"  # noqa: S108 - as launcher/onhost/supervising/claims.py
+_CLAIMS_DIR = "/tmp"  # noqa: S108 - as launcher/onhost/supervisor/gpu_claims.py
 _CLAIM = re.compile(r"gpulaunch-claim-([A-Za-z0-9_-]{1,100})\.[0-9a-z]{1,64}")
 _MOST_BYTES = 4096
 _MOST_FILES = 256  # of one owner, so that many of one's hide nobody else's
@@ -26,7 +26,7 @@ _OFD_GETLK = 36  # include/uapi/asm-generic/fcntl.h
 def gpu_claims() -> list[Json]:
     """Return facts.GpuClaim for every live claim: its owner's run holds the lock on its file, in this boot.
 
-    launcher/onhost/supervising/claims.py tells why that lock cannot be held by anybody else.
+    launcher/onhost/supervisor/gpu_claims.py tells why that lock cannot be held by anybody else.
     """
     found = []
     for path in _claim_files():

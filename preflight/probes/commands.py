@@ -8,7 +8,7 @@ import signal
 import time
 from typing import NamedTuple
 
-from .reading import readable
+from .files import readable
 
 _MORE_FOLDERS = ":/usr/sbin:/sbin:/usr/lib/wsl/lib"
 

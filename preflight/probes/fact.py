@@ -12,7 +12,7 @@ _MOST_WIDTH = 400
 
 
 def missing(reason: str, code: str = "error") -> Json:
-    """Return an absent fact with its reason; the codes are those of preflight.facts.MissingCode."""
+    """Return an absent fact with its reason; the codes are those of preflight.facts.host.MissingCode."""
     return {"missing": reason, "code": code}
 
 

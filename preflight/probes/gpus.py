@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .asked import Ask
 from .fact import Emit
 from .nvml.library import import_pynvml, load_nvml
+from .request import Ask
 
 
 def probe_gpus(ask: Ask, emit: Emit) -> None:

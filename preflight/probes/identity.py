@@ -7,8 +7,8 @@ import re
 import time
 
 from .fact import Json
+from .files import link_target, read_text, text_or
 from .namespaces import own_namespace
-from .reading import link_target, read_text, text_or
 from .users import user_name
 
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of include/linux/proc_ns.h

@@ -7,7 +7,7 @@ import re
 from functools import partial
 
 from .fact import Json, fact, missing
-from .reading import read_int, text_or
+from .files import read_int, text_or
 
 
 def infiniband() -> list[Json]:

@@ -8,7 +8,7 @@ import resource
 
 from .cgroup import cpu_count, memory_limit_mib
 from .fact import Json, fact
-from .reading import read_text
+from .files import read_text
 
 
 def limits() -> Json:

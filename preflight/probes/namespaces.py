@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from .reading import link_target, read_text
+from .files import link_target, read_text
 
 _INODE = re.compile(r"\w+:\[([0-9]{1,20})\]")
 

@@ -9,8 +9,8 @@ import struct
 from typing import Any
 
 from .fact import Emit, Json, fact, missing, within
+from .files import text_or
 from .netlink import netlink_dump
-from .reading import text_or
 
 
 def probe_network(emit: Emit) -> None:

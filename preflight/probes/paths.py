@@ -6,9 +6,9 @@ import os
 import re
 import threading
 
-from .asked import Ask, asked_paths, resolve
 from .fact import Emit, Json, fact, missing
-from .reading import text_or
+from .files import text_or
+from .request import Ask, asked_paths, resolve
 
 
 def probe_paths(ask: Ask, emit: Emit) -> None:

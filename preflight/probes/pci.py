@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from .fact import Json, missing
-from .reading import link_target, text_or
+from .files import link_target, text_or
 
 PCI = "/sys/bus/pci/devices"
 

@@ -6,8 +6,8 @@ import os
 from typing import Any
 
 from .fact import missing
+from .files import text_or
 from .pci import PCI, pci_gpus
-from .reading import text_or
 
 
 def acs_enabled() -> Any:

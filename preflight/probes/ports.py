@@ -7,10 +7,10 @@ import hashlib
 import socket
 from typing import Any
 
-from .asked import Ask
 from .fact import Json, missing
+from .files import text_or
 from .processes.walk import Walk
-from .reading import text_or
+from .request import Ask
 
 _FREE_FROM, _FREE_COUNT = 20000, 9000
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .fact import Emit, fact, missing
-from .reading import text_or
+from .files import text_or
 
 
 def probe_python(emit: Emit) -> None:

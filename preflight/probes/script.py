@@ -6,8 +6,8 @@ import hashlib
 import os
 from typing import Any
 
-from .asked import Ask, resolve
 from .fact import Emit, missing
+from .request import Ask, resolve
 
 _MOST_SCRIPT = 512 << 10
 

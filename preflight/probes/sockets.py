@@ -8,8 +8,8 @@ import struct
 import sys
 
 from .fact import Json
+from .files import text_or
 from .netlink import netlink_dump
-from .reading import text_or
 
 _TCP_STATES = {
     "01": "ESTABLISHED",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from .asked import Ask
 from .fact import Emit, fact
 from .ports import ports_fact
-from .processes.choice import choose
+from .processes.selection import choose
 from .processes.table import process_table
 from .processes.walk import Walk
+from .request import Ask
 from .sockets import sockets_on
 from .system import system_fact
 

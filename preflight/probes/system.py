@@ -10,10 +10,10 @@ from typing import Any
 
 from .commands import run_command
 from .fact import Json, fact, missing
+from .files import text_or
 from .peer_to_peer import acs_enabled, iommu
 from .processes.proc_pid import read_stat
 from .processes.walk import Walk
-from .reading import text_or
 
 _MODULES = re.compile(
     r"^(nvidia\w*|nouveau|nova_core|gdrdrv|nv_peer_mem|vfio_pci|mlx[45]_\w+|ib_\w+|rdma_\w+|efa|gdr\w*|irdma)\b",

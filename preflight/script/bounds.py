@@ -3,8 +3,8 @@
 The work is counted and not timed, so that one script has one verdict on every machine.
 """
 
-from preflight.records import dataclass
-from preflight.script.values import Const, Ext, Map, OneOf, Seq, Value
+from preflight.frozen import dataclass
+from preflight.script.interpreter.values import Const, Ext, Map, OneOf, Seq, Value
 
 MAX_STEPS = 400_000
 """Pieces of work in one reading: expressions, statements, and what they copy or compare."""

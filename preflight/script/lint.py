@@ -4,25 +4,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from preflight.records import dataclass
-from preflight.script import (
-    rules_models,
-    rules_placement,
-    rules_precision,
-    rules_reading,
-    rules_scaling,
-    rules_versions,
-)
-from preflight.script.interpreter import Interpreter
-from preflight.script.library import Knowledge
-from preflight.script.reading import Place
-from preflight.script.rules import RULES, Hit, Level
-from preflight.script.seen import Event
+from preflight.facts.script import Place
+from preflight.frozen import dataclass
+from preflight.script.interpreter.events import Event
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import Value
+from preflight.script.libraries.model import Knowledge
+from preflight.script.rules import models, placement, precision, scaling, versions
+from preflight.script.rules import reading as rules_reading
+from preflight.script.rules.registry import RULES, Hit, Level
 from preflight.script.source import Finder, Parser, Source, Sources
 from preflight.script.target import Target
-from preflight.script.values import Value
 
-_ALL = (rules_models, rules_reading, rules_placement, rules_precision, rules_scaling, rules_versions)
+_ALL = (models, rules_reading, placement, precision, scaling, versions)
 _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
 _MAX_RELATED = 8

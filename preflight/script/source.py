@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-from preflight.records import dataclass
+from preflight.facts.script import Place
+from preflight.frozen import dataclass
 from preflight.script.bounds import MAX_MODULE, MAX_WORDS
 from preflight.script.names import KNOWN_ROOTS, QUIET_ROOTS
-from preflight.script.reading import Place
 
 Finder = Callable[[str], str | None]
 """Returns the text of a file by its path, None when there is none."""

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import field
 
-from preflight.gpu_facts import Capability
+from preflight.facts.gpu import Capability
+from preflight.frozen import dataclass
 from preflight.job import Precision
-from preflight.records import dataclass
 
 SEVERAL = 2
 """A launch of unknown size is read as one of several processes; what depends on that is at most a warning."""

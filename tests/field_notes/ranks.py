@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from launcher.onhost_source import onhost_source
+from launcher.remote.programs import onhost_source
 
 SHIMS = Path(__file__).parents[1] / "shims"
 STOPPED = 86

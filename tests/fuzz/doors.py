@@ -41,10 +41,10 @@ class Door:
 
 
 def _facts(_: Path) -> Read:
-    from launcher.gather import _decode
-    from launcher.report.preflight_json import finding_json
+    from launcher.host_checks.render_json import finding_json
+    from launcher.remote.agent import _decode
+    from preflight.checks.runner import judge_cluster, judge_host
     from preflight.job import Expect, Job
-    from preflight.judging import judge_cluster, judge_host
 
     def read(data: bytes) -> None:
         facts = _decode("titan", _recorded(data))
@@ -70,9 +70,9 @@ def _recorded(data: bytes) -> bytes:
 
 
 def _smi(_: Path) -> Read:
+    from preflight.checks.runner import judge_host
     from preflight.job import Expect, Job
-    from preflight.judging import judge_host
-    from preflight.smi import parse_smi
+    from preflight.smi_reports import parse_smi
 
     def read(data: bytes) -> None:
         facts = parse_smi(data.decode("utf-8", "replace"), "saved")
@@ -84,7 +84,7 @@ def _smi(_: Path) -> Read:
 
 
 def _frames(_: Path) -> Read:
-    from launcher.running.protocol import Frame, Garbled, Reader
+    from launcher.follow.protocol import Frame, Garbled, Reader
 
     def take(chunks: list[bytes]) -> list[Frame]:
         reader = Reader()
@@ -105,8 +105,8 @@ def _frames(_: Path) -> Read:
 
 
 def _records(_: Path) -> Read:
-    from launcher import hostjson
-    from launcher.runs.record import read_record
+    from launcher import safe_json as hostjson
+    from launcher.planning.run_record import read_record
 
     def read(data: bytes) -> None:
         try:
@@ -120,11 +120,11 @@ def _records(_: Path) -> Read:
 
 
 def _answers(_: Path) -> Read:
-    from launcher import hostjson
-    from launcher.inventory import HostEntry
-    from launcher.report.runs import runs_json, runs_lines
-    from launcher.running.shape import understood
-    from launcher.runs.found import gather_runs
+    from launcher import safe_json as hostjson
+    from launcher.config.inventory import HostEntry
+    from launcher.rundir.state_schema import understood
+    from launcher.runs.model import gather_runs
+    from launcher.runs.render import runs_json, runs_lines
 
     titan, volta = HostEntry("titan", address="10.0.0.7"), HostEntry("volta", address="10.0.0.8")
 
@@ -142,9 +142,9 @@ def _answers(_: Path) -> Read:
 
 
 def _run_dirs(folder: Path) -> Read:
-    from launcher.report.html import html
-    from launcher.report.rundir import read_run
+    from launcher.report.html.page import html
     from launcher.report.summary import summary_json, summary_lines
+    from launcher.rundir.layout import read_run
 
     run = folder / "train-20260101-120000-ab12"
     (run / "localhost").mkdir(parents=True)
@@ -173,9 +173,9 @@ def _run_dirs(folder: Path) -> Read:
 
 
 def _yaml(folder: Path) -> Read:
-    from launcher.config import load_run_config
+    from launcher.config.inventory import load_inventory
+    from launcher.config.run_config import load_run_config
     from launcher.errors import BadInput
-    from launcher.inventory import load_inventory
 
     path = folder / "input.yaml"
 
@@ -193,7 +193,7 @@ def _yaml(folder: Path) -> Read:
 
 
 def _words(_: Path) -> Read:
-    from launcher.inventory import Inventory
+    from launcher.config.inventory import Inventory
 
     def read(data: bytes) -> None:
         Inventory().resolve(data.decode("utf-8", "replace").splitlines()[:20])
@@ -216,9 +216,9 @@ def _logs(_: Path) -> Read:
 
 
 def _scripts(_: Path) -> Read:
-    from launcher.report.lint import lint_json, lint_lines, sarif
+    from launcher.lint.render import lint_json, lint_lines, sarif
+    from preflight.script.analyze import read_script
     from preflight.script.lint import lint
-    from preflight.script.read import read_script
 
     def read(data: bytes) -> None:
         text, *others = _texts(data)
@@ -234,8 +234,8 @@ def _scripts(_: Path) -> Read:
 
 
 def _claims(folder: Path) -> Read:
-    from launcher.onhost.supervising import claims as taken
-    from launcher.onhost.supervising.processes import boot_id, own_namespaces
+    from launcher.onhost.supervisor import gpu_claims as taken
+    from launcher.onhost.supervisor.processes import boot_id, own_namespaces
     from preflight.probes import claims
 
     path = folder / "gpulaunch-claim-GPU-1.x"
@@ -257,7 +257,7 @@ def _claims(folder: Path) -> Read:
 
 
 def _known_hosts(folder: Path) -> Read:
-    from launcher.transports import known_hosts
+    from launcher.transports.ssh import known_hosts
 
     path = folder / "known_hosts"
 
@@ -285,7 +285,7 @@ DOORS = {
         Door("answers", _answers, is_json=True),
         Door("run_dirs", _run_dirs, is_json=True),
         Door("yaml", _yaml),
-        Door("smi", _smi, ("preflight/smi/*",)),
+        Door("smi", _smi, ("preflight/smi_reports/*",)),
         Door("logs", _logs, ("preflight/logs/recorded/*.txt",)),
         Door("scripts", _scripts, ("preflight/scripts/*/*.py",)),
         Door("claims", _claims, is_json=True),

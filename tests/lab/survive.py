@@ -11,9 +11,9 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from launcher.onhost.supervising import claims as claim_locks
-from launcher.onhost.supervising.node import name_of
-from launcher.runid import new_run_id
+from launcher.onhost.supervisor import gpu_claims as claim_locks
+from launcher.onhost.supervisor.node import name_of
+from launcher.rundir.run_id import new_run_id
 from tests.lab.hosts import Lab, LabHost
 from tests.lab.run_cli import CHECKOUT, PATIENCE_S, Running
 from tests.lab.survive_client import PORT

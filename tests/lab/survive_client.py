@@ -11,17 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from launcher.attempt import Attempt
-from launcher.disconnect import Disconnect
-from launcher.inventory import load_inventory
-from launcher.launch import Launch
-from launcher.plan import NodePlan, Plan
-from launcher.report.run import outcome_lines
-from launcher.running.connections import Connections
+from launcher.config.disconnect_options import Disconnect
+from launcher.config.inventory import load_inventory
+from launcher.launch.attempt import Attempt
+from launcher.launch.request import Launch
+from launcher.planning.plan import NodePlan, Plan
+from launcher.remote.connection_pool import Connections
+from launcher.report.outcome import outcome_lines
 from launcher.terminal.screen import Screen
 from launcher.transports.base import OpenOptions
-from launcher.transports.sshconfig import opener_for
-from preflight.decision import Decision, NodeRanks, RankSlot
+from launcher.transports.ssh.endpoint import opener_for
+from preflight.decide.decision import Decision, NodeRanks, RankSlot
 from preflight.job import Job
 
 PORT = 29500

@@ -32,7 +32,7 @@ def run(client: Client, *words: str) -> tuple[int, str]:
 
 def own_leftover(host: LabHost) -> int:
     """A rank of a run of gpulaunch whose supervisor and launcher are gone."""
-    mark_of = "from launcher.onhost.supervising.processes import mark_of; print(mark_of(999999, 1))"
+    mark_of = "from launcher.onhost.supervisor.processes import mark_of; print(mark_of(999999, 1))"
     mark = host.run([sys.executable, "-c", mark_of], env={"PYTHONPATH": str(ROOT)}).stdout.strip()
     env = {"GPULAUNCH_RUN_ID": "old", "GPULAUNCH_SUPERVISOR": mark}
     words = [f"{name}={value}" for name, value in env.items()]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from preflight.absence import Missing
-from preflight.facts import HostFacts
-from preflight.gpu_facts import Gpu
-from preflight.smi import parse_smi
+from preflight.facts.gpu import Gpu
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
+from preflight.smi_reports import parse_smi
 from tests.extra_recordings import extra
 from tests.lab.silicon.ask import environment, smi
 from tests.lab.silicon.from_xml import profile_from_xml

@@ -12,11 +12,11 @@ from unittest.mock import ANY
 
 import pytest
 
-from launcher.onhost_source import agent_source
-from preflight.absence import Missing
-from preflight.facts import HostFacts, Process
-from preflight.gpu_facts import Gpu
-from preflight.wire import decode
+from launcher.remote.programs import agent_source
+from preflight.facts.gpu import Gpu
+from preflight.facts.host import HostFacts, Process
+from preflight.facts.json_codec import decode
+from preflight.facts.missing import Missing
 from tests.lab.hosts import Lab, LabHost
 from tests.lab.silicon import install, load_profile, update
 from tests.lab.silicon.from_xml import profile_from_xml

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.report.hosts import host_range
+from launcher.config.host_sets import host_range
 from tests.lab import clock, network, sshd
 from tests.lab.hosts import Lab, LabHost
 from tests.lab.reliability import Row, Table

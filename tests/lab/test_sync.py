@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from launcher.config.inventory import HostEntry, load_inventory
 from launcher.errors import GpulaunchError
-from launcher.inventory import HostEntry, load_inventory
-from launcher.syncing.host import Receiver
-from launcher.syncing.sync import HostSync, Sync, send_tree
-from launcher.syncing.tree import read_tree
+from launcher.sync.host import Receiver
+from launcher.sync.sync import HostSync, Sync, send_tree
+from launcher.sync.tree import read_tree
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, OpenOptions
-from launcher.transports.sshconfig import endpoint_for
+from launcher.transports.ssh.endpoint import endpoint_for
 from tests.lab.hosts import Lab
 from tests.lab.run_cli import Cli
 from tests.launcher.sync_tree import git, write

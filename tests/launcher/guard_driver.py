@@ -39,7 +39,7 @@ class Kit:
 
     def module(self, name: str) -> Any:
         """Return one of the guard's modules as it was imported from what travels to hosts."""
-        return sys.modules[f"gpulaunch_guard.guarding.{name}"]
+        return sys.modules[f"gpulaunch_guard.{name}"]
 
 
 def net(*, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
@@ -462,12 +462,12 @@ def read_late(kit: Kit) -> Any:
         def synchronize(self) -> None:
             raise AssertionError("the guard waited")
 
-    class Late(kit.module("readings").Reading):  # type: ignore[misc]
+    class Late(kit.module("async_reads").Reading):  # type: ignore[misc]
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             self.events = [Slow()]
 
-    kit.module("looks.values").Reading = Late
+    kit.module("checks.non_finite").Reading = Late
     kit.guard.notes.take_backward = lambda _: None  # a loss on a GPU is not read at once either
     try:
         return weights_spoiled_at_30(kit)
@@ -581,7 +581,7 @@ def fake_gpus(kit: Kit) -> Any:
     training.fired = 1
     seen = training.record(optimizer)
     seen.tries = seen.fired = 1
-    step = kit.module("training").Step(training, optimizer, seen, False)
+    step = kit.module("training_state").Step(training, optimizer, seen, False)
     for row in guard.rows:
         if row.what == "judge dtypes":
             for wrong in row.look(step):

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from launcher.errors import ConnectionLost
-from launcher.onhost.supervising.node import node_name
-from launcher.onhost_source import onhost_source
-from launcher.running import protocol
+from launcher.follow import protocol
+from launcher.onhost.supervisor.node import node_name
+from launcher.remote.programs import onhost_source
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection, LocalStream
 

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
-from launcher.gather import Gathered
-from launcher.inventory import HostEntry
-from launcher.outcome import Outcome, Verdict, outcome_of
-from launcher.preflighting import PreflightResult, judge
-from launcher.running.failures import Failure
-from launcher.running.watch import Watch
+from launcher.follow.failures import Failure
+from launcher.follow.outcome import Outcome, Verdict, outcome_of
+from launcher.follow.run_state import Watch
+from launcher.host_checks.preflight import PreflightResult, judge
+from launcher.remote.agent import Gathered
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose_logs
 from preflight.diagnosis.lines import Log
-from preflight.facts import KernelLog, Reach
+from preflight.facts.host import KernelLog, Reach
 from preflight.job import Job
 from tests.launcher.run_plans import NOWHERE, plan
 from tests.preflight.judging import host

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from launcher.plan import NodePlan, Plan
-from preflight.decision import Decision, NodeRanks, RankSlot
+from launcher.planning.plan import NodePlan, Plan
+from preflight.decide.decision import Decision, NodeRanks, RankSlot
 from preflight.job import Precision
 
 RUN_ID = "r1-20261122-104500-0a1b2c"

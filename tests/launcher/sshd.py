@@ -9,7 +9,7 @@ from typing import Self
 
 from bench.loopback import Loopback
 from launcher.transports.base import Connection, Endpoint, OpenOptions
-from launcher.transports.ssh import SshOpener
+from launcher.transports.ssh.connection import SshOpener
 
 NOT_ASKED = OpenOptions()
 

@@ -5,10 +5,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.inventory import HostEntry
-from launcher.syncing.host import Receiver
-from launcher.syncing.sync import HostSync, Sync, send_tree
-from launcher.syncing.tree import read_tree
+from launcher.config.inventory import HostEntry
+from launcher.sync.host import Receiver
+from launcher.sync.sync import HostSync, Sync, send_tree
+from launcher.sync.tree import read_tree
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
 

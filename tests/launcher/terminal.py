@@ -13,8 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from launcher.disconnect import DEFAULT_GRACE_S
-from launcher.onhost.supervising.node import node_name
+from launcher.config.disconnect_options import DEFAULT_GRACE_S
+from launcher.onhost.supervisor.node import node_name
 from tests.launcher.run_plans import run_id
 
 CHECKOUT = Path(__file__).parents[2]

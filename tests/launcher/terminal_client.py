@@ -7,13 +7,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.attempt import Attempt
-from launcher.commands.question import asker
-from launcher.commands.reaching import reaching
-from launcher.launch import Launch
-from launcher.report.outcome import tell
-from launcher.running.connections import Connections
-from launcher.terminal.live import screen_on
+from launcher.commands._host_options import reaching
+from launcher.commands._interrupt_prompt import asker
+from launcher.launch.attempt import Attempt
+from launcher.launch.request import Launch
+from launcher.remote.connection_pool import Connections
+from launcher.report.ending import tell
+from launcher.terminal.live_screen import screen_on
 from preflight.job import Job
 from tests.lab.survive_client import plain_plan
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.cgroup import Cgroup, OomKills, own_directory, read_count, sweep
-from launcher.onhost_source import onhost_source
+from launcher.remote.programs import onhost_source
 from tests.launcher.onhost_driver import LAUNCHER, RUNAWAY, Driver, pids_of
 
 WAIT = "import time; print('up', flush=True); time.sleep(60)\n"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost import checkpoints
-from launcher.restarting.spec import CHECKPOINTS
+from launcher.config.restart_options import CHECKPOINTS
+from launcher.onhost import find_checkpoints
 
 LONG_AGO = 0.0
 
@@ -68,7 +68,7 @@ def plain(base: Path, step: int) -> Path:
 
 
 def look(base: Path, *patterns: str, since: float = LONG_AGO) -> list[dict[str, Any]]:
-    return list(checkpoints.look(str(base), list(patterns or CHECKPOINTS), since))
+    return list(find_checkpoints.look(str(base), list(patterns or CHECKPOINTS), since))
 
 
 def whole(base: Path, *patterns: str) -> list[str]:
@@ -190,7 +190,7 @@ def test_it_answers_as_a_program_and_knows_the_home(tmp_path: Path) -> None:
     trainer(tmp_path / "out [1]", 7)
     asked = {"base": "~/out [1]", "patterns": list(CHECKPOINTS), "age_s": 1000.0}
     done = subprocess.run(
-        [sys.executable, "-I", checkpoints.__file__],
+        [sys.executable, "-I", find_checkpoints.__file__],
         input=json.dumps(asked) + "\n",
         env={"HOME": str(tmp_path)},
         capture_output=True,
@@ -198,7 +198,7 @@ def test_it_answers_as_a_program_and_knows_the_home(tmp_path: Path) -> None:
         check=True,
     )
     marker, _, answer = done.stdout.strip().partition(" ")
-    assert marker == checkpoints.MARKER
+    assert marker == find_checkpoints.MARKER
     full = str(tmp_path / "out [1]" / "checkpoint-7")
     told = {"path": "checkpoint-7", "full": full, "step": 7, "whole": True, "why": ""}
     assert json.loads(answer)["found"] == [told]

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost.supervising import claims
-from preflight.gpu_facts import GpuClaim
+from launcher.onhost.supervisor import gpu_claims as claims
+from preflight.facts.gpu import GpuClaim
+from preflight.facts.json_codec import decode
 from preflight.probes import claims as probe
 from preflight.probes.claims import gpu_claims
-from preflight.wire import decode
 from tests.launcher.onhost_driver import Driver, pids_of
 
 WAIT = "import time; print('up', flush=True); time.sleep(60)\n"

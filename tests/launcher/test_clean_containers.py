@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost import reap
-from launcher.onhost.supervising.members import carries, members, supervisor_mark
-from launcher.onhost.supervising.processes import mark_of, ticks_of
-from launcher.onhost_source import onhost_source, stdin_for
-from preflight.absence import Missing
-from preflight.cleaning import Wish, choose
-from preflight.facts import HostFacts
-from preflight.leftovers import Classified, Kind, classify
+from launcher.onhost import kill_processes
+from launcher.onhost.supervisor.processes import mark_of, ticks_of
+from launcher.onhost.supervisor.run_processes import carries, members, supervisor_mark
+from launcher.remote.programs import onhost_source, stdin_for
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
+from preflight.leftovers.classify import Classified, Kind, classify
+from preflight.leftovers.selection import Wish, choose
 from tests.preflight.agent_runs import run_agent
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ time.sleep(120)
 # A supervisor of a run in a container: what it starts carries its mark. With "stay" it does not end before.
 SUPERVISOR = """
 import os, subprocess, sys
-from launcher.onhost.supervising.environment import marks
+from launcher.onhost.supervisor.environment import marks
 env = {**os.environ, **marks("r1", os.environ.get("RUN_DIR", ""))}
 child = subprocess.Popen([sys.executable, "-c", *sys.argv[2:]], env=env)
 if sys.argv[1] == "stay":
@@ -130,11 +130,11 @@ def named_init(tmp_path: Path, name: str) -> str:
 
 
 def end(pid: int, within: Sequence[str], **more: Any) -> dict[str, Any]:
-    """Have reap.py end a process, as pids are seen from there."""
+    """Have kill_processes.py end a process, as pids are seen from there."""
     victim = {"pid": pid, "start_ticks": 0, "ppid": 0, "uid": os.getuid(), "mark": "", **more}
     argv, stdin = stdin_for(
         sys.executable,
-        onhost_source("reap"),
+        onhost_source("kill_processes"),
         json.dumps({"victims": [victim], "term_grace_s": 5, "kill_grace_s": 5}).encode(),
     )
     done = subprocess.run([*within, *argv], input=stdin, capture_output=True, check=True, timeout=60)
@@ -198,7 +198,7 @@ def test_where_proc_is_that_of_another_namespace_nothing_is_judged_and_nothing_i
     assert isinstance(facts.processes, Missing)
     assert "another PID namespace" in facts.processes.reason
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
-        found = reap.read_identity(process.pid)
+        found = kill_processes.read_identity(process.pid)
         assert found is not None
         done = end(process.pid, bare, start_ticks=found[2], ppid=found[1])
         assert done["result"] == "left alone: /proc here is that of another PID namespace"

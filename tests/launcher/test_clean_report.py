@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.clean import refuse_unknown
+from launcher.cleanup.clean import refuse_unknown
+from launcher.cleanup.render import choice_lines, named_lines
 from launcher.errors import BadInput
-from launcher.report.clean import choice_lines, named_lines
-from preflight.absence import Missing
-from preflight.cleaning import Wish, choose
-from preflight.facts import BindTest, HostFacts, Ports, ProcessTable, Socket, Unread
-from preflight.leftovers import classify
+from preflight.facts.host import BindTest, HostFacts, Ports, ProcessTable, Socket, Unread
+from preflight.facts.missing import Missing
+from preflight.leftovers.classify import classify
+from preflight.leftovers.selection import Wish, choose
 from tests.preflight import scenes
 from tests.preflight.scenes import Scene
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.config import Overrides, RunConfig, find_config, known_configs, load_run_config
+from launcher.config.restart_options import CHECKPOINTS, RestartSpec
+from launcher.config.run_config import Overrides, RunConfig, find_config, known_configs, load_run_config
 from launcher.errors import BadInput, ConfigError
-from launcher.restarting.spec import CHECKPOINTS, RestartSpec
 from preflight.job import Job
 
 METACHARACTERS = ("$(reboot)", "`id`", "a b", "'", '"', "\\", "*", "; rm -rf /", "é\t", "", "--", "{run_dir}")

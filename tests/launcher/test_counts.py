@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from launcher.config import Overrides, load_run_config
-from launcher.counts import settle_counts
+from launcher.config.inventory import load_inventory
+from launcher.config.rank_counts import settle_counts
+from launcher.config.run_config import Overrides, load_run_config
 from launcher.errors import BadInput, ConfigError
-from launcher.inventory import load_inventory
+from preflight.decide.ranks import RanksRefused, map_ranks
 from preflight.job import Job
-from preflight.ranks import RanksRefused, map_ranks
 from tests.hardware import cpu_host
 
 HOSTS = "hosts: {'l40s-[01-03]': {}, titan: {}}\ngroups: {ada: ['l40s-[01-03]']}\n"

@@ -9,10 +9,10 @@ from click.testing import CliRunner, Result
 
 from launcher.cli import cli
 from launcher.errors import BadInput
-from launcher.logfiles import read_ends
+from launcher.rundir.log_files import read_ends
 from preflight.diagnosis.diagnose import diagnose_logs
+from preflight.diagnosis.docs import page, signature_codes
 from preflight.diagnosis.lines import Log, read_logs
-from preflight.diagnosis.pages import page, signature_codes
 
 DOCS = Path(__file__).parents[2] / "docs"
 OOM = """Traceback (most recent call last):

@@ -8,15 +8,15 @@ from typing import Any, Self
 
 import pytest
 
-from launcher.config import Overrides, load_run_config
-from launcher.disconnect import START_TIMEOUT_S, Disconnect, disconnect_words
+from launcher.config.disconnect_options import START_TIMEOUT_S, Disconnect, disconnect_words
+from launcher.config.run_config import Overrides, load_run_config
 from launcher.errors import ConfigError, ConnectionLost
-from launcher.outcome import outcome_of
-from launcher.restarting.decision import NoRestart, reason_of
-from launcher.running import protocol
-from launcher.running.awake import SLEEP_S, AwakeClock
-from launcher.running.departure import ASK_AGAIN_S, PROMISE_S, Departure
-from launcher.running.happenings import (
+from launcher.follow import protocol
+from launcher.follow.awake_clock import SLEEP_S, AwakeClock
+from launcher.follow.client_timeout import Silence
+from launcher.follow.detach_policy import ASK_AGAIN_S, PROMISE_S, Departure
+from launcher.follow.detach_promise import Promise
+from launcher.follow.events import (
     Dropped,
     Ended,
     Happening,
@@ -26,10 +26,10 @@ from launcher.running.happenings import (
     Resumed,
     Started,
 )
-from launcher.running.node import Follower
-from launcher.running.promise import Promise
-from launcher.running.silence import Silence
-from launcher.running.watch import Watch
+from launcher.follow.node_client import Follower
+from launcher.follow.outcome import outcome_of
+from launcher.follow.run_state import Watch
+from launcher.restart.decision import NoRestart, reason_of
 from tests.launcher.run_plans import NOWHERE, plan
 from tests.launcher.test_run_watch import CPU, ended, replay, said, stops, told
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.cli import cli
-from launcher.commands.param_types import Duration, Precision
-from launcher.config import load_run_config
+from launcher.commands._param_types import Duration, Precision
+from launcher.config.inventory import load_inventory
+from launcher.config.run_config import load_run_config
 from launcher.durations import format_duration, parse_duration
 from launcher.errors import ConfigError
-from launcher.inventory import load_inventory
 
 TEXTS = {"90": 90, "90s": 90, "1.5": 1.5, "10m": 600, "10min": 600, "2h": 7200, "30d": 2592000, "0": 0}
 

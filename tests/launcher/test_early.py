@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost.supervising.claims import is_locked
-from launcher.onhost_source import onhost_source
-from launcher.running import protocol
-from launcher.running.early import early_request
+from launcher.follow import protocol
+from launcher.follow.warm_start import early_request
+from launcher.onhost.supervisor.gpu_claims import is_locked
+from launcher.remote.programs import onhost_source
 from tests.launcher.onhost_driver import Driver
 
 LAUNCH = """

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
+from launcher.config.inventory import HostEntry
 from launcher.engines import accelerate
-from launcher.inventory import HostEntry
-from launcher.plan import NodePlan, Plan
-from launcher.planning import make_plan
-from preflight.facts import HostFacts
+from launcher.planning.plan import NodePlan, Plan
+from launcher.planning.planner import make_plan
+from preflight.facts.host import HostFacts
 from preflight.job import Job
 from tests.hardware import cpu_host, gpu, host, l40s, titan
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from launcher.config.inventory import HostEntry
 from launcher.engines.accelerate import RUN_DIR
-from launcher.inventory import HostEntry
-from launcher.plan import NodePlan, Plan
-from launcher.planning import make_plan
-from preflight.absence import Missing
-from preflight.facts import BindTest, Ports
+from launcher.planning.plan import NodePlan, Plan
+from launcher.planning.planner import make_plan
+from preflight.facts.host import BindTest, Ports
+from preflight.facts.missing import Missing
 from preflight.job import Job
 from tests.hardware import cpu_host
 
@@ -89,7 +89,7 @@ def loopback_plan(job: Job, sizes: Sequence[int]) -> Plan:
 def _resized(made: Plan, job: Job, nodes: Sequence[tuple[HostEntry, object, int]]) -> Plan:
     """A config gives every host as many CPU ranks; give each node its own count, as GPUs would."""
     from launcher.engines import accelerate  # noqa: PLC0415 - only this helper goes below the planner
-    from preflight.ranks import map_ranks  # noqa: PLC0415
+    from preflight.decide.ranks import map_ranks  # noqa: PLC0415
 
     size = sum(count for _, _, count in nodes)
     world = accelerate.World("run-7", len(nodes), size, made.main_address, made.main_port, "no")

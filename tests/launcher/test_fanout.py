@@ -6,7 +6,7 @@ import time
 import pytest
 
 from launcher.errors import HostError
-from launcher.fanout import fanout
+from launcher.remote.fanout import fanout
 
 
 def test_results_keep_the_order_and_an_error_is_its_own_hosts_matter() -> None:

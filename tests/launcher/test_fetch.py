@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
-from launcher.inventory import HostEntry
-from launcher.onhost.supervising.answers.fetching import key_of
-from launcher.onhost.supervising.answers.logs import offsets_since
-from launcher.running import protocol
-from launcher.running.connections import Open
-from launcher.runs.asking import NotThere, ask
-from launcher.runs.fetching import Receiver, fetch_host
-from launcher.runs.record import launch_record, read_record
+from launcher.follow import protocol
+from launcher.onhost.supervisor.requests.fetch import key_of
+from launcher.onhost.supervisor.requests.logs import offsets_since
+from launcher.planning.run_record import launch_record, read_record
+from launcher.remote.connection_pool import Open
+from launcher.runs.fetch import Receiver, fetch_host
+from launcher.runs.request import NotThere, ask
 from launcher.transports.base import Endpoint, iter_stdout
 from launcher.transports.local import LocalConnection
 from tests.launcher.onhost_driver import PYTHON, Driver

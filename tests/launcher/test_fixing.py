@@ -7,9 +7,9 @@ import pytest
 
 from launcher.commands.lint import command
 from launcher.errors import BadInput
-from launcher.fixes.fixing import diff, fixed
+from launcher.lint.fix import diff, fixed
 from preflight.script.lint import lint
-from preflight.script.rules import Level
+from preflight.script.rules.registry import Level
 from preflight.script.target import Target
 
 TRAINER = """\

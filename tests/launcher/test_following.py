@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from launcher.disconnect import Disconnect
-from launcher.onhost.supervising.node import node_name
-from launcher.running import protocol
-from launcher.running.happenings import Ended, Happening, Output, Told
-from launcher.running.node import Follower
+from launcher.config.disconnect_options import Disconnect
+from launcher.follow import protocol
+from launcher.follow.events import Ended, Happening, Output, Told
+from launcher.follow.node_client import Follower
+from launcher.onhost.supervisor.node import node_name
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
 from tests.launcher.onhost_driver import LAUNCHER

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.config.inventory import HostEntry
 from launcher.errors import (
     AgentCrashed,
     AgentGarbage,
@@ -15,8 +16,7 @@ from launcher.errors import (
     NoLoginShell,
     NoPython,
 )
-from launcher.gather import GRACE_S, AgentRequest, ask, gather
-from launcher.inventory import HostEntry
+from launcher.remote.agent import GRACE_S, AgentRequest, ask, gather
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
 from tests.launcher.sshd import Sshd

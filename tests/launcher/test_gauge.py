@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from launcher.disconnect import Disconnect
-from launcher.onhost_source import onhost_source
-from launcher.running import protocol
-from launcher.running.happenings import Ended, Happening, Told
-from launcher.running.node import Follower
+from launcher.config.disconnect_options import Disconnect
+from launcher.follow import protocol
+from launcher.follow.events import Ended, Happening, Told
+from launcher.follow.node_client import Follower
+from launcher.remote.programs import onhost_source
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
 from tests.lab.silicon import Profile, load_profile, stage

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost.measuring.activity import Activity
-from launcher.onhost.measuring.life import signs
-from launcher.onhost.measuring.quiet import Quiet
+from launcher.onhost.gauge.idle_timer import Quiet
+from launcher.onhost.gauge.io_activity import Activity
+from launcher.onhost.gauge.liveness import signs
 
 IDLE = {"busy": 0, "memory_busy": 0, "memory_mib": 9000, "power_w": 35.0, "power_limit_w": 350.0}
 TRAINS = {**IDLE, "busy": 97, "memory_busy": 55, "power_w": 290.0}

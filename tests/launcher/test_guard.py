@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost_source import onhost_source
+from launcher.remote.programs import onhost_source
 
 pytestmark = pytest.mark.train
 

@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 from launcher.commands.explain import explain
-from launcher.guardcodes import GUARD_CODES
+from launcher.follow.guard_codes import GUARD_CODES
 
 ROOT = Path(__file__).parents[2]
-SOURCES = (*ROOT.glob("launcher/onhost/guarding/**/*.py"), ROOT / "launcher/running/guarding.py")
+SOURCES = (*ROOT.glob("launcher/onhost/guard/**/*.py"), ROOT / "launcher/follow/guard_reports.py")
 
 
 def told() -> set[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost_source import onhost_source
+from launcher.remote.programs import onhost_source
 from tests.field_notes.ranks import STOPPED, run_rank
 
 WORKERS = """
@@ -38,10 +38,10 @@ open("output/other/new", "w").write("x") if "other" in sys.argv else None
 exec(sys.argv[-1]) if len(sys.argv) > 2 else None
 """
 
-NAMESAKES = ("launcher", "guarding", "modules", "looks", "rehearsing", "core", "gpulaunch_guard_x")
+NAMESAKES = ("launcher", "guard", "loader", "checks", "rehearsal", "core", "gpulaunch_guard_x")
 LOOKS_AROUND = """
 import importlib.metadata, inspect, multiprocessing, pickle, pkgutil, sys
-import launcher, guarding, modules, looks, rehearsing, core, gpulaunch_guard_x
+import launcher, guard, loader, checks, rehearsal, core, gpulaunch_guard_x
 class Thing:
     pass
 def seen(_):
@@ -112,7 +112,7 @@ def test_an_error_in_backward_is_reported_at_the_users_line(tmp_path: Path) -> N
     """The guard's own frame lies between it and torch."""
     script = "import torch\np = torch.nn.Parameter(torch.zeros(2))\np.backward()\n"
     done = run_rank(tmp_path, script, GPULAUNCH_GUARD="stop")
-    assert "gpulaunch_guard/guarding/hooks.py" in done.log
+    assert "gpulaunch_guard/torch_hooks.py" in done.log
     assert done.told("exception")[0]["where"] == f"{tmp_path / 'work' / 'train.py'}:3"
 
 

@@ -4,12 +4,12 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from launcher.outcome import outcome_of
-from launcher.plan import Plan
-from launcher.running.guarding import STOP_EXIT, Guarding, GuardStop
-from launcher.running.happenings import Started, Told
-from launcher.running.watch import Action, Say, Stop, Watch
-from launcher.runs.record import launch_record, read_record
+from launcher.follow.events import Started, Told
+from launcher.follow.guard_reports import STOP_EXIT, Guarding, GuardStop
+from launcher.follow.outcome import outcome_of
+from launcher.follow.run_state import Action, Say, Stop, Watch
+from launcher.planning.plan import Plan
+from launcher.planning.run_record import launch_record, read_record
 from tests.launcher.run_plans import NOWHERE, plan
 
 FACTS: dict[str, Any] = {

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost_source import onhost_source
-from launcher.running import protocol
-from preflight.diagnosis.standing import compare, read_stacks
+from launcher.follow import protocol
+from launcher.remote.programs import onhost_source
+from preflight.diagnosis.stack_analysis import compare, read_stacks
 from tests.launcher.onhost_driver import LAUNCHER, PYTHON, Driver
 
 pytestmark = pytest.mark.slow

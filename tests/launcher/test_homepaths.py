@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from launcher.cli import run
+from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import BadInput
-from launcher.homepaths import at_home, home
-from launcher.inventory import HostEntry, Inventory
+from launcher.local.home import at_home, home
 from launcher.transports.base import Endpoint
-from launcher.transports.known_hosts import lookup
-from launcher.transports.sshconfig import endpoint_for
+from launcher.transports.ssh.endpoint import endpoint_for
+from launcher.transports.ssh.known_hosts import lookup
 
 NOBODY = "~nosuchuser-at-all"
 

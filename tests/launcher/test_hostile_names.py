@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from launcher.config.host_names import is_host, is_plain_host, is_user
+from launcher.config.inventory import HostEntry, Inventory, entry_problem, load_inventory
 from launcher.errors import BadInput, ConfigError, HostError
-from launcher.hostrules import is_host, is_plain_host, is_user
-from launcher.inventory import HostEntry, Inventory, entry_problem, load_inventory
-from launcher.runs.record import read_record
+from launcher.planning.run_record import read_record
 from launcher.transports.base import OpenOptions
-from launcher.transports.ssh_config_words import Tokens
-from launcher.transports.sshconfig import endpoint_for, opener_for
+from launcher.transports.ssh.config_values import Tokens
+from launcher.transports.ssh.endpoint import endpoint_for, opener_for
 from tests.launcher.run_plans import RUN_ID
 
 ATTACKS = (

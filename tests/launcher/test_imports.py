@@ -15,16 +15,20 @@ ROOMS_ON_HOST = ("preflight.probes", "launcher.onhost")
 
 # Where each may be imported; a trailing / is a folder.
 DOORS = {
-    "paramiko": ("launcher/transports/ssh",),
-    "cryptography": ("launcher/transports/ssh",),
+    "paramiko": ("launcher/transports/ssh/",),
+    "cryptography": ("launcher/transports/ssh/",),
     "click": ("launcher/cli.py", "launcher/commands/"),
     "psutil": ("preflight/probes/processes/head.py",),
     "pynvml": (),  # its source is handed to the agent
     "subprocess": ("launcher/transports/", *ON_HOST),
     "socket": ("launcher/transports/", *ON_HOST),
     "torch": ("launcher/onhost/",),
-    "yaml": ("launcher/yamldoc.py", "launcher/yaml_nodes.py", "preflight/script/configs.py"),
-    "rich": ("launcher/report/", "launcher/commands/"),
+    "yaml": (
+        "launcher/config/yaml_tree.py",
+        "launcher/config/yaml_nodes.py",
+        "preflight/script/interpreter/config_files.py",
+    ),
+    "rich": ("launcher/text.py", "launcher/host_checks/live_table.py"),
 }
 
 

@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from launcher.commands.init import command
-from launcher.config import load_run_config
-from launcher.environments import Environment, best
-from launcher.first_files import config_text, hosts_text, named
-from launcher.inventory import HostEntry, load_inventory
-from launcher.onhost import pythons
+from launcher.config.inventory import HostEntry, load_inventory
+from launcher.config.run_config import load_run_config
+from launcher.onhost import find_interpreters
+from launcher.scaffold.files import config_text, hosts_text, named
+from launcher.scaffold.interpreters import Environment, best
 
 CONDA = Environment("/opt/conda/bin/python", "3.11.9", "2.5.1+cu124", "1.1.0", "4.46.0")
 BARE = Environment("/usr/bin/python3", "3.10.12")
@@ -39,10 +39,12 @@ def test_interpreters_are_found_where_environments_lie_and_broken_ones_are_passe
         path.chmod(0o755)
     (home / ".conda").mkdir()
     (home / ".conda/environments.txt").write_text(f"{sys.prefix}\nnot a path\n")
-    paths = list(pythons.candidates())
+    paths = list(find_interpreters.candidates())
     own = str(home / "venvs/lab/bin/python")
     assert {own, str(home / "venv/bin/python"), f"{sys.prefix}/bin/python"} <= set(paths)
-    answer = pythons.found([str(home / "venv/bin/python"), str(home / "env/bin/python"), own, own + "3"])
+    answer = find_interpreters.found(
+        [str(home / "venv/bin/python"), str(home / "env/bin/python"), own, own + "3"]
+    )
     version = ".".join(map(str, sys.version_info[:3]))
     assert answer == [{"path": own, "python": version, "torch": "", "accelerate": "", "transformers": ""}]
 

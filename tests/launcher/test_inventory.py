@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from launcher.config.inventory import HostEntry, Inventory, load_inventory
 from launcher.errors import BadInput, ConfigError
-from launcher.inventory import HostEntry, Inventory, load_inventory
 
 EXAMPLE = Path(__file__).parents[2] / "hosts.example.yaml"
 

@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from launcher import cli
+from launcher.config.inventory import load_inventory
 from launcher.errors import ConfigError
 from launcher.exit_codes import ExitCode
-from launcher.inventory import load_inventory
 
 CASES: dict[str, tuple[bytes, str]] = {
     "unknown key": (

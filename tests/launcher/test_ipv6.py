@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.inventory import Inventory, load_inventory
+from launcher.config.inventory import Inventory, load_inventory
 from launcher.transports.base import Connection, OpenOptions
-from launcher.transports.sshconfig import opener_for
+from launcher.transports.ssh.endpoint import opener_for
 from tests.launcher.sshd import Sshd
 
 pytestmark = pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from launcher.onhost import pythons
-from launcher.onhost_source import bootstrap, onhost_source, stdin_for
-from launcher.running import bootstrap as running
-from launcher.running.early import early_request
+from launcher.follow.warm_start import early_request
+from launcher.onhost import find_interpreters
+from launcher.remote import supervisor_program as running
+from launcher.remote.programs import bootstrap, onhost_source, stdin_for
 from tests.preflight.agent_runs import packed_pynvml, payload, streamed
 
 ROOT = Path(__file__).parents[2]
@@ -133,7 +133,10 @@ def test_the_programs_themselves_run_in_such_a_directory(hostile: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [path.stem for path in (ROOT / "launcher/onhost").glob("*.py") if path.stem not in ("__init__", "early")],
+    [
+        *(path.stem for path in (ROOT / "launcher/onhost").glob("*.py") if path.stem != "__init__"),
+        *(path.parent.name for path in (ROOT / "launcher/onhost").glob("*/main.py")),
+    ],
 )
 def test_no_program_imports_from_the_directory_before_it_reads_its_request(name: str, hostile: Path) -> None:
     argv, stdin = stdin_for(sys.executable, onhost_source(name), b"")
@@ -157,7 +160,7 @@ def test_environments_are_asked_without_running_what_lies_there(
     for name, value in surroundings(hostile).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'packages'}:{hostile}:.")
-    answer = pythons.ask(sys.executable)
+    answer = find_interpreters.ask(sys.executable)
     assert answer is not None
     assert answer[2] == "2.9.1", "a training would import it from there"
     assert ran(hostile) == ""

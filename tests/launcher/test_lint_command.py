@@ -8,9 +8,9 @@ import pytest
 
 from launcher.commands.lint import command
 from launcher.errors import BadInput
-from launcher.report.lint import lint_lines
-from launcher.report.lintdocs import page
-from launcher.terminal.cells import painted
+from launcher.lint.docs import page
+from launcher.lint.render import lint_lines
+from launcher.terminal.cell_width import painted
 from preflight.script.lint import lint
 
 SCRIPT = """\

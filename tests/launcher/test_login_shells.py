@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from launcher import environments
-from launcher.clean import Manner, _reap
+from launcher.cleanup.clean import Manner, _reap
+from launcher.config.inventory import HostEntry
 from launcher.errors import HostError, NoLoginShell
-from launcher.gather import AgentRequest, ask
-from launcher.inventory import HostEntry
-from launcher.reach import which_answer
-from launcher.restarting import checkpoints
-from launcher.running.bootstrap import command
-from launcher.running.early import early_request
-from launcher.runs import asking
-from launcher.syncing.host import Receiver
+from launcher.follow.warm_start import early_request
+from launcher.remote.agent import AgentRequest, ask
+from launcher.remote.reachability import which_answer
+from launcher.remote.supervisor_program import command
+from launcher.restart import checkpoints
+from launcher.runs import request
+from launcher.scaffold import interpreters
+from launcher.sync.host import Receiver
 from launcher.transports.base import Connection
 from preflight.job import Job
 from tests.launcher.sshd import Sshd
@@ -91,12 +91,12 @@ def test_every_program_answers_through_every_login_shell(
         return sshd.open()
 
     assert ask(connection, sys.executable, AgentRequest(HOST, skip=("processes",))).host == HOST
-    assert asking.ask(connection, sys.executable, {"mode": "list"})["runs"] == []
+    assert request.ask(connection, sys.executable, {"mode": "list"})["runs"] == []
     assert _reap(connection, sys.executable, (), Manner())[0] == ()
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert which_answer(connection, sys.executable, [("127.0.0.1", port)]) == (True,)
-    (found,) = environments.look((ENTRY,), opener, width=1)
+    (found,) = interpreters.look((ENTRY,), opener, width=1)
     assert not isinstance(found, Exception)
     assert checkpoints.look((ENTRY,), Job(), ("checkpoint-*",), opener, age_s=1.0) == {HOST: ()}
     with Receiver(sshd.open(), sys.executable) as receiver:
@@ -136,13 +136,13 @@ def test_an_account_that_runs_no_programs_is_told_as_such(
         return sshd.open()
 
     def environments_there() -> None:
-        (found,) = environments.look((ENTRY,), opener, width=1)
+        (found,) = interpreters.look((ENTRY,), opener, width=1)
         assert isinstance(found, Exception)
         raise found
 
     ways: list[Callable[[], object]] = [
         lambda: ask(connection, sys.executable, AgentRequest(HOST)),
-        lambda: asking.ask(connection, sys.executable, {"mode": "list"}),
+        lambda: request.ask(connection, sys.executable, {"mode": "list"}),
         lambda: _reap(connection, sys.executable, (), Manner()),
         lambda: which_answer(connection, sys.executable, [("127.0.0.1", 1)]),
         environments_there,

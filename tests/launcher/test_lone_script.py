@@ -6,13 +6,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from launcher.commands.launch_command import OTHER_LAUNCHERS
+from launcher.commands._argv import OTHER_LAUNCHERS
 from launcher.commands.run import command as run_command
-from launcher.config import Overrides, RunConfig
+from launcher.config.inventory import HostEntry
+from launcher.config.run_config import Overrides, RunConfig
+from launcher.config.script_config import lone_script, with_code
 from launcher.errors import BadInput
-from launcher.inventory import HostEntry
-from launcher.lone_script import lone_script, with_code
-from launcher.sending import arriving_script, sent_script
+from launcher.planning.script_file import arriving_script, sent_script
 
 HERE = HostEntry("localhost")
 BOX = HostEntry("root@192.0.2.7:41022", listed=False)

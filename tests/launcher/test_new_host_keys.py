@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import HostKeyChanged, HostKeyUnknown
-from launcher.fanout import fanout
+from launcher.remote.fanout import fanout
 from launcher.transports.base import Endpoint, OpenOptions
-from launcher.transports.known_hosts import fingerprint
-from launcher.transports.ssh import SshOpener
+from launcher.transports.ssh.connection import SshOpener
+from launcher.transports.ssh.known_hosts import fingerprint
 from tests.launcher.sshd import Sshd
 
 ROOT = Path(__file__).parents[2]

@@ -14,39 +14,39 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.clean import _parse as parse_reaped
-from launcher.environments import _read as read_environments
+from launcher.cleanup.clean import _parse as parse_reaped
+from launcher.config.inventory import HostEntry
 from launcher.errors import AgentGarbage, GpulaunchError, HostError
-from launcher.gather import _decode as decode_facts
-from launcher.inventory import HostEntry
-from launcher.outcome import outcome_of
-from launcher.reach import _parsed, _reached
-from launcher.rehearsing.verdict import judge
-from launcher.report.html import html
-from launcher.report.run import outcome_json, outcome_lines
-from launcher.report.rundir import read_run
-from launcher.report.runs import runs_json, runs_lines
+from launcher.follow.events import Dropped, Ended, Happening, Lost, Output, Refused, Started, Told
+from launcher.follow.node_client import MOST_LOGS, Follower, Running
+from launcher.follow.outcome import outcome_of
+from launcher.follow.protocol import MARKER
+from launcher.follow.run_state import Watch
+from launcher.launch.reporter import Telling
+from launcher.planning.run_record import launch_record, read_record
+from launcher.rehearsal.verdict import judge
+from launcher.remote.agent import _decode as decode_facts
+from launcher.remote.reachability import _parsed, _reached
+from launcher.report.html.page import html
+from launcher.report.outcome import outcome_json, outcome_lines
 from launcher.report.summary import summary_json, summary_lines
-from launcher.restarting.checkpoints import _read as read_checkpoints
-from launcher.running.event_shape import misfit_of_event
-from launcher.running.happenings import Dropped, Ended, Happening, Lost, Output, Refused, Started, Told
-from launcher.running.logbook import LogBook
-from launcher.running.node import MOST_LOGS, Follower, Running
-from launcher.running.protocol import MARKER
-from launcher.running.shape import misfit_of_state, understood
-from launcher.running.watch import Watch
-from launcher.runs.asking import ask, ask_state
-from launcher.runs.fetching import Receiver, _receive
-from launcher.runs.found import choose, gather_runs
-from launcher.runs.record import launch_record, read_record
+from launcher.restart.checkpoints import _read as read_checkpoints
+from launcher.rundir.event_schema import misfit_of_event
+from launcher.rundir.layout import read_run
+from launcher.rundir.log_store import LogBook
+from launcher.rundir.state_schema import misfit_of_state, understood
+from launcher.runs.fetch import Receiver, _receive
+from launcher.runs.model import choose, gather_runs
+from launcher.runs.render import runs_json, runs_lines
+from launcher.runs.request import ask, ask_state
 from launcher.runs.stacks import ask_stacks
-from launcher.runs.stopping import stop_run
-from launcher.syncing.host import Receiver as SyncReceiver
-from launcher.telling import Telling
+from launcher.runs.stop import stop_run
+from launcher.scaffold.interpreters import _read as read_environments
+from launcher.sync.host import Receiver as SyncReceiver
 from launcher.terminal.screen import Screen
 from launcher.transports.base import Completed, Connection, Stream
+from preflight.checks.runner import judge_cluster, judge_host
 from preflight.job import Expect, Job
-from preflight.judging import judge_cluster, judge_host
 from tests.launcher.garbage import JSON, mutated
 from tests.launcher.run_plans import plan
 from tests.preflight.judging import _base

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from launcher.onhost.modules import Modules
-from launcher.onhost_source import agent_source, as_one_text, onhost_source, stdin_for
+from launcher.onhost.loader import Modules
+from launcher.remote.programs import agent_source, as_one_text, onhost_source, stdin_for
 
 PROGRAM = """\
 from __future__ import annotations
@@ -47,7 +47,7 @@ def source(tmp_path: Path) -> bytes:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return as_one_text(tmp_path, "prog", "parts")
+    return as_one_text("prog", tmp_path / "prog.py", sorted((tmp_path / "parts").rglob("*.py")))
 
 
 def run(source: bytes, *args: str, cwd: Path) -> "subprocess.CompletedProcess[bytes]":
@@ -80,13 +80,20 @@ def test_the_text_can_be_executed_in_a_namespace_of_somebody_else(source: bytes)
     assert ended.stdout.decode().split() == ["other", "side", "gpulaunch_prog.parts.deep.leafside", "3"]
 
 
-# The programs of several modules, and where each lies.
+# The programs of several modules: what runs, where the others lie, and how many files there do not travel.
 PROGRAMS = {
-    "agent": "preflight",
-    "supervisor": "launcher/onhost",
-    "early": "launcher/onhost",
-    "receive": "launcher/onhost",
-    "gauge": "launcher/onhost",
+    "agent": ("preflight/agent.py", "preflight/probes", 0),
+    **{
+        name: (f"launcher/onhost/{folder}/{door}.py", f"launcher/onhost/{folder}", left_out)
+        for name, folder, door, left_out in (
+            ("supervisor", "supervisor", "main", 3),
+            ("warm_start", "supervisor", "warm_start", 3),
+            ("sync", "sync", "main", 2),
+            ("gauge", "gauge", "main", 2),
+            ("rank", "rank", "main", 2),
+            ("guard", "guard", "main", 2),
+        )
+    },
 }
 
 
@@ -106,18 +113,19 @@ def program(text: str) -> str:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
-    room = Path(__file__).parents[2] / PROGRAMS[name]
+    root = Path(__file__).parents[2]
+    door, package = (root / path for path in PROGRAMS[name][:2])
     last = ast.parse(agent_source() if name == "agent" else onhost_source(name)).body[-1]
     assert isinstance(last, ast.Expr)
     assert isinstance(last.value, ast.Call)
     _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
     for module, text in {name: main, **parts}.items():
-        path = room.joinpath(*module.split("."))
+        path = door.parent.joinpath(*module.split("."))
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        file = door if module == name else file
         assert program(text) == program(file.read_text()), file
         assert ast.get_docstring(ast.parse(text)) in ("", None)
-    package = room / next(iter(parts)).partition(".")[0]
-    assert len(parts) == len(list(package.rglob("*.py")))
+    assert len(parts) == len(list(package.rglob("*.py"))) - PROGRAMS[name][2]
 
 
 def test_what_one_process_has_compiled_another_does_not_compile_again() -> None:

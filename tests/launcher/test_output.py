@@ -16,23 +16,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher import cli
-from launcher.clean import Cleaned, Reaped
-from launcher.commands import fetch, logs, prune, ps, removing, rm, stacks, stop
+from launcher.cleanup.clean import Cleaned, Reaped
+from launcher.cleanup.render import cleaned_lines
+from launcher.commands import _remove, fetch, logs, prune, ps, rm, stacks, stop
+from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionLost, GpulaunchError
-from launcher.inventory import HostEntry
-from launcher.report.clean import cleaned_lines
 from launcher.runs.access import Access
-from launcher.runs.fetching import Fetched
-from launcher.runs.finding import Search
-from launcher.runs.found import FoundRun, gather_runs
-from launcher.runs.view import Viewed
-from launcher.terminal.cells import painted
+from launcher.runs.fetch import Fetched
+from launcher.runs.logs import Viewed
+from launcher.runs.model import FoundRun, gather_runs
+from launcher.runs.search import Search
+from launcher.terminal.cell_width import painted
 from launcher.terminal.colours import spans_of
 from launcher.terminal.output import ask_secret, echo, echo_json
 from launcher.terminal.screen import Screen
 from preflight.errors import MalformedFacts
-from preflight.facts import HostFacts
-from preflight.wire import decode, encode
+from preflight.facts.host import HostFacts
+from preflight.facts.json_codec import decode, encode
 from tests.launcher.test_imports import SOURCES, is_on_host, shown
 from tests.launcher.test_runs_found import A, B, over, told
 from tests.preflight.judging import host
@@ -48,8 +48,8 @@ SGR = re.compile(r"\x1b\[[0-9;]*m")
 BIDI = ("RLO", "LRO", "RLE", "LRE", "PDF", "RLI", "LRI", "FSI", "PDI")
 DOOR = "launcher/terminal/output.py"
 OTHER_DOORS = {
-    "launcher/commands/confirm.py": {"click.confirm"},
-    "launcher/report/text.py": {"Console"},  # of the table that report/live.py fills with cleaned words
+    "launcher/commands/_confirm.py": {"click.confirm"},
+    "launcher/text.py": {"Console"},  # of the table that host_checks/live_table.py fills with cleaned words
     "launcher/terminal/outlet.py": {"self._stream.write"},  # what screens have painted
 }
 FORBIDDEN = re.compile(
@@ -59,7 +59,19 @@ FORBIDDEN = re.compile(
 )
 STREAM = re.compile(r"(?:self\.)?_?stream\.(?:write|writelines)")
 OURS = re.compile(r"(?:self|screen)\.show")
-ON_SCREENS = ("launcher/terminal/", "launcher/report/", "launcher/commands/")
+ON_SCREENS = tuple(
+    f"launcher/{room}"
+    for room in (
+        "cleanup/",
+        "commands/",
+        "host_checks/",
+        "lint/",
+        "rehearsal/",
+        "report/",
+        "runs/render.py",
+        "terminal/",
+    )
+)
 """Where a stream is one for people; elsewhere it leads to a host."""
 
 
@@ -323,7 +335,7 @@ def test_what_hosts_tell_of_runs_steers_nothing(tmp_path: Path, monkeypatch: pyt
         monkeypatch.setattr(module, "found_run", lambda *_: run)
     for module in (stop, fetch, logs, stacks):
         monkeypatch.setattr(module, "access", lambda *_: to)
-    monkeypatch.setattr(removing, "remove_run", lambda *_: [*errors().values()])
+    monkeypatch.setattr(_remove, "remove_run", lambda *_: [*errors().values()])
     monkeypatch.setattr(stop, "stop_run", lambda *_, **__: [ended, ConnectionLost("b", HOSTILE)])
     monkeypatch.setattr(fetch, "fetch_host", lambda *_, **__: Fetched(1, 1, [HOSTILE]))
     monkeypatch.setattr(logs, "show_logs", lambda *_: Viewed({f"a{HOSTILE}": HOSTILE}, {}))

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
+from launcher.config.inventory import HostEntry
 from launcher.errors import LaunchRefused
-from launcher.inventory import HostEntry
-from launcher.network_choice import choose_main_port, socket_interface
-from launcher.plan import Plan
-from launcher.planning import Sent, make_plan
+from launcher.planning.network import choose_main_port, socket_interface
+from launcher.planning.plan import Plan
+from launcher.planning.planner import Sent, make_plan
+from launcher.planning.run_record import launch_record
 from launcher.report.plan import change_text, plan_json, plan_text
-from launcher.runs.record import launch_record
-from preflight.absence import Missing
-from preflight.facts import (
+from preflight.facts.host import (
     BindTest,
     HostFacts,
     Interface,
@@ -24,6 +23,7 @@ from preflight.facts import (
     ProcessTable,
     Socket,
 )
+from preflight.facts.missing import Missing
 from preflight.job import Job
 from tests.hardware import cpu_host, gpu, host, l40s, titan
 

@@ -8,11 +8,11 @@ from click.testing import CliRunner, Result
 
 from launcher.cli import cli
 from launcher.commands.preflight import parse_gpus
+from launcher.error_codes import host_codes
 from launcher.errors import BadInput
-from launcher.hostcodes import host_codes
-from launcher.recording import record_json
-from launcher.report.checkdocs import pages
-from preflight.judging import table
+from launcher.host_checks.docs import pages
+from launcher.remote.recording import record_json
+from preflight.checks.runner import table
 from tests.extra_recordings import SMI
 from tests.lab.silicon.recordings import RECORDINGS
 from tests.preflight.judging import host

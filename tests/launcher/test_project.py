@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from launcher.asked import entries_here
 from launcher.cli import run
-from launcher.config import find_config, load_run_config
+from launcher.config.inventory import load_inventory
+from launcher.config.local_entries import entries_here
+from launcher.config.run_config import find_config, load_run_config
 from launcher.errors import ConfigError
-from launcher.inventory import load_inventory
-from launcher.project import folders_up, runs_here
+from launcher.local.project import folders_up, runs_here
 from tests.launcher.run_plans import run_id
 
 

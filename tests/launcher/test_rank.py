@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost_source import onhost_source
+from launcher.remote.programs import onhost_source
 
 SELF = """
 import json, os, sys, __main__

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from launcher.config.inventory import HostEntry
 from launcher.errors import AgentGarbage
-from launcher.gather import AgentRequest, gather
-from launcher.inventory import HostEntry
-from launcher.onhost_source import stdin_for
-from launcher.reach import probe_reach, which_answer
+from launcher.remote.agent import AgentRequest, gather
+from launcher.remote.agent_sessions import Waiting
+from launcher.remote.programs import stdin_for
+from launcher.remote.reachability import probe_reach, which_answer
 from launcher.transports.base import Endpoint, Stream
 from launcher.transports.local import LocalConnection
-from launcher.waiting import Waiting
 from tests.launcher.sshd import Sshd
 
 MAIN, NODE = HostEntry("titan"), HostEntry("l40s-01")

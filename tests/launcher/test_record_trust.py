@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from launcher.commands.stop import name_of
+from launcher.config.inventory import HostEntry, Inventory, local_python
 from launcher.errors import HostError, NotAsked
-from launcher.identity import user_name
-from launcher.inventory import HostEntry, Inventory, local_python
-from launcher.plan import Plan
+from launcher.local.user import user_name
+from launcher.planning.plan import Plan
+from launcher.planning.run_record import Launched, launch_record, read_record
 from launcher.runs.access import Access, Consent, Known, access_of, is_this_machine
-from launcher.runs.found import FoundRun, RunsTold, choose, gather_runs
-from launcher.runs.record import Launched, launch_record, read_record
+from launcher.runs.model import FoundRun, RunsTold, choose, gather_runs
 from launcher.runs.scope import Scope
 from launcher.transports.base import Connection
 from preflight.errors import BadInput

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import BadInput
-from launcher.masking import mask
-from launcher.recording import load_recording, record_json
-from preflight.facts import HostFacts
+from launcher.remote.anonymize import mask
+from launcher.remote.recording import load_recording, record_json
+from preflight.checks.runner import judge_host
+from preflight.facts.host import HostFacts
+from preflight.facts.json_codec import decode, encode
 from preflight.job import Expect, Job
-from preflight.judging import judge_host
-from preflight.wire import decode, encode
 from tests.preflight.judging import Case, all_cases, host
 
 STORY = {

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from launcher.config import Overrides, load_run_config
-from launcher.outcome import Outcome, outcome_of
-from launcher.planning import Sent
-from launcher.rehearsal import Rehearsed, rehearsal_of
-from launcher.rehearsing.batch import halved, value_of
-from launcher.rehearsing.kept import Fingerprint, changed, fingerprint
-from launcher.rehearsing.use import gpu_use
-from launcher.rehearsing.verdict import Proof, Verdict, judge
-from launcher.report.rehearsal import rehearsal_json, rehearsal_lines
-from launcher.report.usage_series import RankSeries
-from launcher.running.failures import Failure
-from launcher.running.watch import Watch
+from launcher.config.run_config import Overrides, load_run_config
+from launcher.follow.failures import Failure
+from launcher.follow.outcome import Outcome, outcome_of
+from launcher.follow.run_state import Watch
+from launcher.planning.planner import Sent
+from launcher.rehearsal.batch_args import halved, value_of
+from launcher.rehearsal.gpu_use import gpu_use
+from launcher.rehearsal.proof_store import Fingerprint, changed, fingerprint
+from launcher.rehearsal.rehearse import Rehearsed, rehearsal_of
+from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
+from launcher.rehearsal.verdict import Proof, Verdict, judge
+from launcher.rundir.usage_series import RankSeries
 from preflight.job import Job, Precision
 from tests.hardware import l40s, titan
 from tests.launcher.run_plans import NOWHERE, plan

@@ -4,19 +4,19 @@ import json
 import random
 from dataclasses import replace
 
+from launcher.config.host_sets import host_range
+from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionTimedOut, HostError
-from launcher.gather import Gathered
-from launcher.inventory import HostEntry
-from launcher.preflighting import Manner, PreflightResult, judge
-from launcher.report.findings import fold, report_lines
-from launcher.report.hosts import host_range
-from launcher.report.merge import merge
-from launcher.report.preflight_json import preflight_json, verdict
-from launcher.terminal.cells import painted
-from preflight.facts import HostFacts, Reach
-from preflight.finding import Finding, Severity
+from launcher.host_checks.merge import merge
+from launcher.host_checks.preflight import Manner, PreflightResult, judge
+from launcher.host_checks.render_json import preflight_json, verdict
+from launcher.host_checks.render_text import fold, report_lines
+from launcher.remote.agent import Gathered
+from launcher.terminal.cell_width import painted
+from preflight.checks.finding import Finding, Severity
+from preflight.checks.runner import judge_host
+from preflight.facts.host import HostFacts, Reach
 from preflight.job import Expect, Job
-from preflight.judging import judge_host
 from tests.preflight.judging import host
 from tests.preflight.scenes import Scene
 

@@ -1,7 +1,7 @@
 """Where ranks stand, told for people."""
 
 from launcher.report.hang import hang_json, hang_lines
-from preflight.diagnosis.standing import Frame, Standing, compare
+from preflight.diagnosis.stack_analysis import Frame, Standing, compare
 
 SITE = "/venv/lib/python3.11/site-packages/torch/nn/modules"
 ENTERS = (

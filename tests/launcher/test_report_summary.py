@@ -6,10 +6,10 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from launcher.commands.report import command
-from launcher.report.plot import sparkline
-from launcher.report.rundir import read_run
+from launcher.report.sparkline import sparkline
 from launcher.report.summary import summary_json, summary_lines
-from launcher.running.logbook import LogBook
+from launcher.rundir.layout import read_run
+from launcher.rundir.log_store import LogBook
 from tests.launcher.test_report_html import EVIL, make_run
 from tests.launcher.test_report_usage import sample, with_usage
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from launcher.report.html import html
-from launcher.report.rundir import read_run
-from launcher.report.svg import HUES, Chart, Mark, Series, mean_over, running_mean, shared_out, svg
-from launcher.report.ticks import log_ticks, number_label, time_label, time_ticks
-from launcher.report.usage_series import read_usage
+from launcher.report.html.page import html
+from launcher.report.html.svg import HUES, Chart, Mark, Series, mean_over, running_mean, shared_out, svg
+from launcher.report.html.ticks import log_ticks, number_label, time_label, time_ticks
+from launcher.rundir.layout import read_run
+from launcher.rundir.usage_series import read_usage
 from tests.launcher.test_report_html import EVIL, make_run, parsed
 
 PLAN = {

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from launcher.inventory import HostEntry
+from launcher.config.inventory import HostEntry
+from launcher.config.restart_options import RestartSpec
 from launcher.report.restarts import policy_json, policy_lines
-from launcher.restarting.checkpoints import Checkpoint, base_of, choose, resumed
-from launcher.restarting.spec import RestartSpec
+from launcher.restart.checkpoints import Checkpoint, base_of, choose, resumed
 from preflight.job import Job
 
 SPEC = RestartSpec(resume_args=("--resume", "{checkpoint}", "--from={checkpoint}"))

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost.supervising.client import requested_stop
+from launcher.config.restart_options import RestartSpec
+from launcher.follow.guard_reports import STOP_EXIT
+from launcher.follow.restart_history import Former, Restarts
+from launcher.onhost.supervisor.client_files import requested_stop
 from launcher.report.restarts import restarts_json
-from launcher.restarting.decision import HOST_GOES_DOWN, NoRestart, Reason, reason_of, stuck, worth_it
-from launcher.restarting.history import Former, Restarts
-from launcher.restarting.kernel import reconsidered
-from launcher.restarting.spec import RestartSpec
-from launcher.running.guarding import STOP_EXIT
+from launcher.restart.decision import HOST_GOES_DOWN, NoRestart, Reason, reason_of, stuck, worth_it
+from launcher.restart.kernel_log import reconsidered
 from tests.launcher.restart_cases import ended
 from tests.preflight.judging import host
 

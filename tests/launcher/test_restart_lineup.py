@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from launcher.inventory import HostEntry
-from launcher.planning import make_plan
-from launcher.restarting.changes import changes
-from launcher.restarting.lineup import Fault, Lineup, counted, improved, replaced
+from launcher.config.inventory import HostEntry
+from launcher.planning.planner import make_plan
+from launcher.restart.changes import changes
+from launcher.restart.replacement import Fault, Lineup, counted, improved, replaced
 from preflight.job import Job
 from tests.launcher.restart_cases import JOB, entries, preflighted
 

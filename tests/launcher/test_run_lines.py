@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.running.lines import BAR_EVERY_S, LineCutter
-from launcher.running.rows import MAX_LINE, MAX_ROWS
-from launcher.terminal.cells import painted
+from launcher.terminal.cell_width import painted
 from launcher.terminal.colours import spans_of
+from launcher.terminal.line_buffer import BAR_EVERY_S, LineCutter
+from launcher.terminal.rows import MAX_LINE, MAX_ROWS
 
 
 def cut(*pieces: bytes) -> list[str]:

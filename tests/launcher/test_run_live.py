@@ -1,6 +1,6 @@
 """Logs read while a run goes on."""
 
-from launcher.running.live import LiveReading
+from launcher.follow.live_warnings import LiveReading
 
 BAD = b"{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 5e-05, 'epoch': %d}\n"
 GOOD = b"{'loss': 1.%d, 'grad_norm': 0.7, 'learning_rate': 5e-05, 'epoch': 1}\n"

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.outcome import outcome_of
-from launcher.report.run import outcome_json, outcome_lines
-from launcher.running.happenings import Output, Tick
-from launcher.running.logbook import MOST_OPEN, LogBook
-from launcher.running.watch import Watch
-from launcher.telling import Telling
+from launcher.follow.events import Output, Tick
+from launcher.follow.outcome import outcome_of
+from launcher.follow.run_state import Watch
+from launcher.launch.reporter import Telling
+from launcher.report.outcome import outcome_json, outcome_lines
+from launcher.rundir.log_store import MOST_OPEN, LogBook
 from launcher.terminal.screen import Screen
 from tests.launcher.run_plans import plan
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.running.protocol import MARKER, Frame, Garbled, Reader
+from launcher.follow.protocol import MARKER, Frame, Garbled, Reader
 
 WHOLE = (
     b"Welcome to titan!\nGPULAUNCH is great\n"

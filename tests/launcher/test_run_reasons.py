@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from launcher.outcome import Outcome
-from launcher.report.run import outcome_json, outcome_lines
-from launcher.running.logbook import LogBook
-from launcher.running.reasons import with_reasons
+from launcher.follow.failure_diagnosis import with_reasons
+from launcher.follow.outcome import Outcome
+from launcher.report.outcome import outcome_json, outcome_lines
+from launcher.rundir.log_store import LogBook
 from tests.launcher.test_run_report import failed, over
 from tests.launcher.test_run_watch import GOOD
 

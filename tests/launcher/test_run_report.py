@@ -3,10 +3,10 @@
 import io
 import json
 
-from launcher.outcome import Outcome, outcome_of
-from launcher.report.run import outcome_json, outcome_lines
-from launcher.running.happenings import Happening
-from launcher.running.watch import Watch
+from launcher.follow.events import Happening
+from launcher.follow.outcome import Outcome, outcome_of
+from launcher.follow.run_state import Watch
+from launcher.report.outcome import outcome_json, outcome_lines
 from launcher.terminal.screen import Screen
 from tests.launcher.run_plans import NOWHERE, plan
 from tests.launcher.test_run_watch import GOOD, ended, replay, told

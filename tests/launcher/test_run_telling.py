@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from launcher.outcome import outcome_of
-from launcher.report.run import outcome_json, outcome_lines
+from launcher.follow.events import Happening, Interrupted, Output, Started, Tick, Told
+from launcher.follow.outcome import outcome_of
+from launcher.follow.phases import QUIET_S, Phase, Phases, Stopwatch, duration
+from launcher.follow.run_state import Watch
+from launcher.follow.usage import Usages
+from launcher.launch.reporter import Telling
+from launcher.report.outcome import outcome_json, outcome_lines
 from launcher.report.usage import usage_lines
-from launcher.running.happenings import Happening, Interrupted, Output, Started, Tick, Told
-from launcher.running.logbook import LogBook
-from launcher.running.phases import QUIET_S, Phase, Phases, Stopwatch, duration
-from launcher.running.usage import Usages
-from launcher.running.watch import Watch
-from launcher.telling import Telling
+from launcher.rundir.log_store import LogBook
 from launcher.terminal.screen import Screen
 from tests.launcher.run_plans import plan
 from tests.launcher.test_run_watch import CPU, GOOD, ended, placed, replay, told

@@ -3,8 +3,8 @@
 import queue
 from itertools import count
 
-from launcher.running.happenings import Happening, Resumed, Tick
-from launcher.running.ticking import Ticking
+from launcher.follow.events import Happening, Resumed, Tick
+from launcher.follow.ticker import Ticking
 
 
 def test_a_queue_that_is_never_empty_does_not_stop_the_clock() -> None:

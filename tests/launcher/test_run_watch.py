@@ -3,11 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from launcher.disconnect import DEFAULT_GRACE_S
-from launcher.outcome import Outcome, outcome_of
-from launcher.report.run import outcome_lines
-from launcher.running.failures import says_port_taken
-from launcher.running.happenings import (
+from launcher.config.disconnect_options import DEFAULT_GRACE_S
+from launcher.follow.events import (
     Dropped,
     Ended,
     Happening,
@@ -19,7 +16,10 @@ from launcher.running.happenings import (
     Tick,
     Told,
 )
-from launcher.running.watch import FAILURE_GRACE_S, Action, Say, Stop, Watch
+from launcher.follow.failures import says_port_taken
+from launcher.follow.outcome import Outcome, outcome_of
+from launcher.follow.run_state import FAILURE_GRACE_S, Action, Say, Stop, Watch
+from launcher.report.outcome import outcome_lines
 from tests.launcher.run_plans import NOWHERE, plan
 
 CPU = (None,)

@@ -5,12 +5,12 @@ from typing import Any, Self
 
 import pytest
 
-from launcher.inventory import HostEntry
-from launcher.report.runs import runs_json
-from launcher.running import protocol
-from launcher.running.shape import understood
-from launcher.runs import finding
-from launcher.runs.elsewhere import runs_elsewhere
+from launcher.config.inventory import HostEntry
+from launcher.follow import protocol
+from launcher.rundir.state_schema import understood
+from launcher.runs import search
+from launcher.runs.render import runs_json
+from launcher.runs.shared_home import runs_elsewhere
 from preflight.errors import BadInput
 
 RUN = "train-20261122-110000-abcdef"
@@ -54,10 +54,10 @@ def test_a_run_that_is_not_found_is_said_to_be_anothers(
 
     said = answer("gpu-01", {"gpu-02": [RUN]})
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr(finding, "ask", lambda *_: dict(said))
+    monkeypatch.setattr(search, "ask", lambda *_: dict(said))
     entry = HostEntry("a", python=protocol.__name__)
     with pytest.raises(BadInput) as failure:
-        finding.find("train", [entry], lambda _: Connection(), width=1, warn=print)  # type: ignore[arg-type,return-value]
+        search.find("train", [entry], lambda _: Connection(), width=1, warn=print)  # type: ignore[arg-type,return-value]
     assert failure.value.message == (
         'no run called "train" of its own was found on a; one is in its home, of gpu-02'
     )

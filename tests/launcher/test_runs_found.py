@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from launcher.inventory import HostEntry
-from launcher.report.runs import runs_json, runs_lines
-from launcher.running.shape import understood
-from launcher.runs.found import FoundRun, RunsTold, choose, gather_runs
+from launcher.config.inventory import HostEntry
+from launcher.planning.run_record import Launched, launch_record, read_record
+from launcher.rundir.state_schema import understood
+from launcher.runs.logs import Selection, read_since
+from launcher.runs.model import FoundRun, RunsTold, choose, gather_runs
 from launcher.runs.progress import Progress, read_progress
-from launcher.runs.record import Launched, launch_record, read_record
-from launcher.runs.view import Selection, read_since
+from launcher.runs.render import runs_json, runs_lines
 from preflight.errors import BadInput
 from tests.launcher.run_plans import plan, run_id
 

@@ -1,9 +1,9 @@
 """When a detached run may be left, and what a run followed by us does when somebody else stops it."""
 
-from launcher.outcome import outcome_of
-from launcher.running.departure import ASK_AGAIN_S, COMPARE_S, PROMISE_S, QUIET_S, VERIFY_S, Departure
-from launcher.running.happenings import Dropped, Ended, Lost, Refused, Told
-from launcher.running.watch import Stop, Watch
+from launcher.follow.detach_policy import ASK_AGAIN_S, COMPARE_S, PROMISE_S, QUIET_S, VERIFY_S, Departure
+from launcher.follow.events import Dropped, Ended, Lost, Refused, Told
+from launcher.follow.outcome import outcome_of
+from launcher.follow.run_state import Stop, Watch
 from tests.launcher.run_plans import NOWHERE, plan
 from tests.launcher.test_guarding import FACTS, guarded
 from tests.launcher.test_run_watch import CPU, placed, replay, said, stops, told
@@ -121,7 +121,7 @@ def test_a_supervisors_own_stop_after_a_failure_is_nobodys_wish() -> None:
 
 
 def test_our_own_ctrl_c_is_not_somebody_elses_stop() -> None:
-    from launcher.running.happenings import Interrupted  # noqa: PLC0415 - only here
+    from launcher.follow.events import Interrupted  # noqa: PLC0415 - only here
 
     watch = Watch(plan(CPU))
     replay(watch, [Interrupted(), told("a", "stopping", why="Ctrl-C", grace_s=10, asked=True)])

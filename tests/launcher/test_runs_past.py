@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from launcher.outcome import outcome_of
-from launcher.report.runs import runs_lines
-from launcher.running.happenings import Happening
-from launcher.running.logbook import LogBook
-from launcher.running.phases import Phases
-from launcher.running.watch import Watch
-from launcher.runs.found import how_all_ended
+from launcher.follow.events import Happening
+from launcher.follow.outcome import outcome_of
+from launcher.follow.phases import Phases
+from launcher.follow.run_state import Watch
+from launcher.rundir.log_store import LogBook
+from launcher.runs.model import how_all_ended
+from launcher.runs.render import runs_lines
 from launcher.runs.scope import Scope, scope_here
 from preflight.errors import BadInput
 from tests.launcher.run_plans import NOWHERE, plan, run_id

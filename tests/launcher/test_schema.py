@@ -10,12 +10,13 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from launcher import kinds, schema
 from launcher.commands.schema import command
-from launcher.inventory import HostEntry
-from launcher.restarting.spec import RESTART_KEYS, RestartSpec
-from launcher.syncing.spec import SYNC_KEYS
-from launcher.yamldoc import Mistakes, parse_text
+from launcher.config import fields as kinds
+from launcher.config import schema
+from launcher.config.inventory import HostEntry
+from launcher.config.restart_options import RESTART_KEYS, RestartSpec
+from launcher.config.sync_options import SYNC_KEYS
+from launcher.config.yaml_tree import Mistakes, parse_text
 from preflight.job import Expect, Job
 
 ROOT = Path(__file__).parents[2]
@@ -99,5 +100,5 @@ def test_schema_and_validation_refuse_the_same(what: str, text: str) -> None:
 
 def test_the_reference_is_current() -> None:
     written = (ROOT / "docs" / "configuration.md").read_text()
-    anew = "python -c 'import launcher.schema as s; print(s.reference())'"
+    anew = "python -c 'import launcher.config.schema as s; print(s.reference())'"
     assert written.endswith(schema.reference()), f"replace the tables of docs/configuration.md by: {anew}"

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost.supervising.answers.starting import make_run_dir
-from launcher.onhost.supervising.node import host_of, life_s, name_of, node_name, whereabouts
-from launcher.onhost.supervising.wire import Refused
-from launcher.onhost_source import onhost_source
-from launcher.runs.asking import NotThere, ask
+from launcher.onhost.supervisor.node import host_of, life_s, name_of, node_name, whereabouts
+from launcher.onhost.supervisor.protocol import Refused
+from launcher.onhost.supervisor.requests.start import make_run_dir
+from launcher.remote.programs import onhost_source
+from launcher.runs.request import NotThere, ask
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
 from tests.launcher.onhost_driver import PYTHON, Driver
@@ -247,7 +247,14 @@ def test_hosts_that_share_a_home_append_to_audit_logs_of_their_own(tmp_path: Pat
     logs = []
     for name in ("gpu-01", "gpu/../02"):
         rename = ("unshare", "--uts", "sh", "-c", 'echo "$0" > /proc/sys/kernel/hostname; exec "$@"', name)
-        argv = [*rename, "env", f"XDG_STATE_HOME={tmp_path}", PYTHON, "-c", onhost_source("reap").decode()]
+        argv = [
+            *rename,
+            "env",
+            f"XDG_STATE_HOME={tmp_path}",
+            PYTHON,
+            "-c",
+            onhost_source("kill_processes").decode(),
+        ]
         done = subprocess.run(argv, input=request, capture_output=True, text=True, check=True)
         logs.append(json.loads(done.stdout)["audit"])
     assert logs == [f"{tmp_path}/gpulaunch/audit-{name}.jsonl" for name in ("gpu-01", "gpu_.._02")]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from launcher.errors import NameNotResolved
-from launcher.fanout import fanout
+from launcher.remote.fanout import fanout
 from launcher.transports.base import Endpoint, OpenOptions
-from launcher.transports.ssh import SshOpener
+from launcher.transports.ssh.connection import SshOpener
 from tests.launcher.sshd import Sshd
 
 NEVER, LATE = "never.example", "late.example"

@@ -11,7 +11,7 @@ from typing import TextIO
 
 import pytest
 
-from launcher.terminal.live import LiveScreen
+from launcher.terminal.live_screen import LiveScreen
 from launcher.terminal.outlet import Outlet
 from launcher.terminal.screen import END_LINES, Screen
 

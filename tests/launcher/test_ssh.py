@@ -23,7 +23,7 @@ from launcher.errors import (
     NameNotResolved,
 )
 from launcher.transports.base import Endpoint, OpenOptions
-from launcher.transports.ssh import SshConnection, SshOpener
+from launcher.transports.ssh.connection import SshConnection, SshOpener
 from tests.launcher.sshd import Sshd
 
 ACCEPT_NEW = OpenOptions(accept_new_host_keys=True)

@@ -10,7 +10,7 @@ import pytest
 
 from launcher.errors import HostKeyChanged, HostKeyUnknown
 from launcher.transports.base import OpenOptions
-from launcher.transports.ssh_certificates import vouched
+from launcher.transports.ssh.certificates import vouched
 from tests.launcher.sshd import Sshd
 
 KINDS = ("ed25519", "rsa", "ecdsa")

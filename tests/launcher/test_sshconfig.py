@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import ConfigError, NameNotResolved
-from launcher.inventory import HostEntry, Inventory
 from launcher.transports.base import Endpoint, OpenOptions
-from launcher.transports.sshconfig import endpoint_for, opener_for
+from launcher.transports.ssh.endpoint import endpoint_for, opener_for
 
 
 def merged(tmp_path: Path, text: str, entry: HostEntry, *others: HostEntry) -> Endpoint:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from launcher.running.logbook import LogBook
-from launcher.running.stands import READ_BYTES, with_stacks
+from launcher.follow.hang_stacks import READ_BYTES, with_stacks
+from launcher.rundir.log_store import LogBook
 from tests.launcher.restart_cases import ended
 from tests.preflight.test_standing import REDUCES, SAVES, by_faulthandler
 

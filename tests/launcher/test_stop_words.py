@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from launcher.commands.stop import told_of
-from launcher.running.failures import end_words
+from launcher.follow.failures import end_words
 
 
 @pytest.mark.parametrize(

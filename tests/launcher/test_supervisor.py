@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost.supervising.daemons.launcher import codes_in_its_log
-from launcher.onhost_source import onhost_source
+from launcher.onhost.supervisor.daemon.launcher import codes_in_its_log
+from launcher.remote.programs import onhost_source
 from tests.launcher.onhost_driver import LAUNCHER, PYTHON, RUNAWAY, Driver, pids_of
 
 pytestmark = pytest.mark.slow
@@ -374,7 +374,7 @@ def test_what_cannot_start_is_refused_with_its_reason(
 
 
 def test_stop_as_a_command_of_its_own_waits_for_the_end(run: Driver) -> None:
-    from launcher.running import protocol  # noqa: PLC0415 - only here
+    from launcher.follow import protocol  # noqa: PLC0415 - only here
 
     run.start(WAIT, disconnect_s=None)
     up(run)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import HostError
-from launcher.syncing.errors import SyncFailed
-from launcher.syncing.sync import Sync, send_tree
-from launcher.syncing.tree import read_tree
+from launcher.sync.errors import SyncFailed
+from launcher.sync.sync import Sync, send_tree
+from launcher.sync.tree import read_tree
 from tests.launcher.sync_tree import ENTRY, listing, opener, receiver, sync, write
 
 HASH_OF_X = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"

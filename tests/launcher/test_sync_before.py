@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from launcher.commands.launching import synced
-from launcher.config import Overrides, RunConfig, load_run_config
+from launcher.commands._launch import synced
+from launcher.config.run_config import Overrides, RunConfig, load_run_config
+from launcher.config.sync_options import SyncSpec
 from launcher.errors import ConfigError
-from launcher.launch import Launch
-from launcher.running.connections import Connections
-from launcher.syncing.before import Ways, sync_before, sync_lines, targets_of
-from launcher.syncing.errors import SyncFailed
-from launcher.syncing.host import Done
-from launcher.syncing.spec import SyncSpec
-from launcher.syncing.sync import HostSync
-from launcher.terminal.live import screen_on
+from launcher.launch.request import Launch
+from launcher.remote.connection_pool import Connections
+from launcher.sync.errors import SyncFailed
+from launcher.sync.host import Done
+from launcher.sync.pre_launch import Ways, sync_before, sync_lines, targets_of
+from launcher.sync.sync import HostSync
+from launcher.terminal.live_screen import screen_on
 from preflight.job import Job
 from tests.launcher.sync_tree import ENTRY, git, opener, write
 

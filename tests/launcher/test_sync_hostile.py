@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from launcher.syncing import git as asking
-from launcher.syncing.errors import SyncFailed
-from launcher.syncing.ignore import MAX_PATTERNS, Ignore
-from launcher.syncing.tree import MAX_DEPTH, read_tree
+from launcher.sync import git as asking
+from launcher.sync.errors import SyncFailed
+from launcher.sync.ignore import MAX_PATTERNS, Ignore
+from launcher.sync.tree import MAX_DEPTH, read_tree
 from tests.launcher.sync_tree import git, write
 from tests.launcher.test_sync_tree import paths, read
 
@@ -193,7 +193,7 @@ def test_what_lies_behind_a_link_is_not_the_trees(tmp_path: Path) -> None:
 def test_the_output_of_gpulaunch_is_left_out_and_said(tmp_path: Path) -> None:
     write(tmp_path, {"r/a.py": "", "r/kept.log": ""})
     code = (
-        "import sys; from pathlib import Path; from launcher.syncing.tree import read_tree\n"
+        "import sys; from pathlib import Path; from launcher.sync.tree import read_tree\n"
         "tree = read_tree(Path(sys.argv[1]), exclude=(), max_mib=1)\n"
         "Path(sys.argv[2]).write_text(repr(([e.path for e in tree.entries], tree.notes)))\n"
     )

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from launcher.onhost.receiving.directory import Directory
-from launcher.onhost.receiving.locking import boot_id, sweep, take_lock
-from launcher.syncing.errors import SyncFailed
-from launcher.syncing.sharing import await_sight, tree_stamps
-from launcher.syncing.tree import read_tree
+from launcher.onhost.sync.lock import boot_id, sweep, take_lock
+from launcher.onhost.sync.safe_dir import Directory
+from launcher.sync.errors import SyncFailed
+from launcher.sync.shared_dirs import await_sight, tree_stamps
+from launcher.sync.tree import read_tree
 from tests.launcher.sync_tree import receiver, sync, write
 
 A_DAY_S = 86400.0

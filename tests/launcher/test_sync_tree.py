@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.syncing import git as asking
-from launcher.syncing.errors import SyncFailed
-from launcher.syncing.tree import Tree, read_tree
+from launcher.sync import git as asking
+from launcher.sync.errors import SyncFailed
+from launcher.sync.tree import Tree, read_tree
 from tests.launcher.sync_tree import git, write
 
 

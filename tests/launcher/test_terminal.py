@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.running.usage import RankUsage
-from launcher.terminal.area import Area
-from launcher.terminal.cells import cells, fit
-from launcher.terminal.live import FRAME_S, LiveScreen, screen_on
+from launcher.follow.usage import RankUsage
+from launcher.terminal.bottom_area import Area
+from launcher.terminal.cell_width import cells, fit
+from launcher.terminal.live_screen import FRAME_S, LiveScreen, screen_on
 from launcher.terminal.outlet import Outlet
 from launcher.terminal.screen import Screen
 

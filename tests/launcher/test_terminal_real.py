@@ -18,7 +18,7 @@ from pathlib import Path
 import pyte
 import pytest
 
-from launcher.runid import new_run_id
+from launcher.rundir.run_id import new_run_id
 from tests.launcher.terminal import end_processes
 
 pytestmark = pytest.mark.slow

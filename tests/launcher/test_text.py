@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.report.text import clean, console, one_line, wants_colour
+from launcher.text import clean, console, one_line, wants_colour
 
 
 @pytest.mark.parametrize(

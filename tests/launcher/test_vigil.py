@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from launcher.errors import ConnectionLost
-from launcher.running.vigil import ASK_EVERY_S, ROUNDS, Target, Vigil
+from launcher.follow.peer_check import ASK_EVERY_S, ROUNDS, Target, Vigil
 
 TARGETS = {"a": ("10.0.0.1", 22), "b": ("10.0.0.2", 22), "c": ("10.0.0.3", 22)}
 

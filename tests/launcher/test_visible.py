@@ -2,11 +2,11 @@
 
 import pytest
 
-from launcher.inventory import HostEntry
-from launcher.slurm import unused_nodes
-from launcher.visible import read_visible, within_visible
+from launcher.config.inventory import HostEntry
+from launcher.config.slurm import unused_nodes
+from launcher.config.visible_devices import read_visible, within_visible
+from preflight.decide.ranks import RanksRefused, map_ranks
 from preflight.job import GpuRequest, Job
-from preflight.ranks import RanksRefused, map_ranks
 from tests.hardware import gpu, host
 
 HERE = HostEntry("localhost")

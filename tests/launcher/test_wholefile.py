@@ -10,7 +10,7 @@ import pytest
 
 from launcher.cli import run
 from launcher.exit_codes import ExitCode
-from launcher.wholefile import write_whole
+from launcher.local.atomic_write import write_whole
 from preflight.errors import BadInput
 from tests.launcher.run_plans import run_id
 
@@ -81,7 +81,7 @@ def test_a_place_that_cannot_be_written_is_no_bug(
 
 WRITE_TO_STDOUT = """
 from pathlib import Path
-from launcher.wholefile import write_whole
+from launcher.local.atomic_write import write_whole
 write_whole(Path("/dev/stdout"), "x")
 """
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from launcher.config import load_run_config
+from launcher.config.host_ranges import expand
+from launcher.config.inventory import Inventory, load_inventory
+from launcher.config.run_config import load_run_config
 from launcher.errors import BadInput, ConfigError
-from launcher.hostwords import expand
-from launcher.inventory import Inventory, load_inventory
 
 MOST_MIB = 500
 LAUGHS = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 20))

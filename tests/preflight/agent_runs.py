@@ -13,9 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from launcher.onhost_source import agent_source, bootstrap, packed
-from preflight.facts import HostFacts
-from preflight.wire import decode
+from launcher.remote.programs import agent_source, bootstrap, packed
+from preflight.facts.host import HostFacts
+from preflight.facts.json_codec import decode
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from preflight.process_tree import is_launcher, is_rank
+from preflight.leftovers.process_tree import is_launcher, is_rank
 from tests.preflight import scenes
 from tests.preflight.scenes import ME, PYTHON, ROOT, Scene, elastic
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import yaml
 
-from preflight.facts import HostFacts, Reach
-from preflight.finding import Finding
+from preflight.checks.finding import Finding
+from preflight.checks.runner import judge_cluster, judge_host, table
+from preflight.facts.host import HostFacts, Reach
+from preflight.facts.json_codec import decode
 from preflight.job import Expect, Job
-from preflight.judging import judge_cluster, judge_host, table
-from preflight.wire import decode
 
 CASES = Path(__file__).parent / "cases"
 

@@ -4,10 +4,10 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from preflight.absence import Fact, Missing
-from preflight.facts import BindTest, HostFacts, Identity, Ports, Process, ProcessTable, Socket
-from preflight.gpu_facts import Gpu
-from preflight.wire import decode
+from preflight.facts.gpu import Gpu
+from preflight.facts.host import BindTest, HostFacts, Identity, Ports, Process, ProcessTable, Socket
+from preflight.facts.json_codec import decode
+from preflight.facts.missing import Fact, Missing
 
 BOOT = "11111111-2222-3333-4444-555555555555"
 PIDS, TIMES = "4026531836", "4026531834"  # the initial namespaces

@@ -16,13 +16,12 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost.supervising.rundir import runs_dir
-from launcher.onhost_source import EXIT_OLD_PYTHON
+from launcher.onhost.supervisor.run_dir import runs_dir
+from launcher.remote.programs import EXIT_OLD_PYTHON
 from preflight import agent
-from preflight.absence import Missing
-from preflight.facts import HostFacts
-from preflight.gpu_facts import Gpu
-from preflight.probes.asked import Ask, read_request
+from preflight.facts.gpu import Gpu
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
 from preflight.probes.assembly import assemble_paths
 from preflight.probes.children import PARTS, Probe, run_probes
 from preflight.probes.fact import Emit, Json, missing
@@ -30,6 +29,7 @@ from preflight.probes.nvidia_smi.tree import tree_gpu
 from preflight.probes.nvml.fields import GPU_FIELDS
 from preflight.probes.paths import probe_paths
 from preflight.probes.ports import bind_error
+from preflight.probes.request import Ask, read_request
 from tests.preflight.agent_runs import payload, run_agent, streamed
 
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight.absence import Missing
-from preflight.facts import KernelLog
+from preflight.facts.host import KernelLog
+from preflight.facts.json_codec import decode
+from preflight.facts.missing import Missing
 from preflight.probes.bus_ids import pci_bus_id
 from preflight.probes.kernel_lines import parse_kernel_log
-from preflight.wire import decode
 from tests.extra_recordings import SMI
 
 XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."

@@ -10,10 +10,10 @@ from contextlib import ExitStack
 import psutil
 import pytest
 
-from preflight.absence import Missing
-from preflight.facts import Ports
-from preflight.probes.asked import read_request
+from preflight.facts.host import Ports
+from preflight.facts.missing import Missing
 from preflight.probes.ports import bind_error, free_ports
+from preflight.probes.request import read_request
 from preflight.probes.sockets import sockets_on, unpack_address
 from tests.preflight.agent_runs import run_agent
 

@@ -13,17 +13,17 @@ from typing import Any
 import psutil
 import pytest
 
-from launcher.onhost.supervising.processes import mark_of
-from preflight.absence import Missing
-from preflight.facts import Process, ProcessTable
+from launcher.onhost.supervisor.processes import mark_of
+from preflight.facts.host import Process, ProcessTable
+from preflight.facts.missing import Missing
 from preflight.probes.assembly import named_pids
 from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.probes.processes import table as table_module
-from preflight.probes.processes.choice import _commands
+from preflight.probes.processes.driver_pids import probe_named
 from preflight.probes.processes.head import proc_head, psutil_head
-from preflight.probes.processes.named import probe_named
 from preflight.probes.processes.proc_pid import Stat, open_files, read_stat
 from preflight.probes.processes.row import process_row
+from preflight.probes.processes.selection import _commands
 from preflight.probes.processes.walk import Walk
 from preflight.probes.system import system_fact
 from tests.preflight.agent_runs import run_agent

@@ -2,10 +2,10 @@
 
 import pytest
 
-from preflight.absence import Missing
-from preflight.finding import Severity, exit_code, stops_launch
+from preflight.checks.finding import Severity, exit_code, stops_launch
+from preflight.checks.runner import judge_cluster, judge_host, table
+from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
-from preflight.judging import judge_cluster, judge_host, table
 from tests.preflight.judging import CASES, Case, all_cases, host
 
 CASE_LIST = all_cases()

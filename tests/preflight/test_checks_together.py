@@ -12,12 +12,12 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from preflight.absence import Missing, MissingCode
-from preflight.facts import HostFacts, Reach
-from preflight.finding import Severity, exit_code, stops_launch
+from preflight.checks.finding import Severity, exit_code, stops_launch
+from preflight.checks.runner import judge_cluster, judge_host, table
+from preflight.facts.host import HostFacts, Reach
+from preflight.facts.json_codec import decode, encode
+from preflight.facts.missing import Missing, MissingCode
 from preflight.job import Expect, Job
-from preflight.judging import judge_cluster, judge_host, table
-from preflight.wire import decode, encode
 from tests.preflight.judging import host, make_job
 
 T = TypeVar("T")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preflight.cleaning import Wish, choose
-from preflight.facts import HostFacts, Identity, ProcessTable, Unread
-from preflight.leftovers import Classified, Kind, classify
+from preflight.facts.host import HostFacts, Identity, ProcessTable, Unread
+from preflight.leftovers.classify import Classified, Kind, classify
+from preflight.leftovers.selection import Wish, choose
 from tests.preflight import container_scenes as containers
 from tests.preflight import scenes
 from tests.preflight.container_scenes import Container, container_scene, own, with_hidden_init

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preflight.diagnosis.answer import BENIGN, UNKNOWN
 from preflight.diagnosis.diagnose import diagnose, diagnose_logs
 from preflight.diagnosis.lines import Log
-from preflight.signature_rows.kind import branches, longest_literal
-from preflight.signatures import NOTICES, SIGNATURES, signature
+from preflight.diagnosis.result import BENIGN, UNKNOWN
+from preflight.diagnosis.signatures.model import branches, longest_literal
+from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES, signature
 from tests.extra_recordings import LOGS as EXTRA_LOGS
 from tests.failures.kinds import kinds
 from tests.failures.provoke import provoke
@@ -147,7 +147,7 @@ def test_a_first_exception_that_is_in_no_row_is_named_with_its_place() -> None:
 @pytest.mark.parametrize(
     "ours",
     [
-        "gpulaunch_guard/guarding/hooks.py",
+        "gpulaunch_guard/torch_hooks.py",
         "/home/ana/.local/state/gpulaunch/runs/t-1/guard.py",
         "/home/ana/.local/state/gpulaunch/runs/t-1/rank.py",
     ],

@@ -1,7 +1,7 @@
-from preflight.absence import Missing
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose
-from preflight.facts import KernelLog, Xid
+from preflight.facts.host import KernelLog, Xid
+from preflight.facts.missing import Missing
 
 _KILLED = "E1121 01:11:20 1 api.py:882] failed (exitcode: -9) local_rank: 1 (pid: 512) of binary: python\n"
 

@@ -1,6 +1,6 @@
-from preflight.diagnosis.answer import BENIGN
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.live import KEPT_LINES, LiveDiagnosis
+from preflight.diagnosis.result import BENIGN
 from preflight.diagnosis.series import PointReader
 
 _STEP = "{{'loss': {loss}, 'grad_norm': {norm}, 'learning_rate': 1e-05, 'epoch': 0.1}}"

@@ -1,11 +1,11 @@
 import pytest
 
-from preflight.diagnosis.answer import ZERO_CODE, Cause
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose
-from preflight.diagnosis.nature import LASTING, NATURES, classes, nature_of
-from preflight.facts import KernelLog
-from preflight.signatures import SIGNATURES
+from preflight.diagnosis.failure_category import LASTING, NATURES, classes, nature_of
+from preflight.diagnosis.result import ZERO_CODE, Cause
+from preflight.diagnosis.signatures.table import SIGNATURES
+from preflight.facts.host import KernelLog
 
 _FAILED = "\nroot: exitcode: 1\n"
 

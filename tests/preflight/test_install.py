@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from preflight.checks.install import install_command
-from preflight.facts import HostFacts, PythonEnv
+from preflight.checks.runner import judge_host
+from preflight.checks.wheels import index_for
+from preflight.facts.host import HostFacts, PythonEnv
 from preflight.job import Expect, Job
-from preflight.judging import judge_host
 from preflight.probes import python_env
-from preflight.wheels import index_for
 from tests.preflight.judging import host
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preflight.absence import Missing
-from preflight.cleaning import Choice, Wish, choose
-from preflight.facts import ProcessTable
-from preflight.leftovers import Classified, Kind, classify
+from preflight.facts.host import ProcessTable
+from preflight.facts.missing import Missing
+from preflight.leftovers.classify import Classified, Kind, classify
+from preflight.leftovers.selection import Choice, Wish, choose
 from tests.preflight import scenes
 from tests.preflight.scenes import Scene, random_scene
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from preflight.absence import Missing
-from preflight.decision import Decision
-from preflight.gpu_facts import Gpu
+from preflight.decide.decision import Decision
+from preflight.decide.precision import PrecisionRefused, capability_ceiling, ceiling, decide, fp8_backend
+from preflight.facts.gpu import Gpu
+from preflight.facts.missing import Missing
+from preflight.facts.script import Option, Place, PrecisionSite, ScriptReading
 from preflight.job import Job, Precision, PrecisionRequest
-from preflight.precision import PrecisionRefused, capability_ceiling, ceiling, decide, fp8_backend
-from preflight.script.reading import Option, Place, PrecisionSite, ScriptReading
 from tests.hardware import CARDS, cpu_host, gpu, host, l40s, titan
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from preflight.decide.script_args import agree, asked_in_args
+from preflight.facts.script import Option, Place, PrecisionSite, ScriptReading
 from preflight.job import Job, Precision
-from preflight.precision_args import agree, asked_in_args
-from preflight.script.reading import Option, Place, PrecisionSite, ScriptReading
 
 TABLE: dict[str, tuple[str, ...]] = {"fp16": ("--fp16",), "bf16": ("--bf16",)}
 VALUES: dict[str, tuple[str, ...]] = {

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from preflight.absence import Missing
-from preflight.facts import HostFacts
+from preflight.checks.script_judge import judge_script
+from preflight.decide.precision import PrecisionRefused, decide
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
 from preflight.job import Job, PrecisionRequest
-from preflight.precision import PrecisionRefused, decide
-from preflight.script.judging import judge_script
-from preflight.script.read import read_script
-from preflight.script.rules import Level
+from preflight.script.analyze import read_script
+from preflight.script.rules.registry import Level
 from tests.hardware import cpu_host, gpu, host
 
 TITAN, L40S, A100, P100 = "NVIDIA TITAN RTX", "NVIDIA L40S", "NVIDIA A100-SXM4-40GB", "Tesla P100-PCIE-16GB"

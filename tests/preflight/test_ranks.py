@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from preflight.absence import Fact, Missing
-from preflight.decision import NodeRanks
-from preflight.facts import HostFacts
-from preflight.gpu_facts import ComputeProcess, Gpu, GpuClaim
+from preflight.decide.decision import NodeRanks
+from preflight.decide.ranks import RanksRefused, map_ranks, resolve_gpus
+from preflight.facts.gpu import ComputeProcess, Gpu, GpuClaim
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Fact, Missing
+from preflight.facts.script import ScriptReading
 from preflight.job import GpuRequest, Job
-from preflight.ranks import RanksRefused, map_ranks, resolve_gpus
-from preflight.script.reading import ScriptReading
 from tests.hardware import cpu_host, gpu, host, titan
 
 UNKNOWN = Missing("driver did not say", "error")

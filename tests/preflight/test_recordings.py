@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from preflight.facts import HostFacts
-from preflight.finding import Finding
+from preflight.checks.finding import Finding
+from preflight.checks.runner import judge_host
+from preflight.decide.ranks import resolve_gpus
+from preflight.facts.host import HostFacts
+from preflight.facts.json_codec import decode
 from preflight.job import Expect, Job
-from preflight.judging import judge_host
-from preflight.ranks import resolve_gpus
-from preflight.wire import decode
 
 RECORDINGS = sorted((Path(__file__).parent / "recordings").glob("*.json"))
 HEALTHY = ("2xl40s", "8xb200", "8xh100", "h200", "rtx-5090", "t4", "titan-rtx", "4xgh200")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from preflight.records import dataclass
+from preflight.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

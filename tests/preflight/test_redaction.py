@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight.redaction import is_secret_name, redact_env, redact_text, redact_words
+from preflight.facts.redaction import is_secret_name, redact_env, redact_text, redact_words
 
 SECRETS = (
     "HF_TOKEN",

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from preflight.checks.finding import Problem, Severity
+from preflight.checks.registry import CHECKS, host_check
+from preflight.checks.runner import judge_host, table, unasked
+from preflight.checks.versions import check_specifier, release, satisfies
+from preflight.checks.wheels import driver_floor, find_wheel, runs_on
+from preflight.decide.gpu_selection import select
 from preflight.errors import BadInput
-from preflight.finding import Problem, Severity
-from preflight.gpu_facts import Capability
+from preflight.facts.gpu import Capability
 from preflight.job import Expect, Job
-from preflight.judging import judge_host, table, unasked
-from preflight.registry import CHECKS, host_check
-from preflight.selection import select
-from preflight.versions import check_specifier, release, satisfies
-from preflight.wheels import driver_floor, find_wheel, runs_on
 from tests.preflight.judging import host
 
 

@@ -6,8 +6,8 @@ The bounds are on counted work and on the sizes of values, so that no test here 
 import pytest
 
 from preflight.script import bounds
+from preflight.script.analyze import read_script
 from preflight.script.lint import LintResult, lint
-from preflight.script.read import read_script
 from preflight.script.target import Target
 
 GROWTH = {
@@ -54,7 +54,7 @@ def test_what_python_would_compute_without_end_is_not_computed(line: str) -> Non
 
 
 def test_a_text_is_replaced_only_where_the_result_can_be_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("preflight.script.plain.MAX_TEXT", 20)
+    monkeypatch.setattr("preflight.script.interpreter.builtin_methods.MAX_TEXT", 20)
     moved = "import torch\nd = {}\nmodel = torch.nn.Linear(1, 1).to(d)\n"
     assert [item.code for item in lint(moved.format("'abda:0'.replace('ab', 'cu')"), "t.py").findings] == [
         "D201"
@@ -136,7 +136,7 @@ def test_many_switches_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> Non
         readings.extend(targets)
         return LintResult((), (), ())
 
-    monkeypatch.setattr("preflight.script.read.lint_for", judge)
+    monkeypatch.setattr("preflight.script.analyze.lint_for", judge)
     head = "from accelerate import Accelerator\nimport argparse\n"
     one = "p = argparse.ArgumentParser()\np.add_argument('--{0}', dest='fp16', action='store_true')\n"
     one += "a = p.parse_args()\nAccelerator(mixed_precision=a.fp16)\n"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from preflight.script.catalogue import explain_rule, rule_codes
 from preflight.script.lint import LintResult, lint, lint_for
-from preflight.script.rules import Level
+from preflight.script.rules.index import explain_rule, rule_codes
+from preflight.script.rules.registry import Level
 from preflight.script.target import Target
 
 HERE = Path(__file__).parent / "scripts"

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from preflight.decision import Decision
+from preflight.checks.script_judge import judge_script
+from preflight.decide.decision import Decision
+from preflight.decide.precision import PrecisionRefused, decide
+from preflight.decide.script_args import agree
+from preflight.facts.script import ScriptReading
 from preflight.job import Job, PrecisionRequest
-from preflight.precision import PrecisionRefused, decide
-from preflight.precision_args import agree
-from preflight.script.judging import judge_script
-from preflight.script.read import read_script
-from preflight.script.reading import ScriptReading
-from preflight.script.rules import Level
+from preflight.script.analyze import read_script
+from preflight.script.rules.registry import Level
 from tests.hardware import cpu_host, l40s, titan
 
 ACCELERATE = """\

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from launcher.no_answer import no_answer
-from preflight.absence import Missing
+from launcher.remote.shell_errors import no_answer
 from preflight.checks.paths import the_paths_can_be_written
-from preflight.facts import PathFacts
-from preflight.shell_words import shell_word, ssh_command
+from preflight.checks.shell_words import shell_word, ssh_command
+from preflight.facts.host import PathFacts
+from preflight.facts.missing import Missing
 
 ODD = ("~/x;touch PWNED", "/x/$(touch PWNED)", "a`touch PWNED`", "x'y; touch PWNED", "-x & touch PWNED", "~")
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preflight.absence import Missing
 from preflight.errors import BadInput
-from preflight.facts import HostFacts
-from preflight.gpu_facts import Driver, Gpu, PciGpu
-from preflight.smi import parse_smi
+from preflight.facts.gpu import Driver, Gpu, PciGpu
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
+from preflight.smi_reports import parse_smi
 from tests.extra_recordings import SMI, extra
 from tests.lab.silicon.profile import GpuProfile
 from tests.lab.silicon.recordings import CAPTURE, RECORDED, RECORDINGS, profile_of

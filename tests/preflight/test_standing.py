@@ -1,6 +1,6 @@
 """Stacks as py-spy and faulthandler write them, and which rank stands apart."""
 
-from preflight.diagnosis.standing import Standing, compare, read_stacks
+from preflight.diagnosis.stack_analysis import Standing, compare, read_stacks
 
 LIB = "/env/lib/python3.11/site-packages/torch"
 RUN = "/home/ada/.local/state/gpulaunch/runs/r1"
@@ -89,9 +89,9 @@ def test_what_the_guard_wraps_is_called_by_the_script() -> None:
     wrapped = BACKWARD.replace(
         f'  File "{LIB}/_tensor.py", line 648 in backward\n',
         f'  File "{LIB}/_tensor.py", line 648 in backward\n'
-        '  File "gpulaunch_guard/guarding/hooks.py", line 95 in backward\n',
+        '  File "gpulaunch_guard/torch_hooks.py", line 95 in backward\n',
     )
-    assert "guarding" in wrapped
+    assert "torch_hooks" in wrapped
     assert standing(0, wrapped).place == standing(0, BACKWARD).place
     assert standing(0, wrapped).place == "waits in backward, called by step (train.py:44)"
 

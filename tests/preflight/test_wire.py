@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from preflight.absence import Missing
 from preflight.errors import MalformedFacts
-from preflight.facts import HostFacts, Identity, Process
-from preflight.gpu_facts import Gpu
-from preflight.wire import decode, encode
+from preflight.facts.gpu import Gpu
+from preflight.facts.host import HostFacts, Identity, Process
+from preflight.facts.json_codec import decode, encode
+from preflight.facts.missing import Missing
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 SCALARS: dict[object, st.SearchStrategy[Any]] = {

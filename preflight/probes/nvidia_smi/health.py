@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ..fact import Json
-from ..gpu_words import THROTTLE
+from ..gpu_enums import THROTTLE
 from .values import NOT_HELD, all_or_first_missing, find, not_understood, value_at, value_of, whole, yes
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..bus_ids import pci_bus_id
 from ..fact import Json, missing
-from ..gpu_words import NO_RESERVE
+from ..gpu_enums import NO_RESERVE
 from .answers import as_text
 from .health import ecc, recovery, remap, retired, throttle
 from .links import fabric, nvlinks, pcie

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..fact import Json
-from ..gpu_words import THROTTLE
+from ..gpu_enums import THROTTLE
 from .answers import fact_nvml
 
 

@@ -10,7 +10,7 @@ import types
 import zlib
 from typing import Any
 
-from ..reading import text_or
+from ..files import text_or
 
 _NVML_FOLDERS = (
     "/usr/lib/wsl/lib/",

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from ..fact import Json
-from ..reading import read_text, text_or
+from ..files import read_text, text_or
 from ..users import user_name
 from .proc_pid import Stat, read_stat
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from ..reading import read_text
+from ..files import read_text
 
 _PF_KTHREAD = 0x00200000  # include/linux/sched.h
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..cgroup import cgroup
 from ..fact import Json, fact, within
+from ..files import read_text
 from ..namespaces import namespace_pids
-from ..reading import read_text
 from .head import TICKS, proc_head, psutil_head
 from .proc_pid import Stat
 

@@ -1,0 +1,1 @@
+"""Processes that dead runs left on hosts: selected, ended, reported."""

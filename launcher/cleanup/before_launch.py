@@ -1,0 +1,100 @@
+"""Before a launch: end what dead runs of one's own left on its hosts, so that they do not block it.
+
+What to end is judged and ended exactly as `gpulaunch clean-zombies` does it (launcher/cleanup/clean.py).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from launcher.cleanup.clean import Cleaned, Manner, clean, judge, write_audit
+from launcher.cleanup.render import choice_lines, cleaned_lines, question
+from launcher.config.inventory import HostEntry
+from launcher.crash_log import user_state_dir
+from launcher.errors import GpulaunchError
+from launcher.remote.agent import AgentRequest, ask
+from launcher.remote.connection_pool import Connections
+from launcher.remote.fanout import fanout
+from preflight.facts.host import HostFacts
+from preflight.frozen import dataclass
+from preflight.leftovers.classify import Classified
+from preflight.leftovers.selection import Choice
+
+Say = Callable[[str], None]
+Confirm = Callable[[str], bool]
+
+# Facts that cleaning has no use for.
+_SKIP = ("paths", "script", "kernel_log", "infiniband", "system", "pci_gpus", "python")
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """One host with what is left over on it."""
+
+    entry: HostEntry
+    facts: HostFacts
+    choice: Choice
+
+    @property
+    def blocks(self) -> bool:
+        """Whether anything that may be ended holds a GPU or a port."""
+        return any(each.holds for each in (*self.choice.at_once, *self.choice.after_yes))
+
+
+def leftovers(entries: tuple[HostEntry, ...], facts: dict[str, HostFacts]) -> tuple[Room, ...]:
+    """Return the hosts on which something is left over that the user may end."""
+    rooms = tuple(
+        Room(entry, facts[entry.name], judge(facts[entry.name], Manner()))
+        for entry in entries
+        if entry.name in facts
+    )
+    return tuple(room for room in rooms if room.choice.at_once or room.choice.after_yes)
+
+
+def make_room(
+    rooms: tuple[Room, ...], connections: Connections, say: Say, *, certain: bool, confirm: Confirm | None
+) -> bool:
+    """End leftovers; return whether anything was ended.
+
+    Dead runs of gpulaunch are ended at once, what other launchers left with `certain`, or after a yes from
+    `confirm` (None: nobody is there to ask).
+    """
+    for room in rooms:
+        for line in choice_lines(room.facts, room.choice):
+            say(line)
+    asked = sum(len(room.choice.after_yes) for room in rooms)
+    yes = asked > 0 and (certain or (confirm is not None and confirm(question(asked))))
+    chosen = {
+        room.entry.name: (*room.choice.at_once, *(room.choice.after_yes if yes else ())) for room in rooms
+    }
+    todo = [room for room in rooms if chosen[room.entry.name]]
+    results = fanout(lambda room: _end(room, chosen[room.entry.name], connections), todo)
+    done = False
+    for result in results:
+        if isinstance(result, GpulaunchError):
+            say(result.message)
+            continue
+        done = done or any(each.is_gone for each in result.reaped)
+        for line in cleaned_lines(result):
+            say(line)
+    return done
+
+
+def _end(room: Room, approved: tuple[Classified, ...], connections: Connections) -> Cleaned:
+    request = AgentRequest(host=room.entry.name, ports=_ports(approved), skip=_SKIP)
+    pids = tuple(each.process.pid for each in approved)
+    manner = Manner()
+    manner = replace(manner, wish=replace(manner.wish, pids=pids))
+    with connections.borrow(room.entry) as connection:
+        python = room.entry.python
+        done = clean(
+            connection, python, room.facts, approved, manner, lambda: ask(connection, python, request)
+        )
+    try:
+        write_audit(done, approved, user_state_dir())
+    except OSError:  # the host's own audit log has it
+        return done
+    return done
+
+
+def _ports(approved: tuple[Classified, ...]) -> tuple[int, ...]:
+    return tuple(sorted({port for each in approved for port in each.holds.ports}))

@@ -1,0 +1,296 @@
+"""Ending leftovers: look, choose, look again, end on the host, and prove afterwards what came free.
+
+Nothing here decides who is a leftover (preflight.leftovers.classify) or who may be ended
+(preflight.leftovers.selection).
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, field, replace
+from pathlib import Path
+
+from launcher import safe_json
+from launcher.errors import AgentCrashed, AgentGarbage, BadInput
+from launcher.local.safe_paths import open_below
+from launcher.remote.programs import onhost_source, stdin_for
+from launcher.remote.shell_errors import no_answer
+from launcher.transports.base import Connection
+from preflight.facts.gpu import Gpu
+from preflight.facts.host import HostFacts, ProcessTable
+from preflight.facts.missing import Missing
+from preflight.frozen import dataclass
+from preflight.leftovers.classify import DEFAULT_STOPPED_S, Classified, Kind, classify
+from preflight.leftovers.process_tree import environ
+from preflight.leftovers.selection import Choice, Wish, choose
+
+# Beyond the grace periods: starting Python there and writing the answer.
+_REAP_SLACK_S = 20.0
+
+_NO_GPUS = ("no-library", "no-devices")
+
+Look = Callable[[], HostFacts]
+"""Asks the host's agent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How to judge and how to end. Grace periods are in seconds."""
+
+    wish: Wish = field(default_factory=Wish)
+    all_users: bool = False
+    stopped_s: float = DEFAULT_STOPPED_S
+    term_grace_s: float = 10.0
+    kill_grace_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """What became of one chosen process."""
+
+    pid: int
+    start_ticks: int
+    result: str  # "ended", "gone", "left alone: why", "resisted: why", "refused: why"
+    signals: tuple[str, ...]
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is not there any more."""
+        return self.result in ("ended", "gone")
+
+
+@dataclass(frozen=True, slots=True)
+class GpuBeforeAfter:
+    """Memory of one GPU around the cleaning; None where it could not be read."""
+
+    index: int
+    before_mib: int | None
+    after_mib: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What a cleaning of one host did and what came free."""
+
+    host: str
+    reaped: tuple[Reaped, ...]
+    gpus: tuple[GpuBeforeAfter, ...]
+    ports_freed: tuple[int, ...]
+    ports_still_held: tuple[int, ...]
+    audit: str  # path of the audit log on the host, or why it could not be written
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was asked for is gone."""
+        return all(each.is_gone for each in self.reaped)
+
+
+def judge(facts: HostFacts, manner: Manner, earlier: ProcessTable | None = None) -> Choice:
+    """Choose among one host's processes."""
+    classified = classify(facts, all_users=manner.all_users, stopped_s=manner.stopped_s, earlier=earlier)
+    return choose(classified, manner.wish)
+
+
+def clean(
+    connection: Connection,
+    python: str,
+    before: HostFacts,
+    approved: Iterable[Classified],
+    manner: Manner,
+    look: Look,
+) -> Cleaned:
+    """End the approved processes of one host and say what came free.
+
+    The host is looked at once more first: what is no longer chosen, or is another process by now, is left
+    alone. Raises HostError when the host cannot be reached or does not answer.
+    """
+    again = judge(look(), manner)
+    now = {_identity(each): each for each in (*again.at_once, *again.after_yes)}
+    wanted = tuple(approved)
+    victims = tuple(now[_identity(each)] for each in wanted if _still(each, now.get(_identity(each))))
+    kept = {_identity(each) for each in victims}
+    changed = tuple(
+        Reaped(*_identity(each), "left alone: a second look no longer shows it as a leftover", ())
+        for each in wanted
+        if _identity(each) not in kept
+    )
+    reaped, audit = _reap(connection, python, victims, manner) if victims else ((), "")
+    after = look()
+    gone = _settled(changed, after)
+    asked = tuple(sorted({port for each in wanted for port in each.holds.ports}))
+    held = _ports_held(asked, after)
+    return Cleaned(
+        host=connection.name,
+        reaped=(*reaped, *gone),
+        gpus=_memory(before, after),
+        ports_freed=tuple(port for port in asked if port not in held),
+        ports_still_held=held,
+        audit=audit,
+    )
+
+
+def write_audit(cleaned: Cleaned, chosen: Iterable[Classified], state_dir: Path) -> Path:
+    """Append what was done to the audit log here; return its path. Raises OSError, PathRefused."""
+    # Named as on the host (onhost/kill_processes.py): hosts and this machine may share a home.
+    path = state_dir / f"audit-{re.sub('[^A-Za-z0-9.-]', '_', os.uname().nodename)[:64]}.jsonl"
+    evidence = {_identity(each): each for each in chosen}
+    fd = open_below(state_dir, path.name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    with os.fdopen(fd, "a", encoding="utf-8") as file:
+        for record in cleaned.reaped:
+            each = evidence.get((record.pid, record.start_ticks))
+            line = {
+                "host": cleaned.host,
+                **asdict(record),
+                "class": each.kind.value if each else "",
+                "evidence": each.evidence if each else (),
+            }
+            file.write(json.dumps(line) + "\n")
+    return path
+
+
+def refuse_unknown(facts: HostFacts, wish: Wish) -> None:
+    """Refuse a GPU or a process that is not there: to end nothing would look as if it had been free.
+
+    Raises BadInput.
+    """
+    there = {gpu.index for gpu in facts.gpus} if not isinstance(facts.gpus, Missing) else set()
+    for index in sorted(set(wish.gpus) - there):
+        if isinstance(facts.gpus, Missing) and facts.gpus.code not in _NO_GPUS:
+            raise BadInput(f"the GPUs of {facts.host} could not be asked: {facts.gpus.reason}", "try again")
+        have = f"it has GPU {', '.join(map(str, sorted(there)))}" if there else "it has none"
+        raise BadInput(
+            f"there is no GPU {index} on {facts.host}: {have}", "name one of these, or leave out --gpu"
+        )
+    if isinstance(facts.processes, Missing):
+        return
+    seen = {process.pid: process for process in facts.processes.processes}
+    known = {each.process.pid for each in classify(facts)}
+    for pid in wish.pids:
+        if pid not in seen:
+            listed = f"gpulaunch clean-zombies {facts.host} --dry-run   (shows what is there)"
+            raise BadInput(f"there is no process {pid} on {facts.host}", listed)
+        if pid not in known:
+            raise BadInput(
+                f"pid {pid} ({seen[pid].comm}) on {facts.host} is neither rank nor launcher, and holds no "
+                "GPU and no asked-for port: gpulaunch does not end it",
+                f"if it is yours to end, on {facts.host}: kill {pid}",
+            )
+
+
+def unjudged(facts: HostFacts) -> tuple[str, ...]:
+    """Say what should have been judged on this host and was not: with it, nothing is known to be fine."""
+    if isinstance(facts.processes, Missing):
+        return (f"the processes could not be read: {facts.processes.reason}",)
+    if isinstance(facts.identity, Missing):
+        return (f"leftovers cannot be told from live processes: {facts.identity.reason}",)
+    return tuple(
+        f"pid {each.pid}" + (f" ({each.user})" if each.user else "") + f" could not be judged: {each.reason}"
+        for each in facts.processes.unread
+    )
+
+
+def unseen(facts: HostFacts) -> tuple[str, ...]:
+    """Say what could not be seen on this host: whom a leftover could hide behind."""
+    if isinstance(facts.processes, Missing):
+        return unjudged(facts)
+    told = [*unjudged(facts)]
+    hidden = sorted({each.user for each in facts.processes.processes if isinstance(each.gpu_files, Missing)})
+    if hidden:
+        told.append(f"open files of processes of {', '.join(hidden)} cannot be read without root")
+    if not isinstance(facts.identity, Missing) and not facts.identity.initial_pid_namespace:
+        told.append("this is a container: processes outside it cannot be seen and are never signalled")
+    if isinstance(facts.gpus, Missing) and facts.gpus.code not in _NO_GPUS:
+        told.append(f"GPUs could not be asked: {facts.gpus.reason}")
+    return tuple(told)
+
+
+def _still(approved: Classified, now: Classified | None) -> bool:
+    """Whether the second look bears out the first; a suspect, or who was named by pid, may be either."""
+    if now is None:
+        return False
+    unproven = (Kind.SUSPECT, Kind.LIVE)
+    return now.kind is approved.kind or (now.kind in unproven and approved.kind in unproven)
+
+
+def _identity(each: Classified) -> tuple[int, int]:
+    return each.process.pid, each.process.start_ticks
+
+
+def _reap(
+    connection: Connection, python: str, victims: tuple[Classified, ...], manner: Manner
+) -> tuple[tuple[Reaped, ...], str]:
+    request = {
+        "victims": [
+            {
+                "pid": each.process.pid,
+                "start_ticks": each.process.start_ticks,
+                "ppid": each.process.ppid,
+                "uid": each.process.uid,
+                "class": each.kind.value,
+                "evidence": list(each.evidence),
+                "mark": environ(each.process).get("GPULAUNCH_SUPERVISOR", "")
+                if each.kind is Kind.OURS_DEAD
+                else "",
+            }
+            for each in victims
+        ],
+        "term_grace_s": manner.term_grace_s,
+        "kill_grace_s": manner.kill_grace_s,
+        "note": "gpulaunch clean-zombies",
+    }
+    argv, stdin = stdin_for(python, onhost_source("kill_processes"), json.dumps(request).encode())
+    patience_s = manner.term_grace_s + manner.kill_grace_s + _REAP_SLACK_S
+    done = connection.run(argv, stdin=stdin, timeout_s=patience_s)
+    refusal = no_answer(connection.name, python, done.exit_status, stderr=done.stderr, noise=done.stdout)
+    if refusal is not None:
+        raise refusal
+    if done.exit_status != 0:
+        words = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        raise AgentCrashed(connection.name, f"ending leftovers failed there: {''.join(words)}")
+    return _parse(connection.name, done.stdout)
+
+
+def _parse(host: str, stdout: bytes) -> tuple[tuple[Reaped, ...], str]:
+    """Read the last line of JSON; login noise may stand above it."""
+    try:
+        answer = safe_json.parse(stdout.strip().splitlines()[-1])
+        records = tuple(
+            Reaped(int(r["pid"]), int(r["start_ticks"]), str(r["result"]), tuple(map(str, r["signals"])))
+            for r in answer["records"]
+        )
+        return records, str(answer["audit"])
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise AgentGarbage(
+            host,
+            "the answer about ended processes cannot be read",
+            f"gpulaunch clean-zombies {host} --dry-run",
+        ) from error
+
+
+def _settled(changed: tuple[Reaped, ...], after: HostFacts) -> tuple[Reaped, ...]:
+    """What vanished by itself between two looks is gone, not left alone."""
+    if isinstance(after.processes, Missing):
+        return changed
+    there = {(each.pid, each.start_ticks) for each in after.processes.processes}
+    return tuple(
+        each if (each.pid, each.start_ticks) in there else replace(each, result="gone") for each in changed
+    )
+
+
+def _memory(before: HostFacts, after: HostFacts) -> tuple[GpuBeforeAfter, ...]:
+    then, now = _used(before), _used(after)
+    return tuple(GpuBeforeAfter(index, then.get(index), now.get(index)) for index in sorted(then | now))
+
+
+def _used(facts: HostFacts) -> dict[int, int | None]:
+    gpus: tuple[Gpu, ...] = () if isinstance(facts.gpus, Missing) else facts.gpus
+    return {gpu.index: None if isinstance(gpu.memory, Missing) else gpu.memory.used_mib for gpu in gpus}
+
+
+def _ports_held(asked: tuple[int, ...], after: HostFacts) -> tuple[int, ...]:
+    """Return which ports a bind test does not show as free."""
+    if isinstance(after.ports, Missing):
+        return asked
+    free = {test.port for test in after.ports.binds if test.ok}
+    return tuple(port for port in asked if port not in free)

@@ -1,0 +1,221 @@
+"""clean-zombies told to people and to programs."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from launcher.cleanup.clean import Cleaned, GpuBeforeAfter, unjudged, unseen
+from launcher.text import one_line
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
+from preflight.facts.redaction import redact_words
+from preflight.leftovers.classify import ENDED_AFTER_YES, Classified, Kind
+from preflight.leftovers.selection import Choice, Wish, remedy
+
+SCHEMA = "gpulaunch.clean/1"
+_ARGV_WIDTH = 60
+
+
+def choice_lines(facts: HostFacts, choice: Choice) -> list[str]:
+    """Return what was found on one host and what may be ended, one process on two lines."""
+    lines = [f"{facts.host}: {_headline(facts, choice)}"]
+    for each in choice.at_once:
+        lines += _process_lines("end", facts, each)
+    for each in choice.after_yes:
+        lines += _process_lines("end?", facts, each)
+    for each in _worth_showing(choice):
+        lines += _process_lines("keep", facts, each)
+    lines += [f"  not seen: {one_line(text)}" for text in unseen(facts)]
+    return lines
+
+
+def question(count: int) -> str:
+    """Return what a person is asked before anything is ended."""
+    return f"End {count} process" + ("?" if count == 1 else "es?")
+
+
+def named_lines(facts: HostFacts, choice: Choice, wish: Wish) -> Iterator[str]:
+    """Yield what is to be said of a process or GPU that was named and that `choice_lines` says nothing of."""
+    told = {each.process.pid for each in (*choice.at_once, *choice.after_yes, *_worth_showing(choice))}
+    shown = {each.process.pid: each for each in choice.shown}
+    everybody = (*choice.at_once, *choice.after_yes, *choice.shown)
+    for pid in wish.pids:
+        if pid in told:
+            continue
+        if pid in shown:
+            yield from _process_lines("keep", facts, shown[pid])
+    for index in wish.gpus:
+        if not any(index in (*each.holds.gpus, *each.holds.listed) for each in everybody):
+            yield f"  gpu{index}: no process holds it, as far as can be seen"
+    for port in wish.ports:
+        if not any(port in each.holds.ports for each in everybody):
+            yield f"  port {port}: {_unheld(facts, port)}"
+
+
+def _unheld(facts: HostFacts, port: int) -> str:
+    """Say of a port that no process in sight holds whether it is free."""
+    if isinstance(facts.ports, Missing):
+        return f"not known: {facts.ports.reason}"
+    bind = next((test for test in facts.ports.binds if test.port == port), None)
+    if bind is None or bind.ok:
+        return "free" if bind else "not tested"
+    users = sorted({socket.uid for socket in facts.ports.sockets if socket.port == port})
+    whose = f" by uid {', '.join(map(str, users))}" if users else ""
+    return f"held{whose}, by no process that can be seen: {bind.error}"
+
+
+def _headline(facts: HostFacts, choice: Choice) -> str:
+    proven = [each for each in choice.after_yes if each.kind in ENDED_AFTER_YES]
+    suspect = [each for each in choice.after_yes if each.kind is Kind.SUSPECT]
+    counts = [
+        (len(choice.at_once), "left by dead runs of gpulaunch"),
+        (len(proven), "left over, ended after a yes"),
+        (len(suspect), "left over as it seems, ended after a yes"),
+        (
+            len(choice.after_yes) - len(proven) - len(suspect),
+            "named by --pid though it lives, ended after a yes",
+        ),
+    ]
+    told = [f"{count} {what}" for count, what in counts if count]
+    if told:
+        return "; ".join(told)
+    return "not everything could be judged" if unjudged(facts) else "nothing left over that may be ended"
+
+
+def _worth_showing(choice: Choice) -> list[Classified]:
+    """Launchers and ranks that live and hold nothing are no news here."""
+    quiet = (Kind.LIVE, Kind.SYSTEM)
+    return [each for each in choice.shown if each.kind not in quiet or each.holds or each.holds.listed]
+
+
+def _process_lines(verb: str, facts: HostFacts, each: Classified) -> list[str]:
+    process = each.process
+    argv = "" if isinstance(process.argv, Missing) else " ".join(redact_words(process.argv))
+    command = one_line(argv, _ARGV_WIDTH) or f"[{one_line(process.comm)}]"
+    who = f"pid {process.pid}  {one_line(process.user)}  {command}"
+    head = f"  {verb:<5} {who}  {age(process.age_s)}  state {process.state}"
+    held = held_text(facts, each)
+    why = "; ".join(one_line(text) for text in each.evidence)
+    lines = [head + (f"  {held}" if held else ""), f"        {each.kind.value}: {why}"]
+    advice = remedy(each)
+    if verb == "keep" and advice:
+        lines.append(f"        {advice.replace('HOST', facts.host)}")
+    return lines
+
+
+def held_text(facts: HostFacts, each: Classified) -> str:
+    """Return what it keeps from others: "gpu0 (39.1 GiB), port 29500"."""
+    told = [f"gpu{index}{_share(facts, index, each.process.pid)}" for index in each.holds.gpus]
+    told += [
+        f"gpu{index} (as the driver says)" for index in each.holds.listed if index not in each.holds.gpus
+    ]
+    told += [f"port {port}" for port in each.holds.ports]
+    return "holds " + ", ".join(told) if told else ""
+
+
+def _share(facts: HostFacts, index: int, pid: int) -> str:
+    for gpu in () if isinstance(facts.gpus, Missing) else facts.gpus:
+        for listed in () if gpu.index != index or isinstance(gpu.processes, Missing) else gpu.processes:
+            if listed.pid == pid and not isinstance(listed.used_mib, Missing):
+                return f" ({gib(listed.used_mib)})"
+    return ""
+
+
+def gib(mib: int) -> str:
+    """Return MiB as GiB with one decimal."""
+    return f"{mib / 1024:.1f} GiB"
+
+
+def age(seconds: float) -> str:
+    """Return an age in its two largest units."""
+    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
+    if days:
+        return f"{days} d {hours % 24} h"
+    if hours:
+        return f"{hours} h {minutes % 60} min"
+    return f"{minutes} min" if minutes else f"{int(seconds)} s"
+
+
+def cleaned_lines(cleaned: Cleaned) -> list[str]:
+    """Return what was done on one host and what came free."""
+    lines = []
+    for each in cleaned.reaped:
+        signals = f" ({', '.join(each.signals)})" if each.signals else ""
+        lines.append(f"{cleaned.host}: pid {each.pid}: {one_line(each.result)}{signals}")
+    lines += [f"{cleaned.host}: GPU {gpu.index}: {_memory(gpu)}" for gpu in cleaned.gpus if _tells(gpu)]
+    lines += [f"{cleaned.host}: port {port}: held -> free" for port in cleaned.ports_freed]
+    lines += [f"{cleaned.host}: port {port} is still held" for port in cleaned.ports_still_held]
+    if cleaned.audit:
+        lines.append(f"{cleaned.host}: audit log: {one_line(cleaned.audit)}")
+    return lines
+
+
+def _tells(gpu: GpuBeforeAfter) -> bool:
+    return gpu.before_mib != gpu.after_mib or gpu.after_mib is None
+
+
+def _memory(gpu: GpuBeforeAfter) -> str:
+    before, after = ("unknown" if value is None else gib(value) for value in (gpu.before_mib, gpu.after_mib))
+    return f"{before} -> {after}"
+
+
+def process_json(each: Classified, verb: str) -> dict[str, Any]:
+    """Return one process as the documented JSON object."""
+    process = each.process
+    return {
+        "pid": process.pid,
+        "start_ticks": process.start_ticks,
+        "ppid": process.ppid,
+        "uid": process.uid,
+        "user": process.user,
+        "state": process.state,
+        "comm": process.comm,
+        "argv": None if isinstance(process.argv, Missing) else list(redact_words(process.argv)),
+        "age_s": process.age_s,
+        "class": each.kind.value,
+        "evidence": list(each.evidence),
+        "gpus": list(each.holds.gpus),
+        "ports": list(each.holds.ports),
+        "action": verb,
+        "remedy": remedy(each),
+    }
+
+
+def host_json(facts: HostFacts, choice: Choice, cleaned: Cleaned | None) -> dict[str, Any]:
+    """Return one host's part of the document."""
+    return {
+        "processes": [
+            *(process_json(each, "end") for each in choice.at_once),
+            *(process_json(each, "end-after-yes") for each in choice.after_yes),
+            *(process_json(each, "keep") for each in choice.shown),
+        ],
+        "unseen": list(unseen(facts)),
+        "cleaned": None if cleaned is None else cleaned_json(cleaned),
+    }
+
+
+def cleaned_json(cleaned: Cleaned) -> dict[str, Any]:
+    """Return what was done on one host."""
+    return {
+        "complete": cleaned.complete,
+        "reaped": [
+            {"pid": r.pid, "start_ticks": r.start_ticks, "result": r.result, "signals": list(r.signals)}
+            for r in cleaned.reaped
+        ],
+        "gpus": [
+            {"index": gpu.index, "before_mib": gpu.before_mib, "after_mib": gpu.after_mib}
+            for gpu in cleaned.gpus
+        ],
+        "ports_freed": list(cleaned.ports_freed),
+        "ports_still_held": list(cleaned.ports_still_held),
+        "audit": cleaned.audit,
+    }
+
+
+def document(hosts: dict[str, Any], errors: Iterable[tuple[str, str, str]], exit_code: int) -> dict[str, Any]:
+    """Return the whole document; errors are (host, code, message)."""
+    return {
+        "schema": SCHEMA,
+        "hosts": hosts,
+        "errors": [{"host": host, "code": code, "message": message} for host, code, message in errors],
+        "exit_code": exit_code,
+    }

@@ -1,0 +1,51 @@
+"""What a command says: lines for people, or with --json one document and the lines on stderr."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from launcher.commands._confirm import confirm
+from launcher.errors import GpulaunchError, HostError, NoAnswer
+from launcher.terminal.cell_width import Line
+from launcher.terminal.output import echo, echo_json
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+class Answer:
+    """The answer of one command; `finish` ends it."""
+
+    def __init__(self, schema: str, *, as_json: bool) -> None:
+        self._schema = schema
+        self._as_json = as_json
+
+    def say(self, line: Line = "", *, err: bool = False) -> None:
+        """Say one line to a person."""
+        echo(line, err=err or self._as_json)
+
+    def confirm(self, question: str, fix: str = "use --yes in scripts") -> bool:
+        """Ask a person; with --json on stderr. Raises NoAnswer with this fix where there is none."""
+        try:
+            return confirm(question, err=self._as_json)
+        except click.Abort as error:
+            if not isinstance(error.__context__, EOFError):  # Ctrl-C
+                raise
+            self.say(err=True)  # the question stands on this line
+            raise NoAnswer(fix) from None
+
+    def finish(self, exit_code: int, **keys: Any) -> int:
+        """Print the document where it is asked for; return the exit code."""
+        if self._as_json:
+            echo_json({"schema": self._schema, "exit_code": int(exit_code), **keys})
+        return exit_code
+
+
+def error_json(error: GpulaunchError | None) -> dict[str, Any] | None:
+    """Return the error of one host as a document holds it; None where there is none."""
+    if error is None:
+        return None
+    message = error.detail if isinstance(error, HostError) else error.message
+    return {"code": error.code, "message": message, "fix": error.fix}

@@ -1,0 +1,62 @@
+"""What the shell completes beside commands and options: hosts, run configs, runs and codes.
+
+Completion prints no error into the line that a person is typing: what cannot be read completes to nothing.
+"""
+
+from collections.abc import Callable, Iterable
+
+import click
+from click.shell_completion import CompletionItem
+
+from preflight.errors import GpulaunchError
+
+Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def _completion(names: Callable[[], Iterable[str]]) -> Completion:
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        del ctx, param
+        head, comma, begun = incomplete.rpartition(",")  # l40s-01,l40s-02
+        try:
+            found = sorted({name for name in names() if name.startswith(begun)})
+        except (GpulaunchError, OSError):
+            return []
+        return [CompletionItem(f"{head}{comma}{name}") for name in found]
+
+    return complete
+
+
+def _hosts() -> Iterable[str]:
+    from launcher.config.inventory import ALL, LOCALHOST, load_inventory  # noqa: PLC0415 - only while a person types
+
+    loaded = load_inventory(None)
+    return (*loaded.hosts, *loaded.groups, LOCALHOST, ALL)
+
+
+def _configs() -> Iterable[str]:
+    from launcher.config.run_config import known_configs  # noqa: PLC0415
+
+    return known_configs()
+
+
+def _runs() -> Iterable[str]:
+    from launcher.runs.model import LAST  # noqa: PLC0415
+    from launcher.runs.search import records_dir  # noqa: PLC0415
+
+    return (LAST, *(path.stem for path in records_dir().glob("*.json")))
+
+
+def _codes() -> Iterable[str]:
+    from launcher.error_codes import host_codes  # noqa: PLC0415
+    from launcher.follow.guard_codes import GUARD_CODES  # noqa: PLC0415
+    from preflight.checks.explain import known_codes  # noqa: PLC0415
+    from preflight.diagnosis.docs import signature_codes  # noqa: PLC0415
+    from preflight.script.rules.index import rule_codes  # noqa: PLC0415
+
+    return (*known_codes(host_codes()), *GUARD_CODES, *rule_codes(), *signature_codes())
+
+
+complete_hosts = _completion(_hosts)
+complete_configs = _completion(_configs)
+complete_runs = _completion(_runs)
+complete_codes = _completion(_codes)

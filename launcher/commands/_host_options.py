@@ -1,0 +1,87 @@
+"""What every command that talks to hosts takes on its command line, in one place."""
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+
+from launcher.commands._completion import complete_hosts
+from launcher.config.inventory import HostEntry, Inventory, load_inventory
+from launcher.remote.fanout import WIDTH
+from launcher.terminal.output import ask_secret, ask_visibly, echo
+from launcher.transports.base import Connection, OpenOptions
+from launcher.transports.ssh.endpoint import opener_for
+from preflight.frozen import dataclass
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Reaching:
+    """The inventory, and how to open its hosts."""
+
+    inventory: Inventory
+    open: Callable[[HostEntry], Connection]
+    width: int
+
+
+def reaching_options(function: Function) -> Function:
+    """Add --inventory, --accept-new-host-keys and --parallel to a command."""
+    for option in (
+        click.option(
+            "--parallel",
+            type=click.IntRange(1, 1024),
+            default=WIDTH,
+            show_default=True,
+            help="Hosts at once.",
+        ),
+        click.option(
+            "--accept-new-host-keys",
+            is_flag=True,
+            help="Accept and save the keys of hosts that known_hosts does not hold; changed keys never.",
+        ),
+        click.option(
+            "-i",
+            "--inventory",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="hosts.yaml to use instead of hosts.yaml here or above, or the user's.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def hosts_argument(function: Function) -> Function:
+    """Add HOSTS to a command, as words and as --hosts: both mean the same, and add up."""
+
+    @wraps(function)
+    def command(*, hosts: tuple[str, ...], more_hosts: tuple[str, ...], **options: Any) -> Any:
+        return function(hosts=(*hosts, *more_hosts), **options)
+
+    option = click.option(
+        "--hosts",
+        "more_hosts",
+        multiple=True,
+        metavar="WORDS",
+        shell_complete=complete_hosts,
+        help="Names, ranges, groups or all, as after the command; repeatable.",
+    )
+    argument = click.argument("hosts", nargs=-1, shell_complete=complete_hosts)
+    return cast("Function", argument(option(command)))
+
+
+def reaching(inventory: Path | None, *, accept_new_host_keys: bool, parallel: int) -> Reaching:
+    """Return how to reach hosts; secrets are asked for only where somebody sits at a terminal."""
+    loaded = load_inventory(inventory)
+    if inventory is None and loaded.path is not None and loaded.path.parts[0] == "..":
+        echo(f"hosts of {loaded.path}", err=True)  # found above: nobody named it, and nobody stands beside it
+    asks = sys.stdin.isatty() and sys.stderr.isatty()
+    options = OpenOptions(
+        accept_new_host_keys=accept_new_host_keys,
+        prompt=ask_secret if asks else None,
+        confirm=ask_visibly if asks else None,
+    )
+    return Reaching(loaded, opener_for(loaded, options), parallel)

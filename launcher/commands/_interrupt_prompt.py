@@ -1,0 +1,42 @@
+"""What Ctrl-C asks at a terminal whose run goes on meanwhile."""
+
+import signal
+import sys
+from collections.abc import Callable
+
+from launcher.launch.signals import Choice
+from launcher.terminal.screen import Screen
+
+_CHOICES: dict[str, Choice] = {"d": "detach", "s": "stop"}
+
+
+def asker(screen: Screen, *, again: Choice) -> Callable[[], Choice] | None:
+    """Return what asks, None without a terminal. `again`: what a second Ctrl-C at the question means."""
+    if not (sys.stdin.isatty() and screen.stream.isatty()):
+        return None
+    return lambda: _ask(screen, again)
+
+
+def _ask(screen: Screen, again: Choice) -> Choice:
+    """Ask; the end of the terminal detaches: nothing is lost by that."""
+    screen.say(f"Ctrl-C: [d]etach and let the run go on, [s]top the run, or Enter to stay? (Ctrl-C: {again})")
+    screen.lift()
+    if screen.hurried:  # the next Ctrl-C has come while a slow terminal held up the question
+        return again
+    before = signal.getsignal(signal.SIGINT)
+
+    def raise_once(*_: object) -> None:
+        signal.signal(signal.SIGINT, before)  # a further one is for the run's loop, wherever we are by then
+        raise KeyboardInterrupt
+
+    try:
+        signal.signal(signal.SIGINT, raise_once)
+        word = sys.stdin.readline()
+    except KeyboardInterrupt:
+        screen.break_line()  # the terminal has shown ^C on this line
+        return again
+    except OSError:  # the terminal was closed
+        return "detach"
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return _CHOICES.get(word.strip().lower()[:1], "go on") if word else "detach"

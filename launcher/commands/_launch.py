@@ -1,0 +1,233 @@
+"""A launch as `run` tells it: findings, plan, rehearsal, output, outcome."""
+
+import json
+import sys
+from dataclasses import replace
+from typing import Any
+
+from launcher.cleanup.before_launch import leftovers, make_room
+from launcher.commands._confirm import confirm
+from launcher.commands._interrupt_prompt import asker
+from launcher.commands._launch_request import Asked
+from launcher.config.inventory import HostEntry
+from launcher.config.run_config import RunConfig
+from launcher.config.slurm import unused_nodes
+from launcher.error_codes import read_codes
+from launcher.errors import GpulaunchError, LaunchRefused
+from launcher.exit_codes import ExitCode
+from launcher.follow.outcome import Outcome
+from launcher.follow.phases import Stopwatch, phase_words
+from launcher.follow.warm_start import EarlyStarts
+from launcher.host_checks.preflight import PreflightResult
+from launcher.host_checks.render_json import preflight_json
+from launcher.host_checks.render_text import report_lines
+from launcher.launch.launch import Prepared, ask, carry_out
+from launcher.launch.request import Launch
+from launcher.local.home import at_home
+from launcher.planning.script_file import arriving_script, sent_script
+from launcher.rehearsal.proof_store import fingerprint, keep, standing
+from launcher.rehearsal.rehearse import rehearse
+from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
+from launcher.remote.connection_pool import Connections
+from launcher.report.ending import tell
+from launcher.report.outcome import outcome_json
+from launcher.report.plan import plan_json, plan_text
+from launcher.report.restarts import policy_json, policy_lines
+from launcher.terminal.live_screen import screen_on
+from launcher.terminal.output import echo_json, echo_lines
+from launcher.terminal.screen import Screen
+from launcher.text import one_line
+from preflight.frozen import dataclass
+
+
+def launch_of(what: Asked, options: dict[str, Any], early: EarlyStarts | None = None) -> Launch:
+    """Return the launch that the options of `run` and `rehearse` describe."""
+    return Launch(
+        entries=what.entries,
+        job=what.job,
+        connections=Connections(what.ways.open),
+        sent=sent_script(what.config),
+        ignore=read_codes(options["ignore"]) | what.config.ignore,
+        disconnect=what.config.disconnect,
+        logs=options["logs"],
+        width=what.ways.width,
+        detach=options.get("detach", False),
+        early=early,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How `run` is to go about it."""
+
+    dry_run: bool = False
+    as_json: bool = False
+    rehearse: bool = False
+    clean: bool = False
+    plain: bool = False
+    all_ranks: bool = False
+    show_secrets: bool = False  # on a dry run
+    spares: tuple[HostEntry, ...] = ()  # for restarts
+
+    def screen(self) -> Screen:
+        """Return where it is told; with --json that is stderr."""
+        stream = sys.stderr if self.as_json else sys.stdout
+        return screen_on(stream, plain=self.plain, all_ranks=self.all_ranks)
+
+
+def run(config: RunConfig, launch: Launch, wishes: Wishes) -> int:
+    """Carry `gpulaunch run` through; return its exit code."""
+    screen = wishes.screen()
+    launch = replace(launch, choose=asker(screen, again="stop"))
+    try:
+        return _run(config, launch, wishes, screen)
+    finally:
+        screen.lift()
+
+
+def _run(config: RunConfig, launch: Launch, wishes: Wishes, screen: Screen) -> int:
+    before = Stopwatch()
+    more = unused_nodes(launch.entries)
+    if more:
+        screen.say(more)
+    if config.sync is not None:
+        with before.phase("sync"):
+            launch = synced(config, launch, screen, dry_run=wishes.dry_run)
+    prepared = _prepared(launch, wishes, screen, before)
+    if wishes.dry_run:
+        return _show_plan(prepared, config, wishes)
+    if wishes.rehearse:
+        with before.phase("rehearsal"):
+            proven = rehearsed_well(config, launch, screen)
+        if not proven:
+            screen.say("nothing was started: the rehearsal has not proven this run", bad=True)
+            return ExitCode.NEGATIVE
+    words = standing(config.path, fingerprint(launch.job, prepared.result.facts, launch.sent))
+    if words:
+        screen.say(words, bad="rehearse again" in words or "not prove" in words)
+    screen.say(phase_words(before.phases))
+    launch = replace(prepared.launch, before=before.phases)
+    outcome = _carried_through(config, replace(prepared, launch=launch), screen, wishes)
+    tell(outcome, screen)
+    if wishes.as_json:
+        _print(outcome_json(outcome))
+    return outcome.exit_code
+
+
+def _prepared(launch: Launch, wishes: Wishes, screen: Screen, before: Stopwatch) -> Prepared:
+    """Check the hosts, after leftovers have made room where they may."""
+    told: list[PreflightResult] = []
+
+    def on_result(result: PreflightResult) -> None:
+        told.append(result)
+        for line in report_lines(result):
+            screen.show(line)
+
+    try:
+        with before.phase("preflight"):
+            prepared = ask(launch, on_result)
+        if wishes.dry_run:
+            return prepared
+        if _made_room(prepared, screen, wishes):
+            screen.say("leftovers were ended; checking the hosts again")
+            with before.phase("preflight"):
+                prepared = ask(launch, on_result)
+        prepared.demand()
+    except GpulaunchError as error:
+        if told:
+            error.with_document(preflight_json(told[-1]))
+        raise
+    return prepared
+
+
+def _carried_through(config: RunConfig, prepared: Prepared, screen: Screen, wishes: Wishes) -> Outcome:
+    """Run to the end, through the restarts that the run config allows."""
+    if config.restart is None:
+        return carry_out(prepared, screen)
+    from launcher.restart.restarter import Means, carry_through  # noqa: PLC0415 - most launches do without it
+
+    def told(result: PreflightResult) -> None:
+        for line in report_lines(result):
+            screen.show(line)
+
+    def welcome(spare: HostEntry) -> None:
+        if config.sync is not None:
+            sent = synced(config, replace(prepared.launch, entries=(spare,)), screen)
+            _refuse_other_tree(prepared.launch, sent, spare)
+
+    return carry_through(prepared, screen, Means(config.restart, wishes.spares, welcome, told))
+
+
+def _refuse_other_tree(first: Launch, sent: Launch, spare: HostEntry) -> None:
+    """A tree that was edited since the launch would have a spare run other code than its neighbours."""
+    before, now = (json.loads(dict(each.kept)["source.json"])["content_sha256"] for each in (first, sent))
+    if before != now:
+        raise LaunchRefused(f"the tree here has changed since the launch, so {spare.name} has other code")
+
+
+def synced(config: RunConfig, launch: Launch, screen: Screen, *, dry_run: bool = False) -> Launch:
+    """Send the working tree where the run config says so; return the launch that keeps what was sent."""
+    if config.sync is None:
+        return launch
+    if dry_run:
+        arriving = arriving_script(config)
+        what = "by what lies there now" if arriving is None else f"as if {arriving.name} lay there already"
+        tree = one_line(str(at_home(config.sync.source).resolve()), 400)
+        screen.say(f"sync: nothing is sent in a dry run; hosts are judged {what}")
+        screen.say(f"sync: a launch sends {tree}")
+        return replace(launch, arriving=arriving)
+    from launcher.sync.pre_launch import Ways, sync_before  # noqa: PLC0415 - most launches do without it
+
+    ways = Ways(launch.entries, launch.connections.borrow, launch.width)
+    source = sync_before(config.sync, launch.job, ways, screen.say, logs=launch.logs)
+    return replace(launch, kept=(("source.json", source),))
+
+
+def _made_room(prepared: Prepared, screen: Screen, wishes: Wishes) -> bool:
+    """End leftovers of the user's own that block the launch, or all of them with --clean."""
+    launch = prepared.launch
+    rooms = leftovers(launch.entries, prepared.result.facts)
+    if not wishes.clean and (prepared.refusal() is None or not any(room.blocks for room in rooms)):
+        return False
+    asks = sys.stdin.isatty() and not wishes.as_json
+    done = make_room(
+        rooms, launch.connections, screen.show, certain=wishes.clean, confirm=confirm if asks else None
+    )
+    if rooms and not done:
+        screen.say("nothing was ended; --clean ends what is proven left over, before the launch")
+    return done
+
+
+def _show_plan(prepared: Prepared, config: RunConfig, wishes: Wishes) -> int:
+    """Print the plan, also where findings stop it; those are raised then."""
+    spec, spares, as_json = config.restart, wishes.spares, wishes.as_json
+    refusal = prepared.refusal()
+    try:
+        plan = prepared.plan()
+    except GpulaunchError as error:
+        raise error.with_document(preflight_json(prepared.result)) from None
+    secrets = wishes.show_secrets
+    policy = None if spec is None else policy_json(spec, spares, show_secrets=secrets)
+    document = {**plan_json(plan, show_secrets=secrets), "restart": policy}
+    if as_json and refusal is None:
+        _print({**document, "exit_code": 0})
+    elif not as_json:
+        echo_lines(plan_text(plan, show_secrets=secrets).removesuffix("\n").split("\n"))
+        if spec is not None:
+            echo_lines(("", *policy_lines(spec, spares, show_secrets=secrets)))
+    if refusal is not None:
+        raise refusal.with_document(document)
+    return 0
+
+
+def rehearsed_well(config: RunConfig, launch: Launch, screen: Screen) -> bool:
+    """Rehearse before a run; keep the proof."""
+    done = rehearse(launch, lambda _: None, screen)
+    for line in rehearsal_lines(done, launch.job):
+        screen.show(line)
+    keep(config.path, rehearsal_json(done, config.name))
+    return done.verdict.proven
+
+
+def _print(document: dict[str, Any]) -> None:
+    echo_json(document)

@@ -1,0 +1,83 @@
+"""What the options of `run` and `rehearse` ask for. Imports little: nodes begin before the rest is loaded."""
+
+from dataclasses import replace
+from typing import Any
+
+from launcher.commands._host_options import Reaching, reaching
+from launcher.config.inventory import HostEntry
+from launcher.config.local_entries import entries_here
+from launcher.config.rank_counts import settle_counts
+from launcher.config.run_config import Overrides, RunConfig, load_run_config
+from launcher.config.script_config import lone_script, with_code
+from launcher.engines import accelerate
+from launcher.errors import BadInput
+from launcher.follow.warm_start import EarlyStarts
+from launcher.rundir.run_id import new_run_id
+from preflight.frozen import dataclass
+from preflight.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A run config, the hosts that it is for, and how to reach them."""
+
+    config: RunConfig
+    job: Job
+    entries: tuple[HostEntry, ...]
+    ways: Reaching
+    spares: tuple[HostEntry, ...] = ()  # for restarts; none of `entries`
+
+
+def asked(config: str | None, extra: tuple[str, ...], options: dict[str, Any]) -> Asked:
+    """Read the run config and the inventory; without a run config, the first word of `extra` is the script.
+
+    Raises ConfigError and BadInput with every mistake in them.
+    """
+    overrides = Overrides(
+        sets=options["sets"],
+        hosts=options["hosts"],
+        gpus=options["gpus"],
+        port=options["port"],
+        precision=options["precision"],
+        guard=options["guard"],
+        restarts="0" if options.get("no_restart") else options.get("restarts", ""),
+        hang_timeout=options.get("hang_timeout", ""),
+        on_disconnect=options.get("on_disconnect", ""),
+        disconnect_timeout=options.get("disconnect_timeout", ""),
+        grace=options.get("grace", ""),
+        sync=options["sync"],
+        extra_args=extra,
+    )
+    run_config = lone_script(extra, overrides) if config is None else load_run_config(config, overrides)
+    if run_config.restart is not None and options.get("detach"):
+        raise BadInput(
+            "--detach: whoever starts a run again must stay, and this client would be gone",
+            "leave out --detach (in tmux it outlives your terminal), or add --no-restart",
+        )
+    ways = reaching(
+        options["inventory"],
+        accept_new_host_keys=options["accept_new_host_keys"],
+        parallel=options["parallel"],
+    )
+    job = settle_counts(run_config.job, ways.inventory)
+    entries = entries_here(ways.inventory.resolve(run_config.hosts), job, run_config.base)
+    if config is None:
+        run_config, entries = with_code(replace(run_config, job=job), entries, overrides)
+        job = run_config.job
+    words = run_config.restart.spares if run_config.restart is not None else ()
+    spares = entries_here(ways.inventory.resolve(words), job, run_config.base) if words else ()
+    names = {entry.name for entry in entries}
+    others = tuple(spare for spare in spares if spare.name not in names)
+    return Asked(run_config, job, entries, ways, others)
+
+
+def begin_early(what: Asked) -> EarlyStarts:
+    """Begin on the hosts that need no connection for it: this machine."""
+    early = EarlyStarts(new_run_id(what.job.name))
+    for entry in what.entries:
+        if entry.is_local:
+            theirs = {**entry.env, **what.job.env}
+            env = {name: value for name, value in theirs.items() if name not in accelerate.OWNED_ENV}
+            cwd = what.job.workdir or entry.workdir
+            early.begin(entry, accelerate.FIXED_ENV | env, accelerate.UNSET, cwd, what.ways.open)
+    return early

@@ -1,0 +1,43 @@
+"""Types of values on a command line: durations, precisions."""
+
+from typing import Any
+
+import click
+
+from launcher.config.schema import PRECISION_ALIASES, PRECISIONS
+from launcher.durations import EXPECTED, format_duration, parse_duration
+
+
+class Duration(click.FloatRange):
+    """Seconds within bounds, written as `90`, `30s`, `10m`, `2h` or `30d`."""
+
+    name = "duration"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return what --help shows."""
+        del param, ctx
+        return "DURATION"
+
+    def _describe_range(self) -> str:
+        """Return what --help shows beside the default."""
+        return "" if self.max is None else f"at most {format_duration(self.max)}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds. Raises click.BadParameter."""
+        seconds = parse_duration(str(value))
+        if seconds is None:
+            self.fail(f"{value!r} is not a duration: expected {EXPECTED}", param, ctx)
+        if self.max is not None and seconds > self.max:
+            self.fail(f"{value} is longer than {format_duration(self.max)}", param, ctx)
+        return float(super().convert(seconds, param, ctx))
+
+
+class Precision(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on only
+    """A mixed precision in accelerate's words; `fp32` and torch's names are understood."""
+
+    def __init__(self, words: tuple[str, ...] = PRECISIONS) -> None:
+        super().__init__(words)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return accelerate's word. Raises click.BadParameter."""
+        return str(super().convert(PRECISION_ALIASES.get(str(value), value), param, ctx))

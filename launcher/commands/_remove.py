@@ -1,0 +1,50 @@
+"""What rm and prune share: delete runs on the hosts that hold them, and say how it went."""
+
+from collections.abc import Iterable, Mapping
+
+from launcher.commands._answer import Answer, error_json
+from launcher.errors import GpulaunchError, HostError
+from launcher.exit_codes import ExitCode
+from launcher.remote.connection_pool import Open
+from launcher.runs.model import FoundRun
+from launcher.runs.search import forget
+from launcher.runs.stop import remove_run
+from launcher.text import one_line
+
+
+def may_delete(question: str, answer: Answer, *, yes: bool, fix: str = "use --yes in scripts") -> bool:
+    """Ask the person, unless --yes has answered; say so when nothing is deleted."""
+    if yes or answer.confirm(question, fix):
+        return True
+    answer.say("nothing was deleted")
+    return False
+
+
+def remove(
+    runs: Iterable[FoundRun], open_entry: Open, answer: Answer, others: Mapping[str, HostError] | None = None
+) -> int:
+    """Delete the runs where they were found; return the exit code. `others` are hosts that were not asked."""
+    code = int(ExitCode.UNREACHABLE if others else ExitCode.OK)
+    removed = []
+    for run in runs:
+        entries = [node.entry for node in run.nodes]
+        results = remove_run(run.run_id, entries, open_entry)
+        hosts = []
+        for entry, result in zip(entries, results, strict=True):
+            failed = result if isinstance(result, GpulaunchError) else None
+            hosts.append({"host": entry.name, "removed": failed is None, "error": error_json(failed)})
+            if failed is not None:
+                worse = ExitCode.UNREACHABLE if isinstance(failed, HostError) else ExitCode.NEGATIVE
+                code = max(code, worse)
+                answer.say(f"{run.run_id}: {one_line(failed.message, 300)}", err=True)
+        if all(host["removed"] for host in hosts):
+            if len(run.nodes) >= run.total_nodes:  # else a host that has not answered may still hold it
+                forget(run.run_id)
+            answer.say(f"{run.run_id}: removed from {len(entries)} host" + ("" if len(entries) == 1 else "s"))
+        removed.append({"run_id": run.run_id, "hosts": hosts})
+    return answer.finish(code, runs=removed, unreached=errors_json(others or {}))
+
+
+def errors_json(errors: Mapping[str, HostError]) -> dict[str, str]:
+    """Return why hosts were not asked, by name."""
+    return {name: error.detail for name, error in errors.items()}

@@ -1,0 +1,80 @@
+"""What every command about one run takes: RUN, and where to look for it."""
+
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import click
+
+from launcher.commands._completion import complete_hosts, complete_runs
+from launcher.commands._confirm import confirm
+from launcher.commands._host_options import Reaching, reaching, reaching_options
+from launcher.local.project import runs_here
+from launcher.runs.access import Access, Known, access_of
+from launcher.runs.model import LAST, FoundRun
+from launcher.runs.render import run_line
+from launcher.runs.scope import scope_here
+from launcher.runs.search import find, hosts_to_ask
+from launcher.terminal.output import echo
+from launcher.transports.ssh.config_parser import is_named
+from preflight.errors import BadInput
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def run_options(function: Function) -> Function:
+    """Add RUN, --hosts and how hosts are reached to a command."""
+    function = reaching_options(function)
+    option = click.option(
+        "--hosts",
+        multiple=True,
+        metavar="WORDS",
+        shell_complete=complete_hosts,
+        help="Where to look instead of every known host; repeatable.",
+    )
+    return option(function)
+
+
+def run_argument(function: Function) -> Function:
+    """Add RUN, which is `last` where it is left out."""
+    return click.argument("run", default=LAST, shell_complete=complete_runs)(function)
+
+
+def ways_of(options: dict[str, Any]) -> Reaching:
+    """Return how to reach hosts."""
+    return reaching(
+        options["inventory"],
+        accept_new_host_keys=options["accept_new_host_keys"],
+        parallel=options["parallel"],
+    )
+
+
+def found_run(word: str, ways: Reaching, options: dict[str, Any]) -> FoundRun:
+    """Return the run that a word means. Raises BadInput, or HostError when no host answered."""
+    hosts = hosts_to_ask(ways.inventory, options["hosts"])
+    last, listed = scope_here(runs_here()).last, ways.inventory.hosts
+    found = find(word, hosts, ways.open, width=ways.width, warn=warn, listed=listed, last=last)
+    if word == LAST:
+        echo(f"last is {run_line(found, time.time())}", err=True)
+    return found
+
+
+def warn(text: str) -> None:
+    """Tell a person what is not as it should be."""
+    echo(text, err=True)
+
+
+def access(run: FoundRun, ways: Reaching, options: dict[str, Any]) -> Access:
+    """Return the plan of a run and the way to its nodes; see `access_of`.
+
+    Raises BadInput when no record tells the plan.
+    """
+    if run.launched is None:
+        raise BadInput(f"{run.run_id} left no record of its launch", "it was started by another gpulaunch")
+    asked = {entry.name: entry for entry in hosts_to_ask(ways.inventory, options["hosts"])}
+    person = sys.stdin.isatty() and sys.stderr.isatty()
+    consent = confirm if person else None
+    known = Known(asked, ways.inventory, partial(is_named, None), consent)
+    return access_of(run, run.launched, known, ways.open)

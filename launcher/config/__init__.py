@@ -1,0 +1,1 @@
+"""What the user wrote: hosts.yaml, run configs, host names and the values of options."""

@@ -1,0 +1,49 @@
+"""What becomes of a run whose client is gone: its terminal closed, its laptop asleep, its link lost."""
+
+from typing import Literal, TypeAlias
+
+from preflight.frozen import dataclass
+
+Policy: TypeAlias = Literal["continue", "stop"]
+POLICIES: tuple[Policy, ...] = ("continue", "stop")
+
+DEFAULT_GRACE_S = 10.0
+"""From SIGTERM to SIGKILL when a person, or a lost client, stops a run: time for a last checkpoint."""
+DEFAULT_TIMEOUT_S = 600.0
+LEAST_TIMEOUT_S = 3.0
+"""A client that lives is heard once a second."""
+START_TIMEOUT_S = 30.0
+"""A run of which only some nodes have started cannot go on: whatever the policy, it ends after so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """`on_disconnect`, `disconnect_timeout` and `grace` of a run.
+
+    The timeout is how long hosts wait for a client before they stop a run (policy stop), and how long a
+    client that is awake waits for hosts of which none answers any more.
+    """
+
+    policy: Policy = "continue"
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    grace_s: float = DEFAULT_GRACE_S
+
+    @property
+    def continues(self) -> bool:
+        """Whether the run goes on without a client, once all of its nodes have started."""
+        return self.policy == "continue"
+
+    @property
+    def host_timeout_s(self) -> float:
+        """How long a host goes on without a client as long as it has not been told to go on for good."""
+        return START_TIMEOUT_S if self.continues else self.timeout_s
+
+
+def disconnect_words(disconnect: Disconnect, run_id: str, *, asks: bool, remote: bool) -> str:
+    """Return in one line what Ctrl-C, a closed terminal and a lost link do. `asks`: Ctrl-C asks first."""
+    ctrl_c = "Ctrl-C asks: stop, detach or stay" if asks else "Ctrl-C stops the run"
+    if disconnect.continues:
+        link = " or the link is lost" if remote else ""
+        return f"{ctrl_c}; if this terminal closes{link}, the run goes on: gpulaunch attach {run_id}"
+    link = f", and so does a link that is lost for {disconnect.timeout_s:g} s" if remote else ""
+    return f"{ctrl_c}; closing this terminal stops it{link} (on_disconnect: stop)"

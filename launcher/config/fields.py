@@ -1,0 +1,332 @@
+"""What a value in hosts.yaml or a run config may be: a kind reads it, words its mistakes, has a schema."""
+
+# ruff: noqa: D102 - the methods are documented once, in Kind
+
+import re
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from launcher import durations
+from launcher.config.yaml_tree import Item, Mistakes, nearest
+from preflight.frozen import dataclass
+
+Schema = dict[str, Any]
+
+_TRUE = frozenset({"true", "yes", "on"})
+_FALSE = frozenset({"false", "no", "off"})
+MAX_TEXT = 4096
+"""Characters: the longest path that Linux takes."""
+_SCALAR_SCHEMA = ["string", "number", "boolean"]
+
+
+class Kind(Protocol):
+    """A type of value. `read` returns None after it has recorded a mistake."""
+
+    @property
+    def expected(self) -> str:
+        """What a message says was expected."""
+
+    def read(self, item: Item, mistakes: Mistakes) -> Any:
+        """Return the value."""
+
+    def schema(self) -> Schema:
+        """Return it as JSON Schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A line of text. Empty text is accepted only where `pattern` accepts it."""
+
+    expected: str = "text"
+    pattern: str = r"[^\x00-\x1f\x7f]+"
+    example: str = ""
+
+    def read(self, item: Item, mistakes: Mistakes) -> str | None:
+        if isinstance(item.value, str) and len(item.value) > MAX_TEXT:
+            mistakes.add(item, f"has {len(item.value)} characters, expected at most {MAX_TEXT}")
+            return None
+        if isinstance(item.value, str) and re.fullmatch(self.pattern, item.value):
+            return item.value
+        mistakes.expected(item, self.expected)
+        return None
+
+    def schema(self) -> Schema:
+        return {"type": "string", "maxLength": MAX_TEXT, "pattern": f"^(?:{self.pattern})$"}
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """Text that may look like a number or a boolean (script args, env values): what was typed arrives."""
+
+    expected: str = "text or a number"
+
+    def read(self, item: Item, mistakes: Mistakes) -> str | None:
+        if item.value is None:
+            mistakes.expected(item, f'{self.expected}; write "" for empty text')
+            return None
+        if isinstance(item.value, str) and "\0" not in item.value:
+            return item.value
+        mistakes.expected(item, self.expected)
+        return None
+
+    def schema(self) -> Schema:
+        return {"type": _SCALAR_SCHEMA}
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A whole number, in decimal."""
+
+    low: int
+    high: int
+
+    @property
+    def expected(self) -> str:
+        return f"a whole number from {self.low} to {self.high}"
+
+    def read(self, item: Item, mistakes: Mistakes) -> int | None:
+        if isinstance(item.value, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", item.value):
+            number = int(item.value)
+            if self.low <= number <= self.high:
+                return number
+        mistakes.expected(item, self.expected)
+        return None
+
+    def schema(self) -> Schema:
+        return {"type": "integer", "minimum": self.low, "maximum": self.high}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number that may have a fraction, from 0."""
+
+    expected: str = "a number from 0"
+
+    def read(self, item: Item, mistakes: Mistakes) -> float | None:
+        if isinstance(item.value, str) and re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", item.value):
+            return float(item.value)
+        mistakes.expected(item, self.expected)
+        return None
+
+    def schema(self) -> Schema:
+        return {"type": "number", "minimum": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A time span; seconds where no unit is given."""
+
+    expected: str = durations.EXPECTED
+
+    def read(self, item: Item, mistakes: Mistakes) -> float | None:
+        seconds = durations.parse_duration(item.value) if isinstance(item.value, str) else None
+        if seconds is None:
+            mistakes.expected(item, self.expected)
+        return seconds
+
+    def schema(self) -> Schema:
+        return {
+            "anyOf": [
+                {"type": "number", "minimum": 0},
+                {"type": "string", "pattern": f"^{durations.PATTERN}$"},
+            ]
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """True or false."""
+
+    expected: str = "true or false"
+
+    def read(self, item: Item, mistakes: Mistakes) -> bool | None:
+        text = item.value.lower() if isinstance(item.value, str) else ""
+        if text in _TRUE | _FALSE:
+            return text in _TRUE
+        mistakes.expected(item, self.expected)
+        return None
+
+    def schema(self) -> Schema:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One word of a list, or what people type for it."""
+
+    words: tuple[str, ...]
+    aliases: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def expected(self) -> str:
+        return "one of " + ", ".join(self.words)
+
+    def read(self, item: Item, mistakes: Mistakes) -> str | None:
+        word = dict(self.aliases).get(item.value, item.value) if isinstance(item.value, str) else None
+        if word in self.words:
+            return word
+        mistakes.expected(item, self.expected, self.words)
+        return None
+
+    def schema(self) -> Schema:
+        # YAML 1.1 editors read a bare `no` as false
+        aliases = [alias for alias, _ in self.aliases]
+        return {"enum": [*self.words, *aliases, *([False] if "no" in self.words else [])]}
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list. A single scalar is taken as a list of one where `lone` says so."""
+
+    kind: Kind
+    lone: bool = False
+
+    @property
+    def expected(self) -> str:
+        return f"a list, each {self.kind.expected}"
+
+    def read(self, item: Item, mistakes: Mistakes) -> tuple[Any, ...] | None:
+        if isinstance(item.value, str) and self.lone:
+            value = self.kind.read(item, mistakes)
+            return None if value is None else (value,)
+        if not isinstance(item.value, tuple):
+            mistakes.expected(item, self.expected)
+            return None
+        return tuple(value for part in item.value if (value := self.kind.read(part, mistakes)) is not None)
+
+    def schema(self) -> Schema:
+        many: Schema = {"type": "array", "items": self.kind.schema()}
+        return {"anyOf": [self.kind.schema(), many]} if self.lone else many
+
+
+HOST_WORD = r"[A-Za-z0-9_@\[:][A-Za-z0-9_.+@#%=,:/!&^\[\]\\-]*"
+HOST_WORDS = ListOf(
+    Text("a host: a name, a range such as l40s-[01-04], a group, or user@host:port", HOST_WORD), lone=True
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """A mapping from free names to one kind of value. Nothing at all is an empty mapping."""
+
+    kind: Kind
+    name_expected: str
+    name_pattern: str
+    names: tuple[str, ...] = ()  # when only these are allowed
+
+    @property
+    def expected(self) -> str:
+        return f"a mapping, each value {self.kind.expected}"
+
+    def read(self, item: Item, mistakes: Mistakes) -> dict[str, Any] | None:
+        if item.value is None:
+            return {}
+        if not isinstance(item.value, dict):
+            mistakes.expected(item, self.expected)
+            return None
+        found = {}
+        for name, part in item.value.items():
+            if self.names and name not in self.names:
+                mistakes.add(
+                    part, f"unknown key; expected one of {', '.join(self.names)}{nearest(name, self.names)}"
+                )
+            elif not re.fullmatch(self.name_pattern, name):
+                mistakes.add(part, f"expected {self.name_expected} as the key")
+            elif (value := self.kind.read(part, mistakes)) is not None:
+                found[name] = value
+        return found
+
+    def schema(self) -> Schema:
+        shape: Schema = {"type": ["object", "null"], "additionalProperties": self.kind.schema()}
+        if self.names:
+            shape |= {
+                "properties": {name: self.kind.schema() for name in self.names},
+                "additionalProperties": False,
+            }
+        else:
+            shape["propertyNames"] = {"pattern": f"^(?:{self.name_pattern})$"}
+        return shape
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """One scalar for all, or a mapping."""
+
+    scalar: Kind
+    mapping: MapOf
+
+    @property
+    def expected(self) -> str:
+        return f"{self.scalar.expected}, or {self.mapping.expected}"
+
+    def read(self, item: Item, mistakes: Mistakes) -> Any:
+        if isinstance(item.value, dict):
+            return self.mapping.read(item, mistakes) or None
+        if not isinstance(item.value, str):
+            mistakes.expected(item, self.expected)
+            return None
+        return self.scalar.read(item, mistakes)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [self.scalar.schema(), {**self.mapping.schema(), "type": "object"}]}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One row of a table: a key, what it holds, what it is for, and a value that works."""
+
+    name: str
+    kind: Kind
+    doc: str
+    example: str
+    default: str = ""  # for the reference; "" = not set
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A mapping with known keys. Nothing at all is an empty record."""
+
+    keys: tuple[Key, ...]
+    expected: str = "a mapping (key: value)"
+    elsewhere: Callable[[str], str] = lambda _: ""  # says of what else a name is a key
+
+    def read(self, item: Item, mistakes: Mistakes) -> dict[str, Any] | None:
+        if item.value is None:
+            return {}
+        if not isinstance(item.value, dict):
+            mistakes.expected(item, self.expected)
+            return None
+        known = {key.name: key.kind for key in self.keys}
+        found = {}
+        for name, part in item.value.items():
+            if name not in known:
+                names = tuple(known)
+                hint = self.elsewhere(name) or nearest(name, names)
+                hint = hint or f"; expected one of {', '.join(names)}"
+                mistakes.add(part, f"unknown key{hint}")
+            elif (value := known[name].read(part, mistakes)) is not None:
+                found[name] = value
+        return found
+
+    def schema(self) -> Schema:
+        properties = {key.name: {"description": key.doc, **key.kind.schema()} for key in self.keys}
+        return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A kind with a grammar of its own. `parse` returns the value or raises ValueError with what it wants."""
+
+    expected: str
+    parse: Callable[[Item], Any]
+    shape: Callable[[], Schema]
+
+    def read(self, item: Item, mistakes: Mistakes) -> Any:
+        try:
+            return self.parse(item)
+        except ValueError as error:
+            mistakes.expected(item, str(error) or self.expected)
+            return None
+
+    def schema(self) -> Schema:
+        return self.shape()

@@ -1,0 +1,149 @@
+"""Values of a host in hosts.yaml that are often written as something near: what was meant is told."""
+
+import posixpath
+import re
+from typing import Any
+
+from launcher.config.fields import MAX_TEXT, Schema, Special, Text
+from launcher.config.host_ranges import parse_spot
+from launcher.config.yaml_tree import Item
+from launcher.errors import BadInput
+from launcher.local.home import at_home
+from preflight.checks.versions import check_specifier
+
+MAX_GPUS = 1024
+_ADDRESS = Text("a name or IP address", r"[A-Za-z0-9_.:%+,/\[\]-]+")
+_GPU_ID = re.compile(r"(?:GPU|MIG)-[A-Za-z0-9/-]+")
+_PATH = Text("a path there")
+_ENV_TOOLS = frozenset(
+    {"conda", "mamba", "micromamba", "pixi", "uv", "poetry", "pipenv", "source", "module", "."}
+)
+_PYTHON_NAME = re.compile(r"(?:python|pypy)[A-Za-z0-9_.+-]*")
+_FOLDERS = re.compile(r"\.?v?env|bin|.*/envs/[^/]+")
+
+
+def _fitting(kind: Text, item: Item, expected: str) -> str:
+    """Return the text where it fits the kind. Raises ValueError."""
+    text = item.value if isinstance(item.value, str) else ""
+    if len(text) > MAX_TEXT or not re.fullmatch(kind.pattern, text):
+        raise ValueError(expected)
+    return text
+
+
+def _address(item: Item) -> str:
+    text = item.value if isinstance(item.value, str) else ""
+    try:
+        spot = parse_spot(text)
+    except BadInput:
+        return _fitting(_ADDRESS, item, _ADDRESS.expected)
+    if not spot.user and spot.port is None:
+        return spot.host  # of [::1], too
+    keys = [f"address: {spot.host}"]
+    keys += [f"user: {spot.user}"] if spot.user else []
+    keys += [f"port: {spot.port}"] if spot.port else []
+    raise ValueError(f"{_ADDRESS.expected} alone (write {', '.join(keys)})")
+
+
+def _interpreter(item: Item) -> str:
+    path = _fitting(_PATH, item, "the path of an interpreter there")
+    words = path.split()
+    if len(words) > 1 and (words[0] in _ENV_TOOLS or "/" not in words[0]):
+        raise ValueError(f"the path of an interpreter, not a command ({_which(words)})")
+    last = posixpath.basename(path.rstrip("/"))
+    if path.endswith("/") or _FOLDERS.fullmatch(last) or _FOLDERS.fullmatch(path):
+        inside = "python" if last == "bin" else "bin/python"
+        raise ValueError(f"the path of an interpreter, not a directory (write {path.rstrip('/')}/{inside})")
+    return path
+
+
+def local_interpreter_expected(python: str) -> str:
+    """Return what was expected of localhost's interpreter where a preflight must not start this one, or "".
+
+    hosts.yaml may come with a repository. A relative path, or one through the working directory that /proc
+    shows, starts a program of it on this machine; `make` reads its Makefile, whatever the arguments are.
+    """
+    name = posixpath.basename(python)
+    if not _PYTHON_NAME.fullmatch(name):
+        return "an interpreter whose name begins with python or pypy"
+    if "/" not in python:
+        return ""
+    try:
+        path = "/" + posixpath.normpath(at_home(python).as_posix()).lstrip("/")
+    except BadInput:  # a home of nobody: it starts nothing, and is told where it is used
+        return ""
+    if not python.startswith(("/", "~")) or path.startswith(("/proc/", "/dev/")):
+        return "an absolute path or ~/..."
+    return ""
+
+
+def _which(words: list[str]) -> str:
+    """Return how to find the path that a command stands for."""
+    if words[0] in ("conda", "mamba", "micromamba") and "-n" in words[:-1]:
+        return f"{words[0]} run -n {words[words.index('-n') + 1]} which python prints it there"
+    return "in that environment there, `which python` prints it"
+
+
+def _specifier(item: Item) -> str:
+    text = item.value if isinstance(item.value, str) else ""
+    try:
+        check_specifier(text)
+    except BadInput as error:
+        raise ValueError(f"a version specifier such as >=570 ({error.fix})") from None
+    return text
+
+
+def _versions_schema() -> Schema:
+    return {"type": "string", "pattern": r"^ *(==|!=|>=|<=|>|<) *[0-9][0-9. *,<>=!]*$"}
+
+
+def _gpu_list(item: Item) -> tuple[int | str, ...]:
+    expected = "a list of GPU indices or UUIDs, each once, such as [0, 1]"
+    parts = item.value if isinstance(item.value, tuple) else ()
+    found: list[int | str] = []
+    for part in parts:
+        text = part.value if isinstance(part.value, str) else ""
+        if re.fullmatch(r"[0-9]{1,4}", text):
+            found.append(int(text))
+        elif _GPU_ID.fullmatch(text):
+            found.append(text)
+        else:
+            raise ValueError(f"{expected}; not {part.kind}")
+    if not found or len(set(found)) != len(found):
+        raise ValueError(expected)
+    return tuple(found)
+
+
+def gpus(words: tuple[str, ...], *, count: bool) -> Special:
+    """Return the kind of `gpus`: these words, a list, and a count where one is allowed."""
+    names = ", ".join(words) + (", a count per host" if count else "")
+    expected = f"{names} or a list of indices or UUIDs"
+
+    def parse(item: Item) -> Any:
+        if isinstance(item.value, tuple):
+            return _gpu_list(item)
+        if item.value in words:
+            return item.value
+        text = item.value if isinstance(item.value, str) else ""
+        if count and text == "0":
+            raise ValueError(f"{expected} (none for CPU ranks, [0] for the GPU with index 0)")
+        if count and re.fullmatch(r"[1-9][0-9]{0,3}", text) and int(text) <= MAX_GPUS:
+            return int(text)
+        raise ValueError(expected)
+
+    def shape() -> Schema:
+        entry = {
+            "anyOf": [
+                {"type": "integer", "minimum": 0},
+                {"type": "string", "pattern": f"^{_GPU_ID.pattern}$"},
+            ]
+        }
+        many = {"type": "array", "items": entry, "minItems": 1, "uniqueItems": True}
+        counts = [{"type": "integer", "minimum": 1, "maximum": MAX_GPUS}] if count else []
+        return {"anyOf": [{"enum": list(words)}, *counts, many]}
+
+    return Special(expected, parse, shape)
+
+
+ADDRESS = Special(_ADDRESS.expected, _address, _ADDRESS.schema)
+INTERPRETER = Special("a path there", _interpreter, _PATH.schema)
+VERSIONS = Special("a version specifier such as >=570", _specifier, _versions_schema)

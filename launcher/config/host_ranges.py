@@ -1,0 +1,126 @@
+"""What a word that names hosts means: ranges (ClusterShell's node-set syntax) and ssh's user@host:port."""
+
+import re
+from collections.abc import Mapping
+
+from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_user
+from launcher.errors import BadInput
+from preflight.frozen import dataclass
+
+MAX_HOSTS = 10_000  # in one word; a longer range is a slip of the finger that would eat the memory
+
+_RANGE = re.compile(r"\[([0-9,/-]*)\]", re.ASCII)
+_PART = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18})(?:/[0-9]{1,9})?)?", re.ASCII)
+_V6 = re.compile(
+    r"(?:(?P<user>\S+)@)?\[(?P<host>[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)\](?::(?P<port>\d+))?"
+)
+_BARE_V6 = re.compile(r"(?:(?P<user>\S+)@)?(?P<host>[0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)")
+_PLAIN = re.compile(r"(?:(?P<user>\S+)@)?(?P<host>[^\s@:\[\]]+)(?::(?P<port>\d+))?")
+_LONGEST_WORD = 4096
+_OPERATORS = frozenset("!&^,")
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """An address as ssh takes it."""
+
+    host: str
+    user: str = ""
+    port: int | None = None
+
+
+def parse_spot(word: str) -> Spot:
+    """Return what `host`, `user@host`, `user@host:port`, `[::1]:22` or `::1` name. Raises BadInput."""
+    match = _V6.fullmatch(word) or _BARE_V6.fullmatch(word) or _PLAIN.fullmatch(word)
+    if not match and re.fullmatch(r"[\w.@:-]+([ ]+[\w.@:-]+)+", word.strip()):
+        raise BadInput(f'"{word}" is not a host', f'separate hosts by commas: "{",".join(word.split())}"')
+    if not match:
+        raise BadInput(f'"{word}" is not a host: expected host, user@host, user@host:port or [IPv6]:port')
+    parts = match.groupdict()
+    if not is_host(match["host"]):
+        raise BadInput(f'"{word}" is not a host: the name may hold {HOST_RULE}')
+    if match["user"] and not is_user(match["user"]):
+        raise BadInput(f'"{word}" is not a host: the user\'s name may hold {USER_RULE}')
+    port = parts.get("port")
+    if port is not None and not 0 < int(port[:9]) <= 65535:
+        raise BadInput(f'"{word}": {port} is not a port: expected 1 to 65535')
+    return Spot(match["host"], match["user"] or "", int(port) if port else None)
+
+
+def is_address(word: str) -> bool:
+    """Whether the brackets of a word hold an IPv6 address, so that it is no range."""
+    return bool(_V6.fullmatch(word))
+
+
+def has_operator(word: str) -> bool:
+    """Whether a word combines several sets."""
+    return any(sign in _OPERATORS for sign in word)
+
+
+def split(word: str) -> list[str]:
+    """Return the parts between commas outside brackets, in order."""
+    parts = (part.strip() for part in re.split(r",(?![^\[]*\])", word))
+    return [part for part in parts if part]
+
+
+def expand(word: str, groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the names that a range stands for, as ClusterShell reads it (`a[1-3]!a2`, `@group&...`).
+
+    Raises BadInput for a malformed range, for one of more than MAX_HOSTS hosts and for an empty result.
+    """
+    if len(word) > _LONGEST_WORD:
+        raise BadInput(f'"{word[:40]}..." is too long for a host: {len(word)} characters')
+    if is_address(word) or not (set(word) & {"[", "]", "@"} or has_operator(word)):
+        return (word,)
+    if "[" not in word and not has_operator(word):
+        return (word,)
+    try:
+        size = _size(word)
+    except ValueError as error:
+        raise _no_range(word, str(error)) from None
+    if size > MAX_HOSTS:
+        raise BadInput(f'"{word}" stands for more than {MAX_HOSTS} hosts')
+    from ClusterShell.NodeSet import NodeSet, NodeSetException  # noqa: PLC0415 - 30 ms that plain names need not pay
+    from ClusterShell.NodeUtils import GroupResolver, GroupResolverError, GroupSource  # noqa: PLC0415
+
+    source = GroupSource("hosts", {name: ",".join(members) for name, members in groups.items()})
+    try:
+        names = tuple(str(name) for name in NodeSet(word, resolver=GroupResolver(source)))
+    except (NodeSetException, GroupResolverError, ValueError, AssertionError) as error:  # numbers without end
+        raise _no_range(word, str(error)) from None
+    if not names:
+        raise BadInput(f'"{word}" names no host')
+    return names
+
+
+def _no_range(word: str, why: str) -> BadInput:
+    return BadInput(f'"{word}" is not a range of hosts: {why}', "write it as l40s-[01-04]")
+
+
+def expand_or_nothing(word: str) -> tuple[str, ...]:
+    """Return the names of a range, or none when it is malformed."""
+    try:
+        return expand(word, {})
+    except BadInput:
+        return ()
+
+
+def _size(word: str) -> int:
+    """Return how many names a word stands for, or more. Raises ValueError where a bracket holds no range.
+
+    ClusterShell takes more, as digits of other scripts, and would count them only by making all names.
+    """
+    if "[" in _RANGE.sub("", word) or "]" in _RANGE.sub("", word):
+        raise ValueError("brackets hold numbers and ranges, such as [1-4,7]")
+    total = 1
+    for ranges in _RANGE.findall(word):
+        total *= sum(_length(part) for part in ranges.split(","))
+    return total
+
+
+def _length(part: str) -> int:
+    match = _PART.fullmatch(part)
+    if not match:
+        raise ValueError(f'"{part}" is no number and no range')
+    low, high = int(match[1]), int(match[2] or match[1])
+    return max(1, high - low + 1)

@@ -1,0 +1,378 @@
+"""hosts.yaml: which hosts there are and how to reach each; and what a host word on the command line means."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import field, replace
+from difflib import get_close_matches
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from launcher.config import host_ranges
+from launcher.config.host_fields import local_interpreter_expected
+from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_plain_host, is_user
+from launcher.config.schema import INVENTORY
+from launcher.config.yaml_tree import Item, Mistakes, nearest, read_file
+from launcher.errors import BadInput
+from launcher.local.home import at_home, home
+from launcher.local.project import find_up
+from preflight.frozen import dataclass
+from preflight.job import Expect, GpuRequest
+
+FILE_NAME = "hosts.yaml"
+LOCALHOST = "localhost"
+ALL = "all"
+MAX_JUMPS = 8
+MAX_MEMBERS = 200_000  # of all groups together
+_DEEPEST_GROUP = 24
+
+
+@dataclass(frozen=True, slots=True)
+class HostEntry:
+    """One host as hosts.yaml or the command line gives it.
+
+    Empty values mean that hosts.yaml says nothing, so ssh_config decides, then the default. `alias` is the
+    name to look up in ssh_config. `jump` of ("none",) means directly, whatever ssh_config says.
+    `identity_file` is a path here with `~` expanded; `python` and `workdir` are paths there, as written.
+    """
+
+    name: str
+    address: str = ""
+    port: int | None = None
+    user: str = ""
+    identity_file: str = ""
+    jump: tuple[str, ...] = ()
+    python: str = "python3"
+    workdir: str = ""
+    gpus: GpuRequest = "all"
+    gpus_from: str = "hosts.yaml gpus"  # who says so
+    env: dict[str, str] = field(default_factory=dict)
+    interface: str = ""
+    ignore: frozenset[str] = frozenset()  # codes of checks
+    expect: Expect = field(default_factory=Expect)
+    alias: str = ""
+    listed: bool = True  # False: not in hosts.yaml
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this is the machine we run on, reached without SSH."""
+        return self.name == LOCALHOST and not self.address
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The hosts and groups of one hosts.yaml. `path` None: there is none; names then work as with ssh."""
+
+    path: Path | None = None
+    hosts: dict[str, HostEntry] = field(default_factory=dict)
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # flattened to host names
+    defaults: HostEntry = field(default_factory=lambda: HostEntry(""))
+
+    def resolve(self, words: Iterable[str]) -> tuple[HostEntry, ...]:
+        """Return the hosts that words name, each once, in the order given.
+
+        A word is a name, a range, a group (`ada` or `@ada`), `all`, `localhost`, or, as with ssh, an unlisted
+        `host`, `user@host`, `user@host:port`, `[::1]:22`. Raises BadInput.
+        """
+        found: dict[str, HostEntry] = {}
+        for word in dict.fromkeys(words):
+            for entry in map(self.entry, self._expand(word)):
+                found[entry.name] = entry
+            if len(found) > host_ranges.MAX_HOSTS:
+                raise BadInput(f"more than {host_ranges.MAX_HOSTS} hosts are named")
+        if not found:
+            raise BadInput("no host is named", "name at least one host, a group, or all")
+        return tuple(found.values())
+
+    def entry(self, word: str) -> HostEntry:
+        """Return the one host that a single word names, listed or not. Raises BadInput."""
+        if word in self.hosts:
+            return self.hosts[word]
+        if word == LOCALHOST:
+            return HostEntry(LOCALHOST, python=local_python(), alias=LOCALHOST, listed=False)
+        spot = host_ranges.parse_spot(word)
+        listed = self._listed_at(spot)
+        if listed is not None:
+            return listed
+        return replace(
+            self.defaults,
+            name=word,
+            user=spot.user or self.defaults.user,
+            port=spot.port or self.defaults.port,
+            alias=spot.host,
+            listed=False,
+        )
+
+    def _listed_at(self, spot: host_ranges.Spot) -> HostEntry | None:
+        """Return the listed host of just this user@host:port, None where none or several are that."""
+        fit = [
+            entry
+            for entry in self.hosts.values()
+            if (entry.address or entry.name, entry.user, entry.port) == (spot.host, spot.user, spot.port)
+        ]
+        return fit[0] if len(fit) == 1 and spot.user else None
+
+    def nearest(self, name: str) -> str:
+        """Return the listed host or group whose name is most like `name`, or an empty string."""
+        names = [*self.hosts, *self.groups]
+        begun = [each for each in names if each.startswith(name)]
+        close = begun or get_close_matches(name, names, n=1, cutoff=0.75)
+        return close[0] if close else ""
+
+    def _expand(self, word: str) -> tuple[str, ...]:
+        if word in self.hosts:
+            return (word,)
+        if word == ALL:
+            if not self.hosts:
+                raise BadInput("all: hosts.yaml lists no hosts", f"write {FILE_NAME}, or name hosts")
+            return tuple(self.hosts)
+        if word.removeprefix("@") in self.groups:
+            return self.groups[word.removeprefix("@")]
+        if word.startswith("@") and not host_ranges.has_operator(word):
+            raise BadInput(f"{word}: no such group" + nearest(word[1:], tuple(self.groups)))
+        parts = host_ranges.split(word)
+        if len(parts) > 1:
+            return tuple(name for part in parts for name in self._expand(part))
+        return host_ranges.expand(word, self.groups | {ALL: tuple(self.hosts)})
+
+
+def load_inventory(path: Path | None) -> Inventory:
+    """Return the inventory in `path`, or in a hosts.yaml here, above or the user's own, or an empty one.
+
+    Raises ConfigError with every mistake in the file.
+    """
+    if path is None:
+        users = user_config_dir() / FILE_NAME
+        found = find_up(FILE_NAME) or (users if users.is_file() else None)
+        return load_inventory(found) if found else Inventory()
+    mistakes = Mistakes()
+    root = read_file(path, mistakes)
+    data = INVENTORY.read(root, mistakes) or {}
+    reader = _Reader(path, root, mistakes)
+    defaults = reader.defaults(data.get("defaults", {}))
+    hosts = reader.hosts(data.get("hosts", {}), data.get("defaults", {}))
+    groups = reader.groups(data.get("groups", {}), hosts)
+    mistakes.raise_if_any()
+    return Inventory(path, hosts, groups, defaults)
+
+
+def entry_problem(entry: HostEntry, *, sent: bool = False) -> str:
+    """Return why an entry, whatever its origin, cannot be a host, "" where it can.
+
+    `sent` is for entries that a host told of: they name hosts by IP addresses and DNS names only.
+    """
+    host_fits, rule = (is_plain_host, "an IP address or a DNS name") if sent else (is_host, HOST_RULE)
+    try:
+        spots = [host_ranges.parse_spot(word.removeprefix("ssh://")) for word in (entry.name, *entry.jump)]
+    except BadInput as error:
+        return error.message
+    hosts = (entry.alias, entry.address, *(spot.host for spot in spots))
+    for host in hosts:
+        if host and not host_fits(host):
+            return f'"{host}" is not a host: expected {rule}'
+    if entry.user and not is_user(entry.user):
+        return f'"{entry.user}" is not a user: the name may hold {USER_RULE}'
+    if entry.port is not None and not 0 < entry.port <= 65535:
+        return f"{entry.port} is not a port: expected 1 to 65535"
+    return ""
+
+
+def _hops(words: Iterable[str]) -> Iterator[str]:
+    """Yield the hops that words name; commas separate them, as in ssh's ProxyJump. One too many ends it."""
+    return islice((hop for word in words for hop in word.split(",")), MAX_JUMPS + 1)
+
+
+def user_config_dir() -> Path:
+    """Return gpulaunch's directory in the user's configuration ($XDG_CONFIG_HOME or ~/.config)."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if base.startswith("/") else home() / ".config") / "gpulaunch"
+
+
+def local_python() -> str:
+    """Return localhost's interpreter: ours where accelerate is beside us, else python3 on the PATH."""
+    return sys.executable if find_spec("accelerate") else "python3"
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Builds entries from validated data; what only several keys together can get wrong is found here."""
+
+    path: Path
+    root: Item
+    mistakes: Mistakes
+
+    def entry(self, name: str, data: Mapping[str, Any]) -> HostEntry:
+        values = dict(data)
+        if "identity_file" in values:
+            with suppress(BadInput):  # it is told where it is written
+                folder = self.path.absolute().parent
+                values["identity_file"] = str(folder / at_home(values["identity_file"]))
+        if "jump" in values:  # as ssh's ProxyJump: an empty list is an explicit none
+            values["jump"] = tuple(_hops(values["jump"])) or ("none",)
+        if "ignore" in values:
+            values["ignore"] = frozenset(values["ignore"])
+        if "expect" in values:
+            values["expect"] = Expect(**values["expect"])
+        entry = HostEntry(name, **values, alias=name)
+        expected = local_interpreter_expected(entry.python) if entry.is_local else ""
+        if expected:
+            self._mistake(
+                f"hosts.{name}.python", f'expected {expected} on this machine, got "{entry.python}"'
+            )
+        return entry
+
+    def defaults(self, data: Mapping[str, Any]) -> HostEntry:
+        self._check_ways("defaults", data)
+        return self.entry("", data)
+
+    def hosts(self, data: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, HostEntry]:
+        raw: dict[str, dict[str, Any]] = {}
+        from_range: dict[str, str] = {}
+        ordered = sorted(
+            data, key=lambda name: "[" not in name
+        )  # ranges first, so that plain names refine them
+        for written in ordered:
+            for name, values in self._expand(written, data[written]).items():
+                if name in raw and ("[" in written or name not in from_range):
+                    self._mistake(
+                        f"hosts.{written}", f"{name} is in {from_range.get(name, name)} too; keep one"
+                    )
+                    continue
+                if "[" in written:
+                    from_range[name] = written
+                raw[name] = _merge(raw.get(name, {}), values)
+            if len(raw) > host_ranges.MAX_HOSTS:
+                self._mistake(f"hosts.{written}", f"more than {host_ranges.MAX_HOSTS} hosts in one file")
+                return {}
+        in_file_order = dict.fromkeys(
+            name for written in data for name in host_ranges.expand_or_nothing(written)
+        )
+        return {name: self.entry(name, _merge(defaults, raw[name])) for name in in_file_order if name in raw}
+
+    def _expand(self, written: str, values: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+        """Return what each name of a range is given; a range as address is dealt out over the names."""
+        key = f"hosts.{written}"
+        self._check_ways(key, values)
+        try:
+            names = host_ranges.expand(written, {})
+            addresses = host_ranges.expand(values["address"], {}) if "[" in values.get("address", "") else ()
+        except BadInput as error:
+            self._mistake(key, error.message)
+            return {}
+        for name in names:
+            if not is_host(name) or name == ALL:
+                self._mistake(key, f'"{name}" cannot be a host\'s name: it may hold {HOST_RULE}')
+                return {}
+        if addresses and len(addresses) != len(names):
+            self._mistake(f"{key}.address", f"{len(addresses)} addresses for {len(names)} hosts")
+        elif len(names) > 1 and "address" in values and not addresses:
+            self._mistake(
+                f"{key}.address", f"one address for {len(names)} hosts; write a range such as 10.0.0.[1-4]"
+            )
+        for address in addresses or ((values["address"],) if "address" in values else ()):
+            if not is_host(address):
+                self._mistake(f"{key}.address", f'"{address}" is no name or IP address: expected {HOST_RULE}')
+        if len(addresses) == len(names):
+            return {
+                name: {**values, "address": address} for name, address in zip(names, addresses, strict=True)
+            }
+        return dict.fromkeys(names, values)
+
+    def _check_ways(self, key: str, values: Mapping[str, Any]) -> None:
+        """Find jump hosts that are none, and a home of nobody; the rest is known once ssh_config is read."""
+        try:
+            at_home(values.get("identity_file", "/"))
+        except BadInput as error:
+            self._mistake(f"{key}.identity_file", error.message)
+        hops = tuple(_hops(values.get("jump", ())))
+        if len(hops) > MAX_JUMPS:
+            self._mistake(f"{key}.jump", f"more than {MAX_JUMPS} jump hosts")
+        for hop in hops:
+            try:
+                host_ranges.parse_spot(hop.removeprefix("ssh://"))
+            except BadInput as error:
+                self._mistake(f"{key}.jump", error.message)
+
+    def groups(
+        self, data: Mapping[str, tuple[str, ...]], hosts: Mapping[str, HostEntry]
+    ) -> dict[str, tuple[str, ...]]:
+        for group in data:
+            if group in hosts or group in (ALL, LOCALHOST):
+                self._mistake(f"groups.{group}", "is a host's name too; rename the group")
+        found: dict[str, tuple[str, ...]] = {}
+        for group in data:
+            self._flatten(group, data, hosts, found, ())
+            if sum(map(len, found.values())) > MAX_MEMBERS:
+                self._mistake(f"groups.{group}", f"more than {MAX_MEMBERS} members in all groups")
+                break
+        return {group: found[group] for group in data if group in found}
+
+    def _flatten(
+        self,
+        group: str,
+        data: Mapping[str, tuple[str, ...]],
+        hosts: Mapping[str, HostEntry],
+        found: dict[str, tuple[str, ...]],
+        above: tuple[str, ...],
+    ) -> tuple[str, ...]:
+        """Return the hosts of a group and add them to `found`: each group is read once, whoever names it."""
+        key = f"groups.{group}"
+        if group in found:
+            return found[group]
+        if group in above or len(above) >= _DEEPEST_GROUP:
+            way = "contains itself" if group in above else f"is more than {_DEEPEST_GROUP} groups deep"
+            self._mistake(key, f"{way}: " + " -> ".join((*above, group)[-4:]))
+            return ()
+        members: dict[str, None] = {}
+        for word in dict.fromkeys(data[group]):
+            if word == ALL:
+                members |= dict.fromkeys(hosts)
+            elif word.removeprefix("@") in data and word not in hosts:
+                inner = self._flatten(word.removeprefix("@"), data, hosts, found, (*above, group))
+                members |= dict.fromkeys(inner)
+            else:
+                members |= dict.fromkeys(self._listed(key, word, tuple(data), hosts))
+        found[group] = tuple(members)
+        return found[group]
+
+    def _listed(
+        self, key: str, word: str, groups: tuple[str, ...], hosts: Mapping[str, HostEntry]
+    ) -> list[str]:
+        try:
+            names = host_ranges.expand(word, {})
+        except BadInput as error:
+            self._mistake(key, error.message)
+            return []
+        for name in names:
+            if name not in hosts and name != LOCALHOST:
+                self._mistake(key, f'"{name}" is not under hosts' + nearest(name, (*hosts, *groups)))
+        return [name for name in names if name in hosts or name == LOCALHOST]
+
+    def _mistake(self, key: str, text: str) -> None:
+        item = _find(self.root, key)
+        self.mistakes.add(replace(item, key=key), text)
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return base with over's keys; env and expect are merged one level deeper."""
+    merged = {**base, **over}
+    for name in ("env", "expect"):
+        if name in base and name in over:
+            merged[name] = {**base[name], **over[name]}
+    return merged
+
+
+def _find(root: Item, key: str) -> Item:
+    """Return the item nearest to a dotted key; names may themselves hold dots."""
+    item = root
+    rest = key
+    while rest and isinstance(item.value, dict):
+        name = next((name for name in item.value if rest == name or rest.startswith(name + ".")), None)
+        if name is None:
+            break
+        item = item.value[name]
+        rest = rest[len(name) + 1 :]
+    return item

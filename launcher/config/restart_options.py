@@ -1,0 +1,135 @@
+"""`restart:` of a run config: how often a run that failed is started again, and how."""
+
+import re
+from typing import Any, Literal
+
+from launcher.config.fields import (
+    HOST_WORDS,
+    Choice,
+    Duration,
+    Flag,
+    Integer,
+    Key,
+    ListOf,
+    Record,
+    Scalar,
+    Schema,
+    Text,
+)
+from launcher.config.yaml_tree import Item, Mistakes, nearest
+from preflight.diagnosis.failure_category import LASTING, NATURES, NatureName
+from preflight.frozen import dataclass
+
+CHECKPOINT = "{checkpoint}"
+DEFAULT_MAX = 3
+DEFAULT_BACKOFF_S = 10.0
+LONGEST_BACKOFF_S = 300.0
+CHECKPOINTS = ("checkpoint-*", "checkpoints/checkpoint_*")
+"""As transformers' Trainer and accelerate's ProjectConfiguration name them."""
+
+_BRACES = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class RestartSpec:
+    """What `restart:` says."""
+
+    max: int = DEFAULT_MAX
+    exclude_failed_hosts: bool = True
+    spares: tuple[str, ...] = ()  # words for Inventory.resolve
+    resume_args: tuple[str, ...] = ()  # {checkpoint} is filled in; only where there is a checkpoint
+    checkpoints: tuple[str, ...] = CHECKPOINTS  # below output, or the working directory where there is none
+    checkpoint_on: Literal["every", "main"] = "every"  # host that must have it
+    also: tuple[NatureName, ...] = ()  # natures of failure that are tried again although they last
+    backoff_s: float = DEFAULT_BACKOFF_S
+
+    def passes(self, nature: NatureName) -> bool:
+        """Whether a failure of this nature is worth another start."""
+        return NATURES[nature].passes or nature in self.also
+
+    def pause_s(self, restarts: int) -> float:
+        """Return how long to wait before the next start; twice as long each time, up to a limit."""
+        return min(self.backoff_s * 2.0 ** min(restarts, 16), max(self.backoff_s, LONGEST_BACKOFF_S))
+
+
+RESTART_KEYS: tuple[Key, ...] = (
+    Key("max", Integer(0, 1000), "How many times at most; 0: never.", "2", str(DEFAULT_MAX)),
+    Key(
+        "exclude_failed_hosts",
+        Flag(),
+        "Go on without a host or GPU that has gone bad; false: on all of them or not at all.",
+        "false",
+        "true",
+    ),
+    Key("spares", HOST_WORDS, "Hosts that take the places of bad ones, in this order.", '["l40s-[03-04]"]'),
+    Key(
+        "resume_args",
+        ListOf(Scalar()),
+        "Arguments added when there is a checkpoint to go on from; `{checkpoint}` is its path.",
+        '["--resume_from_checkpoint", "{checkpoint}"]',
+    ),
+    Key(
+        "checkpoints",
+        ListOf(
+            Text(
+                "a pattern such as checkpoint-*, below output", r"(?!.*(?:^|/)\.\.(?:/|$))[^\x00-\x1f\x7f]+"
+            ),
+            lone=True,
+        ),
+        "Where the script's own checkpoints lie, below `output` (or workdir); the last whole one is taken.",
+        '["step_*"]',
+        ", ".join(CHECKPOINTS),
+    ),
+    Key(
+        "checkpoint_on",
+        Choice(("every", "main")),
+        "Which hosts must see the checkpoint; main: only rank 0's, for a script that loads it there alone.",
+        "main",
+        "every",
+    ),
+    Key(
+        "also",
+        ListOf(Choice(LASTING), lone=True),
+        "Kinds of failure that are tried again although they would only happen again.",
+        "[oom]",
+    ),
+    Key(
+        "backoff_s",
+        Duration(),
+        "How long to wait before the first restart; twice as long before each next one.",
+        "30s",
+        f"{DEFAULT_BACKOFF_S:g}s",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RestartKind:
+    """A mapping of RESTART_KEYS."""
+
+    expected: str = (
+        "a mapping of max, spares, resume_args, checkpoints, checkpoint_on, also, backoff_s and so on"
+    )
+
+    def read(self, item: Item, mistakes: Mistakes) -> RestartSpec | None:
+        """Return the spec; None after a mistake."""
+        if not isinstance(item.value, dict):
+            mistakes.expected(item, self.expected)
+            return None
+        data: dict[str, Any] = Record(RESTART_KEYS).read(item, mistakes) or {}
+        args = item.value.get("resume_args")
+        for part in args.value if args is not None and isinstance(args.value, tuple) else ():
+            _refuse_other_braces(part, mistakes)
+        return RestartSpec(**data)
+
+    def schema(self) -> Schema:
+        """Return it as JSON Schema."""
+        return {**Record(RESTART_KEYS).schema(), "type": "object"}
+
+
+def _refuse_other_braces(part: Item, mistakes: Mistakes) -> None:
+    """Find {ckpt} and {chekpoint}: nothing would fill them in."""
+    for name in _BRACES.findall(part.value if isinstance(part.value, str) else ""):
+        if name != "checkpoint":
+            near = nearest(name, ("checkpoint",)) or f"; only {CHECKPOINT} is"
+            mistakes.add(part, f"{{{name}}} is not filled in{near}")

@@ -1,0 +1,271 @@
+"""Run configs: found by name, overridden from the command line, validated with every mistake told at once."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from launcher.config import yaml_tree
+from launcher.config.disconnect_options import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, LEAST_TIMEOUT_S, Disconnect
+from launcher.config.host_ranges import parse_spot, split
+from launcher.config.inventory import LOCALHOST, user_config_dir
+from launcher.config.restart_options import RestartSpec
+from launcher.config.schema import CONFIG, CONFIG_KEYS
+from launcher.config.sync_options import SyncSpec
+from launcher.config.templates import templates_dir
+from launcher.config.yaml_tree import Item, Mistakes, nearest
+from launcher.errors import ConfigError
+from launcher.local.home import at_home
+from launcher.local.project import FOLDER, SUFFIXES, folders_up
+from preflight.frozen import dataclass
+from preflight.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the command line says instead of the file. Empty values leave the file's."""
+
+    sets: tuple[str, ...] = ()  # "key=value", dotted keys, YAML values
+    hosts: tuple[str, ...] = ()
+    gpus: str = ""
+    port: str = ""
+    precision: str = ""
+    guard: str = ""
+    restarts: str = ""
+    hang_timeout: str = ""
+    on_disconnect: str = ""
+    disconnect_timeout: str = ""
+    grace: str = ""
+    sync: bool = False  # the tree travels, as the file's own `sync:` says where it has one
+    extra_args: tuple[str, ...] = ()  # after --; appended to args
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """A run config, validated. `hosts` are words for `Inventory.resolve`.
+
+    `script_here` is set with send_script: the file here whose text travels with the launch. `sync` is set
+    where the working tree is sent to the hosts first.
+    """
+
+    name: str
+    path: Path
+    job: Job
+    hosts: tuple[str, ...]
+    script_here: Path | None = None
+    sync: SyncSpec | None = None
+    restart: RestartSpec | None = None  # None: a run that failed stays ended
+    disconnect: Disconnect = Disconnect()
+    ignore: frozenset[str] = frozenset()
+    base: Path = Path()  # what relative paths here start from: the folder with the gpulaunch/ of its file
+
+
+def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> RunConfig:
+    """Return a run config by name or path. Raises ConfigError with every mistake of file and overrides."""
+    path = find_config(name_or_path)
+    mistakes = Mistakes()
+    root = yaml_tree.read_file(path, mistakes)
+    found = _validated(_Written(path, path.parent, root, mistakes), overrides or Overrides())
+    if path.parts[0] != ".." or "/" in name_or_path:
+        return found
+    base = path.parents[1]  # found by its name in a folder above
+    sync = found.sync and replace(found.sync, source=str(base / at_home(found.sync.source)))
+    return replace(found, base=base, sync=sync)
+
+
+def script_config(script: str, overrides: Overrides | None = None) -> RunConfig:
+    """Return the run config that a script here is by itself: on the GPUs there are, else on the CPU.
+
+    Raises ConfigError with every mistake of the overrides.
+    """
+    told = {"script": script, "gpus": "auto"}
+    root = Item({key: Item(value, script, key=key) for key, value in told.items()}, script)
+    return _validated(_Written(Path(script), Path(), root, Mistakes()), overrides or Overrides())
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What a run config says before it is overridden and judged."""
+
+    path: Path
+    folder: Path  # where a script that is to be sent lies
+    root: Item
+    mistakes: Mistakes
+
+
+def _validated(written: _Written, overrides: Overrides) -> RunConfig:
+    path, root, mistakes = written.path, written.root, written.mistakes
+    for key, item in _overriding(overrides, mistakes):
+        root = _put(root, key, item, mistakes)
+    if overrides.sync and not _has_keys(root, "sync"):
+        root = _put(root, "sync", Item("true", "--sync", key="sync"), mistakes)
+    data = CONFIG.read(root, mistakes) or {}
+    _judge_together(root, data, mistakes)
+    here = _script_here(root, written.folder, data, mistakes)
+    mistakes.raise_if_any()
+    hosts = data.pop("hosts", ()) or (LOCALHOST,)
+    sync = data.pop("sync", None)
+    ignore = frozenset(data.pop("ignore", ()))
+    restart: RestartSpec | None = data.pop("restart", None)
+    restart = restart if restart is not None and restart.max else None
+    disconnect = Disconnect(
+        data.pop("on_disconnect", "continue"),
+        data.pop("disconnect_timeout", DEFAULT_TIMEOUT_S),
+        data.pop("grace", DEFAULT_GRACE_S),
+    )
+    data["args"] = data.get("args", ()) + overrides.extra_args
+    job = Job(name=path.stem, **data)
+    return RunConfig(path.stem, path, job, hosts, here, sync, restart, disconnect, ignore)
+
+
+def find_config(name_or_path: str) -> Path:
+    """Return the file of a run config: a path, or a name looked for in the usual places.
+
+    Raises ConfigError that lists where it was looked for, and the nearest name that exists.
+    """
+    if not name_or_path or "\0" in name_or_path:
+        raise ConfigError("the name of a run config is empty", "name one with --config")
+    if name_or_path.endswith(".py"):
+        raise ConfigError(
+            f"{name_or_path}: this is a script, and --config names a YAML file",
+            f"gpulaunch run {name_or_path} runs it without one",
+        )
+    if "/" in name_or_path or name_or_path.endswith(SUFFIXES):
+        path = at_home(name_or_path)
+        if path.is_dir():
+            raise ConfigError(f"{name_or_path}: this is a directory", "name the YAML file in it")
+        if not path.is_file():
+            raise ConfigError(f"{name_or_path}: there is no such file", "check the path given with --config")
+        return path
+    for folder in search_path():
+        for suffix in SUFFIXES:
+            path = folder / f"{name_or_path}{suffix}"
+            if path.is_file():
+                return path
+    looked = ", ".join(str(folder) for folder in search_path())
+    raise ConfigError(
+        f'there is no run config "{name_or_path}"{nearest(name_or_path, tuple(known_configs()))}',
+        f"looked in {looked}; a path to a file works too",
+    )
+
+
+def search_path() -> tuple[Path, ...]:
+    """Return the folders that run configs are looked for in, first one first."""
+    return (*local_folders(), user_config_dir(), templates_dir())
+
+
+def local_folders() -> tuple[Path, ...]:
+    """Return the folders of the working directory, and above it, that run configs are looked for in."""
+    _, *above = (folder / FOLDER for folder in folders_up())
+    return (Path(FOLDER), Path("configs"), *(folder for folder in above if folder.is_dir()))
+
+
+def known_configs() -> dict[str, Path]:
+    """Return every run config on the search path by name; the first of a name wins."""
+    found: dict[str, Path] = {}
+    for folder in search_path():
+        for path in sorted(folder.glob("*.y*ml")):
+            if path.suffix in SUFFIXES and path.stem != "hosts":
+                found.setdefault(path.stem, path)
+    return found
+
+
+def _overriding(overrides: Overrides, mistakes: Mistakes) -> Iterator[tuple[str, Item]]:
+    """Yield the keys that the command line sets, in the order in which the later wins."""
+    for text in overrides.sets:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            mistakes.add(Item(None, "--set"), f'expected key=value, got "{text}"')
+            continue
+        yield key.strip(), _parse(value, f"--set {key.strip()}", mistakes)
+    if overrides.hosts:
+        words = tuple(Item(part, "--hosts", key="hosts") for word in overrides.hosts for part in _words(word))
+        yield "hosts", Item(words, "--hosts", key="hosts")
+    if overrides.gpus:
+        text = overrides.gpus
+        looks_like_list = "," in text or re.match(r"GPU-|MIG-", text)
+        if looks_like_list and not text.startswith("["):
+            text = f"[{text.strip(',')}]"
+        yield "gpus", _parse(text, "--gpus", mistakes)
+    if overrides.port:
+        yield "main_port", Item(overrides.port, "--port")
+    if overrides.precision:
+        yield "precision", Item(overrides.precision, "--precision")
+    if overrides.guard:
+        yield "guard", Item(overrides.guard, "--guard")
+    if overrides.restarts:
+        yield "restart.max", Item(overrides.restarts, "--restarts")
+    for key in ("hang_timeout", "on_disconnect", "disconnect_timeout", "grace"):
+        if text := getattr(overrides, key):
+            yield key, Item(text, f"--{key.replace('_', '-')}")
+
+
+def _words(word: str) -> list[str]:
+    """Return the host words of one --hosts. Raises BadInput where they are not separated by commas."""
+    parts = split(word)
+    for part in parts:
+        if " " in part:
+            parse_spot(part)  # says what to write
+    return parts
+
+
+def _parse(text: str, source: str, mistakes: Mistakes) -> Item:
+    return yaml_tree.parse_text(text, source, mistakes, in_file=False)
+
+
+def _put(root: Item, dotted: str, value: Item, mistakes: Mistakes) -> Item:
+    """Return the tree with the value at a dotted key in place of what the file says."""
+    name, dot, rest = dotted.partition(".")
+    entries = root.value if isinstance(root.value, dict) else {}
+    key = f"{root.key}.{name}" if root.key else name
+    if dot and rest:
+        below = entries.get(name, Item({}, value.source, key=key))
+        if not isinstance(below.value, dict | None):
+            mistakes.add(replace(value, key=dotted), f"{key} has no keys of its own")
+            return root
+        return replace(root, value={**entries, name: _put(below, rest, value, mistakes)})
+    if value.value is None and name in {row.name for row in CONFIG_KEYS}:  # `--set env=` means: not set
+        return replace(root, value={each: item for each, item in entries.items() if each != name})
+    return replace(root, value={**entries, name: replace(value, key=key)})
+
+
+def _judge_together(root: Item, data: dict[str, Any], mistakes: Mistakes) -> None:
+    """Find what only several keys together can get wrong."""
+    entries = cast("dict[str, Item]", root.value)
+    if "script" in entries and "module" in entries:
+        mistakes.add(entries["module"], "script is set too; keep one of them")
+    if "script" not in entries and "module" not in entries:
+        mistakes.add(root, "nothing to run: expected script: PATH or module: NAME")
+    if "processes_per_host" in entries and data.get("gpus", "all") not in ("none", "auto"):
+        processes = entries["processes_per_host"]
+        if _is_override(entries.get("gpus")) and not _is_override(processes):
+            del data["processes_per_host"]  # the file speaks of CPU ranks; this time GPUs are asked for
+        else:
+            mistakes.add(processes, "only for CPU ranks: set gpus: none (or auto) too")
+    if data.get("disconnect_timeout", LEAST_TIMEOUT_S) < LEAST_TIMEOUT_S:
+        mistakes.expected(entries["disconnect_timeout"], f"a duration from {LEAST_TIMEOUT_S:g} s")
+    if data.get("send_script") and "script" not in entries:
+        mistakes.add(entries["send_script"], "there is no script to send; set script")
+    if data.get("send_script") and data.get("sync"):
+        mistakes.add(entries["send_script"], "sync sends the script with its tree already; keep one of them")
+
+
+def _is_override(item: Item | None) -> bool:
+    """Whether the command line set it."""
+    return item is not None and item.source.startswith("--")
+
+
+def _has_keys(root: Item, name: str) -> bool:
+    entry = root.value.get(name) if isinstance(root.value, dict) else None
+    return entry is not None and isinstance(entry.value, dict)
+
+
+def _script_here(root: Item, folder: Path, data: dict[str, Any], mistakes: Mistakes) -> Path | None:
+    if not data.get("send_script") or "script" not in data:
+        return None
+    here = folder / at_home(data["script"])
+    if not here.is_file():
+        entry = cast("dict[str, Item]", root.value)["script"]
+        mistakes.add(entry, f"{here}: there is no such file, and send_script says that it lies here")
+    return here

@@ -1,0 +1,377 @@
+"""The keys of hosts.yaml and of a run config, as tables: a new key is a new row.
+
+The tables drive validation, the JSON Schemas that editors complete from (`gpulaunch schema hosts|config`),
+and docs/configuration.md.
+"""
+
+from collections.abc import Callable
+
+from launcher.config.disconnect_options import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, POLICIES
+from launcher.config.fields import (
+    HOST_WORD,
+    HOST_WORDS,
+    Choice,
+    Duration,
+    Either,
+    Flag,
+    Integer,
+    Key,
+    Kind,
+    ListOf,
+    MapOf,
+    Number,
+    Record,
+    Scalar,
+    Schema,
+    Special,
+    Text,
+)
+from launcher.config.host_fields import ADDRESS, INTERPRETER, MAX_GPUS, VERSIONS, gpus
+from launcher.config.host_names import USER_PATTERN
+from launcher.config.restart_options import RESTART_KEYS, RestartKind
+from launcher.config.sync_options import SYNC_KEYS, SyncKind
+from launcher.config.yaml_tree import Item, nearest
+from launcher.error_codes import host_codes
+from preflight.job import DEFAULT_MAIN_PORT, Expect
+
+PRECISIONS = ("auto", "no", "fp16", "bf16", "fp8")
+PRECISION_ALIASES = {"fp32": "no", "float32": "no", "float16": "fp16", "bfloat16": "bf16"}
+"""What people type for accelerate's words."""
+GUARDS = ("stop", "warn", "off")
+BATCH_KINDS = ("batch", "accumulation")
+_ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+
+
+_ENV = MapOf(Scalar(), "an environment variable's name", _ENV_NAME)
+_XIDS = ListOf(Integer(1, 1000))
+_DEFAULTS = Expect()
+
+
+def _read_code(item: Item) -> str:
+    from preflight.checks.explain import known_codes  # noqa: PLC0415 - the checks are loaded only where one is named
+
+    code = item.value.upper() if isinstance(item.value, str) else ""
+    known = known_codes(host_codes())
+    if code not in known:
+        raise ValueError(
+            f"a check's code such as PROC001 (gpulaunch checks lists them){nearest(code, tuple(known))}"
+        )
+    return code
+
+
+_CODE = Special(
+    "a check's code such as PROC001", _read_code, lambda: {"type": "string", "pattern": "^[A-Z]+[0-9]{3}$"}
+)
+_IGNORE = ListOf(_CODE, lone=True)
+
+
+def _elsewhere(name: str) -> str:
+    """Return where a key belongs that is none here, "" where it is none anywhere."""
+    places = {
+        "of a run config": CONFIG_KEYS,
+        "of a host in hosts.yaml": HOST_KEYS,
+        "at the top of hosts.yaml": INVENTORY_KEYS,
+        "under expect: of a host in hosts.yaml": EXPECT_KEYS,
+    }
+    found = [place for place, keys in places.items() if name in {key.name for key in keys}]
+    return f"; it is a key {' and '.join(found)}" if found else ""
+
+
+def _expect(name: str, kind: Kind, doc: str, example: str = "") -> Key:
+    """Return a row whose default is the one in `Expect`, which is also the example unless one is given."""
+    default = getattr(_DEFAULTS, name)
+    shown = "" if default is None else str(list(default) if isinstance(default, tuple) else default)
+    return Key(name, kind, doc, example or shown, shown)
+
+
+EXPECT_KEYS: tuple[Key, ...] = (
+    _expect("gpus", Integer(0, MAX_GPUS), "How many GPUs the host should have.", "4"),
+    _expect("driver", VERSIONS, "Which driver versions are right.", '">=570"'),
+    _expect(
+        "memory_in_use_mib",
+        Integer(0, 10**7),
+        "Memory in use on a GPU that needs no process to explain it, in MiB.",
+    ),
+    _expect("shm_mib_per_rank", Integer(0, 10**7), "Free /dev/shm per rank, in MiB."),
+    _expect("disk_free_percent", Number(), "Free space on the file systems a job uses, in percent."),
+    _expect(
+        "disk_free_mib",
+        Integer(0, 10**9),
+        "Less free space than this, in MiB, is short whatever the percentage.",
+    ),
+    _expect("free_inodes_percent", Number(), "Free inodes on those file systems, in percent."),
+    _expect(
+        "temperature_margin_c",
+        Integer(0, 100),
+        "How far below its slowdown temperature a GPU should be, in °C.",
+    ),
+    _expect("clock_skew_s", Duration(), "How far clocks may differ."),
+    _expect("nofile", Integer(0, 2**31), "Open files a process should be allowed."),
+    _expect("memory_available_percent", Number(), "Memory available on the host, in percent."),
+    _expect("swap_used_percent", Number(), "More swap in use than this, in percent, is told."),
+    _expect("load_per_cpu", Number(), "A higher 1-minute load per CPU is told."),
+    _expect("retired_pages", Integer(0, 10**6), "More retired memory pages than this on a GPU are told."),
+    _expect("nvlink_errors", Integer(0, 10**9), "More errors than this on an NVLink are told."),
+    _expect(
+        "recent_xid_s", Duration(), "For how long gpulaunch reports an Xid that does not condemn its GPU."
+    ),
+    _expect("fatal_xids", _XIDS, "Xids after which a GPU needs a reset or a technician."),
+    _expect("program_xids", _XIDS, "Xids that are usually a program's own fault, or its end."),
+    _expect("stopped_s", Duration(), "A stopped process older than this is half dead."),
+)
+
+HOST_KEYS: tuple[Key, ...] = (
+    Key(
+        "address",
+        ADDRESS,
+        "Where to connect; else ssh_config's HostName, else the name.",
+        "10.0.0.7",
+    ),
+    Key("port", Integer(1, 65535), "SSH port; else ssh_config's, else 22.", "2222"),
+    Key("user", Text("a user name", USER_PATTERN), "Who to log in as.", "ada"),
+    Key("identity_file", Text("a path here"), "Private key here; `~` is your home here.", "~/.ssh/cluster"),
+    Key(
+        "jump",
+        HOST_WORDS,
+        "Jump hosts, outermost first; `none` overrides ssh_config's ProxyJump.",
+        "[bastion]",
+    ),
+    Key(
+        "python",
+        INTERPRETER,
+        "The training environment's interpreter there.",
+        "~/venv/bin/python",
+        "python3",
+    ),
+    Key(
+        "workdir",
+        Text("a path there"),
+        "Directory there that scripts and outputs are relative to.",
+        "~/project",
+    ),
+    Key("gpus", gpus(("all",), count=False), "Which GPUs of the host may be used.", "[0, 1]", "all"),
+    Key("env", _ENV, "Environment variables for every run on this host.", "{NCCL_IB_DISABLE: 1}"),
+    Key(
+        "interface",
+        Text("a network interface", r"[^\s/\x00-\x1f\x7f]{1,15}"),
+        "Interface that ranks talk over.",
+        "eno1",
+    ),
+    Key("ignore", _IGNORE, "Codes of checks that stop no launch on this host.", "[HEAL012]"),
+    Key(
+        "expect",
+        Record(EXPECT_KEYS, elsewhere=_elsewhere),
+        "What is normal for this host; preflight measures against it.",
+        "{gpus: 4}",
+    ),
+)
+
+INVENTORY_KEYS: tuple[Key, ...] = (
+    Key(
+        "defaults",
+        Record(HOST_KEYS, elsewhere=_elsewhere),
+        "Keys that every host has unless it says otherwise.",
+        "{user: ada}",
+    ),
+    Key(
+        "hosts",
+        MapOf(
+            Record(HOST_KEYS, elsewhere=_elsewhere),
+            "a host name or a range such as l40s-[01-04]",
+            r"[A-Za-z0-9_\[][A-Za-z0-9_.:,/\[\]-]*",
+        ),
+        "Hosts by name; a range stands for several, and a plain name refines the range it is in.",
+        "{titan: {address: 10.0.0.7}}",
+    ),
+    Key(
+        "groups",
+        MapOf(HOST_WORDS, "a group's name", r"[A-Za-z0-9_][A-Za-z0-9_.-]*"),
+        "Names for several hosts: names, ranges and other groups.",
+        '{ada: ["l40s-[01-04]"]}',
+    ),
+)
+
+CONFIG_KEYS: tuple[Key, ...] = (
+    Key(
+        "script",
+        Text("a path"),
+        "Training script on the hosts, relative to workdir. Or give `module`.",
+        "train.py",
+    ),
+    Key(
+        "module",
+        Text("a Python module", r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"),
+        "Run as python -m instead.",
+        "pkg.train",
+    ),
+    Key(
+        "send_script",
+        Flag(),
+        "The script lies beside this file and travels with the launch.",
+        "true",
+        "false",
+    ),
+    Key(
+        "args",
+        ListOf(Scalar()),
+        "Arguments of the script; they arrive exactly as written.",
+        '["--epochs", 3]',
+    ),
+    Key("hosts", HOST_WORDS, "Where to run: names, ranges, groups, or all.", '["l40s-[01-02]"]', "localhost"),
+    Key(
+        "gpus",
+        gpus(("all", "auto", "none"), count=True),
+        "GPUs of each host: all, a count, a list, none for CPU ranks, auto for GPUs where there are any.",
+        "all",
+        "all",
+    ),
+    Key(
+        "processes_per_host",
+        Either(
+            Integer(1, 4096),
+            MapOf(Integer(1, 4096), "a host: a name, a range such as l40s-[01-04], or a group", HOST_WORD),
+        ),
+        "CPU ranks per host, where no GPUs are used: one number, or a number for each host.",
+        "{l40s-01: 2, l40s-02: 1}",
+        "1",
+    ),
+    Key(
+        "precision",
+        Choice(PRECISIONS, tuple(PRECISION_ALIASES.items())),
+        "Mixed precision; auto decides from the GPUs and the script.",
+        "auto",
+        "auto",
+    ),
+    Key(
+        "precision_args",
+        MapOf(ListOf(Scalar()), "a precision", r"\w+", PRECISIONS[1:]),
+        "How this script wants to be told its precision.",
+        '{fp16: ["--fp16"], bf16: ["--bf16"]}',
+    ),
+    Key(
+        "main_port",
+        Integer(1, 65535),
+        "Port that ranks meet on; another is used when it is taken.",
+        "29500",
+        str(DEFAULT_MAIN_PORT),
+    ),
+    Key("env", _ENV, "Environment variables of every rank.", "{TOKENIZERS_PARALLELISM: false}"),
+    Key("workdir", Text("a path there"), "Directory there; else the host's own.", "~/project"),
+    Key(
+        "output",
+        Text("a path there"),
+        "Where the script writes; preflight checks that it can, and a rehearsal stays away from it.",
+        "output/paper_r64",
+    ),
+    Key(
+        "guard",
+        Choice(GUARDS),
+        "What the guard in each rank does about what cannot train; off: there is none.",
+        "warn",
+        "stop",
+    ),
+    Key(
+        "hang_timeout",
+        Duration(),
+        "End the run after so long without output, step or use of GPU or CPU on any rank; 0: only report it.",
+        "30m",
+        "0",
+    ),
+    Key(
+        "on_disconnect",
+        Choice(POLICIES),
+        "What a run does when its client is gone: terminal closed, laptop asleep, link lost.",
+        "stop",
+        "continue",
+    ),
+    Key(
+        "disconnect_timeout",
+        Duration(),
+        "With `on_disconnect: stop`: end the run after so long without a client.",
+        "60s",
+        f"{DEFAULT_TIMEOUT_S:g}",
+    ),
+    Key(
+        "grace",
+        Duration(),
+        "From SIGTERM to SIGKILL when a person, or a lost client, stops the run: time for a last checkpoint.",
+        "60s",
+        f"{DEFAULT_GRACE_S:g}",
+    ),
+    Key("ignore", _IGNORE, "Codes of checks that stop no launch with this config.", "[DISK002]"),
+    Key(
+        "batch_args",
+        MapOf(Scalar(), "batch or accumulation", r"\w+", BATCH_KINDS),
+        "The script's options for both; `rehearse --fit` halves one and doubles the other.",
+        '{batch: "--batch-size", accumulation: "--gradient-accumulation"}',
+    ),
+    Key(
+        "rehearse_args",
+        ListOf(Scalar()),
+        "Arguments added in a rehearsal; `{scratch}` is a directory of its own, removed afterwards.",
+        '["--output", "{scratch}/out", "--eval-steps", 5]',
+    ),
+    Key(
+        "sync",
+        SyncKind(),
+        "Send the working tree here to the hosts before the launch; see docs/sync.md.",
+        "true",
+        "false",
+    ),
+    Key(
+        "restart",
+        RestartKind(),
+        "Start a run that failed again, from its own last checkpoint; see docs/reliability.md.",
+        "{max: 2}",
+    ),
+)
+
+INVENTORY = Record(INVENTORY_KEYS, elsewhere=_elsewhere)
+CONFIG = Record(CONFIG_KEYS, elsewhere=_elsewhere)
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def hosts_schema() -> Schema:
+    """Return the JSON Schema of hosts.yaml."""
+    return {"$schema": _DIALECT, "title": "gpulaunch hosts.yaml", **INVENTORY.schema()}
+
+
+def config_schema() -> Schema:
+    """Return the JSON Schema of a run config."""
+    return {"$schema": _DIALECT, "title": "gpulaunch run config", **CONFIG.schema()}
+
+
+SCHEMAS: dict[str, Callable[[], Schema]] = {"hosts": hosts_schema, "config": config_schema}
+
+
+def reference() -> str:
+    """Return the Markdown tables of docs/configuration.md."""
+    parts = [
+        ("hosts.yaml", INVENTORY_KEYS),
+        ("A host (and `defaults`)", HOST_KEYS),
+        ("`expect` of a host", EXPECT_KEYS),
+        ("A run config", CONFIG_KEYS),
+        ("`sync` of a run config", SYNC_KEYS),
+        ("`restart` of a run config", RESTART_KEYS),
+    ]
+    return "\n".join(_section(title, keys) for title, keys in parts)
+
+
+def _section(title: str, keys: tuple[Key, ...]) -> str:
+    rows = [
+        f"## {title}",
+        "",
+        "| key | what | expected | default | example |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for key in keys:
+        default = f"`{key.default}`" if key.default else ""
+        rows.append(
+            f"| `{key.name}` | {key.doc} | {_cell(key.kind)} | {default} | `{key.name}: {key.example}` |"
+        )
+    return "\n".join([*rows, ""])
+
+
+def _cell(kind: Kind) -> str:
+    return kind.expected.replace("|", "\\|")

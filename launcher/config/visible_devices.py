@@ -1,0 +1,38 @@
+"""Which GPUs of this machine its user's shell, or a scheduler, leaves to a launch: CUDA_VISIBLE_DEVICES."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from launcher.config.inventory import HostEntry
+from preflight.job import GpuRequest
+
+NAME = "CUDA_VISIBLE_DEVICES"
+_UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/-]+")
+
+
+def within_visible(entry: HostEntry, environ: Mapping[str, str] = os.environ) -> HostEntry:
+    """Return the entry of this machine with no more GPUs than the variable leaves; others as they are.
+
+    Elsewhere it is a matter of that host's shell, not of who types here. `gpus:` of hosts.yaml wins.
+    """
+    if not entry.is_local or entry.gpus != "all" or NAME not in environ:
+        return entry
+    return replace(entry, gpus=read_visible(environ[NAME]), gpus_from=f"{NAME}={environ[NAME]}")
+
+
+def read_visible(text: str) -> GpuRequest:
+    """Return the GPUs that a value names, as CUDA reads it: up to the first word that names none.
+
+    Numbers are taken as nvidia-smi counts, which is what people and Slurm mean by them.
+    """
+    found: list[int | str] = []
+    for word in map(str.strip, text.split(",")):
+        if word.isdecimal() and word.isascii():
+            found.append(int(word))
+        elif _UUID.fullmatch(word):
+            found.append(word)
+        else:
+            break
+    return tuple(dict.fromkeys(found)) or "none"

@@ -1,0 +1,62 @@
+"""The codes of hosts that could not be used: one per class of launcher.errors."""
+
+import inspect
+from collections.abc import Iterable
+
+from launcher.errors import BadInput, HostError
+
+
+def host_codes() -> dict[str, type[HostError]]:
+    """Return {code: error class}, ordered; a class without a code of its own goes by its parent's."""
+    found: dict[str, type[HostError]] = {}
+    todo: list[type[HostError]] = [HostError]
+    while todo:
+        kind = todo.pop(0)
+        found.setdefault(kind.code, kind)
+        todo += kind.__subclasses__()
+    return dict(sorted(found.items()))
+
+
+def read_codes(words: Iterable[str]) -> frozenset[str]:
+    """Return the codes that --ignore names. Raises BadInput: one that does not exist would ignore nothing."""
+    from preflight.checks.explain import known_codes  # noqa: PLC0415 - the checks are loaded only where one is named
+
+    codes = frozenset(code.strip().upper() for word in words for code in word.split(",") if code.strip())
+    unknown = sorted(codes - known_codes(host_codes())) if codes else []
+    if unknown:
+        raise BadInput(f"--ignore: no check is called {', '.join(unknown)}", "gpulaunch checks lists them")
+    return codes
+
+
+_FIXES: dict[str, str] = {
+    "HOST001": "Read the message: it holds the transport's own words.",
+    "HOST002": "Correct the name, or give `address:` in hosts.yaml; `getent hosts NAME` shows what resolves.",
+    "HOST003": "Check `port:` in hosts.yaml, and on the host that sshd runs: `systemctl status ssh`.",
+    "HOST004": "Is the host up, and is the way to it open? `ping HOST`, `nc -vz HOST 22`; through a jump "
+    "host: `jump:`.",
+    "HOST005": "Compare the fingerprint with the host's own, then `--accept-new-host-keys`, or `ssh HOST` "
+    "once.",
+    "HOST006": "Ask the administrator whether the host was reinstalled. If it was: `ssh-keygen -R HOST`. "
+    "If nobody knows why, do not connect: somebody may stand in between.",
+    "HOST007": "`ssh-copy-id HOST`, or name the key with `identity_file:` in hosts.yaml, or `ssh-add` it.",
+    "HOST008": "Set `python:` of the host in hosts.yaml to the training environment's interpreter, 3.9 or "
+    "newer.",
+    "HOST009": "The last lines it said are in the message; run `gpulaunch preflight HOST` again, then report"
+    " it.",
+    "HOST010": "Something else answers: a start-up file that ends the shell, or a forced command. `ssh HOST "
+    "true`.",
+    "HOST011": "Look at the host's load and at its storage (a hanging mount): `ssh HOST uptime`.",
+    "HOST012": "Ask for a login shell there (`chsh`), or log in as another `user:`; a start-up file that "
+    "ends the shell does the same. `ssh HOST true`.",
+}
+
+
+def explain_host(code: str, kind: type[HostError]) -> str:
+    """Return what a code of an unusable host means."""
+    fix = f"\nFix: {_FIXES[code]}\n" if code in _FIXES else ""
+    return f"{code}: {inspect.getdoc(kind) or kind.__name__}\n(critical, the host could not be judged)\n{fix}"
+
+
+def host_fix(code: str) -> str:
+    """Return what helps against a code of an unusable host, "" when nothing general can be said."""
+    return _FIXES.get(code, "")

@@ -1,1 +1,0 @@
-"""`lint --fix`: what of the findings is mechanical, changed with LibCST."""

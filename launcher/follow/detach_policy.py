@@ -1,0 +1,75 @@
+"""When a detached run may be left: once its ranks are as planned and every host has promised to go on."""
+
+from typing import Literal, TypeAlias
+
+from launcher.follow.run_state import Watch
+
+Step: TypeAlias = Literal["wait", "detach", "leave"]
+
+VERIFY_S = 120.0
+"""A script may import for minutes before it sets up its world; then we leave, and say what was not seen."""
+QUIET_S = 20.0
+"""Ranks that all run and set up neither torch.distributed nor accelerate for so long may never do so."""
+COMPARE_S = 60.0
+"""Ranks are compared (precision, dtypes, a GPU each) by what each guard tells at its first optimizer step."""
+PROMISE_S = 30.0
+"""For a host that is reached and yet does not promise; one whose link is broken is waited for."""
+ASK_AGAIN_S = 5.0
+"""A word that was on its way when a link broke may not have arrived."""
+
+
+class Departure:
+    """Decides when to go. Until every host has promised, the run is attached, and ends if we die."""
+
+    def __init__(self, watch: Watch, now: float, *, quiet_s: float = QUIET_S, at_once: bool = False) -> None:
+        """`at_once`: as soon as all nodes have started; ranks and broken links are not waited for."""
+        self._watch = watch
+        self._at_once = at_once
+        self._quiet_s = quiet_s
+        self._began = now
+        self._introduced: float | None = None
+        self._placed: float | None = None
+        self._asked: float | None = None
+        self._asked_last = now
+
+    def step(self, now: float) -> Step:
+        """Return what to do now; "detach" comes again where no promise follows."""
+        if self._watch.stopping or self._watch.refused or self._watch.lost:
+            return "wait"  # it is ending: that is followed to its end
+        if self._asked is not None:
+            return self._await_promises(now, self._asked)
+        if self._at_once:
+            return self._ask_at_once(now)
+        verification = self._watch.verification
+        if verification.introduced and self._introduced is None:
+            self._introduced = now
+        if verification.placed and self._placed is None:
+            self._placed = now
+        quiet = self._introduced is not None and now - self._introduced > self._quiet_s
+        if not (self._seen_enough(now) if verification.placed else quiet or now - self._began > VERIFY_S):
+            return "wait"
+        self._asked = self._asked_last = now
+        return "detach"
+
+    def _ask_at_once(self, now: float) -> Step:
+        if len(self._watch.run_dirs) < len(self._watch.hosts):
+            return "wait"
+        if self._watch.detached.issuperset(self._watch.open_hosts):
+            return "leave"
+        self._asked = self._asked_last = now
+        return "detach"
+
+    def _seen_enough(self, now: float) -> bool:
+        """Return whether the guards have been compared, or this has been waited for long enough."""
+        return self._watch.compared or (self._placed is not None and now - self._placed > COMPARE_S)
+
+    def _await_promises(self, now: float, asked: float) -> Step:
+        silent = set(self._watch.hosts) - self._watch.detached
+        if not silent:
+            return "leave"
+        if now - asked > PROMISE_S and (self._at_once or not silent & self._watch.dropped):
+            return "leave"
+        if now - self._asked_last > ASK_AGAIN_S:
+            self._asked_last = now
+            return "detach"
+        return "wait"

@@ -1,0 +1,25 @@
+"""When hosts are told that the run needs no client: as soon as all of its nodes have started.
+
+Until then a client that vanishes leaves half a run behind, which its hosts end by themselves.
+"""
+
+from launcher.follow.detach_policy import ASK_AGAIN_S
+from launcher.follow.run_state import Watch
+
+
+class Promise:
+    """Says when to ask every host to go on without us; asked again while one has not promised it."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._asked = float("-inf")
+
+    def due(self, now: float) -> bool:
+        """Return whether to ask now."""
+        watch = self._watch
+        if watch.stopping or watch.refused or watch.lost or len(watch.run_dirs) < len(watch.hosts):
+            return False
+        if watch.detached.issuperset(watch.open_hosts) or now - self._asked < ASK_AGAIN_S:
+            return False
+        self._asked = now
+        return True

@@ -1,0 +1,101 @@
+"""What can happen to a run, as values: the one queue of the loop holds nothing else, so it can be replayed.
+
+Times (`at`) are seconds of this machine's wall clock; a host's own times are moved onto it when they arrive.
+"""
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any, TypeAlias
+
+from preflight.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The host's supervisor runs and has started the launcher, now or (attached to) some time ago."""
+
+    host: str
+    run_dir: str
+    sizes: Mapping[str, int] = field(default_factory=dict)  # of the logs that were there already
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The host's supervisor could not be started, or could not start the launcher."""
+
+    host: str
+    why: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Bytes of a log, exactly as they were written there."""
+
+    host: str
+    log: str  # "rank-3.log", "launcher.log", "supervisor.log"
+    offset: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One line of the host's events.jsonl or usage.jsonl, by the supervisor, its gauge or a rank."""
+
+    host: str
+    event: str
+    fields: Mapping[str, Any]
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Nothing of the run is left on the host, or `left` says what; its logs are complete here."""
+
+    host: str
+    state: Mapping[str, Any]
+    at: float | None = None  # when it had ended, None where the host does not know
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """The connection broke; it is being opened again."""
+
+    host: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The connection is back, and following goes on at the exact byte."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The host could not be reached again in time; `goes_on`: what runs there goes on, if the host lives."""
+
+    host: str
+    why: str
+    goes_on: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """Ctrl-C, or another signal that asks to end."""
+
+    by: str = "Ctrl-C"
+    who: str = ""  # user@machine
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+    at: float
+
+
+Happening: TypeAlias = (
+    Started | Refused | Output | Told | Ended | Dropped | Resumed | Lost | Interrupted | Tick
+)

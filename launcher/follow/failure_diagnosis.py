@@ -1,0 +1,47 @@
+"""Why a run died: what `diagnose` makes of the last lines that the failing rank and its launcher wrote."""
+
+from dataclasses import replace
+
+from launcher.follow.outcome import Outcome
+from launcher.rundir.log_store import LogBook
+from preflight.diagnosis.context import Context
+from preflight.diagnosis.diagnose import diagnose_logs
+from preflight.diagnosis.lines import Log
+from preflight.facts.host import KernelLog
+
+LAST_LINES = 400
+SHOWN_LINES = 20
+
+
+def with_last_lines(outcome: Outcome, book: LogBook) -> Outcome:
+    """Return the outcome with what the log of the root cause ended with, where no exception told it."""
+    cause = outcome.root_cause
+    if cause is None or cause.last_lines:
+        return outcome
+    log = "launcher.log" if cause.rank is None else f"rank-{cause.rank}.log"
+    lines = book.last_lines(cause.host, log, SHOWN_LINES)
+    return replace(outcome, root_cause=replace(cause, last_lines=lines))
+
+
+def with_reasons(outcome: Outcome, book: LogBook) -> Outcome:
+    """Return the outcome with a diagnosis where a rank or a launcher failed; logs are read from memory."""
+    cause = outcome.root_cause
+    if cause is None or cause.hung:  # its logs end with our own SIGTERM; its stacks say more
+        return outcome
+    names = ["launcher.log"] if cause.rank is None else [f"rank-{cause.rank}.log", "launcher.log"]
+    logs = tuple(
+        Log(
+            "\n".join(lines),
+            f"{cause.host}/{name}",
+            None if name == "launcher.log" else cause.rank,
+            cause.host,
+        )
+        for name in names
+        if (lines := book.last_lines(cause.host, name, LAST_LINES))
+    )
+    codes = () if cause.code is None else (cause.code,)
+    signals = tuple(-code for code in codes if code < 0)
+    # What supervisors count is in the kernel's log too, which an ordinary user may often not read.
+    kernel = (KernelLog("kmsg", (), (cause.oom,), ()),) if cause.oom else ()
+    found = diagnose_logs(logs, Context(kernel_logs=kernel, exit_codes=codes, exit_signals=signals))
+    return replace(outcome, diagnosis=found)

@@ -1,0 +1,109 @@
+"""Which failure was the first: the root cause of a run's end. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from typing import Any
+
+from preflight.frozen import dataclass
+
+SIGTERM_EXITS = (-15, 143)
+
+# What a rank says when a peer has died: its own exception, but not its own fault.
+_CONSEQUENCE = re.compile(
+    r"connection (?:closed|reset)(?: by peer)?|broken pipe|remote process exited|"
+    r"peer .{0,40}(?:closed|disconnected)|NCCL communicator (?:was|encountered) .{0,40}(?:abort|error)|"
+    r"watchdog caught collective operation timeout|timed out waiting \d+ms for (?:recv|send)|"
+    r"socket ?timeout|DistNetworkError|recvValue failed|store .{0,40}(?:closed|gone)",
+    re.IGNORECASE,
+)
+
+# torch's store (c10d) and accelerate's own check, when somebody took the port after preflight.
+_PORT_TAKEN = re.compile(
+    r"EADDRINUSE|address already in use|Tried to launch distributed communication on port", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One thing that went wrong by itself. `code` None: it was not seen; negative: ended by that signal."""
+
+    host: str
+    at: float
+    rank: int | None  # None: the launcher, the supervisor or the host
+    code: int | None
+    what: str  # one line
+    where: str = ""  # file:line of the user's code
+    last_lines: tuple[str, ...] = ()
+    exception: Mapping[str, Any] = field(default_factory=dict)
+    hung: bool = False  # nothing showed life any more; what else failed is its end
+    oom: str = ""  # what the kernel's count of out-of-memory kills says of it
+
+    @property
+    def is_consequence(self) -> bool:
+        """Whether it looks like the echo of another rank's death."""
+        if self.code in SIGTERM_EXITS:
+            return True
+        text = f"{self.exception.get('type', '')}: {self.exception.get('message', '')}"
+        return bool(self.exception) and _CONSEQUENCE.search(text) is not None
+
+
+def root_cause(failures: Iterable[Failure]) -> Failure | None:
+    """Return the first failure in time; ranks before what is not a rank, causes before echoes."""
+    return min(
+        failures,
+        key=lambda failure: (not failure.hung, failure.is_consequence, failure.rank is None, failure.at),
+        default=None,
+    )
+
+
+def out_of_memory(kills: Mapping[str, Any] | None, code: int | None) -> tuple[str, str]:
+    """Return how a SIGKILL is told, and the evidence, when the kernel has just counted a kill for memory.
+
+    `kills` is the host's event; the count of the run's own group means the run, the host's anything there.
+    """
+    if kills is None or code not in (-9, 137):
+        return "", ""
+    if kills.get("scope") == "group":
+        evidence = "the kernel counted an out-of-memory kill in the run's control group just then"
+        return "was ended by the kernel's OOM killer (SIGKILL): its memory ran out", evidence
+    evidence = "the kernel counted an out-of-memory kill on this host just then"
+    return f"was ended by signal 9 (SIGKILL); {evidence}", evidence
+
+
+def says_port_taken(lines: Iterable[str]) -> bool:
+    """Return whether a log says that the main port was taken by somebody else."""
+    return any(_PORT_TAKEN.search(line) for line in lines)
+
+
+def code_words(code: int | None) -> str:
+    """Return an exit code for people."""
+    if code is None:
+        return "ended without an exit code that could be seen"
+    if code < 0:
+        return f"was ended by signal {-code} ({signal_name(-code)})"
+    return f"failed with exit code {code}"
+
+
+def end_words(code: object) -> str:
+    """Return an exit code as the end of a sentence about a rank: `ended by SIGTERM`, `exit code 3`."""
+    if not isinstance(code, int):
+        return "exit code not seen"
+    return f"ended by {signal_name(-code)}" if code < 0 else f"exit code {code}"
+
+
+def shell_code(code: int | None) -> int:
+    """Return an exit code as a shell gives it: 128 + signal; 1 when it was not seen."""
+    if code is None:
+        return 1
+    return 128 - code if code < 0 else code & 0xFF
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal."""
+    import signal  # noqa: PLC0415 - only for a failure
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

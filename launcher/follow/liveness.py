@@ -1,0 +1,44 @@
+"""Which hosts of a run show no sign of life, by what their gauges say; see docs/reliability.md."""
+
+from collections.abc import Sequence
+
+from launcher.follow.events import Told
+
+SAID_S = 60.0
+"""A host repeats every 15 s that it is quiet for too long; older words are read from a log of long ago."""
+
+
+class Quiet:
+    """What hosts said last of their quiet."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Told] = {}
+
+    def tell(self, told: Told) -> str:
+        """Take "quiet" or "active"; return what a person should hear of it, "" for nothing."""
+        if told.event == "active":
+            was = self._last.pop(told.host, None)
+            return "" if was is None else f"{told.host}: there is life again"
+        first = told.host not in self._last
+        self._last[told.host] = told
+        if first or not told.fields.get("timeout_s"):
+            return f"{told.host}: no output, no step, no use of GPU or CPU for {_seconds(told):.0f} s"
+        return ""
+
+    def too_long_s(self, hosts: Sequence[str], now: float) -> float:
+        """Return for how long all these hosts are quiet, 0 unless each has just said that it is too long."""
+        told = [self._last[host] for host in hosts if host in self._last]
+        if not told or len(told) < len(hosts) or not all(_is_over(each) for each in told):
+            return 0.0
+        fresh = all(now - each.at < SAID_S for each in told)
+        return min(_seconds(each) for each in told) if fresh else 0.0
+
+
+def _seconds(told: Told) -> float:
+    seconds = told.fields.get("seconds")
+    return float(seconds) if isinstance(seconds, int | float) else 0.0
+
+
+def _is_over(told: Told) -> bool:
+    limit = told.fields.get("timeout_s")
+    return isinstance(limit, int | float) and limit > 0 and _seconds(told) >= limit

@@ -1,0 +1,354 @@
+"""One node of a run, seen from here: start its supervisor, follow it, reconnect at the exact byte."""
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import field
+from typing import Any
+
+from launcher import safe_json
+from launcher.errors import (
+    AuthenticationFailed,
+    GpulaunchError,
+    HostError,
+    HostKeyChanged,
+    HostKeyUnknown,
+    NameNotResolved,
+    NoPython,
+    NotAsked,
+)
+from launcher.follow import protocol
+from launcher.follow.awake_clock import AwakeClock
+from launcher.follow.events import (
+    Dropped,
+    Ended,
+    Happening,
+    Lost,
+    Output,
+    Refused,
+    Resumed,
+    Started,
+    Told,
+)
+from launcher.planning.plan import NodePlan
+from launcher.remote.shell_errors import last_lines, no_answer
+from launcher.rundir.event_schema import misfit_of_event
+from launcher.rundir.state_schema import misfit_of_answer, misfit_of_frame, misfit_of_state
+from launcher.text import one_line
+from launcher.transports.base import Connection, Stream
+from preflight.frozen import dataclass
+
+EVENTS = "events.jsonl"
+LINES = (EVENTS, "usage.jsonl")
+"""What the supervisor, the ranks and the gauge write, a JSON document a line; all else is output."""
+BEAT_EVERY_S = 1.0
+SILENCE_S = 12.0
+"""A follower says something every 2 s; after this long the link is dead, whatever TCP believes."""
+START_S = 60.0
+STOP_PATIENCE_S = 20.0
+STACKS_S = 60.0
+"""How long writing down where the ranks stand may take there."""
+BYE = b"bye\n"
+MOST_LOGS = 8192
+"""Of one node, whatever its script calls .log: each is a file here."""
+_HOPELESS = (AuthenticationFailed, HostKeyUnknown, HostKeyChanged, NameNotResolved, NoPython, NotAsked)
+BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
+_POLL_S = 0.1
+QUEUE_LENGTH = 16
+"""Happenings that wait for the loop; a slow terminal then slows the reading, and memory stays flat."""
+LEAVE_S = 5.0
+"""How long a client that leaves waits for its words to be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A run that is there already: what of its logs we have, and what protocol.follow_request may be told."""
+
+    offsets: Mapping[str, int] = field(default_factory=dict)
+    wishes: Mapping[str, object] = field(default_factory=dict)
+
+
+class Follower(threading.Thread):
+    """Puts everything that happens on one host into the run's queue, until the run has ended there."""
+
+    def __init__(
+        self,
+        run_id: str,
+        node: NodePlan,
+        open_way: Callable[[], Connection],
+        start: bytes | Running,
+        *,
+        patience_s: float,
+        happenings: "queue.Queue[Happening]",
+        awake: AwakeClock | None = None,
+    ) -> None:
+        """`patience_s`: how long, awake, it may be silent; then its supervisor has ended the run there."""
+        super().__init__(name=f"follow {node.host}", daemon=True)
+        self._run_id = run_id
+        self._node = node
+        self._open_way = open_way
+        self._start_request = start if isinstance(start, bytes) else None
+        known = start if isinstance(start, Running) else Running()
+        self._patience_s = patience_s
+        self._happenings = happenings
+        self._stream: Stream | None = None
+        self._beat = 0.0
+        self._words: deque[bytes] = deque()
+        self._offsets: dict[str, int] = dict(known.offsets)
+        self._wishes = known.wishes
+        self._rests = dict.fromkeys(LINES, b"")
+        self._skew_s: float | None = None  # this clock minus the host's, smallest seen: the least delayed
+        self._awake = awake or AwakeClock()
+        self._heard = self._awake.now()
+        self._running_there = False
+        self._done = False
+        self._left = False  # nobody reads what happens any more
+        self._give_up_at = float("inf")
+        self._why_given_up = ""
+        self._given_up = self._goes_on = False
+
+    @property
+    def host(self) -> str:
+        """The host's name."""
+        return self._node.host
+
+    def stop_run(self, grace_s: float, why: str, *, stacks: bool = False) -> None:
+        """Have the host's supervisor end the run: SIGTERM, `grace_s`, SIGKILL; sent once there is a link.
+
+        `stacks`: it hangs, and where each rank stands is written down before that.
+        """
+        word = b"hung" if stacks else b"stop"
+        self._words.append(b"%s %.3f %s\n" % (word, grace_s, one_line(why, 200).encode()))
+        # A run that is to end is not waited for as long as one that is to go on.
+        patience_s = STOP_PATIENCE_S + (STACKS_S if stacks else 0.0)
+        self._give_up_at = min(self._give_up_at, self._awake.now() + grace_s + patience_s)
+
+    def give_up(self, why: str, *, goes_on: bool = False) -> None:
+        """Wait for the host no longer: it has died; `goes_on`: or it is only not reached."""
+        self._why_given_up = f"{why}; " if why else ""
+        self._given_up, self._goes_on = True, goes_on
+
+    def detach(self) -> None:
+        """Have the run go on without us; the host answers with the event "detached"."""
+        self._words.append(b"detach\n")
+
+    def leave(self) -> None:
+        """Follow no more; the run goes on there, or ends as its `on_disconnect` says."""
+        self._words.append(BYE)
+
+    def run(self) -> None:
+        """Follow to the end, through as many connections as it takes."""
+        try:
+            if self._start_request is not None:
+                self._first()
+            while not self._done:
+                self._again()
+        except Exception as error:  # noqa: BLE001 - a thread's error must reach the loop, or the run would wait forever
+            self._finish(Lost(self.host, f"following it failed: {error!r}"))
+
+    def _put(self, happening: Happening) -> None:
+        """Hand it to the loop; while a slow terminal holds that up, the host still hears that we live.
+
+        If it has told all and gone, or the link is, what it has told is handed over all the same.
+        """
+        while not self._left:
+            try:
+                self._happenings.put(happening, timeout=0.5)
+            except queue.Full:
+                if self._stream is not None:
+                    with suppress(HostError):
+                        self._send_words(self._stream)
+            else:
+                return
+
+    def _finish(self, last: Happening) -> None:
+        self._done = True
+        self._put(last)
+
+    def _first(self) -> None:
+        argv = protocol.command(self._node.python, "start", self._run_id)
+        assert self._start_request is not None  # noqa: S101 - run() has asked
+        try:
+            with self._open_way() as connection:
+                self._converse(connection, argv, self._start_request, self._on_start)
+        except HostError as error:
+            if not self._running_there:
+                self._finish(Refused(self.host, error.detail, error.fix))
+                return
+            self._put(Dropped(self.host, error.detail))
+
+    def _again(self) -> None:
+        """Reconnect with growing pauses until it works or patience ends; it is tried before it is judged."""
+        for attempt in range(1000):
+            if self._given_up or (attempt and self._is_lost()):
+                why = f"{self._why_given_up}not reached again for {self._silent_s():.0f} s"
+                self._finish(Lost(self.host, why, goes_on=self._goes_on))
+                return
+            if self._running_there or attempt:
+                time.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
+            if self._words and self._words[-1] == BYE:
+                self._done = self._left = True
+                return
+            try:
+                with self._open_way() as connection:
+                    argv = protocol.command(self._node.python, "follow", self._run_id)
+                    body = protocol.follow_request(self._run_id, self._offsets, **self._wishes)
+                    self._converse(connection, argv, body, self._on_follow)
+                    return
+            except _HOPELESS as error:
+                if not self._running_there:  # we were never let in: no patience changes that
+                    self._finish(Lost(self.host, error.message))
+                    return
+                self._put(Dropped(self.host, error.message))
+            except GpulaunchError as error:
+                self._put(Dropped(self.host, error.message))
+                if attempt and self._silent_s() < 1.0:
+                    return  # it was back for a while: begin the pauses anew
+
+    def _silent_s(self) -> float:
+        """Return for how long the host has been silent while we were awake."""
+        return self._awake.now() - self._heard
+
+    def _is_lost(self) -> bool:
+        return self._silent_s() > self._patience_s or self._awake.now() > self._give_up_at
+
+    def _converse(
+        self,
+        connection: Connection,
+        argv: tuple[str, ...],
+        body: bytes,
+        on_answer: Callable[[dict[str, Any]], None],
+    ) -> None:
+        """Send the request, then carry frames one way and words the other until the link ends."""
+        stream = connection.start(argv)
+        try:
+            stream.write(body)
+            self._carry(stream, on_answer)
+        except protocol.Garbled as error:
+            raise HostError(self.host, f"the supervisor's answer cannot be read: {error}") from None
+        finally:
+            self._stream = None
+            stream.close()
+
+    def _carry(self, stream: Stream, on_answer: Callable[[dict[str, Any]], None]) -> None:
+        reader = protocol.Reader()
+        answered, stderr = False, b""
+        heard = self._awake.now()
+        while not self._done:
+            data = stream.read(_POLL_S)
+            stderr = (stderr + stream.read_stderr())[-protocol.NOISE_KEPT :]
+            now = self._awake.now()
+            if data == b"":
+                raise self._ended(stream, stderr, None if answered else reader.noise)
+            if data:
+                heard = now
+                for frame in reader.feed(data):
+                    if answered:
+                        self._on_frame(frame)
+                    else:
+                        answered = True
+                        self._stream = stream
+                        on_answer(dict(frame.header))
+                    self._heard = now
+            if now - heard > (SILENCE_S if answered else START_S):
+                raise HostError(self.host, f"nothing heard for {now - heard:.0f} s")
+            if answered:
+                self._send_words(stream)
+
+    def _send_words(self, stream: Stream) -> None:
+        now = time.monotonic()
+        while self._words:
+            stream.write(self._words[0])
+            if self._words.popleft() == BYE:
+                self._done = self._left = True
+            self._beat = now
+        if now - self._beat > BEAT_EVERY_S:
+            self._beat = now
+            stream.write(b"beat\n")
+
+    def _ended(self, stream: Stream, stderr: bytes, noise: bytes | None) -> HostError:
+        """Return why the channel ended; `noise` is what came in place of an answer, None after the answer."""
+        status = stream.wait(1.0)
+        stderr += stream.read_stderr()
+        if noise is not None:
+            refusal = no_answer(self.host, self._node.python, status, stderr=stderr, noise=noise)
+            if refusal is not None:
+                return refusal
+        said = last_lines(stderr or noise or b"")
+        return HostError(self.host, "the supervisor's channel ended" + (f": {said}" if said else ""))
+
+    def _on_start(self, answer: dict[str, Any]) -> None:
+        if "refused" in answer:
+            self._finish(Refused(self.host, str(answer["refused"])))
+            return
+        _demand(misfit_of_answer(answer))
+        self._running_there = True
+        self._see_clock(answer)
+        self._put(Started(self.host, str((answer.get("state") or {}).get("run_dir") or "")))
+
+    def _on_follow(self, answer: dict[str, Any]) -> None:
+        if "refused" in answer:
+            self._finish(Lost(self.host, str(answer["refused"])))
+            return
+        _demand(misfit_of_answer(answer))
+        if self._running_there:
+            self._put(Resumed(self.host))
+            return
+        self._running_there = True
+        self._see_clock(answer)
+        run_dir = str((answer.get("state") or {}).get("run_dir") or "")
+        self._put(Started(self.host, run_dir, dict(answer.get("sizes") or {})))
+
+    def _on_frame(self, frame: protocol.Frame) -> None:
+        header = frame.header
+        _demand(misfit_of_frame(header))
+        self._see_clock(header)
+        if "log" in header:
+            self._on_log(header["log"], header["offset"], frame.data)
+        elif "end" in header:
+            wrong = misfit_of_state(header["end"])
+            last = (
+                Lost(self.host, f"how it ended is not understood: {one_line(wrong, 160)}") if wrong else None
+            )
+            self._finish(last or self._end_of(dict(header["end"])))
+
+    def _end_of(self, state: dict[str, Any]) -> Ended:
+        at = state.get("ended")
+        ours = float(at) + (self._skew_s or 0.0) if isinstance(at, int | float) else None
+        return Ended(self.host, state, ours)
+
+    def _on_log(self, log: str, offset: int, data: bytes) -> None:
+        """Take a log's next bytes; what leaves a gap would make the file here as long as a host likes."""
+        here = self._offsets.get(log)
+        if here is None:
+            _demand("it tells of more logs than a node has" if len(self._offsets) >= MOST_LOGS else "")
+            here = offset if "since" in self._wishes else 0
+        _demand(f"{log!r} goes on at byte {offset}, and {here} are here" if offset != here else "")
+        self._offsets[log] = offset + len(data)
+        if log != EVENTS:
+            self._put(Output(self.host, log, offset, data))
+        if log not in LINES:
+            return
+        *lines, self._rests[log] = (self._rests[log] + data).split(b"\n")
+        for line in lines:
+            try:
+                event = safe_json.parse(line)
+            except ValueError:
+                continue
+            if misfit_of_event(event):
+                continue  # the file lies in the user's hands; a line that is not ours says nothing to us
+            at = float(event["t"]) + (self._skew_s or 0.0)
+            self._put(Told(self.host, event["event"], event, at))
+
+    def _see_clock(self, header: Mapping[str, Any]) -> None:
+        if header.get("t") is not None:
+            skew = time.time() - float(header["t"])
+            self._skew_s = skew if self._skew_s is None else min(self._skew_s, skew)
+
+
+def _demand(misfit: str) -> None:
+    if misfit:
+        raise protocol.Garbled(one_line(misfit, 160))

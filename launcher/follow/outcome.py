@@ -1,0 +1,139 @@
+"""How a run ended, by rank, as one value: what is reported, and what the exit code comes from."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from launcher.exit_codes import ExitCode
+from launcher.follow.failures import Failure, shell_code
+from launcher.follow.phases import Phase
+from launcher.follow.restart_history import Restarts
+from launcher.follow.run_state import Watch
+from launcher.follow.usage import RankUsage
+from launcher.planning.plan import Plan
+from launcher.text import one_line
+from preflight.diagnosis.result import Diagnosis
+from preflight.diagnosis.stack_analysis import Hang
+from preflight.frozen import dataclass
+
+Verdict: TypeAlias = Literal[
+    "finished", "failed", "interrupted", "not as planned", "not carried through", "detached"
+]
+
+OUTCOME = "outcome.json"
+"""The file that keeps it, beside the logs here."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankEnd:
+    """How one rank ended. `code` None: not seen; negative: ended by that signal."""
+
+    rank: int
+    host: str
+    code: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run that is over."""
+
+    plan: Plan
+    verdict: Verdict
+    exit_code: int
+    why: str  # one line; "" when it finished
+    root_cause: Failure | None
+    ranks: tuple[RankEnd, ...]
+    mismatches: tuple[str, ...]
+    verified: bool  # world, ranks and devices were seen to be as planned
+    precision_verified: bool
+    silent: tuple[int, ...]  # ranks that never told their world
+    unplaced: tuple[int, ...]  # ranks that told their world, but not their device
+    lost: Mapping[str, str]  # host -> why
+    goes_on: tuple[str, ...]  # lost hosts on which the run goes on, as far as is known
+    left: Mapping[str, tuple[int, ...]]  # host -> pids that could not be ended
+    port_free: bool | None  # the main port, on the main host, after the end; None: there is none, or unknown
+    directory: Path  # logs here
+    run_dirs: Mapping[str, str]  # host -> run directory there
+    seconds: float
+    attempts: int = 1
+    restarts: Restarts | None = None  # None: there were to be none
+    rehearsed: Mapping[int, Mapping[str, Any]] = field(
+        default_factory=dict
+    )  # by rank: what its guard measured
+    diagnosis: Diagnosis | None = None  # of the failing rank's last lines
+    phases: tuple[Phase, ...] = ()  # where the time went, in order
+    usage: tuple[RankUsage, ...] = ()  # mean use and peak memory of each measured rank
+    usage_missing: Mapping[str, str] = field(default_factory=dict)  # host -> why its GPUs were not measured
+    clock_behind_s: Mapping[str, float] = field(default_factory=dict)  # host -> to be added to its clock
+    hang: Hang | None = None  # where the ranks of a hung run stood
+    not_kept: str = ""  # why not all is in the directory here; the hosts have it
+    guard_told: tuple[tuple[str, int, Mapping[str, Any]], ...] = ()  # host, rank, what its guard saw
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every host confirmed that no process of the run is left and the port is free."""
+        return not self.lost and not self.left and self.port_free is not False
+
+
+def outcome_of(watch: Watch, directory: Path, seconds: float, attempts: int) -> Outcome:
+    """Return what a watched run came to."""
+    verdict, code, why = _verdict(watch)
+    ends = {host: ended.state.get("exit") or {} for host, ended in watch.ended.items()}
+    main = watch.hosts[0]
+    hosts = {
+        node.first_rank + slot.local_rank: node.host for node in watch.plan.nodes for slot in node.ranks.slots
+    }
+    return Outcome(
+        plan=watch.plan,
+        verdict=verdict,
+        exit_code=code,
+        why=why,
+        root_cause=watch.root_cause if verdict == "failed" else None,
+        ranks=tuple(RankEnd(rank, host, watch.rank_codes.get(rank)) for rank, host in sorted(hosts.items())),
+        mismatches=watch.verification.mismatches,
+        verified=watch.verification.placed,
+        precision_verified=watch.verification.precise,
+        silent=watch.verification.silent(),
+        unplaced=watch.verification.unplaced(),
+        lost=dict(watch.lost),
+        goes_on=tuple(sorted(watch.goes_on)),
+        left={host: tuple(end["left"]) for host, end in ends.items() if end.get("left")},
+        port_free=ends.get(main, {}).get("port_free"),
+        directory=directory,
+        run_dirs=dict(watch.run_dirs),
+        seconds=seconds,
+        attempts=attempts,
+        rehearsed=dict(watch.guarding.rehearsed),
+        guard_told=tuple(watch.guarding.told),
+    )
+
+
+def _follows(stopped_by: str, cause: Failure | None) -> bool:
+    """Return whether a client stopped a host because of this failure on another one."""
+    return cause is not None and one_line(cause.what, 200) == stopped_by
+
+
+def _verdict(watch: Watch) -> tuple[Verdict, int, str]:
+    if watch.verification.mismatches:
+        return "not as planned", ExitCode.VERIFICATION_FAILED, watch.verification.mismatches[0]
+    if watch.refused:
+        first = next(iter(watch.refused.values()))
+        return "not carried through", ExitCode.ABORTED, f"{first.host}: {first.why}"
+    cause = watch.root_cause
+    if watch.interrupts and (cause is None or watch.stopped_by_interrupt):
+        return "interrupted", ExitCode.INTERRUPTED, watch.interrupted_by
+    if watch.stopped_by and not _follows(watch.stopped_by, cause):
+        return "interrupted", ExitCode.INTERRUPTED, watch.stopped_by
+    if watch.abandoned:
+        return "not carried through", ExitCode.ABORTED, watch.abandoned
+    if cause is not None and cause.hung:
+        return "failed", ExitCode.HUNG, cause.what
+    if cause is not None and cause.rank is not None:
+        return "failed", shell_code(cause.code), cause.what
+    if watch.lost:
+        host, why = next(iter(watch.lost.items()))
+        return "not carried through", ExitCode.ABORTED, f"{host} was lost: {why}"
+    if cause is not None:
+        return "failed", ExitCode.ABORTED, cause.what
+    return "finished", 0, ""

@@ -1,0 +1,166 @@
+"""What goes over the wire to a host's supervisor and what comes back. Pure.
+
+There: the two lengths, the source and the request, both compressed, then one line per word: "beat", "bye",
+"stop 10".
+Back: any login noise, the marker line with a JSON document, then frames: a JSON header line and, for a header
+with `size`, that many raw bytes.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from launcher import safe_json
+from launcher.config.disconnect_options import Disconnect
+from launcher.config.inventory import HostEntry
+from launcher.planning.plan import NodePlan, Plan
+from launcher.planning.run_record import launch_record
+from launcher.remote import supervisor_program
+from launcher.remote.programs import onhost_source
+from preflight.frozen import dataclass
+
+MARKER = b"GPULAUNCH-RUN-1 "
+
+command = supervisor_program.command
+
+NOISE_KEPT = 4096
+REHEARSED_USAGE_S = 0.5
+"""A rehearsal is over in seconds; at a run's own pace no sample would fall into its steps."""
+MAX_HEADER = 16 << 20
+MAX_SIZE = 64 << 20
+
+
+class Garbled(Exception):
+    """What came back does not follow the protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame from a host: a JSON header, and the bytes that it announced."""
+
+    header: Mapping[str, Any]
+    data: bytes
+
+
+def request(document: Mapping[str, Any]) -> bytes:
+    """Return what is written to the command's stdin first."""
+    return supervisor_program.packed("supervisor", json.dumps(document).encode())
+
+
+def start_request(
+    plan: Plan, node: NodePlan, disconnect: Disconnect, entries: Iterable[HostEntry] = ()
+) -> bytes:
+    """Return the request that starts one node of a plan.
+
+    `entries` are how every node is reached: the host keeps them, for whoever looks for the run there.
+    """
+    return request({"mode": "start", "spec": _spec(plan, node, disconnect, entries)})
+
+
+def order(plan: Plan, node: NodePlan, disconnect: Disconnect, entries: Iterable[HostEntry] = ()) -> bytes:
+    """Return what a node that has begun early waits for."""
+    body = json.dumps({"mode": "start", "spec": _spec(plan, node, disconnect, entries)}).encode()
+    return b"%d\n" % len(body) + body
+
+
+def _spec(plan: Plan, node: NodePlan, disconnect: Disconnect, entries: Iterable[HostEntry]) -> dict[str, Any]:
+    return {
+        "run_id": plan.run_id,
+        "job": plan.job_name,
+        "host": node.host,
+        "node_rank": node.node_rank,
+        "nodes": len(plan.nodes),
+        "first_rank": node.first_rank,
+        "ranks": len(node.ranks.slots),
+        "world_size": plan.world_size,
+        "argv": node.argv,
+        "env": node.env,
+        "unset": node.unset,
+        "cwd": node.cwd,
+        "files": [*node.files, *_beside("gauge", "stacks", "cgroup"), *_guard(node)],
+        "on_disconnect": disconnect.policy,
+        "disconnect_timeout_s": disconnect.host_timeout_s,
+        "grace_s": disconnect.grace_s,
+        "hang_timeout_s": plan.hang_timeout_s,
+        "usage_every_s": REHEARSED_USAGE_S if "GPULAUNCH_REHEARSE" in node.env else None,
+        "gpus": [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],
+        "launch": launch_record(plan, node, entries),
+        "main_port": plan.main_port if node.node_rank == 0 and plan.world_size > 1 else None,
+        "rank_source": onhost_source("rank").decode(),
+    }
+
+
+def _guard(node: NodePlan) -> list[tuple[str, str]]:
+    """Return guard.py where the plan has rank.py load it."""
+    return _beside("guard") if "GPULAUNCH_GUARD" in node.env else []
+
+
+def _beside(*names: str) -> list[tuple[str, str]]:
+    """Return programs of launcher/onhost/ that lie in the run directory."""
+    return [(f"{name}.py", onhost_source(name).decode()) for name in names]
+
+
+def follow_request(run_id: str, offsets: Mapping[str, int], **wishes: object) -> bytes:
+    """Return the request that follows a run from these offsets on.
+
+    Wishes: `viewer` (true: looking keeps no attached run alive), `once` (true: what is there now, no more),
+    `only` (names of logs), `since` ({"bytes": n}, {"lines": n} or {"seconds": n}).
+    """
+    return request({"mode": "follow", "run_id": run_id, "offsets": dict(offsets), **wishes})
+
+
+class Reader:
+    """Turns the bytes of a channel into the marker's document and then frames, whatever the chunks are."""
+
+    def __init__(self) -> None:
+        self.noise = b""  # what came before the marker: the login shell's words, or why there is no answer
+        self._rest = bytearray()
+        self._marked = False
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Yield what is complete. The first frame is the marker's document. Raises Garbled."""
+        self._rest += data
+        while True:
+            frame = self._next() if self._marked else self._find_marker()
+            if frame is None:
+                return
+            yield frame
+
+    def _find_marker(self) -> Frame | None:
+        at = self._rest.find(MARKER)
+        end = self._rest.find(b"\n", at) if at >= 0 else -1
+        self.noise = bytes(self._rest[: at if end >= 0 else None][-NOISE_KEPT:])
+        if end < 0:
+            if len(self._rest) > MAX_HEADER:
+                raise Garbled("no answer of the supervisor among much other output")
+            return None
+        line = bytes(self._rest[at + len(MARKER) : end])
+        del self._rest[: end + 1]
+        self._marked = True
+        return Frame(_parse(line), b"")
+
+    def _next(self) -> Frame | None:
+        end = self._rest.find(b"\n", 0, MAX_HEADER)
+        if end < 0:
+            if len(self._rest) > MAX_HEADER:
+                raise Garbled("a header without end")
+            return None
+        header = _parse(bytes(self._rest[:end]))
+        size = header.get("size", 0)
+        if not isinstance(size, int) or not 0 <= size <= MAX_SIZE:
+            raise Garbled(f"a frame of size {size!r}")
+        if len(self._rest) < end + 1 + size:
+            return None
+        data = bytes(self._rest[end + 1 : end + 1 + size])
+        del self._rest[: end + 1 + size]
+        return Frame(header, data)
+
+
+def _parse(line: bytes) -> Mapping[str, Any]:
+    try:
+        document = safe_json.parse(line)
+    except ValueError:
+        raise Garbled(f"not a header: {line[:80]!r}") from None
+    if not isinstance(document, dict):
+        raise Garbled(f"not a header: {line[:80]!r}")
+    return document

@@ -1,0 +1,364 @@
+"""One run, watched: happenings in, actions out. No clock, no thread, no file, so a history can be replayed.
+
+The first failing rank stops every node; so does a lost host, a rank that is not what was planned, and Ctrl-C.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from launcher.config.disconnect_options import DEFAULT_GRACE_S
+from launcher.follow.events import (
+    Dropped,
+    Ended,
+    Happening,
+    Interrupted,
+    Lost,
+    Refused,
+    Resumed,
+    Started,
+    Tick,
+    Told,
+)
+from launcher.follow.failures import Failure, code_words, out_of_memory, root_cause
+from launcher.follow.guard_reports import STOP_EXIT, Guarding, GuardStop
+from launcher.follow.liveness import Quiet
+from launcher.follow.verification import Verification
+from launcher.planning.plan import Plan
+from preflight.frozen import dataclass
+
+FAILURE_GRACE_S = 3.0
+"""From SIGTERM to SIGKILL for the ranks whose peer has failed: they mostly hang in a collective."""
+OOM_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Tell the person at the terminal; `bad` is for what went wrong."""
+
+    text: str
+    bad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End the run on these hosts; `stacks`: it hangs, and where each rank stands is written down first."""
+
+    hosts: tuple[str, ...]
+    grace_s: float
+    why: str
+    stacks: bool = False
+
+
+Action: TypeAlias = Say | Stop
+
+
+class Watch:
+    """What is known of a run, and what follows from each new thing."""
+
+    def __init__(self, plan: Plan, *, grace_s: float = DEFAULT_GRACE_S, over: bool = False) -> None:
+        """`grace_s`: from SIGTERM to SIGKILL when a person stops the run. `over`: it has ended long ago."""
+        self.plan = plan
+        self._grace_s = grace_s
+        self._over = over
+        self.hosts = tuple(node.host for node in plan.nodes)
+        self.verification = Verification(plan)
+        self.guarding = Guarding(stops=plan.nodes[0].env.get("GPULAUNCH_GUARD") == "stop")
+        self.failures: list[Failure] = []
+        self.rank_codes: dict[int, int | None] = {}
+        self.launcher_codes: dict[str, int | None] = {}
+        self.ended: dict[str, Ended] = {}
+        self.lost: dict[str, str] = {}
+        self.refused: dict[str, Refused] = {}
+        self.run_dirs: dict[str, str] = {}
+        self.interrupts = 0
+        self.interrupted_by = ""
+        self.stopped_by_interrupt = False
+        self.stopping = ""
+        self.stopped_by = ""  # who else asked for the end
+        self.abandoned = ""  # a host has ended it because nobody followed it
+        self.goes_on: set[str] = set()  # lost hosts whose part of the run goes on, as far as is known
+        self.detached: set[str] = set()  # hosts that have promised to go on without a client
+        self._exceptions: dict[int, Told] = {}
+        self._left: set[int] = set()  # ranks whose script has ended
+        self.dropped: set[str] = set()  # hosts whose link is broken just now
+        self._quiet = Quiet()
+        self._oom: dict[str, Told] = {}
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more is to come from any host."""
+        return all(host in self.ended or host in self.lost or host in self.refused for host in self.hosts)
+
+    @property
+    def open_hosts(self) -> tuple[str, ...]:
+        """The hosts of which more is to come."""
+        gone = {**self.ended, **self.lost, **self.refused}
+        return tuple(host for host in self.hosts if host not in gone)
+
+    @property
+    def all_ranks_ended(self) -> bool:
+        """Whether every rank has ended, however: what follows is tidying up."""
+        return len(self.rank_codes) == self.plan.world_size
+
+    @property
+    def all_ranks_fine(self) -> bool:
+        """Whether every rank has ended with 0: what the launchers still say is about each other."""
+        return self.all_ranks_ended and not any(code != 0 for code in self.rank_codes.values())
+
+    @property
+    def root_cause(self) -> Failure | None:
+        """The first failure by what is known now, with the exception the rank told."""
+        return root_cause(self.failures)
+
+    def handle(self, happening: Happening) -> Iterator[Action]:
+        """Take what happened; yield what is to be done now."""
+        match happening:
+            case Started(host=host, run_dir=run_dir):
+                self.run_dirs[host] = run_dir
+            case Refused():
+                self.refused[happening.host] = happening
+                yield from self._stop_others(f"{happening.host}: {happening.why}")
+            case Told():
+                yield from self._told(happening)
+            case Ended():
+                yield from self._host_ended(happening)
+            case Dropped(host=host, why=why):
+                if host not in self.dropped:
+                    self.dropped.add(host)
+                    yield Say(
+                        f"{host}: connection lost ({why}); reconnecting, the run goes on there", bad=True
+                    )
+            case Resumed(host=host):
+                self.dropped.discard(host)
+                yield Say(f"{host}: connected again, nothing was lost")
+            case Lost():
+                yield from self._lost(happening)
+            case Interrupted():
+                yield from self._interrupted(happening)
+            case Tick(at=at):
+                yield from self._judge_quiet(at)
+            case _:
+                pass
+
+    def _told(self, told: Told) -> Iterator[Action]:
+        rank = told.fields.get("rank")
+        if told.event in ("rank", "state") and isinstance(rank, int):
+            for words in self.verification.tell(told.host, rank, told.fields):
+                yield Say(words)
+            if self.verification.mismatches and not self.stopping:
+                yield Say("stopped: the ranks are not what was planned", bad=True)
+                yield from self._stop_all(
+                    "not as planned: " + self.verification.mismatches[0], FAILURE_GRACE_S
+                )
+        elif told.event in ("leaving", "exception", "detached", "oom"):
+            self._note(told, rank)
+        elif told.event == "stopping":
+            yield from self._stopped_there(told)
+        elif told.event in ("quiet", "active", "hung"):
+            yield from self._life_told(told)
+        elif told.event == "rank_exit" and isinstance(rank, int):
+            yield from self._rank_exit(told, rank)
+        elif told.event == "launcher_exit":
+            yield from self._launcher_exit(told)
+        elif told.event == "supervisor_died":
+            yield from self._fail(Failure(told.host, told.at, None, None, "the supervisor was killed"))
+        elif told.event in ("guard", "guard_facts", "rehearsal") and isinstance(rank, int):
+            yield from self._guard_told(told, rank)
+        elif told.event == "guard_failed":
+            yield Say(
+                f"{told.host}: {told.fields.get('what')} did not work: {told.fields.get('error')}", bad=True
+            )
+
+    def _note(self, told: Told, rank: object) -> None:
+        if told.event == "detached":
+            self.detached.add(told.host)
+        elif told.event == "oom":
+            self._oom[told.host] = told
+        elif isinstance(rank, int) and told.event == "leaving":
+            self._left.add(rank)
+        elif isinstance(rank, int):
+            self._exceptions[rank] = told
+
+    @property
+    def compared(self) -> bool:
+        """Whether there is nothing to compare between ranks, or every guard has told what its rank trains."""
+        guarded = self.plan.nodes[0].env.get("GPULAUNCH_GUARD") in ("stop", "warn")
+        return not guarded or self.guarding.compared >= self.plan.world_size or self.plan.world_size == 1
+
+    def _guard_told(self, told: Told, rank: int) -> Iterator[Action]:
+        """A stop is told before its rank has ended, which may hang in its own shutdown: end all of it now."""
+        if told.event == "rehearsal":
+            self.guarding.rehearsed[rank] = told.fields
+            return
+        take = self.guarding.tell if told.event == "guard" else self.guarding.compare
+        for said in take(told.host, rank, told.fields):
+            if isinstance(said, GuardStop):
+                stop = Failure(told.host, told.at, rank, STOP_EXIT, said.what, last_lines=said.lines)
+                yield from self._fail(stop)
+            else:
+                yield Say(said, bad=True)
+
+    def _life_told(self, told: Told) -> Iterator[Action]:
+        if told.event == "hung":
+            yield from self._hung(str(told.fields.get("why")), told.host, told.at)
+        elif (words := self._quiet.tell(told)) and not self.stopping:
+            yield Say(words, bad=told.event == "quiet")
+
+    def _judge_quiet(self, now: float) -> Iterator[Action]:
+        """End a run of several hosts when nothing lives on any of them; one host judges itself."""
+        hosts = [host for host in self.open_hosts if not self._all_left(host)]
+        seconds = self._quiet.too_long_s(hosts, now) if len(self.hosts) > 1 else 0.0
+        if seconds:
+            why = f"hung: no output, no optimizer step, no use of GPU or CPU on any host for {seconds:.0f} s"
+            yield from self._hung(why, hosts[0], now)
+
+    def _hung(self, why: str, host: str, at: float) -> Iterator[Action]:
+        """Take a hang as the root cause, and have every host write down where its ranks stand."""
+        if self.stopping or any(failure.hung for failure in self.failures):
+            return
+        self.failures.append(Failure(host, at, None, None, why, hung=True))
+        self.stopping = why
+        then = "" if self._over else "; asking every rank where it stands, then stopping every node"
+        yield Say(f"{why}{then}", bad=True)
+        if (hosts := self.open_hosts) and not self._over:
+            yield Stop(hosts, FAILURE_GRACE_S, why, stacks=True)
+
+    def _all_left(self, host: str) -> bool:
+        """Return whether every rank of a host has ended."""
+        (node,) = (node for node in self.plan.nodes if node.host == host)
+        return all(node.first_rank + slot.local_rank in self.rank_codes for slot in node.ranks.slots)
+
+    def _stopped_there(self, told: Told) -> Iterator[Action]:
+        """Have every host end: whoever asked one of them may not have reached the others.
+
+        What nobody has asked for and no failure explains is the end of a run that nobody followed.
+        """
+        if self.stopping or self.failures:
+            return
+        why = str(told.fields.get("why") or "")
+        if told.fields.get("asked"):
+            self.stopped_by = why or "somebody"
+        else:
+            self.abandoned = why
+        grace = told.fields.get("grace_s")
+        yield Say(f"{told.host}: {why or 'somebody'}{self._then_stopping}", bad=True)
+        yield from self._stop_all(
+            why or "somebody", float(grace) if isinstance(grace, int | float) else self._grace_s
+        )
+
+    def _lost(self, lost: Lost) -> Iterator[Action]:
+        """End the run elsewhere without a host that has ended it; one that is only not reached goes on."""
+        self.lost[lost.host] = lost.why
+        yield Say(f"{lost.host}: lost: {lost.why}", bad=True)
+        if lost.goes_on:
+            self.goes_on.add(lost.host)
+        else:
+            yield from self._stop_others(f"{lost.host} was lost")
+
+    @property
+    def _then_stopping(self) -> str:
+        return "" if self._over else "; stopping every node"
+
+    def _rank_exit(self, told: Told, rank: int) -> Iterator[Action]:
+        code = told.fields.get("code")
+        code = code if isinstance(code, int) else None
+        self.rank_codes[rank] = code
+        if code == 0 or (told.fields.get("stopping") and self.stopping):
+            return
+        said = self._exceptions.get(rank)
+        if code is None and said is None:
+            return  # the launcher saw it end and will say how
+        yield from self._fail(self._rank_failure(told, rank, code, said))
+
+    def _rank_failure(self, told: Told, rank: int, code: int | None, said: Told | None) -> Failure:
+        killed, oom = out_of_memory(self._oom_before(told), code)
+        what = f"rank {rank} on {told.host} {killed or code_words(code)}"
+        if said is None and rank in self._left and (code is None or code < 0):
+            what += " after its script had ended, while the interpreter shut down"
+        if said is None:
+            return Failure(told.host, told.at, rank, code, what, oom=oom)
+        error = said.fields
+        first_line = next(iter(str(error.get("message", "")).splitlines()), "")
+        tail = error.get("tail")
+        return Failure(
+            host=told.host,
+            at=said.at,  # when it was raised, not when the interpreter had wound down
+            rank=rank,
+            code=code,
+            what=f"{what}: {error.get('type')}: {first_line}".removesuffix(": "),
+            where=str(error.get("where", "")),
+            last_lines=tuple(str(line) for line in tail) if isinstance(tail, list) else (),
+            exception=error,
+        )
+
+    def _launcher_exit(self, told: Told) -> Iterator[Action]:
+        code = told.fields.get("code")
+        code = code if isinstance(code, int) else None
+        self.launcher_codes[told.host] = code
+        if code == 0 or self.stopping:
+            return
+        killed, oom = out_of_memory(self._oom_before(told), code)
+        what = f"the launcher on {told.host} {killed or code_words(code)}"
+        yield from self._fail(Failure(told.host, told.at, None, code, what, oom=oom))
+
+    def _oom_before(self, told: Told) -> Mapping[str, object] | None:
+        """Return what a host's kernel said of memory just before something ended there."""
+        oom = self._oom.get(told.host)
+        return oom.fields if oom is not None and abs(told.at - oom.at) < OOM_WITHIN_S else None
+
+    def _host_ended(self, ended: Ended) -> Iterator[Action]:
+        self.ended[ended.host] = ended
+        if ended.state.get("phase") != "ended":
+            what = f"{ended.host}: the supervisor is gone without a word; was the host restarted?"
+            yield from self._fail(Failure(ended.host, float("inf"), None, None, what))
+        yield from self._untold(ended)
+        left = (ended.state.get("exit") or {}).get("left")
+        if left:
+            pids = ", ".join(str(pid) for pid in left)
+            yield Say(f"{ended.host}: these processes cannot be ended: {pids}", bad=True)
+        why = str((ended.state.get("exit") or {}).get("why") or "")
+        if why and not self.stopping:
+            yield from self._fail(Failure(ended.host, float("inf"), None, None, f"{ended.host}: {why}"))
+
+    def _untold(self, ended: Ended) -> Iterator[Action]:
+        """Take from the last state what no event has told: a full disk may have kept it."""
+        end = ended.state.get("exit") or {}
+        for rank, code in (end.get("ranks") or {}).items():
+            self.rank_codes.setdefault(int(rank), code)
+        code = end.get("launcher_code")
+        if code and ended.host not in self.launcher_codes and not (self.stopping or self.failures):
+            what = f"the launcher on {ended.host} {code_words(code)}"
+            yield from self._fail(Failure(ended.host, float("inf"), None, code, what))
+
+    def _fail(self, failure: Failure) -> Iterator[Action]:
+        self.failures.append(failure)
+        if not self.stopping:
+            yield Say(f"{failure.what}{self._then_stopping}", bad=True)
+            yield from self._stop_all(failure.what, FAILURE_GRACE_S)
+
+    def _interrupted(self, interrupted: Interrupted) -> Iterator[Action]:
+        by = interrupted.by
+        signature = f" by {interrupted.who}" if interrupted.who else ""
+        self.interrupts += 1
+        self.interrupted_by = self.interrupted_by or by
+        if self.interrupts == 1:
+            self.stopped_by_interrupt = not self.stopping
+            yield Say(
+                f"stopping every node (SIGTERM, {self._grace_s:g} s, SIGKILL);"
+                " Ctrl-C again kills and leaves at once"
+            )
+            yield from self._stop_all(by + signature, self._grace_s)
+        elif self.interrupts == 2:
+            yield Say("killing every node's processes now", bad=True)
+            twice = f"{by} twice" if by == "Ctrl-C" else by
+            yield Stop(self.open_hosts, 0.0, twice + signature)
+
+    def _stop_all(self, why: str, grace_s: float) -> Iterator[Action]:
+        self.stopping = self.stopping or why
+        hosts = () if self._over else self.open_hosts
+        if hosts:
+            yield Stop(hosts, grace_s, why)
+
+    def _stop_others(self, why: str) -> Iterator[Action]:
+        if not self.stopping:
+            yield from self._stop_all(why, FAILURE_GRACE_S)

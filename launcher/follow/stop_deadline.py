@@ -1,0 +1,33 @@
+"""When an interrupted client waits for the hosts no longer."""
+
+from launcher.follow.run_state import Watch
+
+LEAVE_AFTER_S = 2.0
+"""After the second Ctrl-C: time for the word to arrive, and for the hosts to say that nothing is left."""
+WHY = "left at the second Ctrl-C, before it told the end"
+
+
+class Hurry:
+    """Counts what a person asks for: the first Ctrl-C stops a run, the second kills it and leaves."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._leave_at = float("inf")
+
+    @property
+    def pressed(self) -> bool:
+        """Whether the second has come."""
+        return self._watch.interrupts > 1
+
+    def leaves(self, now: float) -> bool:
+        """Return whether to leave now."""
+        if not self.pressed:
+            return False
+        self._leave_at = min(self._leave_at, now + LEAVE_AFTER_S)
+        return self._watch.interrupts > 2 or self._watch.all_ranks_ended or now >= self._leave_at
+
+    def give_up_hosts(self) -> None:
+        """Note the hosts of which more was to come; they end the run by themselves, as they were told."""
+        if self.pressed:
+            for host in self._watch.open_hosts:
+                self._watch.lost[host] = WHY

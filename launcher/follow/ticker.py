@@ -1,0 +1,30 @@
+"""Time that passes for a followed run, however much happens to it."""
+
+import queue
+import time
+from collections.abc import Callable
+
+from launcher.follow.events import Happening, Tick
+
+EVERY_S = 0.1
+
+
+class Ticking:
+    """Takes from the run's queue; many chatty hosts never leave it empty, and what waits must be judged."""
+
+    def __init__(
+        self, happenings: "queue.Queue[Happening]", *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._happenings = happenings
+        self._clock = clock
+        self._ticked = clock()
+
+    def next(self) -> Happening:
+        """Return what happened next; a Tick where the last is EVERY_S ago, or nothing comes for so long."""
+        if self._clock() - self._ticked < EVERY_S:
+            try:
+                return self._happenings.get(timeout=EVERY_S)
+            except queue.Empty:
+                pass
+        self._ticked = self._clock()
+        return Tick(time.time())

@@ -1,0 +1,151 @@
+"""What the ranks of a run use, as their hosts measure it: the last of it, peaks, means. Pure."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.planning.plan import Plan
+from preflight.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RankUsage:
+    """What one rank used. None: never measured. Memory and use of a GPU are the GPU's, whoever shares it."""
+
+    rank: int
+    host: str
+    gpu: str | None  # its UUID
+    samples: int
+    gpu_busy: float | None  # percent: the last, or the mean
+    gpu_mib: float | None  # the last, or the peak
+    rss_mib: float | None
+    cpu: float | None  # percent of one core
+    power_w: float | None = None
+    step: int | None = None  # optimizer steps that the guard has counted
+
+    @property
+    def measured(self) -> bool:
+        """Whether anything was."""
+        return any(value is not None for value in (self.gpu_busy, self.gpu_mib, self.rss_mib, self.cpu))
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether anything of its GPU was."""
+        return self.gpu_busy is not None or self.gpu_mib is not None
+
+
+@dataclass(slots=True)
+class _Series:
+    """One measured value over time, of which only this is kept."""
+
+    last: float | None = None
+    peak: float | None = None
+    total: float = 0.0
+    count: int = 0
+
+    def take(self, value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            self.last = None
+            return
+        self.last = float(value)
+        self.peak = self.last if self.peak is None else max(self.peak, self.last)
+        self.total += self.last
+        self.count += 1
+
+    @property
+    def mean(self) -> float | None:
+        return self.total / self.count if self.count else None
+
+
+_FEW_SAMPLES = 3
+"""Below this the kernel's count of the whole life of a rank tells more."""
+_NAMES = ("busy", "memory_mib", "power_w", "rss_mib", "cpu")
+
+
+class Usages:
+    """Takes every sample of every host."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._slots = {
+            node.first_rank + slot.local_rank: (node.host, slot.gpu_uuid)
+            for node in plan.nodes
+            for slot in node.ranks.slots
+        }
+        self._series = {rank: {name: _Series() for name in _NAMES} for rank in self._slots}
+        self._samples = dict.fromkeys(self._slots, 0)
+        self._steps: dict[int, int] = {}
+        self._seen: dict[str, float] = {}
+        self.missing: dict[str, str] = {}
+        """By host: why its GPUs could not be read."""
+        self.clock_behind_s: dict[str, float] = {}
+        """By host: what is to be added to its clock to have ours."""
+
+    def feed(self, host: str, sample: Mapping[str, Any], at: float) -> None:
+        """Take a sample that was measured at `at` of our clock; one that comes twice counts once."""
+        told = sample.get("t")
+        if not isinstance(told, int | float) or told <= self._seen.get(host, -math.inf):
+            return
+        self._seen[host] = float(told)
+        self.clock_behind_s[host] = at - float(told)
+        if sample.get("gpus_missing"):
+            self.missing[host] = str(sample["gpus_missing"])
+        gpus, ranks = _mapping(sample.get("gpus")), _mapping(sample.get("ranks"))
+        for rank, (where, uuid) in self._slots.items():
+            if where != host:
+                continue
+            both = {**_mapping(gpus.get(uuid or "")), **_mapping(ranks.get(str(rank)))}
+            self._samples[rank] += bool(both)
+            if isinstance(both.get("step"), int):
+                self._steps[rank] = both["step"]
+            for name, series in self._series[rank].items():
+                series.take(both.get(name))
+
+    def end(self, host: str, left: Mapping[str, Any]) -> None:
+        """Take what the kernel had counted of a rank when it left: short runs are hardly sampled."""
+        rank = left.get("rank")
+        if not isinstance(rank, int) or self._slots.get(rank, ("",))[0] != host:
+            return
+        peak, cpu_s, lived_s = (_number(left.get(name)) for name in ("rss_peak_mib", "cpu_s", "lived_s"))
+        series = self._series[rank]
+        if peak is not None:
+            series["rss_mib"].peak = max(series["rss_mib"].peak or 0.0, peak)
+        if cpu_s is not None and lived_s and series["cpu"].count < _FEW_SAMPLES:
+            series["cpu"].total, series["cpu"].count = 100.0 * cpu_s / lived_s, 1
+
+    def now(self) -> tuple[RankUsage, ...]:
+        """Return what each measured rank uses by its host's last sample."""
+        return self._all(lambda series: series.last, lambda series: series.last)
+
+    def over_all(self) -> tuple[RankUsage, ...]:
+        """Return the mean use and the peak memory of each measured rank."""
+        return self._all(lambda series: series.mean, lambda series: series.peak)
+
+    def _all(self, of_use: Any, of_memory: Any) -> tuple[RankUsage, ...]:
+        found = []
+        for rank, (host, uuid) in sorted(self._slots.items()):
+            series = self._series[rank]
+            used = RankUsage(
+                rank=rank,
+                host=host,
+                gpu=uuid,
+                samples=self._samples[rank],
+                gpu_busy=of_use(series["busy"]),
+                gpu_mib=of_memory(series["memory_mib"]),
+                rss_mib=of_memory(series["rss_mib"]),
+                cpu=of_use(series["cpu"]),
+                power_w=of_use(series["power_w"]),
+                step=self._steps.get(rank),
+            )
+            if used.measured:
+                found.append(used)
+        return tuple(found)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        return None
+    return float(value)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

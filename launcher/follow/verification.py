@@ -1,0 +1,147 @@
+"""Are the ranks what was planned? Judged from what each rank reported from inside. Pure."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.planning.plan import Plan
+from preflight.decide.decision import RankSlot
+from preflight.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What one rank of the plan must find itself to be."""
+
+    rank: int
+    host: str
+    local_rank: int
+    world_size: int
+    slot: RankSlot
+    mixed_precision: str
+
+
+def expectations(plan: Plan) -> dict[int, Expected]:
+    """Return what each rank must be, by rank."""
+    return {
+        node.first_rank + slot.local_rank: Expected(
+            rank=node.first_rank + slot.local_rank,
+            host=node.host,
+            local_rank=slot.local_rank,
+            world_size=plan.world_size,
+            slot=slot,
+            mixed_precision=plan.precision.mixed_precision,
+        )
+        for node in plan.nodes
+        for slot in node.ranks.slots
+    }
+
+
+def contradictions(expected: Expected, host: str, told: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a rank told that is not as planned; what it did not tell contradicts nothing.
+
+    `told` holds fields of the events "rank" (local_rank, world_size) and "state" (world_size, world_rank,
+    device, gpu, mixed_precision), whatever is known by now.
+    """
+    if host != expected.host:
+        yield f"rank {expected.rank} runs on {host} instead of {expected.host}"
+    wanted: dict[str, object] = {
+        "local_rank": expected.local_rank,
+        "world_size": expected.world_size,
+        "world_rank": expected.rank,
+        "mixed_precision": expected.mixed_precision,
+    }
+    for name, want in wanted.items():
+        if name in told and told[name] != want:
+            words = name.replace("_", " ")
+            yield f"{words} is {told[name]} instead of {want} in rank {expected.rank} ({host})"
+    yield from _wrong_device(expected, host, told)
+
+
+def _wrong_device(expected: Expected, host: str, told: Mapping[str, Any]) -> Iterator[str]:
+    kind = str(told.get("device", "")).partition(":")[0]
+    uuid = str(told.get("gpu", ""))
+    if not kind:
+        return
+    if expected.slot.gpu_uuid is None:
+        if kind != "cpu":
+            yield f"rank {expected.rank} ({host}) runs on {told['device']} instead of the CPU"
+    elif kind != "cuda":
+        wanted = f"GPU {expected.slot.gpu_index}"
+        yield f"rank {expected.rank} ({host}) runs on {told['device']} instead of {wanted}"
+    elif uuid and uuid != expected.slot.gpu_uuid:
+        wanted = f"GPU {expected.slot.gpu_index} ({expected.slot.gpu_uuid})"
+        yield f"rank {expected.rank} ({host}) opened {uuid} instead of {wanted}"
+
+
+def placed(expected: Expected, told: Mapping[str, Any]) -> bool:
+    """Return whether a rank has told world, rank and device. One that sees no GPU can only be on the CPU."""
+    blind = expected.slot.gpu_uuid is None and told.get("visible") == ""
+    return "world_rank" in told and ("device" in told or blind)
+
+
+class Verification:
+    """Collects what ranks tell; says once that all is as planned, or at once what is not."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._expected = expectations(plan)
+        self._told: dict[int, dict[str, Any]] = {}
+        self._said: set[str] = set()
+        self.mismatches: tuple[str, ...] = ()
+
+    @property
+    def placed(self) -> bool:
+        """Whether every rank has told that world, rank and device are as planned."""
+        return not self.silent() and not self.unplaced() and not self.mismatches
+
+    @property
+    def introduced(self) -> bool:
+        """Whether every rank has started and told who it is, and none contradicts the plan."""
+        return self._all(bool) and not self.mismatches
+
+    @property
+    def precise(self) -> bool:
+        """Whether every rank has told that its mixed precision is as planned."""
+        return self._all(lambda told: "mixed_precision" in told) and not self.mismatches
+
+    def tell(self, host: str, rank: int, fields: Mapping[str, Any]) -> Iterator[str]:
+        """Take what a rank told; yield sentences worth saying now. Contradictions go to `mismatches`."""
+        expected = self._expected.get(rank)
+        if expected is None:
+            self.mismatches = (f"rank {rank} on {host} is none of the {self._plan.world_size} planned",)
+            return
+        told = self._told.setdefault(rank, {})
+        told.update(fields)
+        wrong = tuple(contradictions(expected, host, told))
+        if wrong:
+            self.mismatches = wrong
+            return
+        if self.placed and "placed" not in self._said:
+            self._said.add("placed")
+            yield self._placed_words()
+        if self.precise and "precise" not in self._said:
+            self._said.add("precise")
+            yield f"mixed precision {self._plan.precision.mixed_precision} in every rank, as planned"
+
+    def silent(self) -> tuple[int, ...]:
+        """Return the ranks that never told their world."""
+        return tuple(rank for rank in self._expected if "world_rank" not in self._told.get(rank, {}))
+
+    def unplaced(self) -> tuple[int, ...]:
+        """Return the ranks that told their world, but not which device they use."""
+        told = {rank: self._told.get(rank, {}) for rank in self._expected}
+        return tuple(
+            rank
+            for rank, expected in self._expected.items()
+            if "world_rank" in told[rank] and not placed(expected, told[rank])
+        )
+
+    def _all(self, done: Any) -> bool:
+        return all(done(self._told.get(rank, {})) for rank in self._expected)
+
+    def _placed_words(self) -> str:
+        size = self._plan.world_size
+        gpus = sum(expected.slot.gpu_uuid is not None for expected in self._expected.values())
+        where = "each on its own GPU" if gpus == size else "on the CPU" if not gpus else f"{gpus} on GPUs"
+        ranks = f"{size} ranks" if size > 1 else "1 rank"
+        return f"{ranks} as planned: world size {size}, {where}"

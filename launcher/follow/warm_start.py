@@ -1,0 +1,113 @@
+"""Nodes that begin before their plan: while hosts are checked, theirs import what the launch will need.
+
+It only makes a launch quicker. A host that cannot begin early, or whose plan turns out to want another
+environment, starts as any other does.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import GpulaunchError, HostError
+from launcher.remote.supervisor_program import command, packed
+from launcher.transports.base import Completed, Connection, Stream
+
+_END_S = 2.0
+
+
+class EarlyStarts:
+    """What has begun, by host; each is taken by the launch of this run id, or ended by `close`."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self._begun: dict[str, EarlyWay] = {}
+
+    def begin(
+        self,
+        entry: HostEntry,
+        env: Mapping[str, str],
+        unset: Iterable[str],
+        cwd: str,
+        open_entry: Callable[[HostEntry], Connection],
+    ) -> None:
+        """Begin on one host; whatever goes wrong, the launch itself will say."""
+        with suppress(GpulaunchError, OSError):
+            connection = open_entry(entry)
+            stream = connection.start(command(entry.python, "start", self.run_id))
+            request = early_request(entry.python, env, unset, cwd, self.run_id)
+            self._begun[entry.name] = EarlyWay(connection, stream, request)
+
+    def take(self, host: str, run_id: str) -> "EarlyWay | None":
+        """Return what has begun there for this run, which is then the caller's to close."""
+        return self._begun.pop(host, None) if run_id == self.run_id else None
+
+    def close(self) -> None:
+        """End what no launch has taken: it sees the end of its input."""
+        while self._begun:
+            _, begun = self._begun.popitem()
+            begun.close()
+
+
+def early_request(python: str, env: Mapping[str, str], unset: Iterable[str], cwd: str, run_id: str) -> bytes:
+    """Return what begins a node before its plan is known; `protocol.order` follows, or nothing at all."""
+    wish = {"python": python, "env": dict(env), "unset": list(unset), "cwd": cwd, "run_id": run_id}
+    return packed("warm_start", json.dumps(wish).encode())
+
+
+class EarlyWay:
+    """A node that waits for its plan, as a connection whose first command has been started already."""
+
+    def __init__(self, connection: Connection, stream: Stream, request: bytes) -> None:
+        self._connection = connection
+        self._stream: Stream | None = stream
+        # A pipe holds less than the request, and its reader is an interpreter that is just starting.
+        self._writer = threading.Thread(target=_write, args=(stream, request), daemon=True)
+        self._writer.start()
+
+    @property
+    def name(self) -> str:
+        """The host's name as the user typed it."""
+        return self._connection.name
+
+    def run(
+        self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
+    ) -> Completed:
+        """See base.Connection."""
+        return self._connection.run(argv, stdin=stdin, timeout_s=timeout_s, max_output=max_output)
+
+    def start(self, argv: Iterable[str]) -> Stream:
+        """Return the way to the node that waits. Raises HostError for a second one."""
+        del argv  # it runs already, and is the same command
+        self._writer.join()
+        stream, self._stream = self._stream, None
+        if stream is None:
+            raise HostError(self.name, "what had begun early is in use already")
+        return stream
+
+    def close(self) -> None:
+        """Let a node that nobody took end, and wait for that."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            with suppress(GpulaunchError):
+                self._writer.join()
+                stream.close_stdin()
+                stream.wait(_END_S)
+                stream.close()
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _write(stream: Stream, request: bytes) -> None:
+    with suppress(GpulaunchError, OSError, ValueError):
+        stream.write(request)

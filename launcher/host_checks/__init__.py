@@ -1,0 +1,1 @@
+"""A preflight of hosts, and its findings as text, JSON and pages."""

@@ -1,0 +1,65 @@
+"""A table on a terminal that fills while hosts answer."""
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import GpulaunchError, HostError
+from launcher.text import console, one_line, wants_colour
+from preflight.facts.host import HostFacts
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
+
+ROWS = 24
+"""Hosts shown at once: those still awaited come first, so that a large fleet fits a small terminal."""
+
+
+class LiveHosts:
+    """Shows who has answered, on stderr, only where that is a terminal and several hosts are asked."""
+
+    def __init__(self, hosts: tuple[HostEntry, ...]) -> None:
+        self._state: dict[str, str] = {entry.name: "" for entry in hosts}
+        self._started = time.monotonic()
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        if wants_colour(sys.stderr) and len(self._state) > 1:
+            from rich.live import Live  # noqa: PLC0415 - only a terminal pays for it
+
+            self._live = Live(
+                get_renderable=self._table, console=console(sys.stderr), transient=True, refresh_per_second=5
+            )
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def done(self, entry: HostEntry, result: "HostFacts | GpulaunchError") -> None:
+        """Take one host's answer; called as it comes."""
+        seconds = time.monotonic() - self._started
+        if isinstance(result, HostError):
+            said = result.detail
+        elif isinstance(result, GpulaunchError):
+            said = result.message
+        else:
+            said = "answered"
+        self._state[entry.name] = f"{seconds:.1f} s  {one_line(said, 60)}"
+
+    def _table(self) -> "Table":
+        from rich.table import Table  # noqa: PLC0415
+
+        waiting = [name for name, said in self._state.items() if not said]
+        done = [name for name, said in self._state.items() if said]
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for name in (*waiting, *reversed(done))[:ROWS]:
+            table.add_row(one_line(name, 40), self._state[name] or "...")
+        table.caption = f"{len(done)} of {len(self._state)} hosts answered"
+        return table

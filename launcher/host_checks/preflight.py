@@ -1,0 +1,321 @@
+"""A preflight: ask the hosts, judge each and all together, and say what a launch would use."""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import GpulaunchError, HostError
+from launcher.planning.network import choose_main_address, choose_main_port
+from launcher.planning.planner import Sent, settle
+from launcher.remote.agent import AgentRequest, Gathered, Open, gather
+from launcher.remote.agent_sessions import Waiting
+from launcher.remote.fanout import WIDTH
+from launcher.remote.reachability import Begin, probe_reach
+from preflight.checks.finding import Finding, Severity, exit_code
+from preflight.checks.registry import ClockOffset
+from preflight.checks.runner import judge_cluster, judge_host, table, unasked
+from preflight.decide.ranks import resolve_gpus
+from preflight.facts.host import HostFacts, Reach, ScriptFacts
+from preflight.facts.missing import Missing
+from preflight.facts.script import ScriptReading
+from preflight.frozen import dataclass
+from preflight.job import Job
+
+FREE_PORTS = 4
+"""Ports that each host proves free: one to use instead of the main port, others in case it is stolen."""
+
+Probe: TypeAlias = Callable[[Sequence[HostEntry], Mapping[str, HostFacts], int, Begin], tuple[Reach, ...]]
+"""Connects from every other node to the first one on the port that the launch will use.
+
+`Begin` starts a program on a host that has answered.
+"""
+
+OnDone: TypeAlias = Callable[[HostEntry, "HostFacts | GpulaunchError"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class WouldUse:
+    """What a launch on these hosts would take; `problem` says why there is no such launch."""
+
+    precision: str = ""
+    why_precision: str = ""
+    main_port: int = 0
+    world_size: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightResult:
+    """Everything a preflight found. `job` has its GPU request settled ("auto" is "all" or "none")."""
+
+    job: Job
+    entries: tuple[HostEntry, ...]
+    facts: dict[str, HostFacts]
+    errors: dict[str, HostError]
+    reach: tuple[Reach, ...]
+    findings: tuple[Finding, ...]
+    seconds: float
+    would_use: WouldUse | None = None
+    not_asked: tuple[str, ...] = ()  # checks that this source holds no facts for
+    clocks: dict[str, ClockOffset] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> int:
+        """0 when every host may be called fine, 1 otherwise."""
+        return exit_code(self.findings)
+
+    def of(self, host: str) -> tuple[Finding, ...]:
+        """Return the findings that are about one host, alone or with others."""
+        return tuple(finding for finding in self.findings if host in finding.hosts)
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How to ask and judge."""
+
+    ignore: frozenset[str] = frozenset()
+    together: bool = True  # the hosts are one launch; False: each is judged for itself
+    width: int = WIDTH
+    deadline_s: float = 20.0
+    skip: tuple[str, ...] = ()
+    from_file: bool = False  # leave out checks whose facts a saved nvidia-smi cannot hold
+    sent: Sent | None = None  # the script that travels with the launch: read here, as it will lie there
+    arriving: Sent | None = None  # the script in a tree that a sync will bring, working directory and all
+
+
+def preflight(
+    entries: Iterable[HostEntry],
+    job: Job,
+    opener: Open,
+    *,
+    manner: Manner | None = None,
+    script: ScriptReading | None = None,
+    probe: Probe | None = None,
+    on_done: OnDone | None = None,
+) -> PreflightResult:
+    """Ask all hosts and judge them; the first one is the main host.
+
+    Hosts that cannot be reached become findings with the code of their error. `probe` tests the way between
+    the nodes; without it that stays unknown. Raises BadInput for mistakes in the user's files only.
+    """
+    how = manner or Manner()
+    hosts = tuple(entries)
+    watch = _Watch(on_done)
+    probe = probe if how.together and len(hosts) > 1 else None
+    reached: tuple[Reach, ...] = ()
+    main = hosts[0].name
+    with Waiting() as waiting:
+        gathered = gather(
+            hosts,
+            lambda entry: request_for(entry, job, how),
+            opener,
+            width=how.width,
+            on_done=watch.done,
+            waiting=waiting if probe else None,
+        )
+        if probe is not None and len(gathered.facts) > 1 and main in gathered.facts:
+            order = [entry for entry in hosts if entry.name in gathered.facts]
+            reached = probe(order, gathered.facts, _port_to_use(gathered.facts[main], job), waiting.begin)
+    result = judge(hosts, gathered, job, reach=reached, manner=how, clocks=watch.clocks, script=script)
+    return replace(result, seconds=time.monotonic() - watch.started)
+
+
+def reach_probe(*, width: int = WIDTH) -> Probe:
+    """Return a probe that connects for real."""
+
+    def probe(
+        entries: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int, begin: Begin
+    ) -> tuple[Reach, ...]:
+        main, others = entries[0], entries[1:]
+        try:
+            address, _ = choose_main_address([(entry, facts[entry.name]) for entry in entries])
+        except GpulaunchError as refusal:
+            return tuple(
+                Reach(entry.name, main.name, "?", port, ok=False, error=refusal.message, ms=0.0)
+                for entry in others
+            )
+        return probe_reach(main, others, begin, address=address, port=port, width=width)
+
+    return probe
+
+
+def request_for(entry: HostEntry, job: Job, manner: Manner | None = None) -> AgentRequest:
+    """Return what the agent of one host is asked for this job."""
+    workdir = job.workdir or entry.workdir or (str(Path.cwd()) if entry.is_local else "~")
+    paths = {"workdir": workdir, "hf_cache": "", "tmp": "", "run_dir": ""}
+    if job.output:
+        paths["output"] = job.output_in(workdir)
+    if "HF_HOME" in job.env or "HF_HOME" in entry.env:
+        paths["hf_cache"] = job.env.get("HF_HOME") or entry.env.get("HF_HOME", "")
+    how = manner or Manner()
+    return AgentRequest(
+        host=entry.name,
+        ports=(job.main_port,),
+        free_ports=FREE_PORTS,
+        seed=f"{job.name}{os.getpid()}",
+        paths=paths,
+        script="" if job.send_script else job.script,
+        skip=how.skip,
+        deadline_s=how.deadline_s,
+    )
+
+
+def judge(
+    entries: Sequence[HostEntry],
+    gathered: Gathered,
+    job: Job,
+    *,
+    reach: tuple[Reach, ...] = (),
+    manner: Manner | None = None,
+    clocks: Mapping[str, ClockOffset] | None = None,
+    script: ScriptReading | None = None,
+) -> PreflightResult:
+    """Judge what was gathered; pure."""
+    how = manner or Manner()
+    if how.sent is not None:
+        gathered = replace(gathered, facts=_with_script(gathered.facts, how.sent))
+    if how.arriving is not None:
+        gathered = replace(gathered, facts=_with_tree(gathered.facts, how.arriving))
+    facts = gathered.facts
+    settled = resolve_gpus(job, facts.values())
+    ignored = {entry.name: how.ignore | entry.ignore for entry in entries}
+    findings: list[Finding] = [_from_error(error, ignored[name]) for name, error in gathered.errors.items()]
+    for entry in entries:
+        if entry.name in facts:
+            findings += judge_host(
+                facts[entry.name],
+                settled,
+                entry.expect,
+                ignore=ignored[entry.name],
+                allowed=entry.gpus,
+                is_main=not how.together or entry.name == entries[0].name,
+                asked_only=how.from_file,
+            )
+    ordered = {entry.name: facts[entry.name] for entry in entries if entry.name in facts}
+    if how.together and not how.from_file:
+        expect = entries[0].expect
+        findings += judge_cluster(
+            ordered, settled, reach, expect=expect, clocks=clocks or {}, ignore=how.ignore
+        )
+    use: WouldUse | None = None
+    if how.together and not how.from_file:
+        use = _would_use(entries, gathered, settled, script)
+    return PreflightResult(
+        job=settled,
+        entries=tuple(entries),
+        facts=ordered,
+        errors=dict(gathered.errors),
+        reach=reach,
+        findings=_in_table_order(findings),
+        seconds=0.0,
+        would_use=use,
+        not_asked=_not_asked(ordered, settled) if how.from_file else (),
+        clocks=dict(clocks or {}),
+    )
+
+
+def _from_error(error: HostError, ignore: frozenset[str]) -> Finding:
+    """Turn a host that could not be used into a finding with the error's own code."""
+    return Finding(
+        code=error.code,
+        severity=Severity.CRITICAL,
+        hosts=(error.host,),
+        subject="",
+        message=error.detail,
+        fix=error.fix,
+        gate=True,
+        ignored=error.code in ignore,
+    )
+
+
+def _in_table_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    order = {code: place for place, code in enumerate(table())}
+    return tuple(sorted(findings, key=lambda finding: order.get(finding.code, -1)))
+
+
+def _not_asked(facts: Mapping[str, HostFacts], job: Job) -> tuple[str, ...]:
+    codes = {code for host in facts.values() for code in unasked(host)}
+    return tuple(c.code for c in table().values() if c.code in codes and (job.wants_gpus or not c.gpu_only))
+
+
+def _port_to_use(main: HostFacts, job: Job) -> int:
+    """Return the port that a launch would take; the asked one where none can be chosen."""
+    try:
+        return choose_main_port(main, job.main_port, needed=True, avoid=frozenset()).port
+    except GpulaunchError:
+        return job.main_port
+
+
+def _would_use(
+    entries: Sequence[HostEntry], gathered: Gathered, job: Job, script: ScriptReading | None
+) -> WouldUse:
+    if gathered.errors:
+        return WouldUse(problem=f"{', '.join(gathered.errors)} cannot be used")
+    pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
+    script = script or script_on(*pairs[0], job)
+    try:
+        settled = settle(pairs, job, run_id="preflight", script=script)
+    except GpulaunchError as refusal:
+        return WouldUse(problem=refusal.message)
+    because = settled.precision.because
+    return WouldUse(
+        precision=settled.precision.mixed_precision,
+        why_precision=because[0].text if because else "",
+        main_port=settled.world.main_port,
+        world_size=settled.world.size,
+    )
+
+
+def _with_script(facts: Mapping[str, HostFacts], sent: Sent) -> dict[str, HostFacts]:
+    """Return the facts with the script that the launch will bring along."""
+    raw = sent.text.encode()
+    script = ScriptFacts(sent.name, hashlib.sha256(raw).hexdigest(), len(raw), sent.text)
+    return {name: replace(host, script=script) for name, host in facts.items()}
+
+
+def _with_tree(facts: Mapping[str, HostFacts], arriving: Sent) -> dict[str, HostFacts]:
+    """Return the facts as they will be once a sync has made the directory and put the script there."""
+    there = _with_script(facts, arriving)
+    for name, host in there.items():
+        if not isinstance(host.paths, Missing):
+            paths = (replace(one, exists=True if one.role == "workdir" else one.exists) for one in host.paths)
+            there[name] = replace(host, paths=tuple(paths))
+    return there
+
+
+def script_on(entry: HostEntry, main: HostFacts, job: Job) -> ScriptReading | None:
+    """Read the training script as it lies on the main host; None when it is not known here.
+
+    Modules of its own are read where the main host is this machine; of other hosts only the script is known.
+    """
+    if isinstance(main.script, Missing) or isinstance(main.script.text, Missing):
+        return None
+    from launcher.local.source_files import read_source  # noqa: PLC0415 - as below
+    from preflight.script.analyze import read_script  # noqa: PLC0415 - a third of our modules; only a script pays
+
+    versions = {} if isinstance(main.python, Missing) else main.python.packages
+    find = read_source if entry.is_local else None
+    return read_script(main.script.text, main.script.path, find=find, args=job.args, versions=versions)
+
+
+class _Watch:
+    """Notes when each host answered, which bounds how far its clock can be off."""
+
+    def __init__(self, on_done: OnDone | None) -> None:
+        self.clocks: dict[str, ClockOffset] = {}
+        self.started = time.monotonic()
+        self._started_unix = time.time()
+        self._on_done = on_done
+
+    def done(self, entry: HostEntry, result: "HostFacts | GpulaunchError") -> None:
+        """Take one host's answer."""
+        if isinstance(result, HostFacts) and not isinstance(result.identity, Missing):
+            now = result.identity.now_unix
+            self.clocks[entry.name] = (now - time.time(), now - self._started_unix)
+        if self._on_done is not None:
+            self._on_done(entry, result)

@@ -1,0 +1,104 @@
+"""A preflight for programs: schema gpulaunch.preflight/1, documented in docs/json.md."""
+
+from typing import Any
+
+from launcher.host_checks.merge import Merged, merge
+from launcher.host_checks.preflight import PreflightResult
+from preflight.checks.finding import Finding, Severity, stops_launch
+from preflight.facts.host import HostFacts
+from preflight.facts.json_codec import encode
+from preflight.facts.missing import Missing
+
+SCHEMA = "gpulaunch.preflight/1"
+_RISING = tuple(Severity)
+
+
+def preflight_json(result: PreflightResult, *, facts: bool = False) -> dict[str, Any]:
+    """Return the document; `facts` adds everything that was read."""
+    names = [entry.name for entry in result.entries]
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "exit_code": result.exit_code,
+        "seconds": round(result.seconds, 3),
+        "hosts": {name: _host(result, name, facts=facts) for name in names},
+        "findings": [merged_json(each) for each in merge(result.findings)],
+        "would_use": None if result.would_use is None else encode(result.would_use),
+        "reach": encode(result.reach),
+        "not_asked": list(result.not_asked),
+    }
+    return document
+
+
+def merged_json(merged: Merged) -> dict[str, Any]:
+    """Return equal findings of one host as one, with what they are about and their number."""
+    return {**finding_json(merged.finding), "subjects": list(merged.subjects), "count": merged.count}
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """Return one finding."""
+    return {
+        "code": finding.code,
+        "severity": finding.severity.value,
+        "hosts": list(finding.hosts),
+        "subject": finding.subject,
+        "message": finding.message,
+        "fix": finding.fix,
+        "gate": finding.gate,
+        "ignored": finding.ignored,
+        "stops_launch": stops_launch(finding),
+    }
+
+
+def verdict(findings: tuple[Finding, ...]) -> str:
+    """Return the weightiest severity of what was not ignored; "pass" when there is nothing."""
+    told = [finding.severity for finding in findings if not finding.ignored]
+    return max(told, key=_RISING.index, default=Severity.PASS).value
+
+
+def _host(result: PreflightResult, name: str, *, facts: bool) -> dict[str, Any]:
+    mine = result.of(name)
+    known = result.facts.get(name)
+    shown: dict[str, Any] = {
+        "verdict": verdict(mine),
+        "reached": known is not None,
+        "findings": [merged_json(each) for each in merge(mine)],
+        "summary": None if known is None else _summary(known),
+    }
+    if facts and known is not None:
+        shown["facts"] = encode(known)
+    return shown
+
+
+def _summary(facts: HostFacts) -> dict[str, Any]:
+    """Return the few facts that people ask for first; null where they were not read."""
+    packages = {} if isinstance(facts.python, Missing) else facts.python.packages
+    gpus = () if isinstance(facts.gpus, Missing) else facts.gpus
+    return {
+        "hostname": None if isinstance(facts.identity, Missing) else facts.identity.hostname,
+        "driver": None if isinstance(facts.driver, Missing) else facts.driver.version,
+        "python": None if isinstance(facts.python, Missing) else facts.python.version,
+        "packages": {name: packages.get(name) for name in ("torch", "accelerate", "transformers")},
+        "gpus": None
+        if isinstance(facts.gpus, Missing)
+        else [
+            {
+                "index": gpu.index,
+                "uuid": _plain(gpu.uuid),
+                "name": _plain(gpu.name),
+                "capability": _plain(gpu.capability),
+                "compute_mode": _plain(gpu.compute_mode),
+                "memory_used_mib": None if isinstance(gpu.memory, Missing) else gpu.memory.used_mib,
+                "memory_total_mib": None if isinstance(gpu.memory, Missing) else gpu.memory.total_mib,
+            }
+            for gpu in gpus
+        ],
+        "missing": {
+            name: encode(value)
+            for name in HostFacts.__dataclass_fields__
+            if isinstance(value := getattr(facts, name), Missing)
+        },
+    }
+
+
+def _plain(value: object) -> Any:
+    return None if isinstance(value, Missing) else encode(value)

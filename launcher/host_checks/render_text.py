@@ -1,0 +1,263 @@
+"""Findings for people: a line per host, equal findings folded over hosts, one line per unread fact."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from launcher.config.host_sets import host_range
+from launcher.host_checks.merge import merge
+from launcher.host_checks.preflight import PreflightResult
+from launcher.terminal.cell_width import Line, Span
+from launcher.text import clean, one_line
+from preflight.checks.finding import Finding, Severity
+from preflight.checks.registry import NOT_HELD
+from preflight.facts.gpu import Gpu
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
+from preflight.frozen import dataclass
+
+_STYLES = {
+    "pass": "32",
+    "info": "36",
+    "warning": "33",
+    "unknown": "35",
+    "critical": "1;31",
+    "ignored": "2",
+}
+_ORDER = (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING, Severity.INFO)
+_INFO_SHOWN = 3
+_SUBJECTS_SHOWN = 8
+_WIDTH = 9  # of the verdict column
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Findings that say the same of several hosts, or of several subjects of one host."""
+
+    severity: Severity
+    codes: tuple[str, ...]
+    hosts: tuple[str, ...]
+    subjects: tuple[str, ...]
+    message: str
+    fix: str
+    ignored: bool
+    count: int = 1  # of what its check calls alike
+
+
+def fold(findings: Iterable[Finding]) -> tuple[Folded, ...]:
+    """Join the same words on several hosts or subjects, and the checks that one unread fact hides."""
+    by_words: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in findings:
+        unread = finding.message == NOT_HELD or (
+            finding.severity is Severity.UNKNOWN and finding.message.startswith("not checked: ")
+        )
+        key = (
+            finding.severity,
+            finding.ignored,
+            "" if unread else finding.code,
+            *((finding.alike,) if finding.alike else _words(finding, unread=unread)),
+        )
+        by_words.setdefault(key, []).append(finding)
+    folded = [_merge(group) for group in by_words.values()]
+    return tuple(sorted(_same_hosts_and_words(folded), key=lambda f: (f.ignored, _ORDER.index(f.severity))))
+
+
+def _words(finding: Finding, *, unread: bool) -> tuple[str, str, str]:
+    fix = "" if unread else _without_name(finding.fix, finding.hosts)
+    return finding.subject, _without_name(finding.message, finding.hosts), fix
+
+
+def _without_name(text: str, hosts: tuple[str, ...], instead: str = "HOST") -> str:
+    """Replace the name of a finding's one host, so that equal findings of several hosts are equal."""
+    if len(hosts) != 1:
+        return text
+    return re.sub(rf"(?<![\w.-]){re.escape(hosts[0])}(?![\w.-])", lambda _: instead, text)
+
+
+def _merge(group: list[Finding]) -> Folded:
+    first = group[0]
+    hosts = tuple(dict.fromkeys(host for finding in group for host in finding.hosts))
+    message, fix = first.message, first.fix
+    if first.alike and len(group) > 1:
+        message = f"{message} (and {len(group) - 1} more like it)"
+    elif len(hosts) > 1 and len(first.hosts) == 1:
+        message = _without_name(message, first.hosts, host_range(hosts))
+        typed = hosts[0] if "ssh -" in fix else host_range(hosts)  # ssh takes one host, our commands a range
+        fix = _without_name(fix, first.hosts, typed)
+    return Folded(
+        severity=first.severity,
+        codes=tuple(dict.fromkeys(finding.code for finding in group)),
+        hosts=hosts,
+        subjects=_subjects(group) if len(hosts) == 1 else _subjects([first]),
+        message=message,
+        fix=fix,
+        ignored=first.ignored,
+        count=len(group) if first.alike else 1,
+    )
+
+
+def _subjects(group: Iterable[Finding]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(finding.subject for finding in group if finding.subject))
+
+
+def _same_hosts_and_words(folded: Iterable[Folded]) -> list[Folded]:
+    """Join what differs in its subject only: eight GPUs of one host with one trouble are one line."""
+    joined: dict[tuple[object, ...], Folded] = {}
+    for item in folded:
+        index = item.subjects[0].removeprefix("gpu") if item.subjects else ""
+        fix = item.fix.replace(f"-i {index}", "-i INDEX") if index.isdigit() else item.fix
+        key = (item.severity, item.codes, item.hosts, item.message, fix, item.ignored, item.count)
+        seen = joined.get(key)
+        joined[key] = (
+            item
+            if seen is None
+            else Folded(
+                item.severity,
+                item.codes,
+                item.hosts,
+                tuple(dict.fromkeys((*seen.subjects, *item.subjects))),
+                item.message,
+                fix,
+                item.ignored,
+                item.count,
+            )
+        )
+    return list(joined.values())
+
+
+def report_lines(result: PreflightResult, *, verbose: bool = False) -> Iterator[Line]:
+    """Yield the whole report for people, line by line."""
+    if verbose:
+        for facts in result.facts.values():
+            yield from _fact_lines(facts)
+    quiet = [name for name in result.facts if not _notable(result.of(name))]
+    yield from _quiet_lines(result, quiet)
+    shown, more = (fold(result.findings), ()) if verbose else _shortened(fold(result.findings))
+    for item in shown:
+        yield from _finding_lines(item)
+    yield from more
+    if result.not_asked:
+        yield f"not asked of this source: {' '.join(result.not_asked)}"
+    yield from _would_use_lines(result)
+    yield _last_line(result)
+
+
+def _shortened(folded: tuple[Folded, ...]) -> tuple[tuple[Folded, ...], tuple[str, ...]]:
+    """Keep the first few pieces of information of a kind; what matters more is always told in full."""
+    shown: list[Folded] = []
+    left: dict[str, int] = {}
+    for item in folded:
+        code = item.codes[0]
+        alike = sum(other.codes[0] == code and other.severity is Severity.INFO for other in shown)
+        if item.severity is Severity.INFO and alike >= _INFO_SHOWN:
+            left[code] = left.get(code, 0) + 1
+        else:
+            shown.append(item)
+    return tuple(shown), tuple(f"and {count} more of {code} (-v shows them)" for code, count in left.items())
+
+
+def _notable(findings: Iterable[Finding]) -> bool:
+    return any(f.severity not in (Severity.INFO, Severity.PASS) and not f.ignored for f in findings)
+
+
+def _quiet_lines(result: PreflightResult, quiet: list[str]) -> Iterator[Line]:
+    """Say "fine" once for hosts that look the same."""
+    groups: dict[str, list[str]] = {}
+    for name in quiet:
+        groups.setdefault(summary(result.facts[name]), []).append(name)
+    for text, names in groups.items():
+        yield [_label("pass"), ("", f" {host_range(names)}: {text}")]
+
+
+def summary(facts: HostFacts) -> str:
+    """Return "2x NVIDIA L40S, driver 595.80, torch 2.13.0, accelerate 1.15.0" of one host."""
+    parts = []
+    if not isinstance(facts.gpus, Missing) and facts.gpus:
+        names = [g.name if not isinstance(g.name, Missing) else "unknown GPU" for g in facts.gpus]
+        parts += [f"{names.count(name)}x {name}" for name in dict.fromkeys(names)]
+    else:
+        parts.append("no GPU")
+    if not isinstance(facts.driver, Missing):
+        parts.append(f"driver {facts.driver.version}")
+    if not isinstance(facts.python, Missing):
+        for name in ("torch", "accelerate"):
+            parts.append(f"{name} {facts.python.packages.get(name, 'absent')}")
+    return one_line(", ".join(parts), 400)
+
+
+def _finding_lines(item: Folded) -> Iterator[Line]:
+    word = "ignored" if item.ignored else item.severity.value
+    codes = " ".join(item.codes)
+    more = f" and {len(item.subjects) - _SUBJECTS_SHOWN} more" if len(item.subjects) > _SUBJECTS_SHOWN else ""
+    about = f" {', '.join(item.subjects[:_SUBJECTS_SHOWN])}{more}" if item.subjects else ""
+    yield [_label(word), ("", f" {codes} on {host_range(item.hosts)}{about}: {item.message}")]
+    if item.fix and not item.ignored:
+        lines = clean(item.fix).splitlines()
+        yield f"{'':{_WIDTH}}   fix: {lines[0]}"
+        yield from (f"{'':{_WIDTH}}        {line}" for line in lines[1:])
+
+
+def _would_use_lines(result: PreflightResult) -> Iterator[str]:
+    use = result.would_use
+    if use is None:
+        return
+    if use.problem:
+        yield clean(f"no launch on these hosts: {use.problem}", keep_lines=False)
+        return
+    port = f", main port {use.main_port}" if use.world_size > 1 else ""
+    ranks = "1 rank" if use.world_size == 1 else f"{use.world_size} ranks"
+    why = f" ({use.why_precision})" if use.why_precision else ""
+    yield clean(f"a launch would use: {ranks}, mixed precision {use.precision}{why}{port}", keep_lines=False)
+
+
+def _last_line(result: PreflightResult) -> Line:
+    told = [each.finding for each in merge(result.findings)]
+    counts = {severity: sum(f.severity is severity and not f.ignored for f in told) for severity in _ORDER}
+    words = ", ".join(f"{count} {severity.value}" for severity, count in counts.items() if count)
+    ignored = sum(f.ignored for f in told)
+    words += f"{', ' if words else ''}{ignored} ignored" if ignored else ""
+    hosts = len(result.facts) + len(result.errors)
+    verdict = "ok" if result.exit_code == 0 else "not ok"
+    seconds = f" in {result.seconds:.1f} s" if result.seconds else ""
+    style = _STYLES["pass" if result.exit_code == 0 else "critical"]
+    head = ("", f"{hosts} host{'s' if hosts != 1 else ''}{seconds}: ")
+    return [head, (style, verdict), ("", f" ({words})" if words else "")]
+
+
+def _label(word: str) -> Span:
+    shown = "ok" if word == "pass" else word
+    return (_STYLES[word], f"{shown.upper():<{_WIDTH}}")
+
+
+def _fact_lines(facts: HostFacts) -> Iterator[str]:
+    """Yield what was read on one host, for -v."""
+    yield clean(f"{facts.host}: {summary(facts)}", keep_lines=False)
+    if not isinstance(facts.identity, Missing):
+        who = facts.identity
+        place = f", in {who.container}" if who.container else ""
+        yield f"  {one_line(f'{who.user} on {who.hostname}, Linux {who.kernel}{place}')}"
+    for gpu in () if isinstance(facts.gpus, Missing) else facts.gpus:
+        yield f"  {one_line(_gpu_line(gpu))}"
+    for name in sorted(HostFacts.__dataclass_fields__):
+        value = getattr(facts, name)
+        if isinstance(value, Missing):
+            yield f"  {name}: not read: {one_line(value.reason)} [{value.code}]"
+    if facts.probe_ms:
+        slow = sorted(facts.probe_ms.items(), key=lambda pair: -pair[1])[:4]
+        yield "  slowest probes: " + ", ".join(f"{one_line(name, 30)} {ms:.0f} ms" for name, ms in slow)
+
+
+def _gpu_line(gpu: Gpu) -> str:
+    def show(value: object) -> str:
+        return "?" if isinstance(value, Missing) else str(value)
+
+    cc = "?" if isinstance(gpu.capability, Missing) else ".".join(map(str, gpu.capability))
+    memory = (
+        "?"
+        if isinstance(gpu.memory, Missing)
+        else f"{gpu.memory.used_mib} of {gpu.memory.total_mib} MiB used"
+    )
+    processes = "?" if isinstance(gpu.processes, Missing) else len(gpu.processes)
+    return (
+        f"gpu{gpu.index} {show(gpu.name)} {show(gpu.uuid)} capability {cc}, {memory}, {processes} processes, "
+        f"compute mode {show(gpu.compute_mode)}, {show(gpu.temperature_c)} C"
+    )

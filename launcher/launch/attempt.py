@@ -1,0 +1,281 @@
+"""One launch of one plan: every node is started and followed to the end. One queue, one loop."""
+
+import json
+import queue
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from launcher.config.disconnect_options import disconnect_words
+from launcher.config.inventory import HostEntry
+from launcher.exit_codes import ExitCode
+from launcher.follow import protocol
+from launcher.follow.awake_clock import AwakeClock
+from launcher.follow.client_timeout import Silence
+from launcher.follow.detach_policy import Departure
+from launcher.follow.detach_promise import Promise
+from launcher.follow.events import Happening, Interrupted, Output, Tick
+from launcher.follow.failure_diagnosis import with_last_lines, with_reasons
+from launcher.follow.failures import says_port_taken
+from launcher.follow.hang_stacks import with_stacks
+from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, Follower
+from launcher.follow.outcome import OUTCOME, Outcome, outcome_of
+from launcher.follow.peer_check import Target, Vigil
+from launcher.follow.phases import duration
+from launcher.follow.run_state import FAILURE_GRACE_S, Watch
+from launcher.follow.stop_deadline import Hurry
+from launcher.follow.ticker import Ticking
+from launcher.launch.reporter import Telling
+from launcher.launch.request import Launch
+from launcher.launch.signals import (
+    CTRL_C,
+    TERMINAL_CLOSED,
+    Choice,
+    Interrupts,
+    drop_terminal,
+    interrupts_counted,
+    is_terminal_closed,
+)
+from launcher.local.user import user_at_machine
+from launcher.planning.plan import NodePlan, Plan
+from launcher.planning.run_record import launch_record
+from launcher.remote.reachability import which_answer
+from launcher.report.outcome import launch_lines, outcome_json
+from launcher.report.plan import plan_json
+from launcher.rundir.log_store import LogBook, run_directory
+from launcher.runs.search import remember
+from launcher.terminal.output import echo
+from launcher.terminal.screen import Screen
+from launcher.transports.base import Connection
+
+_POLL_S = 0.1
+
+
+class Attempt:
+    """One launch of one plan."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        plan: Plan,
+        screen: Screen,
+        *,
+        number: int = 1,
+        targets: Mapping[str, Target] | None = None,
+    ) -> None:
+        """`targets`: where hosts are for each other, so that they can tell whether a silent one lives."""
+        self._number = number
+        self._launch = launch
+        self._plan = plan
+        self._screen = screen
+        self._book = LogBook(run_directory(launch.logs, plan.run_id))
+        self._watch = Watch(plan, grace_s=launch.disconnect.grace_s)
+        self._telling = Telling(self._watch, screen, self._book)
+        self._happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
+        departure = Departure(self._watch, time.monotonic(), quiet_s=launch.quiet_s)
+        self._departure = departure if launch.detach else None
+        self._promise = Promise(self._watch) if launch.disconnect.continues else None
+        self._left = False
+        self._left_by = ""
+        self._terminal_closed = False
+        self._hurry = Hurry(self._watch)
+        self._awake = AwakeClock()
+        self._silence = Silence(self._watch, launch.disconnect.timeout_s, self._awake)
+        self._vigil = Vigil(targets or {}, self._knock)
+        self._vigil_begun = False
+        self._followers = {
+            node.host: self._follower(node, entry)
+            for node, entry in zip(plan.nodes, launch.entries, strict=True)
+        }
+
+    def _follower(self, node: NodePlan, entry: HostEntry) -> Follower:
+        launch, plan = self._launch, self._plan
+        way = partial(launch.connections.take, entry)
+        early = launch.early.take(node.host, plan.run_id) if launch.early else None
+        start = protocol.start_request if early is None else protocol.order
+        return Follower(
+            plan.run_id,
+            node,
+            way if early is None else partial(_first, [early], way),
+            start(plan, node, launch.disconnect, launch.entries),
+            patience_s=float("inf")
+            if launch.disconnect.continues
+            else launch.disconnect.timeout_s + FAILURE_GRACE_S,
+            happenings=self._happenings,
+            awake=self._awake,
+        )
+
+    def run(self) -> Outcome:
+        """Start every node at once, follow them, return how it ended."""
+        started = time.monotonic()
+        directory = self._book.directory
+        self._book.begin()
+        self._book.keep("plan.json", json.dumps(plan_json(self._plan), indent=1) + "\n")
+        for name, text in self._launch.kept:
+            self._book.keep(name, text)
+        remember(launch_record(self._plan, self._plan.nodes[0], self._launch.entries))
+        self._book.note("started")
+        for line in (*launch_lines(self._plan, str(directory)), self._disconnect_words()):
+            self._screen.say(line)
+        with interrupts_counted() as interrupts:
+            self._screen.heed(lambda: interrupts.waiting)
+            for follower in self._followers.values():
+                follower.start()
+            try:
+                self._loop(interrupts)
+            except BaseException:
+                self._abandon()
+                raise
+            self._act(Tick(time.time()))
+            self._screen.finish()
+            self._screen.show_ends(self._book.last_lines)
+        self._screen.heed(lambda: False)
+        self._hurry.give_up_hosts()
+        outcome = outcome_of(self._watch, directory, time.monotonic() - started, self._number)
+        outcome = with_stacks(outcome, self._book)
+        outcome = with_reasons(with_last_lines(outcome, self._book), self._book)
+        outcome = self._telling.measured(outcome)
+        outcome = replace(outcome, phases=(*self._launch.before, *outcome.phases))
+        if self._left:
+            code = ExitCode.TERMINAL_CLOSED if self._left_by == TERMINAL_CLOSED else 0
+            outcome = replace(outcome, verdict="detached", exit_code=code)
+        else:
+            self._book.keep(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
+        outcome = replace(outcome, not_kept=self._book.failed)
+        self._book.note(outcome.verdict, bad=outcome.exit_code != 0)
+        self._book.close()
+        return outcome
+
+    def port_was_taken(self, outcome: Outcome) -> bool:
+        """Return whether it failed before its ranks met, because the main port had become somebody else's."""
+        if outcome.verdict != "failed" or outcome.verified or self._plan.world_size == 1:
+            return False
+        main = self._plan.nodes[0].host
+        cause = outcome.root_cause
+        lines = list(self._book.last_lines(main, "launcher.log", 200))
+        lines += self._book.last_lines(main, "rank-0.log", 200)
+        return says_port_taken([*lines, *(cause.last_lines if cause else ())])
+
+    def _loop(self, interrupts: "Interrupts") -> None:
+        ticking = Ticking(self._happenings)
+        while not self._watch.done and not self._may_leave() and not self._hurry.leaves(time.monotonic()):
+            try:
+                if by := interrupts.take():
+                    self._interrupted(by, asks=not interrupts.waiting)
+                self._act(ticking.next())
+                self._look_after_the_silent()
+                if asleep := self._awake.slept():
+                    words = f"this client was asleep or stopped for {duration(asleep)}; looking again"
+                    self._screen.say(words)
+            except OSError as error:
+                if self._terminal_closed or not is_terminal_closed(error):
+                    raise
+                self._interrupted(TERMINAL_CLOSED, asks=False)
+            if self._promise is not None and self._promise.due(time.monotonic()):
+                self._send_detach()
+
+    def _interrupted(self, by: str, *, asks: bool) -> None:
+        """Do what a signal asks for: a person at a terminal is asked, a closed terminal ends no run.
+
+        `asks` is false where the next one waits already: who is in a hurry is not asked.
+        """
+        choice: Choice = "stop"
+        if by == TERMINAL_CLOSED and self._terminal_closed:
+            return  # noticed by a write before the signal came
+        if by == TERMINAL_CLOSED:
+            self._terminal_closed = True
+            drop_terminal()
+        if by == TERMINAL_CLOSED and self._launch.disconnect.continues:
+            choice = "detach"
+        elif asks and by == CTRL_C and self._launch.choose is not None and not self._watch.stopping:
+            choice = self._launch.choose()
+        if choice == "stop":
+            self._act(Interrupted(by, user_at_machine()))
+            self._screen.stop(at_once=self._hurry.pressed)
+        elif choice == "detach":
+            self._left_by = by
+            self._departure = Departure(self._watch, time.monotonic(), at_once=True)
+
+    def _look_after_the_silent(self) -> None:
+        """Give up hosts that have died, by the word of the others, and all of them once none answers us."""
+        if self._launch.disconnect.continues and self._silence.is_over():
+            for host in self._watch.open_hosts:
+                self._followers[host].give_up("", goes_on=True)
+        if not self._vigil_begun:
+            if len(self._watch.run_dirs) == len(self._watch.hosts):
+                self._vigil_begun = True
+                self._vigil.begin()
+            return
+        silent = self._watch.dropped - self._watch.ended.keys() - self._watch.lost.keys()
+        for host, why in self._vigil.step(silent):
+            self._followers[host].give_up(why)
+
+    def _knock(self, asker: str, targets: tuple[Target, ...]) -> tuple[bool, ...]:
+        entry = next(entry for entry in self._launch.entries if entry.name == asker)
+        with self._launch.connections.borrow(entry) as connection:
+            return which_answer(connection, entry.python, targets)
+
+    def _may_leave(self) -> bool:
+        """Return whether a detached run goes on without us; take the steps that lead there."""
+        step = self._departure.step(time.monotonic()) if self._departure is not None else "wait"
+        if step == "detach":
+            self._send_detach()
+        if step == "leave":
+            silent = ", ".join(sorted(set(self._watch.hosts) - self._watch.detached))
+            if silent:
+                limit = f"{self._launch.disconnect.host_timeout_s:g} s"
+                words = f"not heard that the run goes on without us; it ends there after {limit}"
+                self._screen.say(f"{silent}: {words} unless somebody attaches", bad=True)
+            self._leave()
+        return self._left
+
+    def _leave(self) -> None:
+        self._left = True
+        for follower in self._followers.values():
+            follower.leave()
+        deadline = time.monotonic() + LEAVE_S
+        for follower in self._followers.values():
+            follower.join(max(0.0, deadline - time.monotonic()))
+
+    def _send_detach(self) -> None:
+        for follower in self._followers.values():
+            follower.detach()
+
+    def _disconnect_words(self) -> str:
+        remote = not all(entry.is_local for entry in self._launch.entries)
+        asks = self._launch.choose is not None
+        return disconnect_words(self._launch.disconnect, self._plan.run_id, asks=asks, remote=remote)
+
+    def _act(self, happening: Happening) -> None:
+        if isinstance(happening, Output):
+            self._telling.output(happening)
+            return
+        for stop in self._telling.take(happening):
+            self._screen.quiet_launcher()
+            self._screen.stop()
+            for host in stop.hosts:
+                self._followers[host].stop_run(stop.grace_s, stop.why, stacks=stop.stacks)
+
+    def _abandon(self) -> None:
+        """Leave the run, or end it everywhere: our side has failed (its disk, its terminal)."""
+        if self._watch.detached.issuperset(self._watch.hosts) and not self._watch.stopping:
+            with suppress(OSError):  # the screen may be what failed
+                echo(f"the run goes on: gpulaunch attach {self._plan.run_id}", err=True)
+            self._leave()
+            return
+        for follower in self._followers.values():
+            follower.stop_run(FAILURE_GRACE_S, "the client failed")
+        deadline = time.monotonic() + FAILURE_GRACE_S + 5.0
+        while not self._watch.done and time.monotonic() < deadline:
+            try:
+                for _ in self._watch.handle(self._happenings.get(timeout=_POLL_S)):
+                    pass
+            except queue.Empty:
+                continue
+
+
+def _first(begun: list[Connection], way: Callable[[], Connection]) -> Connection:
+    """Return what has begun already, once; a new connection after that."""
+    return begun.pop() if begun else way()

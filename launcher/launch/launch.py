@@ -1,0 +1,126 @@
+"""`gpulaunch run`: preflight, plan, start every node, follow all of them to the end."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from launcher.errors import LaunchRefused
+from launcher.follow.outcome import Outcome
+from launcher.follow.peer_check import Target
+from launcher.follow.phases import Phase
+from launcher.host_checks.preflight import Manner, PreflightResult, preflight, script_on
+from launcher.launch.attempt import Attempt
+from launcher.launch.request import Launch
+from launcher.planning.network import choose_main_address
+from launcher.planning.plan import Plan
+from launcher.planning.planner import make_plan
+from launcher.rundir.run_id import new_run_id
+from launcher.terminal.screen import Screen
+from preflight.checks.finding import stops_launch
+from preflight.facts.script import ScriptReading
+from preflight.frozen import dataclass
+
+PORT_ATTEMPTS = 3
+SSH_PORT = 22
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A preflight, and all that a plan needs."""
+
+    launch: Launch
+    result: PreflightResult
+    script: ScriptReading | None
+
+    def plan(self, avoid_ports: frozenset[int] = frozenset()) -> Plan:
+        """Return a plan of its own name. Raises LaunchRefused and the refusals of planning."""
+        hosts = [(entry, self.result.facts[entry.name]) for entry in self.launch.entries]
+        early = self.launch.early
+        plan = make_plan(
+            hosts,
+            self.launch.job,
+            run_id=early.run_id if early and not avoid_ports else new_run_id(self.launch.job.name),
+            script=self.script,
+            sent=self.launch.sent,
+            findings=self.result.findings,
+            avoid_ports=avoid_ports,
+        )
+        nodes = (replace(node, files=(*node.files, *self.launch.kept)) for node in plan.nodes)
+        return replace(plan, nodes=tuple(nodes))
+
+    def targets(self) -> dict[str, Target]:
+        """Return where the others would meet each host; one that lives answers there, or refuses."""
+        hosts = [(entry, self.result.facts[entry.name]) for entry in self.launch.entries]
+        found: dict[str, Target] = {}
+        for entry, facts in hosts:
+            others = [each for each in hosts if each[0] is not entry]
+            with suppress(LaunchRefused):
+                address, _ = choose_main_address([(entry, facts), *others])
+                found[entry.name] = address, entry.port or SSH_PORT
+        return found
+
+    def refusal(self) -> LaunchRefused | None:
+        """Return why the launch may not happen, None when it may."""
+        stopping = [finding for finding in self.result.findings if stops_launch(finding)]
+        if not stopping:
+            return None
+        codes = ",".join(dict.fromkeys(finding.code for finding in stopping))
+        return LaunchRefused(
+            f"nothing was started: preflight found what stops this launch ({codes})",
+            f"fix it, or launch in spite of it with --ignore {codes}",
+        )
+
+    def demand(self) -> None:
+        """Raise LaunchRefused when findings stop the launch."""
+        refusal = self.refusal()
+        if refusal is not None:
+            raise refusal
+
+
+def check(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepared:
+    """Preflight the hosts. Raises the HostError of one that cannot be used, or LaunchRefused."""
+    prepared = ask(launch, on_result)
+    prepared.demand()
+    return prepared
+
+
+def ask(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepared:
+    """Preflight the hosts, whatever is found. Raises the HostError of one that cannot be used."""
+    result = examine(launch)
+    on_result(result)
+    for error in result.errors.values():
+        raise error
+    main = launch.entries[0]
+    return Prepared(launch, result, script_on(main, result.facts[main.name], launch.job))
+
+
+def examine(launch: Launch) -> PreflightResult:
+    """Preflight the hosts; what cannot be used is among the findings and errors."""
+    manner = Manner(ignore=launch.ignore, width=launch.width, sent=launch.sent, arriving=launch.arriving)
+    return preflight(launch.entries, launch.job, launch.connections.borrow, manner=manner, probe=launch.probe)
+
+
+def carry_out(
+    prepared: Prepared, screen: Screen, given_up: Callable[[Outcome], object] | None = None
+) -> Outcome:
+    """Launch and follow to the end; on a port that somebody took meanwhile, again on another one.
+
+    `given_up` takes the outcome of each attempt that another one follows: its ranks may have left something.
+    """
+    avoid: frozenset[int] = frozenset()
+    attempt = 1
+    launch = prepared.launch
+    while True:
+        plan = prepared.plan(avoid)
+        attempted = Attempt(launch, plan, screen, number=attempt, targets=prepared.targets())
+        outcome = attempted.run()
+        if attempt == PORT_ATTEMPTS or not attempted.port_was_taken(outcome):
+            return outcome
+        if given_up is not None:
+            given_up(outcome)
+        attempt += 1
+        avoid |= {plan.main_port}
+        launch = replace(launch, before=(*launch.before, Phase(f"attempt {attempt - 1}", outcome.seconds)))
+        screen.say(
+            f"port {plan.main_port} was taken by somebody else; starting again on another one", bad=True
+        )

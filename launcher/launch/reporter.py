@@ -1,0 +1,162 @@
+"""What becomes of what happens to a followed run: files here, the person's screen, warnings, measures."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from launcher.follow.events import Happening, Output, Tick, Told
+from launcher.follow.failures import code_words
+from launcher.follow.live_warnings import LiveReading
+from launcher.follow.outcome import Outcome
+from launcher.follow.phases import Phases, duration
+from launcher.follow.run_state import Say, Stop, Watch
+from launcher.follow.usage import Usages
+from launcher.rundir.log_store import LogBook
+from launcher.terminal.screen import Screen
+from launcher.text import one_line
+
+USAGE_EVERY_S = 1.0
+"""How often the screen is told what ranks use; many hosts measure at moments of their own."""
+_LINE_END = re.compile(rb"[\r\n]")
+_SAVED = re.compile(rb"sav(?:ing|ed)\b.{0,80}checkpoint", re.IGNORECASE)
+_MOST_CHECKPOINTS = 200
+_MAIN = "rank-0.log"
+
+
+class Telling:
+    """Takes every happening of a run: `take` yields the stops that follow from it, all else is done here."""
+
+    def __init__(
+        self,
+        watch: Watch,
+        screen: Screen,
+        book: LogBook,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        over: bool = False,
+    ) -> None:
+        """`over`: the run has ended long ago; it is kept as it was, and nothing of it happens now."""
+        self._over = over
+        self.usages = Usages(watch.plan)
+        self.phases = Phases(watch)
+        self._watch = watch
+        self._screen = screen
+        self._book = book
+        self._clock = clock
+        self._live = LiveReading()
+        self._phase = ("", 0.0)
+        self._start_told = False
+        self._failure_said = False
+        self._told_usage = float("-inf")
+        self._checkpoints: set[str] = set()
+
+    def output(self, output: Output, *, shown_from: int = 0, new_from: int = 0) -> None:
+        """Keep bytes of a log; show them from one offset on. From `new_from` on they are of now."""
+        self._book.write(output.host, output.log, output.offset, output.data)
+        self._say_what_failed()
+        fresh = output.data[max(0, shown_from - output.offset) :]
+        if not fresh:
+            return
+        now = self._clock()
+        self._screen.output(output.host, output.log, fresh, now)
+        new = output.data[max(0, new_from - output.offset) :]
+        if self._over or not new:
+            return
+        for text in self._live.feed(output.host, output.log, new, now):
+            self.say(text, bad=True)
+        if output.log == _MAIN:  # of every rank, looking would cost a tenth of it all
+            self._note_checkpoints(output.host, new)
+
+    def take(self, happening: Happening) -> Iterator[Stop]:
+        """Take all but output."""
+        at = getattr(happening, "at", None)
+        if isinstance(happening, Tick):
+            now = self._clock()
+            self._screen.tick(now)
+            self._say_what_failed()
+            for text in () if self._over else self._live.stalled(now):
+                self.say(text, bad=True)
+        elif isinstance(happening, Told) and happening.event == "usage":
+            self._take_usage(happening)
+        elif isinstance(happening, Told) and happening.event == "leaving":
+            self.usages.end(happening.host, happening.fields)
+        told_at = happening.at if isinstance(happening, Told) else None
+        if self._watch.all_ranks_fine:
+            self._screen.quiet_launcher()  # torch's exit barrier: the last node misses the first one's store
+        for action in self._watch.handle(happening):
+            if isinstance(action, Say):
+                self.say(action.text, bad=action.bad, at=told_at)
+            else:
+                yield action
+        if isinstance(happening, Told):
+            self._note_end(happening)
+        if at is not None and not (self._over and isinstance(happening, Tick)):
+            self._see_phase(float(at))
+
+    def say(self, text: str, *, bad: bool = False, at: float | None = None) -> None:
+        """Tell the person, and keep it for the report; `at`: when it happened on its host."""
+        if not self._over:
+            self._screen.say(text, bad=bad)
+        if at is not None or not self._over:
+            self._book.note(text, bad=bad, at=at)
+
+    def _say_what_failed(self) -> None:
+        """Say once that no more is kept here: this side's disk ends no run."""
+        if self._book.failed and not self._failure_said:
+            self._failure_said = True
+            goes_on = "" if self._over else "the run goes on, and "
+            words = f"no more is kept here ({self._book.failed}); {goes_on}its hosts keep all"
+            self._screen.say(f"{words}: gpulaunch fetch {self._watch.plan.run_id}", bad=True)
+
+    def measured(self, outcome: Outcome) -> Outcome:
+        """Return the outcome with what was measured meanwhile."""
+        return replace(
+            outcome,
+            phases=self.phases.over(),
+            usage=self.usages.over_all(),
+            usage_missing=dict(self.usages.missing),
+            clock_behind_s=dict(self.usages.clock_behind_s),
+        )
+
+    def _take_usage(self, told: Told) -> None:
+        missing = set(self.usages.missing)
+        self.usages.feed(told.host, told.fields, told.at)
+        for host in sorted(set(self.usages.missing) - missing):
+            why = one_line(self.usages.missing[host], 200)
+            self.say(f"{host}: the use of its GPUs cannot be measured: {why}", bad=True)
+        now = self._clock()
+        if now - self._told_usage >= USAGE_EVERY_S:
+            self._told_usage = now
+            self._screen.used(self.usages.now())
+
+    def _see_phase(self, at: float) -> None:
+        self.phases.see(at)
+        start = self.phases.start
+        if self._over:
+            return
+        if start is not None and not self._start_told:
+            self._start_told = True
+            self._screen.say(f"start took {duration(start.seconds)}")
+        phase = self.phases.current
+        if phase != self._phase:
+            self._phase = phase
+            self._screen.phase(phase[0], self._clock() - max(0.0, time.time() - phase[1]))
+
+    def _note_end(self, told: Told) -> None:
+        rank, code = told.fields.get("rank"), told.fields.get("code")
+        if told.event == "rank_exit" and isinstance(rank, int):
+            how = (
+                "ended with exit code 0" if code == 0 else code_words(code if isinstance(code, int) else None)
+            )
+            self._book.note(f"rank {rank} on {told.host} {how}", bad=code not in (0, None), at=told.at)
+
+    def _note_checkpoints(self, host: str, data: bytes) -> None:
+        lines = _LINE_END.split(data) if b"heckpoint" in data else []
+        for line in lines:
+            if b"heckpoint" not in line or _SAVED.search(line) is None:
+                continue
+            text = one_line(line, 200)
+            if text not in self._checkpoints and len(self._checkpoints) < _MOST_CHECKPOINTS:
+                self._checkpoints.add(text)
+                self._book.note(f"{host}: {text}")

@@ -1,0 +1,46 @@
+"""What is to be launched, as one value."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from launcher.config.disconnect_options import Disconnect
+from launcher.config.inventory import HostEntry
+from launcher.follow.detach_policy import QUIET_S
+from launcher.follow.phases import Phase
+from launcher.follow.warm_start import EarlyStarts
+from launcher.launch.signals import Choice
+from launcher.planning.network import choose_main_address
+from launcher.planning.planner import Sent
+from launcher.remote.connection_pool import Connections
+from launcher.remote.reachability import Begin, probe_reach
+from preflight.facts.host import HostFacts, Reach
+from preflight.frozen import dataclass
+from preflight.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What is to be launched, and how it is watched."""
+
+    entries: tuple[HostEntry, ...]
+    job: Job
+    connections: Connections
+    sent: Sent | None = None
+    arriving: Sent | None = None  # dry run: the script as a sync would bring it
+    ignore: frozenset[str] = frozenset()
+    disconnect: Disconnect = Disconnect()
+    choose: Callable[[], Choice] | None = None  # asks at a terminal what Ctrl-C shall do; None: it stops
+    logs: Path = Path("gpulaunch-runs")
+    width: int = 64
+    detach: bool = False  # leave the run once its ranks are as planned
+    quiet_s: float = QUIET_S  # how long ranks that set up no world are waited for before that
+    early: EarlyStarts | None = None  # nodes that have begun already
+    kept: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, here and on every host
+    before: tuple[Phase, ...] = ()  # what has taken time already
+
+    def probe(
+        self, order: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int, begin: Begin
+    ) -> tuple[Reach, ...]:
+        """Let every node connect to the main one, where the launch would meet."""
+        address, _ = choose_main_address([(entry, facts[entry.name]) for entry in order])
+        return probe_reach(order[0], order[1:], begin, address=address, port=port, width=self.width)

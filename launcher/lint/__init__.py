@@ -1,0 +1,1 @@
+"""`gpulaunch lint`: its findings as text, JSON and SARIF, its pages, and `--fix` with LibCST."""

@@ -1,0 +1,1 @@
+"""Home directories, safe paths, whole-file writes and the user of this machine."""

@@ -1,0 +1,102 @@
+"""Paths below a directory. Names from hosts, records and links that lie here never choose another place.
+
+Every file that is written under a name from elsewhere goes through `path_below`: the name is plain, nothing
+on the way is a link, and the place is proven to lie in the directory that was meant. The directory itself is
+the user's own word, so it may be or contain a link.
+"""
+
+import errno
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from launcher.errors import PathRefused
+from launcher.text import one_line
+
+PRIVATE_DIRECTORY = 0o700
+PRIVATE_FILE = 0o600
+_LONGEST_NAME = 255
+
+
+def path_below(directory: Path, name: str) -> Path:
+    """Return the path of a name below a directory. Raises PathRefused when it could lead elsewhere.
+
+    `name` is relative, its parts joined by "/"; what does not exist yet is fine, and is not made.
+    """
+    parts = name.split("/")
+    for part in parts:
+        if part in ("", ".", "..") or "\0" in part or not _is_name(part):
+            raise PathRefused(f"{one_line(name)!r} is no name of a file below {directory}")
+    place = directory
+    for part in parts:
+        place = place / part
+        if place.is_symlink():
+            raise PathRefused(
+                f"{one_line(str(place))} is a link here; nothing is written through it",
+                "remove the link, or name another directory",
+            )
+    top = os.path.realpath(directory)
+    if os.path.realpath(place) != os.path.join(top, *parts):  # noqa: PTH118 - of what realpath has returned
+        raise PathRefused(f"{one_line(str(place))} does not lie in {directory}")
+    return place
+
+
+def make_directory(directory: Path, name: str = "") -> Path:
+    """Make a directory, or one below it, with all that leads there: for its user only where it is new.
+
+    Raises OSError, and PathRefused as `path_below` does.
+    """
+    path = path_below(directory, name) if name else directory
+    missing = []
+    for place in (path, *path.parents):
+        if place.is_dir():
+            break
+        if place.exists():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
+        missing.append(place)
+    for place in reversed(missing):
+        try:
+            place.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+        except FileNotFoundError:  # as /proc answers
+            Path.cwd()  # raises where it is the current directory that is gone
+            raise PathRefused(f"no directory can be made at {one_line(str(place))}") from None
+    return path
+
+
+def open_below(directory: Path, name: str, flags: int) -> int:
+    """Open a file below a directory for its user only; make the directories that lead there.
+
+    Raises OSError, and PathRefused as `path_below` does.
+    """
+    path = path_below(directory, name)
+    make_directory(directory, name.rpartition("/")[0])
+    return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE)
+
+
+def write_below(directory: Path, name: str, text: str) -> Path:
+    """Write a file below a directory, whole or not at all, for its user only; return its path.
+
+    Raises OSError, and PathRefused as `path_below` does.
+    """
+    path = path_below(directory, name)
+    make_directory(directory, name.rpartition("/")[0])
+    fresh = path.with_name(f".{secrets.token_hex(8)}.new")
+    try:
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+        with os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        fresh.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    return path
+
+
+def _is_name(part: str) -> bool:
+    """Return whether the kernel takes it as the name of a file."""
+    try:
+        return len(os.fsencode(part)) <= _LONGEST_NAME
+    except UnicodeError:  # half of a pair of surrogates
+        return False

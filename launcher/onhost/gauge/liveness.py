@@ -1,0 +1,49 @@
+"""What in a sample shows that somebody works."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .io_activity import Activity
+
+IDLE_BUSY = 5  # percent: below, a GPU does nothing of note
+SPIN_BUSY = 95  # percent: a kernel that waits for other ranks is there all the time,
+SPIN_MEMORY_BUSY = 2  # percent: hardly touches memory,
+SPIN_OF_DRAWN = 0.6  # and draws much less power than between optimizer steps,
+SPIN_OF_LIMIT = 0.45  # or than the GPU may
+CPU_WORKS = 20.0  # percent of a core, of a rank with its workers; who waits in gloo or in a lock uses none
+IO_WORKS = 1 << 20  # bytes in one sample
+
+
+def is_spinning(gpu: dict[str, Any], drawn_w: float | None) -> bool:
+    """Return whether a GPU only waits: a collective whose peers do not come keeps it 100 % busy.
+
+    Without its power this cannot be told, and the GPU counts as working.
+    """
+    busy, memory, power = gpu["busy"], gpu["memory_busy"], gpu["power_w"]
+    if busy is None or memory is None or power is None or busy < SPIN_BUSY or memory > SPIN_MEMORY_BUSY:
+        return False
+    little = max(SPIN_OF_DRAWN * (drawn_w or 0.0), SPIN_OF_LIMIT * (gpu.get("power_limit_w") or 0.0))
+    return bool(power < little)
+
+
+def signs(line: dict[str, Any], activity: Activity, gpu_of: dict[str, str], drawn: dict[str, float]) -> str:
+    """Return what in a sample shows that somebody works, "" when nothing does.
+
+    A GPU does that is busy and does not spin. A rank does that uses or waits for a CPU or moves bytes, unless
+    its GPU spins: the thread that waits for that GPU may spin too.
+    """
+    spinning = set()
+    for uuid, gpu in line["gpus"].items():
+        if is_spinning(gpu, drawn.get(uuid)):
+            spinning.add(uuid)
+        elif (gpu["busy"] or 0) >= IDLE_BUSY:
+            return "GPU %s works" % uuid
+    for rank, used in line["ranks"].items():
+        if gpu_of.get(rank) in spinning:
+            continue
+        if (used["cpu"] or 0) + activity.starved.get(rank, 0) >= CPU_WORKS:
+            return "rank %s uses the CPU" % rank
+        if activity.io.get(rank, 0) >= IO_WORKS:
+            return "rank %s reads or writes" % rank
+    return ""

@@ -1,0 +1,152 @@
+"""Measures what a run uses on its host, for as long as it runs: a child of the supervisor.
+
+    gauge.py RUN_DIR
+
+spec.json there says which GPUs and how often (`usage_every_s`), events.jsonl which processes are ranks. Each
+sample is one line of usage.jsonl, in one write:
+
+    {"event": "usage", "t": wall clock, "m": monotonic clock,
+     "gpus": {UUID: {"busy": percent, "memory_busy": percent, "memory_mib": n, "power_w": x,
+                     "power_limit_w": x}},
+     "gpus_missing": why, where GPUs could not be read,
+     "ranks": {"0": {"rss_mib": n, "cpu": percent of one core since the last sample}}}
+
+`step` is there where the guard counts a rank's optimizer steps (steps-rank-N, once a second at most).
+null is what a GPU does not tell, and the CPU use in a rank's first sample. A rank's numbers are summed over
+all that descends from it (DataLoader workers); pages that those share count for each.
+
+It also says in events.jsonl for how long nothing has shown life here, {"event": "quiet", "seconds": n,
+"timeout_s": hang_timeout_s or null}: after ten minutes and then more and more seldom, and from
+`hang_timeout_s` on every 15 s; then {"event": "active"}. What shows life: see liveness.py.
+
+It is a process of its own, because a driver that hangs may take with it whoever asks: NVML is asked in one
+thread, which is given up when it stays silent, and the supervisor waits for none of this. It calls NVML
+itself, by a few functions of its stable ABI: the training environment needs no pynvml. It ends with stdin.
+Standard library, Python >= 3.9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import sys
+import time
+from typing import Any
+
+from .gpus import Gpus
+from .idle_timer import QUIET_S, Quiet
+from .liveness import signs
+from .ranks import Ranks
+from .steps import Steps
+
+USAGE = "usage.jsonl"
+EVENTS = "events.jsonl"
+EVERY_S = 5.0
+FIRST_LOOK_S = 0.5  # until there is a rank
+SILENT_S = 30.0  # after this NVML counts as hung
+
+
+class Gauge:
+    """Reads events, takes samples, writes them down."""
+
+    def __init__(self, run_dir: str) -> None:
+        with open(os.path.join(run_dir, "spec.json"), "rb") as file:
+            spec = json.loads(file.read())
+        self.every_s = float(spec.get("usage_every_s") or EVERY_S)
+        # Held open, so that a deleted run directory changes nothing.
+        events = os.path.join(run_dir, EVENTS)
+        self.events_in = os.open(events, os.O_RDONLY | os.O_CLOEXEC)
+        self.events_out = os.open(events, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self.usage = os.open(os.path.join(run_dir, USAGE), flags, 0o600)
+        self.run_dir = run_dir
+        self.rest = b""
+        self.torn = b""  # a line's end that a full disk did not take
+        self.ranks = Ranks()
+        uuids = [str(uuid) for uuid in spec.get("gpus") or ()]
+        self.gpus = Gpus(uuids)
+        self.gpu_of = {str(int(spec.get("first_rank") or 0) + n): uuid for n, uuid in enumerate(uuids)}
+        self.steps = Steps(run_dir, self.gpu_of)
+        self.told_silence = False
+        self.quiet = Quiet(spec.get("hang_timeout_s"), float(spec.get("quiet_after_s") or QUIET_S))
+        self.sizes: dict[str, int] = {}
+        self.heard = False  # whether a rank has said something since the last sample
+
+    def run(self) -> None:
+        """Sample until stdin ends."""
+        self.gpus.start()
+        next_at = time.monotonic()
+        while not select.select([0], [], [], max(0.0, next_at - time.monotonic()))[0]:
+            self._read_events()
+            if self.ranks.families:
+                self._sample()
+            pause = self.every_s if self.ranks.families else min(FIRST_LOOK_S, self.every_s)
+            next_at = max(next_at + pause, time.monotonic())
+
+    def _read_events(self) -> None:
+        while True:
+            data = os.read(self.events_in, 65536)
+            if not data:
+                return
+            *lines, self.rest = (self.rest + data).split(b"\n")
+            for line in lines:
+                with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+                    event = json.loads(line)
+                    self.heard = self.heard or "rank" in event
+                    if event["event"] == "rank":
+                        self.ranks.families.add(int(event["rank"]), int(event["pid"]), int(event["ticks"]))
+
+    def _sample(self) -> None:
+        gpus, missing = self.gpus.sample()
+        line: dict[str, Any] = {"event": "usage", "t": time.time(), "m": time.monotonic(), "gpus": gpus}
+        if missing:
+            line["gpus_missing"] = missing
+        line["ranks"] = self.ranks.sample()
+        self._judge(line, life=self.steps.see(line))
+        self._write(json.dumps(line).encode() + b"\n")
+        if self.gpus.silent_s() > SILENT_S and not self.told_silence:
+            self.told_silence = True
+            error = "%s; the driver may hang" % missing
+            self._tell("guard_failed", what="the attempt to read the GPUs", error=error)
+
+    def _judge(self, line: dict[str, Any], *, life: bool) -> None:
+        """Say for how long nothing has shown life; with no rank alive there is nothing to judge."""
+        life = self._output_grew() or self.heard or life or not line["ranks"]
+        self.heard = False
+        life = life or bool(signs(line, self.ranks.activity, self.gpu_of, self.steps.drawn))
+        if not life:  # a worker that nobody knows yet may be what works
+            self.ranks.families.look_for_new()
+        told = self.quiet.see(time.monotonic(), life=life, longest_s=3 * self.every_s)
+        if told is not None:
+            self._tell(told.pop("event"), **told)
+
+    def _output_grew(self) -> bool:
+        before, self.sizes = self.sizes, {}
+        with contextlib.suppress(OSError), os.scandir(self.run_dir) as entries:
+            for entry in entries:
+                ours = entry.name.startswith(("supervisor", "stacks-"))
+                if entry.name.endswith(".log") and not ours:
+                    self.sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+        return self.sizes != before
+
+    def _write(self, data: bytes) -> None:
+        """Add a line; on a full disk it is lost, and what was torn is ended before the next one."""
+        with contextlib.suppress(OSError):
+            if self.torn:
+                self.torn = self.torn[os.write(self.usage, self.torn) :]
+            written = os.write(self.usage, data)
+            self.torn = b"" if written == len(data) else b"\n"
+
+    def _tell(self, name: str, **fields: object) -> None:
+        line = {"event": name, "t": time.time(), "m": time.monotonic(), **fields}
+        with contextlib.suppress(OSError):
+            os.write(self.events_out, json.dumps(line).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(OSError):
+        os.nice(5)
+    Gauge(sys.argv[1]).run()
+    os._exit(0)  # a thread that hangs in the driver is not waited for

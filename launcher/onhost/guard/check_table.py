@@ -1,0 +1,60 @@
+"""All that is looked at before an optimizer performs a step, in this order: a row per look.
+
+What comes at other moments - a loss, a norm, a scaler's doings, the weights after a step - core.py hands to
+the one look that is about it.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Iterable, NamedTuple
+
+from .checks.bf16 import emulated_bf16
+from .checks.devices import other_devices
+from .checks.dtypes import coarse_parameters, unlike_dtypes
+from .checks.gradients import missing_gradients
+from .checks.non_finite import Values
+from .checks.peers import unlike_neighbours
+from .training_state import Step
+from .violation import Wrong
+
+
+class Row(NamedTuple):
+    """A look, and the steps before which it looks.
+
+    `what` is how its failure is told; looks of one name end together.
+    """
+
+    when: Callable[[Step], bool]
+    what: str
+    look: Callable[[Step], Iterable[Wrong]]
+
+
+def rows(values: Values) -> tuple[Row, ...]:
+    """Return the table."""
+    return (
+        Row(_first_of_rank, "judge dtypes", unlike_neighbours),  # G6, G7
+        Row(_first_of_optimizer, "judge dtypes", coarse_parameters),  # G1
+        Row(_first_of_optimizer, "judge dtypes", other_devices),  # G6
+        Row(_first_of_optimizer, "judge dtypes", emulated_bf16),  # G8
+        Row(_first_of_optimizer, "look at the first weights", values.first_weights),  # G4
+        Row(_every, "compare dtypes", unlike_dtypes),  # G2, G3
+        Row(_first_two, "find parameters without gradient", missing_gradients),  # G9
+        Row(values.wants_gradients, "look at gradients", values.gradients),  # G4
+    )
+
+
+def _first_of_rank(step: Step) -> bool:
+    return step.training.fired == 1
+
+
+def _first_of_optimizer(step: Step) -> bool:
+    return step.seen.fired == 1
+
+
+def _first_two(step: Step) -> bool:
+    return step.seen.fired <= 2 and not step.has_closure
+
+
+def _every(step: Step) -> bool:
+    del step
+    return True

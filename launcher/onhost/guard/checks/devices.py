@@ -1,0 +1,38 @@
+"""Whether the parameters are on the GPU that the plan gave this rank (G6)."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Iterator
+
+from ..context import Place
+from ..training_state import Step
+from ..violation import Wrong
+
+
+def other_devices(step: Step) -> Iterator[Wrong]:
+    """Find parameters that are on the CPU, or on a GPU that is another rank's."""
+    planned = _planned_gpu(step.training.place)
+    devices = {p.device for p in step.trainable()}
+    if planned is None or not devices:
+        return
+    if all(device.type == "cpu" for device in devices):
+        text = "all trainable parameters are on the CPU, while this rank was given %s"
+        yield Wrong("G6", text % planned, "move the model to accelerator.device, not to a fixed device")
+    for device in sorted((d for d in devices if d.type == "cuda"), key=str):
+        uuid = step.training.tools.gpu_uuid(device)
+        if uuid and uuid != planned:
+            text = "trainable parameters are on %s (%s), while this rank was given %s"
+            fix = "use accelerator.device instead of a fixed cuda:N, and no device_map='auto'"
+            yield Wrong("G6", text % (device, uuid, planned), fix, True)
+
+
+def _planned_gpu(place: Place) -> str | None:
+    """Return the UUID that the plan gave this rank, None for a CPU rank or when it is unknown."""
+    try:
+        with open(os.path.join(place.run_dir, "expected.json"), "rb") as file:
+            found = json.loads(file.read())["gpus"][place.local_rank]
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        return None
+    return found if isinstance(found, str) else None

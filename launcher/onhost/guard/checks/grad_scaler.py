@@ -1,0 +1,112 @@
+"""The GradScaler: what it cannot unscale (G1), and the steps that it skips (G5)."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, Callable, Iterator
+
+from ..async_reads import Reading
+from ..reporter import Teller
+from ..tensors import trained_by
+from ..training_state import Training, Watched
+from ..violation import FIX_FP16, Wrong
+
+SKIPS_IN_A_ROW = 8
+
+
+class Scaling:
+    """Follows the scalers of this rank; `skipped` is called after each step that one has skipped."""
+
+    def __init__(self, training: Training, teller: Teller, skipped: Callable[[Watched], None]) -> None:
+        self.scale = math.nan  # as last read
+        self._training = training
+        self._teller = teller
+        self._skipped = skipped
+        self._skips_allowed = int(os.environ.get("GPULAUNCH_GUARD_SKIPS", "") or SKIPS_IN_A_ROW)
+        self._skips_in_a_row = 0
+        self._on_its_way: Reading | None = None
+
+    def unscaling(self, scaler: Any, optimizer: Any) -> None:
+        """Look at what a scaler is about to unscale."""
+        self._training.has_scaler = True
+        if type(scaler).__name__ == "ShardedGradScaler":
+            return  # FSDP's own: it unscales fp16 gradients on purpose
+        step = self._training.step_now() + 1
+        for wrong in _cannot_be_unscaled(self._training.torch, optimizer):
+            self._teller.tell(wrong, step)
+
+    def stepped(self, optimizer: Any, skipped: bool) -> None:  # noqa: FBT001 - through safely()
+        """Count a step that a scaler has let the optimizer do, or not."""
+        optimizer = getattr(optimizer, "optimizer", optimizer)
+        seen = self._training.record(optimizer)
+        if _is_always_called(optimizer):
+            return  # `updated` sees the scale fall
+        if skipped:
+            seen.tries += 1
+        self._count(seen, skipped=skipped)
+
+    def updated(self, scaler: Any) -> None:
+        """Read the scale: on the CPU now, from a GPU when it has arrived."""
+        scale = getattr(scaler, "_scale", None)
+        if scale is None or not getattr(scaler, "_enabled", False):
+            return
+        if self._on_its_way is not None and self._on_its_way.is_ready():
+            self._scale_is(self._on_its_way.numbers()[0])
+            self._on_its_way = None
+        if self._on_its_way is None:
+            self._on_its_way = Reading(self._training.torch, [scale.reshape(1)])
+            if not self._on_its_way.events:
+                self._scale_is(self._on_its_way.numbers()[0])
+                self._on_its_way = None
+
+    def _scale_is(self, number: float) -> None:
+        before, self.scale = self.scale, number
+        fused = [each for each in self._training.optimizers if _is_always_called(each)]
+        if len(fused) == 1 and not math.isnan(before):
+            self._count(self._training.record(fused[0]), skipped=number < before)
+        if number < 1.0:
+            text = "the GradScaler's scale has fallen below 1 (%g)" % number
+            fix = "the gradients overflow whatever the scale: use bf16 or no mixed precision"
+            self._teller.tell(Wrong("G5", text, fix), self._training.step_now())
+
+    def _count(self, seen: Watched, *, skipped: bool) -> None:
+        self._skips_in_a_row = self._skips_in_a_row + 1 if skipped else 0
+        if not skipped:
+            return
+        seen.skips += 1
+        if self._skips_in_a_row >= self._skips_allowed:
+            text = "the GradScaler has skipped %d steps in a row (scale %g): the gradients never are finite"
+            fix = (
+                "the forward overflows in fp16: use bf16 where the GPUs have it, or no mixed precision"
+                " (models pretrained in bf16 often overflow in fp16)"
+            )
+            self._skips_in_a_row = 0
+            first = seen.tries - self._skips_allowed + 1
+            self._teller.tell(Wrong("G5", text % (self._skips_allowed, self.scale), fix, True), first)
+        self._skipped(seen)
+
+
+def _is_always_called(optimizer: Any) -> bool:
+    """Return whether the optimizer skips steps by itself, as fused ones do."""
+    return bool(getattr(optimizer, "_step_supports_amp_scaling", False))
+
+
+def _cannot_be_unscaled(torch: Any, optimizer: Any) -> Iterator[Wrong]:
+    trained = [p for p in trained_by(optimizer) if p.grad is not None]
+    half = [p for p in trained if p.grad.dtype is torch.float16]
+    if half:
+        text = (
+            "%d of %d trainable parameter tensors are float16 under a GradScaler, which raises"
+            ' "Attempting to unscale FP16 gradients."; with a fused optimizer and no clipping it would'
+            " silently train in pure fp16"
+        )
+        yield Wrong("G1", text % (len(half), len(trained)), FIX_FP16, True, half)
+    brain = [p for p in trained if p.grad.dtype is torch.bfloat16 and p.device.type == "cuda"]
+    if brain:
+        text = (
+            "%d of %d trainable parameter tensors are bfloat16 under a GradScaler, which has no CUDA"
+            " kernel for them (\"not implemented for 'BFloat16'\")"
+        )
+        fix = "keep float32 parameters under fp16 mixed precision, or use bf16, which has no scaler"
+        yield Wrong("G1", text % (len(brain), len(trained)), fix, True, brain)

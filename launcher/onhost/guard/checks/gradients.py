@@ -1,0 +1,42 @@
+"""Trainable parameters that get no gradient (G9)."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from ..parameter_names import names_of
+from ..training_state import Step
+from ..violation import Wrong
+
+
+def missing_gradients(step: Step) -> Iterator[Wrong]:
+    """Find what got no gradient: some of it in the first step, all of it or of the adapters in two."""
+    # FSDP: what other ranks hold is empty here.
+    trainable = [p for p in step.trainable() if p.numel()]
+    none = [p for p in trainable if p.grad is None]
+    before, step.seen.without_gradient = step.seen.without_gradient, {id(p) for p in none}
+    if not none:
+        return
+    adapters = _adapters(step, trainable)
+    dead = [p for p in none if before is not None and id(p) in before]
+    everything = len(dead) == len(trainable)
+    every_adapter = bool(adapters) and {id(p) for p in adapters} <= {id(p) for p in dead}
+    if everything or every_adapter:
+        who = "no trainable parameter" if everything else "none of the %d adapter tensors" % len(adapters)
+        text = "%s has got a gradient in two steps: nothing is being trained" % who
+        fix = (
+            "with gradient checkpointing call model.enable_input_require_grads(), or pass"
+            " use_reentrant=False; make the optimizer after PEFT has made its adapters"
+        )
+        yield Wrong("G9", text, fix, True, dead)
+    elif before is None and len(none) < len(trainable) and not (adapters and len(none) >= len(adapters)):
+        text = "%d of %d trainable parameter tensors got no gradient in the first step"
+        fix = "freeze what is not used (requires_grad_(False)), or find out why the loss does not reach it"
+        yield Wrong("G9", text % (len(none), len(trainable)), fix, parameters=none)
+
+
+def _adapters(step: Step, trainable: list[Any]) -> list[Any]:
+    """Return what belongs to an adapter, by its name."""
+    names = names_of(step.training.torch, trainable, step.training.optimizers)
+    named = zip(trainable, names)  # noqa: B905 - Python 3.9
+    return [p for p, name in named if "lora_" in name or "adapter" in name]

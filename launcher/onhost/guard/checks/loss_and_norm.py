@@ -1,0 +1,98 @@
+"""The loss and the gradient norm that the script has computed (G4)."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, Callable
+
+from ..async_reads import Reading, Readings
+from ..reporter import Teller
+from ..sampling import SAMPLE_EVERY, Evidence
+from ..tensors import local
+from ..training_state import Training
+from ..violation import Wrong
+
+KEPT = 4 * SAMPLE_EVERY
+"""So many values of a GPU are kept until they are sent; more are let go."""
+
+
+class Notes:
+    """Hears of every loss and gradient norm; `heard` gets each number once it is known."""
+
+    def __init__(
+        self,
+        training: Training,
+        teller: Teller,
+        readings: Readings,
+        evidence: Evidence,
+        heard: Callable[[str, float], None],
+    ) -> None:
+        self._training = training
+        self._teller = teller
+        self._readings = readings
+        self._evidence = evidence
+        self._heard = heard
+        self._kept: dict[str, list[tuple[int, Any]]] = {"loss": [], "gradient norm": []}
+        self._was_scaled = False
+
+    def take_norm(self, norm: Any) -> None:
+        """Take what clip_grad_norm_ has returned."""
+        self._take("gradient norm", norm)
+
+    def take_unscaled(self, loss: Any) -> None:
+        """Take the loss that a GradScaler is about to scale; what goes backward next is no loss any more."""
+        self._take("loss", loss)
+        self._was_scaled = True
+
+    def take_backward(self, loss: Any) -> None:
+        """Take what goes backward, unless it is a scaled loss."""
+        was_scaled, self._was_scaled = self._was_scaled, False
+        if not was_scaled:
+            self._take("loss", loss)
+
+    def send(self) -> None:
+        """Have what was kept on a GPU brought to the CPU."""
+        for what, notes in self._kept.items():
+            if not notes:
+                continue
+            steps = [step for step, _ in notes]
+            values = [value.float().reshape(()) for _, value in notes]
+            notes.clear()
+            if len({value.device for value in values}) == 1:
+                torch = self._training.torch
+                reading = Reading(torch, [torch.stack(values)])
+                self._readings.expect(reading, functools.partial(self._arrived, what, steps))
+
+    def _take(self, what: str, value: Any) -> None:
+        """Keep a number; on the CPU it can be looked at right away."""
+        if isinstance(value, (list, tuple)) or not hasattr(value, "numel"):
+            return
+        if value.numel() != 1:
+            return
+        value = local(value)
+        if value.device.type == "cpu":
+            self._judge(what, float(value))
+            return
+        notes = self._kept[what]
+        if len(notes) < KEPT:
+            notes.append((self._step_to_come(), value))
+
+    def _step_to_come(self) -> int:
+        return self._training.step_now() + 1
+
+    def _arrived(self, what: str, steps: list[int], reading: Reading) -> None:
+        for step, number in zip(steps, reading.numbers()):  # noqa: B905 - Python 3.9
+            self._judge(what, number, step)
+
+    def _judge(self, what: str, number: float, step: int | None = None) -> None:
+        """Judge a number of a step, or of the one to come: which that is is asked only if need be."""
+        self._heard(what, number)
+        has_scaler = self._training.has_scaler
+        if math.isfinite(number) or (has_scaler and what != "loss"):
+            return  # a scaler skips the step by itself
+        step = self._step_to_come() if step is None else step
+        self._evidence.suspect(what, step)
+        if not has_scaler:
+            fix = "look at this step's data, the learning rate, and fp16 that overflows in the forward"
+            self._teller.tell(Wrong("G4", "the %s is not finite" % what, fix), step)

@@ -1,0 +1,141 @@
+"""Weights and gradients that are not finite (G4)."""
+
+from __future__ import annotations
+
+import functools
+import math
+import weakref
+from typing import Any, Iterable
+
+from ..async_reads import Reading, Readings
+from ..reporter import Teller
+from ..sampling import Evidence
+from ..tensors import local, trained_by
+from ..training_state import Step, Training
+from ..violation import FIX_FP16, Wrong
+
+FIX_LOST = (
+    "nothing can be saved from these weights: start again from the last good checkpoint, with a"
+    " lower learning rate, gradient clipping, or float32 parameters if these were cast"
+)
+
+
+class Values:
+    """Has one number per device computed that is finite if all values are; sums see NaN and Inf."""
+
+    def __init__(self, training: Training, teller: Teller, readings: Readings, evidence: Evidence) -> None:
+        self._training = training
+        self._teller = teller
+        self._readings = readings
+        self._evidence = evidence
+        self._born_bad: set[int] = set()  # not finite before any step: masks, unused rows
+
+    # --- looking ---
+
+    def first_weights(self, step: Step) -> Iterable[Wrong]:
+        """Have one number computed for each weight tensor: those that never were finite are no fault."""
+        torch = self._training.torch
+        by_device: dict[Any, list[Any]] = {}
+        for p in trained_by(step.optimizer):
+            total = self._sum(p)
+            if total is not None:
+                by_device.setdefault(total.device, []).append((id(p), total))
+        for sums in by_device.values():
+            reading = Reading(torch, [torch.stack([total for _, total in sums])])
+            self._readings.expect(reading, functools.partial(self._judge_first, [key for key, _ in sums]))
+        self._readings.settle()
+        return ()
+
+    def wants_gradients(self, step: Step) -> bool:
+        """Return whether this step's gradients are to be looked at; a scaler looks at its own."""
+        if step.has_closure:
+            return False
+        return self._evidence.is_sampled(step.number) and not self._training.has_scaler
+
+    def gradients(self, step: Step) -> Iterable[Wrong]:
+        """Send the gradients' sums; they are judged when they have arrived."""
+        gradients = [p.grad for p in trained_by(step.optimizer) if p.grad is not None]
+        self._send(self._judge_gradients, step.optimizer, gradients)
+        return ()
+
+    def weights(self, optimizer: Any) -> None:
+        """Send the weights' sums."""
+        self._send(self._judge_weights, optimizer, list(trained_by(optimizer)))
+
+    def lost(self, parameters: Iterable[Any]) -> list[Any]:
+        """Return those that are not finite and once were; waits for the GPU."""
+        torch = self._training.torch
+        born_good = [p for p in parameters if id(p) not in self._born_bad]
+        return [p for p in born_good if not bool(torch.isfinite(local(p)).all())]
+
+    def _send(self, judge: Any, optimizer: Any, tensors: list[Any]) -> None:
+        torch = self._training.torch
+        by_device: dict[Any, list[Any]] = {}
+        for tensor in tensors:
+            total = None if id(tensor) in self._born_bad else self._sum(tensor)
+            if total is not None:
+                by_device.setdefault(total.device, []).append(total)
+        values = [torch.stack(sums).sum().reshape(1) for sums in by_device.values()]
+        if values:
+            step = self._training.record(optimizer).tries
+            about = functools.partial(judge, step, weakref.ref(optimizer))
+            self._readings.expect(Reading(torch, values), about)
+
+    def _sum(self, tensor: Any) -> Any:
+        """Return a number that is finite if all values are, None for what has no plain values."""
+        torch = self._training.torch
+        own = local(tensor)
+        if own.layout is not torch.strided or not own.is_floating_point() or own.numel() == 0:
+            return None
+        wide = torch.float64 if own.dtype is torch.float64 else torch.float32
+        return own.sum(dtype=wide).float()
+
+    # --- judging what has arrived; to confirm and name it, waiting for the GPU is fine ---
+
+    def _judge_first(self, keys: list[int], reading: Reading) -> None:
+        pairs = zip(keys, reading.numbers())  # noqa: B905 - Python 3.9
+        self._born_bad.update(key for key, number in pairs if not math.isfinite(number))
+
+    def _judge_gradients(self, step: int, about: Any, reading: Reading) -> None:
+        optimizer = about()
+        if optimizer is None or _all_finite(reading):
+            return
+        torch = self._training.torch
+        with_gradient = [p for p in trained_by(optimizer) if p.grad is not None]
+        bad = [p for p in with_gradient if not bool(torch.isfinite(local(p.grad)).all())]
+        self._evidence.suspect("gradients", step)
+        text = "gradients are not finite, and no GradScaler will skip this step: the weights are lost by it"
+        fix = "the forward overflows (fp16 without autocast?) or the loss does; find the first bad batch"
+        self._teller.tell(Wrong("G4", text, fix, parameters=bad), step)
+
+    def _judge_weights(self, step: int, about: Any, reading: Reading) -> None:
+        optimizer = about()
+        if optimizer is None:
+            return
+        seen = self._training.record(optimizer)
+        if _all_finite(reading):
+            seen.last_good = max(seen.last_good, step)
+            return
+        weights = list(trained_by(optimizer))
+        bad = self.lost(weights)
+        if not bad:
+            return  # the sum overflowed, the weights did not
+        self._evidence.saw("weights", step)
+        self._tell_lost(step, bad, len(weights), seen.last_good)
+
+    def _tell_lost(self, step: int, bad: list[Any], total: int, good: int) -> None:
+        earlier = {what: at for what, at in self._evidence.first_bad.items() if what != "weights"}
+        first = min([step, *earlier.values()])
+        text = "%d of %d weight tensors are NaN or Inf after step %d" % (len(bad), total, step)
+        text += " (finite after step %d)" % good if good else " (finite when it began)"
+        if earlier:
+            text += "; bad first: %s at step %d" % (", ".join(sorted(earlier)), first)
+        else:
+            text += "; gradients were finite"
+        torch = self._training.torch
+        fix = FIX_FP16 if any(p.dtype is torch.float16 for p in bad) else FIX_LOST
+        self._teller.tell(Wrong("G4", text, fix, True, bad), first)
+
+
+def _all_finite(reading: Reading) -> bool:
+    return all(map(math.isfinite, reading.numbers()))

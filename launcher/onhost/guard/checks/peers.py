@@ -1,0 +1,73 @@
+"""Whether the ranks of this host are alike (G7), and each on a GPU of its own (G6)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from typing import Any, Iterator
+
+from ..context import Place
+from ..tensors import first_cuda, histogram
+from ..training_state import Step, mixed_precision
+from ..violation import Wrong
+
+
+def unlike_neighbours(step: Step) -> Iterator[Wrong]:
+    """Tell what this rank trains with, and compare it with the ranks of its host that have told before it.
+
+    Nobody is waited for. The client compares all ranks of all hosts, but nobody may be following when they
+    begin to step.
+    """
+    place = step.training.place
+    facts = _facts(step)
+    step.training.tools.report("guard_facts", **facts)
+    mine = sorted(facts["dtypes"]), facts["mixed_precision"], facts["scaler"]
+    for other in _told_before(place):
+        where = "rank %s and rank %s of this host" % (other["rank"], place.rank)
+        if facts["gpu"] and facts["gpu"] == other.get("gpu"):
+            fix = "use accelerator.device in the script, never a fixed cuda:N or device_map='auto'"
+            yield Wrong("G6", "%s are on one GPU, %s" % (where, facts["gpu"]), fix, True)
+        theirs = sorted(other.get("dtypes") or {}), other.get("mixed_precision"), other.get("scaler")
+        if theirs != mine:
+            text = "%s are unlike (trainable dtypes, mixed precision, scaler): %s; %s"
+            fix = "decide precision and dtypes once for all ranks, not from each rank's own GPU"
+            yield Wrong("G7", text % (where, theirs, mine), fix, True)
+
+
+def _facts(step: Step) -> dict[str, Any]:
+    training = step.training
+    torch = training.torch
+    trainable = step.trainable()
+    device = first_cuda(trainable)
+    facts: dict[str, Any] = {
+        "dtypes": histogram(p.dtype for p in trainable),
+        "devices": histogram(p.device for p in trainable),
+        "mixed_precision": mixed_precision(),
+        "scaler": training.has_scaler,
+        "versions": {"torch": str(torch.__version__)},
+        "gpu": training.tools.gpu_uuid(device) if device is not None else "",
+    }
+    for name in ("accelerate", "transformers"):
+        if name in sys.modules:
+            facts["versions"][name] = str(getattr(sys.modules[name], "__version__", ""))
+    if device is not None:
+        facts["capability"] = list(torch.cuda.get_device_capability(device))
+        with contextlib.suppress(Exception):
+            facts["versions"]["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+    return facts
+
+
+def _told_before(place: Place) -> Iterator[dict[str, Any]]:
+    """Yield what the guards of this host's other ranks have told at their first step so far."""
+    try:
+        with open(os.path.join(place.run_dir, "events.jsonl"), "rb") as file:
+            lines = [line for line in file if b'"guard_facts"' in line]
+    except OSError:
+        return
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            event = json.loads(line)
+            if event.get("event") == "guard_facts" and event.get("rank") != place.rank:
+                yield event

@@ -1,0 +1,61 @@
+"""The guard: inside each rank it watches dtypes, devices and values, and stops what cannot train.
+
+It lies beside rank.py, which loads it when GPULAUNCH_GUARD is `stop` or `warn`. It imports nothing heavy: it
+waits until the script has imported torch, then listens through torch's global optimizer hooks, GradScaler,
+clip_grad_norm_ and Tensor.backward. It never uses a collective, never changes a value, and on a GPU never
+waits for one outside a rehearsal: what it computed is read when it is ready. A failure of its own is told
+once and switches that look off; it never reaches the script.
+
+G1 dtypes of trainable parameters   G2 gradient dtype       G3 optimizer state dtype   G4 non-finite values
+G5 GradScaler                       G6 device as planned    G7 alike across ranks (the client compares)
+G8 bf16 on a GPU without it         G9 trainable parameters that get no gradient
+
+Environment: GPULAUNCH_GUARD=stop|warn, GPULAUNCH_GUARD_SKIPS=N (8), GPULAUNCH_REHEARSE=N (steps).
+A stop ends the rank with exit code 86. `guard.py clean` in a run directory removes a rehearsal's scratch.
+
+This is its door; what it is made of lies beside it in this folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from types import ModuleType
+
+from .context import Place, Tools
+from .core import Guard
+from .rank_exit import STOP_EXIT
+
+
+def prepare(place: Place, tools: Tools) -> Guard | None:
+    """Set up what the environment asks for. Raises OSError when a rehearsal cannot be made safe."""
+    policy = os.environ.get("GPULAUNCH_GUARD", "off")
+    steps = int(os.environ.get("GPULAUNCH_REHEARSE", "") or 0)
+    if policy not in ("stop", "warn") and not steps:
+        return None
+    if steps:
+        from .rehearsal.scratch import enter_scratch
+
+        enter_scratch(place, tools.report)
+    guard = Guard(place, tools, stops=policy == "stop" or steps > 0, steps=steps)
+
+    def torch_imported(module: ModuleType) -> None:
+        try:
+            guard.install(module)
+        except Exception as error:
+            if not steps:
+                raise
+            tools.report("guard_failed", what="the guard's attempt to watch torch", error=repr(error)[:2000])
+            raise SystemExit(STOP_EXIT) from error  # unguarded, a rehearsal would be a run
+
+    tools.after_import({"torch": torch_imported, **guard.modules()})
+    return guard
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["clean"]:
+        from .rehearsal.scratch import clean
+
+        # The leading newline ends whatever a login shell printed before.
+        print("\n" + json.dumps(clean(os.path.dirname(os.path.abspath(__file__)))))

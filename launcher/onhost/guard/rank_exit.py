@@ -1,0 +1,55 @@
+"""How the guard ends its rank."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import Callable
+
+from .context import Report
+
+STOP_EXIT = 86
+
+
+class Leaving:
+    """Ends the rank from inside the script's own calls, once that is decided.
+
+    `finish` is called before the process ends without running its exit handlers.
+    """
+
+    def __init__(self, report: Report, finish: Callable[[], None]) -> None:
+        self.code: int | None = None  # with which the rank is to end, once that is decided
+        self._report = report
+        self._finish = finish
+
+    def leave(self, code: int) -> None:
+        """End the rank from inside the script's own call, so that its `finally` clauses run."""
+        self.code = code
+        raise SystemExit(code)
+
+    def leave_for_good(self) -> None:
+        """The script has caught our SystemExit and trains on, or it went to a thread: end the process."""
+        with contextlib.suppress(Exception):
+            self._report("leaving", code=self.code)
+            self._finish()
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(self.code or 0)
+
+    def end_cleanly(self) -> None:
+        """Keep torch's own threads from aborting an interpreter that ends in the middle of a training."""
+        if self.code is None:
+            return
+        if self.code:
+            import logging
+            import multiprocessing.util
+
+            multiprocessing.util._exit_function()  # type: ignore[attr-defined] # noqa: SLF001 - workers end
+            logging.shutdown()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self.code)
+        distributed = sys.modules.get("torch.distributed")  # a rehearsal: every rank is at this same step
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            distributed.destroy_process_group()

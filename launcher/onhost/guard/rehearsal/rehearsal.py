@@ -1,0 +1,123 @@
+"""A rehearsal, seen from inside a rank: what the real script does in a few steps, measured and told once."""
+
+from __future__ import annotations
+
+import functools
+import math
+from types import ModuleType
+from typing import Any, Callable
+
+from ..checks.grad_scaler import Scaling
+from ..checks.non_finite import Values
+from ..parameter_names import NAMES_TOLD, names_of
+from ..safe_call import Safety
+from ..sampling import Evidence
+from ..tensors import first_cuda, histogram, trained_by
+from ..training_state import Training, Watched, mixed_precision
+from .hf_trainer import Trainer
+from .memory_stats import memory, state_dtypes
+from .sample_counter import Samples
+from .step_timer import Steps
+
+LOSSES_TOLD = 200
+
+
+class Rehearsal:
+    """Collects what the steps show; `end` ends the script when it has seen enough."""
+
+    def __init__(self, training: Training, steps: int, end: Callable[[], None]) -> None:
+        self._training = training
+        self._steps = Steps(steps, end)
+        self._samples = Samples()
+        self._trainer = Trainer(self._steps)
+        self._with_gradient: set[int] = set()
+        self._optimizers: list[Any] = []  # held, so that they can still be measured when the script has ended
+        self._losses: list[float] = []
+        self._non_finite: set[str] = set()
+        self._gradient_dtypes: dict[str, int] = {}
+        self._told = False
+
+    def modules(self, safety: Safety) -> dict[str, Callable[[ModuleType], None]]:
+        """Return the modules to listen to, and what does so once they are imported."""
+        return {
+            "transformers.trainer_callback": functools.partial(self._trainer.watch, safety=safety),
+            "torch.utils.data.dataloader": functools.partial(self._samples.watch_loaders, safety=safety),
+        }
+
+    def heard(self, what: str, number: float) -> None:
+        """Take a loss or a gradient norm."""
+        if what == "loss":
+            self._losses.append(number)
+        if not math.isfinite(number):
+            self._non_finite.add(what)
+
+    def before_step(self, optimizer: Any) -> None:
+        """See which parameters have a gradient."""
+        if not any(each is optimizer for each in self._optimizers):
+            self._optimizers.append(optimizer)
+        found = [p for p in trained_by(optimizer) if p.grad is not None]
+        self._with_gradient.update(id(p) for p in found)
+        self._gradient_dtypes = histogram(p.grad.dtype for p in found)
+
+    def stepped(self, seen: Watched) -> None:
+        """Count a step, performed or skipped; end after the last one, unless Trainer shall evaluate first."""
+        steps = self._steps
+        steps.count(seen)
+        if steps.after_first() == 0:
+            self._samples.first_step_ended()
+        if steps.are_done() and not steps.trainer_ends_them:
+            steps.end()
+
+    def tell(self, values: Values, scaling: Scaling, evidence: Evidence) -> None:
+        """Report once what was measured."""
+        training = self._training
+        if self._told or training.torch is None or not self._optimizers:
+            return
+        self._told = True
+        trained = [p for optimizer in self._optimizers for p in trained_by(optimizer)]
+        scale = scaling.scale
+        measured = {
+            **self._counts(),
+            **self._tensors(trained),
+            "scaler": training.has_scaler,
+            "scale": None if math.isnan(scale) else scale,
+            "mixed_precision": mixed_precision(),
+            "losses": [
+                round(loss, 6) if math.isfinite(loss) else str(loss) for loss in self._losses[-LOSSES_TOLD:]
+            ],
+            "finite": {
+                "loss": None if not self._losses else "loss" not in self._non_finite,
+                "gradients": not {"gradients", "gradient norm"} & set(evidence.first_bad),
+                "weights": not values.lost(trained),
+            },
+            **self._steps.pace(),
+            "events": self._steps.events,
+            "samples_per_step_here": self._samples.per_step(self._steps.after_first()),
+            **self._trainer.told,
+        }
+        training.tools.report("rehearsal", **measured)
+
+    def _counts(self) -> dict[str, Any]:
+        watched = list(self._training.optimizers.values())
+        return {
+            "complete": self._steps.complete,
+            "steps": self._steps.done,
+            "performed": max((each.fired for each in watched), default=0),
+            "skipped": sum(each.skips for each in watched),
+        }
+
+    def _tensors(self, trained: list[Any]) -> dict[str, Any]:
+        training = self._training
+        torch = training.torch
+        without = [p for p in trained if id(p) not in self._with_gradient and p.numel()]
+        device = first_cuda(trained)
+        return {
+            "parameter_dtypes": histogram(p.dtype for p in trained),
+            "gradient_dtypes": self._gradient_dtypes,
+            "state_dtypes": state_dtypes(torch, self._optimizers),
+            "without_gradient": names_of(torch, without, training.optimizers)[:NAMES_TOLD],
+            "trainable": len(trained),
+            "devices": histogram(p.device for p in trained),
+            "gpu": training.tools.gpu_uuid(device) if device is not None else "",
+            "memory": memory(torch, device),
+        }

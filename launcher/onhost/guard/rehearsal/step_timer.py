@@ -1,0 +1,58 @@
+"""The steps of a rehearsal: how many, how long each took, and when they end."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable
+
+from ..training_state import Watched
+
+
+class Steps:
+    """Counts the steps; `end` ends the script."""
+
+    def __init__(self, wanted: int, end: Callable[[], None]) -> None:
+        self.done = 0
+        self.complete = False
+        self.events: dict[str, float] = {}  # the first evaluation and save, in seconds since the beginning
+        self.trainer_ends_them = False  # transformers' Trainer shall evaluate and save first
+        self._wanted = wanted
+        self._end = end
+        self._times = [time.monotonic()]
+
+    def are_done(self) -> bool:
+        """Return whether all that were wanted have been taken."""
+        return self.done >= self._wanted
+
+    def count(self, seen: Watched) -> None:
+        """Count a step, performed or skipped."""
+        self.done = max(self.done, seen.tries)
+        self._times.append(time.monotonic())
+
+    def end(self) -> None:
+        """The rehearsal has seen what it came for."""
+        self.complete = True
+        self._end()
+
+    def saw(self, what: str) -> None:
+        """Note the first evaluation or save."""
+        self.events.setdefault(what, round(time.monotonic() - self._times[0], 3))
+
+    def after_first(self) -> int:
+        """Return how many steps have ended since the first one did."""
+        return len(self._times) - 2
+
+    def pace(self) -> dict[str, Any]:
+        """Return the seconds of each step but the first, when they were, and how long the first took."""
+        times = self._times
+        between = [b - a for a, b in zip(times[1:], times[2:])]  # noqa: B905, RUF007 - 3.9
+        return {
+            "step_s": [round(seconds, 4) for seconds in between],
+            "stepping": [round(_wall(at), 3) for at in (times[1], times[-1])] if between else None,
+            "start_s": round(times[1] - times[0], 3) if len(times) > 1 else None,
+        }
+
+
+def _wall(monotonic_s: float) -> float:
+    """Return a moment of the monotonic clock as seconds since 1970."""
+    return time.time() - (time.monotonic() - monotonic_s)

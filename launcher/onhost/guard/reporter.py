@@ -1,0 +1,59 @@
+"""Says what is wrong: to the client, and in the rank's log."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+from .parameter_names import NAMES_TOLD, names_of
+from .rank_exit import STOP_EXIT, Leaving
+from .training_state import Training
+from .violation import Wrong
+
+TIMES_TOLD = 1
+
+
+class Teller:
+    """Tells each thing once, and ends the rank where the policy is to stop."""
+
+    def __init__(self, training: Training, leaving: Leaving, *, stops: bool) -> None:
+        self.stops = stops  # the policy; off when it is too late to stop
+        self._training = training
+        self._leaving = leaving
+        self._said: dict[str, int] = {}
+
+    def tell(self, wrong: Wrong, step: int) -> None:
+        """Say what is wrong, once; end the rank where the policy is to stop."""
+        stops = wrong.stops and self.stops
+        key = "%s %s" % (wrong.code, wrong.message[:12])
+        self._said[key] = self._said.get(key, 0) + 1
+        if self._said[key] > TIMES_TOLD and not stops:
+            return
+        training = self._training
+        about = wrong.parameters
+        names = names_of(training.torch, about, training.optimizers) if len(about) else []
+        training.tools.report(
+            "guard",
+            code=wrong.code,
+            severity="stop" if wrong.stops else "warn",
+            stops=stops,
+            step=step,
+            message=wrong.message,
+            fix=wrong.fix,
+            parameters=names[:NAMES_TOLD],
+            parameters_total=len(names),
+        )
+        with contextlib.suppress(Exception):
+            print(_in_words(wrong, step, names, stops=stops), file=sys.stderr, flush=True)
+        if stops:
+            self._leaving.leave(STOP_EXIT)
+
+
+def _in_words(wrong: Wrong, step: int, names: list[str], *, stops: bool) -> str:
+    end = "stopped this rank" if stops else "warns"
+    lines = ["gpulaunch guard %s at optimizer step %d [%s]: %s" % (end, step, wrong.code, wrong.message)]
+    if names:
+        more = " and %d more" % (len(names) - NAMES_TOLD) if len(names) > NAMES_TOLD else ""
+        lines.append("  parameters: %s%s" % (", ".join(names[:NAMES_TOLD]), more))
+    lines.append("  fix: %s" % wrong.fix)
+    return "\n".join(lines)

@@ -1,0 +1,51 @@
+"""What keeps the guard out of the script's way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, Callable
+
+from .rank_exit import Leaving
+from .training_state import Training
+
+
+class Safety:
+    """Says when the guard may look, and keeps its failures from the script."""
+
+    def __init__(self, training: Training, leaving: Leaving) -> None:
+        self.pid = os.getpid()
+        self._training = training
+        self._leaving = leaving
+        self._off: set[str] = set()
+
+    def is_own_process(self) -> bool:
+        """Return whether this is the rank itself, and none of its forked children."""
+        return os.getpid() == self.pid
+
+    def is_active(self) -> bool:
+        """Return whether this call is the rank's own and may be looked at: no worker, no graph."""
+        torch = self._training.torch
+        if torch is None or os.getpid() != self.pid:
+            return False
+        if self._leaving.code is not None:
+            self._leaving.leave_for_good()
+        compiler = getattr(torch, "compiler", None)
+        if compiler is not None and hasattr(compiler, "is_compiling") and compiler.is_compiling():
+            return False
+        cuda = torch.cuda
+        return not (cuda.is_initialized() and cuda.is_current_stream_capturing())
+
+    def safely(self, what: str, look: Callable[..., None], *args: Any) -> None:
+        """Look; a failure of ours is told once, ends this kind of look, and never reaches the script."""
+        if what in self._off:
+            return
+        try:
+            with self._training.torch.no_grad():
+                look(*args)
+        except Exception as error:
+            self._off.add(what)
+            with contextlib.suppress(Exception):
+                self._training.tools.report(
+                    "guard_failed", what="the guard's attempt to " + what, error=repr(error)[:2000]
+                )

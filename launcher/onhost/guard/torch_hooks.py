@@ -1,0 +1,97 @@
+"""Where torch lets itself be listened to: optimizer steps, GradScaler, clip_grad_norm_ and backward.
+
+Where the guard may not look (`safety`), each is called as it would be without us.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable
+
+from .checks.grad_scaler import Scaling
+from .checks.loss_and_norm import Notes
+from .patching import named_as, wrap
+from .safe_call import Safety
+from .training_state import Training
+
+
+def listen_to_steps(
+    torch: Any, before: Callable[[Any, Any, Any], None], after: Callable[[Any], None]
+) -> None:
+    """Have every step of every optimizer told, before and after."""
+    optim = sys.modules["torch.optim.optimizer"]  # the attribute of that name is gone
+    unseen = getattr(torch, "_disable_dynamo", lambda function: function)  # hooks are no part of a graph
+
+    def pre_hook(optimizer: Any, args: Any, kwargs: Any) -> None:  # no bound methods: torch sets attributes
+        before(optimizer, args, kwargs)
+
+    def post_hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+        del args, kwargs
+        after(optimizer)
+
+    optim.register_optimizer_step_pre_hook(unseen(pre_hook))
+    optim.register_optimizer_step_post_hook(unseen(post_hook))
+
+
+def listen_to_scalers(torch: Any, safety: Safety, training: Training, scaling: Scaling, notes: Notes) -> None:
+    """Have GradScaler tell what it unscales, skips and scales, and its scale."""
+    module = getattr(getattr(torch, "amp", None), "grad_scaler", None)
+    scaler = getattr(module, "GradScaler", None) or torch.cuda.amp.GradScaler
+
+    def before_unscale(args: Any, kwargs: Any) -> None:
+        scaling.unscaling(args[0], args[1] if len(args) > 1 else kwargs["optimizer"])
+
+    def after_update(args: Any, kwargs: Any) -> None:
+        del kwargs
+        scaling.updated(args[0])
+
+    def before_scale(args: Any, kwargs: Any) -> None:
+        if getattr(args[0], "_enabled", False):
+            training.has_scaler = True
+            notes.take_unscaled(args[1] if len(args) > 1 else kwargs["outputs"])
+
+    wrap(scaler, "_unscale_grads_", safety, before=before_unscale)
+    _listen_to_scaled_steps(scaler, safety, training, scaling)
+    wrap(scaler, "update", safety, after=after_update)
+    wrap(scaler, "scale", safety, before=before_scale)
+
+
+def _listen_to_scaled_steps(kind: Any, safety: Safety, training: Training, scaling: Scaling) -> None:
+    original = kind.step
+
+    def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        if not safety.is_active() or not getattr(scaler, "_enabled", False):
+            return original(scaler, optimizer, *args, **kwargs)
+        training.has_scaler = True
+        before = training.fired
+        result = original(scaler, optimizer, *args, **kwargs)
+        safety.safely("count skipped steps", scaling.stepped, optimizer, training.fired == before)
+        return result
+
+    kind.step = named_as(original, step)
+
+
+def listen_to_clipping(torch: Any, safety: Safety, notes: Notes) -> None:
+    """Have clip_grad_norm_ tell the norm that it returns."""
+    home: Any = sys.modules["torch.nn.utils.clip_grad"]
+    original = home.clip_grad_norm_
+
+    def clip_grad_norm_(*args: Any, **kwargs: Any) -> Any:
+        norm = original(*args, **kwargs)
+        if safety.is_active():
+            safety.safely("note the gradient norm", notes.take_norm, norm)
+        return norm
+
+    home.clip_grad_norm_ = torch.nn.utils.clip_grad_norm_ = named_as(original, clip_grad_norm_)
+
+
+def listen_to_backward(torch: Any, safety: Safety, notes: Notes) -> None:
+    """Have Tensor.backward tell what goes backward."""
+    original = torch.Tensor.backward
+
+    def backward(loss: Any, *args: Any, **kwargs: Any) -> Any:
+        if safety.is_active():
+            safety.safely("note the loss", notes.take_backward, loss)
+        return original(loss, *args, **kwargs)
+
+    torch.Tensor.backward = named_as(original, backward)

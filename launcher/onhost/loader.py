@@ -1,0 +1,67 @@
+"""Goes ahead of a program that travels as several modules: makes them importable there, from memory.
+
+The modules get a package of their own, `gpulaunch_<program>`, and name each other relatively: a `launcher` or
+`preflight` that is installed on the host, or belongs to the user's script, is neither hidden nor used.
+Standard library, Python >= 3.9.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import ModuleSpec
+from types import CodeType, ModuleType
+from typing import Any
+
+
+class Modules:
+    """Finder and loader of one program's modules; of any other name it knows nothing.
+
+    It has no base class: importlib.abc takes longer to import than all of the modules.
+    """
+
+    def __init__(self, package: str, sources: dict[str, str]) -> None:
+        named = {"%s.%s" % (package, name): source for name, source in sources.items()}
+        self._sources = {package: "", **named}
+        self.codes: dict[
+            str, CodeType
+        ] = {}  # by name, of what was imported; warm_start.py gives it to others
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Return where a module comes from (importlib.abc.MetaPathFinder)."""
+        del path, target  # what a name means here does not depend on who asks
+        if name not in self._sources:
+            return None
+        is_package = any(other.startswith(name + ".") for other in self._sources)
+        loader: Any = self
+        return ModuleSpec(name, loader, origin=self._file(name), is_package=is_package)
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let the import machinery make it (importlib.abc.Loader)."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run a module's source in it (importlib.abc.Loader)."""
+        exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102 - sent by the client, as all of the program
+
+    def get_code(self, name: str) -> CodeType:
+        """Return a module's code, compiled once (importlib.abc.InspectLoader)."""
+        if name not in self.codes:
+            source = self._sources[name]
+            self.codes[name] = compile(source, self._file(name), "exec", dont_inherit=True)
+        return self.codes[name]
+
+    def get_source(self, name: str) -> str:
+        """Return a module's source, for the lines in tracebacks (importlib.abc.InspectLoader)."""
+        return self._sources[name]
+
+    def _file(self, name: str) -> str:
+        return name.replace(".", "/") + ".py"
+
+
+def begin(name: str, source: str, sources: dict[str, str], scope: dict[str, Any]) -> None:
+    """Run `source` in `scope` as the program's first module, beside modules of these dotted names."""
+    package = "gpulaunch_" + name
+    loader: Any = Modules(package, {name: source, **sources})
+    sys.meta_path.insert(0, loader)
+    spec = ModuleSpec("%s.%s" % (package, name), loader)
+    scope.update(__package__=package, __spec__=spec)
+    exec(compile(source, name + ".py", "exec", dont_inherit=True), scope)  # noqa: S102 - as above

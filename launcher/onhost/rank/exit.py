@@ -1,0 +1,95 @@
+"""How the script ended, and the end that the interpreter would have had."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import time
+from types import TracebackType
+from typing import Callable
+
+from .context import TEXT_LIMIT, Place, attempt
+from .tracebacks import innermost, strip, where
+from .usage import used
+
+TAIL_LINES = 30
+GLOO_SETTLE_S = 0.3
+
+
+class Ending:
+    """Reports how the script ended and gives the interpreter the end that it would have had."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.interrupted = 0  # the process that a KeyboardInterrupt has ended: the rank, or a fork of it
+        atexit.register(self._last)  # registered first, so called last
+
+    def run(self, script: Callable[[], object]) -> None:
+        """Run the script; exceptions are shown as python shows them, without our frames."""
+        code = 0
+        try:
+            script()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+            raise
+        except BaseException as error:
+            code = 130 if isinstance(error, KeyboardInterrupt) else 1
+            self._failed(error)
+            raise SystemExit(code) from None
+        finally:
+            final = code & 0xFF
+            attempt("report the end", self.place.report, lambda: self._leave(final))
+
+    def _leave(self, code: int) -> None:
+        try:
+            counted = used()
+        except (OSError, ValueError, IndexError):  # /proc may be hidden
+            counted = {}
+        self.place.report("leaving", code=code, **counted)
+
+    def _failed(self, error: BaseException) -> None:
+        trace = strip(error.__traceback__)
+        attempt("report the exception", self.place.report, lambda: self._report(error, trace))
+        self.interrupted = os.getpid() if isinstance(error, KeyboardInterrupt) else 0
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+
+    def _report(self, error: BaseException, trace: TracebackType | None) -> None:
+        import traceback
+
+        inner = innermost(error)
+        lines = "".join(traceback.format_exception(type(error), error, trace)).splitlines()
+        self.place.report(
+            "exception",
+            type=type(inner).__qualname__,
+            message=str(inner)[:TEXT_LIMIT],
+            where=where(strip(inner.__traceback__)),
+            tail=[line[:400] for line in lines[-TAIL_LINES:]],
+        )
+
+    def _last(self) -> None:
+        """Python ends an interrupted script by SIGINT itself, so that shells can tell."""
+        if os.getpid() == self.place.pid:
+            attempt("join gloo's threads", self.place.report, join_gloo)
+        if self.interrupted == os.getpid():
+            sys.stdout.flush()
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def join_gloo() -> None:
+    """Let gloo's threads finish before the interpreter ends.
+
+    A thread that wants the GIL of a finalizing Python is ended by pthread_exit, and gloo's C++ turns that
+    into an abort ("terminate called without an active exception"): a run that had trained to its end would
+    fail. They want it to let go of the last collective's tensors, after the script has been told that it is
+    done; a model under DDP keeps them alive when the group is destroyed, so they are given a moment too.
+    NCCL's groups are let be: destroying them may wait for other ranks.
+    """
+    dist = sys.modules.get("torch.distributed")
+    if dist is None or not dist.is_available() or not dist.is_initialized():
+        return
+    if "nccl" not in str(dist.get_backend()):
+        dist.destroy_process_group()
+        time.sleep(GLOO_SETTLE_S)

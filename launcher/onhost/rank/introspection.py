@@ -1,0 +1,109 @@
+"""What the training libraries have set up: told beside the script, by looking at what it has imported."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from types import ModuleType
+from typing import Any
+
+from .context import Place, attempt
+from .import_hooks import after_call, after_import
+
+
+class Witness:
+    """Reports what the training libraries have set up, once they have: world, rank, device, precision."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.last: dict[str, object] = {}
+        self.device: Any = None  # of the first model on a GPU that DistributedDataParallel has wrapped
+        self.settled = False  # accelerate constructs its states again and again in a training step
+
+    def watch(self) -> None:
+        """Look at three modules once they are imported."""
+        after_import(
+            {
+                "accelerate.state": self._accelerate_imported,
+                "torch.distributed.distributed_c10d": self._distributed_imported,
+                "torch.nn.parallel.distributed": self._parallel_imported,
+            },
+            self.place.report,
+        )
+
+    def _accelerate_imported(self, module: ModuleType) -> None:
+        after_call(module.PartialState, "__init__", self._look, self.place.report)
+        after_call(module.AcceleratorState, "__init__", self._look, self.place.report)
+
+    def _distributed_imported(self, module: ModuleType) -> None:
+        after_call(module, "init_process_group", self._look, self.place.report)
+
+    def _parallel_imported(self, module: ModuleType) -> None:
+        """Without accelerate, the model that is wrapped tells the device."""
+        wrapped = module.DistributedDataParallel
+        original = wrapped.__init__
+
+        @functools.wraps(original)
+        def wrapper(model: Any, *args: Any, **kwargs: Any) -> None:
+            original(model, *args, **kwargs)
+            attempt("look at the model", self.place.report, functools.partial(self._look_at, model))
+
+        wrapped.__init__ = wrapper
+
+    def _look_at(self, model: Any) -> None:
+        first = next(model.parameters(), None)
+        if first is not None and first.device.type == "cuda" and self.device is None:
+            self.device = first.device
+            self._look()
+
+    def _look(self) -> None:
+        """Report what is known by now, when it is more or other than what was last said."""
+        if self.settled:
+            return
+        seen: dict[str, object] = {}
+        distributed = sys.modules.get("torch.distributed")
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            seen["world_size"] = distributed.get_world_size()
+            seen["world_rank"] = distributed.get_rank()
+            seen["backend"] = str(distributed.get_backend())
+        if self.device is not None:
+            seen["device"] = str(self.device)
+            seen["gpu"] = gpu_uuid(self.device)
+        state = sys.modules.get("accelerate.state")
+        if state is not None:
+            seen.update(self._accelerate_state(state))
+        if seen and seen != self.last:
+            self.last = seen
+            self.place.report("state", **seen)
+
+    def _accelerate_state(self, module: ModuleType) -> dict[str, object]:
+        # The shared dictionaries themselves: constructing a state here would come back to `_look`.
+        shared = module.PartialState._shared_state  # noqa: SLF001
+        seen: dict[str, object] = {}
+        if "num_processes" in shared and "process_index" in shared and shared.get("device") is not None:
+            seen["world_size"] = shared["num_processes"]
+            seen["world_rank"] = shared["process_index"]
+            seen["device"] = str(shared["device"])
+            seen["gpu"] = gpu_uuid(shared["device"])
+        whole = module.AcceleratorState._shared_state  # noqa: SLF001
+        if "_mixed_precision" in whole:
+            state = object.__new__(module.AcceleratorState)
+            state.__dict__ = whole
+            seen["mixed_precision"] = state.mixed_precision
+            self.settled = "device" in seen
+        return seen
+
+
+def gpu_uuid(device: Any) -> str:
+    """Return the UUID of a CUDA device, "" when it cannot be told without opening CUDA first."""
+    torch = sys.modules.get("torch")
+    if torch is None or device is None or device.type != "cuda" or not torch.cuda.is_initialized():
+        return ""
+    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)  # torch >= 2.4
+    if uuid is not None:
+        text = str(uuid)
+        return text if text.startswith(("GPU-", "MIG-")) else "GPU-" + text
+    visible = [word for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word]
+    index = device.index or 0
+    return visible[index] if index < len(visible) and visible[index].startswith(("GPU-", "MIG-")) else ""

@@ -1,0 +1,71 @@
+"""What accelerate starts as each rank: it prepares the process and then becomes the user's script.
+
+    rank.py SCRIPT args...      rank.py -m MODULE args...        (as `python` itself would take them)
+
+It lies in the run directory, put there by the supervisor, and runs in the training environment's Python.
+Before the script: output goes to rank-N.log, the visible GPUs are narrowed where the plan says so, and the
+process group is tied to the supervisor's life. Beside the script: what torch.distributed and accelerate have
+set up is written to events.jsonl, without importing either. The script itself sees what it would see under
+plain `python`: argv, sys.path[0], `__main__`, pickling, exit codes, tracebacks. Its failures harm nothing.
+
+This is its door; what it is made of lies beside it in this folder.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+
+from .context import Place, attempt
+from .exit import Ending
+from .import_hooks import after_import
+from .introspection import Witness, gpu_uuid
+from .run_script import become
+from .setup import (
+    answer_for_stacks,
+    introduce,
+    narrow_gpus,
+    redirect_output,
+    report_crashes,
+    tie_to_supervisor,
+)
+
+
+def load_guard(place: Place) -> None:
+    """Load guard.py, which lies beside this file, where the plan asks for the guard or for a rehearsal."""
+    if not (os.environ.get("GPULAUNCH_GUARD") or os.environ.get("GPULAUNCH_REHEARSE")):
+        return
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    name = "_gpulaunch_guard"
+    spec = spec_from_file_location(name, os.path.join(place.run_dir, "guard.py"))
+    assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - a .py file has a loader
+    guard = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(guard)
+
+    own = guard.Place(place.rank, place.local_rank, place.run_dir)
+    watch = functools.partial(after_import, report=place.report)
+    guard.prepare(own, guard.Tools(place.report, watch, gpu_uuid))
+
+
+def main() -> None:
+    """Prepare, then become the script."""
+    place = Place(os.path.dirname(os.path.abspath(__file__)))
+    attempt("redirect the output", place.report, lambda: redirect_output(place))
+    attempt("tie the rank to its supervisor", place.report, lambda: tie_to_supervisor(place))
+    narrow_gpus(place)  # not attempted: a rank that sees the wrong GPUs must not start
+    attempt("introduce the rank", place.report, lambda: introduce(place))
+    attempt("report crashes", place.report, report_crashes)
+    attempt("answer for stacks", place.report, lambda: answer_for_stacks(place))
+    attempt("watch the libraries", place.report, Witness(place).watch)
+    if os.environ.get("GPULAUNCH_REHEARSE"):
+        load_guard(place)  # not attempted: unguarded, a rehearsal would be a run
+    else:
+        attempt("load the guard", place.report, lambda: load_guard(place))
+    ending = Ending(place)
+    ending.run(become(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

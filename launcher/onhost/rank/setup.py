@@ -1,0 +1,93 @@
+"""What is set up before the script: output, GPUs, the tie to the supervisor, what tells where it stands."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from .context import Place
+
+
+def redirect_output(place: Place) -> None:
+    """Send stdout and stderr to this rank's own log; lines come out whole and at once, as on a terminal."""
+    path = os.path.join(place.run_dir, "rank-%d.log" % place.rank)
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(fd, 1)
+    os.dup2(fd, 2)
+    os.close(fd)
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(line_buffering=True)
+
+
+def narrow_gpus(place: Place) -> None:
+    """Show this rank only its own GPU, where the plan says so. LOCAL_RANK keeps its meaning."""
+    if os.environ.get("GPULAUNCH_MASK") != "1":
+        return
+    visible = [word for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word]
+    os.environ["CUDA_VISIBLE_DEVICES"] = visible[place.local_rank]
+
+
+def tie_to_supervisor(place: Place) -> None:
+    """Have the kernel kill this process group when supervisor and guardian are both gone.
+
+    They hold the write end of a FIFO; when its last writer is gone the kernel signals the owner of each
+    reader (F_SETOWN, F_SETSIG, O_ASYNC: fcntl(2)). No thread, so nothing that fork in the script could trip
+    over, and it works on a rank that is stopped or ignores signals. The descriptor stays open for good.
+    """
+    import fcntl
+
+    fd = os.open(os.path.join(place.run_dir, "lifeline"), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    fcntl.fcntl(fd, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def introduce(place: Place) -> None:
+    """Tell the supervisor and the client who this is, before anything can go wrong."""
+    place.report(
+        "rank",
+        pid=place.pid,
+        ticks=start_ticks(),
+        local_rank=place.local_rank,
+        world_size=int(os.environ.get("WORLD_SIZE", "1")),
+        visible=os.environ.get("CUDA_VISIBLE_DEVICES", ""),
+    )
+
+
+STACKS_SIGNAL = signal.SIGRTMAX - 4  # as in stacks.py; nothing known to us uses it
+STACKS_FD = 900  # a high number: out of the way of scripts that close what they believe to be theirs
+
+
+def answer_for_stacks(place: Place) -> None:
+    """Have one signal write where every thread stands into stacks-rank-N.log, stuck in native code or not.
+
+    faulthandler does that in C, without the GIL, and forked workers inherit it. SIGUSR1, SIGUSR2 and the
+    script's own faulthandler are left alone.
+    """
+    import faulthandler
+    import fcntl
+
+    path = os.path.join(place.run_dir, "stacks-rank-%d.log" % place.rank)
+    low = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fd = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, STACKS_FD)
+        os.close(low)
+    except OSError:  # few descriptors are allowed
+        fd = low
+    faulthandler.register(STACKS_SIGNAL, file=fd, all_threads=True)
+
+
+def report_crashes() -> None:
+    """Have a segmentation fault in native code leave the Python stack in the rank's log."""
+    import faulthandler
+
+    faulthandler.enable()
+
+
+def start_ticks() -> int:
+    """Return when this process started, in clock ticks since boot: with the pid, its identity."""
+    with open("/proc/self/stat", "rb") as file:
+        return int(file.read().rsplit(b")", 1)[1].split()[19])

@@ -1,1 +1,0 @@
-"""What rank.py is made of: what it does before, beside and after the user's script."""

@@ -1,0 +1,94 @@
+"""What a client leaves in a run directory: that it is there, that none need be, that the run is to end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from typing import NamedTuple
+
+from .events import write_event
+from .files import read_json, write_file
+from .node import is_here
+from .processes import is_same, send_signal
+from .run_dir import CLIENT, DETACHED, EVENTS, STOP, read_state
+
+STOP_GRACE_S = 10.0  # from SIGTERM to SIGKILL where nobody says otherwise
+
+
+class Wish(NamedTuple):
+    """How a run is to end. No `why`: it ended by itself; `stacks`: every rank's are written down before."""
+
+    why: str
+    grace_s: float
+    asked: bool = False
+    stacks: bool = False
+
+
+def touch_client(run_dir: str) -> None:
+    """Note that a client has just been heard, in the host's monotonic time: no clock jump can end a run."""
+    path = os.path.join(run_dir, CLIENT)
+    try:
+        fresh = "%s.%d" % (path, os.getpid())
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(fd, "w") as file:
+            file.write("%.3f" % time.monotonic())
+        os.rename(fresh, path)
+    except OSError:
+        pass
+
+
+def client_silent_s(run_dir: str) -> float | None:
+    """Return for how long no client has been heard, None where that is not known."""
+    try:
+        with open(os.path.join(run_dir, CLIENT)) as file:
+            return time.monotonic() - float(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def is_detached(run_dir: str) -> bool:
+    """Return whether a client has said that nobody needs to follow."""
+    return os.path.exists(os.path.join(run_dir, DETACHED))
+
+
+def detach_run(run_dir: str) -> None:
+    """Let the run go on without a client, and say so once among the events. Raises OSError."""
+    if is_detached(run_dir):
+        return
+    write_file(os.path.join(run_dir, DETACHED), "")
+    events = os.open(os.path.join(run_dir, EVENTS), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    try:
+        write_event(events, "detached", {})
+    finally:
+        os.close(events)
+
+
+def request_stop(run_dir: str, wish: Wish) -> bool:
+    """Leave the wish and ring the supervisor's bell; return False when there is no supervisor to ask."""
+    state = read_state(run_dir)
+    if not is_here(state) or not state.get("supervisor"):
+        return False
+    with contextlib.suppress(OSError):  # the bell alone means: stop with the default grace
+        said = {"grace_s": wish.grace_s, "why": wish.why, "stacks": wish.stacks}
+        write_file(os.path.join(run_dir, STOP), json.dumps(said))
+    pid, ticks = state["supervisor"]
+    if not is_same(pid, ticks):
+        return False
+    send_signal(pid, ticks, signal.SIGTERM)
+    send_signal(pid, ticks, signal.SIGCONT)
+    return True
+
+
+def requested_stop(run_dir: str) -> Wish:
+    """Return what is wished by whoever has rung the supervisor's bell."""
+    said = read_json(os.path.join(run_dir, STOP)) or {}
+    grace = said.get("grace_s")
+    return Wish(
+        str(said.get("why") or "asked to stop (SIGTERM)"),
+        float(grace) if isinstance(grace, (int, float)) else STOP_GRACE_S,
+        asked=True,
+        stacks=bool(said.get("stacks")),
+    )

@@ -1,0 +1,50 @@
+"""How a process becomes a daemon of a run, and how its life ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from typing import Any, Callable, NoReturn
+
+from ..processes import PR_SET_CHILD_SUBREAPER, prctl
+from ..run_dir import LIFELINE, SUPERVISOR_LOG
+
+
+def live_and_exit(life: Callable[[], int]) -> NoReturn:
+    """Be a daemon and nothing else: what goes wrong stands in supervisor.log, and nothing runs afterwards."""
+    code = 1
+    try:
+        code = life()
+    except BaseException:
+        import traceback  # not needed, as a rule
+
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def settle(spec: dict[str, Any], run_dir: str, keep: set[int]) -> None:
+    """Become a daemon of the run: detached, its files private, the lifeline in hand."""
+    detach(run_dir, keep)
+    spec["umask"] = os.umask(0o077)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    # Both ends in one descriptor: opening does not wait for a reader, and both processes hold it.
+    os.open(os.path.join(run_dir, LIFELINE), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def detach(run_dir: str, keep: set[int]) -> None:
+    """Let go of the terminal and of every inherited descriptor but those to keep."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    null = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(os.path.join(run_dir, SUPERVISOR_LOG), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) not in keep:
+            with contextlib.suppress(OSError):
+                os.close(int(name))

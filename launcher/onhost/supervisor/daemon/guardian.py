@@ -1,0 +1,118 @@
+"""The guardian: starts the supervisor, waits for it, and ends the run of one that was killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from typing import Any, NoReturn, Protocol
+
+from ..cgroup_loader import group_of
+from ..events import write_event
+from ..files import write_file
+from ..gpu_claims import release_claims, take_claims
+from ..node import whereabouts
+from ..protocol import Refused
+from ..run_dir import EVENTS, RESERVE, STATE, read_state
+from ..run_processes import end_all
+from .daemonize import live_and_exit, settle
+from .launcher import Interpreter
+from .run_state import Run
+from .supervisor import supervise
+
+
+class Early(Interpreter, Protocol):
+    """What began before the plan, as guardian and supervisor know it (warm_start.Early)."""
+
+    link: Any  # the socket to the supervisor, or to the guardian
+    interpreter_in: int
+
+    def hand_over(self, message: list[Any], descriptors: list[int]) -> int:
+        """Tell the supervisor that waits to begin; return its pid."""
+
+
+def be_guardian(spec: dict[str, Any], run_dir: str, done: int, early: Early | None = None) -> NoReturn:
+    """Have the supervisor live, and outlive it. `done` is where its first state is waited for."""
+    live_and_exit(lambda: live(spec, run_dir, done, early))
+
+
+def be_early_supervisor(message: list[Any], descriptors: list[int], done: int, early: Early) -> NoReturn:
+    """Be a supervisor that was there before the plan; `message` and descriptors are the guardian's."""
+
+    def live_early() -> int:
+        spec, run_dir, paths, problem = message
+        settle(spec, run_dir, {done, early.interpreter_in, *descriptors})
+        run = Run(spec, run_dir, os.getppid())
+        return supervise(run, done, dict(zip(paths, descriptors)), problem, early)  # noqa: B905 - Python 3.9
+
+    live_and_exit(live_early)
+
+
+def live(spec: dict[str, Any], run_dir: str, done: int, early: Early | None) -> int:
+    """Return the exit code of the guardian, and in its child that of the supervisor."""
+    settle(spec, run_dir, {done} if early is None else {done, early.link.fileno()})
+    try:
+        claims, problem = take_claims(spec)
+    except Refused as refusal:
+        refuse(spec, run_dir, done, str(refusal))
+        return 1
+    me = os.getpid()
+    if early is not None:
+        pid = early.hand_over([spec, run_dir, list(claims), problem], list(claims.values()))
+    else:
+        pid = os.fork()
+    if pid == 0:
+        return supervise(Run(spec, run_dir, me), done, claims, problem, None)
+    os.close(done)
+    guard(run_dir, pid)
+    release_claims(claims)
+    return 0
+
+
+def refuse(spec: dict[str, Any], run_dir: str, done: int, why: str) -> None:
+    """Say why the run does not begin, to the client and in its directory."""
+    os.write(done, json.dumps({"refused": why}).encode())
+    state = {"run_id": spec["run_id"], **whereabouts(), "phase": "ended", "run_dir": run_dir}
+    state.update(exit=unseen_end([], why), ended=time.time())
+    write_file(os.path.join(run_dir, STATE), json.dumps(state))
+
+
+def guard(run_dir: str, pid: int) -> None:
+    """Reap until the supervisor is gone, then make sure that it left nothing, and say so."""
+    code = wait_for(pid)
+    state = read_state(run_dir)
+    if state.get("phase") == "ended":
+        return
+    events = -1  # a write to it fails, as all others do, when the run directory is gone
+    with contextlib.suppress(OSError):
+        events = os.open(os.path.join(run_dir, EVENTS), os.O_WRONLY | os.O_APPEND)
+    died = write_event(events, "supervisor_died", {"code": code})
+    left = end_all(run_dir, {os.getpid()}, group_of(run_dir, state))
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(run_dir, RESERVE))
+        os.write(events, died)
+    why = "the supervisor was killed" if code < 0 else "the supervisor failed (supervisor.log says why)"
+    end = unseen_end(left, why)
+    write_event(events, "ended", end)
+    state.update(phase="ended", exit=end, ended=time.time())
+    with contextlib.suppress(OSError):
+        write_file(os.path.join(run_dir, STATE), json.dumps(state))
+
+
+def wait_for(pid: int) -> int:
+    """Reap every child until this one has ended; return its exit code."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the supervisor is the one to ask
+    while True:
+        try:
+            ended, status = os.waitpid(-1, 0)
+        except ChildProcessError:
+            return 0
+        if ended == pid:
+            return os.waitstatus_to_exitcode(status)
+
+
+def unseen_end(left: list[int], why: str) -> dict[str, Any]:
+    """Return how a run ended whose supervisor cannot say it."""
+    return {"launcher_code": None, "ranks": {}, "left": left, "why": why, "port_free": None}

@@ -1,0 +1,127 @@
+"""The launcher: its command, its environment, and how it becomes a process that cannot be left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from typing import Any, Protocol
+
+from ..cgroup_loader import Group
+from ..environment import marks, without
+from ..processes import PR_SET_PDEATHSIG, prctl, ticks_of
+from ..protocol import Refused
+from ..run_dir import LAUNCHER_LOG
+from .run_state import Run
+
+RANK = "{run_dir}/rank.py"
+# Of the one rank of accelerate's simple launcher, and of each that failed under torch's elastic one.
+SIMPLE_SAYS = re.compile(rb"died with <Signals\.\w+: (\d+)>|non-zero exit status (\d+)")
+ELASTIC_SAYS = re.compile(rb"rank +: (\d+) \(local_rank: \d+\)\s+exitcode +: (-?\d+)")
+
+
+class Interpreter(Protocol):
+    """One that has imported the launcher before the plan was there (warm_start.Early)."""
+
+    interpreter_pid: int
+
+    def launch(self, argv: list[str], env: dict[str, str], cwd: str, log: str) -> int:
+        """Have it go on as the launcher; return its pid, 0 when it does not fit the plan."""
+
+
+class Launcher:
+    """The process that starts the ranks of this node."""
+
+    def __init__(self, run: Run, group: Group | None) -> None:
+        self._run = run
+        self._group = group
+        self.pid = 0
+        self.code: int | None = None
+
+    def start(self, early: Interpreter | None) -> None:
+        """Start it, or have the interpreter that waits become it. Raises Refused."""
+        spec = self._run.spec
+        argv, env = command(spec, self._run.dir), environment(spec, self._run.dir)
+        cwd = os.path.expanduser((spec.get("cwd") or "~").replace("{run_dir}", self._run.dir))
+        self.pid = self._hatch(early, argv, env, cwd) if early is not None else 0
+        if self.pid:
+            self._run.state["early"] = True
+        else:
+            self.pid = self._fork(argv, env, cwd)
+        self._run.state["launcher"] = [self.pid, ticks_of(self.pid)]
+
+    def _hatch(self, early: Interpreter, argv: list[str], env: dict[str, str], cwd: str) -> int:
+        if self._group is not None and early.interpreter_pid:  # before it can start anything
+            self._group.add(early.interpreter_pid)
+        return early.launch(argv, env, cwd, self._run.path(LAUNCHER_LOG))
+
+    def _fork(self, argv: list[str], env: dict[str, str], cwd: str) -> int:
+        failed, report = os.pipe2(os.O_CLOEXEC)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self._become(argv, env, cwd)
+            except BaseException as error:
+                os.write(report, str(error).encode("utf-8", "replace")[:1000])
+            finally:
+                os._exit(127)
+        os.close(report)
+        problem = os.read(failed, 1000).decode("utf-8", "replace")
+        os.close(failed)
+        if problem:
+            os.waitpid(pid, 0)
+            raise Refused("the launcher cannot be started (%s in %s): %s" % (argv[0], cwd, problem))
+        return pid
+
+    def _become(self, argv: list[str], env: dict[str, str], cwd: str) -> None:
+        parent = os.getppid()
+        os.setsid()
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(127)
+        if self._group is not None:
+            self._group.add(os.getpid())
+        os.chdir(cwd)
+        log = os.open(self._run.path(LAUNCHER_LOG), os.O_WRONLY | os.O_APPEND)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        os.umask(self._run.spec["umask"])
+        os.execvpe(argv[0], argv, env)  # noqa: S606 - no shell is the point
+
+
+def command(spec: dict[str, Any], run_dir: str) -> list[str]:
+    """Fill in the run directory up to rank.py; what follows is the script's and arrives unchanged."""
+    argv = list(spec["argv"])
+    ours = argv.index(RANK) + 1 if RANK in argv else len(argv)
+    # A script sent with the launch lies in the run directory too; its name follows rank.py.
+    script = {"{run_dir}/" + name for name, _ in spec.get("files", [])}
+    if ours < len(argv) and argv[ours] in script:
+        ours += 1
+    argv[0] = os.path.expanduser(argv[0])
+    return [word.replace("{run_dir}", run_dir) for word in argv[:ours]] + argv[ours:]
+
+
+def environment(spec: dict[str, Any], run_dir: str) -> dict[str, str]:
+    """Return ours, scrubbed, with what the plan sets and the marks by which the run knows its processes."""
+    env = without(dict(os.environ), spec.get("unset", []))
+    for name, value in spec.get("env", {}).items():
+        env[name] = value.replace("{run_dir}", run_dir)
+    return {**env, **marks(spec["run_id"], run_dir)}
+
+
+def codes_in_its_log(run_dir: str, ranks: list[int]) -> dict[int, int]:
+    """Return how these ranks ended that it reaped before anybody saw them: it says so when it fails."""
+    try:
+        with open(os.path.join(run_dir, LAUNCHER_LOG), "rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - 65536))
+            text = log.read()
+    except OSError:
+        return {}
+    found = {int(rank): int(code) for rank, code in ELASTIC_SAYS.findall(text)}
+    said = SIMPLE_SAYS.findall(text)
+    if said and len(ranks) == 1:
+        by_signal, status = said[-1]
+        found.setdefault(ranks[0], -int(by_signal) if by_signal else int(status))
+    return {rank: found[rank] for rank in ranks if rank in found}

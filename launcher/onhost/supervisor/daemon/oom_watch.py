@@ -1,0 +1,29 @@
+"""Kills for want of memory: the kernel counts them, and who was killed cannot tell."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from .run_state import Run
+
+EVERY_S = 1.0
+
+
+class MemoryKills:
+    """Says so among the events when the kernel's count has grown; `counter` is cgroup.OomKills, or None."""
+
+    def __init__(self, run: Run, counter: Any) -> None:
+        self._run = run
+        self._counter = counter
+        self._next = 0.0
+
+    def look(self, *, at_once: bool = False) -> None:
+        """Look, unless that was done a moment ago."""
+        now = time.monotonic()
+        if self._counter is None or (now < self._next and not at_once):
+            return
+        self._next = now + EVERY_S
+        count = self._counter.more()
+        if count:
+            self._run.tell("oom", count=count, scope=self._counter.scope)

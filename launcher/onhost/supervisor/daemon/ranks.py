@@ -1,0 +1,73 @@
+"""The ranks of this node: who they are by their own word, and how each has ended by the kernel's."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Iterator, NamedTuple
+
+from ..processes import read_stat
+from .wakeup import Bell
+
+
+class Rank(NamedTuple):
+    """A living rank as it introduced itself; `fd` is its pidfd, -1 before Linux 5.3."""
+
+    rank: int
+    ticks: int
+    fd: int
+
+
+class Ended(NamedTuple):
+    """A rank that has ended; `code` is None when it was not seen."""
+
+    rank: int
+    pid: int
+    code: int | None
+
+
+class Ranks:
+    """Those that live, by pid, and the exit codes of the others, by rank."""
+
+    def __init__(self, bell: Bell) -> None:
+        self._bell = bell
+        self._said: dict[int, int] = {}  # by rank: the code it said it would leave with
+        self.living: dict[int, Rank] = {}
+        self.codes: dict[int, int | None] = {}
+
+    def hear(self, event: dict[str, Any]) -> None:
+        """Learn from what a rank has written; each is then watched through a pidfd."""
+        name = event.get("event")
+        if name == "leaving":
+            self._said[int(event["rank"])] = int(event["code"])
+        if name != "rank":
+            return
+        pid = int(event["pid"])
+        fd = -1
+        try:
+            fd = os.pidfd_open(pid)
+            self._bell.watch(fd)
+        except (OSError, AttributeError):
+            pass  # gone already, or before Linux 5.3, where each tick looks instead
+        self.living[pid] = Rank(int(event["rank"]), int(event["ticks"]), fd)
+
+    def look(self) -> Iterator[Ended]:
+        """Yield who has ended: the status is read from /proc before the parent, the launcher, reaps it."""
+        for pid, known in list(self.living.items()):
+            found = read_stat(pid)
+            if found is None or found.ticks != known.ticks:
+                yield self.drop(pid, self._said.get(known.rank))
+            elif found.state in "ZX":
+                yield self.drop(pid, os.waitstatus_to_exitcode(found.status))
+
+    def drop(self, pid: int, code: int | None) -> Ended:
+        """Note that a living rank has ended."""
+        known = self.living.pop(pid)
+        if known.fd >= 0:
+            self._bell.forget(known.fd)
+            os.close(known.fd)
+        self.codes[known.rank] = code
+        return Ended(known.rank, pid, code)
+
+    def unseen(self) -> list[int]:
+        """Return the ranks whose exit codes were not seen."""
+        return [rank for rank, code in self.codes.items() if code is None]

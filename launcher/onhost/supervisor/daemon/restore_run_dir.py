@@ -1,0 +1,122 @@
+"""A run directory that was deleted under its run: put back, with what is still known and still written."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+
+from ..client_files import touch_client
+from ..files import CHUNK, read_json, write_file
+from ..run_dir import DETACHED, SILLY, SPEC, STATE, USAGE
+from .client_liveness import Attachment
+from .run_state import Run
+
+AGAIN_EVERY_S = 5.0  # how often it is put back, where that fails
+DELETION_S = 5.0  # after that a deletion is over: it takes name by name what was there, and what is put back
+NAMES_EVERY_S = 5.0  # how often it is learned which file is which log, for when that cannot be seen any more
+NAMELESS = " (deleted)"  # how /proc shows the path of a file that has none any more
+
+
+class Rescue:
+    """Looks whether the run directory is there, and makes it again."""
+
+    def __init__(self, run: Run, attachment: Attachment) -> None:
+        self._run = run
+        self._attachment = attachment
+        self._spec = read_json(run.path(SPEC)) or {}
+        self._logs = NamelessLogs()
+        self._pids: list[int] = []
+        self._next = self._next_names = self._deletion_until = 0.0
+
+    def look(self, pids: list[int]) -> None:
+        """Put back what is gone; what these processes write to files without a name is copied."""
+        now = time.monotonic()
+        if now >= self._next_names or pids != self._pids:  # a new rank has a new log
+            self._next_names, self._pids = now + NAMES_EVERY_S, pids
+            self._logs.learn_names(self._run.dir)
+        if now >= self._next and self._is_deleted():
+            self._put_back()
+            self._next = now + AGAIN_EVERY_S if self._is_deleted() else 0.0
+            self._deletion_until = now + DELETION_S
+        if now < self._deletion_until:
+            self._logs.find(self._run.dir, pids)
+        self._logs.copy(self._run.dir)
+
+    def copy_the_rest(self) -> None:
+        """Copy everything that is not copied yet: nothing of the run writes any more."""
+        while self._logs.copy(self._run.dir):
+            pass
+
+    def _is_deleted(self) -> bool:
+        return not (self._run.events.have_their_name() and self._run.has(STATE))
+
+    def _put_back(self) -> None:
+        """Put back what is known here, so that the run can still be found."""
+        with contextlib.suppress(OSError):
+            os.makedirs(self._run.dir, mode=0o700, exist_ok=True)
+            write_file(self._run.path(SPEC), json.dumps(self._spec))
+            self._run.events.move()
+            if self._attachment.timeout_s is None:
+                write_file(self._run.path(DETACHED), "")
+            else:
+                touch_client(self._run.dir)
+        self._run.save(self._run.state["phase"])
+        self._run.tell_failed("keep the run directory", "%s was deleted" % self._run.dir)
+
+
+class NamelessLogs:
+    """Logs that have no name any more: what is written to them, under their names again.
+
+    A file without a name lives on in whoever has it open and can be given none again, so it is copied.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[str, list[int]] = {}  # name -> [descriptor, bytes copied]
+        self._names: dict[int, str] = {}  # inode -> name
+
+    def learn_names(self, run_dir: str) -> None:
+        """Learn which file is which log: deleted by NFS, an open one gets a name that does not tell."""
+        with contextlib.suppress(OSError), os.scandir(run_dir) as entries:
+            self._names.update({entry.inode(): entry.name for entry in entries if is_log(entry.name)})
+
+    def find(self, run_dir: str, pids: list[int]) -> None:
+        """Take hold of the run's files that these processes have open and that have no name any more."""
+        for pid in pids:
+            place = "/proc/%d/fd" % pid
+            with contextlib.suppress(OSError):
+                for number in os.listdir(place):
+                    self._hold(os.path.realpath(run_dir), os.path.join(place, number))
+
+    def _hold(self, run_dir: str, link: str) -> None:
+        with contextlib.suppress(OSError):
+            path = os.readlink(link)
+            directory, name = os.path.split(path.removesuffix(NAMELESS))
+            if name.startswith(SILLY):
+                name = self._names.get(os.stat(link).st_ino, "")
+            elif not path.endswith(NAMELESS):
+                return
+            if directory == run_dir and is_log(name) and name not in self._files:
+                self._files[name] = [os.open(link, os.O_RDONLY | os.O_CLOEXEC), 0]
+
+    def copy(self, run_dir: str) -> bool:
+        """Copy what is new, at most CHUNK of each; return whether there was any."""
+        some = False
+        for name, held in self._files.items():
+            with contextlib.suppress(OSError):
+                flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                out = os.open(os.path.join(run_dir, name), flags, 0o600)
+                try:
+                    held[1] = min(held[1], os.fstat(out).st_size)  # less: deleted once more
+                    data = os.pread(held[0], CHUNK, held[1])
+                    held[1] += os.pwrite(out, data, held[1])
+                    some = some or bool(data)
+                finally:
+                    os.close(out)
+        return some
+
+
+def is_log(name: str) -> bool:
+    """Return whether a file of the run directory is written to by the run as it goes on."""
+    return name.endswith(".log") or name == USAGE

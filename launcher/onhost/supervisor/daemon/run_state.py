@@ -1,0 +1,65 @@
+"""The run as every part of its supervisor knows it: the plan, and where it is said how the run stands."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from typing import Any
+
+from ..events import Events
+from ..files import write_file
+from ..node import whereabouts
+from ..processes import ticks_of
+from ..run_dir import STATE
+
+
+class Run:
+    """The plan of this node, its run directory, its events and its state."""
+
+    def __init__(self, spec: dict[str, Any], run_dir: str, guardian: int) -> None:
+        self.spec = spec
+        self.dir = run_dir
+        self.guardian = guardian
+        self.events = Events(run_dir)
+        self.state: dict[str, Any] = {
+            "run_id": spec["run_id"],
+            **whereabouts(),
+            "phase": "starting",
+            "run_dir": run_dir,
+            "supervisor": [os.getpid(), ticks_of(os.getpid())],
+            "guardian": [guardian, ticks_of(guardian)],
+            "launcher": None,
+            "started": time.time(),
+            "exit": None,
+            "left": [],
+        }
+
+    def path(self, name: str) -> str:
+        """Return the path of a file of the run directory."""
+        return os.path.join(self.dir, name)
+
+    def has(self, name: str) -> bool:
+        """Return whether a file is in the run directory."""
+        return os.path.exists(self.path(name))
+
+    def tell(self, name: str, **fields: object) -> None:
+        """Add an event."""
+        self.events.tell(name, **fields)
+
+    def tell_failed(self, what: str, error: object) -> None:
+        """Say what did not work of what is done for the run beside it; the run goes on."""
+        self.tell("guard_failed", what=what, error=str(error))
+
+    def save(self, phase: str) -> None:
+        """Write down how the run stands."""
+        self.state["phase"] = phase
+        with contextlib.suppress(OSError):  # a full disk or a deleted directory must not end the run
+            write_file(self.path(STATE), json.dumps(self.state))
+
+    def end(self, how: dict[str, Any]) -> None:
+        """Say how it ended, as the last of all."""
+        self.tell("ended", **how)
+        self.state.update(exit=how, ended=time.time())
+        self.save("ended")

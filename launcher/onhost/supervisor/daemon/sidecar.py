@@ -1,0 +1,71 @@
+"""Files of the run directory that run beside the supervisor, in its own Python: gauge.py and stacks.py."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from ..environment import marks
+from ..processes import send_signal, ticks_of
+from ..run_dir import GAUGE
+from .run_state import Run
+
+
+class Helper:
+    """A child of ours; whatever becomes of it, the run goes on."""
+
+    def __init__(self, run: Run, name: str, what: str) -> None:
+        self._run = run
+        self._name = name
+        self._what = what
+        self.pid = self._ticks = 0
+
+    def is_there(self) -> bool:
+        """Return whether the plan has sent it."""
+        return self._run.has(self._name)
+
+    def start(self, stdin: int) -> None:
+        """Start it."""
+        env = {**os.environ, **marks(self._run.spec["run_id"], self._run.dir), "CUDA_VISIBLE_DEVICES": ""}
+        try:
+            self.pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-ISE", self._run.path(self._name), self._run.dir],
+                env,
+                file_actions=[(os.POSIX_SPAWN_DUP2, stdin, 0)],
+                setsigdef=(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE),
+            )
+        except (OSError, ValueError) as error:
+            self._run.tell_failed("the attempt to " + self._what, error)
+            return
+        self._ticks = ticks_of(self.pid)
+
+    def kill(self) -> None:
+        """Kill it, even where it hangs in a driver; then it is not waited for."""
+        send_signal(self.pid, self._ticks, signal.SIGKILL)
+
+    def child_ended(self, pid: int, code: int, *, as_it_should: bool) -> None:
+        """Take the end of one of our children, which may be this one."""
+        if pid != self.pid:
+            return
+        self.pid = self._ticks = 0
+        if not as_it_should:
+            error = "it ended with code %d; supervisor.log may say why" % code
+            self._run.tell_failed("the attempt to " + self._what, error)
+
+
+class Gauge(Helper):
+    """Measures what is used; it ends with its stdin, which ends with us."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run, GAUGE, "measure use")
+        self._life = -1
+
+    def begin(self) -> None:
+        """Start it, where the plan has sent it."""
+        if not self.is_there():
+            return
+        theirs, self._life = os.pipe2(os.O_CLOEXEC)
+        self.start(theirs)
+        os.close(theirs)

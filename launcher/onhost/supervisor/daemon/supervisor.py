@@ -1,0 +1,181 @@
+"""The supervisor of one node of a run: starts the launcher, knows its ranks, ends all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import Any
+
+from ..cgroup_loader import Group, cgroup_module
+from ..client_files import Wish, requested_stop
+from ..files import write_all
+from ..gpu_claims import release_claims
+from ..processes import PR_SET_CHILD_SUBREAPER, prctl, reap
+from ..protocol import Refused
+from ..run_dir import RESERVE
+from .client_liveness import Attachment
+from .hang import FAILURE_GRACE_S, Hang
+from .housekeeping import Records
+from .launcher import Interpreter, Launcher, codes_in_its_log
+from .oom_watch import MemoryKills
+from .ranks import Ended, Ranks
+from .restore_run_dir import Rescue
+from .run_state import Run
+from .shutdown import Ending
+from .sidecar import Gauge
+from .wakeup import Bell
+
+TICK_S = 0.2
+ENDING_TICK_S = 0.05
+
+
+class Supervisor:
+    """One thread, one loop: it looks around, and what it sees it takes to those who mind it."""
+
+    def __init__(self, run: Run, claims: dict[str, int]) -> None:
+        self._run = run
+        self._claims = claims
+        self._bell = Bell()
+        self._group, self._memory = confine(run)
+        self._ranks = Ranks(self._bell)
+        self._launcher = Launcher(run, self._group)
+        self._gauge = Gauge(run)
+        self._hang = Hang(run)
+        self._attachment = Attachment(run)
+        self._records = Records(run, claims)
+        self._rescue = Rescue(run, self._attachment)
+        self._ending = Ending(run, self._group, self._launcher, self._ranks, self._gauge)
+
+    def live(self, done: int, early: Interpreter | None) -> int:
+        """Live until the run has ended and nothing of it is left; return the process's exit code.
+
+        `done` is where the first state is waited for, or why there is none.
+        """
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        try:
+            self._launcher.start(early)
+        except Refused as refusal:
+            self._finish()
+            os.write(done, json.dumps({"refused": str(refusal)}).encode())
+            return 1
+        self._run.save("running")
+        self._run.tell("started", launcher=self._launcher.pid)
+        write_all(done, json.dumps(self._run.state).encode())
+        os.close(done)
+        self._gauge.begin()
+        while True:
+            self._bell.wait(ENDING_TICK_S if self._ending.begun else TICK_S)
+            self._look_around()
+            if self._ending.advance():
+                # What ended since the look above is a zombie: its exit code is there to be seen.
+                self._see_ends()
+                self._finish()
+                return 0
+
+    def _look_around(self) -> None:
+        self._see_ends()
+        wish = None if self._ending.begun else self._attachment.look()
+        if wish is not None:
+            self._ending.begin(wish)
+        wish = self._hang.look(stopping=self._ending.begun)
+        if wish is not None:
+            self._ending.begin(wish)
+        self._rescue.look([*self._ranks.living, self._launcher.pid, self._gauge.pid])
+        self._records.keep()
+        if self._bell.sigterm_came():
+            self._obey(requested_stop(self._run.dir))
+
+    def _obey(self, wish: Wish) -> None:
+        if not wish.stacks:
+            self._ending.begin(wish)
+        elif not self._ending.begun:
+            self._hang.begin(wish)
+
+    def _see_ends(self) -> None:
+        """Hear what ranks and gauge say, and see who has ended."""
+        for event in self._run.events.more():
+            # A script may have written there; what is not ours is not ours to judge.
+            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+                self._hang.hear(event)
+                self._ranks.hear(event)
+        for ended in self._ranks.look():
+            self._rank_ended(ended)
+        self._memory.look()
+        for pid, code in reap():
+            self._child_ended(pid, code)
+
+    def _rank_ended(self, ended: Ended) -> None:
+        self._memory.look(at_once=True)
+        stopping = self._ending.begun
+        self._run.tell("rank_exit", rank=ended.rank, pid=ended.pid, code=ended.code, stopping=stopping)
+        if ended.code and not stopping:
+            words = "rank %d failed with exit code %d" % (ended.rank, ended.code)
+            self._ending.begin(Wish(words, FAILURE_GRACE_S))
+
+    def _child_ended(self, pid: int, code: int) -> None:
+        if pid in self._ranks.living:  # its launcher is gone, and it ended between two looks
+            self._rank_ended(self._ranks.drop(pid, code))
+        self._hang.dumper.child_ended(pid, code, as_it_should=code == 0)
+        self._gauge.child_ended(pid, code, as_it_should=self._ending.begun)
+        if pid == self._launcher.pid:
+            self._launcher_ended(code)
+
+    def _launcher_ended(self, code: int) -> None:
+        self._launcher.code = code
+        said = codes_in_its_log(self._run.dir, self._ranks.unseen()) if code else {}
+        for rank, its_code in said.items():
+            self._ranks.codes[rank] = its_code
+            self._run.tell("rank_exit", rank=rank, code=its_code, stopping=self._ending.begun)
+        self._run.tell("launcher_exit", code=code)
+        if not self._ending.begun:
+            self._ending.begin(Wish("", FAILURE_GRACE_S))
+
+    def _finish(self) -> None:
+        for _ in reap():
+            pass
+        end: dict[str, Any] = {
+            "launcher_code": self._launcher.code,
+            "ranks": {str(rank): code for rank, code in self._ranks.codes.items()},
+            "left": self._run.state["left"],
+            "why": self._ending.why,
+            "asked": self._ending.asked,
+            "since": self._ending.since,
+            "port_free": self._is_port_free(),
+        }
+        release_claims(self._claims)
+        if self._group is not None:
+            self._group.remove()
+        self._rescue.copy_the_rest()
+        self._records.note_end()
+        # Nothing of the run writes any more, so what this frees is there for the last words.
+        with contextlib.suppress(OSError):
+            os.unlink(self._run.path(RESERVE))
+        self._run.end(end)
+
+    def _is_port_free(self) -> bool | None:
+        """Return whether the port where the ranks met can be taken again, None where they met elsewhere."""
+        port = self._run.spec.get("main_port")
+        if not port:
+            return None
+        from .port import port_is_free  # sockets are needed for nothing else
+
+        return port_is_free(port)
+
+
+def supervise(run: Run, done: int, claims: dict[str, int], problem: str, early: Interpreter | None) -> int:
+    """Be the supervisor of a run, with its claims or the problem of taking them; return the exit code."""
+    if problem:
+        run.tell_failed("claim the GPUs", problem)
+    return Supervisor(run, claims).live(done, early)
+
+
+def confine(run: Run) -> tuple[Group | None, MemoryKills]:
+    """Make the run's control group where that is allowed, and begin to count kills for want of memory."""
+    module = cgroup_module(run.dir)
+    if module is None:
+        return None, MemoryKills(run, None)
+    group, why = module.Cgroup.make(run.spec["run_id"])
+    run.state["cgroup"] = group.path if group is not None else None
+    run.state["cgroup_missing"] = why
+    return group, MemoryKills(run, module.OomKills())

@@ -1,0 +1,79 @@
+"""events.jsonl: what every part of a run says, one line and one write each."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from typing import Any, Iterator
+
+from .files import CHUNK, write_file
+from .run_dir import EVENTS
+
+
+def event_line(name: str, fields: dict[str, object]) -> bytes:
+    """Return an event as a line, of this moment."""
+    return json.dumps({"event": name, "t": time.time(), "m": time.monotonic(), **fields}).encode() + b"\n"
+
+
+def write_event(fd: int, name: str, fields: dict[str, object]) -> bytes:
+    """Add one line to events.jsonl in one write; return what a full disk did not take."""
+    data = event_line(name, fields)
+    try:
+        return data[os.write(fd, data) :]
+    except OSError:
+        return data
+
+
+class Events:
+    """The events of a run, held open: a deleted directory or a new file under the name changes nothing."""
+
+    def __init__(self, run_dir: str) -> None:
+        self._path = os.path.join(run_dir, EVENTS)
+        self._in = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        self._out = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._rest = b""
+        self._unwritten = b""  # what a full disk did not take
+
+    def tell(self, name: str, **fields: object) -> None:
+        """Add an event, in order, as soon as the disk takes it."""
+        with contextlib.suppress(OSError):
+            while self._unwritten:
+                self._unwritten = self._unwritten[os.write(self._out, self._unwritten) :]
+        if self._unwritten:  # in order, or not yet
+            self._unwritten += event_line(name, fields)
+        else:
+            self._unwritten = write_event(self._out, name, fields)
+
+    def more(self) -> Iterator[Any]:
+        """Yield what was added since, as JSON; a script may have written there too."""
+        while True:
+            data = os.read(self._in, 65536)
+            if not data:
+                return
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for line in lines:
+                try:
+                    event = json.loads(line)
+                except ValueError:
+                    continue
+                yield event
+
+    def have_their_name(self) -> bool:
+        """Return whether what is open here is still what is found under the name."""
+        with contextlib.suppress(OSError):
+            return os.path.samestat(os.stat(self._path), os.fstat(self._out))
+        return False
+
+    def move(self) -> None:
+        """Go on in a new events.jsonl that begins as the deleted one: offsets hold. Raises OSError."""
+        old, position = b"", os.lseek(self._in, 0, os.SEEK_CUR)
+        while data := os.pread(self._in, CHUNK, len(old)):
+            old += data
+        write_file(self._path, old.decode("utf-8", "surrogateescape"))
+        for mine, flags in ((self._in, os.O_RDONLY), (self._out, os.O_WRONLY | os.O_APPEND)):
+            fresh = os.open(self._path, flags | os.O_CLOEXEC)
+            os.dup2(fresh, mine, inheritable=False)
+            os.close(fresh)
+        os.lseek(self._in, position, os.SEEK_SET)

@@ -1,0 +1,204 @@
+"""Which GPUs a run has: each is claimed by a file in /tmp that supervisor and guardian keep locked.
+
+The kernel lets go of the lock when both are gone, so a claim is believed exactly as long as its run lives.
+Anybody may read a claim, and nobody but its owner may write it: the lock is one for writing, of an open file
+description (F_OFD_SETLK), which needs a descriptor that may write. With flock(2), whoever can read a file
+can lock it, and so keep the claim of a dead run alive in its owner's name. A reader only asks whether the
+lock is held and takes none, so it hinders nobody. preflight/probes/claims.py reads claims in the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pwd
+import re
+import stat
+import struct
+import time
+from typing import Any
+
+from .processes import boot_id, own_namespaces, ticks_of
+from .protocol import Refused
+
+CLAIMS_DIR = "/tmp"  # noqa: S108 - root's and sticky: nobody deletes another user's claim
+CLAIM_PREFIX = "gpulaunch-claim-"
+ATTEMPTS = 5
+FRESH_S = 60.0  # younger, an unlocked claim may be about to be locked
+MOST_BYTES = 4096  # of a claim
+MOST_FILES = 256  # of one owner that are read, so that many of one's hide nobody else's
+
+FLOCK = "hhqqi4x"  # struct flock: type, whence, start, length, pid
+OFD_GETLK, OFD_SETLK = 36, 37  # include/uapi/asm-generic/fcntl.h
+
+
+def take_claims(spec: dict[str, Any]) -> tuple[dict[str, int], str]:
+    """Claim every GPU of the run; return {path: descriptor} and what did not work. Raises Refused.
+
+    Each first claims and then looks for others, so of two at once never both go on; who finds the other
+    steps back for a random while, so mostly one does.
+    """
+    gpus = spec.get("gpus") or []
+    directory = spec.get("claims_dir") or CLAIMS_DIR
+    refusal = ""
+    for attempt in range(ATTEMPTS):
+        mine: dict[str, int] = {}
+        try:
+            mine.update(make_claim(directory, gpu, spec["run_id"]) for gpu in gpus)
+        except OSError as error:
+            release_claims(mine)
+            return {}, "the GPUs cannot be claimed in %s: %s" % (directory, error.strerror)
+        refusal = first_rival(directory, gpus, mine)
+        if not refusal:
+            return mine, ""
+        release_claims(mine)
+        time.sleep((0.02 + os.urandom(1)[0] / 1000.0) * (attempt + 1))
+    raise Refused(refusal)
+
+
+def release_claims(claims: dict[str, int]) -> None:
+    """Give the GPUs back."""
+    for path, fd in claims.items():
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        with contextlib.suppress(OSError):
+            os.close(fd)
+    claims.clear()
+
+
+def make_claim(directory: str, gpu: str, run_id: str) -> tuple[str, int]:
+    """Create and lock a claim; return its path and the descriptor that holds the lock. Raises OSError.
+
+    It can be read only once it is locked and whole.
+    """
+    path = os.path.join(directory, claim_name(gpu) + os.urandom(6).hex())
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        lock(fd)
+        me = os.getpid()
+        said = {"gpu": gpu, "run_id": run_id, "boot_id": boot_id(), "pid": me, "ticks": ticks_of(me)}
+        said.update(pid_namespace=own_namespaces()[0], since=time.time())
+        os.write(fd, json.dumps(said).encode())
+        os.fchmod(fd, 0o644)
+    except BaseException:
+        os.close(fd)
+        os.unlink(path)
+        raise
+    return path, fd
+
+
+def lock(fd: int) -> None:
+    """Lock a claim of our own for as long as its descriptor, or a copy of that, is open. Raises OSError."""
+    fcntl.fcntl(fd, OFD_SETLK, struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+
+
+def is_locked(fd: int) -> bool:
+    """Return whether somebody who may write the file holds its lock; where that is not told, it may be."""
+    question = struct.pack(FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+    try:
+        answer = fcntl.fcntl(fd, OFD_GETLK, question)
+    except OSError:
+        return True
+    return bool(struct.unpack(FLOCK, answer)[0] != fcntl.F_UNLCK)
+
+
+def first_rival(directory: str, gpus: list[str], mine: dict[str, int]) -> str:
+    """Return who else claims one of these GPUs, as a sentence; "" when nobody does."""
+    for gpu in gpus:
+        rival = rival_of(directory, gpu, mine)
+        if rival:
+            return "GPU %s is claimed by %s" % (gpu, rival)
+    return ""
+
+
+def rival_of(directory: str, gpu: str, mine: dict[str, int]) -> str:
+    """Return who else claims a GPU, "" when nobody does; what is provably over and ours is removed."""
+    for path in claim_paths(directory, gpu):
+        found = None if path in mine else read_claim(path)
+        if found is None:
+            continue
+        said, uid, live = found
+        if live:
+            run = "run %s" % said["run_id"] if said["run_id"] else "a run that does not say its name"
+            pid = " (pid %d)" % said["pid"] if said["pid"] else ""
+            return "%s of %s%s" % (run, user_name(uid), pid)
+        with contextlib.suppress(OSError):
+            if uid == os.geteuid() and time.time() - os.stat(path).st_mtime > FRESH_S:
+                os.unlink(path)
+    return ""
+
+
+def claim_name(gpu: str) -> str:
+    """Return how the names of all files begin that claim a GPU."""
+    return CLAIM_PREFIX + re.sub(r"[^A-Za-z0-9-]", "_", gpu) + "."
+
+
+def claim_paths(directory: str, gpu: str) -> list[str]:
+    """Return the files that claim a GPU, live or not; of one owner only so many, the newest."""
+    start = claim_name(gpu)
+    found: dict[int, list[tuple[float, str]]] = {}
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.startswith(start):
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    found.setdefault(status.st_uid, []).append((status.st_mtime, entry.path))
+    return [path for files in found.values() for _, path in sorted(files, reverse=True)[:MOST_FILES]]
+
+
+def read_claim(path: str) -> tuple[dict[str, Any], int, bool] | None:
+    """Return (what a claim says, its owner's uid, whether it is live); None: no claim, or gone.
+
+    Anybody may have put anything there under this name: a link is not followed, a FIFO does not hold us, and
+    what is no claim counts for its owner only while that one holds the lock.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return judge_claim(path, fd)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def judge_claim(path: str, fd: int) -> tuple[dict[str, Any], int, bool] | None:
+    """Return read_claim's answer of an open file. Raises OSError."""
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    said = parse_claim(os.read(fd, MOST_BYTES + 1))
+    if said and claim_name(said["gpu"]) != os.path.basename(path).rpartition(".")[0] + ".":
+        return None  # a hard link to the claim of another GPU
+    live = said.get("boot_id", boot_id()) == boot_id() and is_locked(fd)
+    return said or {"run_id": "", "pid": 0}, found.st_uid, live
+
+
+def parse_claim(data: bytes) -> dict[str, Any]:
+    """Return what a claim says, a pid only where it is one of ours; empty when it has not our form."""
+    try:
+        said = json.loads(data) if len(data) <= MOST_BYTES else None
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(said, dict):
+        return {}
+    pid, since = said.get("pid"), said.get("since")
+    if not all(isinstance(said.get(name), str) for name in ("gpu", "boot_id", "pid_namespace")):
+        return {}
+    if type(pid) is not int or not 0 < pid < 1 << 32 or type(since) is not float or not 0 <= since < 1e11:
+        return {}
+    if not isinstance(said.get("run_id"), str) or not re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", said["run_id"]):
+        return {}
+    return {**said, "pid": pid if said["pid_namespace"] == own_namespaces()[0] else 0}
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a user, the number where there is none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

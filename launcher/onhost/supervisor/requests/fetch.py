@@ -1,0 +1,120 @@
+"""fetch: send the files of a run that the other side does not have yet."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import time
+from typing import Any, Iterator
+
+from ..cgroup_loader import CGROUP
+from ..files import CHUNK, read_json, write_all
+from ..protocol import frame, say
+from ..run_dir import (
+    CLIENT,
+    GAUGE,
+    HEARTBEAT,
+    LIFELINE,
+    RECENT,
+    RECENT_BEFORE,
+    RESERVE,
+    SPEC,
+    STACKS,
+    read_state,
+)
+
+OURS = (
+    "rank.py",
+    "guard.py",
+    GAUGE,
+    STACKS,
+    CGROUP,
+    LIFELINE,
+    CLIENT,
+    RESERVE,
+    HEARTBEAT,
+    RECENT,
+    RECENT_BEFORE,
+)
+"""Of no use anywhere else."""
+
+
+def fetch(run_dir: str, request: dict[str, Any]) -> int:
+    """Send what the other side lacks, as frames: file, offset, the whole size, mtime_ns; then the end.
+
+    `have` is {name: [size, mtime_ns]} of whole files, `part` {key: [[whole size, mtime_ns, bytes there]]}
+    of begun ones by the keys of their names; a log, which only grows, is sent from the size that is there.
+    """
+    say({"state": read_state(run_dir), "t": time.time()})
+    spec = read_json(os.path.join(run_dir, SPEC)) or {}
+    output = str((spec.get("launch") or {}).get("output") or "") if request.get("output") else ""
+    output = os.path.expanduser(output.replace("{run_dir}", run_dir))
+    skipped = []
+    every = list(files_below(run_dir, ""))
+    if output and os.path.isabs(output):
+        every += files_below(output, "output/")
+    for name, path in every:
+        try:
+            send_file(name, path, request)
+        except (OSError, UnicodeError) as error:
+            skipped.append([name.encode("utf-8", "replace").decode(), str(error)])
+    write_all(1, frame({"end": read_state(run_dir), "skipped": skipped, "t": time.time()}))
+    return 0
+
+
+def files_below(top: str, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield (name, path) of every file; links are left out, so nothing leads elsewhere."""
+    for place, directories, names in os.walk(top):
+        directories[:] = sorted(name for name in directories if name != "__pycache__")
+        for name in sorted(names):
+            path = os.path.join(place, name)
+            if (place != top or name not in OURS or prefix) and not os.path.islink(path):
+                yield prefix + os.path.relpath(path, top), path
+
+
+def send_file(name: str, path: str, request: dict[str, Any]) -> None:
+    """Send one file from where the other side's copy ends. Raises OSError when it cannot be read."""
+    name.encode()  # a name that is no text cannot be said in JSON
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            return
+        grows = "/" not in name and name.endswith((".log", ".jsonl"))
+        offset = lacking_from(name, found, request, grows=grows)
+        if offset is not None:
+            send_from(fd, offset, name, found, grows=grows)
+    finally:
+        os.close(fd)
+
+
+def lacking_from(name: str, found: os.stat_result, request: dict[str, Any], *, grows: bool) -> int | None:
+    """Return from where on the other side lacks a file, None when it has all of it."""
+    have, parts = request.get("have", {}).get(name), request.get("part", {}).get(key_of(name), [])
+    size, mtime = found.st_size, found.st_mtime_ns
+    if have and (have == [size, mtime] or (grows and have[0] >= size)):
+        return None
+    if have and grows:
+        return int(have[0])
+    return max((int(part[2]) for part in parts if part[:2] == [size, mtime]), default=0)
+
+
+def key_of(name: str) -> str:
+    """Return what stands for a name that may be too long to be a part of another one."""
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+def send_from(fd: int, offset: int, name: str, found: os.stat_result, *, grows: bool) -> None:
+    """Send the rest of a file, one frame at least. Raises OSError when it becomes shorter meanwhile."""
+    size, mtime = found.st_size, found.st_mtime_ns
+    while True:
+        data = os.pread(fd, min(CHUNK, size - offset), offset)
+        header = {"file": name, "offset": offset, "whole": size, "mtime_ns": mtime, "grows": grows}
+        write_all(1, frame({**header, "size": len(data)}, data))
+        offset += len(data)
+        if offset >= size:
+            return
+        if not data:
+            raise OSError(errno.EIO, "became shorter while it was read")

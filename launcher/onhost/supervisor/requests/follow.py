@@ -1,0 +1,125 @@
+"""follow: send the logs and events from given byte offsets on, until the run has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+from typing import Any
+
+from ..client_files import STOP_GRACE_S, Wish, detach_run, request_stop, touch_client
+from ..protocol import frame, say
+from ..run_dir import is_alive, log_sizes, look, read_state
+from .logs import Logs
+
+ALIVE_EVERY_S = 2.0
+
+
+def follow(run_dir: str, request: dict[str, Any]) -> int:
+    """Say how the run stands, then follow it as the request wishes."""
+    state = read_state(run_dir)
+    if not request.get("viewer"):
+        touch_client(run_dir)
+    say({"state": state, "alive": is_alive(state), "sizes": log_sizes(run_dir), "t": time.time()})
+    return Follower(run_dir, request).run()
+
+
+class Follower:
+    """Sends what the run directory has and gets, as frames, and obeys the client's words meanwhile."""
+
+    def __init__(self, run_dir: str, request: dict[str, Any]) -> None:
+        self._run_dir = run_dir
+        self._logs = Logs(run_dir, request)
+        self._viewer = bool(request.get("viewer"))  # only looks: its presence keeps no attached run alive
+        self._state: dict[str, Any] = {}
+        self._out = memoryview(b"")
+        self._words = b""
+        self._next_alive = 0.0
+        self._wait_s = 0.02
+
+    def run(self) -> int:
+        """Follow until the run has ended, or the client says bye or is gone; return the exit code."""
+        os.set_blocking(0, False)
+        os.set_blocking(1, False)
+        ended = False
+        while True:
+            gone = self._turn(idle=not ended)
+            if ended and not self._out:
+                collect_guardian()
+            if gone or (ended and not self._out):
+                return 0
+            if not self._out and not ended:
+                ended = self._go_on()
+
+    def _go_on(self) -> bool:
+        """Have something to send, if there is any; return whether it is the run's end."""
+        over = not self._running()  # asked before reading, so that nothing is written after the last read
+        self._out = self._logs.more()
+        if self._out:
+            self._wait_s = 0.01
+            return False
+        self._wait_s = min(self._wait_s * 1.5, 0.1)
+        if over:
+            self._out = frame({"end": self._state, "t": time.time()})
+        elif time.monotonic() >= self._next_alive:
+            self._out = frame({"alive": time.monotonic(), "t": time.time()})
+            self._next_alive = time.monotonic() + ALIVE_EVERY_S
+        return over
+
+    def _running(self) -> bool:
+        if self._logs.once:
+            self._state = read_state(self._run_dir)
+            return False
+        # What was read last stands when the run directory has been deleted.
+        self._state, alive = look(self._run_dir, self._state)
+        return self._state.get("phase") != "ended" and alive
+
+    def _turn(self, *, idle: bool) -> bool:
+        """Move bytes in both directions without ever blocking; return True when the client is gone."""
+        writers = [1] if self._out else []
+        readable, writable, _ = select.select([0], writers, [], self._wait_s if idle else 5.0)
+        if writable:
+            try:
+                self._out = self._out[os.write(1, self._out) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                return True
+        return bool(readable) and self._hear()
+
+    def _hear(self) -> bool:
+        """Obey what the client has said; return True when it is gone."""
+        try:
+            data = os.read(0, 4096)
+        except BlockingIOError:
+            return False
+        if not data:
+            return True
+        *words, self._words = (self._words + data).split(b"\n")
+        return any([self._obey(word.split()) for word in words])  # noqa: C419 - each word is obeyed
+
+    def _obey(self, words: list[bytes]) -> bool:
+        if not self._viewer:
+            touch_client(self._run_dir)
+        if words and words[0] == b"detach":
+            # A full disk: then nothing is promised, and we go on following.
+            with contextlib.suppress(OSError):
+                detach_run(self._run_dir)
+        if words and words[0] in (b"stop", b"hung"):
+            grace_s = float(words[1]) if len(words) > 1 else STOP_GRACE_S
+            why = b" ".join(words[2:]).decode("utf-8", "replace") or "asked to stop"
+            request_stop(self._run_dir, Wish(why, grace_s, stacks=words[0] == b"hung"))
+        return bool(words) and words[0] == b"bye"
+
+
+def collect_guardian() -> None:
+    """Reap the guardian where it is our child: in a container nobody else may ever do it."""
+    give_up = time.monotonic() + 1.0
+    while time.monotonic() < give_up:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0]:
+                return
+        except ChildProcessError:
+            return
+        time.sleep(0.01)

@@ -1,0 +1,48 @@
+"""What GPUs do just now: as a run's gauge measured it last, which is cheaper than asking a driver."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import time
+from typing import Any
+
+from ..files import last_bytes
+from ..run_dir import USAGE
+
+SAMPLE_BYTES = 65536  # one sample of the largest host is a tenth of it
+FRESH_S = 30.0
+SMI = ("nvidia-smi", "--query-gpu=uuid,utilization.gpu,memory.used", "--format=csv,noheader,nounits")
+
+
+def last_sample(run_dir: str) -> dict[str, Any] | None:
+    """Return what the run's gauge measured last, None when that is long ago."""
+    for line in reversed(last_bytes(os.path.join(run_dir, USAGE), SAMPLE_BYTES).splitlines()):
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            sample = json.loads(line)
+            fresh = abs(time.time() - sample["t"]) < FRESH_S
+            return sample if fresh and isinstance(sample.get("gpus"), dict) else None
+    return None
+
+
+def sampled_use(sample: dict[str, Any]) -> dict[str, list[float]]:
+    """Return {GPU UUID: [percent busy, MiB used]} of a sample that has both."""
+    found: dict[str, list[float]] = {}
+    for uuid, gpu in (sample.get("gpus") or {}).items():
+        with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):
+            found[uuid] = [round(float(gpu["busy"])), round(float(gpu["memory_mib"]))]
+    return found
+
+
+def gpu_use() -> dict[str, list[float]]:
+    """Return {GPU UUID: [percent busy, MiB used]} as nvidia-smi gives it; empty where it does not."""
+    found: dict[str, list[float]] = {}
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(SMI, stdin=subprocess.DEVNULL, capture_output=True, timeout=5.0, check=False)
+        for line in done.stdout.decode("utf-8", "replace").splitlines():
+            with contextlib.suppress(ValueError):
+                uuid, percent, memory = (word.strip() for word in line.split(","))
+                found[uuid] = [int(percent), int(memory)]
+    return found

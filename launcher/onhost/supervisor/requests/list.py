@@ -1,0 +1,93 @@
+"""list: what runs of this user are here: those that live or were lost, and the ended on request."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from ..client_files import client_silent_s, is_detached
+from ..files import last_bytes, read_json
+from ..gpu_claims import user_name
+from ..node import host_of
+from ..run_dir import SPEC, every_place, is_of_this_node, look, own_places, runs_in
+from .gpu_use import gpu_use, last_sample, sampled_use
+
+MOST_NAMED = 50  # runs of one other node
+TAIL = 8 << 10  # of rank 0's log, for step and loss
+TOLD = (
+    "run_id",
+    "job",
+    "host",
+    "node_rank",
+    "nodes",
+    "first_rank",
+    "grace_s",
+    "ranks",
+    "world_size",
+    "gpus",
+    "launch",
+)
+
+
+def list_runs(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the runs that are asked for, and what their GPUs do where that is asked for."""
+    places, prefix = own_places(), str(request.get("prefix", ""))
+    here = [run_dir for place in places for run_dir in runs_in(place, prefix)]
+    told = {run_dir: describe_run(run_dir, tail=int(request.get("tail", TAIL))) for run_dir in here}
+    found = [run for run in told.values() if run is not None and is_wanted(run, request)]
+    if request.get("newest"):
+        found = sorted(found, key=lambda run: run["state"].get("started") or 0.0)[-1:]
+    others = [run_dir for run_dir, run in told.items() if run is None and os.path.exists(run_dir)]
+    for place in set(every_place()) - set(places):
+        others += runs_in(place, prefix)[:MOST_NAMED]
+    return {
+        "runs": found,
+        "elsewhere": by_host(others),
+        "user": user_name(os.geteuid()),
+        "host": os.uname().nodename,
+        "t": time.time(),
+        "gpu_use": use_of(found) if request.get("gpu_use") else {},
+    }
+
+
+def is_wanted(run: dict[str, Any], request: dict[str, Any]) -> bool:
+    """Return whether the request wishes to hear of a run."""
+    return bool(request.get("ended")) or run["state"].get("phase") != "ended"
+
+
+def by_host(run_dirs: list[str]) -> dict[str, list[str]]:
+    """Return {host: run ids} of other nodes' runs in this home; how they are is theirs to say."""
+    found: dict[str, list[str]] = {}
+    for run_dir in sorted(run_dirs):
+        place, run_id = os.path.split(run_dir)
+        found.setdefault(host_of(os.path.basename(place)), []).append(run_id)
+    return found
+
+
+def describe_run(run_dir: str, *, tail: int) -> dict[str, Any] | None:
+    """Return what one run directory says, None when it is not this node's to say (or goes away just now)."""
+    spec = read_json(os.path.join(run_dir, SPEC))
+    if spec is None or not is_of_this_node(run_dir):
+        return None
+    state, alive = look(run_dir, {})
+    return {
+        "run_id": os.path.basename(run_dir),
+        "run_dir": run_dir,
+        "spec": {name: spec.get(name) for name in TOLD},
+        "state": state,
+        "alive": alive,
+        "detached": spec.get("disconnect_timeout_s") is None or is_detached(run_dir),
+        "client_age_s": client_silent_s(run_dir),
+        "tail": last_bytes(os.path.join(run_dir, "rank-%d.log" % (spec.get("first_rank") or 0)), tail),
+    }
+
+
+def use_of(runs: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """Put what was measured last into each run; return {GPU UUID: [percent busy, MiB used]}."""
+    gpus = {gpu for run in runs if run["alive"] for gpu in run["spec"].get("gpus") or ()}
+    use: dict[str, list[float]] = {}
+    for run in runs:
+        run["usage"] = last_sample(run["run_dir"]) if run["alive"] else None
+        use.update(sampled_use(run["usage"] or {}))
+    return use if gpus <= set(use) else {**gpu_use(), **use}

@@ -1,0 +1,132 @@
+"""The logs of a run as a follower sends them: what was added since, from a byte offset for each."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from typing import Any, Iterator
+
+from ..files import CHUNK
+from ..protocol import frame
+from ..run_dir import EVENTS, RECENT, RECENT_BEFORE, SIZES, USAGE, log_sizes
+
+LINES = (EVENTS, USAGE)  # sent by whole lines only
+
+
+class Logs:
+    """Where each log stands, and the next bytes of all of them."""
+
+    def __init__(self, run_dir: str, request: dict[str, Any]) -> None:
+        self._run_dir = run_dir
+        self._only: list[str] | None = request.get("only")
+        self._files: dict[str, int] = {}
+        self.once = bool(request.get("once"))  # what is there now and no more, however fast it grows
+        self._limits = log_sizes(run_dir) if self.once else {}
+        self._offsets = {name: int(offset) for name, offset in request.get("offsets", {}).items()}
+        if "since" in request:
+            self._offsets = {**offsets_since(run_dir, request["since"]), **self._offsets}
+
+    def more(self) -> memoryview:
+        """Return the next bytes of every log, as frames."""
+        self._open_new()
+        self._follow_events()
+        parts = []
+        for name, fd in self._files.items():
+            offset = self._offsets.get(name, 0)
+            room = min(CHUNK, self._limits.get(name, 0) - offset) if self.once else CHUNK
+            data = os.pread(fd, room, offset) if room > 0 else b""
+            if name in LINES:
+                data = data[: data.rfind(b"\n") + 1]
+            if data:
+                parts.append(frame({"log": name, "offset": offset, "size": len(data)}, data))
+                self._offsets[name] = offset + len(data)
+        return memoryview(b"".join(parts))
+
+    def _open_new(self) -> None:
+        try:
+            names = sorted(os.listdir(self._run_dir))
+        except OSError:
+            return  # the directory was deleted: what is open can still be read
+        for name in names:
+            if name not in self._files and self._wanted(name):
+                with contextlib.suppress(OSError):
+                    path = os.path.join(self._run_dir, name)
+                    self._files[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def _follow_events(self) -> None:
+        """Where the directory was deleted and put back, events go on in another file that begins alike."""
+        path = os.path.join(self._run_dir, EVENTS)
+        with contextlib.suppress(OSError):
+            if EVENTS in self._files and not os.path.samestat(os.stat(path), os.fstat(self._files[EVENTS])):
+                fresh = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                os.close(self._files[EVENTS])
+                self._files[EVENTS] = fresh
+
+    def _wanted(self, name: str) -> bool:
+        if self._only is not None:
+            return name in self._only
+        return name in LINES or name.endswith(".log")
+
+
+def offsets_since(run_dir: str, since: dict[str, float]) -> dict[str, int]:
+    """Return where to begin for {"bytes": n} (at a line's start), {"lines": n}, or {"seconds": n} (early)."""
+    now = log_sizes(run_dir)
+    if "lines" in since:
+        return {name: last_lines(run_dir, name, size, int(since["lines"])) for name, size in now.items()}
+    if "bytes" in since:
+        return {name: line_start(run_dir, name, size - int(since["bytes"])) for name, size in now.items()}
+    begin = time.time() - float(since["seconds"])
+    before: dict[str, int] = {}
+    latest = 0.0
+    for at, sizes in noted_sizes(run_dir):
+        if latest <= at <= begin:
+            latest, before = at, sizes
+    return before
+
+
+def last_lines(run_dir: str, name: str, size: int, lines: int) -> int:
+    """Return where the last so many lines of a log's first `size` bytes begin; what has no end yet is one."""
+    if lines == 0:
+        return size
+    at, found = size, 0
+    try:
+        with open(os.path.join(run_dir, name), "rb") as file:
+            while at > 0:
+                begin = max(0, at - CHUNK)
+                file.seek(begin)
+                block = file.read(at - begin)
+                end = len(block) - 1 if at == size and block.endswith(b"\n") else len(block)
+                while (newline := block.rfind(b"\n", 0, end)) >= 0:
+                    found += 1
+                    if found >= lines:
+                        return begin + newline + 1
+                    end = newline
+                at = begin
+    except OSError:
+        return size
+    return 0
+
+
+def noted_sizes(run_dir: str) -> Iterator[tuple[float, dict[str, int]]]:
+    """Yield when the logs were noted to be how long."""
+    for name in (SIZES, RECENT_BEFORE, RECENT):
+        with contextlib.suppress(OSError), open(os.path.join(run_dir, name), "rb") as file:
+            for line in file:
+                with contextlib.suppress(ValueError, TypeError, AttributeError, KeyError):
+                    noted = json.loads(line)
+                    yield float(noted["t"]), {str(log): int(size) for log, size in noted["sizes"].items()}
+
+
+def line_start(run_dir: str, name: str, offset: int) -> int:
+    """Return where the first whole line at or after an offset begins; a long line is cut."""
+    if offset <= 0:
+        return 0
+    try:
+        with open(os.path.join(run_dir, name), "rb") as file:
+            file.seek(offset - 1)
+            found = file.read(4096).find(b"\n")
+    except OSError:
+        return offset
+    return offset + found if found >= 0 else offset

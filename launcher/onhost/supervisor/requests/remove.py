@@ -1,0 +1,49 @@
+"""remove: delete the directory of a run that is over."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from ..cgroup_loader import group_of
+from ..protocol import Refused
+from ..run_dir import SILLY, is_alive, read_state
+from ..run_processes import members
+
+GONE = ".gone"
+
+
+def remove_run(run_dir: str) -> None:
+    """Delete a run directory. Raises Refused while anything of the run lives."""
+    name = os.path.basename(run_dir)
+    if is_alive(read_state(run_dir)):
+        raise Refused("%s still runs; stop it first" % name)
+    alive = members(run_dir, {os.getpid()})
+    if alive:
+        raise Refused("processes of %s still live: %s" % (name, sorted(alive)))
+    group = group_of(run_dir, read_state(run_dir))
+    if group is not None:
+        group.remove()  # supervisor and guardian were killed together
+    place = os.path.dirname(run_dir)
+    gone = os.path.join(place, ".%s.%d%s" % (name, os.getpid(), GONE))
+    try:
+        os.rename(run_dir, gone)  # so that no half of it is ever taken for a run
+    except OSError as error:
+        raise Refused("%s cannot be removed: %s" % (run_dir, error)) from None
+    for entry in os.listdir(place):
+        if entry.startswith(".") and entry.endswith(GONE):  # also what was still open the last time
+            shutil.rmtree(os.path.join(place, entry), ignore_errors=True)
+    if not has_only_open_files(gone):
+        try:
+            shutil.rmtree(gone)
+        except OSError as error:
+            raise Refused("%s cannot be removed: %s" % (run_dir, error)) from None
+
+
+def has_only_open_files(directory: str) -> bool:
+    """Return whether nothing is left but what somebody has open: NFS keeps that under names of its own."""
+    failed: list[OSError] = []
+    names = [name for _, _, names in os.walk(directory, onerror=failed.append) for name in names]
+    if not all(isinstance(error, FileNotFoundError) for error in failed):
+        return False
+    return all(name.startswith(SILLY) for name in names)

@@ -1,0 +1,35 @@
+"""stacks: have every rank write down where it stands; the run goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+
+from ..protocol import Refused
+from ..run_dir import STACKS, is_alive, log_sizes, read_state
+
+SENT = 1 << 20  # of one rank
+WAIT_S = 60.0
+
+
+def stacks_of(run_dir: str) -> dict[str, str]:
+    """Return what each rank's log of stacks got when it was asked just now, by file name. Raises Refused."""
+    source = os.path.join(run_dir, STACKS)
+    if not is_alive(read_state(run_dir)):
+        raise Refused("%s does not run on this host any more" % os.path.basename(run_dir))
+    if not os.path.exists(source):
+        raise Refused("%s was started by a gpulaunch that could not ask this" % os.path.basename(run_dir))
+    before = log_sizes(run_dir)
+    argv = [sys.executable, "-ISE", source, run_dir]
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        null = subprocess.DEVNULL
+        subprocess.run(argv, stdin=null, stdout=null, stderr=null, timeout=WAIT_S, check=False)
+    found = {}
+    for name in log_sizes(run_dir):
+        if name.startswith("stacks-"):
+            with open(os.path.join(run_dir, name), "rb") as file:
+                file.seek(before.get(name, 0))
+                found[name] = file.read(SENT).decode("utf-8", "replace")
+    return found

@@ -1,0 +1,153 @@
+"""start: make the run directory, start guardian and supervisor there, then follow."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import time
+from typing import Any, Protocol
+
+from ..client_files import touch_client
+from ..daemon.guardian import Early, be_guardian
+from ..files import read_json, write_file
+from ..node import MOST_TWINS, is_here, whereabouts
+from ..processes import boot_id
+from ..protocol import Refused, say
+from ..run_dir import (
+    EVENTS,
+    HEARTBEAT,
+    LAUNCHER_LOG,
+    LIFELINE,
+    RESERVE,
+    SPEC,
+    SUPERVISOR_LOG,
+    mark_place,
+    own_places,
+    runs_dir,
+)
+
+RESERVE_BYTES = 64 << 10
+
+
+class Egg(Early, Protocol):
+    """What began before the plan, as it is known at the client's end (warm_start.Early)."""
+
+    def hatch(self, spec: dict[str, Any], run_dir: str) -> int:
+        """Hand the plan over; return the descriptor on which the supervisor's first state comes."""
+
+
+def start(spec: dict[str, Any], early: Egg | None = None) -> int:
+    """Start a run and follow it. Raises Refused.
+
+    With `early` guardian and supervisor wait already, and the launcher's interpreter has begun to import.
+    """
+    run_dir = make_run_dir(spec)
+    ready = early.hatch(spec, run_dir) if early is not None else fork_guardian(spec, run_dir)
+    say({"state": first_state(ready, run_dir), "t": time.time()})
+    from .follow import Follower  # compiled while the launcher starts
+
+    return Follower(run_dir, {}).run()
+
+
+def make_run_dir(spec: dict[str, Any]) -> str:
+    """Create and fill the run directory. Raises Refused when it exists or cannot be written."""
+    place = own_places()[0]
+    fresh = os.path.join(place, ".%s.%s.%d" % (spec["run_id"], boot_id()[:8], os.getpid()))
+    try:
+        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        os.mkdir(fresh, 0o700)
+    except OSError as error:
+        raise Refused("the run directory %s cannot be made: %s" % (fresh, error.strerror)) from None
+    try:
+        fill(fresh, spec)
+        mark_place(place)
+        return put_in_place(fresh, spec["run_id"])
+    except OSError as error:
+        raise Refused("the run directory %s cannot be written: %s" % (fresh, error.strerror)) from None
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def put_in_place(fresh: str, run_id: str) -> str:
+    """Give a whole run directory its name. Raises Refused when this node has that run, and OSError.
+
+    Where another node has it, one that shares this node's home and has its name, it goes to another place.
+    """
+    for place in own_places()[:MOST_TWINS]:
+        path = os.path.join(place, run_id)
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        try:
+            os.rename(fresh, path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            if is_here((read_json(os.path.join(path, SPEC)) or {}).get("made_in") or {}):
+                raise Refused("a run called %s is already on this host, in %s" % (run_id, path)) from None
+        else:
+            return path
+    raise Refused("a run called %s is already in %s" % (run_id, runs_dir()))
+
+
+def fill(path: str, spec: dict[str, Any]) -> None:
+    """Write what a run begins with. Raises OSError, and Refused for a file that would lie elsewhere."""
+    for name, text in [["rank.py", spec["rank_source"]], *spec.get("files", [])]:
+        inside = os.path.normpath(os.path.join(path, name))
+        if not inside.startswith(path + os.sep):
+            raise Refused("%r does not lie in the run directory" % name)
+        os.makedirs(os.path.dirname(inside), mode=0o700, exist_ok=True)
+        write_file(inside, text)
+    kept = {key: value for key, value in spec.items() if key not in ("files", "rank_source", "env")}
+    kept["made_in"] = whereabouts()
+    kept["env"] = sorted(spec.get("env", {}))  # names only: values may be secrets
+    write_file(os.path.join(path, SPEC), json.dumps(kept, indent=1) + "\n")
+    for name in (EVENTS, LAUNCHER_LOG, SUPERVISOR_LOG, HEARTBEAT):
+        os.close(os.open(os.path.join(path, name), os.O_WRONLY | os.O_CREAT, 0o600))
+    write_file(os.path.join(path, RESERVE), "\0" * RESERVE_BYTES)
+    make_lifeline(os.path.join(path, LIFELINE))
+    touch_client(path)
+
+
+def make_lifeline(path: str) -> None:
+    """Make the FIFO by which the ranks end. Raises Refused where the file system has none (SMB, sshfs)."""
+    try:
+        os.mkfifo(path, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+        raise Refused(
+            "%s is on a file system without FIFOs (%s); set XDG_STATE_HOME there to a directory of a local"
+            " disk, or of one by NFS" % (runs_dir(), error.strerror)
+        ) from None
+
+
+def fork_guardian(spec: dict[str, Any], run_dir: str) -> int:
+    """Start the guardian in a session of its own; return where the supervisor's first state comes."""
+    ready, done = os.pipe()
+    if os.fork() == 0:
+        try:
+            os.setsid()
+            os.close(ready)
+            be_guardian(spec, run_dir, done)
+        finally:
+            os._exit(1)
+    os.close(done)
+    return ready
+
+
+def first_state(ready: int, run_dir: str) -> dict[str, Any]:
+    """Wait for the supervisor's first state. Raises Refused where it says or shows that there is none."""
+    answer = b""
+    while data := os.read(ready, 65536):
+        answer += data
+    os.close(ready)
+    if not answer:
+        with open(os.path.join(run_dir, SUPERVISOR_LOG), "rb") as log:
+            last = log.read()[-2000:].decode("utf-8", "replace")
+        raise Refused("the supervisor ended at once: %s" % last)
+    state: dict[str, Any] = json.loads(answer)
+    if "refused" in state:
+        raise Refused(state["refused"])
+    return state

@@ -1,0 +1,23 @@
+"""stop: ask the supervisor to end the run, and wait for it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ..client_files import STOP_GRACE_S, Wish, request_stop
+from ..run_dir import is_alive, read_state
+from ..run_processes import KILL_WAIT_S
+
+
+def stop_and_wait(run_dir: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Ask for the end and wait for it; return the last state."""
+    grace_s = float(request.get("grace_s", STOP_GRACE_S))
+    request_stop(run_dir, Wish(str(request.get("why") or "asked to stop"), grace_s))
+    give_up = time.monotonic() + grace_s + KILL_WAIT_S + 5.0
+    while time.monotonic() < give_up:
+        state = read_state(run_dir)
+        if state.get("phase") == "ended" or not is_alive(state):
+            break
+        time.sleep(0.05)
+    return read_state(run_dir)

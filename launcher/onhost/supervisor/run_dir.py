@@ -1,0 +1,176 @@
+"""The run directory, `$XDG_STATE_HOME/gpulaunch/runs/NODE/RUN_ID`, mode 0700: its place, and what lies there.
+
+NODE (node.py) keeps hosts apart that share a home; NODE@TAG beside it is named after the boot in which its
+last run began.
+
+spec.json             the plan of this node, without what is secret
+state.json            how the run stands, replaced atomically
+events.jsonl          one JSON object per line, one write each; `t` is the wall clock, `m` the monotonic one
+launcher.log, rank-N.log, supervisor.log
+client                the monotonic time of the last word from a client
+detached              there once nobody needs to follow
+stop.json             who asked to stop, with which grace, and whether every rank's stacks are wanted first
+sizes.jsonl           how long each log was at which time
+recent.jsonl(.1)      the same second by second, of the last minutes
+usage.jsonl           what was used at which time; gauge.py, which lies there too where the plan sent it,
+                      writes that from a process of its own
+stacks-rank-N.log     where each rank stood before a hung run was ended, by stacks.py
+lifeline              the FIFO by which the ranks end with guardian and supervisor
+reserve               room on a full disk for how the run ended
+heartbeat             touched as long as the supervisor lives, for those who cannot see it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from typing import Any
+
+from .files import read_json
+from .node import MOST_TWINS, host_of, is_here, is_of_earlier_life, life_tag, node_name
+from .processes import is_same
+from .protocol import Refused
+
+SPEC = "spec.json"
+STATE = "state.json"
+EVENTS = "events.jsonl"
+LAUNCHER_LOG = "launcher.log"
+SUPERVISOR_LOG = "supervisor.log"
+CLIENT = "client"
+DETACHED = "detached"
+STOP = "stop.json"
+SIZES = "sizes.jsonl"
+RECENT, RECENT_BEFORE = "recent.jsonl", "recent.jsonl.1"
+USAGE = "usage.jsonl"
+LIFELINE = "lifeline"
+RESERVE = "reserve"
+GAUGE = "gauge.py"
+STACKS = "stacks.py"
+HEARTBEAT = "heartbeat"
+MARK = "@%s"
+SILLY = (".nfs", ".fuse_hidden")  # how NFS and FUSE call what is deleted while it is open
+
+
+def runs_dir() -> str:
+    """Return where the runs of this user lie, those of every node in a directory of its own."""
+    home = os.environ.get("HOME") or os.path.expanduser("~")
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):
+        state = os.path.join(home, ".local", "state")
+    return os.path.join(state, "gpulaunch", "runs")
+
+
+def own_places() -> list[str]:
+    """Return where the runs of this node may lie, the first for new ones; others have its name, or had it."""
+    first = os.path.join(runs_dir(), node_name())
+    named = [first, *("%s+%d" % (first, number) for number in range(2, MOST_TWINS + 1))]
+    marked = [path[: -len(MARK % life_tag())] for path in marks()]
+    return named + [place for place in marked if place not in named and os.path.isdir(place)]
+
+
+def marks() -> list[str]:
+    """Return what marks the places where runs began in this life of this node, whatever its name was."""
+    try:
+        names = os.listdir(runs_dir())
+    except OSError:
+        return []
+    return sorted(os.path.join(runs_dir(), name) for name in names if name.endswith(MARK % life_tag()))
+
+
+def mark_place(place: str) -> None:
+    """Mark a place as this life's. Raises OSError."""
+    base, node = os.path.split(place)
+    mark = place + MARK % life_tag()
+    os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    for name in os.listdir(base):
+        old = re.fullmatch(re.escape(node) + MARK % "[0-9a-f]{12}", name)
+        if old and os.path.join(base, name) != mark:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(base, name))
+
+
+def every_place() -> list[str]:
+    """Return where the runs of each node lie that has any in this home."""
+    return directories_in(runs_dir())
+
+
+def runs_in(place: str, prefix: str = "") -> list[str]:
+    """Return the run directories of a place whose run ids begin so."""
+    return [path for path in directories_in(place) if os.path.basename(path).startswith(prefix)]
+
+
+def directories_in(base: str) -> list[str]:
+    """Return the directories of a directory, none that is hidden; none where it cannot be read."""
+    try:
+        with os.scandir(base) as entries:
+            return sorted(entry.path for entry in entries if entry.name[0] != "." and entry.is_dir())
+    except OSError:
+        return []
+
+
+def is_of_this_node(run_dir: str) -> bool:
+    """Return whether a run in one of our places is ours to judge: over, in reach, or of an earlier life."""
+    state = read_state(run_dir)
+    if state.get("phase") == "ended":
+        return True
+    said = state or (read_json(os.path.join(run_dir, SPEC)) or {}).get("made_in") or {}
+    if is_here(said):
+        return True
+    beat = os.path.join(run_dir, HEARTBEAT)
+    return is_of_earlier_life(run_dir, beat if os.path.exists(beat) else run_dir)
+
+
+def find_run(run_id: str) -> str:
+    """Return the directory of a run. Raises Refused when it is not on this host, or not of this host."""
+    if not run_id or "/" in run_id or run_id.startswith("."):
+        raise Refused("no run called %s on this host" % run_id)
+    found = [path for place in own_places() if os.path.isdir(path := os.path.join(place, run_id))]
+    for path in found:
+        if is_of_this_node(path):
+            return path
+    if found:
+        raise Refused(
+            "%s runs in a container of this host, or on another host that has its name (%s) and shares its"
+            " home: ask there (or, where this host has just restarted, again in a minute)"
+            % (run_id, read_state(found[0]).get("host") or os.uname().nodename)
+        )
+    others = [place for place in every_place() if os.path.isdir(os.path.join(place, run_id))]
+    if others:
+        names = ", ".join(sorted({host_of(os.path.basename(place)) for place in others}))
+        raise Refused(
+            "%s is no run of this host but of %s, which shares its home: ask there" % (run_id, names)
+        )
+    raise Refused("no run called %s on this host" % run_id)
+
+
+def log_sizes(run_dir: str) -> dict[str, int]:
+    """Return how long each log of a run is, in bytes."""
+    sizes = {}
+    with contextlib.suppress(OSError), os.scandir(run_dir) as entries:
+        for entry in entries:
+            if entry.name.endswith(".log"):
+                with contextlib.suppress(OSError):
+                    sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+    return sizes
+
+
+def read_state(run_dir: str) -> dict[str, Any]:
+    """Return state.json, empty when there is none."""
+    return read_json(os.path.join(run_dir, STATE)) or {}
+
+
+def is_alive(state: dict[str, Any]) -> bool:
+    """Return whether supervisor or guardian of a state.json still run."""
+    if not is_here(state):
+        return False
+    return any(state.get(who) and is_same(*state[who]) for who in ("supervisor", "guardian"))
+
+
+def look(run_dir: str, known: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Return state.json, or what was known of it when it is gone, and whether its keepers live."""
+    state = read_state(run_dir) or known
+    alive = is_alive(state)
+    if not alive:  # they may have written their end and gone between the two looks
+        state = read_state(run_dir) or state
+    return state, alive

@@ -1,0 +1,96 @@
+"""Who belongs to a run: what descends from its keepers, carries its marks, or is in its control group."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from .cgroup_loader import Group
+from .processes import Stat, mark_of, own_namespaces, read_every_stat, read_stat, reap, send_signal
+from .run_dir import read_state
+
+KILL_WAIT_S = 15.0  # a process in state D may never go; it is reported instead of waited for
+
+
+def members(run_dir: str, spare: set[int], group: Group | None = None) -> dict[int, int]:
+    """Return {pid: start ticks} of all that descend from this process or belong to the run otherwise.
+
+    Zombies are left out: they are dead, and their parent's end makes them ours to reap.
+    """
+    table = read_every_stat()
+    inside = below(os.getpid(), table)
+    starter = supervisor_mark(run_dir)
+    inside.update(pid for pid in table if pid not in inside and carries(pid, run_dir, starter))
+    inside.difference_update(spare)
+    alive = {pid: table[pid].ticks for pid in inside if table[pid].state not in "ZX"}
+    for pid in group.pids() - spare - set(alive) if group is not None else ():
+        found = read_stat(pid)
+        if found is not None and found.state not in "ZX":
+            alive[pid] = found.ticks
+    return alive
+
+
+def below(root: int, table: dict[int, Stat]) -> set[int]:
+    """Return the descendants of a process."""
+    children: dict[int, list[int]] = {}
+    for pid, found in table.items():
+        children.setdefault(found.ppid, []).append(pid)
+    inside: set[int] = set()
+    todo = list(children.get(root, ()))
+    while todo:
+        pid = todo.pop()
+        inside.add(pid)
+        todo.extend(children.get(pid, ()))
+    return inside
+
+
+def supervisor_mark(run_dir: str) -> str:
+    """Return what the processes of a run carry as their supervisor; without its pid where that is not known.
+
+    Containers of one machine share its boot id, and may share a home and the path of a run directory: what
+    was started in another PID namespace belongs to another node of the run.
+    """
+    pid, ticks = read_state(run_dir).get("supervisor") or (0, 0)
+    if not all(own_namespaces()):
+        return ""
+    return mark_of(pid, ticks) if pid else mark_of(0, 0)[: -len("0:0")]
+
+
+def carries(pid: int, run_dir: str, starter: str) -> bool:
+    """Return whether the environment of the process has this run's marks (only readable for our own).
+
+    An id alone could be that of a run in another home; one that began early has no directory.
+    """
+    try:
+        with open("/proc/%d/environ" % pid, "rb") as file:
+            marks = file.read().split(b"\0")
+    except OSError:
+        return False
+    if b"GPULAUNCH_RUN_ID=" + os.fsencode(os.path.basename(run_dir)) not in marks:
+        return False
+    known = b"GPULAUNCH_SUPERVISOR=" + os.fsencode(starter)
+    if not starter or not any(
+        mark == known or (known[-1:] == b":" and mark.startswith(known)) for mark in marks
+    ):
+        return False
+    theirs = [mark for mark in marks if mark.startswith(b"GPULAUNCH_RUN_DIR=")]
+    return theirs in ([], [b"GPULAUNCH_RUN_DIR=" + os.fsencode(run_dir)])
+
+
+def end_all(run_dir: str, spare: set[int], group: Group | None = None) -> list[int]:
+    """SIGKILL everything of the run until nothing is left; return the pids that do not go."""
+    give_up = time.monotonic() + KILL_WAIT_S
+    if group is not None:
+        group.kill()
+    while True:
+        alive = members(run_dir, spare, group)
+        for _ in reap():
+            pass
+        if not alive or time.monotonic() > give_up:
+            if group is not None:
+                group.remove()
+            return sorted(alive)
+        for pid, ticks in alive.items():
+            send_signal(pid, ticks, signal.SIGKILL)
+        time.sleep(0.05)

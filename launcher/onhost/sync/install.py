@@ -1,0 +1,81 @@
+"""Puts what has come in place, each entry by one rename; what nobody put there is kept."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from contextlib import suppress
+
+from .errors import Refused
+from .staging import Incoming
+from .target_state import Here
+
+
+def keep(here: Here, path: str, kept_in: str) -> bool:
+    """Copy what is to be replaced, unless a sync put it there; return whether there was such a thing."""
+    told = here.identity(path)
+    if told in ("", "d") or here.is_ours(path):
+        return False
+    root = here.directory.root
+    flat = os.path.join(kept_in, path)
+    os.makedirs(os.path.dirname(flat), exist_ok=True)
+    if told == "?":
+        raise Refused("%s in %s is no file" % (path, root), "move it away there")
+    shutil.copy2(os.path.join(root, path), flat, follow_symlinks=False)
+    return True
+
+
+def place(here: Here, incoming: Incoming, index: int, path: str) -> None:
+    """Put one entry in place. Raises OSError with its path, and Refused for what has changed meanwhile."""
+    parts = path.split("/")
+    try:
+        fd = here.directory.make_parent(parts, here.record.dirs)
+    except NotADirectoryError as error:
+        unlink_ours(here, str(error.filename))
+        fd = here.directory.make_parent(parts, here.record.dirs)
+    found = here.directory.look(parts)
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        os.rmdir(parts[-1], dir_fd=fd)
+    try:
+        os.rename(str(index), parts[-1], src_dir_fd=incoming.fd, dst_dir_fd=fd)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            error.filename = path
+            raise
+        place_on_other_disk(incoming, index, parts[-1], fd)
+
+
+def place_on_other_disk(incoming: Incoming, index: int, name: str, fd: int) -> None:
+    """Copy beside the place, then rename: a directory of the tree is a mount of its own."""
+    beside = "%s.%s" % (name[:100], incoming.nonce)
+    source = os.path.join(incoming.path, str(index))
+    try:
+        shutil.copy2(source, "/proc/self/fd/%d/%s" % (fd, beside), follow_symlinks=False)
+        os.rename(beside, name, src_dir_fd=fd, dst_dir_fd=fd)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(beside, dir_fd=fd)
+        raise
+
+
+def unlink_ours(here: Here, path: str) -> None:
+    """Remove a file that a sync put where the tree now has a directory."""
+    if not here.is_ours(path):
+        raise Refused("%s in %s changed meanwhile" % (path, here.directory.root), "run it again")
+    here.directory.unlink(path.split("/"))
+    here.record.forget(path)
+
+
+def set_mode(here: Here, path: str, mode: int, found: int) -> None:
+    """Give a file that is here already the mode that it has in the tree."""
+    parts = path.split("/")
+    fd = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW, dir_fd=here.directory.parent(parts))
+    try:
+        os.fchmod(fd, mode & 0o777)
+    except PermissionError:
+        if (found ^ mode) & 0o100:  # somebody else's file: only whether it can be run matters
+            raise
+    finally:
+        os.close(fd)

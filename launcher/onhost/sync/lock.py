@@ -1,0 +1,82 @@
+"""One sync at a time in one directory, and what killed ones have left."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import time
+from contextlib import suppress
+
+from .errors import Refused
+from .paths import STATE
+from .safe_dir import Directory
+
+LOCK_WAIT_S = 60.0
+OLD_S = 86400.0
+
+
+def take_lock(directory: Directory) -> tuple[int, bool]:
+    """Return the lock's descriptor and whether it is locked: a file system may have no locks.
+
+    Raises Refused when another sync keeps it.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    lock = os.open("lock", flags, 0o600, dir_fd=directory.state)
+    deadline = time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                return lock, False
+        else:
+            return lock, True
+        if time.monotonic() > deadline:
+            raise Refused(
+                "another sync has been writing %s for %g s" % (directory.root, LOCK_WAIT_S),
+                "wait for it to end, or give each run a directory of its own with sync.to",
+            )
+        time.sleep(0.1)
+
+
+def sweep(directory: Directory, *, is_locked: bool) -> None:
+    """Remove what killed syncs have left.
+
+    A lock proves that no other sync of this boot is at work. Other hosts may share the directory by NFS
+    without sharing its locks, so what may be theirs goes only when it is a day old.
+    """
+    for name in os.listdir(directory.state):
+        path = os.path.join(directory.root, STATE, name)
+        kind, _, nonce = name.partition("-")
+        if kind == "incoming" and (is_old(path) or (is_locked and is_of_this_boot(directory, nonce))):
+            shutil.rmtree(path, ignore_errors=True)
+        elif kind == "nonce" and is_old(path):
+            with suppress(OSError):
+                os.unlink(path)
+
+
+def is_of_this_boot(directory: Directory, nonce: str) -> bool:
+    """Return whether a sync began in this boot; one whose nonce is gone has ended."""
+    try:
+        with open(os.open("nonce-" + nonce, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory.state)) as file:
+            return file.read(64) == boot_id()
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
+def is_old(path: str) -> bool:
+    """Return whether nobody can be at work on something any more."""
+    with suppress(OSError):
+        return time.time() - os.lstat(path).st_mtime > OLD_S
+    return False
+
+
+def boot_id() -> str:
+    """Return this boot's id, "" where there is none."""
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+    return ""

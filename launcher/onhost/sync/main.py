@@ -1,0 +1,96 @@
+r"""Runs on a host, streamed: takes the files of a working tree into one directory. Standard library, >= 3.9.
+
+stdin, one JSON line each, in this order, and what is answered:
+  {"target": DIR, "nonce": N}    {"root": PATH, "rsync": PATH or ""}; leaves a file named after N
+                                 in DIR/.gpulaunch-sync
+  {"nonces": [N, ...]}           {"seen": [N, ...]}; hosts that see each other's share one directory
+  {"stamps": BYTES}, then that many bytes of zlib: a JSON list of paths
+                                 {"stamps": [[size, time in s] or null, ...]}, as they are seen here
+  {"entries": BYTES, "delete": BOOL}, then that many bytes of zlib: a JSON list of
+      [path, "f", mode, size, sha256] and [path, "l", 0, 0, link target]
+                                 {"need": [index, ...]}; what is not here with this content
+  {"adopt": [index, ...]}        {"adopted": [index, ...]}; those that rsync has put whole into
+                                 incoming-N/tree
+  {"put": index}, then chunks "<length>\n<zlib bytes>", "0\n" at its end; as often as needed, not answered
+  {"staged": true}               {"staged": count}; all is here and whole, nothing is in place yet
+  {"commit": true}               {"written", "kept", "kept_in", "deleted", "stale", "edited"}; all is in place
+At the end of stdin everything that was not committed is removed again.
+
+stdout: lines `GPULAUNCH-SYNC-1 <JSON>`; {"error": TEXT, "fix": TEXT} ends it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import zlib
+from contextlib import contextmanager
+from typing import BinaryIO, Iterator
+
+from .errors import Refused, in_words
+from .protocol import ask, read_exactly, say
+from .session import Receiver, Sync
+from .target_state import Entry
+
+
+def serve(receiver: Receiver, stream: BinaryIO) -> None:
+    """Answer until stdin ends."""
+    sync: Sync | None = None
+    while True:
+        asked = ask(stream)
+        if "nonces" in asked:
+            say({"seen": receiver.seen(asked["nonces"])})
+        elif "stamps" in asked:
+            paths = json.loads(zlib.decompress(read_exactly(stream, int(asked["stamps"]))))
+            say({"stamps": [receiver.stamp(str(path)) for path in paths]})
+        elif "entries" in asked and sync is None:
+            told = json.loads(zlib.decompress(read_exactly(stream, int(asked["entries"]))))
+            sync = receiver.begin([Entry(*entry) for entry in told], delete=bool(asked.get("delete")))
+            say({"need": sync.need})
+        elif "adopt" in asked and sync is not None:
+            say({"adopted": sync.adopt([int(index) for index in asked["adopt"]])})
+        elif "put" in asked and sync is not None:
+            sync.put(int(asked["put"]), stream)
+        elif "staged" in asked and sync is not None:
+            say({"staged": sync.all_staged()})
+        elif "commit" in asked and sync is not None:
+            say(sync.commit())
+        else:
+            raise Refused("the request is not understood")
+
+
+@contextmanager
+def receiving(target: str, nonce: str) -> Iterator[Receiver]:
+    """Open the directory, and leave nothing of this sync in it but what was committed."""
+    receiver = Receiver(target, nonce)
+    try:
+        yield receiver
+    finally:
+        receiver.close()
+
+
+def main() -> int:
+    """Do one sync."""
+    stream = sys.stdin.buffer
+    target = "the directory"
+    try:
+        asked = ask(stream)
+        target = str(asked["target"])
+        with receiving(target, str(asked["nonce"])) as receiver:
+            say({"root": receiver.directory.root, "rsync": shutil.which("rsync") or ""})
+            serve(receiver, stream)
+    except EOFError:
+        return 0
+    except Refused as refusal:
+        say({"error": refusal.message, "fix": refusal.fix})
+    except OSError as error:
+        told = in_words(error, target)
+        say({"error": told.message, "fix": told.fix})
+    return 1
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.exit(code)

@@ -1,0 +1,26 @@
+"""Which paths may be written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .errors import Refused
+
+STATE = ".gpulaunch-sync"
+BARRED = (".git", STATE)
+
+
+def parts_of(path: str) -> list[str]:
+    """Return the components of a path that may be written. Raises Refused for every other one."""
+    parts = path.split("/")
+    if "\0" in path or any(part in ("", ".", "..") or part in BARRED for part in parts):
+        raise Refused("%r is no path inside the directory; nothing was written" % path)
+    return parts
+
+
+def is_inside(path: Any) -> bool:
+    """Return whether a path of the record may be written: the record is a file, and anybody can edit one."""
+    try:
+        return isinstance(path, str) and bool(parts_of(path))
+    except Refused:
+        return False

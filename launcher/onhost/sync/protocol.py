@@ -1,0 +1,55 @@
+"""What comes on stdin and what is answered: see main.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zlib
+from typing import Any, BinaryIO, Iterator
+
+from .errors import Refused
+
+MARKER = "GPULAUNCH-SYNC-1"
+MAX_LINE = 1 << 20
+MAX_CHUNK = 8 << 20
+
+
+def say(answer: dict[str, Any]) -> None:
+    """Write one answer line; the leading newline ends whatever a login shell printed before."""
+    sys.stdout.write("\n%s %s\n" % (MARKER, json.dumps(answer)))
+    sys.stdout.flush()
+
+
+def ask(stream: BinaryIO) -> dict[str, Any]:
+    """Return the next line of stdin. Raises EOFError at its end."""
+    line = stream.readline(MAX_LINE)
+    if not line.endswith(b"\n"):
+        raise EOFError
+    asked = json.loads(line)
+    if not isinstance(asked, dict):
+        raise Refused("the request is not understood")
+    return asked
+
+
+def read_exactly(stream: BinaryIO, count: int) -> bytes:
+    """Return so many bytes. Raises EOFError when the other side has gone."""
+    data = stream.read(count)
+    if len(data) != count:
+        raise EOFError
+    return data
+
+
+def chunks(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the data of one file, to its end mark."""
+    while True:
+        line = stream.readline(32)
+        if not line.endswith(b"\n") or not line.strip().isdigit() or int(line) > MAX_CHUNK:
+            raise EOFError
+        if int(line) == 0:
+            return
+        packed = read_exactly(stream, int(line))
+        unpacker = zlib.decompressobj()
+        data = unpacker.decompress(packed, MAX_CHUNK)
+        if unpacker.unconsumed_tail or not unpacker.eof:
+            raise Refused("a piece of a file is damaged; nothing was written")
+        yield data

@@ -1,0 +1,133 @@
+"""The target directory: looked at and written only by components, no link followed."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from contextlib import suppress
+
+from .errors import Refused
+from .paths import STATE
+
+CHUNK = 1 << 20
+
+
+class Directory:
+    """The target, and our own directory in it."""
+
+    def __init__(self, target: str) -> None:
+        wanted = os.path.abspath(os.path.expanduser(target))
+        self.root = os.path.realpath(wanted)
+        if self.root in ("/", os.path.realpath(os.path.expanduser("~"))):
+            raise Refused(
+                "%s is no directory for a working tree alone" % self.root,
+                "set sync.to (or workdir) to a directory below it",
+            )
+        os.makedirs(self.root, exist_ok=True)
+        self.fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with suppress(FileExistsError):
+            os.mkdir(STATE, 0o700, dir_fd=self.fd)
+        self.state = os.open(
+            STATE, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.fd
+        )
+        self._last: tuple[tuple[str, ...], int] = ((), -1)
+
+    def forget(self) -> None:
+        """Close the directory that was used last."""
+        if self._last[1] >= 0:
+            os.close(self._last[1])
+        self._last = ((), -1)
+
+    def parent(self, parts: list[str]) -> int | None:
+        """Return the directory that holds a path, valid until the next call; None: it is not there.
+
+        Raises NotADirectoryError with the path of what is in the way.
+        """
+        wanted = tuple(parts[:-1])
+        if not wanted:
+            return self.fd
+        if self._last[0] != wanted:
+            self.forget()
+            fd = self._walk(wanted)
+            if fd is None:
+                return None
+            self._last = (wanted, fd)
+        return self._last[1]
+
+    def _walk(self, parts: tuple[str, ...]) -> int | None:
+        fd = os.dup(self.fd)
+        for place, name in enumerate(parts):
+            try:
+                below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                if error.errno in (errno.ENOTDIR, errno.ELOOP):
+                    way = "/".join(parts[: place + 1])
+                    raise NotADirectoryError(errno.ENOTDIR, "in the way", way) from None
+                error.filename = "/".join(parts[: place + 1])
+                raise
+            finally:
+                os.close(fd)
+            fd = below
+        return fd
+
+    def look(self, parts: list[str]) -> os.stat_result | None:
+        """Return what is at a path, None when nothing is."""
+        fd = self.parent(parts)
+        if fd is None:
+            return None
+        try:
+            return os.stat(parts[-1], dir_fd=fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def hash(self, parts: list[str]) -> str:
+        """Return the SHA-256 of a regular file."""
+        digest = hashlib.sha256()
+        fd = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.parent(parts))
+        with open(fd, "rb") as file:
+            for data in iter(lambda: file.read(CHUNK), b""):
+                digest.update(data)
+        return digest.hexdigest()
+
+    def link(self, parts: list[str]) -> str:
+        """Return where a symbolic link points."""
+        return os.readlink(parts[-1], dir_fd=self.parent(parts))
+
+    def make_parent(self, parts: list[str], made: list[str]) -> int:
+        """Return the directory that holds a path, made where needed; `made` gets the new ones."""
+        fd = self.parent(parts)
+        if fd is not None:
+            return fd
+        for count in range(1, len(parts)):
+            above = self.parent(parts[:count])
+            with suppress(FileExistsError):
+                os.mkdir(parts[count - 1], 0o777, dir_fd=above)
+                made.append("/".join(parts[:count]))
+        fd = self.parent(parts)
+        if fd is None:
+            raise Refused("%s vanished while it was being written" % "/".join(parts[:-1]))
+        return fd
+
+    def unlink(self, parts: list[str]) -> None:
+        """Remove a file or a link."""
+        os.unlink(parts[-1], dir_fd=self.parent(parts))
+
+    def make(self, name: str, data: bytes) -> None:
+        """Make a file in our own directory. Raises FileExistsError."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with open(os.open(name, flags, 0o600, dir_fd=self.state), "wb") as file:
+            file.write(data)
+
+    def refuse_full(self, need: int) -> None:
+        """Raise Refused where so many bytes find no room."""
+        disk = os.fstatvfs(self.fd)
+        free = disk.f_bavail * disk.f_frsize
+        if need > free:
+            raise Refused(
+                "%d MiB are to be written to %s, and %d MiB are free"
+                % (-(-need >> 20) or 1, self.root, free >> 20),
+                "make room there, exclude files (sync.exclude), or set sync.to to another disk",
+            )

@@ -1,0 +1,128 @@
+"""One sync of this host, from its beginning to what is left when it ends."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import ExitStack, suppress
+from typing import Any, BinaryIO
+
+from .errors import Refused
+from .install import keep, place, set_mode
+from .lock import boot_id, sweep, take_lock
+from .paths import STATE, parts_of
+from .safe_dir import Directory
+from .staging import Incoming
+from .stale import drop_stale
+from .target_state import Entry, Here
+
+
+class Receiver:
+    """The directory, opened: others see that we are here; at its end only what was committed stays."""
+
+    def __init__(self, target: str, nonce: str) -> None:
+        if not nonce.isalnum():
+            raise Refused("the nonce is no name")
+        self.directory = Directory(target)
+        self._nonce = nonce
+        self._ends = ExitStack()
+        self.directory.make("nonce-" + nonce, boot_id().encode())
+        self._ends.callback(self._forget_nonce)
+        with suppress(FileExistsError):
+            self.directory.make(".gitignore", b"*\n")  # git is not to show our directory
+
+    def seen(self, nonces: list[str]) -> list[str]:
+        """Return whose files are here: a look-up by name asks a file server, where a listing may be old."""
+        found = []
+        for nonce in nonces:
+            with suppress(OSError):
+                os.stat("nonce-" + str(nonce), dir_fd=self.directory.state, follow_symlinks=False)
+                found.append(nonce)
+        return found
+
+    def stamp(self, path: str) -> list[int] | None:
+        """Return size and time of what is at a path as a process here would see it, None for nothing."""
+        with suppress(NotADirectoryError):
+            found = self.directory.look(parts_of(path))
+            return None if found is None else [found.st_size, found.st_mtime_ns // 10**9]
+        return None
+
+    def begin(self, entries: list[Entry], *, delete: bool) -> Sync:
+        """Take the lock; return the sync of these entries. Raises Refused where they cannot be written."""
+        refuse_overlaps([entry.path for entry in entries])
+        lock, is_locked = take_lock(self.directory)
+        self._ends.callback(os.close, lock)
+        sweep(self.directory, is_locked=is_locked)
+        incoming = Incoming(self.directory, self._nonce)
+        self._ends.callback(incoming.remove)
+        return Sync(Here(self.directory, incoming.now_ns), incoming, entries, delete=delete)
+
+    def close(self) -> None:
+        """Remove what is ours for this sync only."""
+        self._ends.close()
+
+    def _forget_nonce(self) -> None:
+        with suppress(OSError):
+            os.unlink("nonce-" + self._nonce, dir_fd=self.directory.state)
+
+
+class Sync:
+    """One tree: what of it is not here is staged, then all of it is put in place."""
+
+    def __init__(self, here: Here, incoming: Incoming, entries: list[Entry], *, delete: bool) -> None:
+        self._here = here
+        self._incoming = incoming
+        self._entries = entries
+        self._delete = delete
+        self.need = [index for index, entry in enumerate(entries) if not here.has(entry)]
+        self._wanted = set(self.need)
+        here.directory.refuse_full(sum(entries[index].size for index in self.need))
+
+    def put(self, index: int, stream: BinaryIO) -> None:
+        """Stage one needed entry."""
+        if index not in self._wanted or index in self._incoming.staged:
+            raise Refused("a file came that was not asked for; nothing was written")
+        self._incoming.put(index, self._entries[index], stream)
+
+    def adopt(self, indices: list[int]) -> list[int]:
+        """Stage what rsync has brought; return those that are whole. The others can still be put."""
+        wanted = [index for index in indices if index in self._wanted]
+        return [index for index in wanted if self._incoming.adopt(index, self._entries[index])]
+
+    def all_staged(self) -> int:
+        """Return how many are staged. Raises Refused when some did not come."""
+        if self._incoming.staged != self._wanted:
+            raise Refused("not every file came; nothing was written")
+        return len(self._incoming.staged)
+
+    def commit(self) -> dict[str, Any]:
+        """Put everything in place, each by one rename."""
+        self.all_staged()
+        here, needed = self._here, [(index, self._entries[index]) for index in self.need]
+        kept_in = os.path.join(here.directory.root, STATE, "replaced", self._when())
+        kept = [entry.path for _, entry in needed if keep(here, entry.path, kept_in)]
+        for _, entry in needed:  # told first: whatever happens now, what a sync put here is known as such
+            here.record.note(entry.path, entry.kind + entry.content, None, ours=True)
+        here.record.save()
+        for index, entry in needed:
+            place(here, self._incoming, index, entry.path)
+        for path, mode, found in here.modes:
+            set_mode(here, path, mode, found)
+        dropped = drop_stale(here, {entry.path for entry in self._entries}, delete=self._delete)
+        here.record.save()
+        return {"written": len(self.need), "kept": kept, "kept_in": kept_in, **dropped}
+
+    def _when(self) -> str:
+        moment = time.strftime("%Y%m%d-%H%M%S", time.localtime(self._incoming.now_ns // 10**9))
+        return "%s-%s" % (moment, self._incoming.nonce[:6])
+
+
+def refuse_overlaps(paths: list[str]) -> None:
+    """Raise Refused where a path is named twice, lies below another, or may not be written."""
+    known = set(paths)
+    if len(known) != len(paths):
+        raise Refused("one path is named twice; nothing was written")
+    for path in paths:
+        parts = parts_of(path)
+        if any("/".join(parts[:count]) in known for count in range(1, len(parts))):
+            raise Refused("%r lies below a file or a link; nothing was written" % path)

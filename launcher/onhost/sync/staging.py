@@ -1,0 +1,85 @@
+"""What has come and is whole, and is not in place yet."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from typing import BinaryIO
+
+from .errors import Refused
+from .paths import STATE, parts_of
+from .protocol import chunks
+from .safe_dir import CHUNK, Directory
+from .target_state import Entry
+
+TREE = "tree"
+
+
+class Incoming:
+    """A directory of this sync only; each entry lies there under its index."""
+
+    def __init__(self, directory: Directory, nonce: str) -> None:
+        self.nonce = nonce
+        name = "incoming-" + nonce
+        self.path = os.path.join(directory.root, STATE, name)
+        os.mkdir(name, 0o700, dir_fd=directory.state)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        self.fd = os.open(name, flags, dir_fd=directory.state)
+        self.now_ns = os.fstat(self.fd).st_mtime_ns  # by the clock that the files' times are of
+        self.staged: set[int] = set()
+
+    def put(self, index: int, entry: Entry, stream: BinaryIO) -> None:
+        """Take an entry from stdin. Raises Refused when it is another than was told."""
+        if entry.kind == "l":
+            os.symlink(entry.content, str(index), dir_fd=self.fd)
+            self.staged.add(index)
+            return
+        digest, count = hashlib.sha256(), 0
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        fd = os.open(str(index), flags, 0o600, dir_fd=self.fd)
+        with open(fd, "wb") as file:
+            for data in chunks(stream):
+                count += len(data)
+                if count > entry.size:
+                    break
+                digest.update(data)
+                file.write(data)
+            os.fchmod(file.fileno(), entry.mode & 0o777)
+        if count != entry.size or digest.hexdigest() != entry.content:
+            raise Refused("%s changed while it was sent; nothing was written" % entry.path, "run it again")
+        self.staged.add(index)
+
+    def adopt(self, index: int, entry: Entry) -> bool:
+        """Take an entry that rsync has brought; return whether it is whole."""
+        if entry.kind != "f" or index in self.staged:
+            return False
+        came = os.path.join(TREE, *parts_of(entry.path))
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            fd = os.open(came, flags, dir_fd=self.fd)
+        except OSError:
+            return False
+        with open(fd, "rb") as file:
+            if not is_whole(file, entry):
+                return False
+            os.fchmod(fd, entry.mode & 0o777)
+        os.rename(came, str(index), src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        self.staged.add(index)
+        return True
+
+    def remove(self) -> None:
+        """Leave nothing of it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def is_whole(file: BinaryIO, entry: Entry) -> bool:
+    """Return whether an open file is what was told."""
+    found = os.fstat(file.fileno())
+    if not stat.S_ISREG(found.st_mode) or found.st_size != entry.size:
+        return False
+    digest = hashlib.sha256()
+    for data in iter(lambda: file.read(CHUNK), b""):
+        digest.update(data)
+    return digest.hexdigest() == entry.content

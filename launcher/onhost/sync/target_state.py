@@ -1,0 +1,94 @@
+"""What lies in the directory now, and what of it a former sync put there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import NamedTuple
+
+from .errors import Refused
+from .manifest import Record
+from .safe_dir import Directory
+
+SETTLED_NS = 2 * 10**9
+"""A file that changed so short before it was hashed may change again within one tick of its clock."""
+
+
+class Entry(NamedTuple):
+    """A file ("f") with its SHA-256, or a link ("l") with its target, as it is in the tree that is sent."""
+
+    path: str
+    kind: str
+    mode: int
+    size: int
+    content: str
+
+
+class Here:
+    """The directory beside its record; `now_ns` is by the clock that the files' times are of."""
+
+    def __init__(self, directory: Directory, now_ns: int) -> None:
+        self.directory = directory
+        self.record = Record(directory.state)
+        self.modes: list[tuple[str, int, int]] = []  # of what is here but for its mode: path, wanted, found
+        self._now_ns = now_ns
+
+    def identity(self, path: str) -> str:
+        """Return what is at a path: "f" + SHA-256, "l" + target, "d", "?" for others, "" for nothing."""
+        parts = path.split("/")
+        try:
+            found = self.directory.look(parts)
+        except NotADirectoryError:
+            return ""
+        if found is None:
+            return ""
+        if stat.S_ISLNK(found.st_mode):
+            return "l" + self.directory.link(parts)
+        if not stat.S_ISREG(found.st_mode):
+            return "d" if stat.S_ISDIR(found.st_mode) else "?"
+        if self.record.is_unchanged(path, found):
+            return str(self.record.rows[path][0])
+        told = "f" + self.directory.hash(parts)
+        if found.st_ctime_ns < self._now_ns - SETTLED_NS:
+            was_put = self.record.was_put(path)
+            if not was_put or self.record.rows[path][0] == told:  # one edited here stays known as put
+                self.record.note(path, told, found, ours=was_put)
+        return told
+
+    def is_ours(self, path: str) -> bool:
+        """Return whether a sync put there what is at a path now."""
+        return self.record.was_put(path) and self.identity(path) == self.record.rows[path][0]
+
+    def has(self, entry: Entry) -> bool:
+        """Return whether an entry is here, but for its mode. Raises Refused for what it cannot replace."""
+        try:
+            found = self.directory.look(entry.path.split("/"))
+        except NotADirectoryError as error:
+            self._refuse_in_the_way(str(error.filename), entry.path)
+            return False
+        if found is None:
+            return False
+        if stat.S_ISDIR(found.st_mode):
+            self._refuse_directory(entry.path)
+            return False
+        if self.identity(entry.path) != entry.kind + entry.content:
+            return False
+        if entry.kind == "f" and stat.S_IMODE(found.st_mode) != entry.mode:
+            self.modes.append((entry.path, entry.mode, stat.S_IMODE(found.st_mode)))
+        return True
+
+    def _refuse_in_the_way(self, way: str, path: str) -> None:
+        if not self.is_ours(way):
+            what = "a symbolic link" if self.identity(way)[:1] == "l" else "a file"
+            raise Refused(
+                "%s in %s is %s, so %s cannot be written below it" % (way, self.directory.root, what, path),
+                "move it away there, or exclude it (sync.exclude)",
+            ) from None
+
+    def _refuse_directory(self, path: str) -> None:
+        if os.listdir(os.path.join(self.directory.root, path)):
+            raise Refused(
+                "%s in %s is a directory, and it is a file in the tree that is sent"
+                % (path, self.directory.root),
+                "move it away there, or exclude it (sync.exclude)",
+            )

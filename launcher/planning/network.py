@@ -1,0 +1,163 @@
+"""Where ranks meet: main address, main port and the interface each node talks through. Pure."""
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import LaunchRefused
+from preflight.decide.decision import Reason
+from preflight.facts.host import HostFacts, Interface, Network, Ports
+from preflight.facts.missing import Missing
+from preflight.frozen import dataclass
+
+Host = tuple[HostEntry, HostFacts]
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class MainPort:
+    """The port chosen on the main host; `why` says why it is not the one that was asked for."""
+
+    port: int
+    why: str = ""
+    because: tuple[Reason, ...] = ()
+
+
+def choose_main_address(hosts: Sequence[Host]) -> tuple[str, Reason]:
+    """Return the address of the first host that every other node can be told, with the reason.
+
+    Raises LaunchRefused when only a loopback address is known for a launch over several hosts.
+    """
+    entry, facts = hosts[0]
+    if len(hosts) == 1:
+        return LOOPBACK, Reason("a launch on one host meets on its loopback", "main address")
+    if isinstance(facts.network, Missing):
+        raise LaunchRefused(f"{facts.host}: its network is not known: {facts.network.reason}")
+    for address, why in _candidates(entry, facts.network):
+        if _routable(address):
+            return address, Reason(f"main address {address} of {facts.host}", why)
+    if _one_machine(hosts):
+        return LOOPBACK, Reason("all nodes are on one machine and it has no other address", "main address")
+    raise LaunchRefused(
+        f"{facts.host}: no address is known that the other hosts could reach; its name is on loopback only",
+        f"set `interface:` of {facts.host} in hosts.yaml to the network that the hosts share",
+    )
+
+
+def _candidates(entry: HostEntry, network: Network) -> Iterable[tuple[str, str]]:
+    if entry.interface:
+        chosen = _named(network, entry.interface)
+        if chosen is None:
+            have = ", ".join(item.name for item in network.interfaces)
+            raise LaunchRefused(
+                f"{entry.name}: it has no network interface {entry.interface}; it has {have}",
+                f"correct `interface:` of {entry.name} in hosts.yaml",
+            )
+        yield from ((address, f"interface {chosen.name}, as hosts.yaml says") for address in _ordered(chosen))
+    own = {address for item in network.interfaces for address in item.addresses}
+    if entry.address in own:
+        yield entry.address, "its address in hosts.yaml"
+    if not isinstance(network.ssh_server_address, Missing):
+        yield network.ssh_server_address, "the address SSH reaches it by"
+    if not isinstance(network.default_interface, Missing):
+        default = _named(network, network.default_interface)
+        if default is not None:
+            yield from (
+                (address, f"interface {default.name} of the default route") for address in _ordered(default)
+            )
+    if not isinstance(network.own_name_addresses, Missing):
+        yield from ((address, "what its own name resolves to") for address in network.own_name_addresses)
+    for item in network.interfaces:
+        if item.up and not item.virtual:
+            yield from ((address, f"interface {item.name}") for address in _ordered(item))
+
+
+def socket_interface(entry: HostEntry, facts: HostFacts) -> str:
+    """Return the interface whose network the node shares with the others, "" to let NCCL and gloo choose."""
+    if isinstance(facts.network, Missing):
+        return ""
+    if entry.interface:
+        return entry.interface
+    for address, _ in _candidates(entry, facts.network):
+        for item in facts.network.interfaces:
+            if address in item.addresses and _routable(address):
+                return item.name
+    return ""
+
+
+def choose_main_port(facts: HostFacts, asked: int, *, needed: bool, avoid: frozenset[int]) -> MainPort:
+    """Return the port asked for when it can be bound on the main host, else one proven free there.
+
+    `needed` False: a world of one rank opens no port. Raises LaunchRefused when no free port is known.
+    """
+    if not needed:
+        return MainPort(asked)
+    if isinstance(facts.ports, Missing):
+        if asked in avoid:
+            raise LaunchRefused(f"{facts.host}: port {asked} is taken, and no other is known to be free")
+        return MainPort(
+            asked, because=(Reason(f"port {asked} was not checked: {facts.ports.reason}", facts.host),)
+        )
+    trouble = (
+        "it was taken when the launch tried it" if asked in avoid else _trouble(facts, facts.ports, asked)
+    )
+    if not trouble:
+        return MainPort(asked)
+    free = next((port for port in facts.ports.free if port not in avoid), None)
+    if free is None:
+        raise LaunchRefused(
+            f"{facts.host}: port {asked} cannot be used ({trouble}), and no free one was found",
+            "--port N with a port that is free there",
+        )
+    return MainPort(free, f"port {asked} on {facts.host}: {trouble}")
+
+
+def _trouble(facts: HostFacts, ports: Ports, port: int) -> str:
+    holders = [item for item in ports.sockets if item.port == port and item.state in ("LISTEN", "BOUND")]
+    if holders:
+        pids = {pid for item in holders if not isinstance(item.pids, Missing) for pid in item.pids}
+        return _who(facts, pids) if pids else f"a process of uid {holders[0].uid} holds it"
+    test = next((item for item in ports.binds if item.port == port), None)
+    if test is not None and not test.ok:
+        return test.error or "it cannot be bound"
+    return ""
+
+
+def _who(facts: HostFacts, pids: set[int]) -> str:
+    known = (
+        {} if isinstance(facts.processes, Missing) else {item.pid: item for item in facts.processes.processes}
+    )
+    words = []
+    for pid in sorted(pids):
+        process = known.get(pid)
+        words.append(f"pid {pid} ({process.comm} of {process.user})" if process else f"pid {pid}")
+    return "in use by " + ", ".join(words)
+
+
+def _named(network: Network, name: str) -> Interface | None:
+    return next((item for item in network.interfaces if item.name == name), None)
+
+
+def _ordered(interface: Interface) -> list[str]:
+    """IPv4 first: not every NCCL and gloo build speaks IPv6 on its sockets."""
+    return sorted(interface.addresses, key=lambda address: ":" in address)
+
+
+def _routable(address: str) -> bool:
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return not (parsed.is_loopback or parsed.is_link_local or parsed.is_unspecified)
+
+
+def _one_machine(hosts: Sequence[Host]) -> bool:
+    """Same kernel and same interfaces: then loopback is the same place for all of them."""
+    seen = set()
+    for _, facts in hosts:
+        if isinstance(facts.identity, Missing) or isinstance(facts.network, Missing):
+            return False
+        names = tuple((item.name, item.addresses) for item in facts.network.interfaces)
+        seen.add((facts.identity.boot_id, names))
+    return len(seen) == 1

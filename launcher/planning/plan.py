@@ -1,0 +1,52 @@
+"""The plan: everything a launch will do, decided before anything starts, as one value.
+
+What `--dry-run` prints is this very object, and it is what runs.
+"""
+
+from preflight.checks.finding import Finding
+from preflight.decide.decision import Decision, NodeRanks, Reason
+from preflight.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A value that was corrected, shown as `what old -> new: why`; "" where one was added or dropped."""
+
+    what: str
+    old: str
+    new: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """What runs on one host: final, but for `{run_dir}` in `argv`, `env` and `cwd`, which is filled there."""
+
+    host: str
+    node_rank: int
+    ranks: NodeRanks
+    first_rank: int  # global rank of local rank 0; ranks are contiguous per node
+    python: str
+    argv: tuple[str, ...]
+    env: dict[str, str]  # added to the host's own environment
+    unset: tuple[str, ...]  # names and PREFIX* patterns removed from it first
+    cwd: str  # "" = the user's home there
+    files: tuple[tuple[str, str], ...]  # (name below the run directory, text): script/x.py
+    output: str = ""  # where the script writes there; "" = the config does not say
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole launch."""
+
+    run_id: str
+    job_name: str
+    nodes: tuple[NodePlan, ...]
+    world_size: int
+    main_address: str
+    main_port: int
+    precision: Decision
+    changes: tuple[Change, ...]
+    because: tuple[Reason, ...]
+    findings: tuple[Finding, ...]  # what preflight said, warnings included
+    hang_timeout_s: float | None = None  # without a sign of life for so long, it is ended; None: it is told

@@ -1,0 +1,235 @@
+"""The plan of a launch from hosts, facts and job. Pure: nothing is asked, opened or started here."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from launcher.config.inventory import HostEntry
+from launcher.engines import accelerate
+from launcher.errors import LaunchRefused
+from launcher.planning.network import MainPort, choose_main_address, choose_main_port, socket_interface
+from launcher.planning.plan import Change, NodePlan, Plan
+from preflight.checks.finding import Finding
+from preflight.decide.decision import Decision, NodeRanks, Reason
+from preflight.decide.precision import decide, fp8_backend
+from preflight.decide.ranks import map_ranks, resolve_gpus
+from preflight.decide.script_args import agree
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
+from preflight.facts.script import ScriptReading
+from preflight.frozen import dataclass
+from preflight.job import Job
+
+Host = tuple[HostEntry, HostFacts]
+
+_MAX_THREADS_PER_GPU_RANK = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A script that lies here and travels with the launch."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """All that is decided for a launch, before any node's command is made of it."""
+
+    job: Job
+    ranks: dict[str, NodeRanks]
+    precision: Decision
+    world: accelerate.World
+    changes: tuple[Change, ...]
+    because: tuple[Reason, ...]
+
+
+def settle(
+    hosts: Sequence[Host],
+    job: Job,
+    *,
+    run_id: str,
+    script: ScriptReading | None = None,
+    avoid_ports: frozenset[int] = frozenset(),
+) -> Settled:
+    """Decide precision, ranks, main address and port; the first host is the main host (node rank 0).
+
+    `script` is what reading the training script found, `avoid_ports` are ports that turned out to be taken
+    when a launch tried them. Raises RanksRefused, PrecisionRefused or LaunchRefused.
+    """
+    if not hosts:
+        raise LaunchRefused("no host is left to launch on", "name hosts with --hosts")
+    asked, job = job, resolve_gpus(job, [facts for _, facts in hosts])
+    ranks = {
+        facts.host: map_ranks(facts, job, script, allowed=entry.gpus, allowed_by=entry.gpus_from)
+        for entry, facts in hosts
+    }
+    _refuse_shared_gpus(ranks)
+    decision = decide({facts.host: facts for _, facts in hosts}, job, script, ranks)
+    edit = agree(job, decision.mixed_precision, script)
+    decision = replace(decision, script_args=edit.args)
+    size = sum(len(node.slots) for node in ranks.values())
+    address, why_address = choose_main_address(hosts)
+    port = choose_main_port(hosts[0][1], job.main_port, needed=size > 1, avoid=avoid_ports)
+    world = accelerate.World(
+        run_id=run_id,
+        nodes=len(hosts),
+        size=size,
+        main_address=address,
+        main_port=port.port,
+        mixed_precision=decision.mixed_precision,
+        fp8_backend=fp8_backend(facts for _, facts in hosts) if decision.mixed_precision == "fp8" else "",
+    )
+    changes = (
+        *_request_changes(asked, job, decision),
+        *(Change("script arguments", old, new, why) for old, new, why in edit.edits),
+        *_port_changes(job, port),
+        *_env_changes(hosts, job),
+    )
+    because = (*decision.because, *(why for node in ranks.values() for why in node.because), why_address)
+    because = tuple(dict.fromkeys((*because, *port.because)))
+    return Settled(replace(job, args=edit.args), ranks, decision, world, changes, because)
+
+
+def make_plan(
+    hosts: Sequence[Host],
+    job: Job,
+    *,
+    run_id: str,
+    script: ScriptReading | None = None,
+    sent: Sent | None = None,
+    findings: tuple[Finding, ...] = (),
+    avoid_ports: frozenset[int] = frozenset(),
+) -> Plan:
+    """Return everything the launch will do: what `settle` decides, and each node's command and files.
+
+    Raises RanksRefused, PrecisionRefused or LaunchRefused.
+    """
+    settled = settle(hosts, job, run_id=run_id, script=script, avoid_ports=avoid_ports)
+    world = settled.world
+    return Plan(
+        run_id=run_id,
+        job_name=job.name,
+        nodes=_nodes(hosts, settled.job, world, settled.ranks, sent),
+        world_size=world.size,
+        main_address=world.main_address,
+        main_port=world.main_port,
+        precision=settled.precision,
+        changes=settled.changes,
+        because=settled.because,
+        findings=findings,
+        hang_timeout_s=job.hang_timeout or None,
+    )
+
+
+def _nodes(
+    hosts: Sequence[Host], job: Job, world: accelerate.World, ranks: dict[str, NodeRanks], sent: Sent | None
+) -> tuple[NodePlan, ...]:
+    nodes: list[NodePlan] = []
+    first_rank = 0
+    for node_rank, (entry, facts) in enumerate(hosts):
+        mine = ranks[facts.host]
+        script = f"{accelerate.RUN_DIR}/script/{sent.name}" if sent else _script_path(job.script)
+        files = [
+            ("accelerate.yaml", accelerate.config_yaml(world, mine, node_rank)),
+            ("expected.json", accelerate.expected(world, mine, first_rank)),
+        ]
+        if sent:
+            files.append((f"script/{sent.name}", sent.text))
+        nodes.append(
+            NodePlan(
+                host=facts.host,
+                node_rank=node_rank,
+                ranks=mine,
+                first_rank=first_rank,
+                python=entry.python,
+                argv=accelerate.argv(entry.python, job, script, world),
+                env=_environment(entry, facts, job, world, mine),
+                unset=accelerate.UNSET,
+                cwd=job.workdir or entry.workdir,
+                files=tuple(files),
+                output=job.output_in(job.workdir or entry.workdir or "~"),
+            )
+        )
+        first_rank += len(mine.slots)
+    return tuple(nodes)
+
+
+def _script_path(path: str) -> str:
+    """Keep a relative path from being taken for an option."""
+    return f"./{path}" if path.startswith("-") else path
+
+
+def _environment(
+    entry: HostEntry, facts: HostFacts, job: Job, world: accelerate.World, ranks: NodeRanks
+) -> dict[str, str]:
+    env = accelerate.environment(world, ranks, _threads(facts, ranks))
+    interface = socket_interface(entry, facts) if world.nodes > 1 else ""
+    if interface:
+        env["NCCL_SOCKET_IFNAME"] = f"={interface}"  # "=": this very name, not every name that starts so
+        env["GLOO_SOCKET_IFNAME"] = interface
+    theirs = {**entry.env, **job.env}
+    env |= _guard_environment(job)
+    return env | {name: value for name, value in theirs.items() if name not in accelerate.OWNED_ENV}
+
+
+def _guard_environment(job: Job) -> dict[str, str]:
+    """Return what rank.py and the guard beside it go by; see launcher/onhost/guard/main.py."""
+    guard: dict[str, str] = {} if job.guard == "off" else {"GPULAUNCH_GUARD": job.guard}
+    if not job.rehearse_steps:
+        return guard
+    return {
+        "GPULAUNCH_GUARD": "stop",
+        "GPULAUNCH_REHEARSE": str(job.rehearse_steps),
+        "GPULAUNCH_OUTPUT": job.output,
+    }
+
+
+def _threads(facts: HostFacts, ranks: NodeRanks) -> int:
+    """Share the host's processors among its ranks; the default of torch's launcher is 1, that of none all."""
+    if isinstance(facts.limits, Missing):
+        return 1
+    share = max(1, facts.limits.cpus // max(1, len(ranks.slots)))
+    on_cpu = ranks.slots[0].gpu_uuid is None
+    return share if on_cpu else min(share, _MAX_THREADS_PER_GPU_RANK)
+
+
+def _refuse_shared_gpus(ranks: dict[str, NodeRanks]) -> None:
+    owners: dict[str, str] = {}
+    for host, node in ranks.items():
+        for slot in node.slots:
+            if slot.gpu_uuid is None:
+                continue
+            other = owners.setdefault(slot.gpu_uuid, host)
+            if other != host:
+                raise LaunchRefused(
+                    f"{other} and {host} are the same machine: both have {slot.gpu_uuid}, and two ranks"
+                    " cannot share a GPU",
+                    "name only one of them in --hosts, or give each its own `gpus:` list in hosts.yaml",
+                )
+
+
+def _request_changes(asked: Job, job: Job, decision: Decision) -> tuple[Change, ...]:
+    changes: list[Change] = []
+    if asked.gpus != job.gpus and job.gpus == "none":
+        changes.append(Change("--gpus", "auto", "none", "none of the hosts has a GPU"))
+    if decision.changed_from:
+        why = decision.because[0].text
+        changes.append(Change("--mixed_precision", decision.changed_from, decision.mixed_precision, why))
+    return tuple(changes)
+
+
+def _port_changes(job: Job, port: MainPort) -> tuple[Change, ...]:
+    if port.port == job.main_port:
+        return ()
+    return (Change("--main_process_port", str(job.main_port), str(port.port), port.why),)
+
+
+def _env_changes(hosts: Sequence[Host], job: Job) -> tuple[Change, ...]:
+    dropped: dict[str, str] = {}
+    for entry, _ in hosts:
+        dropped |= {
+            name: value for name, value in {**entry.env, **job.env}.items() if name in accelerate.OWNED_ENV
+        }
+    why = "the launch sets it itself, from gpus, precision and hosts"
+    return tuple(Change(f"env {name}", value, "", why) for name, value in sorted(dropped.items()))

@@ -1,0 +1,198 @@
+"""What a launch leaves on each of its hosts about all of them, so that any machine can find it whole."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from launcher.config.host_ranges import MAX_HOSTS
+from launcher.config.inventory import HostEntry, entry_problem
+from launcher.local.user import user_at_machine
+from launcher.planning.plan import NodePlan, Plan
+from launcher.rundir.run_id import is_run_id
+from launcher.text import one_line
+from preflight.decide.decision import Decision, NodeRanks, RankSlot
+from preflight.errors import BadInput, MalformedFacts
+from preflight.facts.json_codec import decode
+from preflight.frozen import dataclass
+from preflight.job import Precision
+
+SCHEMA = "gpulaunch.launch/1"
+_MOST_RANKS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A launch as its record tells it."""
+
+    plan: Plan  # argv, environment (but for the guard's mode) and files are not told again
+    entries: tuple[HostEntry, ...]  # how whoever launched it reached each node, in the order of the nodes
+    by: str  # user@machine
+    at: float  # when, by that machine's clock
+    says_output: bool = True  # whether it was said where the script writes
+
+    def is_same_launch(self, other: "Launched") -> bool:
+        """Return whether two nodes' records tell of one launch; guard and output are each node's own."""
+        mine, theirs = ([replace(node, env={}) for node in each.plan.nodes] for each in (self, other))
+        same = replace(self.plan, nodes=()) == replace(other.plan, nodes=())
+        return same and mine == theirs and self.entries == other.entries
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    address: str = ""
+    port: int | None = None
+    user: str = ""
+    jump: tuple[str, ...] = ()
+    alias: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    host: str
+    node_rank: int
+    first_rank: int
+    python: str
+    slots: tuple[tuple[int, str | None, int | None, str], ...]
+    masked: bool
+    way: _Way = _Way()
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    run_id: str
+    job: str
+    by: str
+    at: float
+    world_size: int
+    main_address: str
+    main_port: int
+    mixed_precision: Precision
+    nodes: tuple[_Node, ...]
+    guard: str = ""
+    output: str | None = None
+
+
+def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> dict[str, Any]:
+    """Return the record that goes to one node. No argument and no variable of the script's is in it."""
+    ways = {entry.name: entry for entry in entries}
+    return {
+        "schema": SCHEMA,
+        "run_id": plan.run_id,
+        "job": plan.job_name,
+        "by": user_at_machine(),
+        "at": time.time(),
+        "world_size": plan.world_size,
+        "main_address": plan.main_address,
+        "main_port": plan.main_port,
+        "mixed_precision": plan.precision.mixed_precision,
+        "guard": node.env.get("GPULAUNCH_GUARD", ""),
+        "output": node.output,
+        "nodes": [_node(each, ways.get(each.host)) for each in plan.nodes],
+    }
+
+
+def read_record(data: object, *, sent: bool = True) -> Launched:
+    """Return the launch that a record tells. Raises BadInput when it does not tell one that could be.
+
+    `sent`: a host has sent it; such a one names hosts by IP addresses and DNS names only.
+    """
+    try:
+        record = decode(_Record, data)
+    except MalformedFacts as misfit:
+        words = one_line(misfit.message)
+        raise BadInput(f"the record of this launch cannot be read: {words}") from None
+    plan = Plan(
+        run_id=record.run_id,
+        job_name=record.job,
+        nodes=tuple(_plan_node(node, record.guard) for node in record.nodes),
+        world_size=record.world_size,
+        main_address=record.main_address,
+        main_port=record.main_port,
+        precision=Decision(record.mixed_precision, ()),
+        changes=(),
+        because=(),
+        findings=(),
+    )
+    entries = tuple(_entry(node) for node in record.nodes)
+    launched = Launched(plan, entries, record.by, record.at, record.output != "")
+    problem = _problem(launched, sent=sent)
+    if problem:
+        raise BadInput(f"the record of this launch cannot be right: {one_line(problem)}")
+    return launched
+
+
+def _problem(launched: Launched, *, sent: bool) -> str:
+    """Return why no launch of ours can have left this record, "" where one can."""
+    plan = launched.plan
+    if not is_run_id(plan.run_id):
+        return f'"{plan.run_id}" is no run\'s name'
+    if len(plan.nodes) > MAX_HOSTS or not 0 < plan.world_size < _MOST_RANKS:
+        return "more nodes or ranks than a launch can have"
+    names = [entry.name.casefold() for entry in launched.entries]
+    if not names or len(set(names)) < len(names):
+        return "it has no nodes, or one host twice"
+    first = 0
+    for number, node in enumerate(plan.nodes):
+        locals_ = [slot.local_rank for slot in node.ranks.slots]
+        if (node.node_rank, node.first_rank, locals_) != (number, first, list(range(len(locals_)))):
+            return "its ranks do not follow each other"
+        first += len(locals_)
+    if first != plan.world_size:
+        return f"it has {first} ranks, and a world of {plan.world_size}"
+    if not plan.main_port < 1 << 16:
+        return f"{plan.main_port} is no port"
+    return next(filter(None, (_way_problem(entry, sent=sent) for entry in launched.entries)), "")
+
+
+def _way_problem(entry: HostEntry, *, sent: bool) -> str:
+    if not entry.python.isprintable() or entry.python.startswith("-") or not entry.python:
+        return f"{entry.python!r} is no interpreter"
+    return entry_problem(entry, sent=sent)
+
+
+def _node(node: NodePlan, way: HostEntry | None) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "host": node.host,
+        "node_rank": node.node_rank,
+        "first_rank": node.first_rank,
+        "python": node.python,
+        "slots": [
+            [slot.local_rank, slot.gpu_uuid, slot.gpu_index, slot.gpu_name] for slot in node.ranks.slots
+        ],
+        "masked": node.ranks.masked,
+    }
+    if way is not None:
+        data["way"] = {"address": way.address, "port": way.port, "user": way.user, "jump": list(way.jump)}
+        data["way"]["alias"] = way.alias
+    return data
+
+
+def _plan_node(node: _Node, guard: str) -> NodePlan:
+    slots = tuple(RankSlot(*slot) for slot in node.slots)
+    return NodePlan(
+        host=node.host,
+        node_rank=node.node_rank,
+        ranks=NodeRanks(node.host, slots, node.masked, ()),
+        first_rank=node.first_rank,
+        python=node.python,
+        argv=(),
+        env={"GPULAUNCH_GUARD": guard} if guard else {},  # whoever attaches judges by it
+        unset=(),
+        cwd="",
+        files=(),
+    )
+
+
+def _entry(node: _Node) -> HostEntry:
+    way = node.way
+    return HostEntry(
+        name=node.host,
+        address=way.address,
+        port=way.port,
+        user=way.user,
+        jump=way.jump,
+        python=node.python,
+        alias=way.alias or node.host,
+        listed=False,
+    )

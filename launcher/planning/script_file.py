@@ -1,0 +1,28 @@
+"""The script that lies here: beside its run config, or in the tree that a sync sends."""
+
+from pathlib import Path
+
+from launcher.config.run_config import RunConfig
+from launcher.errors import BadInput
+from launcher.local.home import at_home
+from launcher.planning.planner import Sent
+
+
+def sent_script(config: RunConfig) -> Sent | None:
+    """Return the script to send, None when it lies on the hosts already. Raises BadInput."""
+    return None if config.script_here is None else _read(config.script_here, config.script_here.name)
+
+
+def arriving_script(config: RunConfig) -> Sent | None:
+    """Return the script that a sync would put on the hosts, None where none surely is. Raises BadInput."""
+    if config.sync is None or config.sync.to or not config.job.script:
+        return None
+    here = at_home(config.sync.source) / config.job.script
+    return _read(here, config.job.script) if here.is_file() else None
+
+
+def _read(path: Path, name: str) -> Sent:
+    try:
+        return Sent(name, path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise BadInput(f"{path}: the script to send is not UTF-8 text", "save it as UTF-8") from None

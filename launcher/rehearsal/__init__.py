@@ -1,0 +1,1 @@
+"""A rehearsal judged, kept and compared; running it is launcher/rehearsal/rehearse.py."""

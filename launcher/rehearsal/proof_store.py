@@ -1,0 +1,131 @@
+"""The proof that is kept: what was rehearsed, and what of it has changed since."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from launcher.local.home import home
+from launcher.local.safe_paths import write_below
+from launcher.planning.planner import Sent
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
+from preflight.frozen import dataclass
+from preflight.job import Job
+
+SCHEMA = "gpulaunch.rehearsal/1"
+VERSIONS = ("torch", "accelerate", "transformers", "peft", "trl", "deepspeed", "bitsandbytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a rehearsal's proof is about."""
+
+    script: str  # sha256; "" when the script could not be read
+    config: str
+    hosts: tuple[str, ...]
+    gpus: dict[str, tuple[str, ...]]
+    versions: dict[str, dict[str, str]]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain JSON types."""
+        gpus = {host: list(uuids) for host, uuids in self.gpus.items()}
+        return {
+            "script": self.script,
+            "config": self.config,
+            "hosts": list(self.hosts),
+            "gpus": gpus,
+            "versions": self.versions,
+        }
+
+
+def fingerprint(job: Job, facts: Mapping[str, HostFacts], sent: Sent | None) -> Fingerprint:
+    """Return what identifies script, config, hosts and versions of a launch."""
+    settings = {name: getattr(job, name) for name in _CONFIG_FIELDS}
+    script = hashlib.sha256(sent.text.encode()).hexdigest() if sent else ""
+    for host in facts.values():
+        if not script and not isinstance(host.script, Missing):
+            script = host.script.sha256
+    return Fingerprint(
+        script=script,
+        config=hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest(),
+        hosts=tuple(facts),
+        gpus={
+            name: () if isinstance(host.gpus, Missing) else tuple(str(gpu.uuid) for gpu in host.gpus)
+            for name, host in facts.items()
+        },
+        versions={name: _versions(host) for name, host in facts.items()},
+    )
+
+
+_CONFIG_FIELDS = (
+    "script",
+    "module",
+    "args",
+    "gpus",
+    "processes_per_host",
+    "precision",
+    "precision_args",
+    "env",
+    "workdir",
+)
+
+
+def _versions(host: HostFacts) -> dict[str, str]:
+    if isinstance(host.python, Missing):
+        return {}
+    return {name: host.python.packages[name] for name in VERSIONS if name in host.python.packages}
+
+
+def path_of(config: Path) -> Path:
+    """Return where the proof of a run config is kept: by its full path, in the user's state directory."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    base = Path(state) if Path(state).is_absolute() else home() / ".local" / "state"
+    name = hashlib.sha256(str(config.resolve()).encode()).hexdigest()[:16]
+    return base / "gpulaunch" / "rehearsals" / f"{config.stem}-{name}.json"
+
+
+def keep(config: Path, document: Mapping[str, Any]) -> Path:
+    """Write a rehearsal's document for later runs. Raises OSError."""
+    path = path_of(config)
+    return write_below(path.parent, path.name, json.dumps(document, indent=1) + "\n")
+
+
+def standing(config: Path, now: Fingerprint) -> str:
+    """Return one line on what a kept rehearsal says about this launch; "" when there is none."""
+    try:
+        document = json.loads(path_of(config).read_text())
+        before, when, proven = document["fingerprint"], str(document["when"]), document["proven"]
+        changes = list(changed(before, now))
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return "the kept rehearsal cannot be read; rehearse again"
+    if not proven:
+        return f"the rehearsal of {when} did not prove this run"
+    if changes:
+        return f"rehearsed {when}, but since then changed: {', '.join(changes)}; rehearse again"
+    return f"rehearsed {when}, all proven, and nothing has changed since"
+
+
+def changed(before: Mapping[str, Any], now: Fingerprint) -> tuple[str, ...]:
+    """Return what is not as it was, in words."""
+    found = []
+    if before["script"] != now.script or not now.script:
+        found.append("the script" if now.script else "the script (it cannot be read from here)")
+    if before["config"] != now.config:
+        found.append("the config")
+    if tuple(before["hosts"]) != now.hosts:
+        found.append("the hosts")
+    elif {host: list(uuids) for host, uuids in now.gpus.items()} != before["gpus"]:
+        found.append("the GPUs")
+    for host, versions in now.versions.items():
+        old = before["versions"].get(host, versions)
+        found += [
+            f"{name} on {host} ({old.get(name, 'none')} -> {versions.get(name, 'none')})"
+            for name in sorted({*old, *versions})
+            if old.get(name) != versions.get(name)
+        ]
+    return tuple(found)

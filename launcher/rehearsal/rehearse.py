@@ -1,0 +1,127 @@
+"""`gpulaunch rehearse`: the real script on the real hosts by the real plan, for a few optimizer steps.
+
+The guard in each rank stops it and measures (launcher/onhost/guard/). The script works in a directory of
+links to its own one, where its output folder is empty; that directory is removed afterwards.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from launcher import safe_json
+from launcher.config.disconnect_options import Disconnect
+from launcher.errors import GpulaunchError
+from launcher.follow.outcome import Outcome
+from launcher.host_checks.preflight import PreflightResult
+from launcher.launch.launch import Prepared, carry_out, check
+from launcher.launch.request import Launch
+from launcher.planning.plan import NodePlan
+from launcher.rehearsal.batch_args import halved
+from launcher.rehearsal.gpu_use import gpu_use
+from launcher.rehearsal.proof_store import Fingerprint, fingerprint
+from launcher.rehearsal.verdict import Proof, Verdict, judge
+from launcher.remote.programs import ISOLATED
+from launcher.report.plan import plan_json
+from launcher.rundir.usage_series import read_usage
+from launcher.terminal.screen import Screen
+from launcher.text import one_line
+from preflight.frozen import dataclass
+from preflight.job import Job
+
+DEFAULT_STEPS = 10
+ATTENDED = Disconnect("stop", 60.0)
+"""A rehearsal proves something to a client; without one it is to end."""
+CLEAN_S = 120.0
+"""Removing a scratch directory with checkpoints of a few hundred GB on a slow file system takes its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """A rehearsal that is over, and for which arguments of the script it was."""
+
+    outcome: Outcome
+    verdict: Verdict
+    fingerprint: Fingerprint
+    args: tuple[str, ...]
+    tried: tuple[tuple[str, ...], ...]  # arguments that did not fit
+
+
+def rehearsal_of(job: Job, steps: int) -> Job:
+    """Return the job as it is rehearsed."""
+    return replace(
+        job,
+        name=f"{job.name}-rehearsal",
+        args=(*job.args, *job.rehearse_args),
+        rehearse_steps=steps,
+    )
+
+
+def rehearse(
+    launch: Launch,
+    on_result: Callable[[PreflightResult], None],
+    screen: Screen,
+    *,
+    steps: int = DEFAULT_STEPS,
+    fit: bool = False,
+) -> Rehearsed:
+    """Rehearse; with `fit` again with half the batch while it does not fit. Raises what `check` raises."""
+    launch = replace(launch, disconnect=ATTENDED)
+    tried: list[tuple[str, ...]] = []
+    args = launch.job.args
+    while True:
+        job = replace(launch.job, args=args)
+        prepared = check(replace(launch, job=rehearsal_of(job, steps)), on_result)
+        begun: list[Outcome] = []  # attempts that lost their port may have come as far as their scratch
+        begun.append(carry_out(prepared, screen, begun.append))
+        outcome = begun[-1]
+        cleaned = tuple(proof for each in begun for proof in clean_up(prepared, each))
+        verdict = judge(outcome, cleaned, used(outcome))
+        smaller = halved(args, job.batch_args)
+        if not (fit and verdict.out_of_memory and smaller):
+            found = fingerprint(job, prepared.result.facts, launch.sent)
+            return Rehearsed(outcome, verdict, found, args, tuple(tried))
+        tried.append(args)
+        screen.say(f"out of GPU memory; rehearsing again with {' '.join(smaller)}", bad=True)
+        args = smaller
+
+
+def used(outcome: Outcome) -> dict[int, float]:
+    """Return how busy each rank's GPU was while it stepped, where its host has measured that."""
+    series = read_usage(outcome.directory, plan_json(outcome.plan), outcome.clock_behind_s)
+    found = {
+        each.rank: gpu_use(
+            each, outcome.rehearsed.get(each.rank, {}), outcome.clock_behind_s.get(each.host, 0.0)
+        )
+        for each in series
+    }
+    return {rank: percent for rank, percent in found.items() if percent is not None}
+
+
+def clean_up(prepared: Prepared, outcome: Outcome) -> Iterator[Proof]:
+    """Remove the scratch directory on every host; yield whether it is gone and no real output changed."""
+    for entry, node in zip(prepared.launch.entries, outcome.plan.nodes, strict=True):
+        run_dir = outcome.run_dirs.get(node.host)
+        if not run_dir:
+            continue  # nothing was started there
+        try:
+            with prepared.launch.connections.borrow(entry) as connection:
+                done = connection.run(
+                    (node.python, ISOLATED, f"{run_dir}/guard.py", "clean"), timeout_s=CLEAN_S
+                )
+            answer = safe_json.parse(done.stdout.strip().splitlines()[-1])
+        except (GpulaunchError, ValueError, IndexError) as error:
+            text = f"could not be removed on {node.host}: {one_line(str(error), 200)}"
+            yield Proof("scratch", False, text)
+            continue
+        yield _cleaned(node, answer)
+
+
+def _cleaned(node: NodePlan, answer: object) -> Proof:
+    if not isinstance(answer, dict):
+        return Proof("scratch", False, f"what {node.host} says of removing it is not understood")
+    changed = answer.get("changed")
+    if isinstance(changed, list) and changed:
+        names = one_line(", ".join(map(str, changed)), 300)
+        return Proof("output", False, f"the real output on {node.host} changed meanwhile: {names}")
+    if not answer.get("removed"):
+        return Proof("scratch", False, f"{answer.get('scratch')} on {node.host} could not be removed")
+    return Proof("output", True, f"no file of a real run was touched on {node.host}, none was left behind")

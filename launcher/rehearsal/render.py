@@ -1,0 +1,133 @@
+"""A rehearsal's verdict for people and for programs."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from launcher.rehearsal.batch_args import halved
+from launcher.rehearsal.proof_store import SCHEMA
+from launcher.rehearsal.rehearse import Rehearsed
+from launcher.rehearsal.verdict import Proof, RankVerdict, Verdict
+from launcher.report.outcome import outcome_json
+from launcher.text import clean
+from preflight.facts.redaction import redact_words
+from preflight.job import Job
+
+_MARKS = {True: "ok", False: "NOT OK", None: "NOT SEEN"}
+
+
+def rehearsal_lines(done: Rehearsed, job: Job) -> Iterator[str]:
+    """Yield the verdict, worst news last so that it stands above the prompt."""
+    yield "rehearsal:"
+    for proof in done.verdict.together:
+        yield _proof_line(proof)
+    yield from _rank_lines(done.verdict.ranks)
+    yield from _estimate_lines(done.verdict)
+    if done.verdict.out_of_memory:
+        yield from _fit_lines(done, job)
+    elif done.tried:
+        yield f"  fits with: {' '.join(redact_words(done.args))}"
+    failing = [proof for proof in done.verdict.proofs if proof.ok is not True]
+    if not failing:
+        yield f"proven: {len(tuple(done.verdict.proofs))} of {len(tuple(done.verdict.proofs))}"
+        return
+    yield f"not proven: {', '.join(dict.fromkeys(proof.name for proof in failing))}"
+
+
+def _proof_line(proof: Proof) -> str:
+    return clean(f"  {_MARKS[proof.ok]:<8} {proof.name:<17} {proof.text}", keep_lines=False)
+
+
+def _rank_lines(ranks: tuple[RankVerdict, ...]) -> Iterator[str]:
+    """Ranks that say the same are told once."""
+    groups: dict[tuple[Proof, ...], list[RankVerdict]] = {}
+    for rank in ranks:
+        groups.setdefault(rank.proofs, []).append(rank)
+    for proofs, same in groups.items():
+        yield "  " + ", ".join(f"rank {rank.rank} ({clean(rank.host, keep_lines=False)})" for rank in same)
+        yield from (f"  {_proof_line(proof)}" for proof in proofs)
+
+
+def _estimate_lines(verdict: Verdict) -> Iterator[str]:
+    estimate = verdict.estimate
+    if estimate.step_s is None:
+        return
+    parts = [f"{estimate.step_s:.3g} s per step"]
+    if estimate.slowest_rank is not None:
+        parts.append(f"slowest is rank {estimate.slowest_rank}")
+    if estimate.samples_per_s:
+        parts.append(f"{estimate.samples_per_s:.3g} samples per second")
+    if estimate.run_s and estimate.total_steps:
+        parts.append(f"{estimate.total_steps} steps take about {_duration(estimate.run_s)}")
+    use = [rank.gpu_use_percent for rank in verdict.ranks if rank.gpu_use_percent is not None]
+    if use:
+        least, most = round(min(use)), round(max(use))
+        parts.append(f"GPUs {least} % busy" if least == most else f"GPUs {least} to {most} % busy")
+    yield "  speed: " + ", ".join(parts)
+
+
+def _fit_lines(done: Rehearsed, job: Job) -> Iterator[str]:
+    smaller = halved(done.args, job.batch_args)
+    if smaller:
+        yield "  out of GPU memory; half the batch and twice the accumulation is next to try (--fit does):"
+        yield f"    {' '.join(redact_words(smaller))}"
+    elif job.batch_args:
+        yield "  out of GPU memory, and the batch cannot be halved any more (or `args` does not name it)"
+    else:
+        yield (
+            "  out of GPU memory; `batch_args: {batch: --batch-size, accumulation: ...}` in the run config"
+            " lets --fit look for what fits"
+        )
+
+
+def _duration(seconds: float) -> str:
+    minutes = int(seconds // 60)
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def rehearsal_json(done: Rehearsed, config: str) -> dict[str, Any]:
+    """Return it as plain JSON types, schema gpulaunch.rehearsal/1; this is also what is kept."""
+    estimate = done.verdict.estimate
+    return {
+        "schema": SCHEMA,
+        "config": config,
+        "when": time.strftime("%Y-%m-%d %H:%M:%S"),
+        "proven": done.verdict.proven,
+        "out_of_memory": done.verdict.out_of_memory,
+        "args": list(redact_words(done.args)),
+        "did_not_fit": [list(redact_words(args)) for args in done.tried],
+        "together": [_proof_json(proof) for proof in done.verdict.together],
+        "ranks": [
+            {
+                "rank": rank.rank,
+                "host": rank.host,
+                "proofs": [_proof_json(proof) for proof in rank.proofs],
+                "step_s": rank.step_s,
+                "gpu_use_percent": rank.gpu_use_percent,
+                "measured": dict(rank.measured),
+            }
+            for rank in done.verdict.ranks
+        ],
+        "estimate": {
+            "step_s": estimate.step_s,
+            "slowest_rank": estimate.slowest_rank,
+            "total_steps": estimate.total_steps,
+            "run_s": estimate.run_s,
+            "samples_per_s": estimate.samples_per_s,
+        },
+        "guard": [
+            {"host": host, "rank": rank, **{key: fields.get(key) for key in _GUARD_KEYS}}
+            for host, rank, fields in done.outcome.guard_told
+        ],
+        "fingerprint": done.fingerprint.as_json(),
+        "run": outcome_json(done.outcome),
+    }
+
+
+_GUARD_KEYS = ("code", "severity", "stops", "step", "message", "fix", "parameters")
+
+
+def _proof_json(proof: Proof) -> dict[str, Any]:
+    return {"name": proof.name, "ok": proof.ok, "text": clean(proof.text, keep_lines=False)}

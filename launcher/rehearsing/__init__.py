@@ -1,1 +1,0 @@
-"""A rehearsal judged, kept and compared; running it is launcher/rehearsal.py."""

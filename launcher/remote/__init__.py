@@ -1,0 +1,1 @@
+"""Programs that run on hosts, seen from here: sent, started, answered."""

@@ -1,0 +1,272 @@
+"""Facts from many hosts: stream the agent to each, wait for its marker, decode what follows."""
+
+import json
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing, suppress
+from dataclasses import field, fields, replace
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TypeAlias
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import (
+    AgentCrashed,
+    AgentGarbage,
+    AgentTooSlow,
+    GpulaunchError,
+    HostError,
+    MalformedFacts,
+    ProgramNotStarted,
+)
+from launcher.remote.agent_sessions import Waiting
+from launcher.remote.fanout import WIDTH, fanout
+from launcher.remote.programs import agent_source, bootstrap, packed
+from launcher.remote.shell_errors import last_lines, no_answer, no_python
+from launcher.text import one_line
+from launcher.transports.base import Connection, Stream
+from preflight.checks.shell_words import ssh_command
+from preflight.facts.host import HostFacts
+from preflight.facts.json_codec import decode
+from preflight.frozen import dataclass
+
+MARKER = b"GPULAUNCH-FACTS-1 "
+MAX_ANSWER = 32 << 20
+"""Bytes taken from one host, login noise included. A crowded host's answer is well under 2 MiB."""
+GRACE_S = 15.0
+"""On top of the agent's own deadline: an interpreter that starts from a slow disk, the way there and back."""
+STAY_S = 600
+"""How long an agent that has answered waits for the slowest host of many."""
+_LONGEST_HEADER = 64
+_EXIT_BAD_PAYLOAD = 87
+_STDERR_KEPT = 1 << 14
+_STDERR_TURN_S = 0.5
+"""While stdout is silent, stderr is drained this often; it holds 2 MiB."""
+
+Open: TypeAlias = Callable[[HostEntry], Connection]
+"""Opens a connection to a host of the inventory, or raises the HostError that says why not."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRequest:
+    """What one host's agent is asked; `preflight/agent.py` documents the keys."""
+
+    host: str
+    ports: tuple[int, ...] = ()
+    pids: tuple[int, ...] = ()  # processes that are told of whatever they are
+    free_ports: int = 0
+    seed: str = ""
+    paths: dict[str, str] = field(default_factory=dict)
+    script: str = ""
+    skip: tuple[str, ...] = ()
+    deadline_s: float = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Facts of the hosts that answered and errors of those that did not, in the order they were asked."""
+
+    facts: dict[str, HostFacts]
+    errors: dict[str, HostError]
+
+
+def gather(
+    entries: Iterable[HostEntry],
+    request_for: Callable[[HostEntry], AgentRequest],
+    opener: Open,
+    *,
+    width: int = WIDTH,
+    on_done: "Callable[[HostEntry, HostFacts | GpulaunchError], None] | None" = None,
+    waiting: Waiting | None = None,
+) -> Gathered:
+    """Ask all hosts side by side; one connection and one channel for each.
+
+    Where `waiting` is given, agents that have answered stay there, for one more program each.
+    """
+    todo = tuple(entries)
+    _packed_agent(), _packed_pynvml()  # once, before many threads want them
+
+    def ask_one(entry: HostEntry) -> HostFacts:
+        with ExitStack() as held:
+            connection = held.enter_context(opener(entry))
+            stream = held.enter_context(closing(_start(connection, entry.python)))
+            stay = waiting is not None
+            facts = _ask(stream, connection.name, entry.python, request_for(entry), stay=stay)
+            if waiting is not None:
+                waiting.keep(entry.name, stream, held.pop_all())
+            return facts
+
+    results = fanout(ask_one, todo, width=width, on_done=on_done)
+    facts: dict[str, HostFacts] = {}
+    errors: dict[str, HostError] = {}
+    for entry, result in zip(todo, results, strict=True):
+        if isinstance(result, HostFacts):
+            facts[entry.name] = result
+        elif isinstance(result, HostError):
+            errors[entry.name] = result
+        else:
+            raise result  # a mistake in the user's files: no host's matter
+    return Gathered(facts, errors)
+
+
+def ask(connection: Connection, python: str, request: AgentRequest) -> HostFacts:
+    """Stream the agent through an open connection and return its answer.
+
+    Raises NoPython, AgentCrashed, AgentGarbage, AgentTooSlow, or the HostError of a broken connection.
+    """
+    with closing(_start(connection, python)) as stream:
+        return _ask(stream, connection.name, python, request)
+
+
+def _start(connection: Connection, python: str) -> Stream:
+    try:
+        return connection.start(bootstrap(python, site=True))
+    except ProgramNotStarted as failure:
+        raise no_python(connection.name, python, failure.why) from None
+
+
+def _ask(stream: Stream, host: str, python: str, request: AgentRequest, *, stay: bool = False) -> HostFacts:
+    deadline = time.monotonic() + request.deadline_s + GRACE_S
+    payload = _payload(request, stay=stay)
+    if stream.fits(payload):
+        _send(stream, payload)
+    else:  # a program that is not the agent may talk without ever reading: we do not wait for it
+        threading.Thread(target=_send, args=(stream, payload), daemon=True).start()
+    facts = _decode(host, _read_answer(stream, host, python, deadline))
+    return replace(facts, host=request.host)  # whose facts they are is known here; no answer says it
+
+
+def _send(stream: Stream, payload: bytes) -> None:
+    with suppress(HostError, OSError, ValueError):  # it ended early: its status and stderr say why
+        stream.write(payload)
+
+
+def _payload(request: AgentRequest, *, stay: bool = False) -> bytes:
+    asked = json.dumps({each.name: getattr(request, each.name) for each in fields(request)}).encode()
+    pynvml = _packed_pynvml()
+    header = {"request_len": len(asked), "pynvml_len": len(pynvml), "stay_s": STAY_S if stay else 0}
+    return b"".join((_packed_agent(), json.dumps(header).encode(), b"\n", asked, pynvml))
+
+
+@cache
+def _packed_agent() -> bytes:
+    return packed(agent_source(), "agent.py")
+
+
+@cache
+def _packed_pynvml() -> bytes:
+    """Return nvidia-ml-py's one module; nothing where it is not installed, and nvidia-smi is asked there."""
+    spec = find_spec("pynvml")
+    if spec is None or not spec.origin:
+        return b""
+    found = Path(spec.origin)
+    beside = found if found.name == "pynvml.py" else found.parent.with_name("pynvml.py")
+    try:  # the old `pynvml` package, where it is installed too, hides the module that lies beside it
+        return zlib.compress(beside.read_bytes())
+    except OSError:
+        return b""
+
+
+class _Answer:
+    """Finds the marker line after any noise and collects what it announces."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._data = bytearray()
+        self._searched = 0
+        self._body: tuple[int, int] | None = None  # start, end
+
+    def add(self, data: bytes) -> bytes | None:
+        """Take more output; return the whole document once it is there. Raises AgentGarbage."""
+        self._data += data
+        if len(self._data) > MAX_ANSWER:
+            raise AgentGarbage(self._host, f"sent more than {MAX_ANSWER >> 20} MiB; it was not read further")
+        if self._body is None:
+            self._find()
+        if self._body is None or len(self._data) < self._body[1]:
+            return None
+        return bytes(self._data[self._body[0] : self._body[1]])
+
+    @property
+    def noise(self) -> str:
+        """The first words that came, for a message."""
+        return one_line(bytes(self._data[:400]).strip(), 120)
+
+    @property
+    def last(self) -> bytes:
+        """The last that came, for a message of who spoke in place of us."""
+        return bytes(self._data[-_STDERR_KEPT:])
+
+    @property
+    def begun(self) -> bool:
+        """Whether the marker came."""
+        return self._body is not None
+
+    def _find(self) -> None:
+        at = self._data.find(b"\n" + MARKER, self._searched)
+        if at < 0:
+            self._searched = max(0, len(self._data) - len(MARKER) - 1)
+            return
+        self._searched = at
+        end = self._data.find(b"\n", at + 1)
+        if end < 0 and len(self._data) - at < _LONGEST_HEADER:
+            return
+        length = bytes(self._data[at + 1 + len(MARKER) : end])
+        if end < 0 or not length.isdigit() or int(length) > MAX_ANSWER:
+            raise AgentGarbage(self._host, f"its answer announces no length: {one_line(length, 60)!r}")
+        self._body = (end + 1, end + 1 + int(length))
+
+
+def _read_answer(stream: Stream, host: str, python: str, deadline: float) -> bytes:
+    answer, stderr = _Answer(host), bytearray()
+    while True:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise _too_slow(host, answer, bytes(stderr))
+        data = stream.read(min(left_s, _STDERR_TURN_S))
+        stderr = (stderr + stream.read_stderr())[-_STDERR_KEPT:]
+        if data == b"":
+            status = stream.wait(max(0.1, min(2.0, deadline - time.monotonic())))
+            stderr = (stderr + stream.read_stderr())[-_STDERR_KEPT:]
+            raise _ended_early(host, python, answer, status, bytes(stderr))
+        document = answer.add(data) if data else None
+        if document is not None:
+            return document
+
+
+def _decode(host: str, document: bytes) -> HostFacts:
+    try:
+        return decode(HostFacts, json.loads(document))
+    except (ValueError, RecursionError) as failure:
+        raise AgentGarbage(host, f"its answer is not JSON: {one_line(str(failure), 120)}") from None
+    except MalformedFacts as failure:
+        raise AgentGarbage(
+            host, f"its answer does not hold facts: {one_line(failure.message, 160)}"
+        ) from None
+
+
+def _ended_early(host: str, python: str, answer: _Answer, status: int | None, stderr: bytes) -> HostError:
+    refusal = None if answer.begun else no_answer(host, python, status, stderr=stderr, noise=answer.last)
+    if refusal is not None:
+        return refusal
+    said = last_lines(stderr)
+    if status == 0 and not answer.begun:
+        message = f"{python} answered nothing of ours" + (f", but: {answer.noise}" if answer.noise else "")
+        return AgentGarbage(host, message, f"Check with: {ssh_command(host, python, '-V')}")
+    if status == _EXIT_BAD_PAYLOAD:
+        return AgentCrashed(host, f"the request did not arrive whole: {said}")
+    ended = f"ended by signal {-status}" if status is not None and status < 0 else f"exit status {status}"
+    where = "in the middle of its answer" if answer.begun else "before its answer"
+    return AgentCrashed(
+        host, f"the agent ended {where} ({ended}): {said or answer.noise or 'it said nothing'}"
+    )
+
+
+def _too_slow(host: str, answer: _Answer, stderr: bytes) -> AgentTooSlow:
+    said = last_lines(stderr) or answer.noise
+    what = "a part of an answer" if answer.begun else (f"only: {said}" if said else "nothing")
+    fix = "Is its load or its disk (NFS) the cause? Log in and look"
+    return AgentTooSlow(host, f"the agent did not answer in time; it sent {what}", fix)

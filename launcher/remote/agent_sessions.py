@@ -1,0 +1,46 @@
+"""Agents that have answered and wait on their hosts, for one more program over the same channel."""
+
+from contextlib import ExitStack, suppress
+from types import TracebackType
+from typing import Self
+
+from launcher.errors import ConnectionLost, GpulaunchError
+from launcher.remote.programs import framed
+from launcher.transports.base import Stream
+
+
+class Waiting:
+    """Agents' streams by host: what a second question costs is two messages, and no second interpreter."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Stream, ExitStack]] = {}
+
+    def keep(self, host: str, stream: Stream, held: ExitStack) -> None:
+        """Take an agent that has answered, and what closes its stream and gives its connection back."""
+        self._kept[host] = stream, held
+
+    def begin(self, host: str, source: bytes, payload: bytes) -> Stream:
+        """Start a program where the agent waits, with `payload` on its stdin; the stream stays ours to close.
+
+        A host takes one program. Raises HostError.
+        """
+        if host not in self._kept:
+            raise ConnectionLost(host, "its agent does not wait there any more")
+        stream, _ = self._kept[host]
+        stream.write(framed(source) + payload)
+        return stream
+
+    def close(self) -> None:
+        """End them all: their input ends, and the connections go back to where they came from."""
+        while self._kept:
+            _, (_, held) = self._kept.popitem()
+            with suppress(GpulaunchError, OSError):
+                held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,94 @@
+"""What a preflight has opened the launch uses again: no second handshake, no second prompt."""
+
+import threading
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Self
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import HostError
+from launcher.transports.base import Completed, Connection, Stream
+
+Open = Callable[[HostEntry], Connection]
+
+
+class Connections:
+    """Opens hosts, and keeps what others only lend back instead of closing it."""
+
+    def __init__(self, open_entry: Open) -> None:
+        self._open = open_entry
+        self._idle: dict[str, Connection] = {}
+        self._lock = threading.Lock()
+
+    def borrow(self, entry: HostEntry) -> Connection:
+        """Return a connection that closing gives back, for the next to use. Raises HostError."""
+        return _Lent(self, entry.name, self.take(entry))
+
+    def take(self, entry: HostEntry) -> Connection:
+        """Return a kept connection, which is then the caller's to close, or open one. Raises HostError."""
+        with self._lock:
+            kept = self._idle.pop(entry.name, None)
+        return kept if kept is not None else self._open(entry)
+
+    def keep(self, name: str, connection: Connection) -> None:
+        """Take a connection back."""
+        with self._lock:
+            before = self._idle.pop(name, None)
+            self._idle[name] = connection
+        if before is not None:
+            before.close()
+
+    def close(self) -> None:
+        """Close what nobody took."""
+        with self._lock:
+            idle = list(self._idle.values())
+            self._idle.clear()
+        for connection in idle:
+            connection.close()
+
+
+class _Lent:
+    """A connection whose close() gives it back, unless it has shown an error."""
+
+    def __init__(self, owner: Connections, name: str, connection: Connection) -> None:
+        self._owner = owner
+        self._name = name
+        self._connection: Connection | None = connection
+
+    @property
+    def name(self) -> str:
+        """The host's name as the user typed it."""
+        return self._name
+
+    def run(
+        self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
+    ) -> Completed:
+        """See base.Connection."""
+        return self._own().run(argv, stdin=stdin, timeout_s=timeout_s, max_output=max_output)
+
+    def start(self, argv: Iterable[str]) -> Stream:
+        """See base.Connection."""
+        return self._own().start(argv)
+
+    def close(self) -> None:
+        """Give it back; idempotent."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._owner.keep(self._name, connection)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and self._connection is not None:
+            self._connection.close()
+            self._connection = None
+            return
+        self.close()
+
+    def _own(self) -> Connection:
+        if self._connection is None:
+            raise HostError(self._name, "the connection was given back")
+        return self._connection

@@ -1,0 +1,121 @@
+"""How a program travels to a host: as source, compressed, over stdin to one command for all."""
+
+import re
+import zlib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+EXIT_OLD_PYTHON = 86
+"""The bootstrap's exit status on a Python that is too old; stderr then holds its version."""
+
+_LEVEL = 6
+"""The last per cent of size would take three times as long, which is felt with one host."""
+
+_TOP = Path(__file__).parents[2]
+_ON_HOST = _TOP / "launcher" / "onhost"
+_DOORS = {"warm_start": _ON_HOST / "supervisor" / "warm_start.py"}
+"""Doors of a program besides its main.py: they share its other modules."""
+
+_DOCSTRING = re.compile(r'^( *)r?"""(?:[^"\\]|\\.|"(?!""))*"""$', re.MULTILINE)
+
+# The whole command: one line, and no single quote, backslash or "!", for login shells differ in how they read
+# those (and csh cannot quote a line break). What it executes comes on stdin, one line of Python first.
+_BOOTSTRAP = 'exec(open(0,"rb",0,closefd=False).readline())'
+
+ISOLATED = "-I"
+"""No module from the working directory, PYTHON* or ~/.local: a stray json.py in somebody's home must not run.
+
+Nothing that the command itself does could take the place of this option: Python 3.13 imports `linecache` from
+the working directory before the first statement of `-c`. Python 2 does not have it, and says so.
+"""
+
+# That first line, written out. Raw reads only: what follows on stdin is the program's, and a buffer would
+# take it too. It compiles on every Python that has -I, so that an old one is told apart from a broken one.
+_LOADER = """\
+import sys
+if sys.version_info < (3, 9):
+    sys.stderr.write(sys.version.split()[0])
+    sys.exit({exit_old_python})
+import zlib
+stdin = open(0, "rb", 0, closefd=False)
+size, data = int(stdin.readline()), b""
+while len(data) < size:
+    part = stdin.read(size - len(data))
+    if not part:
+        sys.exit("gpulaunch: {name} did not arrive whole")
+    data += part
+exec(compile(zlib.decompress(data), "{name}", "exec"), {{"__name__": "__main__"}})
+"""
+
+
+@cache
+def onhost_source(name: str) -> bytes:
+    """Return a program as one source text: launcher/onhost/NAME.py, or the folder of that name.
+
+    A folder's main.py is what runs. A warm start runs another module of the supervisor's folder.
+    """
+    door = _DOORS.get(name, _ON_HOST / name / "main.py")
+    if not door.exists():
+        return _ON_HOST.joinpath(f"{name}.py").read_bytes()
+    doors = {door.with_name("main.py"), *_DOORS.values(), door.with_name("__init__.py")}
+    return as_one_text(name, door, [path for path in sorted(door.parent.rglob("*.py")) if path not in doors])
+
+
+@cache
+def agent_source() -> bytes:
+    """Return the agent as one source text."""
+    room = _TOP / "preflight"
+    return as_one_text("agent", room / "agent.py", sorted(room.joinpath("probes").rglob("*.py")))
+
+
+def as_one_text(name: str, door: Path, modules: Iterable[Path]) -> bytes:
+    """Return a text that does, executed in any namespace, what the file `door` would do there.
+
+    `modules` are the other files of the program, below the folder of `door`; relative imports reach them.
+    """
+    main, room = _bare(door), door.parent
+    sources = {
+        ".".join(path.relative_to(room).with_suffix("").parts).removesuffix(".__init__"): _bare(path)
+        for path in modules
+    }
+    ahead = _bare(_ON_HOST / "loader.py")
+    return f"{ahead}\n\nbegin({name!r}, {main!r}, {sources!r}, globals())\n".encode()
+
+
+def _bare(path: Path) -> str:
+    """Return a module's text without docstrings, a fifth of what would be sent; lines keep their numbers."""
+    text = path.read_text(encoding="utf-8")
+    return _DOCSTRING.sub(lambda match: f'{match[1]}""' + "\n" * match[0].count("\n"), text)
+
+
+def bootstrap(python: str, *args: str, site: bool = False) -> tuple[str, ...]:
+    """Return the command whose stdin is a packed program; `args` become its sys.argv[1:].
+
+    `site`: with the packages of that environment, and its sitecustomize. Others need nothing but the library.
+    """
+    return (python, ISOLATED, *(() if site else ("-S",)), "-c", _BOOTSTRAP, *args)
+
+
+@cache
+def packed(source: bytes, name: str = "gpulaunch") -> bytes:
+    """Return a program as the command reads it, packed once for all; NAME is what tracebacks call it."""
+    loader = _LOADER.format(name=name, exit_old_python=EXIT_OLD_PYTHON)
+    return b"exec(%a)\n" % loader + framed(source)
+
+
+@cache
+def framed(source: bytes) -> bytes:
+    """Return a program as an agent that waits reads it: its length as a line, then the compressed text."""
+    body = zlib.compress(source, _LEVEL)
+    return b"%d\n%s" % (len(body), body)
+
+
+def stdin_for(
+    python: str, source: bytes, payload: bytes, *, args: tuple[str, ...] = (), name: str = "gpulaunch"
+) -> tuple[tuple[str, ...], bytes]:
+    """Return (argv, stdin) that run `source` on a host with `payload` on its stdin.
+
+    `name` is what tracebacks call the file; `args` become sys.argv[1:].
+    """
+    return bootstrap(python, *args), packed(source, name) + payload

@@ -1,0 +1,226 @@
+"""Whether every node reaches the main host: a real TCP connect from each, on the port that will be used."""
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+from launcher import safe_json
+from launcher.config.inventory import HostEntry
+from launcher.errors import AgentGarbage, AgentTooSlow, HostError
+from launcher.remote.fanout import WIDTH
+from launcher.remote.programs import onhost_source, stdin_for
+from launcher.remote.shell_errors import last_lines, no_answer
+from launcher.text import one_line
+from launcher.transports.base import Connection, Stream
+from preflight.facts.host import Reach
+from preflight.frozen import dataclass
+
+CONNECT_TIMEOUT_S = 3.0
+"""A connect inside a cluster takes milliseconds; a filtered port never answers."""
+
+Begin: TypeAlias = Callable[[str, bytes, bytes], Stream]
+"""Starts a program with its input on a host, by name, and keeps its stream for closing. Raises HostError."""
+
+_START_S = 15.0
+"""For a program to begin on a loaded host."""
+_LET_GO_S = 2.0
+_KNOCK_S = 3.0
+_NOBODY = ("no answer", "No route to host", "Network is unreachable", "Host is down", "Connection timed out")
+"""What a connect says where there is nobody; every other error came from a host that lives."""
+_MARKER = b"\nGPULAUNCH-REACH-1 "
+_MAX_ANSWER = 32 << 20
+"""Bytes taken from one host, a login shell's words included."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Listening:
+    """The ports held on the main host, and those that could not be, with the reason."""
+
+    ports: tuple[int, ...]
+    failed: tuple[tuple[int, str], ...]
+
+
+def probe_reach(
+    main: HostEntry,
+    others: Sequence[HostEntry],
+    begin: Begin,
+    *,
+    address: str,
+    port: int,
+    width: int = WIDTH,
+) -> tuple[Reach, ...]:
+    """Let every other node connect to `address` on `port` and on one ephemeral port of the main host.
+
+    Both are held there only during the probe, and a nonce tells our listener from anybody else's. Nothing is
+    raised for a host: what could not be tried is not reached, with the reason.
+    """
+    if not others:
+        return ()
+    nonce = secrets.token_hex(16)
+    asked = {
+        "role": "listen",
+        "port": port,
+        "nonce": nonce,
+        "deadline_s": 2 * _START_S + (_START_S + CONNECT_TIMEOUT_S) * (1 + len(others) // width),
+    }
+    try:
+        listener = _start(begin, main, asked)
+        told = _answer(listener, main.name, _START_S)["listening"]
+        listening = _Listening(
+            tuple(int(held) for held, error in told if not error),
+            tuple((int(held), str(error)) for held, error in told if error),
+        )
+    except (HostError, KeyError, TypeError, ValueError) as failure:
+        why = failure.detail if isinstance(failure, HostError) else "its answer was not understood"
+        return tuple(
+            _not_tried(entry, main, address, port, f"{main.name} could not listen: {why}") for entry in others
+        )
+    targets = _Targets(main, address, listening, nonce)
+    batches = (others[first : first + width] for first in range(0, len(others), width))
+    found = tuple(reach for batch in batches for reach in _from_batch(batch, begin, targets))
+    _let_go(listener)
+    return found
+
+
+def _let_go(listener: Stream) -> None:
+    """Wait until the ports are free again: what comes next may be the launch that wants them."""
+    listener.close_stdin()
+    with suppress(HostError):
+        listener.wait(_LET_GO_S)
+
+
+@dataclass(frozen=True, slots=True)
+class _Targets:
+    main: HostEntry
+    address: str
+    listening: _Listening
+    nonce: str
+
+    def missed(self, entry: HostEntry, why: str) -> tuple[Reach, ...]:
+        """Return what is told of a host that could not try."""
+        return tuple(
+            _not_tried(entry, self.main, self.address, held, f"could not be tried: {why}")
+            for held in self.listening.ports
+        )
+
+
+def which_answer(connection: Connection, python: str, targets: Sequence[tuple[str, int]]) -> tuple[bool, ...]:
+    """Say of each (address, port) whether anything answers a host there, if only to refuse.
+
+    Raises HostError when that host cannot be asked.
+    """
+    asked = {
+        "role": "connect",
+        "targets": [list(target) for target in targets],
+        "nonce": "",  # to be accepted is enough
+        "timeout_s": _KNOCK_S,
+    }
+    argv, stdin = stdin_for(python, onhost_source("probe_ports"), json.dumps(asked).encode() + b"\n")
+    done = connection.run(argv, stdin=stdin, timeout_s=_START_S + _KNOCK_S, max_output=_MAX_ANSWER)
+    refusal = no_answer(connection.name, python, done.exit_status, stderr=done.stderr, noise=done.stdout)
+    if refusal is not None and _MARKER not in done.stdout:
+        raise refusal
+    line = done.stdout.rpartition(_MARKER)[2].partition(b"\n")[0]
+    try:
+        errors = [str(error) for _, _, error, _ in _parsed(connection.name, line)["reached"]]
+    except (KeyError, TypeError, ValueError):
+        errors = []
+    if len(errors) != len(targets):
+        raise AgentGarbage(connection.name, "the reachability probe's answer was not understood")
+    return tuple(not error.startswith(_NOBODY) for error in errors)
+
+
+def _from_batch(batch: Sequence[HostEntry], begin: Begin, targets: _Targets) -> tuple[Reach, ...]:
+    """Start all, then read all: they connect at the same time, and no thread waits for each."""
+    asked = {
+        "role": "connect",
+        "targets": [[targets.address, held] for held in targets.listening.ports],
+        "nonce": targets.nonce,
+        "timeout_s": CONNECT_TIMEOUT_S,
+    }
+    started: dict[str, Stream | HostError] = {}
+    for entry in batch:
+        try:
+            started[entry.name] = _start(begin, entry, asked)
+        except HostError as failure:
+            started[entry.name] = failure
+    deadline = time.monotonic() + _START_S + CONNECT_TIMEOUT_S
+    found: list[Reach] = []
+    for entry in batch:
+        try:
+            found += _reached(entry, started[entry.name], targets.main, deadline)
+        except HostError as failure:
+            found += targets.missed(entry, failure.detail)
+        found += (
+            _not_tried(
+                entry,
+                targets.main,
+                targets.address,
+                held,
+                f"{targets.main.name} cannot listen there: {error}",
+            )
+            for held, error in targets.listening.failed
+        )
+    return tuple(found)
+
+
+def _reached(
+    entry: HostEntry, stream: Stream | HostError, main: HostEntry, deadline: float
+) -> tuple[Reach, ...]:
+    if isinstance(stream, HostError):
+        raise stream
+    answer = _answer(stream, entry.name, max(0.1, deadline - time.monotonic()))
+    try:
+        return tuple(
+            Reach(
+                entry.name,
+                main.name,
+                str(address),
+                int(held),
+                ok=not error,
+                error=one_line(str(error)),
+                ms=float(ms),
+            )
+            for address, held, error, ms in answer["reached"]
+        )
+    except (KeyError, TypeError, ValueError):
+        raise AgentGarbage(entry.name, "the reachability probe's answer was not understood") from None
+
+
+def _start(begin: Begin, entry: HostEntry, asked: dict[str, Any]) -> Stream:
+    return begin(entry.name, onhost_source("probe_ports"), json.dumps(asked).encode() + b"\n")
+
+
+def _answer(stream: Stream, host: str, timeout_s: float) -> dict[str, Any]:
+    """Read up to the marker's line, past whatever a login shell printed, and return its JSON."""
+    deadline = time.monotonic() + timeout_s
+    data, stderr = b"", b""
+    while time.monotonic() < deadline:
+        part = stream.read(min(1.0, max(0.0, deadline - time.monotonic())))
+        stderr = (stderr + stream.read_stderr())[-4096:]
+        data += part or b""
+        _, marker, rest = data.partition(_MARKER)
+        line, end, _ = rest.partition(b"\n")
+        if marker and end:
+            return _parsed(host, line)
+        if part == b"" or len(data) > _MAX_ANSWER:
+            said = last_lines(stderr) or "it said nothing"
+            raise AgentGarbage(host, f"the reachability probe ended without an answer: {said}")
+    raise AgentTooSlow(host, f"the reachability probe did not answer within {timeout_s:g} s")
+
+
+def _parsed(host: str, line: bytes) -> dict[str, Any]:
+    try:
+        answer = safe_json.parse(line)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise AgentGarbage(host, f"the reachability probe's answer is not JSON: {one_line(line, 80)}")
+    return answer
+
+
+def _not_tried(entry: HostEntry, main: HostEntry, address: str, port: int, why: str) -> Reach:
+    return Reach(entry.name, main.name, address, port, ok=False, error=why, ms=0.0)

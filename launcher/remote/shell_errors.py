@@ -1,0 +1,57 @@
+"""Why a host gave no answer of ours, where that is the login shell's or the interpreter's doing.
+
+One rule for every program that is sent to hosts: what `preflight` says of a host, `run` and `ps` say too.
+"""
+
+from launcher.errors import HostError, NoLoginShell, NoPython
+from launcher.remote.programs import EXIT_OLD_PYTHON, ISOLATED
+from launcher.text import clean, one_line
+from preflight.checks.shell_words import ssh_command
+
+_LAST = 1 << 12
+_CANNOT_START = (126, 127)
+_WRONG_USAGE = 2
+_NO_SUCH_OPTION = f"Unknown option: {ISOLATED}"
+
+
+def no_answer(
+    host: str, python: str, status: int | None, *, stderr: bytes, noise: bytes = b""
+) -> HostError | None:
+    """Return why nothing of ours ran, None where something did; `noise` is what came in its place."""
+    said = last_lines(stderr)
+    if status in _CANNOT_START:
+        return no_python(host, python, said or f"exit status {status}")
+    if status == EXIT_OLD_PYTHON:
+        return _old_python(host, python, one_line(stderr.split(b"\n")[-1], 40))
+    if status == _WRONG_USAGE and _NO_SUCH_OPTION.encode() in stderr:
+        return _old_python(host, python, "2")
+    if (
+        status is not None and 0 < status < _CANNOT_START[0] and not said
+    ):  # every program of ours that fails says why on stderr
+        words = last_lines(noise) or "it said nothing"
+        return NoLoginShell(
+            host,
+            f"{python} ran nothing of gpulaunch there (exit status {status}): {words}",
+            f"Check with: {ssh_command(host, python, '-V')};"
+            " an account whose login shell is nologin runs no programs",
+        )
+    return None
+
+
+def no_python(host: str, python: str, said: str) -> NoPython:
+    """Return what is told where the interpreter cannot be started."""
+    fix = f"Set `python:` of {host} in hosts.yaml to the training environment's interpreter"
+    if any(words in said.lower() for words in ("is a directory", "permission denied")) and "/" in python:
+        fix += f"; if {python} is an environment's directory, to {python.rstrip('/')}/bin/python"
+    return NoPython(host, f"{python} cannot be started there: {said}", fix)
+
+
+def last_lines(output: bytes, count: int = 3) -> str:
+    """Return the last words of an output, for a message."""
+    lines = [line.strip() for line in clean(output[-_LAST:]).splitlines() if line.strip()]
+    return one_line(" | ".join(lines[-count:]), 300)
+
+
+def _old_python(host: str, python: str, version: str) -> NoPython:
+    message = f"{python} is Python {version}; gpulaunch needs 3.9 or newer there"
+    return NoPython(host, message, f"Set `python:` of {host} in hosts.yaml to a newer interpreter")

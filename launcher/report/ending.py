@@ -1,0 +1,26 @@
+"""The end of a run, told at the terminal: its curves, then what became of it."""
+
+from collections.abc import Iterator
+from typing import TextIO
+
+from launcher.follow.outcome import Outcome
+from launcher.report.outcome import outcome_lines
+from launcher.terminal.screen import Screen
+
+
+def tell(outcome: Outcome, screen: Screen) -> None:
+    """Tell how a run went."""
+    for line in _curves(outcome, screen.stream):
+        screen.show(line)
+    for line in outcome_lines(outcome):
+        screen.say(line, bad=outcome.exit_code != 0)
+
+
+def _curves(outcome: Outcome, stream: TextIO) -> Iterator[str]:
+    """Yield the loss and the gradient norm of a run that is over as small plots, where they are printed."""
+    if outcome.verdict == "detached":
+        return
+    from launcher.report.sparkline import curve_lines  # noqa: PLC0415 - at the end, nobody waits for it any more
+
+    plain = "utf" not in (stream.encoding or "").lower()
+    yield from curve_lines(outcome.directory, ascii_only=plain)

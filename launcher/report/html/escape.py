@@ -1,0 +1,60 @@
+"""Pieces of the HTML report: all that comes in is text, never markup."""
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from launcher.follow import phases
+from launcher.text import clean
+
+
+def text(value: object) -> str:
+    """Return anything as text that is only text in HTML, without what steers terminals and bidi readers."""
+    return escape(clean(str(value)))
+
+
+def duration(seconds: object) -> str:
+    """Return seconds as a person says them."""
+    if not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        return "?"
+    return phases.duration(seconds)
+
+
+def clock(at: float) -> str:
+    """Return a moment as people here say it."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    except (OverflowError, ValueError, OSError):
+        return "?"
+
+
+def pairs(rows: Iterable[tuple[object, object]]) -> str:
+    """Return names and values below each other."""
+    cells = "".join(f"<dt>{text(name)}</dt><dd>{text(value)}</dd>" for name, value in rows)
+    return f"<dl>{cells}</dl>"
+
+
+def tiles(rows: Iterable[tuple[object, object]]) -> str:
+    """Return names and values side by side."""
+    cells = "".join(f"<div><span>{text(name)}</span><b>{text(value)}</b></div>" for name, value in rows)
+    return f'<div class="tiles">{cells}</div>'
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table, which scrolls by itself where the window is narrow."""
+    top = "".join(f"<th>{text(name)}</th>" for name in head)
+    body = "".join("<tr>" + "".join(f"<td>{text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def ends_by_rank(outcome: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+    """Return how each rank ended; an end whose rank is no number is a damaged document's."""
+    ends = mappings(outcome.get("ranks"))
+    return {end["rank"]: end for end in ends if isinstance(end.get("rank"), int)}
+
+
+def mappings(value: object) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list; a damaged document has none."""
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []

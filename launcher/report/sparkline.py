@@ -1,0 +1,101 @@
+"""A series of numbers as one line of a terminal."""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from launcher.report.html.ticks import number_label
+from launcher.rundir.metrics import Metrics, Sample, read_metrics
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+ASCII = "_.-=+*%#"
+BAD = "x"
+WIDTH = 60
+_LARGE = 16 << 20
+"""At the end of a run nobody waits for a longer log to be read; the report reads it."""
+
+
+def sparkline(
+    values: Sequence[float],
+    *,
+    width: int = WIDTH,
+    ascii_only: bool = False,
+    span: tuple[float, float] | None = None,
+) -> str:
+    """Return the values as at most `width` bars, each the mean of its share; `span` is at least covered.
+
+    A share with one value that is NaN or infinite is an x: that is what one looks for.
+    """
+    if not values or width < 1:
+        return ""
+    ramp = ASCII if ascii_only else BLOCKS
+    shares = _shares(values, width)
+    means = [sum(share) / len(share) if all(map(math.isfinite, share)) else math.nan for share in shares]
+    good = [mean for mean in (*means, *(span or ())) if math.isfinite(mean)]
+    low, high = (min(good), max(good)) if good else (0.0, 0.0)
+    return "".join(_bar(mean, low, high, ramp) for mean in means)
+
+
+def curve_lines(directory: Path, *, ascii_only: bool = False) -> Iterator[str]:
+    """Yield the loss and the gradient norm of a run whose logs lie here, one line each."""
+    metrics = metrics_of_run(directory, limit=_LARGE)
+    if metrics is None:
+        return
+    for name, samples in (("loss", metrics.loss), ("grad norm", metrics.norm)):
+        if len(samples) > 1:
+            yield series_line(name, samples, ascii_only=ascii_only)
+
+
+def series_line(name: str, samples: Sequence[Sample], *, ascii_only: bool = False) -> str:
+    """Return `loss  2.31 ▇▅▃▁ 0.42 (120 values)`."""
+    values = [sample.value for sample in samples]
+    bars = sparkline(values, ascii_only=ascii_only)
+    bad = sum(not math.isfinite(value) for value in values)
+    told = f"{len(values)} values" + (f", {bad} of them NaN or infinite" if bad else "")
+    return f"{name:<9} {short(values[0])} {bars} {short(values[-1])} ({told})"
+
+
+def short(value: float) -> str:
+    """Return a number in few characters."""
+    return number_label(value)
+
+
+def metrics_of_run(directory: Path, *, limit: int | None = None) -> Metrics | None:
+    """Return what the first rank that prints a loss says; None: none does. `limit`: bytes of a log."""
+    for path in rank_logs(directory):
+        try:
+            if limit is not None and path.stat().st_size > limit:
+                return None
+            metrics = read_metrics(path)
+        except OSError:
+            continue
+        if metrics.loss or metrics.norm:
+            return metrics
+    return None
+
+
+def rank_logs(directory: Path) -> list[Path]:
+    """Return the logs of the ranks in their order, then those of the launchers."""
+    ranks = [path for path in directory.glob("*/rank-*.log") if rank_of(path) is not None]
+    return [*sorted(ranks, key=lambda path: rank_of(path) or 0), *sorted(directory.glob("*/launcher.log"))]
+
+
+def rank_of(path: Path) -> int | None:
+    """Return the rank whose log this is."""
+    number = path.stem.removeprefix("rank-")
+    return int(number) if path.stem.startswith("rank-") and number.isdigit() else None
+
+
+def _shares(values: Sequence[float], width: int) -> list[Sequence[float]]:
+    count = min(width, len(values))
+    edges = [place * len(values) // count for place in range(count + 1)]
+    return [values[start:end] for start, end in pairwise(edges)]
+
+
+def _bar(mean: float, low: float, high: float, ramp: str) -> str:
+    if not math.isfinite(mean):
+        return BAD
+    if high == low:
+        return ramp[len(ramp) // 2]
+    return ramp[min(len(ramp) - 1, int((mean - low) / (high - low) * len(ramp)))]

@@ -1,0 +1,68 @@
+"""What is different in a new start, in words. Pure."""
+
+from collections.abc import Iterator
+
+from launcher.planning.plan import Plan
+from launcher.rehearsal.batch_args import value_of
+from launcher.restart.replacement import Lineup
+from preflight.job import Job
+
+
+def changes(old: Plan, new: Plan, lineup: Lineup, job: Job) -> Iterator[str]:
+    """Yield who is left out and who comes in, then what that does to the world and to the numbers."""
+    here = {entry.name for entry in lineup.entries}
+    for host, why in lineup.out.items():
+        if host not in here:
+            yield f"{host} is left out: {why}"
+    for host, whose in lineup.places.items():
+        if host in lineup.without:
+            continue
+        came = "answers again and goes on" if host == whose else f"takes the place of {whose}"
+        yield f"{host} {came}" + ("" if host != whose else ", for no spare is left")
+    for host, why in lineup.without.items():
+        yield f"{host} goes on with its other GPUs: {why}"
+    yield from _gone_gpus(old, new, lineup)
+    yield from _main_host(old, new)
+    yield from _world(old, new, job)
+    yield from _precision(old, new)
+
+
+def _gone_gpus(old: Plan, new: Plan, lineup: Lineup) -> Iterator[str]:
+    """Name the GPUs that hosts have lost without a finding: the driver no longer lists them."""
+    now = {node.host: {slot.gpu_uuid for slot in node.ranks.slots} for node in new.nodes}
+    for node in old.nodes:
+        for slot in node.ranks.slots:
+            known = node.host in now and node.host not in lineup.without
+            if known and slot.gpu_uuid and slot.gpu_uuid not in now[node.host]:
+                yield f"{node.host} no longer uses GPU {slot.gpu_index} ({slot.gpu_uuid})"
+
+
+def _main_host(old: Plan, new: Plan) -> Iterator[str]:
+    before, now = old.nodes[0].host, new.nodes[0].host
+    if before != now:
+        yield f"main host {before} -> {now}: rank 0 is there"
+
+
+def _world(old: Plan, new: Plan, job: Job) -> Iterator[str]:
+    if old.world_size == new.world_size:
+        return
+    yield f"world size {old.world_size} -> {new.world_size}"
+    batch, accumulation = job.batch_args.get("batch", ""), job.batch_args.get("accumulation", "")
+    size = value_of(job.args, batch) if batch else None
+    steps = value_of(job.args, accumulation) if accumulation else 1
+    if size is None or steps is None:
+        yield "the effective batch size changes with it, unless the script divides a fixed one by its ranks"
+        return
+    each = size * steps
+    parts = f"{batch} {size}" + (f" x {accumulation} {steps}" if accumulation else "")
+    yield (
+        f"effective batch size {each * old.world_size} -> {each * new.world_size} ({parts} x world size),"
+        " unless the script divides a fixed one by its ranks"
+    )
+
+
+def _precision(old: Plan, new: Plan) -> Iterator[str]:
+    before, now = old.precision.mixed_precision, new.precision.mixed_precision
+    if before != now:
+        why = new.precision.because[0].text if new.precision.because else "the hosts are others"
+        yield f"mixed precision {before} -> {now}: {why}"

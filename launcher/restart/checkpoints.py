@@ -1,0 +1,144 @@
+"""The checkpoint that a run goes on from: asked of its hosts, then chosen. The choice is pure."""
+
+import json
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from launcher import safe_json
+from launcher.config.inventory import HostEntry
+from launcher.config.restart_options import CHECKPOINT, RestartSpec
+from launcher.errors import AgentGarbage, GpulaunchError
+from launcher.remote.agent import Open
+from launcher.remote.fanout import fanout
+from launcher.remote.programs import onhost_source, stdin_for
+from launcher.remote.shell_errors import last_lines, no_answer
+from launcher.text import one_line
+from launcher.transports.base import Completed
+from preflight.frozen import dataclass
+from preflight.job import Job
+
+_MARKER = b"\nGPULAUNCH-CHECKPOINTS-1 "
+ANSWER_S = 120.0
+"""A directory of many shards on a slow file system takes its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One that lies on a host. `path` is relative to where the script writes."""
+
+    path: str
+    step: int  # -1: its name has no number
+    whole: bool
+    why: str = ""  # it is not whole
+    full: str = ""  # the whole path there
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a new start goes on from. `last` is the main host's last whole one, whether it is used or not."""
+
+    checkpoint: Checkpoint | None
+    notes: tuple[str, ...] = ()
+    refused: str = ""  # why no start would be right
+
+    @property
+    def step(self) -> int:
+        """The step of it, -1 for none."""
+        return self.checkpoint.step if self.checkpoint else -1
+
+
+Seen = Mapping[str, Sequence[Checkpoint]]
+
+
+def look(
+    entries: Sequence[HostEntry], job: Job, patterns: Sequence[str], opener: Open, *, age_s: float
+) -> dict[str, tuple[Checkpoint, ...]]:
+    """Return the checkpoints on each host, last first, written in the last `age_s`. Raises HostError."""
+
+    def one(entry: HostEntry) -> tuple[Checkpoint, ...]:
+        asked = {"base": base_of(entry, job), "patterns": list(patterns), "age_s": age_s}
+        line = json.dumps(asked).encode() + b"\n"
+        argv, stdin = stdin_for(
+            entry.python, onhost_source("find_checkpoints"), line, name="find_checkpoints.py"
+        )
+        with opener(entry) as connection:
+            done = connection.run(argv, stdin=stdin, timeout_s=ANSWER_S, max_output=32 << 20)
+        return _read(entry, done)
+
+    found: dict[str, tuple[Checkpoint, ...]] = {}
+    for entry, result in zip(entries, fanout(one, entries), strict=True):
+        if isinstance(result, GpulaunchError):
+            raise result
+        found[entry.name] = result
+    return found
+
+
+def base_of(entry: HostEntry, job: Job) -> str:
+    """Return the directory on a host that checkpoints lie in."""
+    workdir = job.workdir or entry.workdir or "~"
+    return job.output_in(workdir) or workdir
+
+
+def _read(entry: HostEntry, done: Completed) -> tuple[Checkpoint, ...]:
+    line = (b"\n" + done.stdout).rpartition(_MARKER)[2].partition(b"\n")[0]
+    try:
+        found: list[dict[str, Any]] = safe_json.parse(line)["found"]
+        return tuple(
+            Checkpoint(
+                path=str(each["path"]),
+                step=int(each["step"]),
+                whole=bool(each["whole"]),
+                why=one_line(str(each["why"])),
+                full=str(each["full"]),
+            )
+            for each in found
+        )
+    except (ValueError, KeyError, TypeError):
+        refusal = no_answer(entry.name, entry.python, done.exit_status, stderr=done.stderr, noise=done.stdout)
+        said = last_lines(done.stderr) or "it said nothing"
+        message = f"looking for checkpoints ended without an answer: {said}"
+        raise refusal or AgentGarbage(entry.name, message) from None
+
+
+def choose(seen: Seen, main: str, spec: RestartSpec, *, main_is_new: bool = False) -> Chosen:
+    """Return the last checkpoint that is whole on every host that must have it.
+
+    `main_is_new`: the host that rank 0 was on is gone, and what it had not shared with it.
+    """
+    there = {host: {each.path: each for each in found if each.whole} for host, found in seen.items()}
+    others = [host for host in seen if host != main] if spec.checkpoint_on == "every" else []
+    notes = [f"{each.path} on {main} {each.why}: not used" for each in seen[main] if not each.whole]
+    whole = list(there[main].values())
+    if not spec.resume_args:
+        return Chosen(whole[0] if whole else None)
+    for each in whole:
+        lacking = [host for host in others if each.path not in there[host]]
+        if not lacking:
+            return Chosen(each, tuple(notes))
+        notes.append(f"{each.path} is not whole on {', '.join(lacking)}: not used")
+    if whole:
+        return Chosen(None, tuple(notes), _elsewhere(whole[0], main, others, there))
+    if main_is_new:
+        why = f"{main} sees no checkpoint of this run, and the host that rank 0 was on is gone"
+        return Chosen(None, tuple(notes), f"{why}; let `output` be on a file system that all hosts share")
+    return Chosen(None, tuple(notes))
+
+
+def _elsewhere(
+    last: Checkpoint, main: str, others: Sequence[str], there: Mapping[str, Mapping[str, Checkpoint]]
+) -> str:
+    lacking = ", ".join(host for host in others if last.path not in there[host])
+    return (
+        f"{last.path} is on {main} and not on {lacking}, whose ranks could not load it; let `output` be on a"
+        " file system that all hosts share, or say `checkpoint_on: main` if only rank 0 loads it"
+    )
+
+
+def resumed(job: Job, spec: RestartSpec, checkpoint: Checkpoint | None) -> tuple[str, ...]:
+    """Return the script's arguments for a start from a checkpoint."""
+    if checkpoint is None:
+        return job.args
+    in_home = job.output.startswith("~")  # no script is sure to know what ~ is
+    path = checkpoint.full if in_home else posixpath.join(job.output, checkpoint.path)
+    return (*job.args, *(word.replace(CHECKPOINT, path) for word in spec.resume_args))

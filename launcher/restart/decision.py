@@ -1,0 +1,151 @@
+"""Whether a run that ended is started again, and why not. Pure: an outcome in, a decision out.
+
+The first rule that fits says what it was. Rules for what a person wanted stand first, then what the run
+itself says, then how its processes ended.
+"""
+
+from collections.abc import Callable, Sequence
+
+from launcher.config.restart_options import RestartSpec
+from launcher.follow.failures import SIGTERM_EXITS, Failure
+from launcher.follow.guard_reports import STOP_EXIT
+from launcher.follow.outcome import Outcome
+from launcher.follow.restart_history import Former
+from preflight.diagnosis.failure_category import NATURES, NatureName, nature_of
+from preflight.diagnosis.result import Cause
+from preflight.diagnosis.signatures.table import Depth, signature
+from preflight.frozen import dataclass
+
+QUICK_S = 60.0
+"""A run of a script that finds its own checkpoints, and that ends sooner than this, has made no progress."""
+HOST_GOES_DOWN = "asked to stop (SIGTERM)"
+"""What a supervisor says that was sent SIGTERM by the host itself: a shutdown, a preemption."""
+_FROM_OUTSIDE = frozenset({*SIGTERM_EXITS, -9, 137, -1, 129, -2, 130})
+GPU_LOST = "S40"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a run ended, as far as a restart cares."""
+
+    nature: NatureName
+    words: str  # one line
+    host: str = ""
+    code: str = ""  # of the signature, where the logs told
+    rank: int | None = None  # whose GPU has failed by what its own log says
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What makes two reasons the same one."""
+        return (self.nature, self.code, self.host)
+
+
+@dataclass(frozen=True, slots=True)
+class NoRestart:
+    """The run stays ended; `later`: for now, hosts may yet come back."""
+
+    why: str
+    later: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row: what it looks like, and what it is. A text means that nobody would want a restart."""
+
+    fits: Callable[[Outcome], bool]
+    is_: NatureName | str
+
+
+def _cause(outcome: Outcome) -> Failure | None:
+    return outcome.root_cause
+
+
+def _told(outcome: Outcome) -> Cause | None:
+    """Return what the logs say first; words about other processes and endings by signal are not that."""
+    causes = outcome.diagnosis.causes if outcome.diagnosis is not None else ()
+    return causes[0] if causes and nature_of(causes[0]).name != "unknown" else None
+
+
+def _explains(told: Cause) -> bool:
+    """Whether it says more than the outcome does, which names exceptions and signals already."""
+    row = signature(told.code)
+    return row is not None and row.depth <= Depth.GENERAL
+
+
+def _is_echo(outcome: Outcome) -> bool:
+    """Whether nothing but a host's loss explains the end: what else was told can follow from it."""
+    cause, told = _cause(outcome), _told(outcome)
+    return cause is None or cause.is_consequence or told is None or nature_of(told).passes
+
+
+_RULES: tuple[Rule, ...] = (
+    Rule(lambda o: o.verdict == "finished", "it finished"),
+    Rule(lambda o: o.verdict == "detached", "it goes on"),
+    Rule(lambda o: bool(o.goes_on), "it may go on where it cannot be reached"),
+    Rule(lambda o: o.verdict == "interrupted" and o.why == HOST_GOES_DOWN, "outside"),
+    Rule(lambda o: o.verdict == "interrupted", "it was stopped by hand"),
+    Rule(lambda o: o.verdict == "not as planned", "its ranks were not as planned, and would not be again"),
+    Rule(lambda o: (c := _cause(o)) is not None and c.code == STOP_EXIT, "precision"),
+    Rule(lambda o: (c := _cause(o)) is not None and c.hung, "hang"),
+    Rule(lambda o: bool(o.lost) and _is_echo(o), "host"),
+    Rule(lambda o: o.verdict == "not carried through", "host"),  # could not be started there
+    Rule(lambda o: _told(o) is not None, "told"),
+    Rule(lambda o: (c := _cause(o)) is not None and bool(c.exception), "script"),
+    Rule(
+        lambda o: (c := _cause(o)) is not None and c.rank is None and c.code is None, "outside"
+    ),  # supervisor
+    Rule(lambda o: (c := _cause(o)) is not None and c.code in _FROM_OUTSIDE, "outside"),
+    Rule(lambda o: (c := _cause(o)) is not None and c.code is not None and c.code < 0, "crash"),
+    Rule(lambda o: (c := _cause(o)) is not None and c.rank is not None and c.code is not None, "script"),
+    Rule(lambda _: True, "unknown"),
+)
+
+
+def reason_of(outcome: Outcome) -> Reason | NoRestart:
+    """Return why a run ended."""
+    is_ = next(rule.is_ for rule in _RULES if rule.fits(outcome))
+    told, cause = _told(outcome), _cause(outcome)
+    if is_ == "told" and told is not None:
+        condemned = told.rank if told.code == GPU_LOST else None
+        where = told.host or (cause.host if cause is not None else "")
+        words = f"{outcome.why} ({told.cause})" if _explains(told) else outcome.why
+        return Reason(nature_of(told).name, words, where, told.code, condemned)
+    nature = next((name for name in NATURES if name == is_), None)
+    if nature is None:
+        return NoRestart(is_)
+    lost = next(iter(outcome.lost), "") if nature == "host" else ""
+    words = f"{lost} was lost: {outcome.lost[lost]}" if lost else outcome.why
+    return Reason(nature, words, lost or (cause.host if cause is not None else ""))
+
+
+def worth_it(reason: Reason | NoRestart, spec: RestartSpec, restarts: int) -> Reason | NoRestart:
+    """Return the reason where another start may end otherwise and is still allowed."""
+    if isinstance(reason, NoRestart):
+        return reason
+    if not spec.passes(reason.nature):
+        row = NATURES[reason.nature]
+        return NoRestart(f"{row.words} (to try all the same: `also: [{row.name}]` under `restart:`)")
+    if restarts >= spec.max:
+        return NoRestart(f"restarted {times(restarts)} already, which is `max`")
+    return reason
+
+
+def stuck(before: Sequence[Former], now: Former) -> NoRestart | None:
+    """Return why a run that failed as it did before has come no further since; None when it has."""
+    if not before or before[-1].identity != now.identity:
+        return None
+    last = before[-1]
+    if now.checkpoint_known and last.checkpoint_known:
+        if now.last_step > last.last_step or (now.last_checkpoint and not last.last_checkpoint):
+            return None
+        since = f"no checkpoint newer than {now.last_checkpoint}" if now.last_checkpoint else "no checkpoint"
+    elif now.seconds > QUICK_S:
+        return None
+    else:
+        since = f"only {now.seconds:.0f} s"
+    return NoRestart(f"it ended twice in the same way, with {since} in between")
+
+
+def times(count: int) -> str:
+    """Return a number of times in words."""
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

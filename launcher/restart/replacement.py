@@ -1,0 +1,142 @@
+"""Which hosts go on: without those that have gone bad, spares in their places. Pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+
+from launcher.config.inventory import HostEntry
+from launcher.host_checks.preflight import PreflightResult
+from preflight.checks.finding import Finding, stops_launch
+from preflight.facts.gpu import Gpu
+from preflight.facts.missing import Missing
+from preflight.frozen import dataclass
+from preflight.job import Job
+
+_GPU = re.compile(r"gpu(\d+)")
+_REACHES_MAIN = "NET004"
+
+
+@dataclass(frozen=True, slots=True)
+class Lineup:
+    """Hosts in the order of their node ranks, and what was changed to get there."""
+
+    entries: tuple[HostEntry, ...]
+    spares: tuple[HostEntry, ...] = ()  # not used so far, in order
+    out: Mapping[str, str] = field(default_factory=dict)  # host left out -> why
+    places: Mapping[str, str] = field(default_factory=dict)  # host that came in -> whose place it has
+    without: Mapping[str, str] = field(
+        default_factory=dict
+    )  # host -> why it goes on without some of its GPUs
+    bench: Mapping[str, HostEntry] = field(default_factory=dict)  # left out, could go on with fewer GPUs
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What stands against a host, or only against some of its GPUs."""
+
+    host: str
+    why: str
+    gpus: tuple[int | str, ...] = ()  # indices (a lost GPU tells no UUID) and UUIDs
+
+
+def replaced(lineup: Lineup, host: str, why: str) -> Lineup:
+    """Leave a host out; the next spare takes its place, else the others close up."""
+    whose = lineup.places.get(host, host)  # a spare that does not fit gives its place on
+    came = lineup.spares[:1]
+    without = {name: words for name, words in lineup.without.items() if name != host}
+    if not came and whose in lineup.bench and whose != host:
+        came = (lineup.bench[whose],)
+        without[whose] = lineup.out[whose]
+    places = {name: place for name, place in lineup.places.items() if name != host}
+    return replace(
+        lineup,
+        entries=tuple(one for each in lineup.entries for one in (came if each.name == host else (each,))),
+        spares=lineup.spares[1:],
+        out={**lineup.out, host: why},
+        places=places | {entry.name: whose for entry in came},
+        without=without,
+    )
+
+
+def improved(lineup: Lineup, result: PreflightResult, job: Job, condemned: Sequence[Fault] = ()) -> Lineup:
+    """Return the lineup without what this preflight, or `condemned`, says is bad; itself if nothing is."""
+    for fault in (*condemned, *faults(lineup, result)):
+        entry = next((entry for entry in lineup.entries if entry.name == fault.host), None)
+        if entry is None:
+            continue
+        rest = _rest(entry, result, fault, job)
+        if rest is not None and lineup.spares:
+            lineup = replace(lineup, bench={**lineup.bench, fault.host: rest})
+        if rest is None or lineup.spares:
+            lineup = replaced(lineup, fault.host, fault.why)
+        elif rest.gpus != entry.gpus:
+            entries = tuple(rest if each.name == fault.host else each for each in lineup.entries)
+            lineup = replace(lineup, entries=entries, without={**lineup.without, fault.host: fault.why})
+    return lineup
+
+
+def faults(lineup: Lineup, result: PreflightResult) -> tuple[Fault, ...]:
+    """Return what stops a launch and can be left out; of what hosts say about each other one guess."""
+    stopping = [
+        each for each in result.findings if stops_launch(each) and not set(each.hosts) & set(result.errors)
+    ]
+    alone = [each for each in stopping if len(each.hosts) == 1 and each.code != _REACHES_MAIN]
+    told = dict.fromkeys(each.hosts[0] for each in alone)
+    found = (
+        *(Fault(host, f"cannot be used: {error.detail}") for host, error in result.errors.items()),
+        *(_fault(host, [each for each in alone if each.hosts[0] == host]) for host in told),
+    )
+    return found or _guess(lineup, [each for each in stopping if each not in alone])
+
+
+def _fault(host: str, findings: Sequence[Finding]) -> Fault:
+    words = "; ".join(
+        f"{each.subject}: {each.message}" if each.subject else each.message for each in findings
+    )
+    indices = [int(match[1]) for each in findings if (match := _GPU.fullmatch(each.subject))]
+    only_gpus = len(indices) == len(findings)
+    return Fault(host, words, tuple(dict.fromkeys(indices)) if only_gpus else ())
+
+
+def _guess(lineup: Lineup, findings: Sequence[Finding]) -> tuple[Fault, ...]:
+    """Return whom the others do not get on with: a main host that nobody reaches, else who came last."""
+    if not findings:
+        return ()
+    cut_off = [each for each in findings if each.code == _REACHES_MAIN]
+    main, others = lineup.entries[0].name, {entry.name for entry in lineup.entries[1:]}
+    if cut_off and len(others) > 1 and {host for each in cut_off for host in each.hosts} == others:
+        return (Fault(main, "no other host reaches it"),)
+    if cut_off:
+        return (Fault(cut_off[0].hosts[0], cut_off[0].message),)
+    newest = [entry.name for entry in lineup.entries if entry.name in lineup.places]
+    return (Fault(newest[-1], f"does not fit the others: {findings[0].message}"),) if newest else ()
+
+
+def _rest(entry: HostEntry, result: PreflightResult, fault: Fault, job: Job) -> HostEntry | None:
+    """Return the host with the GPUs that are left to it; None when it cannot go on with those."""
+    facts = result.facts.get(entry.name)
+    if facts is None or not fault.gpus or isinstance(facts.gpus, Missing) or job.gpus not in ("all", "auto"):
+        return None
+    offered = [gpu for gpu in facts.gpus if entry.gpus == "all" or _listed(gpu, entry.gpus)]
+    bad = set(fault.gpus)
+    left = [gpu.uuid for gpu in offered if isinstance(gpu.uuid, str) and not {gpu.index, gpu.uuid} & bad]
+    return replace(entry, gpus=tuple(left)) if left else None
+
+
+def _listed(gpu: Gpu, words: object) -> bool:
+    if not isinstance(words, tuple):
+        return False
+    names = {str(word) for word in words}
+    uuid = gpu.uuid if isinstance(gpu.uuid, str) else ""
+    return str(gpu.index) in names or any(uuid.startswith(name) for name in names if not name.isdigit())
+
+
+def counted(job: Job, lineup: Lineup) -> Job:
+    """Return the job with as many CPU ranks on a spare as the host had whose place it takes."""
+    counts = job.processes_per_host
+    if not isinstance(counts, dict):
+        return job
+    came = {
+        name: counts[whose] for name, whose in lineup.places.items() if name not in counts and whose in counts
+    }
+    return replace(job, processes_per_host={**counts, **came})

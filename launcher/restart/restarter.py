@@ -1,0 +1,232 @@
+"""A run carried through: started, and started again on what is left of its hosts while that may help."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from launcher.config.inventory import HostEntry
+from launcher.config.restart_options import RestartSpec
+from launcher.errors import GpulaunchError, HostError
+from launcher.exit_codes import ExitCode
+from launcher.follow.outcome import OUTCOME, Outcome
+from launcher.follow.phases import Phase
+from launcher.follow.restart_history import Former, Restarts
+from launcher.host_checks.preflight import PreflightResult, script_on
+from launcher.launch.launch import Prepared, carry_out
+from launcher.launch.request import Launch
+from launcher.report.outcome import outcome_json
+from launcher.report.restarts import restart_json
+from launcher.restart.changes import changes
+from launcher.restart.checkpoints import Checkpoint, choose, look, resumed
+from launcher.restart.decision import NoRestart, Reason, reason_of, stuck, worth_it
+from launcher.restart.kernel_log import reconsidered
+from launcher.restart.regroup import Choice, regroup
+from launcher.restart.replacement import Lineup, counted
+from launcher.rundir.log_store import LogBook
+from launcher.terminal.screen import Screen
+from preflight.facts.host import HostFacts
+from preflight.facts.redaction import redact_text
+from preflight.frozen import dataclass
+
+RECORD = "restart.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """How restarts are made."""
+
+    spec: RestartSpec
+    spares: tuple[HostEntry, ...]
+    welcome: Callable[[HostEntry], None]  # what a spare gets before it takes part; raises GpulaunchError
+    told: Callable[[PreflightResult], None]
+
+
+def carry_through(prepared: Prepared, screen: Screen, means: Means) -> Outcome:
+    """Launch and follow to the end, again and again as `restart:` says; return the last outcome."""
+    story = _Story(prepared, screen, means)
+    outcome: Outcome | None = None
+    while True:
+        try:
+            outcome = carry_out(story.prepared, screen)
+        except GpulaunchError as error:
+            if outcome is None:
+                raise
+            return story.end(outcome, NoRestart(error.message))
+        story.add(outcome)
+        try:
+            following = story.follow_up(outcome)
+        except KeyboardInterrupt:
+            why = "Ctrl-C before the next start"
+            stopped = replace(outcome, verdict="interrupted", exit_code=ExitCode.INTERRUPTED, why=why)
+            return story.end(stopped, NoRestart("stopped by Ctrl-C"))
+        if isinstance(following, NoRestart):
+            return story.end(outcome, following)
+        story.prepared = following
+
+
+class _Story:
+    """All starts of one run, and what is left for the next."""
+
+    def __init__(self, prepared: Prepared, screen: Screen, means: Means) -> None:
+        self.prepared = prepared
+        self._first = prepared.launch
+        # Without what a restart adds to its arguments; a run on GPUs does not go on as one on CPUs.
+        self._job = replace(prepared.launch.job, gpus=prepared.result.job.gpus)
+        self._screen = screen
+        self._means = means
+        self._spares = tuple(
+            spare
+            for spare in means.spares
+            if spare.name not in {each.name for each in prepared.launch.entries}
+        )
+        self._began = time.monotonic()
+        self._facts: dict[str, HostFacts] = dict(prepared.result.facts)
+        self._starts: list[Former] = []
+        self._changes: tuple[str, ...] = ()  # in the start that goes on, against the one before
+        self._attempts = 0
+        self._tried = 0  # restarts, also those for which no host was there
+        self._before = self._facts  # of the last preflight before the last start
+        self._resumed_from = ""
+
+    def add(self, outcome: Outcome) -> None:
+        """Note a start that is over."""
+        self._attempts += outcome.attempts
+        self._before = dict(self._facts)
+        self._starts.append(
+            Former(
+                run_id=outcome.plan.run_id,
+                verdict=outcome.verdict,
+                exit_code=outcome.exit_code,
+                why=outcome.why,
+                identity=("", "", ""),
+                world_size=outcome.plan.world_size,
+                mixed_precision=outcome.plan.precision.mixed_precision,
+                hosts=tuple(node.host for node in outcome.plan.nodes),
+                seconds=outcome.seconds,
+                logs=str(outcome.directory),
+                resumed_from=self._resumed_from,
+                changes=self._changes,
+            )
+        )
+
+    def end(self, outcome: Outcome, why: NoRestart) -> Outcome:
+        """Return the last outcome with all that came before, and keep it so."""
+        fine = outcome.exit_code == 0
+        restarts = Restarts(self._means.spec.max, tuple(self._starts), "" if fine else why.why)
+        whole = replace(outcome, attempts=self._attempts, restarts=restarts)
+        if outcome.verdict == "detached":
+            return whole  # it goes on: how it ends is not known yet
+        book = LogBook(whole.directory)
+        book.keep(OUTCOME, json.dumps(outcome_json(whole), indent=1) + "\n")
+        return replace(whole, not_kept=whole.not_kept or book.failed)
+
+    def follow_up(self, outcome: Outcome) -> Prepared | NoRestart:
+        """Return the next start, or why there is none."""
+        spec, found = self._means.spec, reason_of(outcome)
+        if isinstance(found, Reason):
+            self._starts[-1] = replace(self._starts[-1], identity=found.identity)
+        reason = worth_it(found, spec, self._tried)
+        if isinstance(reason, NoRestart):
+            return reason
+        self._screen.say(reason.words, bad=True)
+        while True:
+            following = self._after_a_pause(outcome, reason)
+            if isinstance(following, Prepared) or not following.later or self._tried >= spec.max:
+                return following
+            self._screen.say(following.why, bad=True)
+
+    def _after_a_pause(self, outcome: Outcome, reason: Reason) -> Prepared | NoRestart:
+        pause = self._means.spec.pause_s(self._tried)
+        self._tried += 1
+        words = f"restart {self._tried} of {self._means.spec.max} in {pause:g} s; Ctrl-C leaves it ended"
+        self._screen.say(words)
+        time.sleep(pause)
+        try:
+            return self._prepare(outcome, reason)
+        except GpulaunchError as error:
+            return NoRestart(error.message, later=isinstance(error, HostError))
+
+    def _prepare(self, outcome: Outcome, reason: Reason) -> Prepared | NoRestart:
+        spec, before = self._means.spec, self._before
+        begun = (*self.prepared.launch.before, Phase(f"attempt {len(self._starts)}", outcome.seconds))
+        last = replace(self.prepared.launch, early=None, kept=self._first.kept, job=self._job, before=begun)
+        choice = Choice(self._spares, spec.exclude_failed_hosts, self._means.welcome)
+        settled = regroup(last, outcome, reason, choice)
+        self._facts |= settled.facts
+        if settled.result is None:
+            whys = "; ".join(f"{host}: {why}" for host, why in settled.lineup.out.items())
+            return NoRestart(f"no host is left to go on with ({whys})", later=True)
+        lineup, result = settled.lineup, settled.result
+        self._means.told(result)
+        again = worth_it(reason_of(reconsidered(outcome, before, self._facts)), spec, self._tried - 1)
+        if isinstance(again, NoRestart):
+            return again
+        self._job = counted(self._job, lineup)
+        launch = replace(last, entries=lineup.entries, job=self._job)
+        checkpoint = self._checkpoint(launch, outcome, again)
+        if isinstance(checkpoint, NoRestart):
+            return checkpoint
+        return self._planned(launch, result, lineup, outcome, checkpoint)
+
+    def _checkpoint(
+        self, launch: Launch, outcome: Outcome, reason: Reason
+    ) -> "Checkpoint | NoRestart | None":
+        """Return what the next start goes on from, None for the start; note how far this one came."""
+        spec, job = self._means.spec, self._job
+        main = launch.entries[0].name
+        asked = launch.entries if spec.resume_args and spec.checkpoint_on == "every" else launch.entries[:1]
+        age_s = time.monotonic() - self._began
+        seen = look(asked, job, spec.checkpoints, launch.connections.borrow, age_s=age_s)
+        main_is_new = outcome.plan.nodes[0].host not in {entry.name for entry in launch.entries}
+        chosen = choose(seen, main, spec, main_is_new=main_is_new)
+        for note in chosen.notes:
+            self._screen.say(note, bad=True)
+        now = replace(
+            self._starts[-1],
+            identity=reason.identity,
+            last_checkpoint=chosen.checkpoint.path if chosen.checkpoint else "",
+            last_step=chosen.step,
+            checkpoint_known=bool(spec.resume_args) or chosen.checkpoint is not None,
+        )
+        self._starts[-1] = now
+        if chosen.refused:
+            return NoRestart(chosen.refused)
+        return stuck(self._starts[:-1], now) or chosen.checkpoint
+
+    def _planned(
+        self,
+        launch: Launch,
+        result: PreflightResult,
+        lineup: Lineup,
+        outcome: Outcome,
+        checkpoint: Checkpoint | None,
+    ) -> Prepared | NoRestart:
+        """Return the start as it will be, told; its plan is made once here to say what it changes."""
+        spec = self._means.spec
+        for error in result.errors.values():
+            return NoRestart(error.message, later=True)
+        job = replace(launch.job, args=resumed(launch.job, spec, checkpoint))
+        main = launch.entries[0]
+        script = script_on(main, result.facts[main.name], job)
+        prepared = Prepared(replace(launch, job=job), result, script)
+        refusal = prepared.refusal()
+        if refusal is not None:
+            return NoRestart(refusal.message)
+        told = tuple(map(redact_text, changes(outcome.plan, prepared.plan(), lineup, self._job)))
+        self._resumed_from = checkpoint.path if checkpoint is not None and spec.resume_args else ""
+        from_words = self._from_words(checkpoint)
+        for line in (*told, from_words):
+            self._screen.say(line)
+        self._changes = told
+        self._spares = tuple(each for each in lineup.spares if each.name not in outcome.lost)
+        record = restart_json(len(self._starts), outcome.plan.run_id, outcome.why, self._resumed_from, told)
+        kept = (*self._first.kept, (RECORD, json.dumps(record, indent=1) + "\n"))
+        return replace(prepared, launch=replace(prepared.launch, kept=kept))
+
+    def _from_words(self, checkpoint: Checkpoint | None) -> str:
+        if not self._means.spec.resume_args:
+            return "no resume_args: the script starts as before and finds its checkpoint itself"
+        if checkpoint is None:
+            return "there is no checkpoint of this run yet: it begins from the start"
+        return f"going on from {checkpoint.path}"

@@ -1,0 +1,126 @@
+"""What a run has left here: gpulaunch-runs/RUN with its plan, outcome, source, events and logs."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from launcher import safe_json
+from launcher.errors import BadInput
+from launcher.follow.outcome import OUTCOME
+from launcher.report.sparkline import rank_logs, rank_of
+from launcher.rundir.metrics import Metrics, read_metrics
+from launcher.rundir.state_schema import misfit_of_state
+from launcher.rundir.usage_series import RankSeries, read_usage
+from preflight.frozen import dataclass
+
+EVENTS = "events.jsonl"
+MAX_DOCUMENT = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that was told while the run went on, and how long each log was here at that moment."""
+
+    at: float
+    text: str
+    bad: bool
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RankLog:
+    """One rank's log here, read."""
+
+    rank: int | None  # None: a launcher's, which holds what ranks printed before they had logs of their own
+    host: str
+    name: str  # HOST/rank-N.log
+    metrics: Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """A run as it lies here. Documents that are not there are {}; their text is untrusted."""
+
+    run_id: str
+    directory: Path
+    plan: Mapping[str, Any]
+    outcome: Mapping[str, Any]
+    source: Mapping[str, Any]
+    events: tuple[Event, ...]
+    logs: tuple[RankLog, ...]
+    usage: tuple[RankSeries, ...] = ()
+    ends: tuple[Mapping[str, Any], ...] = ()  # how each node ended, as `gpulaunch fetch` brought it
+
+
+def read_run(directory: Path) -> RunFiles:
+    """Read what is there. Raises BadInput when it is no run's directory."""
+    plan = _document(directory / "plan.json")
+    if not plan and not rank_logs(directory):
+        raise BadInput(f"{directory}: there is no run in this directory", "name a run id; they are in --logs")
+    outcome = _document(directory / OUTCOME)
+    behind = outcome.get("clock_behind_s")
+    return RunFiles(
+        run_id=str(plan.get("run_id") or directory.name),
+        directory=directory,
+        plan=plan,
+        outcome=outcome,
+        source=_document(directory / "source.json"),
+        events=_events(directory / EVENTS),
+        logs=tuple(_log(path) for path in rank_logs(directory)),
+        usage=read_usage(directory, plan, behind if isinstance(behind, dict) else {}),
+        ends=tuple(_ends(directory)),
+    )
+
+
+def _ends(directory: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the `exit` of every node that has ended."""
+    for path in sorted(directory.glob("*/state.json")):
+        state = _document(path)
+        if state.get("phase") == "ended" and not misfit_of_state(state):
+            yield state.get("exit") or {}
+
+
+def _document(path: Path) -> Mapping[str, Any]:
+    try:
+        if path.stat().st_size > MAX_DOCUMENT:
+            return {}
+        document = safe_json.parse(path.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _events(path: Path) -> tuple[Event, ...]:
+    found: list[Event] = []
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ()
+    for line in lines:
+        try:
+            said = safe_json.parse(line)
+            sizes = {str(name): int(size) for name, size in said["sizes"].items()}
+            at = float(said["at"])
+            if math.isfinite(at):
+                found.append(Event(at, str(said["text"]), bool(said.get("bad")), sizes))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue  # the line that a killed client was writing
+    return tuple(sorted(found, key=lambda event: event.at))  # who attached later noted what was before
+
+
+def _log(path: Path) -> RankLog:
+    name = f"{path.parent.name}/{path.name}"
+    return RankLog(rank_of(path), path.parent.name, name, read_metrics(path))
+
+
+def most_telling(logs: Iterable[RankLog]) -> RankLog | None:
+    """Return the log that prints most of the training; of equals the lowest rank's."""
+    best: RankLog | None = None
+    count = 0
+    for log in logs:
+        found = log.metrics
+        values = 4 * len(found.loss) + len(found.norm) + len(found.learning_rate) + len(found.throughput[1])
+        if values > count:
+            best, count = log, values
+    return best

@@ -1,0 +1,172 @@
+"""The logs of a run as files here: every byte once, at the offset it has there; and each log's last lines."""
+
+import errno
+import hashlib
+import json
+import os
+import re
+import time
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+
+from launcher.errors import PathRefused
+from launcher.local.safe_paths import make_directory, open_below, path_below, write_below
+from launcher.rundir.run_id import is_run_id
+from launcher.text import clean, one_line
+
+EVENTS = "events.jsonl"
+LAST_BYTES = 16 << 10
+MOST_OPEN = 256
+"""Files at once: 100 hosts of 8 ranks have more logs than a shell's usual limit of 1024 descriptors."""
+_UNSAFE = re.compile(r"[^\w.@+-]")
+_LONGEST_NAME = 160
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class LogBook:
+    """Writes HOST/rank-N.log and HOST/launcher.log below a directory. Overlapping writes change nothing.
+
+    A disk that fills up ends no run: from then on nothing is written here, `failed` says why, and the hosts
+    keep all.
+    """
+
+    def __init__(self, directory: Path, *, again: bool = False) -> None:
+        """`again`: it may have been kept here before; what was noted of its past then is not noted twice."""
+        self.directory = directory
+        self.failed = ""
+        self._opened = time.time()
+        self._noted = _texts(directory / EVENTS) if again else frozenset()
+        self._files: dict[tuple[str, str], int] = {}  # open ones, the one not used for longest first
+        self._sizes: dict[tuple[str, str], int] = {}
+        self._tails: dict[tuple[str, str], bytes] = {}
+
+    def begin(self) -> None:
+        """Make the directory. Raises OSError and PathRefused where it cannot be, unless the disk is full."""
+        try:
+            make_directory(self.directory)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            self._fail(error)
+
+    def keep(self, name: str, text: str) -> None:
+        """Keep a document beside the logs."""
+        if self.failed:
+            return
+        try:
+            write_below(self.directory, name, text)
+        except (OSError, PathRefused) as error:
+            self._fail(error)
+
+    def write(self, host: str, log: str, offset: int, data: bytes) -> None:
+        """Put bytes at their offset."""
+        key = (host, log)
+        self._tails[key] = (self._tails.get(key, b"") + data[-LAST_BYTES:])[-LAST_BYTES:]
+        if self.failed:
+            return
+        try:
+            self._put(key, offset, data)
+        except (OSError, PathRefused) as error:
+            self._fail(error)
+
+    def _fail(self, error: OSError | PathRefused) -> None:
+        if isinstance(error, PathRefused):
+            self.failed = error.message
+        else:
+            self.failed = f"{error.strerror or error}: {error.filename or self.directory}"
+        self.close()
+
+    def _put(self, key: tuple[str, str], offset: int, data: bytes) -> None:
+        fd = self._file(key)
+        view = memoryview(data)
+        while view:
+            try:
+                written = os.pwrite(fd, view, offset)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(self.path(*key))) from None
+            view, offset = view[written:], offset + written
+        self._sizes[key] = max(self._sizes[key], offset)
+
+    def note(self, text: str, *, bad: bool = False, at: float | None = None) -> None:
+        """Keep what was told of the run, with the time and how long each log is by now (events.jsonl).
+
+        `at`: when it happened. How long the logs were before this book was opened is not known.
+        Only a report wants it, so what cannot be kept is no reason to end a run.
+        """
+        past = at is not None and at < self._opened
+        if self.failed:
+            return
+        if past and text in self._noted:
+            return
+        sizes = {f"{safe_name(host)}/{safe_name(log)}": size for (host, log), size in self._sizes.items()}
+        when = time.time() if at is None else at
+        line = json.dumps({"at": when, "text": text, "bad": bad, "sizes": {} if past else sizes})
+        with suppress(OSError, PathRefused):
+            fd = open_below(self.directory, EVENTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            with os.fdopen(fd, "w", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+    def path(self, host: str, log: str) -> Path:
+        """Return where a log lies. Raises PathRefused where a link lies in its way."""
+        return path_below(self.directory, _name(host, log))
+
+    def sizes(self, host: str) -> dict[str, int]:
+        """Return how much of each log of a host is here already."""
+        folder = path_below(self.directory, safe_name(host))
+        return {path.name: path.stat().st_size for path in folder.glob("*.log")} if folder.is_dir() else {}
+
+    def last_lines(self, host: str, log: str, count: int) -> tuple[str, ...]:
+        """Return the last lines of a log, safe to print; of a progress bar its last state."""
+        text = clean(self._tails.get((host, log), b"").replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        return tuple(deque((line for line in text.splitlines() if line.strip()), maxlen=count))
+
+    def close(self) -> None:
+        """Close the files."""
+        for fd in self._files.values():
+            os.close(fd)
+        self._files.clear()
+
+    def _file(self, key: tuple[str, str]) -> int:
+        """Return a log's open file; where there are many, another one is closed for it."""
+        fd = self._files.pop(key, -1)
+        if fd < 0:
+            fd = self._open(*key)
+            self._sizes.setdefault(key, os.fstat(fd).st_size)
+        self._files[key] = fd
+        if len(self._files) > MOST_OPEN:
+            os.close(self._files.pop(next(iter(self._files))))
+        return fd
+
+    def _open(self, host: str, log: str) -> int:
+        return open_below(self.directory, _name(host, log), os.O_WRONLY | os.O_CREAT)
+
+
+def run_directory(logs: Path, run_id: str) -> Path:
+    """Return where a run is kept here. Raises PathRefused for a name not of our form, or a link there."""
+    if not is_run_id(run_id):
+        raise PathRefused(f"{one_line(run_id, 80)!r} is no run's name")
+    return path_below(logs, run_id)
+
+
+def _texts(path: Path) -> frozenset[str]:
+    """Return what was noted of a run so far."""
+    found = set()
+    with suppress(OSError):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            with suppress(ValueError, KeyError, TypeError):
+                found.add(str(json.loads(line)["text"]))
+    return frozenset(found)
+
+
+def safe_name(name: str) -> str:
+    """Return a host's or log's name as a file name: what comes from a host must not choose where it lands."""
+    safe = _UNSAFE.sub("_", name).lstrip(".") or "_"
+    if len(safe.encode()) <= _LONGEST_NAME:
+        return safe
+    digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:16]
+    return f"{safe.encode()[: _LONGEST_NAME - 17].decode(errors='ignore')}-{digest}"
+
+
+def _name(host: str, log: str) -> str:
+    return f"{safe_name(host)}/{safe_name(log)}"

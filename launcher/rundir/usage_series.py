@@ -1,0 +1,106 @@
+"""What every rank used over a run, read from the usage.jsonl of each host that is kept here."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from launcher import safe_json
+from launcher.rundir.log_store import safe_name
+from preflight.frozen import dataclass
+
+USAGE = "usage.jsonl"
+COLUMNS = ("busy", "memory_mib", "power_w", "rss_mib", "cpu")
+MOST_SAMPLES = 200_000
+_LONGEST = 1 << 20
+
+
+@dataclass(slots=True)
+class RankSeries:
+    """One rank's samples. Times are of this machine's clock; a value that was not measured is NaN."""
+
+    rank: int
+    host: str
+    at: list[float] = field(default_factory=list)
+    values: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+
+    def has(self, column: str) -> bool:
+        """Whether it was ever measured."""
+        return any(math.isfinite(value) for value in self.values[column])
+
+    def mean(self, column: str) -> float | None:
+        """Return the mean of what was measured, None when nothing was."""
+        good = [value for value in self.values[column] if math.isfinite(value)]
+        return sum(good) / len(good) if good else None
+
+    def peak(self, column: str) -> float | None:
+        """Return the highest that was measured, None when nothing was."""
+        return max((value for value in self.values[column] if math.isfinite(value)), default=None)
+
+
+def read_usage(
+    directory: Path, plan: Mapping[str, Any], clock_behind_s: Mapping[str, Any]
+) -> tuple[RankSeries, ...]:
+    """Return the samples of every rank of a plan. What cannot be read is left out."""
+    found: list[RankSeries] = []
+    for host, slots in _slots(plan):
+        behind = clock_behind_s.get(host)
+        path = directory / safe_name(host) / USAGE
+        ranks = {rank: RankSeries(rank, host) for rank in slots}
+        for sample in _samples(path):
+            at = sample["t"] + (float(behind) if isinstance(behind, int | float) else 0.0)
+            for rank, uuid in slots.items():
+                _take(ranks[rank], at, _mapping(sample.get("gpus")).get(uuid), sample, str(rank))
+        found += [series for series in ranks.values() if any(map(series.has, COLUMNS))]
+    return tuple(sorted(found, key=lambda series: series.rank))
+
+
+def _take(series: RankSeries, at: float, gpu: object, sample: Mapping[str, Any], rank: str) -> None:
+    told = {**_mapping(gpu), **_mapping(_mapping(sample.get("ranks")).get(rank))}
+    if not told:
+        return
+    series.at.append(at)
+    for name in COLUMNS:
+        value = told.get(name)
+        good = isinstance(value, int | float) and not isinstance(value, bool)
+        series.values[name].append(float(value) if good and value is not None else math.nan)
+
+
+def _samples(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with path.open("rb") as file:
+            for _ in range(MOST_SAMPLES):
+                line = file.readline(_LONGEST)
+                if not line:
+                    return
+                try:
+                    sample = safe_json.parse(line)
+                    if sample["event"] == "usage" and math.isfinite(float(sample["t"])):
+                        yield {**sample, "t": float(sample["t"])}
+                except (ValueError, KeyError, TypeError, RecursionError):
+                    continue
+    except OSError:
+        return
+
+
+def _slots(plan: Mapping[str, Any]) -> Iterator[tuple[str, dict[int, str]]]:
+    """Yield each host's ranks with the UUIDs of their GPUs."""
+    nodes = plan.get("nodes")
+    for node in nodes if isinstance(nodes, list) else []:
+        first = _mapping(node).get("first_rank")
+        slots = _mapping(_mapping(node).get("ranks")).get("slots")
+        if not isinstance(first, int) or not isinstance(slots, list):
+            continue
+        yield (
+            str(node.get("host", "?")),
+            {
+                first + slot["local_rank"]: str(slot.get("gpu_uuid") or "")
+                for slot in slots
+                if isinstance(slot, Mapping) and isinstance(slot.get("local_rank"), int)
+            },
+        )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

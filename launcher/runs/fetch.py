@@ -1,0 +1,217 @@
+"""Fetching a run: logs, records and output; each file whole or not there, each byte sent once."""
+
+import errno
+import hashlib
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import HostError, MalformedFacts, PathRefused
+from launcher.follow import protocol
+from launcher.local.safe_paths import open_below, path_below
+from launcher.remote.connection_pool import Open
+from launcher.remote.shell_errors import last_lines
+from launcher.runs.request import NotThere
+from launcher.text import one_line
+from launcher.transports.base import Stream
+from preflight.facts.json_codec import decode
+from preflight.frozen import dataclass
+
+SILENCE_S = 60.0
+_POLL_S = 0.5
+_PART = re.compile(r"\.(?P<key>[0-9a-f]{32})\.(?P<mtime>-?\d{1,19})-(?P<size>\d{1,19})\.part")
+_LARGEST = 1 << 62
+_LOCAL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
+"""Of this machine, and so of every file; any other error is that of one file, and the rest is fetched."""
+
+
+@dataclass(slots=True)
+class Fetched:
+    """What came from one host."""
+
+    files: int = 0
+    bytes: int = 0
+    skipped: list[str] = field(default_factory=list)  # what could not be read there, each with its reason
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A piece of a file, as a host announces it."""
+
+    file: str
+    offset: int
+    whole: int
+    mtime_ns: int
+    grows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The last frame: what could not be read there."""
+
+    skipped: tuple[tuple[str, str], ...] = ()
+
+
+class Receiver:
+    """Writes what one host sends below a directory of ours. Names from the host never lead out of it."""
+
+    def __init__(self, directory: Path, host: str = "") -> None:
+        self.directory = directory
+        self.fetched = Fetched()
+        self._host = host or directory.name
+        self._part = ""  # the file that is open, as a name below the directory
+        self._fd = -1
+        self._passed_over: str | None = None
+
+    def wanted(self) -> dict[str, Any]:
+        """Return what is here already, as mode fetch takes it."""
+        have: dict[str, list[int]] = {}
+        part: dict[str, list[list[int]]] = {}
+        for path in sorted(self.directory.rglob("*")) if self.directory.is_dir() else ():
+            if path.is_symlink() or not path.is_file():
+                continue
+            name, status = path.relative_to(self.directory).as_posix(), path.stat()
+            begun = _PART.fullmatch(path.name)
+            if begun is None:
+                have[name] = [status.st_size, status.st_mtime_ns]
+            else:
+                there = [int(begun["size"]), int(begun["mtime"]), status.st_size]
+                part.setdefault(begun["key"], []).append(there)
+        return {"have": have, "part": part}
+
+    def take(self, header: Mapping[str, Any], data: bytes) -> None:
+        """Write one frame. Raises OSError when this disk is full, HostError on what cannot be meant."""
+        piece = self._read(header, len(data))
+        if piece.file == self._passed_over:
+            return
+        try:
+            self._write(piece, data)
+        except PathRefused as error:
+            self._pass_over(piece.file, error.message)
+        except OSError as error:
+            if error.errno in _LOCAL:
+                where = str(self.directory / piece.file)
+                raise OSError(error.errno, error.strerror, where) from None
+            self._pass_over(piece.file, f"cannot be written here: {error.strerror}")
+
+    def close(self) -> None:
+        """Close what is open; what was begun stays, to be gone on with."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._part = -1, ""
+
+    def _read(self, header: Mapping[str, Any], size: int) -> _File:
+        try:
+            piece = decode(_File, dict(header))
+        except MalformedFacts as misfit:
+            raise HostError(self._host, f"what it sent cannot be read: {one_line(misfit.message)}") from None
+        end = piece.offset + size
+        if not (0 <= piece.offset <= end <= piece.whole < _LARGEST and abs(piece.mtime_ns) < _LARGEST):
+            raise HostError(self._host, f"it sent a part that {one_line(piece.file)!r} cannot have")
+        return piece
+
+    def _write(self, piece: _File, data: bytes) -> None:
+        part = piece.file if piece.grows else _part_of(piece)
+        path_below(self.directory, piece.file)
+        if part != self._part:
+            begin = not piece.grows and piece.offset == 0
+            self.close()
+            flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if begin else 0)
+            self._fd, self._part = open_below(self.directory, part, flags), part
+        if piece.offset > os.fstat(self._fd).st_size:
+            raise HostError(self._host, f"it left out a part of {one_line(piece.file)!r}")
+        view, offset = memoryview(data), piece.offset
+        while view:
+            written = os.pwrite(self._fd, view, offset)
+            view, offset = view[written:], offset + written
+        self.fetched.bytes += len(data)
+        if offset >= piece.whole:
+            self._finish(piece)
+
+    def _finish(self, piece: _File) -> None:
+        if not piece.grows:
+            os.fsync(self._fd)
+            os.utime(self._fd, ns=(piece.mtime_ns, piece.mtime_ns))
+            target = path_below(self.directory, piece.file)
+            path_below(self.directory, self._part).replace(target)
+            for old in target.parent.glob(f".{_key(piece.file)}.*.part"):
+                if _PART.fullmatch(old.name):
+                    old.unlink()
+        self.fetched.files += 1
+        self.close()
+
+    def _pass_over(self, name: str, why: str) -> None:
+        self.close()
+        self._passed_over = name
+        self.fetched.skipped.append(f"{one_line(name)}: {why}")
+
+
+def _key(name: str) -> str:
+    """Return what stands for a file in the name of its begun copy: a name may be as long as names can be."""
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _part_of(piece: _File) -> str:
+    folder, slash, _ = piece.file.rpartition("/")
+    return f"{folder}{slash}.{_key(piece.file)}.{piece.mtime_ns}-{piece.whole}.part"
+
+
+def fetch_host(
+    run_id: str,
+    entry: HostEntry,
+    open_entry: Open,
+    receiver: Receiver,
+    *,
+    output: bool,
+) -> Fetched:
+    """Fetch one node's files. Raises HostError when it breaks; call again to go on."""
+    request = {"mode": "fetch", "run_id": run_id, "output": output, **receiver.wanted()}
+    try:
+        with open_entry(entry) as connection:
+            stream = connection.start(protocol.command(entry.python, "fetch", run_id))
+            try:
+                stream.write(protocol.request(request))
+                _receive(entry.name, stream, receiver)
+            finally:
+                stream.close()
+    finally:
+        receiver.close()
+    return receiver.fetched
+
+
+def _receive(host: str, stream: Stream, receiver: Receiver) -> None:
+    reader = protocol.Reader()
+    answered, stderr = False, b""
+    heard = time.monotonic()
+    while True:
+        data = stream.read(_POLL_S)
+        stderr = (stderr + stream.read_stderr())[-protocol.NOISE_KEPT :]
+        heard = heard if data is None else time.monotonic()
+        if data is None and time.monotonic() - heard < SILENCE_S:
+            continue
+        if data is None:
+            raise HostError(
+                host, f"nothing came for {SILENCE_S:g} s", "fetch again: it goes on where it ended"
+            )
+        if not data:
+            said = last_lines(stderr + stream.read_stderr() or reader.noise)
+            raise HostError(host, f"the connection ended: {said}", "fetch again: it goes on where it ended")
+        try:
+            for frame in reader.feed(data):
+                if not answered:
+                    answered = True
+                    if "refused" in frame.header:
+                        raise NotThere(f"{host}: {one_line(str(frame.header['refused']), 300)}")
+                elif "file" in frame.header:
+                    receiver.take(frame.header, frame.data)
+                elif "end" in frame.header:
+                    skipped = decode(_End, dict(frame.header)).skipped
+                    receiver.fetched.skipped += [f"{name}: {why}" for name, why in skipped]
+                    return
+        except (protocol.Garbled, MalformedFacts) as error:
+            raise HostError(host, f"what it sent cannot be read: {one_line(str(error))}") from None

@@ -1,0 +1,141 @@
+"""The logs of a run, looked at: nothing is kept here, and looking keeps no attached run alive."""
+
+import queue
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from launcher.config.inventory import HostEntry
+from launcher.durations import parse_duration
+from launcher.follow.events import Dropped, Ended, Happening, Lost, Output
+from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, Follower, Running
+from launcher.launch.signals import interrupts_counted
+from launcher.planning.plan import NodePlan, Plan
+from launcher.remote.connection_pool import Open
+from preflight.errors import BadInput
+from preflight.frozen import dataclass
+
+Show = Callable[[str, str, bytes, float], None]
+"""Takes (host, log, bytes, now)."""
+
+PATIENCE_S = 60.0
+_POLL_S = 0.1
+_BYTES = re.compile(r"(\d{1,15})(B|kB|KB|MB|GB)")
+_SIZES = {"B": 1, "kB": 1000, "KB": 1000, "MB": 1000**2, "GB": 1000**3}
+
+
+@dataclass(frozen=True, slots=True)
+class Viewed:
+    """The hosts that were lost and why, and how each node stood at the end, by its rank."""
+
+    lost: Mapping[str, str]
+    states: Mapping[int, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which logs are looked at, and from where on."""
+
+    rank: int | None = None
+    host: str = ""
+    since: Mapping[str, float] | None = None
+    follow: bool = False
+
+    def nodes(self, plan: Plan) -> tuple[NodePlan, ...]:
+        """Return the nodes that have them. Raises BadInput when there is no such rank or host."""
+        found = tuple(
+            node
+            for node in plan.nodes
+            if self.host in ("", node.host) and (self.rank is None or self._in(node))
+        )
+        if found:
+            return found
+        ranks = f"ranks 0 to {plan.world_size - 1}" if plan.world_size > 1 else "rank 0"
+        hosts = ", ".join(node.host for node in plan.nodes)
+        raise BadInput(
+            f"{plan.run_id} has no such log: it has {ranks}, on {hosts}", "leave out --rank or --host"
+        )
+
+    def only(self, node: NodePlan) -> list[str]:
+        """Return the logs wanted of a node."""
+        if self.rank is not None:
+            return [f"rank-{self.rank}.log"]
+        ranks = range(node.first_rank, node.first_rank + len(node.ranks.slots))
+        return ["launcher.log", *(f"rank-{rank}.log" for rank in ranks)]
+
+    def _in(self, node: NodePlan) -> bool:
+        assert self.rank is not None  # noqa: S101 - the caller has asked
+        return 0 <= self.rank - node.first_rank < len(node.ranks.slots)
+
+
+def read_since(word: str) -> dict[str, float]:
+    """Return what --since means: `10m`, `2h`, or the last so many bytes of each log. Raises BadInput."""
+    ago_s = parse_duration(word)
+    if ago_s is not None:
+        return {"seconds": ago_s}
+    size = _BYTES.fullmatch(word)
+    if size is not None:
+        return {"bytes": float(int(size[1]) * _SIZES[size[2]])}
+    raise BadInput(
+        f'--since "{word}" is neither a time ago nor a number of bytes', "--since 10m, or --since 64kB"
+    )
+
+
+def show_logs(
+    plan: Plan, entries: Iterable[HostEntry], open_entry: Open, selection: Selection, show: Show
+) -> Viewed:
+    """Show the logs, to the end of the run with `follow`, until Ctrl-C; return how the hosts stood."""
+    happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
+    ways = {node.host: entry for node, entry in zip(plan.nodes, entries, strict=True)}
+    open_hosts = {node.host: node for node in selection.nodes(plan)}
+    followers = []
+    for node in open_hosts.values():
+        wishes: dict[str, object] = {
+            "viewer": True,
+            "only": selection.only(node),
+            "once": not selection.follow,
+        }
+        if selection.since is not None:
+            wishes["since"] = dict(selection.since)
+        follower = Follower(
+            plan.run_id,
+            node,
+            partial(open_entry, ways[node.host]),
+            Running(wishes=wishes),
+            patience_s=PATIENCE_S,
+            happenings=happenings,
+        )
+        follower.start()
+        followers.append(follower)
+    lost: dict[str, str] = {}
+    states: dict[int, Mapping[str, Any]] = {}
+    with interrupts_counted() as interrupts:
+        while open_hosts and not interrupts.take():
+            match _next(happenings):
+                case Output(host=host, log=log, data=data):
+                    show(host, log, data, time.monotonic())
+                case Ended(host=host, state=state):
+                    states[open_hosts.pop(host).node_rank] = state
+                case Lost(host=host, why=why):
+                    lost[host] = why
+                    del open_hosts[host]
+                case Dropped(host=host, why=why) if host not in lost and not selection.follow:
+                    lost[host] = why
+                    del open_hosts[host]
+                case _:
+                    pass
+    for follower in followers:
+        follower.leave()
+    deadline = time.monotonic() + LEAVE_S
+    for follower in followers:
+        follower.join(max(0.0, deadline - time.monotonic()))
+    return Viewed(lost, states)
+
+
+def _next(happenings: "queue.Queue[Happening]") -> Happening | None:
+    try:
+        return happenings.get(timeout=_POLL_S)
+    except queue.Empty:
+        return None

@@ -1,0 +1,375 @@
+"""Runs as the hosts tell of them, put together over their nodes. Pure."""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
+
+from launcher.config.disconnect_options import DEFAULT_GRACE_S
+from launcher.config.inventory import HostEntry
+from launcher.planning.run_record import Launched, read_record
+from launcher.runs.progress import Progress, read_progress
+from preflight.errors import BadInput
+from preflight.frozen import dataclass
+
+Condition: TypeAlias = Literal["running", "stopping", "finished", "failed", "stopped", "lost"]
+
+LAST = "last"
+LONGEST_GRACE_S = 86400.0
+_FAILED = re.compile("failed|killed|hung")
+_WORST: tuple[Condition, ...] = ("running", "stopping", "lost", "failed", "stopped", "finished")
+
+
+def condition_after(end: Mapping[str, Any]) -> Condition:
+    """Return what a node has come to, by the `exit` of its state.json."""
+    why = str(end.get("why") or "")
+    if why and end.get("asked"):
+        return "stopped"  # whatever its ranks made of SIGTERM
+    codes = (end.get("ranks") or {}).values()
+    if any(code for code in codes if code not in (-15, -9)):
+        return "failed"
+    if why:
+        return "failed" if _FAILED.search(why) else "stopped"
+    return "failed" if end.get("launcher_code") else "finished"
+
+
+def why_ended(end: Mapping[str, Any]) -> str:
+    """Return why a node ended: its supervisor's reason, else its exit codes; "" when it ended well."""
+    if end.get("why"):
+        return str(end["why"])
+    for rank, code in (end.get("ranks") or {}).items():
+        if isinstance(code, int) and code not in (0, -15):
+            return f"rank {rank} " + (f"signal {-code}" if code < 0 else f"exit {code}")
+    code = end.get("launcher_code")
+    return f"the launcher ended with code {code}" if code else ""
+
+
+def end_words(condition: str, why: str) -> str:
+    """Return a condition with its reason."""
+    if why.startswith(condition):
+        return why
+    return f"{condition}: {why}" if why else condition
+
+
+def how_all_ended(ends: Iterable[Mapping[str, Any]]) -> tuple[Condition, str]:
+    """Return the worst that became of any node, and why: the reason of the first that came to that."""
+    ordered = sorted(ends, key=lambda end: float(end.get("since") or 0.0))
+    found = {condition_after(end) for end in ordered}
+    worst: Condition = next((condition for condition in _WORST if condition in found), "lost")
+    whys = (why_ended(end) for end in ordered if condition_after(end) == worst)
+    return worst, next((why for why in whys if why), "")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRun:
+    """One node of a run as its host tells it."""
+
+    entry: HostEntry  # how the host was reached just now
+    told: Mapping[str, Any]  # what mode list says of it
+    gpu_use: Mapping[str, Any]  # GPU UUID -> [percent busy, MiB used]
+    clock_ahead_s: float  # the host's clock minus ours
+    user: str
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """state.json, {} when it is gone."""
+        return self.told.get("state") or {}
+
+    @property
+    def end(self) -> Mapping[str, Any]:
+        """How it ended, {} while it has not."""
+        return self.state.get("exit") or {}
+
+    @property
+    def rank(self) -> int:
+        """Which node of its run it is."""
+        return int(self.told["spec"].get("node_rank") or 0)
+
+    @property
+    def launched(self) -> Launched | None:
+        """The launch by the record that the host keeps."""
+        record = self.told["spec"].get("launch")
+        if record is None:
+            return None
+        try:
+            launched = read_record(record)
+        except BadInput:
+            return None
+        return launched if launched.plan.run_id == self.told["run_id"] else None
+
+    @property
+    def rank_use(self) -> Mapping[str, Mapping[str, Any]]:
+        """By rank, what its processes used a moment ago; {} when that was not measured."""
+        usage = self.told.get("usage")
+        ranks = usage.get("ranks") if isinstance(usage, Mapping) else None
+        if not isinstance(ranks, Mapping):
+            return {}
+        return {str(rank): use for rank, use in ranks.items() if isinstance(use, Mapping)}
+
+    @property
+    def condition(self) -> Condition:
+        """What has become of this node."""
+        if self.state.get("phase") == "ended":
+            return condition_after(self.end)
+        if not self.told.get("alive"):
+            return "lost"
+        return "stopping" if self.state.get("phase") == "stopping" else "running"
+
+    @property
+    def why(self) -> str:
+        """Why it ended, by the word of its supervisor, or else by its exit codes; "" when it ended well."""
+        if self.state.get("phase") == "ended":
+            return why_ended(self.end)
+        return "" if self.told.get("alive") else "its supervisor is gone without a word"
+
+    @property
+    def end_began(self) -> float:
+        """When its end began, by our clock."""
+        at = self.end.get("since") or self.state.get("ended") or 0.0
+        return float(at) - self.clock_ahead_s
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRun:
+    """A run, with those of its nodes whose hosts have answered."""
+
+    run_id: str
+    launched: Launched | None  # None: started by a gpulaunch that left no record
+    nodes: tuple[NodeRun, ...]
+    from_here: bool = False  # this machine has launched it, and `launched` is its own record
+    conflict: str = ""  # why it is not known which of the hosts that tell of it are right
+
+    @property
+    def condition(self) -> Condition:
+        """The whole run's: it runs while any node does; otherwise the worst that is known."""
+        found = {node.condition for node in self.nodes}
+        return next(condition for condition in _WORST if condition in found)
+
+    @property
+    def why(self) -> str:
+        """Why it failed, was stopped or lost: the first reason by time of a node that did.
+
+        Of a run that lives: why it has ended on some of its nodes, "" where it lives on all.
+        """
+        condition = self.condition
+        lives = condition in ("running", "stopping")
+        ends = sorted(self.nodes, key=lambda node: node.end_began)
+        return next((node.why for node in ends if (lives or node.condition == condition) and node.why), "")
+
+    @property
+    def how(self) -> str:
+        """What has become of it, in words: `stopped by ada@laptop`, `failed: rank 0 ...`."""
+        return end_words(self.condition, self.why)
+
+    def later(self, states: Mapping[int, Mapping[str, Any]]) -> "FoundRun":
+        """Return it as nodes (by their rank) have told their state since."""
+        nodes = tuple(
+            replace(node, told={**node.told, "state": state})
+            if (state := states.get(int(node.told["spec"].get("node_rank") or 0)))
+            else node
+            for node in self.nodes
+        )
+        return replace(self, nodes=nodes)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of its nodes have told that nothing of it lives any more."""
+        return len(self.nodes) >= self.total_nodes and self.condition not in ("running", "stopping")
+
+    @property
+    def started(self) -> float:
+        """When it started, by our clock."""
+        return min(float(node.state.get("started") or 0.0) - node.clock_ahead_s for node in self.nodes)
+
+    @property
+    def ended(self) -> float | None:
+        """When its last node ended, None while one runs or that is not known."""
+        times = [node.state.get("ended") for node in self.nodes]
+        if None in times:
+            return None
+        return max(float(node.state.get("ended") or 0.0) - node.clock_ahead_s for node in self.nodes)
+
+    @property
+    def total_nodes(self) -> int:
+        """How many nodes the launch has, found or not."""
+        return max(int(node.told["spec"].get("nodes") or 1) for node in self.nodes)
+
+    @property
+    def grace_s(self) -> float:
+        """From SIGTERM to SIGKILL, as it was launched: `grace` of its config, or --grace."""
+        said = [node.told["spec"].get("grace_s") for node in self.nodes]
+        known = [float(grace) for grace in said if isinstance(grace, int | float)]
+        return min(max(0.0, *known), LONGEST_GRACE_S) if known else DEFAULT_GRACE_S
+
+    @property
+    def progress(self) -> Progress:
+        """Step and loss by the log of the lowest rank found."""
+        first = min(self.nodes, key=lambda node: node.told["spec"].get("first_rank") or 0)
+        return read_progress(str(first.told.get("tail") or ""))
+
+    @property
+    def unattended_s(self) -> float | None:
+        """How long nobody has followed an attached run; None when it needs nobody, or has ended."""
+        ages = [
+            float(node.told["client_age_s"])
+            for node in self.nodes
+            if node.condition == "running" and not node.told.get("detached") and node.told.get("client_age_s")
+        ]
+        return max(ages, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class RunsTold:
+    """Runs put together from what hosts have told, and what of that is not believed."""
+
+    runs: tuple[FoundRun, ...]
+    strays: Mapping[str, tuple[str, ...]]  # run id -> who tells of it, though it is not theirs to tell
+
+
+def gather_runs(
+    answers: Iterable[tuple[HostEntry, Mapping[str, Any], float]],
+    known: Mapping[str, Launched] | None = None,
+    *,
+    names: Collection[str] = (),
+) -> RunsTold:
+    """Return the runs in (host, its answer, our time then), the newest last.
+
+    A host answers for itself only. Of a launch that this machine remembers (`known`), each node is believed
+    from the host that was launched on. `names` are those of hosts that did not answer or were not asked:
+    nobody tells in their place either. Of another launch, a node that two hosts claim is a conflict; one
+    host reached under two names tells the same node twice, and one of them is kept.
+    """
+    answers = tuple(answers)
+    asked = {*names, *(entry.name for entry, _, _ in answers)}
+    nodes: dict[str, list[NodeRun]] = {}
+    for entry, answer, now in answers:
+        for told in answer.get("runs", ()):
+            ahead = float(answer.get("t") or now) - now
+            user = str(answer.get("user") or "")
+            node = NodeRun(entry, told, answer.get("gpu_use") or {}, ahead, user)
+            nodes.setdefault(str(told["run_id"]), []).append(node)
+    claims = [_Claims(run_id, each, asked, (known or {}).get(run_id)) for run_id, each in nodes.items()]
+    runs = [run for each in claims if (run := each.put_together()) is not None]
+    strays = {each.run_id: each.strays for each in claims if each.strays}
+    return RunsTold(tuple(sorted(runs, key=lambda run: run.started)), strays)
+
+
+class _Claims:
+    """All that hosts tell of one run."""
+
+    def __init__(
+        self, run_id: str, nodes: Iterable[NodeRun], asked: Collection[str], known: Launched | None
+    ) -> None:
+        self.run_id = run_id
+        self._known = known
+        self._asked = asked
+        own: list[NodeRun] = []
+        others: list[NodeRun] = []
+        for node in nodes:
+            (own if self._is_own(node) else others).append(node)
+        # A host that is asked under two names as well is right under one of them.
+        others = [node for node in others if not any(_is_same_keeper(node, each) for each in own)]
+        self.strays = tuple(self._stray_words(node) for node in others)
+        self._own = own
+
+    def put_together(self) -> FoundRun | None:
+        """Return the run, None where nobody tells of it who could know."""
+        kept: dict[int, NodeRun] = {}
+        conflict = self._unlike_records()
+        for node in self._own:
+            before = kept.setdefault(node.rank, node)
+            if before is node or _is_same_keeper(before, node):
+                kept[node.rank] = node if self._is_named(node) else before
+            else:
+                who = f"{before.entry.name} and {node.entry.name}"
+                conflict = conflict or f"{who} both say that they are node {node.rank} of it"
+        if not kept:
+            return None
+        ordered = tuple(kept[rank] for rank in sorted(kept))
+        launched = self._known or next((node.launched for node in ordered if node.launched), None)
+        return FoundRun(self.run_id, launched, ordered, self._known is not None, conflict)
+
+    def _is_own(self, node: NodeRun) -> bool:
+        """Return whether what a host tells is its own to tell, by what is known here."""
+        record = self._known or node.launched
+        if record is None:
+            return True
+        if not 0 <= node.rank < len(record.entries):
+            return False
+        owner = record.entries[node.rank]
+        if self._known is not None:
+            return node.entry.name == owner.name or _place(node.entry) == _place(owner)
+        # The host may have another name here than there, unless that name is known here as another host's.
+        return node.entry.is_local or owner.name not in self._asked or self._is_named(node)
+
+    def _is_named(self, node: NodeRun) -> bool:
+        record = self._known or node.launched
+        return record is None or record.entries[node.rank].name == node.entry.name
+
+    def _stray_words(self, node: NodeRun) -> str:
+        record = self._known or node.launched
+        owner = (
+            record.entries[node.rank].name
+            if record is not None and 0 <= node.rank < len(record.entries)
+            else "none of its hosts"
+        )
+        by = "was launched from here on" if self._known is not None else "is, by its record, on"
+        return f"{node.entry.name} tells of node {node.rank} of it, which {by} {owner}: not believed"
+
+    def _unlike_records(self) -> str:
+        """Return which hosts tell of different launches under this name, "" where none do."""
+        if self._known is not None:
+            return ""
+        first: tuple[NodeRun, Launched] | None = None
+        for node in self._own:
+            record = node.launched
+            if record is None:
+                continue
+            if first is not None and not first[1].is_same_launch(record):
+                who = f"{first[0].entry.name} and {node.entry.name}"
+                return f"{who} tell of different launches under this name"
+            first = first or (node, record)
+        return ""
+
+
+def _place(entry: HostEntry) -> tuple[str, bool]:
+    return (entry.address or entry.alias or entry.name).lower(), entry.is_local
+
+
+def _is_same_keeper(one: NodeRun, other: NodeRun) -> bool:
+    """Return whether two answers tell of one supervisor: the same process of the same boot."""
+    names = ("boot_id", "supervisor", "pid_ns")
+    mine, theirs = ([node.state.get(name) for name in names] for node in (one, other))
+    return one.rank == other.rank and mine == theirs and bool(mine[0]) and bool(mine[1])
+
+
+def choose(
+    runs: Iterable[FoundRun], word: str, last: Callable[[tuple[FoundRun, ...]], FoundRun] | None = None
+) -> FoundRun:
+    """Return the run that a word means: `last`, a whole id, or the beginning of exactly one.
+
+    `last` says which of them that word means; the newest where nothing is said. Raises BadInput.
+    """
+    runs = tuple(runs)
+    if not runs:
+        what = "no run" if word == LAST else f'no run called "{word}"'
+        raise BadInput(f"{what} was found on the hosts that answered", "gpulaunch ps --all HOST...")
+    if word == LAST:
+        return _believed(runs[-1] if last is None else last(runs))
+    exact = [run for run in runs if run.run_id == word]
+    begun = exact or [run for run in runs if run.run_id.startswith(word)]
+    if len(begun) == 1:
+        return _believed(begun[0])
+    if not begun:
+        raise BadInput(f'no run called "{word}" was found on the hosts that answered', "gpulaunch ps --all")
+    names = ", ".join(run.run_id for run in begun[-5:])
+    raise BadInput(f'"{word}" begins {len(begun)} runs: {names}', "give more of its name")
+
+
+def _believed(run: FoundRun) -> FoundRun:
+    if run.conflict:
+        raise BadInput(
+            f"{run.run_id}: {run.conflict}; it is not known here which is right",
+            "--hosts HOST asks one of them only",
+        )
+    return run

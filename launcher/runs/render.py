@@ -1,0 +1,189 @@
+"""Runs that were found on hosts, for people and for programs."""
+
+import statistics
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from launcher.config.host_sets import host_range
+from launcher.runs.model import FoundRun, NodeRun, end_words
+from launcher.text import clean, one_line
+
+SCHEMA = "gpulaunch.runs/1"
+_TITLES = ("RUN", "STATE", "STEP", "LOSS", "HOSTS", "RUNS ON", "BY", "STARTED")
+
+
+def runs_lines(runs: Sequence[FoundRun], now: float) -> Iterator[str]:
+    """Yield the table, newest run last, and below it what needs a person's eye."""
+    rows = [_TITLES, *(_row(run, now) for run in runs)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_TITLES))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    for run in runs:
+        yield from _remarks(run)
+
+
+def run_line(run: FoundRun, now: float) -> str:
+    """Return one run as one line."""
+    return "  ".join(word for word in _row(run, now) if word != "-")
+
+
+def runs_json(
+    runs: Iterable[FoundRun],
+    errors: dict[str, str],
+    strays: Mapping[str, Sequence[str]] | None = None,
+    elsewhere: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, Any]:
+    """Return the runs as plain JSON types, schema gpulaunch.runs/1."""
+    told = [_run_json(run) for run in runs]
+    not_believed = [f"{run_id}: {words}" for run_id, each in (strays or {}).items() for words in each]
+    others = {one_line(host, 100): list(run_ids) for host, run_ids in (elsewhere or {}).items()}
+    about = {"unreached": errors, "not_believed": not_believed, "elsewhere": others}
+    return {"schema": SCHEMA, "runs": told, **about}
+
+
+def ago(seconds: float) -> str:
+    """Return a duration as a person says it."""
+    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+def _row(run: FoundRun, now: float) -> tuple[str, ...]:
+    progress = run.progress
+    step = "-" if progress.step is None else str(progress.step)
+    if progress.step is not None and progress.steps is not None:
+        step += f"/{progress.steps}"
+    return tuple(
+        one_line(word, 80)
+        for word in (
+            run.run_id,
+            _state(run),
+            step,
+            "-" if progress.loss is None else f"{progress.loss:g}",
+            _hosts(run),
+            _hardware(run),
+            run.launched.by if run.launched is not None else run.nodes[0].user,
+            f"{ago(now - run.started)} ago",
+        )
+    )
+
+
+def _hosts(run: FoundRun) -> str:
+    """Return the hosts that tell of it, and how many more there are."""
+    names = one_line(host_range(node.entry.name for node in run.nodes), 60)
+    missing = run.total_nodes - len(run.nodes)
+    return f"{names} and {missing} more" if missing > 0 else names
+
+
+def _state(run: FoundRun) -> str:
+    condition = run.condition
+    if condition == "finished":
+        return "finished 0"
+    if condition in ("failed", "stopped", "lost") and run.why:
+        return one_line(end_words(condition, run.why), 70)
+    if condition == "running" and (run.unattended_s or 0.0) > 10.0:
+        return f"running, alone for {ago(run.unattended_s or 0.0)}"
+    return condition
+
+
+def _hardware(run: FoundRun) -> str:
+    uuids = [uuid for node in run.nodes for uuid in node.told["spec"].get("gpus") or ()]
+    if not uuids:
+        ranks = sum(int(node.told["spec"].get("ranks") or 0) for node in run.nodes)
+        return ("1 CPU rank" if ranks == 1 else f"{ranks} CPU ranks") + _cpu_use(run)
+    names = {
+        slot.gpu_name: None
+        for node in (run.launched.plan.nodes if run.launched is not None else ())
+        for slot in node.ranks.slots
+        if slot.gpu_name
+    }
+    use = [node.gpu_use[uuid] for node in run.nodes for uuid in uuids if uuid in node.gpu_use]
+    words = f"{len(uuids)}x {'/'.join(names) or 'GPU'}"
+    if use:
+        words += f" {statistics.mean(percent for percent, _ in use):.0f}%"
+        words += f" {sum(mib for _, mib in use) / 1024:.1f} GiB"
+    return words
+
+
+def _cpu_use(run: FoundRun) -> str:
+    """Return the mean CPU use of the ranks and their memory together, where it was measured just now."""
+    ranks = [rank for node in run.nodes for rank in node.rank_use.values()]
+    cpu = [rank["cpu"] for rank in ranks if isinstance(rank.get("cpu"), int | float)]
+    memory = [rank["rss_mib"] for rank in ranks if isinstance(rank.get("rss_mib"), int | float)]
+    words = f" {statistics.mean(cpu):.0f}%" if cpu else ""
+    return words + (f" {sum(memory) / 1024:.1f} GiB" if memory else "")
+
+
+def _remarks(run: FoundRun) -> Iterator[str]:
+    if run.conflict:
+        yield clean(f"{run.run_id}: {run.conflict}; --hosts HOST asks one of them only", keep_lines=False)
+    for node in run.nodes:
+        left = node.end.get("left")
+        if left:
+            pids = ", ".join(str(pid) for pid in left)
+            yield clean(f"{run.run_id}: on {node.entry.name} could not be ended: {pids}", keep_lines=False)
+        if node.condition == "lost":
+            words = "its supervisor is gone without a word (was the host restarted?)"
+            yield clean(
+                f"{run.run_id}: {node.entry.name}: {words}; gpulaunch clean-zombies {node.entry.name}",
+                keep_lines=False,
+            )
+    over = [node for node in run.nodes if node.condition in ("failed", "stopped")]
+    if over and run.condition == "running":  # without a client, nobody has told the others
+        names = ", ".join(node.entry.name for node in over)
+        words = f"it has ended on {names} ({one_line(run.why, 120)}); gpulaunch attach or stop ends the rest"
+        yield clean(f"{run.run_id}: {words}", keep_lines=False)
+    missing = run.total_nodes - len(run.nodes)
+    if missing > 0 and run.condition == "running":
+        names = ", ".join(_missing(run))
+        yield clean(f"{run.run_id}: {missing} of its nodes not asked or not heard: {names}", keep_lines=False)
+
+
+def _missing(run: FoundRun) -> list[str]:
+    if run.launched is None:
+        return ["unknown"]
+    here = {int(node.told["spec"].get("node_rank") or 0) for node in run.nodes}
+    return [node.host for node in run.launched.plan.nodes if node.node_rank not in here]
+
+
+def _run_json(run: FoundRun) -> dict[str, Any]:
+    progress = run.progress
+    return {
+        "run_id": run.run_id,
+        "job": str(run.nodes[0].told["spec"].get("job") or ""),
+        "state": run.condition,
+        "why": one_line(run.why, 500),
+        "step": progress.step,
+        "steps": progress.steps,
+        "loss": progress.loss
+        if progress.loss is None or abs(progress.loss) < float("inf")
+        else str(progress.loss),
+        "conflict": run.conflict,
+        "by": None if run.launched is None else run.launched.by,
+        "started": run.started,
+        "ended": run.ended,
+        "unattended_s": run.unattended_s,
+        "world_size": run.nodes[0].told["spec"].get("world_size"),
+        "total_nodes": run.total_nodes,
+        "nodes": [_node_json(node) for node in run.nodes],
+        "missing": _missing(run) if run.total_nodes > len(run.nodes) else [],
+    }
+
+
+def _node_json(node: NodeRun) -> dict[str, Any]:
+    spec = node.told["spec"]
+    return {
+        "host": node.entry.name,
+        "node_rank": spec.get("node_rank"),
+        "state": node.condition,
+        "user": node.user,
+        "detached": bool(node.told.get("detached")),
+        "gpus": {uuid: node.gpu_use.get(uuid) for uuid in spec.get("gpus") or ()},
+        "rank_use": dict(node.rank_use),
+        "ranks": node.end.get("ranks") or {},
+        "left": node.end.get("left") or [],
+        "run_dir": node.state.get("run_dir"),
+        "age_s": round(time.time() + node.clock_ahead_s - float(node.state.get("started") or 0.0), 3),
+    }

@@ -1,0 +1,53 @@
+"""One question to a host's run directories, one answer."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.errors import AgentGarbage, BadInput, HostError
+from launcher.follow import protocol
+from launcher.remote.shell_errors import last_lines, no_answer
+from launcher.rundir.state_schema import misfit_of_answer
+from launcher.text import one_line
+from launcher.transports.base import Connection
+
+ANSWER_S = 60.0
+
+
+class NotThere(BadInput):
+    """The host has answered that it cannot do what was asked; the message says why."""
+
+
+def ask(
+    connection: Connection, python: str, document: Mapping[str, Any], *, timeout_s: float = ANSWER_S
+) -> dict[str, Any]:
+    """Send one request and return the answer.
+
+    Raises NotThere when the host refuses, HostError when it cannot be asked.
+    """
+    mode = str(document["mode"])
+    argv = protocol.command(python, mode, str(document.get("run_id", "-")))
+    done = connection.run(argv, stdin=protocol.request(document), timeout_s=timeout_s)
+    reader = protocol.Reader()
+    try:
+        for frame in reader.feed(done.stdout):
+            if "refused" in frame.header:
+                raise NotThere(f"{connection.name}: {one_line(str(frame.header['refused']), 300)}")
+            return dict(frame.header)
+    except protocol.Garbled as error:
+        raise HostError(connection.name, f"its answer cannot be read: {error}") from None
+    refusal = no_answer(connection.name, python, done.exit_status, stderr=done.stderr, noise=reader.noise)
+    said = last_lines(done.stderr or reader.noise)
+    words = f"{python} gave no answer (exit status {done.exit_status})"
+    raise refusal or HostError(connection.name, words + (f": {said}" if said else ""))
+
+
+def ask_state(
+    connection: Connection, python: str, document: Mapping[str, Any], *, timeout_s: float = ANSWER_S
+) -> dict[str, Any]:
+    """Ask what is answered with how a run stands: its `state`, and whether it is `alive`. Raises as `ask`."""
+    answer = ask(connection, python, document, timeout_s=timeout_s)
+    misfit = misfit_of_answer(answer)
+    if misfit:
+        words = f"what it tells of the run is not understood: {one_line(misfit, 160)}"
+        raise AgentGarbage(connection.name, words)
+    return answer

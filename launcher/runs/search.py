@@ -1,0 +1,164 @@
+"""Finding runs by asking hosts: those of hosts.yaml, this machine, and where runs known here were started."""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from launcher.config.inventory import ALL, LOCALHOST, HostEntry, Inventory
+from launcher.crash_log import user_state_dir
+from launcher.errors import AgentGarbage, GpulaunchError, HostError, PathRefused
+from launcher.local.safe_paths import path_below, write_below
+from launcher.planning.run_record import Launched, read_record
+from launcher.remote.agent import Open
+from launcher.remote.fanout import fanout
+from launcher.rundir.state_schema import understood
+from launcher.runs.model import LAST, FoundRun, choose, gather_runs
+from launcher.runs.request import ask
+from launcher.runs.shared_home import runs_elsewhere
+from launcher.text import one_line
+from preflight.errors import BadInput
+from preflight.frozen import dataclass
+
+KEPT_RECORDS = 200
+_NAMED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What the hosts told, and which could not be asked."""
+
+    runs: tuple[FoundRun, ...]
+    errors: Mapping[str, HostError]
+    strays: Mapping[str, tuple[str, ...]]  # run id -> what of it is not believed
+    elsewhere: Mapping[str, tuple[str, ...]]  # host -> its runs, told of by hosts that share its home
+
+
+def records_dir() -> Path:
+    """Return where this user's launches are remembered, one file each."""
+    return user_state_dir() / "launches"
+
+
+def remember(record: Mapping[str, Any]) -> None:
+    """Keep a launch's record here; what cannot be kept is no reason to fail, the hosts have it too."""
+    try:
+        folder = records_dir()
+        write_below(folder, f"{record['run_id']}.json", json.dumps(record) + "\n")
+        for old in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)[:-KEPT_RECORDS]:
+            old.unlink(missing_ok=True)
+    except (OSError, PathRefused):
+        return
+
+
+def forget(run_id: str) -> None:
+    """Drop the record of a run that has been removed."""
+    path_below(records_dir(), f"{run_id}.json").unlink(missing_ok=True)
+
+
+def hosts_to_ask(inventory: Inventory, words: Sequence[str]) -> tuple[HostEntry, ...]:
+    """Return the hosts named, or all of hosts.yaml, this machine, and those of the launches known here."""
+    if words:
+        return inventory.resolve(words)
+    known = {LOCALHOST: inventory.entry(LOCALHOST)}
+    if inventory.hosts:
+        known.update({entry.name: entry for entry in inventory.resolve((ALL,))})
+    for launched in remembered().values():
+        for entry in launched.entries:
+            known.setdefault(entry.name, inventory.hosts.get(entry.name, entry))
+    return tuple(known.values())
+
+
+def search(
+    entries: Iterable[HostEntry],
+    open_entry: Open,
+    *,
+    width: int,
+    listed: Iterable[str] = (),
+    **request: object,
+) -> Search:
+    """Ask every host for its runs, side by side. `request` is what mode list of the supervisor takes.
+
+    `listed` are the names of hosts.yaml: none of these hosts is told of by another, though it is not asked.
+    """
+    problems: dict[str, HostError] = {}
+
+    def one(entry: HostEntry) -> tuple[HostEntry, dict[str, Any], float]:
+        with open_entry(entry) as connection:
+            answer = ask(connection, entry.python, {"mode": "list", **request})
+        now = time.time()
+        answer, problem = understood(answer)
+        if problem:  # its other runs are good, and so are other hosts'
+            detail = f"what it tells of a run is not understood: {one_line(problem, 160)}"
+            problems[entry.name] = AgentGarbage(entry.name, detail)
+        return entry, answer, now
+
+    hosts = tuple(entries)
+    results = fanout(one, hosts, width=width)
+    good = [result for result in results if not isinstance(result, GpulaunchError)]
+    errors = {
+        entry.name: result if isinstance(result, HostError) else HostError(entry.name, result.message)
+        for entry, result in zip(hosts, results, strict=True)
+        if isinstance(result, GpulaunchError)
+    }
+    names = {*listed, *(entry.name for entry in hosts)}
+    told = gather_runs(good, remembered(), names=names)
+    return Search(told.runs, problems | errors, told.strays, runs_elsewhere(answer for _, answer, _ in good))
+
+
+def find(
+    word: str,
+    entries: Iterable[HostEntry],
+    open_entry: Open,
+    *,
+    width: int,
+    warn: Callable[[str], None],
+    listed: Iterable[str] = (),
+    last: Callable[[tuple[FoundRun, ...]], FoundRun] | None = None,
+) -> FoundRun:
+    """Return the run that a word means on these hosts. Raises BadInput, or HostError when none answered.
+
+    `warn` is given what hosts say of that run that is not believed; `listed` is as in
+    `search`; `last` chooses where the word is "last".
+    """
+    hosts = tuple(entries)
+    wanted: dict[str, object] = {} if word == LAST else {"prefix": word}
+    found = search(hosts, open_entry, width=width, listed=listed, ended=True, tail=0, **wanted)
+    if len(found.errors) == len(hosts):
+        raise next(iter(found.errors.values()))
+    for run_id, strays in found.strays.items():
+        if word == LAST or run_id.startswith(word):
+            for words in strays:
+                warn(f"{run_id}: {words}")
+    try:
+        return choose(found.runs, word, last)
+    except BadInput:
+        if found.runs:
+            raise
+        where = hosts_text([entry.name for entry in hosts if entry.name not in found.errors])
+        silent = f"; these did not answer: {', '.join(found.errors)}" if found.errors else ""
+        what = "no run" if word == LAST else f'no run called "{word}"'
+        if found.elsewhere and word != LAST:
+            owners = hosts_text(list(found.elsewhere))
+            what = f"{what} of its own was found on {where}; one is in its home, of {owners}{silent}"
+            raise BadInput(what, "name its own host with --hosts, or in hosts.yaml") from None
+        fix = "gpulaunch ps --all lists runs; --hosts HOST looks on a host that is not in hosts.yaml"
+        raise BadInput(f"{what} was found on {where}{silent}", fix) from None
+
+
+def hosts_text(names: Sequence[str]) -> str:
+    """Return hosts as one names them in a sentence."""
+    return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} hosts"
+
+
+def remembered() -> dict[str, Launched]:
+    """Return the launches that this machine remembers, by run id."""
+    found: dict[str, Launched] = {}
+    for path in sorted(records_dir().glob("*.json")) if records_dir().is_dir() else ():
+        try:
+            launched = read_record(json.loads(path.read_text()), sent=False)
+        except (OSError, ValueError, RecursionError, BadInput):
+            continue
+        if launched.plan.run_id == path.stem:
+            found[launched.plan.run_id] = launched
+    return found

@@ -1,0 +1,38 @@
+"""Ending a run on every node at once, and removing what is over."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import GpulaunchError
+from launcher.remote.connection_pool import Open
+from launcher.remote.fanout import fanout
+from launcher.runs.request import ask_state
+
+END_S = 60.0
+"""After the grace: SIGKILL, processes that hang in the kernel, a slow link."""
+
+
+def stop_run(
+    run_id: str, entries: Sequence[HostEntry], open_entry: Open, *, grace_s: float, why: str
+) -> "list[dict[str, Any] | GpulaunchError]":
+    """End the run on each node; return each one's last state, or why it was not reached."""
+    request = {"mode": "stop", "run_id": run_id, "grace_s": grace_s, "why": why}
+
+    def one(entry: HostEntry) -> dict[str, Any]:
+        with open_entry(entry) as connection:
+            return ask_state(connection, entry.python, request, timeout_s=grace_s + END_S)
+
+    return fanout(one, entries, width=max(1, len(entries)))  # all at once: one node's end hangs another
+
+
+def remove_run(
+    run_id: str, entries: Sequence[HostEntry], open_entry: Open
+) -> "list[dict[str, Any] | GpulaunchError]":
+    """Delete the run's directory on each host; a host refuses while anything of the run lives there."""
+
+    def one(entry: HostEntry) -> dict[str, Any]:
+        with open_entry(entry) as connection:
+            return ask_state(connection, entry.python, {"mode": "remove", "run_id": run_id})
+
+    return fanout(one, entries)

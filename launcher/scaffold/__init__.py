@@ -1,0 +1,1 @@
+"""`gpulaunch init`: the interpreters of hosts and the first files."""

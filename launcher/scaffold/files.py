@@ -1,0 +1,101 @@
+"""The texts of a first hosts.yaml and a first run config. Pure."""
+
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from launcher.config.host_ranges import Spot, parse_spot
+from launcher.config.inventory import LOCALHOST, HostEntry
+from launcher.config.script_config import TREES
+from launcher.scaffold.interpreters import Environment, best
+from preflight.frozen import dataclass
+
+_PLAIN = re.compile(r"[A-Za-z_~/.][A-Za-z0-9_~/.@-]*")
+_WORDS = frozenset({"~", "null", "true", "false", "yes", "no", "on", "off", "none"})
+_OTHERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A host as hosts.yaml will call it."""
+
+    name: str
+    spot: Spot
+    found: tuple[Environment, ...]
+
+
+def named(entries: Sequence[HostEntry], found: Mapping[str, tuple[Environment, ...]]) -> tuple[Named, ...]:
+    """Return the hosts with names for hosts.yaml: of user@host:port the host, or host-port for two of one."""
+    spots = [Spot(entry.name) if entry.is_local else parse_spot(entry.name) for entry in entries]
+    hosts = [spot.host for spot in spots]
+    return tuple(
+        Named(
+            spot.host if hosts.count(spot.host) == 1 else f"{spot.host}-{spot.port or 22}",
+            spot,
+            found.get(entry.name, ()),
+        )
+        for spot, entry in zip(spots, entries, strict=True)
+    )
+
+
+def hosts_text(hosts: Sequence[Named]) -> str:
+    """Return a hosts.yaml."""
+    lines = ["# Every key: docs/configuration.md, or gpulaunch schema hosts.", "hosts:"]
+    return "\n".join([*lines, *(line for host in hosts for line in entry_lines(host))]) + "\n"
+
+
+def entry_lines(host: Named) -> Iterator[str]:
+    """Yield a host as it stands under `hosts:`."""
+    yield f"  {_scalar(host.name)}:"
+    yield from (f"    {line}" for line in _keys(host))
+
+
+def _keys(host: Named) -> Iterator[str]:
+    if host.spot.host not in (host.name, LOCALHOST):
+        yield f"address: {_scalar(host.spot.host)}"
+    if host.spot.port:
+        yield f"port: {host.spot.port}"
+    if host.spot.user:
+        yield f"user: {_scalar(host.spot.user)}"
+    yield from _python_lines(host.found)
+
+
+def _python_lines(found: Sequence[Environment]) -> Iterator[str]:
+    """Yield the line for the interpreter, and what else there is as comments."""
+    chosen = best(found)
+    if chosen is None:
+        yield "python: python3   # none with torch and accelerate was found: the path of yours, there"
+    else:
+        yield f"python: {_scalar(chosen.path)}   # {chosen.words}"
+    others = [each for each in found if each is not chosen and (each.torch or chosen is None)]
+    for each in others[:_OTHERS]:
+        yield f"# also there: {each.path}   {each.words}"
+
+
+def config_text(script: str, hosts: Sequence[Named], project: str) -> str:
+    """Return a run config of a script here for hosts; where some are elsewhere, the tree is sent to them."""
+    stem = PurePosixPath(script).stem
+    rows = [
+        f"# gpulaunch run --config {stem}. Every key: docs/configuration.md, or gpulaunch schema config.",
+        f"script: {_scalar(script)}",
+        f"hosts: [{', '.join(_scalar(host.name) for host in hosts)}]",
+        "gpus: auto               # all there are; CPU ranks where there are none",
+        "# args: [--lr, 1e-4]     # arguments that every launch gets",
+        "# output: out            # where the script writes: gpulaunch fetch brings it here",
+    ]
+    if any(host.name != LOCALHOST for host in hosts):
+        there = posixpath.join(TREES, project)
+        rows += [
+            f"workdir: {_scalar(there)}   # there",
+            "sync: true               # this directory is sent there before each launch",
+        ]
+    return "\n".join(rows) + "\n"
+
+
+def _scalar(text: str) -> str:
+    """Return text as YAML that means this text."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+        return text
+    return json.dumps(text)

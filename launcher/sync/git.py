@@ -1,0 +1,168 @@
+"""What git says of a working tree: its files, and what it is a version of. git is asked, never guessed at.
+
+The configuration of a repository can name programs, and a repository may be anybody's: none of them runs
+here. git has no option for that, so each way to name one is closed: by a setting on the command line, which
+counts more than a file, or by a variable. What git is not asked for (fetch, commit, merge) needs no closing.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from launcher.errors import HostError
+from launcher.sync.errors import SyncFailed
+from launcher.text import one_line
+from launcher.transports.base import Completed, Endpoint, iter_stdout
+from launcher.transports.local import LocalConnection
+from preflight.frozen import dataclass
+
+MAX_DIFF = 256 << 10
+"""Bytes of a diff that are kept with a run; more is no edit but another version."""
+_ASK_S = 60.0
+_NO_SUBMODULES = "--ignore-submodules=dirty"
+"""git would look for edits in them with their own settings; we ask each of them ourselves."""
+
+_CLOSED = (
+    "core.fsmonitor=",
+    "core.hooksPath=/dev/null",
+    "diff.external=",
+    "status.submoduleSummary=false",
+    "submodule.recurse=false",
+    "safe.bareRepository=explicit",  # a bare repository among the files of another is anybody's
+)
+_VARIABLES = {
+    "GIT_ALLOW_PROTOCOL": "none",  # what a partial clone lacks is not fetched: no remote helper, no ssh
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+_KEPT = frozenset(
+    {
+        "GIT_EXEC_PATH",
+        "GIT_CEILING_DIRECTORIES",
+        "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+        "GIT_CONFIG_GLOBAL",
+        "GIT_CONFIG_SYSTEM",
+        "GIT_CONFIG_NOSYSTEM",
+        "GIT_CONFIG_COUNT",
+        "GIT_CONFIG_PARAMETERS",
+    }
+)
+_NOT_THERE = (126, 127)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a tree is a version of. Without git, or before the first commit, `commit` is ""."""
+
+    commit: str = ""
+    branch: str = ""
+    dirty: bool = False
+    diff: str = ""  # of tracked files against the commit
+    diff_is_whole: bool = True
+
+
+def is_checkout(root: Path) -> bool:
+    """Whether a directory lies in a git checkout that the git here can read.
+
+    Raises SyncFailed where it is one and git refuses it: what .gitignore hides must not be sent by mistake.
+    """
+    if not any((folder / ".git").exists() for folder in (root, *root.parents)):
+        return False
+    done = _git(root, "rev-parse", "--is-inside-work-tree")
+    if done.exit_status in _NOT_THERE:
+        return False
+    if done.exit_status != 0:
+        said = one_line(done.stderr.strip(), 300)
+        raise SyncFailed(f"{root}: git cannot read this checkout: {said}", f"see `git -C {root} status`")
+    return done.stdout.strip() == b"true"
+
+
+def listed_files(root: Path) -> list[str]:
+    """Return tracked and untracked files below a directory, what .gitignore hides left out.
+
+    A directory among them (a submodule, a checkout of its own) ends in "/". Raises SyncFailed.
+    """
+    done = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    if done.exit_status != 0:
+        raise SyncFailed(f"{root}: git ls-files failed: {one_line(done.stderr.strip(), 300)}")
+    names = {name.decode("utf-8", "surrogateescape") for name in done.stdout.split(b"\0") if name}
+    return sorted(names)
+
+
+def version_of(root: Path, checkouts: Sequence[str] = ()) -> Version:
+    """Return what the tree is a version of; `checkouts` are those inside it, whose edits count too."""
+    head = _git(root, "rev-parse", "--verify", "--quiet", "HEAD")
+    if head.exit_status != 0:
+        return Version()
+    branch = _git(root, "symbolic-ref", "--quiet", "--short", "HEAD")
+    diff, whole = _diff(root)
+    return Version(
+        commit=head.stdout.decode("ascii", "replace").strip(),
+        branch=branch.stdout.decode("utf-8", "replace").strip(),
+        dirty=any(_is_dirty(root / below) for below in ("", *checkouts)),
+        diff=diff.decode("utf-8", "replace"),
+        diff_is_whole=whole,
+    )
+
+
+def _is_dirty(root: Path) -> bool:
+    status = _git(root, "status", "--porcelain", _NO_SUBMODULES, "--", ".", settings=_no_filters(root))
+    return bool(status.stdout.strip())
+
+
+def _diff(root: Path) -> tuple[bytes, bool]:
+    words = ("diff", "--no-ext-diff", "--no-color", "--no-textconv", "--submodule=short", _NO_SUBMODULES)
+    data = bytearray()
+    with closing(_here().start(_argv(root, *words, "HEAD", "--", ".", settings=_no_filters(root)))) as stream:
+        stream.close_stdin()
+        for part in iter_stdout(stream):
+            stream.read_stderr()
+            data += part
+            if len(data) > MAX_DIFF:
+                return bytes(data[:MAX_DIFF]), False
+    return bytes(data), True
+
+
+def _no_filters(root: Path) -> tuple[str, ...]:
+    """Return the settings that turn off every filter driver, by whichever file it is configured.
+
+    One of the user's own (git-lfs) reads the repository's settings in turn, and those can name programs too.
+    A file that has to pass through a filter to be compared counts as edited.
+    """
+    told = _git(root, "config", "--list", "-z", "--name-only")
+    names = {key.rpartition(b".")[0] for key in told.stdout.split(b"\0") if key.startswith(b"filter.")}
+    strange = sorted(name for name in names if b"=" in name or b"\n" in name)
+    if told.exit_status != 0 or strange:
+        said = one_line(strange[0] if strange else told.stderr.strip(), 300)
+        raise SyncFailed(
+            f"{root}: git's settings cannot be used: {said}", f"see `git -C {root} config --list`"
+        )
+    drivers = sorted(name.decode("utf-8", "surrogateescape") for name in names)
+    return tuple(
+        f"{driver}.{setting}"
+        for driver in drivers
+        for setting in ("clean=", "smudge=", "process=", "required=false")
+    )
+
+
+def _git(root: Path, *words: str, settings: Sequence[str] = ()) -> Completed:
+    try:
+        return _here().run(_argv(root, *words, settings=settings), timeout_s=_ASK_S)
+    except HostError as failure:
+        raise SyncFailed(f"{root}: git {words[0]}: {failure.detail}") from None
+
+
+def _argv(root: Path, *words: str, settings: Sequence[str] = ()) -> tuple[str, ...]:
+    closed = [word for setting in (*_CLOSED, *settings) for word in ("-c", setting)]
+    return ("git", "--no-pager", "--no-optional-locks", *closed, "-C", str(root), *words)
+
+
+def _here() -> LocalConnection:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _is_kept(name)}
+    return LocalConnection(Endpoint("localhost", "local", ""), {**own, **_VARIABLES})
+
+
+def _is_kept(name: str) -> bool:
+    """Whether a variable says where git and the user's own settings are, not which repository is meant."""
+    return name in _KEPT or name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))

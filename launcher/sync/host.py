@@ -1,0 +1,222 @@
+"""One host that receives the tree: the other end of launcher/onhost/sync/main.py."""
+
+import json
+import time
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from launcher import safe_json
+from launcher.errors import AgentGarbage, AgentTooSlow, GpulaunchError, HostError, ProgramNotStarted
+from launcher.remote.programs import onhost_source, stdin_for
+from launcher.remote.shell_errors import last_lines, no_answer, no_python
+from launcher.sync import rsync
+from launcher.sync.errors import SyncFailed
+from launcher.sync.tree import CHUNK, STATE, Entry
+from launcher.text import one_line
+from launcher.transports.base import Connection, Stream
+from preflight.errors import MalformedFacts
+from preflight.facts.json_codec import decode
+from preflight.frozen import dataclass
+
+Value = TypeVar("Value")
+
+START_S = 30.0
+ANSWER_S = 600.0
+"""Hashing a large tree on a slow file server takes minutes, once; the lock alone may take one."""
+_MARKER = b"\nGPULAUNCH-SYNC-1 "
+_MAX_ANSWER = 64 << 20
+_LEVEL = 1
+_LAST_WORDS_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a sync did on one host."""
+
+    written: int = 0
+    kept: tuple[str, ...] = ()  # replaced files that no sync had put there
+    kept_in: str = ""
+    deleted: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()  # put there by a former sync, no longer in the tree
+    edited: tuple[str, ...] = ()  # such ones that somebody has edited there: never deleted
+
+
+class Receiver:
+    """A sync that goes on with one host. Closing it before `commit` leaves the host as it was."""
+
+    def __init__(self, connection: Connection, python: str) -> None:
+        self._connection = connection
+        self.host = connection.name
+        self._python = python
+        self._stream: Stream | None = None
+        self._data = b""
+        self._stderr = b""
+        self._nonce = ""
+        self._root = ""
+        self._rsync = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it; idempotent. Waits a moment, so that the host has removed what was not committed."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            try:
+                stream.close_stdin()
+                stream.wait(_LAST_WORDS_S)
+            except (GpulaunchError, OSError):
+                pass  # the connection is gone; the host sees that too
+            finally:
+                stream.close()
+        self._connection.close()
+
+    def begin(self, target: str, nonce: str) -> str:
+        """Open the directory there; return its real path. Raises SyncFailed, HostError."""
+        line = json.dumps({"target": target, "nonce": nonce}).encode() + b"\n"
+        argv, stdin = stdin_for(self._python, onhost_source("sync"), line, name="sync.py")
+        try:
+            self._stream = self._connection.start(argv)
+        except ProgramNotStarted as failure:
+            raise no_python(self.host, self._python, failure.why) from None
+        answer = self._answer_to(stdin, "root", START_S)
+        self._nonce, self._root, self._rsync = nonce, str(answer["root"]), str(answer.get("rsync", ""))
+        return self._root
+
+    def seen(self, nonces: Iterable[str]) -> frozenset[str]:
+        """Return which of these the host sees in its directory."""
+        return frozenset(self._ask(tuple[str, ...], _line({"nonces": list(nonces)}), "seen", START_S))
+
+    def stamps(self, paths: Sequence[str]) -> tuple[tuple[int, int] | None, ...]:
+        """Return size and time (s) of each path as the host sees it, None for what it does not see."""
+        packed = zlib.compress(json.dumps(list(paths)).encode(), _LEVEL)
+        asked = _line({"stamps": len(packed)}) + packed
+        found = self._ask(tuple[tuple[int, int] | None, ...], asked, "stamps", ANSWER_S)
+        if len(found) != len(paths):
+            raise AgentGarbage(self.host, "the receiver's answer is not understood")
+        return found
+
+    def compare(self, entries: Sequence[Entry], *, delete: bool) -> tuple[int, ...]:
+        """Return the indices of the entries that are not there with this content; takes the lock there."""
+        return self.compare_rows([entry.as_row() for entry in entries], delete=delete)
+
+    def compare_rows(self, rows: list[list[object]], *, delete: bool) -> tuple[int, ...]:
+        """Do it with rows as they travel."""
+        packed = zlib.compress(json.dumps(rows).encode(), _LEVEL)
+        asked = _line({"entries": len(packed), "delete": delete}) + packed
+        needed = self._ask(tuple[int, ...], asked, "need", ANSWER_S)
+        return tuple(index for index in needed if 0 <= index < len(rows))
+
+    def put(self, index: int, entry: Entry, root: Path, on_bytes: Callable[[int], None]) -> None:
+        """Send one entry. Raises SyncFailed when it cannot be read any more or has changed its size."""
+        self._send(_line({"put": index}))
+        if entry.kind == "l":
+            return
+        left = entry.size  # of what has grown since it was read, as it was then: somebody's log
+        try:
+            with (root / entry.path).open("rb") as file:
+                while left and (data := file.read(min(CHUNK, left))):
+                    left -= len(data)
+                    packed = zlib.compress(data, _LEVEL)
+                    self._send(b"%d\n%s" % (len(packed), packed))
+                    on_bytes(len(data))
+        except OSError as error:
+            raise SyncFailed(f"{root / entry.path} cannot be read any more: {error.strerror}") from None
+        if left:
+            raise SyncFailed(f"{entry.path} changed while it was sent; nothing was written", "run it again")
+        self._send(b"0\n")
+
+    def by_rsync(
+        self, indices: Sequence[int], entries: Sequence[Entry], root: Path, on_bytes: Callable[[int], None]
+    ) -> tuple[frozenset[int], int]:
+        """Send files by rsync where both sides have it; return those that came whole, and the bytes sent."""
+        if not self._rsync or not rsync.is_here():
+            return frozenset(), 0
+        stage = f"{self._root}/{STATE}/incoming-{self._nonce}/tree"
+        there = rsync.There(self._rsync, stage, self._root)
+        paths = [entries[index].path for index in indices]
+        sent = rsync.carry(self._connection, there, root, paths, on_bytes)
+        adopted = self._ask(tuple[int, ...], _line({"adopt": list(indices)}), "adopted", ANSWER_S)
+        return frozenset(adopted), sent or 0
+
+    def staged(self) -> int:
+        """Return how many files are there, whole and not yet in place."""
+        return self._ask(int, _line({"staged": True}), "staged", ANSWER_S)
+
+    def commit(self) -> Done:
+        """Put all in place."""
+        return self._fit(Done, self._answer_to(_line({"commit": True}), "written", ANSWER_S))
+
+    def _ask(self, kind: type[Value], data: bytes, key: str, timeout_s: float) -> Value:
+        return self._fit(kind, self._answer_to(data, key, timeout_s)[key])
+
+    def _fit(self, kind: type[Value], told: object) -> Value:
+        try:
+            return decode(kind, told)
+        except MalformedFacts as misfit:
+            words = f"the receiver's answer is not understood: {one_line(misfit.message)}"
+            raise AgentGarbage(self.host, words) from None
+
+    def _answer_to(self, data: bytes, key: str, timeout_s: float) -> dict[str, Any]:
+        self._send(data)
+        answer = self._answer(timeout_s)
+        if key not in answer:
+            raise AgentGarbage(self.host, "the receiver's answer is not understood")
+        return answer
+
+    def _send(self, data: bytes) -> None:
+        """Write; where the host has stopped reading it has said why."""
+        if self._stream is None:
+            raise HostError(self.host, "the sync is closed")
+        try:
+            self._stream.write(data)
+        except HostError as failure:
+            self._answer(_LAST_WORDS_S)
+            raise failure from None
+
+    def _answer(self, timeout_s: float) -> dict[str, Any]:
+        """Return the next answer. Raises SyncFailed with the host's own words."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and self._stream is not None:
+            before, marker, rest = self._data.partition(_MARKER)
+            line, end, rest = rest.partition(b"\n")
+            if marker and end:
+                self._data = rest
+                return self._understood(line)
+            part = self._stream.read(min(1.0, max(0.0, deadline - time.monotonic())))
+            self._stderr = (self._stderr + self._stream.read_stderr())[-4096:]
+            self._data += part or b""
+            if part == b"" or len(self._data) > _MAX_ANSWER:
+                raise self._ended(self._stream.wait(_LAST_WORDS_S), before)
+        raise AgentTooSlow(self.host, f"the receiver did not answer within {timeout_s:g} s")
+
+    def _understood(self, line: bytes) -> dict[str, Any]:
+        try:
+            answer = safe_json.parse(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise AgentGarbage(self.host, f"the receiver's answer is not JSON: {one_line(line, 80)}")
+        if "error" in answer:
+            message = f"{self.host}: {one_line(str(answer['error']), 500)}"
+            raise SyncFailed(message, one_line(str(answer.get("fix", "")), 300))
+        return answer
+
+    def _ended(self, status: int | None, noise: bytes) -> HostError:
+        refusal = no_answer(self.host, self._python, status, stderr=self._stderr, noise=noise)
+        if refusal is not None:
+            return refusal
+        said = last_lines(self._stderr or noise) or "it said nothing"
+        return AgentGarbage(self.host, f"the receiver ended without an answer: {said}")
+
+
+def _line(document: dict[str, object]) -> bytes:
+    return json.dumps(document).encode() + b"\n"

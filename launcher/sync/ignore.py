@@ -1,0 +1,227 @@
+"""The patterns of .gitignore, in bounded time: no pattern takes longer than its length times the path's.
+
+A glob needs no backtracking but to its last star, and a pattern of many stars, translated into one regular
+expression, backtracks over all of them: a name of thirty letters took minutes.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Self
+
+from preflight.frozen import dataclass
+
+MAX_PATTERNS = 5_000
+"""Of one file or list; each is tried on each path."""
+
+_CLASSES = {
+    "alnum": r"0-9A-Za-z",
+    "alpha": r"A-Za-z",
+    "blank": r" \t",
+    "cntrl": r"\x00-\x1f\x7f",
+    "digit": r"0-9",
+    "graph": r"\x21-\x7e",
+    "lower": r"a-z",
+    "print": r"\x20-\x7e",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r" \t-\r",
+    "upper": r"A-Z",
+    "xdigit": r"0-9A-Fa-f",
+}
+_ANY_DEPTH = None
+"""What stands for `**` among the parts of a pattern."""
+
+
+class NotAPattern(ValueError):
+    """A line that git takes for a pattern that matches nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    parts: tuple[re.Pattern[str] | None, ...]
+    excludes: bool
+    directories_only: bool
+    anchored: bool  # to the directory of its file; else any last name matches
+
+    def matches(self, parts: Sequence[str], *, is_directory: bool) -> bool:
+        """Whether it names this path, itself and not something above it."""
+        if self.directories_only and not is_directory:
+            return False
+        if not self.anchored:
+            name = self.parts[0]
+            return name is not None and name.fullmatch(parts[-1]) is not None
+        return _matches(self.parts, parts)
+
+
+class Ignore:
+    """A list of patterns; the last that names a path decides."""
+
+    def __init__(self, patterns: Sequence[_Pattern]) -> None:
+        self._patterns = tuple(reversed(patterns))
+        self._directories: dict[str, bool] = {"": False}
+
+    @classmethod
+    def from_lines(cls, lines: Iterable[str], *, strict: bool = False) -> Self:
+        """Read them. A bad one matches nothing, as for git, or raises NotAPattern where `strict`."""
+        found: list[_Pattern] = []
+        for line in lines:
+            try:
+                pattern = _read(_bytewise(line))
+            except NotAPattern:
+                if strict:
+                    raise
+                continue
+            if pattern is not None:
+                found.append(pattern)
+        if len(found) > MAX_PATTERNS:
+            raise NotAPattern(f"{len(found)} patterns are more than {MAX_PATTERNS}")
+        return cls(found)
+
+    def says(self, path: str, *, is_directory: bool) -> bool | None:
+        """Whether a path is excluded, by its own name; None where no pattern names it."""
+        parts = _bytewise(path).split("/")
+        for pattern in self._patterns:
+            if pattern.matches(parts, is_directory=is_directory):
+                return pattern.excludes
+        return None
+
+    def excludes(self, path: str) -> bool:
+        """Whether a file is excluded, by its name or with a directory above it."""
+        return self._excludes_above(path) or bool(self.says(path, is_directory=False))
+
+    def _excludes_above(self, path: str) -> bool:
+        above = path.rpartition("/")[0]
+        known = self._directories.get(above)
+        if known is None:
+            known = self._excludes_above(above) or bool(self.says(above, is_directory=True))
+            self._directories[above] = known
+        return known
+
+
+def _bytewise(text: str) -> str:
+    """Return a character for each byte: "?" and brackets stand for a byte, as they do for git."""
+    return text.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+def _matches(pattern: Sequence[re.Pattern[str] | None], parts: Sequence[str]) -> bool:
+    """Match as globs are: on a mismatch only the last `**` takes one part more."""
+    at = name = 0
+    star, taken = -1, 0
+    while name < len(parts):
+        part = pattern[at] if at < len(pattern) else _ANY_DEPTH
+        if at < len(pattern) and part is _ANY_DEPTH:
+            star, taken = at, name
+            at += 1
+        elif part is not None and part.fullmatch(parts[name]):
+            at += 1
+            name += 1
+        elif star >= 0:
+            taken += 1
+            at, name = star + 1, taken
+        else:
+            return False
+    return all(part is _ANY_DEPTH for part in pattern[at:])
+
+
+def _read(line: str) -> _Pattern | None:
+    text = _without_trailing_spaces(line)
+    if not text or text.startswith("#"):
+        return None
+    excludes = not text.startswith("!")
+    text = text if excludes else text[1:]
+    directories_only = text.endswith("/")
+    text = text[:-1] if directories_only else text
+    anchored = "/" in text
+    if not text.removeprefix("/"):
+        raise NotAPattern(f"{line!r} names nothing")
+    words: list[list[str]] = [[]]
+    for piece in _pieces(text.removeprefix("/")):
+        if piece == "/":
+            words.append([])
+        else:
+            words[-1].append(piece)
+    parts = [_ANY_DEPTH if anchored and word == ["*", "*"] else _part(word) for word in words]
+    if parts[-1] is _ANY_DEPTH:  # what is below, not the directory itself
+        parts.insert(-1, _part(["*"]))
+    return _Pattern(tuple(parts), excludes, directories_only, anchored)
+
+
+def _without_trailing_spaces(line: str) -> str:
+    text = line.rstrip("\r\n")
+    end = len(text.rstrip(" "))
+    escapes = len(text[:end]) - len(text[:end].rstrip("\\"))
+    return text[: end + 1] if escapes % 2 else text[:end]
+
+
+def _part(pieces: Iterable[str]) -> re.Pattern[str]:
+    """Return what matches one name of a path.
+
+    What stands between two stars is looked for once, at its first place, which is as good as any other
+    (an atomic group); only what follows the last star has to be at the end.
+    """
+    runs = [""]
+    for piece in pieces:
+        if piece == "*":
+            runs.append("")
+        else:
+            runs[-1] += piece
+    head, *rest = runs
+    if not rest:
+        return re.compile(head, re.DOTALL)
+    middle = "".join(f"(?>.*?{run})" for run in rest[:-1] if run)
+    return re.compile(f"{head}{middle}.*{rest[-1]}", re.DOTALL)
+
+
+def _pieces(word: str) -> Iterator[str]:
+    """Yield regular expressions of one character each, "*" and "/". Raises NotAPattern."""
+    at = 0
+    while at < len(word):
+        sign = word[at]
+        if sign == "[":
+            piece, at = _bracket(word, at + 1)
+            yield piece
+            continue
+        if sign == "\\":
+            at += 1
+            if at == len(word):
+                raise NotAPattern(f"{word!r} ends in a backslash")
+            sign = word[at]
+            yield re.escape(sign)  # "/" stays itself
+        else:
+            yield {"*": "*", "?": "."}.get(sign) or re.escape(sign)
+        at += 1
+
+
+def _bracket(word: str, at: int) -> tuple[str, int]:
+    """Return the regular expression of a bracket and where the word goes on after it."""
+    negated = word[at : at + 1] in ("!", "^")
+    at += negated
+    inside: list[str] = []
+    first = True
+    while first or word[at : at + 1] != "]":
+        first = False
+        if at >= len(word):
+            raise NotAPattern(f"{word!r} has a bracket without end")
+        named = re.compile(r"\[:(\w*):\]").match(word, at)
+        if named:
+            if named[1] not in _CLASSES:
+                raise NotAPattern(f"{word!r}: there is no class {named[1]}")
+            inside.append(_CLASSES[named[1]])
+            at = named.end()
+            continue
+        low, at = _character(word, at)
+        if word[at : at + 1] == "-" and word[at + 1 : at + 2] not in ("]", ""):
+            high, at = _character(word, at + 1)
+            inside.append(f"{re.escape(low)}-{re.escape(high)}" if low <= high else re.escape(low))
+        else:
+            inside.append(re.escape(low))
+    joined = "".join(inside)
+    if negated:
+        return (f"[^{joined}]" if joined else "."), at + 1
+    return (f"[{joined}]" if joined else "(?!)"), at + 1
+
+
+def _character(word: str, at: int) -> tuple[str, int]:
+    at += word[at] == "\\"
+    if at >= len(word):
+        raise NotAPattern(f"{word!r} ends in a backslash")
+    return word[at], at + 1

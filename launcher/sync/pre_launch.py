@@ -1,0 +1,111 @@
+"""The sync of a launch: from the run config to the hosts, told to a person, recorded with the run."""
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from launcher.config.inventory import HostEntry
+from launcher.config.sync_options import SyncSpec
+from launcher.local.home import at_home
+from launcher.remote.agent import Open
+from launcher.sync import git
+from launcher.sync.errors import SyncFailed
+from launcher.sync.provenance import source_json, source_text
+from launcher.sync.sync import HERE, HostSync, Say, Sync, send_tree
+from launcher.sync.tree import Tree, read_tree
+from launcher.text import one_line
+from preflight.frozen import dataclass
+from preflight.job import Job
+
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """The hosts of a launch, and how they are reached."""
+
+    entries: tuple[HostEntry, ...]
+    opener: Open
+    width: int
+
+
+def sync_before(spec: SyncSpec, job: Job, ways: Ways, say: Say, *, logs: Path) -> str:
+    """Send the tree; return the text of source.json. Raises SyncFailed or HostError; launch nothing then."""
+    targets = targets_of(spec, job, ways.entries)
+    tree = read_tree(at_home(spec.source), exclude=spec.exclude, max_mib=spec.max_mib, logs=logs)
+    _refuse_without_script(tree, spec, job)
+    version = git.version_of(tree.root, tree.checkouts) if tree.by_git else git.Version()
+    say(_tree_words(tree, version))
+    for note in tree.notes[:_NAMED]:
+        say(f"sync: {note}")
+    found = send_tree(Sync(tree, targets, spec.delete, ways.width), ways.entries, ways.opener, say)
+    for line in sync_lines(found):
+        say(line)
+    return source_text(source_json(tree, version, found))
+
+
+def targets_of(spec: SyncSpec, job: Job, entries: Sequence[HostEntry]) -> dict[str, str]:
+    """Return the directory on each host. Raises SyncFailed where there is none."""
+    targets = {entry.name: spec.to or job.workdir or entry.workdir for entry in entries}
+    homeless = [name for name, target in targets.items() if not target]
+    if homeless:
+        raise SyncFailed(
+            f"sync has no directory to write to on {', '.join(homeless)}",
+            "set workdir in the run config (or in hosts.yaml), or sync.to",
+        )
+    return targets
+
+
+def sync_lines(found: Mapping[str, HostSync]) -> Iterator[str]:
+    """Yield what became of each host; hosts of one directory are told together."""
+    for name, host in found.items():
+        if host.same_as:
+            owner = "the tree itself" if host.same_as == HERE else f"the same directory as on {host.same_as}"
+            yield f"sync: {name}:{host.root} is {owner}; nothing to send"
+            continue
+        done = host.done
+        what = f"{_count(done.written)} sent, {_size(host.sent)}" if done.written else "up to date"
+        what += "" if host.wire is None else f" as {_size(host.wire)} by rsync"
+        gone = f", {_count(len(done.deleted))} deleted" if done.deleted else ""
+        yield f"sync: {name}:{host.root} {what}{gone} ({host.seconds:.1f} s)"
+        if done.kept:
+            yield f"sync: {name} had its own {_names(done.kept)}: kept in {host.done.kept_in}"
+        if done.edited:
+            yield f"sync: {name} has edits in {_names(done.edited)}, which the tree has no more: left there"
+        if done.stale:
+            yield f"sync: {name} still has {_names(done.stale)} of a former sync; sync.delete removes such"
+
+
+def _tree_words(tree: Tree, version: git.Version) -> str:
+    edits = " with edits" if version.dirty else ""
+    at = f", commit {version.commit[:12]}{edits}" if version.commit else ""
+    return f"sync: {tree.root}: {_count(len(tree.entries))}, {_size(tree.size)}{at}"
+
+
+def _refuse_without_script(tree: Tree, spec: SyncSpec, job: Job) -> None:
+    """A tree without the script is not the tree that was meant."""
+    if spec.to or not job.script or posixpath.isabs(job.script) or job.script.startswith("~"):
+        return
+    path = posixpath.normpath(job.script)
+    if path.startswith("../") or any(entry.path == path for entry in tree.entries):
+        return
+    raise SyncFailed(
+        f"{job.script} is not among the files that sync would send from {tree.root}",
+        "start gpulaunch in the project's directory, set sync.from, or see what .gitignore leaves out",
+    )
+
+
+def _count(number: int) -> str:
+    return "1 file" if number == 1 else f"{number} files"
+
+
+def _size(count: int) -> str:
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if count >= unit:
+            return f"{count / unit:.1f} {name}"
+    return f"{count} B"
+
+
+def _names(paths: Sequence[str]) -> str:
+    shown = ", ".join(one_line(path, 80) for path in paths[:_NAMED])
+    return shown + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")

@@ -1,0 +1,46 @@
+"""What ran: the version, the edits and the content of the tree that a run was started from."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.sync.git import Version
+from launcher.sync.sync import HostSync
+from launcher.sync.tree import Tree
+
+SCHEMA = "gpulaunch.source/1"
+FILE = "source.json"
+
+
+def source_json(tree: Tree, version: Version, hosts: Mapping[str, HostSync]) -> dict[str, Any]:
+    """Return the document source.json of a run, schema gpulaunch.source/1."""
+    return {
+        "schema": SCHEMA,
+        "from": str(tree.root),
+        "files": len(tree.entries),
+        "bytes": tree.size,
+        "content_sha256": tree.content_hash,
+        "listed_by": "git" if tree.by_git else ".gitignore",
+        "commit": version.commit,
+        "branch": version.branch,
+        "dirty": version.dirty,
+        "diff": version.diff,
+        "diff_is_whole": version.diff_is_whole,
+        "hosts": {name: _host(host) for name, host in hosts.items()},
+    }
+
+
+def source_text(document: Mapping[str, Any]) -> str:
+    """Return the document as the text that is kept."""
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _host(host: HostSync) -> dict[str, Any]:
+    return {
+        "directory": host.root,
+        "same_as": host.same_as,
+        "sent_files": host.done.written,
+        "sent_bytes": host.sent,
+        "deleted": len(host.done.deleted),
+        "seconds": round(host.seconds, 3),
+    }

@@ -1,0 +1,63 @@
+"""Hosts that share a directory with another one, or with the tree itself: they must see there what is there.
+
+Clients of a file server keep names and times for a while (NFS: a minute), so a host may read an old file.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from launcher.sync.errors import SyncFailed
+from launcher.sync.host import Receiver
+from launcher.sync.tree import Tree
+
+SEEN_WITHIN_S = 75.0
+"""NFS keeps a directory's names for 60 s unless it was mounted to keep them longer (acdirmax)."""
+_AGAIN_S = 1.0
+
+Stamp: TypeAlias = tuple[int, int] | None
+"""Size and time (s) of a file; None: it is not there."""
+
+
+def tree_stamps(tree: Tree) -> tuple[Stamp, ...]:
+    """Return the stamps of a tree as it lies here."""
+    stamps: list[Stamp] = []
+    for entry in tree.entries:
+        try:
+            status = (tree.root / entry.path).lstat()
+        except OSError:
+            stamps.append(None)
+        else:
+            stamps.append((status.st_size, status.st_mtime_ns // 10**9))
+    return tuple(stamps)
+
+
+def await_sight(
+    host: Receiver,
+    tree: Tree,
+    expected: Callable[[], Sequence[Stamp]],
+    owner: str,
+    say: Callable[[str], None],
+    *,
+    within_s: float = SEEN_WITHIN_S,
+) -> None:
+    """Return once a host sees the tree as `expected`, which `owner` has told. Raises SyncFailed."""
+    paths = [entry.path for entry in tree.entries]
+    deadline = time.monotonic() + within_s
+    told = False
+    while True:
+        seen, there = host.stamps(paths), expected()
+        stale = [path for path, a, b in zip(paths, seen, there, strict=True) if a != b]
+        if not stale:
+            return
+        if time.monotonic() > deadline:
+            raise SyncFailed(
+                f"{host.host} shares the directory of {owner} and has not seen what is there for"
+                f" {within_s:g} s: {len(stale)} of {len(paths)} files differ, as {stale[0]}",
+                "mount it there with a shorter cache (NFS: actimeo), or give each host a directory of its own"
+                " with sync.to",
+            )
+        if not told:
+            say(f"sync: {host.host} does not see yet what is new in the directory of {owner}; waiting")
+            told = True
+        time.sleep(_AGAIN_S)

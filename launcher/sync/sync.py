@@ -1,0 +1,209 @@
+"""Sends a tree to many hosts side by side: each directory once, nothing in place before all is there."""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import field, replace
+from pathlib import Path
+from typing import TypeVar
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import GpulaunchError, HostError, HostsUnusable
+from launcher.remote.agent import Open
+from launcher.remote.fanout import WIDTH, fanout
+from launcher.sync.errors import SyncFailed
+from launcher.sync.host import Done, Receiver
+from launcher.sync.rsync import WORTH_BYTES
+from launcher.sync.shared_dirs import await_sight, tree_stamps
+from launcher.sync.tree import STATE, Tree
+from preflight.frozen import dataclass
+
+HERE = "here"
+PROGRESS_S = 3.0
+_SHOWN_ERRORS = 4
+_LAST_STEP = "; on other hosts the tree may be in place already"
+
+Say = Callable[[str], None]
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class HostSync:
+    """What became of one host. `same_as` names the host (or "here") whose directory it shares."""
+
+    root: str
+    same_as: str = ""
+    sent: int = 0  # bytes of the files
+    wire: int | None = None  # bytes that rsync sent in their place; None: it carried none
+    seconds: float = 0.0
+    done: Done = field(default_factory=Done)
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """One tree, and where it goes: host name -> directory there."""
+
+    tree: Tree
+    targets: Mapping[str, str]
+    delete: bool = False
+    width: int = WIDTH
+
+
+def send_tree(sync: Sync, entries: Sequence[HostEntry], opener: Open, say: Say) -> dict[str, HostSync]:
+    """Send the tree; return what became of each host, in their order.
+
+    Raises SyncFailed with what every failed host said, or the HostError of the only one: then no host has
+    anything new in place, unless a host failed in the very last step, which is said.
+    """
+    receivers: list[Receiver] = []
+    try:
+        opened = _open(sync, entries, opener, receivers)
+        leaders = _leaders(sync.tree.root, opened)
+        found = {each.entry.name: HostSync(each.root, leaders[each.entry.name]) for each in opened}
+        lead = [each for each in opened if not leaders[each.entry.name]]
+        with _Progress(say, len(lead)).telling() as progress:
+            staged = _all(lambda each: _stage(sync, each, progress), lead, sync.width)
+        committed = _all(lambda each: each.at.commit(), lead, sync.width, also=_LAST_STEP)
+        for each, host, done in zip(lead, staged, committed, strict=True):
+            found[each.entry.name] = replace(host, done=done)
+        _await_sight(sync, opened, leaders, say)
+        return found
+    finally:
+        fanout(Receiver.close, receivers, width=sync.width)
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    entry: HostEntry
+    at: Receiver
+    nonce: str
+    root: str
+
+
+def _open(sync: Sync, entries: Sequence[HostEntry], opener: Open, receivers: list[Receiver]) -> list[_Open]:
+    """Open the directory on every host; `receivers` gets each as soon as it has to be closed."""
+
+    def one(entry: HostEntry) -> _Open:
+        receiver = Receiver(opener(entry), entry.python)
+        receivers.append(receiver)
+        nonce = secrets.token_hex(16)
+        return _Open(entry, receiver, nonce, receiver.begin(sync.targets[entry.name], nonce))
+
+    return _all(one, entries, sync.width)
+
+
+def _leaders(root: Path, opened: Sequence[_Open]) -> dict[str, str]:
+    """Return by host whose directory it has: "" its own, "here" the tree itself, else another host's name.
+
+    Every host has left a file named after its nonce; who sees it has the same directory, whatever its path.
+    """
+    nonces = {each.nonce: each.entry.name for each in opened}
+    seen = _all(lambda each: each.at.seen(nonces), opened, WIDTH)
+    leaders: dict[str, str] = {}
+    for each, visible in zip(opened, seen, strict=True):
+        if (root / STATE / f"nonce-{each.nonce}").exists():
+            leaders[each.entry.name] = HERE
+            continue
+        first = next(name for nonce, name in nonces.items() if nonce in visible or nonce == each.nonce)
+        leaders[each.entry.name] = "" if first == each.entry.name else (leaders[first] or first)
+    return leaders
+
+
+def _await_sight(sync: Sync, opened: Sequence[_Open], leaders: Mapping[str, str], say: Say) -> None:
+    """Wait until each host that shares a directory sees there what is there."""
+    sharing = [each for each in opened if leaders[each.entry.name]]
+    owners = {leaders[each.entry.name] for each in sharing}
+    paths = [entry.path for entry in sync.tree.entries]
+    told = {each.entry.name: each.at.stamps(paths) for each in opened if each.entry.name in owners}
+
+    def one(each: _Open) -> None:
+        owner = leaders[each.entry.name]
+        if owner == HERE:
+            await_sight(each.at, sync.tree, lambda: tree_stamps(sync.tree), "the tree itself", say)
+        else:
+            await_sight(each.at, sync.tree, lambda: told[owner], owner, say)
+
+    _all(one, sharing, sync.width)
+
+
+def _stage(sync: Sync, each: _Open, progress: "_Progress") -> HostSync:
+    """Send one host what it lacks."""
+    started = time.monotonic()
+    tree = sync.tree
+    needed = each.at.compare(tree.entries, delete=sync.delete)
+    size = sum(tree.entries[index].size for index in needed)
+    progress.expect(size)
+    arrived, wire = frozenset[int](), 0
+    if size >= WORTH_BYTES:
+        files = [index for index in needed if tree.entries[index].kind == "f"]
+        arrived, wire = each.at.by_rsync(files, tree.entries, tree.root, progress.add)
+    for index in needed:
+        if index not in arrived:
+            each.at.put(index, tree.entries[index], tree.root, progress.add)
+    each.at.staged()
+    return HostSync(each.root, "", size, wire if arrived else None, time.monotonic() - started)
+
+
+def _all(function: Callable[[Item], Value], items: Sequence[Item], width: int, also: str = "") -> list[Value]:
+    """Return what the function gives for each. Raises one error that holds all of them."""
+    good: list[Value] = []
+    errors: list[GpulaunchError] = []
+    for result in fanout(function, items, width=width):
+        if isinstance(result, GpulaunchError):
+            errors.append(result)
+        else:
+            good.append(result)
+    if len(errors) == 1 and not also:
+        raise errors[0]
+    if errors:
+        words = [error.message for error in errors[:_SHOWN_ERRORS]]
+        more = [f"{len(errors) - _SHOWN_ERRORS} more hosts"] if len(errors) > _SHOWN_ERRORS else []
+        message = "\n".join([*words, *more]) + also
+        unusable = [error for error in errors if isinstance(error, HostError)]
+        if len(unusable) == len(errors):
+            raise HostsUnusable(unusable, message, errors[0].fix)
+        raise SyncFailed(message, errors[0].fix)
+    return good
+
+
+class _Progress:
+    """Says now and then how much has been sent, from a thread of its own."""
+
+    def __init__(self, say: Say, hosts: int) -> None:
+        self._say = say
+        self._hosts = hosts
+        self._lock = threading.Lock()
+        self._wanted = 0
+        self._sent = 0
+        self._over = threading.Event()
+
+    def expect(self, count: int) -> None:
+        """Add bytes that are to be sent."""
+        with self._lock:
+            self._wanted += count
+
+    def add(self, count: int) -> None:
+        """Add bytes that were sent."""
+        with self._lock:
+            self._sent += count
+
+    @contextmanager
+    def telling(self) -> "Iterator[_Progress]":
+        """Tell while the body runs."""
+        thread = threading.Thread(target=self._tell, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._over.set()
+            thread.join()
+
+    def _tell(self) -> None:
+        while not self._over.wait(PROGRESS_S):
+            with self._lock:
+                sent, wanted = self._sent / 2**20, self._wanted / 2**20
+            hosts = "1 host" if self._hosts == 1 else f"{self._hosts} hosts"
+            self._say(f"sync: {sent:.0f} of {wanted:.0f} MiB sent to {hosts}")

@@ -1,0 +1,295 @@
+"""The working tree here: which files are to be sent, and what is in them."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeAlias
+
+from launcher.local.home import home
+from launcher.sync import git
+from launcher.sync.errors import SyncFailed
+from launcher.sync.ignore import Ignore, NotAPattern
+from launcher.text import one_line
+from preflight.frozen import dataclass
+
+STATE = ".gpulaunch-sync"
+NEVER = frozenset({".git", STATE, "__pycache__"})
+ALWAYS_OUT = ("/gpulaunch-runs/",)
+CHUNK = 1 << 20
+MAX_DEPTH = 200
+"""Directories that a path goes through; a deeper tree was made by a mistake, or to break something."""
+MAX_CHECKOUTS = 200
+MAX_IGNORE = 1 << 20
+_BIGGEST = 3
+
+_Rules: TypeAlias = tuple[tuple[str, Ignore], ...]
+"""The .gitignore files above a path, each with the directory that it lies in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file or symbolic link of the tree."""
+
+    path: str  # relative, with "/"; bytes that are no UTF-8 as surrogates
+    kind: str  # "f" or "l"
+    mode: int  # permission bits; 0 for a link
+    size: int
+    content: str  # SHA-256, or where the link points
+
+    def as_row(self) -> list[object]:
+        """Return it as launcher/onhost/sync/main.py takes it."""
+        return [self.path, self.kind, self.mode, self.size, self.content]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Everything to be sent, in order of the paths. `notes` are what a person should know of it."""
+
+    root: Path
+    entries: tuple[Entry, ...]
+    by_git: bool
+    notes: tuple[str, ...]
+    checkouts: tuple[str, ...] = ()  # git checkouts inside it, submodules among them
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return sum(entry.size for entry in self.entries)
+
+    @property
+    def content_hash(self) -> str:
+        """One SHA-256 over paths, modes and contents: equal trees have equal ones."""
+        digest = hashlib.sha256()
+        for entry in self.entries:
+            line = f"{entry.kind} {entry.mode & 0o100:o} {entry.content} {entry.path}\0"
+            digest.update(line.encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
+
+
+def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path | None = None) -> Tree:
+    """Return what is to be sent of a directory. `logs` is where runs are kept here: never a part of it.
+
+    Raises SyncFailed: no such directory, a pattern that is none, a file that cannot be read, too large.
+    """
+    if not root.is_dir():
+        raise SyncFailed(
+            f"{root}: there is no such directory", "set sync.from to the tree that is to be sent"
+        )
+    root = root.resolve()
+    if root in (Path("/"), home().resolve()):
+        raise SyncFailed(
+            f"{root} is no working tree: it holds everything else too",
+            "start gpulaunch in the project's directory, or set sync.from",
+        )
+    out = _excluded((*ALWAYS_OUT, *exclude, *_logs_inside(root, logs)))
+    by_git = git.is_checkout(root)
+    names, checkouts = _by_git(root) if by_git else (_by_walking(root), ())
+    look = _Look(root)
+    found = [pair for name in names if not _is_out(root, name, out) and (pair := look.at(name))]
+    _refuse_too_large(root, found, max_mib)
+    entries = tuple(_entry(root, name, status) for name, status in found)
+    return Tree(root, entries, by_git, tuple(look.notes), checkouts)
+
+
+def _excluded(patterns: tuple[str, ...]) -> Ignore:
+    try:
+        return Ignore.from_lines(patterns, strict=True)
+    except NotAPattern as error:
+        raise SyncFailed(
+            f"sync.exclude: {one_line(str(error))}", "patterns are those of .gitignore"
+        ) from None
+
+
+def _logs_inside(root: Path, logs: Path | None) -> tuple[str, ...]:
+    if logs is None or not logs.resolve().is_relative_to(root) or logs.resolve() == root:
+        return ()
+    path = logs.resolve().relative_to(root).as_posix()
+    return ("/" + "".join("\\" + sign if sign in "*?[\\ " else sign for sign in path) + "/",)
+
+
+def _is_out(root: Path, name: str, out: Ignore) -> bool:
+    parts = name.split("/")
+    _refuse_too_deep(root, parts)
+    return not NEVER.isdisjoint(parts) or out.excludes(name)
+
+
+def _refuse_too_deep(root: Path, parts: Sequence[str]) -> None:
+    if len(parts) > MAX_DEPTH:
+        top = one_line("/".join(parts[:_BIGGEST]), 120)
+        raise SyncFailed(
+            f"{root}: a path below {top} goes through more than {MAX_DEPTH} directories",
+            f"leave it out with sync.exclude: [{parts[0]}/]" if len(parts[0]) < 80 else "",
+        )
+
+
+def _by_git(root: Path) -> tuple[list[str], tuple[str, ...]]:
+    """Return the files that git lists, and the checkouts inside, submodules too, whose files they hold."""
+    names: list[str] = []
+    todo, checkouts = [""], list[str]()
+    while todo:
+        below = todo.pop()
+        for name in git.listed_files(root / below):
+            path = below + name.rstrip("/")
+            _refuse_too_deep(root, path.split("/"))
+            is_directory = (root / path).is_dir() and not (root / path).is_symlink()
+            if is_directory and git.is_checkout(root / path):
+                todo.append(path + "/")
+                checkouts.append(path)
+            else:
+                names.append(path)
+        if len(checkouts) > MAX_CHECKOUTS:
+            raise SyncFailed(
+                f"{root}: there are more than {MAX_CHECKOUTS} git checkouts inside it",
+                "start gpulaunch in one project's directory, or set sync.from",
+            )
+    return sorted(names), tuple(sorted(checkouts))
+
+
+def _by_walking(root: Path) -> list[str]:
+    """Return the files of a tree without git; .gitignore files are honoured as git does."""
+    names: list[str] = []
+    todo: list[tuple[str, _Rules]] = [("", ())]
+    while todo:
+        below, rules = todo.pop()
+        _refuse_too_deep(root, below.split("/"))
+        ignore = root / below / ".gitignore"
+        if ignore.is_file() and not ignore.is_symlink():
+            rules = (*rules, (below, _rules_of(ignore)))
+        for entry in _entries_of(root / below):
+            is_directory = entry.is_dir(follow_symlinks=False)
+            path = below + entry.name
+            if entry.name in NEVER or _is_ignored(path, rules, is_directory=is_directory):
+                continue
+            if is_directory:
+                todo.append((path + "/", rules))
+            else:
+                names.append(path)
+    return sorted(names)
+
+
+def _entries_of(directory: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as found:
+            return list(found)
+    except OSError as error:
+        raise _unreadable(directory, error) from None
+
+
+def _rules_of(path: Path) -> Ignore:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_IGNORE + 1)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    try:
+        if len(data) > MAX_IGNORE:
+            raise NotAPattern(f"it is larger than {MAX_IGNORE >> 10} KiB")  # noqa: TRY301 - told as other bad ones
+        return Ignore.from_lines(data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").split("\n"))
+    except NotAPattern as error:
+        raise SyncFailed(
+            f"{path}: {one_line(str(error))}", "shorten it, or set sync.from elsewhere"
+        ) from None
+
+
+def _is_ignored(path: str, rules: _Rules, *, is_directory: bool) -> bool:
+    """Whether the deepest .gitignore that says anything of a path says to leave it out."""
+    for below, ignore in reversed(rules):
+        said = ignore.says(path.removeprefix(below), is_directory=is_directory)
+        if said is not None:
+            return said
+    return False
+
+
+class _Look:
+    """Looks at the files of a tree by name. `notes` are what a person should know of them."""
+
+    def __init__(self, root: Path) -> None:
+        self.notes: list[str] = []
+        self._root = root
+        self._links: dict[str, bool] = {"": False}  # by directory: whether a link leads there
+        self._ours = _own_output()
+
+    def at(self, name: str) -> tuple[str, os.stat_result] | None:
+        """Return a name with what is there; None for what is not sent: gone, ours, neither file nor link."""
+        if any(part in ("", ".", "..") for part in name.split("/")):
+            raise SyncFailed(
+                f"{self._root}: git lists {one_line(name, 120)!r}, which is no path inside the tree"
+            )
+        if self._is_behind_a_link(name):
+            return None  # tracked by git, and its directory is a link now: it is not in the tree any more
+        path = self._root / name
+        try:
+            status = path.lstat()
+        except FileNotFoundError:
+            return None  # tracked by git, removed from the tree
+        except OSError as error:
+            raise _unreadable(path, error) from None
+        if stat.S_ISLNK(status.st_mode):
+            target = os.readlink(path)  # noqa: PTH115 - Path would normalise it
+            if Path(target).is_absolute() or os.path.normpath(f"{name}/../{target}").startswith(".."):
+                self.notes.append(f"{name} is a link out of the tree: it is sent as a link to {target}")
+            return name, status
+        if (status.st_dev, status.st_ino) in self._ours:
+            self.notes.insert(0, f"{name} is where the output of gpulaunch goes: it is not sent")
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            if not stat.S_ISDIR(status.st_mode):
+                self.notes.append(f"{name} is no file and is not sent")
+            return None
+        return name, status
+
+    def _is_behind_a_link(self, name: str) -> bool:
+        above = name.rpartition("/")[0]
+        known = self._links.get(above)
+        if known is None:
+            known = self._is_behind_a_link(above) or (self._root / above).is_symlink()
+            self._links[above] = known
+        return known
+
+
+def _own_output() -> frozenset[tuple[int, int]]:
+    """Return which files our standard output and error are: they grow while the tree is sent."""
+    found = []
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            status = os.fstat(descriptor)
+            if stat.S_ISREG(status.st_mode):
+                found.append((status.st_dev, status.st_ino))
+    return frozenset(found)
+
+
+def _refuse_too_large(root: Path, found: list[tuple[str, os.stat_result]], max_mib: int) -> None:
+    files = [(status.st_size, name) for name, status in found if stat.S_ISREG(status.st_mode)]
+    total = sum(size for size, _ in files)
+    if total <= max_mib << 20:
+        return
+    biggest = ", ".join(
+        f"{name} ({size / 2**20:.0f} MiB)" for size, name in sorted(files)[: -_BIGGEST - 1 : -1]
+    )
+    raise SyncFailed(
+        f"{root}: {len(files)} files of {total / 2**20:.0f} MiB would be sent, and sync.max_mib is {max_mib};"
+        f" the biggest: {biggest}",
+        "leave out what is no code with .gitignore or sync.exclude, or raise sync.max_mib",
+    )
+
+
+def _entry(root: Path, name: str, status: os.stat_result) -> Entry:
+    path = root / name
+    if stat.S_ISLNK(status.st_mode):
+        return Entry(name, "l", 0, 0, os.readlink(path))  # noqa: PTH115 - Path would normalise it
+    digest, size = hashlib.sha256(), 0
+    try:
+        with path.open("rb") as file:
+            for data in iter(lambda: file.read(CHUNK), b""):
+                digest.update(data)
+                size += len(data)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return Entry(name, "f", stat.S_IMODE(status.st_mode) & 0o777, size, digest.hexdigest())
+
+
+def _unreadable(path: Path, error: OSError) -> SyncFailed:
+    return SyncFailed(f"{path} cannot be read: {error.strerror}", "exclude it, or make it readable")

@@ -1,0 +1,74 @@
+r"""Bytes of a log to lines for a terminal. Files keep the bytes; this is only what people see. Pure.
+
+A progress bar redraws one line by `\r`, or several: only their last state is a line, and one that goes on is
+shown now and then. A line without end is shown cut.
+"""
+
+from launcher.terminal.rows import MAX_LINE, Row, Rows
+
+BAR_EVERY_S = 2.0
+BAR_AT_MOST_EVERY_S = 60.0
+"""A bar that runs for hours is told less and less often, or a file would fill with it."""
+PROMPT_AFTER_S = 2.0
+_SETTLED_AFTER_S = 0.5
+
+
+class LineCutter:
+    """Cuts one log into lines as its bytes come, in whatever pieces."""
+
+    def __init__(self) -> None:
+        self._rows = Rows()
+        self._fed = 0.0
+
+    def feed(self, data: bytes, now: float) -> list[str]:
+        r"""Take bytes, return the lines that they finish."""
+        self._fed = now
+        plain = self._plain(data, now)
+        return self._rows.draw(data, now) if plain is None else plain
+
+    def _plain(self, data: bytes, now: float) -> list[str] | None:
+        """Take lines that nothing is drawn over as a whole; None for all else."""
+        head, newline, rest = data.rpartition(b"\n")
+        if not newline or not self._rows.simple or b"\r" in data or b"\x1b" in data:
+            return None
+        whole = bytes(self._rows.current.text) + head
+        lines = whole.decode("utf-8", "replace").split("\n")
+        if len(max(lines, key=len)) > MAX_LINE:
+            return None
+        self._rows = Rows()
+        self._rows.draw(rest, now)
+        return lines
+
+    def unfinished(self, now: float) -> list[str]:
+        """Return the current state of lines that have been without end for a while, once per state."""
+        told = self.settled(now)
+        for row in self._rows.rows:
+            state = row.state
+            if state.strip() and state != row.told and now - row.since >= _patience(row, now):
+                row.since, row.told = now, state
+                told.append(row.words)
+        return told
+
+    def settled(self, now: float) -> list[str]:
+        """Return bars that were left for good a moment ago, as lines."""
+        return self._rows.settle() if now - self._fed > _SETTLED_AFTER_S else []
+
+    def bars(self) -> list[str]:
+        """Return the rows that are being redrawn, from the top."""
+        return [row.words for row in self._rows.rows if row.redrawn and row.state.strip()]
+
+    def begun(self, now: float) -> str:
+        """Return a line that has waited for its end for a while, "" when there is none: a prompt."""
+        row = self._rows.current
+        waits = row.state and not row.redrawn and now - self._fed > _SETTLED_AFTER_S
+        return row.words if waits else ""
+
+    def rest(self) -> list[str]:
+        """Return what the log ended with instead of a line."""
+        return self._rows.rest()
+
+
+def _patience(row: Row, now: float) -> float:
+    if not row.returned:
+        return PROMPT_AFTER_S
+    return min(BAR_AT_MOST_EVERY_S, max(BAR_EVERY_S, (now - row.began) / 20))

@@ -1,0 +1,183 @@
+"""Where the training stands by what it has printed last: step, loss, speed, and when it will be done.
+
+Only the end of what came since the last look is read, and only when somebody looks: a rank that prints
+without end costs next to nothing.
+"""
+
+import re
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+
+from launcher.rundir.metrics import Metrics, Sample, metrics_of
+from preflight.frozen import dataclass
+
+TAIL = 8192
+_PATIENCE_S = 2.0
+"""How often ranks other than the one that tells are looked at."""
+_BAR = re.compile(
+    r"(?<![\d/.])(\d{1,15})/(\d{1,15}) \[(?:(?:\d+:)?\d+:\d+)<((?:(\d{1,9}):)?(\d\d):(\d\d)|\?)"
+)
+_STEP = re.compile(
+    r"(?<![\w.])(?:global_?|train_?)?(?:step|iter(?:ation)?)s?['\"]?\s*[:=#]?\s*(\d{1,15})\s*(?:/|of)\s*(\d{1,15})(?!\d)",
+    re.IGNORECASE,
+)
+_SEQUENCE = re.compile(rb"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
+_PACE_OVER = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The last of each that was printed; None: it was not."""
+
+    step: int | None = None
+    steps: int | None = None
+    loss: float | None = None
+    norm: float | None = None
+    learning_rate: float | None = None
+    rate: tuple[float, str] | None = None  # tokens, samples, ... or else steps in a second
+    eta_s: float | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing of a training was seen."""
+        return self == Reading()
+
+
+class Gauges:
+    """Reads what the lowest rank that tells of a training prints."""
+
+    def __init__(self) -> None:
+        self._tails: dict[int, bytes] = {}
+        self._telling: int | None = None
+        self._looked = float("-inf")
+        self._reading = Reading()
+        self._pace: deque[tuple[float, int]] = deque(maxlen=_PACE_OVER)
+
+    def feed(self, rank: int, data: bytes) -> None:
+        """Take what a rank has printed."""
+        if self._telling is None or rank <= self._telling:
+            self._tails[rank] = (self._tails.get(rank, b"") + data[-TAIL:])[-TAIL:]
+
+    def read(self, now: float, bars: Sequence[str] = ()) -> Reading:
+        """Return where it stands. `bars`: what the lowest rank is drawing."""
+        for rank in self._due(now):
+            whole, self._tails[rank] = _cut(self._tails[rank])
+            found = _read(whole)
+            if not found.empty:
+                self._telling = rank
+                self._reading = _newer(self._reading, found)
+                self._tails = {low: kept for low, kept in self._tails.items() if low <= rank}
+                break
+        self._see_pace(now)
+        return self._with_eta(now, bars)
+
+    def _due(self, now: float) -> list[int]:
+        ranks = sorted(rank for rank, tail in self._tails.items() if tail)
+        if now - self._looked < _PATIENCE_S:
+            return [rank for rank in ranks if rank in (0, self._telling)]
+        self._looked = now
+        return ranks
+
+    def _see_pace(self, now: float) -> None:
+        step = self._reading.step
+        if step is None or (self._pace and self._pace[-1][1] == step):
+            return
+        if self._pace and step < self._pace[-1][1]:
+            self._pace.clear()
+        self._pace.append((now, step))
+
+    def _with_eta(self, now: float, bars: Sequence[str]) -> Reading:
+        """Return the reading with when it ends: as its outermost bar says, or by the pace of its steps."""
+        reading = self._reading
+        found = [match for bar in bars if (match := _BAR.search(bar))]
+        if found:
+            largest = max(found, key=lambda match: int(match[2]))
+            if int(largest[2]) >= (reading.steps or 0):
+                reading = replace(reading, step=int(largest[1]), steps=int(largest[2]))
+                reading = _with_pace_of(largest.string, reading)
+            if found[0][3] != "?":
+                return replace(reading, eta_s=_seconds(found[0]))
+        if (
+            reading is not self._reading
+            or reading.step is None
+            or reading.steps is None
+            or len(self._pace) < 2
+        ):
+            return reading
+        (began, first), (last, latest) = self._pace[0], self._pace[-1]
+        if latest <= first or last <= began:
+            return reading
+        left_s = (reading.steps - reading.step) * (last - began) / (latest - first) - (now - last)
+        return replace(reading, eta_s=left_s if left_s > 0 else None)
+
+
+def _cut(tail: bytes) -> tuple[bytes, bytes]:
+    """Return what is whole, and the beginning of what is not: half a number is another number."""
+    end = max(tail.rfind(b"\n"), tail.rfind(b"\r")) + 1
+    return tail[:end], tail[end:]
+
+
+def _read(tail: bytes) -> Reading:
+    lines = [line for line in re.split(rb"[\r\n]", _SEQUENCE.sub(b"", tail)) if line]
+    metrics = metrics_of((0, line) for line in lines)
+    step, steps, line = _last_step(lines)
+    step = metrics.last_step if step is None else step
+    read = Reading(
+        step, steps, _last(metrics.loss), _last(metrics.norm), _last(metrics.learning_rate), _rate(metrics)
+    )
+    return _with_pace_of(line, read) if line else read
+
+
+def _last_step(lines: Sequence[bytes]) -> tuple[int | None, int | None, str]:
+    """Return the last step with a total, and its line; of several bars the one with more to do."""
+    found: tuple[int | None, int | None, str] = (None, None, "")
+    for pattern in (_BAR, _STEP):
+        most = 0
+        for line in reversed(lines):
+            match = pattern.search(line.decode("utf-8", "replace"))
+            if match and int(match[2]) > max(most, found[1] or 0):
+                most = int(match[2])
+                found = int(match[1]), most, match.string
+    return found
+
+
+def _with_pace_of(bar: str, reading: Reading) -> Reading:
+    """Return the reading with the steps per second of this bar, where nothing better is printed."""
+    rate = _rate(metrics_of([(0, bar.encode())]))
+    better = reading.rate is not None and reading.rate[1] != "steps"
+    return reading if better or rate is None else replace(reading, rate=rate)
+
+
+def _rate(metrics: Metrics) -> tuple[float, str] | None:
+    unit, samples = metrics.throughput
+    return (samples[-1].value, unit) if samples else None
+
+
+def _last(samples: Sequence[Sample]) -> float | None:
+    return samples[-1].value if samples else None
+
+
+def _newer(old: Reading, new: Reading) -> Reading:
+    """Return the new reading; what it does not hold is as before."""
+    if new.steps is not None and new.steps < (old.steps or 0):  # a bar of epochs, or of an evaluation
+        new = replace(new, step=old.step, steps=old.steps, rate=None if _in_steps(new) else new.rate)
+    rate = new.rate
+    if old.rate is not None and (rate is None or (rate[1] == "steps" and old.rate[1] != "steps")):
+        rate = old.rate
+    return Reading(
+        step=old.step if new.step is None else new.step,
+        steps=old.steps if new.steps is None else new.steps,
+        loss=old.loss if new.loss is None else new.loss,
+        norm=old.norm if new.norm is None else new.norm,
+        learning_rate=old.learning_rate if new.learning_rate is None else new.learning_rate,
+        rate=rate,
+    )
+
+
+def _in_steps(reading: Reading) -> bool:
+    return reading.rate is not None and reading.rate[1] == "steps"
+
+
+def _seconds(match: re.Match[str]) -> float:
+    return int(match[4] or 0) * 3600.0 + int(match[5]) * 60.0 + int(match[6])

@@ -1,0 +1,176 @@
+r"""The rows of a terminal that a log still draws on: a line ended by `\r`, several as tqdm nests them. Pure.
+
+A bar below another one is drawn by going down, drawing, and coming back up (`\n`, text, `ESC [ A`). So a
+newline behind a bar need not end it, and what has been passed for good is a line.
+"""
+
+import re
+from dataclasses import field
+
+from preflight.frozen import dataclass
+
+MAX_LINE = 8192
+MAX_ROWS = 8
+"""Rows that are drawn on at once; of more the uppermost become lines."""
+_CUT = " [... cut here; the file has all of it]"
+_TOKEN = re.compile(rb"(\r|\n|\x1b\[\d{0,3}A)")
+_HALF = re.compile(rb"\x1b(?:\[\d{0,3})?\Z")
+
+
+@dataclass(slots=True)
+class Row:
+    """One row: what stands on it, and whether it is drawn again and again."""
+
+    text: bytearray = field(default_factory=bytearray)  # since the last \r
+    before: bytes = b""  # what stood there before it, if nothing has replaced it
+    cut: bool = False
+    returned: bool = False
+    wiped: bool = False  # blanks were drawn over it
+    redrawn: bool = False
+    fresh: bool = False  # drawn since the cursor came here last
+    passed: bool = False  # drawn, and begun anew, since then
+    since: float = 0.0  # when it began, or its state was told last
+    began: float = 0.0
+    told: bytes | None = None
+
+    @property
+    def state(self) -> bytes:
+        """What a person sees there."""
+        return bytes(self.text) or self.before
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is the beginning of a line and nothing else."""
+        return not (self.before or self.cut or self.returned or self.wiped)
+
+    @property
+    def words(self) -> str:
+        """The state as it came: `spans_of` makes it safe to print, and keeps its colours."""
+        text = self.state.decode("utf-8", "replace")
+        return text + _CUT if self.cut else text
+
+    def write(self, data: bytes) -> None:
+        """Put bytes behind what stands there."""
+        self.redrawn = self.redrawn or self.returned
+        if not data.isspace():
+            self.fresh, self.wiped = True, False
+        room = MAX_LINE - len(self.text)
+        self.cut = self.cut or len(data) > room
+        self.text += data[: max(0, room)]
+
+    def carriage_return(self) -> None:
+        """Begin anew; what was wiped by blanks is as a row that nothing was drawn on."""
+        self.passed = self.passed or self.fresh
+        self.returned = not self._begin()
+
+    def arrive(self) -> None:
+        """Have the cursor come here from above, to its beginning."""
+        self.fresh = self.passed = False
+        self._begin()
+
+    def _begin(self) -> bool:
+        """Begin at the left; return whether blanks had wiped what stood there."""
+        blank = self.text.isspace()
+        if blank:
+            self.before, self.returned, self.redrawn, self.wiped = b"", False, False, True
+        else:
+            self.before = bytes(self.text) or self.before
+        self.text.clear()
+        self.cut = False
+        return blank
+
+
+class Rows:
+    """Draws bytes onto rows; what will not change any more comes out as lines."""
+
+    def __init__(self) -> None:
+        self.rows = [Row()]
+        self._cursor = 0
+        self._risen = False
+        self._half = b""
+
+    @property
+    def current(self) -> Row:
+        """The row with the cursor."""
+        return self.rows[self._cursor]
+
+    @property
+    def simple(self) -> bool:
+        """Whether only a line has begun."""
+        return len(self.rows) == 1 and not self._half and self.rows[0].plain
+
+    def draw(self, data: bytes, now: float) -> list[str]:
+        """Take bytes in whatever pieces; return the lines that they finish."""
+        data = self._half + data
+        half = _HALF.search(data)
+        self._half = half[0] if half else b""
+        lines: list[str] = []
+        for token in _TOKEN.split(data[: len(data) - len(self._half)]):
+            if token.startswith(b"\x1b[") and _TOKEN.fullmatch(token):
+                self._rise(int(token[2:-1] or 1))
+            elif token:
+                self._settle_home(lines)
+                self._put(token, now, lines)
+        return lines
+
+    def settle(self) -> list[str]:
+        """Return what stands above the cursor as lines: nothing has come for a while."""
+        lines: list[str] = []
+        self._commit(self._cursor, lines)
+        return lines
+
+    def rest(self) -> list[str]:
+        """Return all that stands there, and begin anew."""
+        if self._half:
+            self.current.write(self._half)
+        lines = [row.words for row in self.rows if row.state.strip() and row.state != row.told]
+        self.rows, self._cursor, self._risen, self._half = [Row()], 0, False, b""
+        return lines
+
+    def _put(self, token: bytes, now: float, lines: list[str]) -> None:
+        row = self.current
+        if not row.state:
+            row.since = row.began = now
+        if token == b"\r":
+            row.carriage_return()
+        elif token == b"\n":
+            self._newline(lines)
+        else:
+            if row.passed and self._cursor and not token.isspace():
+                self._commit(self._cursor, lines)  # drawn twice without coming up: it is at home
+            row.write(token)
+
+    def _newline(self, lines: list[str]) -> None:
+        row = self.current
+        below_bars = any(above.state for above in self.rows[: self._cursor])
+        if (row.redrawn and row.state) or (not row.state and (below_bars or row.wiped)):
+            self._cursor += 1
+        else:
+            self._commit(self._cursor, lines)
+            lines.append(row.words)
+            del self.rows[0]
+        if self._cursor == len(self.rows):
+            self.rows.append(Row())
+        self.current.arrive()
+        if len(self.rows) > MAX_ROWS:
+            self._commit(1, lines)
+
+    def _rise(self, count: int) -> None:
+        self._cursor = max(0, self._cursor - count)
+        self.current.fresh = self.current.passed = False
+        self._risen = True
+
+    def _settle_home(self, lines: list[str]) -> None:
+        """Once it has come up, it is at home: bars above that are done."""
+        if self._risen:
+            self._risen = False
+            self._commit(self._cursor, lines)
+
+    def _commit(self, count: int, lines: list[str]) -> None:
+        """Make lines of the uppermost rows."""
+        for row in self.rows[:count]:
+            blank = not row.state.strip()
+            if row.state != row.told and not (blank and (row.returned or row.wiped)):
+                lines.append(row.words)
+        del self.rows[:count]
+        self._cursor = max(0, self._cursor - count)

@@ -1,0 +1,138 @@
+"""The status line: what goes on, how far it is, how good, how fast, and what it uses. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import field
+
+from launcher.follow.usage import RankUsage
+from launcher.terminal.cell_width import Span, cells
+from launcher.terminal.progress import Reading
+from preflight.frozen import dataclass
+
+FEW_RANKS = 4
+"""So many ranks are told one by one; of more the mean and the extremes."""
+_DIM, _BOLD = "2", "1"
+_GAP: Span = ("", "  ")
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """All that a status line tells."""
+
+    phase: str
+    elapsed_s: float
+    reading: Reading = field(default_factory=Reading)
+    usage: Sequence[RankUsage] = ()
+    folded: int = 0
+
+
+def status_rows(status: Status, width: int) -> list[list[Span]]:
+    """Return the status as rows: of the training, and of what it uses; fields that do not fit go below."""
+    told = [_phase(status), *_training(status.reading)]
+    used = list(_usage(status.usage))
+    (used or told).extend(_folded(status.folded))
+    return [*_flow(told, width), *_flow(used, width)]
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as a clock shows it: 0:05, 12:31, 1:02:03, 2d 03:04:05."""
+    whole = max(0, int(seconds))
+    days, whole = divmod(whole, 86400)
+    hours, whole = divmod(whole, 3600)
+    minutes, rest = divmod(whole, 60)
+    if days:
+        return f"{days}d {hours:02d}:{minutes:02d}:{rest:02d}"
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _flow(fields: Sequence[list[Span]], width: int) -> list[list[Span]]:
+    rows: list[list[Span]] = []
+    for each in fields:
+        wide = sum(cells(text) for _, text in each)
+        if rows and sum(cells(text) for _, text in rows[-1]) + len(_GAP[1]) + wide <= width:
+            rows[-1] += [_GAP, *each]
+        else:
+            rows.append(list(each))
+    return rows
+
+
+def _phase(status: Status) -> list[Span]:
+    return [(_BOLD, status.phase), ("", f" {clock(status.elapsed_s)}")]
+
+
+def _training(reading: Reading) -> Iterator[list[Span]]:
+    if reading.step is not None:
+        of = f"/{reading.steps}" if reading.steps is not None else ""
+        yield _field("step", f"{reading.step}{of}")
+    for name, value in (
+        ("loss", reading.loss),
+        ("grad_norm", reading.norm),
+        ("lr", reading.learning_rate),
+    ):
+        if value is not None:
+            yield _field(name, f"{value:.4g}")
+    if reading.rate is not None:
+        value, unit = reading.rate
+        yield [("", f"{_short(value)} {unit}/s")]
+    if reading.eta_s is not None:
+        yield _field("ETA", clock(reading.eta_s))
+
+
+def _usage(usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
+    gpus = [used for used in usage if used.on_gpu]
+    cpus = [used for used in usage if not used.on_gpu]
+    if gpus:
+        yield from _one_by_one("GPU", gpus) if len(gpus) <= FEW_RANKS else _together(gpus)
+    if cpus:
+        yield from _one_by_one("CPU", cpus) if len(cpus) <= FEW_RANKS else _cpus_together(cpus)
+
+
+def _one_by_one(kind: str, usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
+    for used in usage:
+        busy, memory = (used.gpu_busy, used.gpu_mib) if kind == "GPU" else (used.cpu, used.rss_mib)
+        words = [f"{busy:.0f}%"] if busy is not None else []
+        words += [gib(memory)] if memory is not None else []
+        yield _field(f"r{used.rank} {kind}", " ".join(words))
+
+
+def _together(usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
+    busy = [used.gpu_busy for used in usage if used.gpu_busy is not None]
+    memory = [used.gpu_mib for used in usage if used.gpu_mib is not None]
+    if busy:
+        spread = f"{min(busy):.0f}..{max(busy):.0f}%"
+        yield _field(f"{len(busy)} GPUs", f"{sum(busy) / len(busy):.0f}% ({spread})")
+    if memory:
+        yield _field("GPU memory", f"{min(memory) / 1024:.1f}..{gib(max(memory))}")
+
+
+def _cpus_together(usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
+    cpu = [used.cpu for used in usage if used.cpu is not None]
+    memory = [used.rss_mib for used in usage if used.rss_mib is not None]
+    if cpu:
+        yield _field(
+            f"{len(usage)} CPU ranks", f"{sum(cpu) / len(cpu):.0f}% ({min(cpu):.0f}..{max(cpu):.0f}%)"
+        )
+    if memory:
+        yield _field("memory", f"{min(memory) / 1024:.1f}..{gib(max(memory))}")
+
+
+def gib(mib: float | None) -> str:
+    """Return memory as a person says it."""
+    if mib is None:
+        return "?"
+    return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"
+
+
+def _folded(count: int) -> Iterator[list[Span]]:
+    if count:
+        yield [(_DIM, f"{count} lines folded")]
+
+
+def _field(name: str, value: str) -> list[Span]:
+    return [(_DIM, f"{name} "), ("", value)]
+
+
+def _short(value: float) -> str:
+    for size, unit in ((1e6, "M"), (1e4, "k")):
+        if value >= size:
+            return f"{value / (1e6 if unit == 'M' else 1e3):.3g}{unit}"
+    return f"{value:.3g}"

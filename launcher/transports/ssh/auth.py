@@ -1,0 +1,385 @@
+"""Proving who we are: agent, key files with their certificates, and, only by prompt, a password."""
+
+import contextlib
+import errno
+import os
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import paramiko
+from paramiko.agent import AgentSSH
+from paramiko.pkey import PublicBlob, UnknownKeyType
+from paramiko.ssh_exception import PartialAuthentication
+
+from launcher.errors import AuthenticationFailed, ConnectionLost, ConnectionTimedOut
+from launcher.local.home import at_home
+from launcher.transports.base import Confirm, Endpoint, Prompt
+from launcher.transports.ssh import host_keys, known_hosts
+from launcher.transports.ssh.certificates import certified_key
+from preflight.frozen import dataclass
+
+DEFAULT_IDENTITY_FILES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
+
+_AGENT_TIMEOUT_S = 60.0
+"""A key in a security token waits for its owner's touch."""
+_PASSWORD_TRIES = 3
+
+_CERTIFICATE = "-cert.pub"
+_LARGEST_KEY = 1 << 20  # as OpenSSH's MAX_KEY_FILE_SIZE
+ENCRYPTED = "encrypted"
+_NO_FILE = "no such file"
+_Loaded: TypeAlias = "tuple[paramiko.PKey, ...] | str"
+"""Keys, or why there is none."""
+_Offer: TypeAlias = "tuple[str, paramiko.PKey]"
+"""A key, and what to call it in a message."""
+
+
+@dataclass(slots=True)
+class KeyRing:
+    """Private keys by path, loaded once for all hosts; each passphrase is asked for once."""
+
+    prompt: Prompt | None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    plain: dict[str, _Loaded] = field(default_factory=dict)
+    unlocked: dict[str, _Loaded] = field(default_factory=dict)
+    taken: set[tuple[str, int, bytes]] = field(default_factory=set)
+
+    def keys(self, file: str) -> _Loaded:
+        """Return a file's keys to offer (the certified one first) without asking, or why there is none."""
+        with self.lock:
+            if file not in self.plain:
+                self.plain[file] = _load(file, None)
+            return self.plain[file]
+
+    def unlock(self, file: str) -> _Loaded:
+        """Return the keys of an encrypted file, asking for its passphrase."""
+        with self.lock:
+            if file not in self.unlocked:
+                self.unlocked[file] = self._ask_and_load(file)
+            return self.unlocked[file]
+
+    def _ask_and_load(self, file: str) -> _Loaded:
+        if self.prompt is None:
+            return f"{ENCRYPTED}, and there is no terminal to ask for its passphrase; use ssh-add"
+        for _ in range(_PASSWORD_TRIES):
+            try:
+                keys = _load(file, self.prompt(f"Passphrase for {file}: "))
+            except EOFError:
+                break
+            if not isinstance(keys, str):
+                return keys
+        return f"{ENCRYPTED}, and its passphrase was not given"
+
+    def takes_new_key(self, endpoint: Endpoint, key: paramiko.PKey, confirm: Confirm) -> bool:
+        """Ask whether to take a host's new key, as ssh asks, one host at a time."""
+        fingerprint = known_hosts.fingerprint(key.asbytes())
+        question = "Are you sure you want to continue connecting (yes/no/[fingerprint])?"
+        lines = host_keys.question(endpoint, key)
+        with self.lock, contextlib.suppress(EOFError):
+            if self.took(endpoint, key) or host_keys.known_for(endpoint).holds(key.asbytes()):
+                return True  # said meanwhile, of another connection
+            for _ in range(_PASSWORD_TRIES):
+                answer = confirm(lines, question).strip()
+                if answer.lower() in ("yes", "no") or answer == fingerprint:
+                    if answer.lower() != "no":
+                        self.taken.add((host_keys.lookup_name(endpoint), endpoint.port, key.asbytes()))
+                    return answer.lower() != "no"
+                lines, question = (), "Please type 'yes', 'no' or the fingerprint:"
+        return False
+
+    def took(self, endpoint: Endpoint, key: paramiko.PKey) -> bool:
+        """Whether somebody said yes to this key; where known_hosts is /dev/null, this alone knows it."""
+        return (host_keys.lookup_name(endpoint), endpoint.port, key.asbytes()) in self.taken
+
+    def ask_password(self, endpoint: Endpoint, question: str) -> str | None:
+        """Ask for a password, one question at a time. None: there is nobody to ask."""
+        if self.prompt is None:
+            return None
+        with self.lock, contextlib.suppress(EOFError):
+            return self.prompt(f"{endpoint.user}@{endpoint.name}: {question}")
+        return None
+
+
+@dataclass(slots=True)
+class _Attempts:
+    """What was tried so far, for the message, and which methods the host said it takes."""
+
+    tried: list[str] = field(default_factory=list)
+    methods: tuple[str, ...] = ()
+
+
+def authenticate(transport: paramiko.Transport, endpoint: Endpoint, ring: KeyRing) -> None:
+    """Authenticate, keys first. Raises AuthenticationFailed naming what was tried, or a lost connection."""
+    attempts = _Attempts()
+    with closing(_LazyAgent(endpoint)) as agent:
+        for label, key in _offers(endpoint, ring, attempts, agent):
+            if _offer(transport, endpoint, label, key, attempts):
+                return
+            if attempts.methods and "publickey" not in attempts.methods:
+                break
+    if not attempts.methods and not _none(transport, endpoint, attempts):
+        return
+    if _by_password(transport, endpoint, ring, attempts):
+        return
+    raise _failed(endpoint, attempts)
+
+
+def _load(file: str, passphrase: str | None) -> _Loaded:
+    try:
+        return _read_key(str(at_home(file)), passphrase)
+    except OSError as failure:
+        return _NO_FILE if isinstance(failure, FileNotFoundError) else failure.strerror or "not readable"
+    except (TypeError, paramiko.PasswordRequiredException):
+        return ENCRYPTED  # cryptography raises TypeError where a passphrase is needed and none was given
+    except (ValueError, paramiko.SSHException, UnknownKeyType, NotImplementedError) as failure:
+        return f"not a usable private key ({type(failure).__name__})"
+
+
+def _read_key(path: str, passphrase: str | None) -> tuple[paramiko.PKey, ...]:
+    # As bytes: paramiko 5 hands it on to cryptography, which takes no str, whatever the annotation says.
+    secret: Any = passphrase.encode() if passphrase else None
+    bare_path = path.removesuffix(_CERTIFICATE)
+    _demand_file(bare_path)
+    if os.path.exists(bare_path + _CERTIFICATE):  # noqa: PTH110 - which paramiko reads too
+        _demand_file(bare_path + _CERTIFICATE)
+    key = paramiko.PKey.from_path(path, secret)
+    if key.public_blob is None:
+        return (key,)
+    bare = paramiko.PKey.from_path(path, secret)
+    bare.public_blob = None  # the same key without its certificate, for hosts that know only the key
+    return (key, bare)
+
+
+def _demand_file(path: str) -> None:
+    """Raise OSError where there is no file of a key's size: hosts.yaml may name a FIFO, or /dev/zero."""
+    facts = os.stat(path)  # noqa: PTH116 - paths are text here
+    if not stat.S_ISREG(facts.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    if facts.st_size > _LARGEST_KEY:
+        raise OSError(errno.EFBIG, "too large for a key", path)
+
+
+def _offers(endpoint: Endpoint, ring: KeyRing, attempts: _Attempts, agent: "_LazyAgent") -> Iterator[_Offer]:
+    """Yield keys in the order to offer them: named files, the agent's keys, then the default files.
+
+    A key that is named but encrypted (or only public) is taken from the agent where that holds it.
+    """
+    offered: set[bytes] = set()
+    certificates = _certificates(endpoint, attempts)
+    for label, key in _certified(_in_order(endpoint, ring, attempts, agent), certificates):
+        blob = key.public_blob.key_blob if key.public_blob else key.asbytes()
+        if blob not in offered:
+            offered.add(blob)
+            yield label, key
+
+
+def _certificates(endpoint: Endpoint, attempts: _Attempts) -> dict[bytes, tuple[str, PublicBlob]]:
+    """Return the certificates of CertificateFile by the public key that each certifies."""
+    found: dict[bytes, tuple[str, PublicBlob]] = {}
+    for file in endpoint.certificate_files:
+        try:
+            _demand_file(str(at_home(file)))
+            text = at_home(file).read_bytes()
+            found[certified_key(text)] = file, PublicBlob.from_string(text.decode())
+        except OSError as failure:
+            attempts.tried.append(f"certificate {file}: {(failure.strerror or 'unreadable').lower()}")
+        except ValueError:
+            attempts.tried.append(f"certificate {file}: not an SSH certificate")
+    return found
+
+
+def _certified(
+    offers: Iterator[_Offer], certificates: dict[bytes, tuple[str, PublicBlob]]
+) -> Iterator[_Offer]:
+    """Offer a key with its certificate before the key alone, as ssh does."""
+    for label, key in offers:
+        file, certificate = certificates.get(key.asbytes(), ("", None))
+        if certificate is not None and key.public_blob is None:
+            yield f"{label} with certificate {file}", _with_certificate(key, certificate)
+        yield label, key
+
+
+def _with_certificate(key: paramiko.PKey, certificate: PublicBlob) -> paramiko.PKey:
+    """Return a copy of a key that many hosts share; an agent's key is not for copy.copy."""
+    copied = type(key).__new__(type(key))
+    copied.__dict__.update(key.__dict__)
+    copied.public_blob = certificate
+    return copied
+
+
+def _in_order(
+    endpoint: Endpoint, ring: KeyRing, attempts: _Attempts, agent: "_LazyAgent"
+) -> Iterator[_Offer]:
+    for file in endpoint.identity_files:
+        yield from _from_file(file, ring, attempts, agent)
+    if not endpoint.identities_only:
+        for key in agent.keys.values():
+            yield f"agent key {getattr(key, 'comment', '') or key.get_name()}", key
+    if not endpoint.identity_files:
+        for file in DEFAULT_IDENTITY_FILES:
+            if at_home(file).exists():
+                yield from _from_file(file, ring, attempts, agent)
+
+
+def _from_file(file: str, ring: KeyRing, attempts: _Attempts, agent: "_LazyAgent") -> Iterator[_Offer]:
+    keys = ring.keys(file)
+    if isinstance(keys, str):
+        held = agent.keys.get(_public_blob(file))
+        if held is not None:
+            yield f"{file} (from the agent)", held
+            return
+        keys = ring.unlock(file) if keys == ENCRYPTED else keys
+    if isinstance(keys, str):
+        attempts.tried.append(f"{file}: {keys}")
+        return
+    for key in keys:
+        yield (f"{file} with its certificate" if key.public_blob else file), key
+
+
+class _LazyAgent:
+    """The agent, asked only when a key of it is wanted."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._agent: _Agent | None = None
+
+    @cached_property
+    def keys(self) -> "dict[bytes, paramiko.AgentKey]":
+        path = _agent_path(self._endpoint)
+        if not path:
+            return {}
+        with contextlib.suppress(OSError, paramiko.SSHException):
+            self._agent = _Agent(path)
+            return {key.blob: key for key in self._agent.get_keys()}
+        return {}
+
+    def close(self) -> None:
+        if self._agent is not None:
+            self._agent.close()
+
+
+def _public_blob(file: str) -> bytes:
+    path = at_home(file)
+    for candidate in (Path(f"{path}.pub"), path):
+        with contextlib.suppress(OSError, ValueError, paramiko.SSHException):
+            _demand_file(str(candidate))
+            return bytes(PublicBlob.from_string(candidate.read_text("ascii")).key_blob)
+    return b""
+
+
+def _agent_path(endpoint: Endpoint) -> str:
+    """Return the agent's socket, or an empty string where there is none or none is wanted."""
+    named = endpoint.identity_agent
+    if named.startswith("$"):  # IdentityAgent $NAME takes the socket from the environment
+        named = os.environ.get(named.lstrip("$").strip("{}"), "none")
+    path = os.environ.get("SSH_AUTH_SOCK", "") if named in ("", "SSH_AUTH_SOCK") else named
+    return "" if path in ("", "none") else str(at_home(path))
+
+
+class _Agent(AgentSSH):
+    """An agent at a given socket (paramiko's own looks only at SSH_AUTH_SOCK), one connection per host."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        conn = socket.socket(socket.AF_UNIX)
+        conn.settimeout(_AGENT_TIMEOUT_S)
+        try:
+            conn.connect(path)
+            self._connect(conn)  # type: ignore[attr-defined]  # absent in the stubs
+        except BaseException:
+            conn.close()
+            raise
+        self.close = conn.close
+
+
+def _offer(
+    transport: paramiko.Transport,
+    endpoint: Endpoint,
+    label: str,
+    key: paramiko.PKey,
+    attempts: _Attempts,
+) -> bool:
+    attempts.tried.append(f"key {label}" if not label.startswith("agent") else label)
+    done = threading.Event()
+    with contextlib.suppress(paramiko.SSHException):
+        transport.auth_publickey(endpoint.user, key, done)
+        return _await(transport, endpoint, done, attempts)
+    _still_there(transport, endpoint, attempts)
+    return False
+
+
+def _none(transport: paramiko.Transport, endpoint: Endpoint, attempts: _Attempts) -> bool:
+    """Ask which methods there are; return False where the host lets us in without any."""
+    try:
+        transport.auth_none(endpoint.user)
+    except paramiko.BadAuthenticationType as told:
+        attempts.methods = tuple(told.allowed_types)
+    except paramiko.SSHException:
+        _still_there(transport, endpoint, attempts)
+    return not transport.is_authenticated()
+
+
+def _by_password(
+    transport: paramiko.Transport, endpoint: Endpoint, ring: KeyRing, attempts: _Attempts
+) -> bool:
+    method = next((m for m in ("password", "keyboard-interactive") if m in attempts.methods), "")
+    if not method:
+        return False
+    for _ in range(_PASSWORD_TRIES):
+        password = ring.ask_password(endpoint, "password: ")
+        if password is None:
+            attempts.tried.append(f"{method}: not asked for, there is no terminal")
+            return False
+        attempts.tried.append(method)
+        try:
+            transport.auth_password(endpoint.user, password, fallback=True)
+        except paramiko.SSHException:
+            _still_there(transport, endpoint, attempts)
+        if transport.is_authenticated():
+            return True
+    return False
+
+
+def _await(
+    transport: paramiko.Transport, endpoint: Endpoint, done: threading.Event, attempts: _Attempts
+) -> bool:
+    if not done.wait(
+        max(endpoint.connect_timeout_s, _AGENT_TIMEOUT_S if "agent" in attempts.tried[-1] else 0)
+    ):
+        raise ConnectionTimedOut(
+            endpoint.name, "no answer to the authentication in time", "Is its sshd overloaded?"
+        )
+    if transport.is_authenticated():
+        return True
+    told = transport.get_exception()
+    if isinstance(told, paramiko.BadAuthenticationType | PartialAuthentication):
+        attempts.methods = tuple(told.allowed_types)
+    _still_there(transport, endpoint, attempts)
+    return False
+
+
+def _still_there(transport: paramiko.Transport, endpoint: Endpoint, attempts: _Attempts) -> None:
+    """Raise where the host hung up: after its MaxAuthTries, or because something cut the line."""
+    if transport.is_active():
+        return
+    if attempts.tried:
+        raise _failed(endpoint, attempts, "the host hung up (too many keys? set `identity_file:`)")
+    raise ConnectionLost(endpoint.name, "the connection ended during authentication")
+
+
+def _failed(endpoint: Endpoint, attempts: _Attempts, why: str = "") -> AuthenticationFailed:
+    tried = "; ".join(attempts.tried) or "nothing: no agent, no key file"
+    takes = f"; the host takes {', '.join(attempts.methods)}" if attempts.methods else ""
+    message = f"not let in as {endpoint.user}: {why + '; ' if why else ''}tried {tried}{takes}"
+    fix = f"Try it by hand: ssh -v -p {endpoint.port} {endpoint.user}@{endpoint.address}"
+    absent = [file for file in endpoint.identity_files if f"{file}: {_NO_FILE}" in attempts.tried]
+    if absent:
+        fix = f"{absent[0]} is not here: correct identity_file in hosts.yaml or IdentityFile in ~/.ssh/config"
+    return AuthenticationFailed(endpoint.name, message, fix)

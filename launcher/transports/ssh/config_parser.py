@@ -1,0 +1,256 @@
+"""ssh_config(5) as OpenSSH reads it: Host, Match, Include, first value wins; mistakes name file and line."""
+
+import fnmatch
+import getpass
+import glob
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import field
+from functools import lru_cache
+from pathlib import Path
+
+from launcher.errors import ConfigError
+from launcher.local.home import at_home
+from launcher.transports.ssh.config_values import Tokens, words
+from preflight.frozen import dataclass
+
+USER_FILE = "~/.ssh/config"
+SYSTEM_FILE = "/etc/ssh/ssh_config"
+_SYSTEM = Path(SYSTEM_FILE)
+
+_DEEPEST_INCLUDE = 16
+_MATCH_EXEC_S = 10.0
+_REPEATED = frozenset({"identityfile", "certificatefile"})  # every occurrence counts, not only the first
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One directive, its name in lower case."""
+
+    key: str
+    words: tuple[str, ...]
+    text: str  # the value as written, for commands
+    where: str  # FILE:LINE
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A line that turns directives on or off, and the directives up to the next such line."""
+
+    head: Line
+    lines: tuple[Line, ...]
+    names: frozenset[str] | None  # of a Host line without patterns: all that it matches, in lower case
+
+
+_HEADS = frozenset({"host", "match", "<include>", "</include>"})
+_reading = threading.Lock()
+
+
+@dataclass(slots=True)
+class _Lookup:
+    """What is known so far while the lines are read for one host."""
+
+    original: str
+    user: str
+    values: dict[str, list[Line]] = field(default_factory=dict)
+
+    @property
+    def host(self) -> str:
+        """HostName so far, else the name as typed."""
+        named = self.first("hostname")
+        return Tokens(self.original, self.original, "", "").in_text(named) or self.original
+
+    @property
+    def remote_user(self) -> str:
+        """Who to log in as, as far as that is known; "" for the user here."""
+        return self.user or self.first("user")
+
+    def first(self, key: str) -> str:
+        lines = self.values.get(key)
+        return lines[0].text if lines else ""
+
+
+def lookup(path: Path | None, name: str, user: str = "") -> dict[str, list[Line]]:
+    """Return the directives that apply to `name`: for each key its lines, the effective one first.
+
+    `path` None reads the user's file and then the system's; files that do not exist say nothing, but a `path`
+    that is given must exist. Raises ConfigError.
+    """
+    state = _Lookup(name, user)
+    with _reading:  # many threads ask at once, and the first of them reads for all
+        found = _files(at_home(USER_FILE if path is None else path), path is None)
+    for blocks in found:
+        _apply(blocks, state)
+    return state.values
+
+
+def is_named(path: Path | None, name: str) -> bool:
+    """Return whether a Host line names this very host; a pattern that it fits is no word about it.
+
+    Raises ConfigError.
+    """
+    with _reading:
+        found = _files(at_home(USER_FILE if path is None else path), path is None)
+    heads = (block.head for blocks in found for block in blocks)
+    return any(head.key == "host" and name.lower() in map(str.lower, head.words) for head in heads)
+
+
+@lru_cache(maxsize=4)
+def _files(path: Path, is_users_own: bool) -> tuple[tuple[_Block, ...], ...]:  # noqa: FBT001 - lru_cache keys
+    """Return the files that count, read. Looked for once for all hosts."""
+    if not is_users_own:
+        return (_read(str(path), False),)
+    own = [_read(str(path), False)] if path.exists() else []
+    return (*own, *([_read(SYSTEM_FILE, True)] if _SYSTEM.exists() else []))
+
+
+def _apply(blocks: tuple[_Block, ...], state: _Lookup) -> None:
+    """Apply the blocks in order; those that do not match are passed over."""
+    active, depth_active = True, [True]
+    name = state.original.lower()
+    for block in blocks:
+        head = block.head
+        if head.key == "<include>":
+            depth_active.append(active)
+        elif head.key == "</include>":
+            active = depth_active.pop()  # a Host inside an included file ends with that file
+        elif head.key == "host":
+            matches = _matches(head.words, name) if block.names is None else name in block.names
+            active = depth_active[-1] and matches
+        elif head.key == "match":
+            active = depth_active[-1] and _match(head, state)
+        if active:
+            for line in block.lines:
+                if line.key in _REPEATED or line.key not in state.values:
+                    state.values.setdefault(line.key, []).append(line)
+
+
+def _match(line: Line, state: _Lookup) -> bool:
+    words = iter(line.words)
+    for word in words:
+        negated = word.startswith("!")
+        criterion, _, given = word.removeprefix("!").lower().partition("=")
+        if criterion in ("all", "final"):  # nothing here is read twice, so the only pass is the final one
+            result = True
+        elif criterion == "canonical":
+            result = False
+        else:
+            value = given or next(words, "")
+            if not value:
+                raise ConfigError(f"{line.where}: Match {criterion}: expected a value")
+            result = _criterion(line, criterion, value, state)
+        if result == negated:
+            return False
+    return True
+
+
+def _criterion(line: Line, criterion: str, value: str, state: _Lookup) -> bool:
+    patterns = tuple(value.split(","))
+    if criterion == "host":
+        return _matches(patterns, state.host)
+    if criterion == "originalhost":
+        return _matches(patterns, state.original)
+    if criterion == "user":
+        return _matches(patterns, state.remote_user or getpass.getuser())
+    if criterion == "localuser":
+        return _matches(patterns, getpass.getuser())
+    if criterion == "exec":
+        tokens = Tokens(state.original, state.host, state.first("port") or "22", state.remote_user)
+        return _runs(tokens.in_command(value, line.where))
+    if criterion in ("tagged", "localnetwork", "sessiontype", "command", "version"):
+        return False  # about the ssh command itself, which is not what runs here
+    raise ConfigError(f"{line.where}: Match knows no {criterion!r}")
+
+
+def _runs(command: str) -> bool:
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_MATCH_EXEC_S,
+            check=False,
+        )
+    except (subprocess.TimeoutExpired, OSError):
+        return False
+    return done.returncode == 0
+
+
+def _matches(patterns: tuple[str, ...], name: str) -> bool:
+    found, lower = False, name.lower()
+    for pattern in patterns:
+        wanted = pattern.removeprefix("!").lower()
+        plain = "*" not in wanted and "?" not in wanted
+        if wanted == lower if plain else fnmatch.fnmatchcase(lower, wanted.replace("[", "[[]")):
+            if pattern.startswith("!"):
+                return False
+            found = True
+    return found
+
+
+@lru_cache(maxsize=8)
+def _read(path: str, system: bool) -> tuple[_Block, ...]:  # noqa: FBT001 - lru_cache keys
+    """Return a file's blocks, included ones in place. Read once for all hosts."""
+    blocks: list[tuple[Line, list[Line]]] = [(Line("", (), "", path), [])]
+    for line in _lines(Path(path), system=system, depth=0):
+        if line.key in _HEADS:
+            blocks.append((line, []))
+        else:
+            blocks[-1][1].append(line)
+    return tuple(_Block(head, tuple(lines), _plain_names(head)) for head, lines in blocks)
+
+
+def _plain_names(head: Line) -> frozenset[str] | None:
+    if head.key != "host" or any(char in word for word in head.words for char in "*?!"):
+        return None
+    return frozenset(word.lower() for word in head.words)
+
+
+def _lines(path: Path, *, system: bool, depth: int) -> Iterator[Line]:
+    if depth > _DEEPEST_INCLUDE:
+        raise ConfigError(
+            f"{path}: Include goes deeper than {_DEEPEST_INCLUDE} files; does it include itself?"
+        )
+    try:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as failure:
+        raise ConfigError(f"{path}: {failure.strerror}") from None
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = _parse(raw, f"{path}:{number}")
+        if line is None:
+            continue
+        if line.key != "include":
+            yield line
+            continue
+        for word in line.words:
+            for file in _included(word, system=system):
+                yield Line("<include>", (), "", line.where)
+                yield from _lines(file, system=system, depth=depth + 1)
+                yield Line("</include>", (), "", line.where)
+
+
+def _included(word: str, *, system: bool) -> list[Path]:
+    base = "/etc/ssh" if system else str(at_home("~/.ssh"))
+    pattern = str(Path(base) / at_home(word))
+    found = sorted(glob.glob(pattern))  # noqa: PTH207 - Path.glob takes no absolute pattern
+    return [Path(name) for name in found if Path(name).is_file()]
+
+
+def _parse(raw: str, where: str) -> Line | None:
+    """Parse `Key value...` or `Key=value`; None for blank lines and comments."""
+    text = raw.strip()
+    if not text or text.startswith("#"):
+        return None
+    key = text.split(maxsplit=1)[0].partition("=")[0]
+    value = text[len(key) :].strip().removeprefix("=").strip()
+    key = key.lower()
+    if not key.isalnum() or not value:
+        raise ConfigError(f"{where}: expected `Keyword value`, got {text[:60]!r}")
+    if key in ("proxycommand", "localcommand", "remotecommand", "knownhostscommand"):
+        return Line(key, (value,), value, where)  # the rest of the line, quotes and all, is for a shell
+    split = words(value)
+    if split is None:
+        raise ConfigError(f"{where}: {text[:60]!r} has a quote without its partner")
+    return Line(key, split, split[0] if split else "", where)

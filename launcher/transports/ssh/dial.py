@@ -1,0 +1,183 @@
+"""Getting bytes to and from an SSH port: resolve, connect, or run a ProxyCommand, each with its time-out."""
+
+import contextlib
+import errno
+import ipaddress
+import os
+import queue
+import signal
+import socket
+import subprocess
+import threading
+import time
+from typing import Self
+
+from launcher.errors import ConnectionRefused, ConnectionTimedOut, HostError, NameNotResolved
+from launcher.text import one_line
+from launcher.transports.base import Endpoint
+
+_Address = tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]
+
+_KEEPALIVE_IDLE_S = 15
+_KEEPALIVE_EVERY_S = 5
+_KEEPALIVE_COUNT = 4
+_UNACKED_MS = 30_000
+"""A host that vanishes without a word (power, cable) is noticed within about half a minute."""
+
+
+def dial(endpoint: Endpoint) -> socket.socket:
+    """Return a connected socket to the endpoint's SSH port (not through its jumps).
+
+    Raises NameNotResolved, ConnectionRefused, ConnectionTimedOut or HostError (no route and the like).
+    """
+    if endpoint.proxy_command:
+        return _run_proxy(endpoint)
+    addresses = _resolve(endpoint)
+    deadline = time.monotonic() + endpoint.connect_timeout_s
+    failures: list[OSError] = []
+    for left, (family, address) in zip(range(len(addresses), 0, -1), addresses, strict=True):
+        share_s = max(0.05, (deadline - time.monotonic()) / left)
+        try:
+            return _connect(family, address, share_s)
+        except OSError as failure:
+            failures.append(failure)
+    raise _explain(endpoint, failures)
+
+
+def _connect(family: socket.AddressFamily, address: object, timeout_s: float) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(timeout_s)
+        sock.connect(address)  # type: ignore[arg-type]  # what getaddrinfo returned for this family
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _notice_death(sock)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _notice_death(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", _KEEPALIVE_IDLE_S),
+        ("TCP_KEEPINTVL", _KEEPALIVE_EVERY_S),
+        ("TCP_KEEPCNT", _KEEPALIVE_COUNT),
+        ("TCP_USER_TIMEOUT", _UNACKED_MS),
+    ):
+        option = getattr(socket, name, None)  # not on every Unix
+        if option is not None:
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _resolve(endpoint: Endpoint) -> list[_Address]:
+    with contextlib.suppress(ValueError):
+        numeric = ipaddress.ip_address(endpoint.address)
+        if numeric.version == 4:
+            return [(socket.AF_INET, (endpoint.address, endpoint.port))]
+    answers: queue.SimpleQueue[list[_Address] | OSError | UnicodeError] = queue.SimpleQueue()
+    # getaddrinfo has no time-out of its own, so it is asked in a thread that may be left behind.
+    threading.Thread(target=_ask_resolver, args=(endpoint, answers), daemon=True).start()
+    try:
+        answer = answers.get(timeout=endpoint.connect_timeout_s)
+    except queue.Empty:
+        message = f"its address {endpoint.address!r} was not resolved within {endpoint.connect_timeout_s:g} s"
+        raise NameNotResolved(
+            endpoint.name, message, "Check the name server, or set `address:` to an IP"
+        ) from None
+    if isinstance(answer, list) and answer:
+        return answer
+    said = getattr(answer, "strerror", None) or str(answer) or "no address"
+    message = f"the name {endpoint.address!r} does not resolve: {said}"
+    raise NameNotResolved(
+        endpoint.name,
+        message,
+        "Check the spelling, or set `address:` in hosts.yaml or HostName in ~/.ssh/config",
+    )
+
+
+def _ask_resolver(
+    endpoint: Endpoint, answers: "queue.SimpleQueue[list[_Address] | OSError | UnicodeError]"
+) -> None:
+    try:
+        found = socket.getaddrinfo(endpoint.address, endpoint.port, type=socket.SOCK_STREAM)
+        answers.put([(entry[0], entry[4]) for entry in found])
+    except (OSError, UnicodeError) as failure:  # UnicodeError: a label that IDNA cannot encode
+        answers.put(failure)
+
+
+def _explain(endpoint: Endpoint, failures: list[OSError]) -> HostError:
+    where = f"{endpoint.address} port {endpoint.port}"
+    if any(isinstance(failure, TimeoutError) for failure in failures):
+        message = f"no answer from {where} within {endpoint.connect_timeout_s:g} s"
+        return ConnectionTimedOut(
+            endpoint.name, message, "Is the host up, and is the port open in its firewall?"
+        )
+    if any(isinstance(failure, ConnectionRefusedError) for failure in failures):
+        message = f"{where} refused the connection: nothing listens there"
+        return ConnectionRefused(endpoint.name, message, "Is sshd running there, and is this its port?")
+    said = failures[-1].strerror or str(failures[-1])
+    if failures[-1].errno in (errno.EHOSTUNREACH, errno.ENETUNREACH):
+        return HostError(endpoint.name, f"no way to {where}: {said}", "Check the network and its routes")
+    return HostError(endpoint.name, f"cannot connect to {where}: {said}")
+
+
+class ProxySocket(socket.socket):
+    """Our end of a ProxyCommand's stdin and stdout, which knows what the command said on stderr."""
+
+    _SAID_KEPT = 1 << 12
+    _END_S = 0.5
+
+    def watch(self, process: "subprocess.Popen[bytes]") -> Self:
+        """Take the command's stderr and its end; nobody stays a zombie."""
+        self._process = process
+        self._tail = b""
+        self._drain = threading.Thread(target=self._read_stderr, daemon=True)
+        self._drain.start()
+        return self
+
+    def close(self) -> None:
+        """Close our end and hang up on the command, as OpenSSH does: some would wait for their far side.
+
+        Below nohup SIGHUP is ignored, by the command too; so SIGTERM follows.
+        """
+        super().close()
+        with contextlib.suppress(OSError):
+            self._process.send_signal(signal.SIGHUP)
+            self._process.send_signal(signal.SIGTERM)
+
+    def why_ended(self) -> str:
+        """Return how the command ended and its last words, "" while it runs."""
+        self._drain.join(self._END_S)
+        status = self._process.poll()
+        if status is None:
+            return ""
+        ended = f"signal {-status}" if status < 0 else f"exit status {status}"
+        said = one_line(self._tail.strip(), 300)
+        return f"its ProxyCommand ended with {ended}" + (f": {said}" if said else "")
+
+    def _read_stderr(self) -> None:
+        with self._process as process:  # waits for its end, too
+            while process.stderr and (data := os.read(process.stderr.fileno(), self._SAID_KEPT)):
+                self._tail = (self._tail + data)[-self._SAID_KEPT :]
+
+
+def _run_proxy(endpoint: Endpoint) -> ProxySocket:
+    """Start the ProxyCommand with one end of a socket pair as its stdin and stdout, as OpenSSH does."""
+    ours, theirs = socket.socketpair()
+    try:
+        # A shell, because ProxyCommand is a shell command by definition; it comes from the user's own files.
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", f"exec {endpoint.proxy_command}"],
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as failure:
+        ours.close()
+        raise HostError(endpoint.name, f"ProxyCommand cannot be started: {failure.strerror}") from None
+    finally:
+        theirs.close()
+    return ProxySocket(fileno=ours.detach()).watch(process)

@@ -1,0 +1,202 @@
+"""From a host of the inventory to an Endpoint: hosts.yaml wins, then ssh_config, then ssh's defaults."""
+
+import getpass
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from launcher.config.host_names import HOST_RULE, is_host
+from launcher.config.inventory import HostEntry, Inventory, entry_problem
+from launcher.errors import BadInput, ConfigError, NameNotResolved
+from launcher.local.home import at_home
+from launcher.transports import open_endpoint
+from launcher.transports.base import Connection, Endpoint, NewHostKeys, OpenOptions
+from launcher.transports.ssh.config_parser import Line, lookup
+from launcher.transports.ssh.config_values import Tokens, seconds
+
+DEFAULT_CONNECT_TIMEOUT_S = 10.0
+
+_DEEPEST_JUMP = 8
+_LONGEST_CONNECT_TIMEOUT_S = 3600
+_STRICT: dict[str, NewHostKeys] = {
+    **dict.fromkeys(("yes", "true"), "refuse"),
+    "ask": "ask",
+    "accept-new": "accept",
+    **dict.fromkeys(("no", "false", "off"), "unchecked"),
+}
+_Values: TypeAlias = dict[str, list[Line]]
+
+
+def opener_for(
+    inventory: Inventory, options: OpenOptions, ssh_config: Path | None = None
+) -> Callable[[HostEntry], Connection]:
+    """Return what opens hosts of this inventory: `endpoint_for`, then `open_endpoint`."""
+
+    def opener(entry: HostEntry) -> Connection:
+        try:
+            return open_endpoint(endpoint_for(entry, inventory, ssh_config), options)
+        except NameNotResolved as error:
+            near = "" if entry.listed else inventory.nearest(entry.alias)
+            if not near:
+                raise
+            raise NameNotResolved(entry.name, error.detail, f'did you mean "{near}" of hosts.yaml?') from None
+
+    return opener
+
+
+def endpoint_for(entry: HostEntry, inventory: Inventory, ssh_config: Path | None = None) -> Endpoint:
+    """Merge what hosts.yaml and ssh_config say about a host. Raises ConfigError.
+
+    `ssh_config` None means the user's and the system's own files.
+    """
+    if entry.is_local:
+        return Endpoint(entry.name, "local", "")
+    return _endpoint(entry, inventory, ssh_config, ())
+
+
+def _endpoint(
+    entry: HostEntry, inventory: Inventory, ssh_config: Path | None, behind: tuple[str, ...]
+) -> Endpoint:
+    problem = entry_problem(entry)
+    if problem:  # before ssh_config is read: its Match exec gives the name to a shell
+        raise ConfigError(problem)
+    alias = entry.alias or entry.name
+    values = lookup(ssh_config, alias, entry.user)
+    port = entry.port or _number(values, "port", 22, 65535)
+    user = entry.user or _text(values, "user") or getpass.getuser()
+    host = _text(values, "hostname")
+    address = entry.address or Tokens(alias, alias, str(port), user).in_text(host) or alias
+    if not is_host(address):
+        where = values["hostname"][0].where
+        raise ConfigError(f'{where}: hostname: "{address}" is not a host: expected {HOST_RULE}')
+    tokens = Tokens(alias, address, str(port), user, _text(values, "hostkeyalias"))
+    jump = entry.jump or _jump(values, tokens)
+    agent = _paths(values, "identityagent", tokens)
+    return Endpoint(
+        name=entry.name,
+        transport="ssh",
+        address=address,
+        port=port,
+        user=user,
+        identity_files=_identity_files(entry, values, tokens),
+        certificate_files=_every_path(values, "certificatefile", tokens),
+        jumps=_jumps(jump, entry, inventory, ssh_config, (*behind, entry.name)),
+        proxy_command="" if jump else _proxy_command(values, tokens),
+        known_hosts_files=_known_hosts_files(values, "userknownhostsfile", tokens),
+        system_known_hosts_files=_known_hosts_files(values, "globalknownhostsfile", tokens),
+        identity_agent=agent[0] if agent else "",
+        identities_only=_text(values, "identitiesonly").lower() in ("yes", "true"),
+        new_host_keys=_new_host_keys(values),
+        hash_known_hosts=_text(values, "hashknownhosts").lower() in ("yes", "true"),
+        host_key_alias=tokens.in_text(tokens.key_alias),
+        connect_timeout_s=_connect_timeout_s(values),
+    )
+
+
+def _identity_files(entry: HostEntry, values: _Values, tokens: Tokens) -> tuple[str, ...]:
+    named = (entry.identity_file,) if entry.identity_file else ()
+    return tuple(dict.fromkeys(named + _every_path(values, "identityfile", tokens)))
+
+
+def _new_host_keys(values: _Values) -> NewHostKeys:
+    lines = values.get("stricthostkeychecking")
+    word = lines[0].text.lower() if lines else "ask"
+    if word not in _STRICT:
+        where = lines[0].where if lines else ""
+        raise ConfigError(
+            f"{where}: stricthostkeychecking: expected yes, ask, accept-new or no, got {word!r}"
+        )
+    return _STRICT[word]
+
+
+def _jumps(
+    jump: tuple[str, ...],
+    entry: HostEntry,
+    inventory: Inventory,
+    ssh_config: Path | None,
+    behind: tuple[str, ...],
+) -> tuple[Endpoint, ...]:
+    """Resolve each hop as a host of its own; the first hop's own jumps, if it has any, come before it."""
+    if not jump or jump[0].lower() == "none":
+        return ()
+    if len(behind) > _DEEPEST_JUMP:
+        raise ConfigError(f"{entry.name}: its jump hosts go round in a circle: {' -> '.join(behind)}")
+    hops: list[Endpoint] = []
+    for word in jump:
+        try:
+            hop_entry = inventory.entry(word.removeprefix("ssh://"))
+        except BadInput as failure:
+            raise ConfigError(f"{entry.name}: jump host {word!r}: {failure.message}") from None
+        if hop_entry.name in behind:
+            continue  # `Host * / ProxyJump bastion` names the bastion for itself too; ssh passes over that
+        hop = _endpoint(hop_entry, inventory, ssh_config, behind)
+        hops += (*(hop.jumps if not hops else ()), replace(hop, jumps=()))
+    return tuple(hops)
+
+
+def _jump(values: _Values, tokens: Tokens) -> tuple[str, ...]:
+    """Return ProxyJump's hops, unless a ProxyCommand stands before it: of the two, ssh takes the first."""
+    text = tokens.in_text(_text(values, "proxyjump"))
+    order = list(values)
+    commanded = "proxycommand" in values
+    if text and commanded and order.index("proxycommand") < order.index("proxyjump"):
+        return ()
+    if text.lower() == "none" and commanded:
+        return ()
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _proxy_command(values: _Values, tokens: Tokens) -> str:
+    lines = values.get("proxycommand")
+    if not lines or lines[0].text.lower() == "none":
+        return ""
+    return tokens.in_command(lines[0].text, lines[0].where)
+
+
+def _every_path(values: _Values, key: str, tokens: Tokens) -> tuple[str, ...]:
+    """Return the paths of a key of which every occurrence counts."""
+    lines = (line for line in values.get(key, ()) if line.text.lower() != "none")
+    return tuple(tokens.in_path(line.text, line.where) for line in lines)
+
+
+def _known_hosts_files(values: _Values, key: str, tokens: Tokens) -> tuple[str, ...]:
+    paths = _paths(values, key, tokens)
+    if len(paths) == 1 and paths[0].lower() == "none":
+        return (os.devnull,)  # it holds no key, and forgets what is saved in it
+    return tuple(str(at_home(path)) for path in paths)
+
+
+def _paths(values: _Values, key: str, tokens: Tokens) -> tuple[str, ...]:
+    lines = values.get(key)
+    return tuple(tokens.in_path(word, lines[0].where) for word in lines[0].words) if lines else ()
+
+
+def _text(values: _Values, key: str) -> str:
+    lines = values.get(key)
+    return lines[0].text if lines else ""
+
+
+def _number(values: _Values, key: str, default: int, largest: int) -> int:
+    lines = values.get(key)
+    if not lines:
+        return default
+    text = lines[0].text
+    if not text.isdecimal() or not 0 < int(text) <= largest:
+        raise ConfigError(f"{lines[0].where}: {key}: expected a number from 1 to {largest}, got {text!r}")
+    return int(text)
+
+
+def _connect_timeout_s(values: _Values) -> float:
+    """Return ConnectTimeout; for `none` and 0, which would wait for as long as the kernel does, our own."""
+    lines = values.get("connecttimeout")
+    if not lines or lines[0].text.lower() in ("none", "0"):
+        return DEFAULT_CONNECT_TIMEOUT_S
+    found = seconds(lines[0].text)
+    if found is None or not 0 < found <= _LONGEST_CONNECT_TIMEOUT_S:
+        raise ConfigError(
+            f"{lines[0].where}: connecttimeout: expected a time such as 20 or 1m, "
+            f"from 1 to {_LONGEST_CONNECT_TIMEOUT_S} seconds, got {lines[0].text!r}"
+        )
+    return float(found)

@@ -1,0 +1,161 @@
+"""Whether the host is the one it should be: its key against known_hosts, before anything is sent to it."""
+
+import time
+from pathlib import Path
+
+import paramiko
+
+from launcher.errors import HostError, HostKeyChanged, HostKeyUnknown
+from launcher.transports.base import Endpoint
+from launcher.transports.ssh import certificates, known_hosts
+from launcher.transports.ssh.transport import Wire
+
+_ALGORITHMS = {
+    "ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256"),  # one key type, several signature algorithms
+}
+
+
+def known_for(endpoint: Endpoint) -> known_hosts.Known:
+    """Return what the endpoint's known_hosts files hold for it."""
+    return known_hosts.lookup(_files(endpoint), lookup_name(endpoint), endpoint.port)
+
+
+def ask_for_known_kinds(transport: Wire, known: known_hosts.Known) -> None:
+    """Put the key types that known_hosts has first, or a known ed25519 host may show its unknown rsa key."""
+    transport.takes_certificates = bool(known.authorities)
+    if not known.keys:
+        return
+    options = transport.get_security_options()
+    wanted = [name for kind in known.kinds for name in _ALGORITHMS.get(kind, (kind,))]
+    have = tuple(options.key_types)
+    first = tuple(name for name in wanted if name in have)
+    options.key_types = first + tuple(name for name in have if name not in first)
+
+
+class NewHostKey(HostKeyUnknown):
+    """The key is new to known_hosts and could be taken, if somebody says so."""
+
+
+def question(endpoint: Endpoint, key: paramiko.PKey) -> tuple[str, ...]:
+    """Return what ssh tells before it asks whether to take a new key."""
+    name, address = endpoint.name, lookup_name(endpoint)
+    where = name if name == address else f"{name} ({address})"
+    kind = key.get_name().removeprefix("ssh-").partition("-")[0].upper()
+    return (
+        f"The authenticity of host {where!r} cannot be established.",
+        f"{kind} key fingerprint is {known_hosts.fingerprint(key.asbytes())}.",
+    )
+
+
+def verify(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey, *, accept_new: bool) -> None:
+    """Return if the key is known, signed by an authority that is, or new and accepted (then it is saved).
+
+    Raises HostKeyUnknown with the fingerprint and the command that accepts it (NewHostKey where that helps),
+    HostKeyChanged loudly.
+    """
+    blob = key.asbytes()
+    if blob in known.revoked:
+        raise _revoked(endpoint, key)
+    signed = _vouched(endpoint, key)
+    if signed is not None and _by_authority(endpoint, known, key, signed):
+        return
+    if known.holds(blob):
+        return
+    if known.keys and (signed is None or key.get_name() in known.kinds):
+        raise _changed(endpoint, known, key)
+    if not accept_new or known.keys:
+        raise _unknown(HostKeyUnknown if known.keys else NewHostKey, endpoint, known, key, signed)
+    file = (endpoint.known_hosts_files or known_hosts.DEFAULT_USER_FILES)[0]
+    try:
+        name = known_hosts.name_to_save(
+            lookup_name(endpoint), endpoint.port, hashed=endpoint.hash_known_hosts
+        )
+        known_hosts.save(file, name, key.get_name(), blob)
+    except OSError as failure:
+        message = f"its new host key cannot be saved in {file}: {failure.strerror}"
+        raise HostError(endpoint.name, message) from None
+
+
+def _vouched(endpoint: Endpoint, key: paramiko.PKey) -> certificates.Vouched | None:
+    if key.public_blob is None:
+        return None
+    kind = str(key.public_blob.key_type)
+    return certificates.vouched(key.public_blob.key_blob, kind, lookup_name(endpoint), time.time())
+
+
+def _by_authority(
+    endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey, signed: certificates.Vouched
+) -> bool:
+    """Say whether an authority of known_hosts vouches for the key. Raises where one does so wrongly."""
+    if signed.signer in known.revoked:
+        raise _revoked(endpoint, key, f"THE AUTHORITY {signed.by} OF ITS HOST KEY")
+    authority = certificates.authority(signed, known.authorities)
+    if authority is None:
+        return False
+    if signed.problem:
+        message = (
+            f"its host certificate is not good: {signed.problem} (signed by {signed.by} of {authority.where})"
+        )
+        raise HostKeyUnknown(endpoint.name, message, "Ask whoever runs that authority for a new certificate")
+    return True
+
+
+def _files(endpoint: Endpoint) -> tuple[str, ...]:
+    users = endpoint.known_hosts_files or known_hosts.DEFAULT_USER_FILES
+    return users + (endpoint.system_known_hosts_files or known_hosts.SYSTEM_FILES)
+
+
+def lookup_name(endpoint: Endpoint) -> str:
+    """Return the name that known_hosts has a host by."""
+    return endpoint.host_key_alias or endpoint.address
+
+
+def _unknown(
+    kind: type[HostKeyUnknown],
+    endpoint: Endpoint,
+    known: known_hosts.Known,
+    key: paramiko.PKey,
+    signed: certificates.Vouched | None,
+) -> HostKeyUnknown:
+    note = ""
+    if signed is not None:
+        note = (
+            f" (its certificate is signed by {signed.by}, which is no @cert-authority for it in known_hosts)"
+        )
+    elif known.authorities:
+        note = " (it shows no certificate of the @cert-authority that known_hosts names for it)"
+    message = (
+        f"its host key is not known, so it could be another machine{note}: "
+        f"{key.get_name()} {known_hosts.fingerprint(key.asbytes())}"
+    )
+    name = key.get_name().removeprefix("ssh-").removeprefix("ecdsa-sha2-").split("nistp")[0] or "ecdsa"
+    fix = (
+        f"Compare with `ssh-keygen -lf /etc/ssh/ssh_host_{name}_key.pub` on the host; if equal: "
+        f"gpulaunch preflight {endpoint.name} --accept-new-host-keys"
+    )
+    return kind(endpoint.name, message, fix)
+
+
+def _changed(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey) -> HostKeyChanged:
+    expected = "; ".join(
+        f"{one.kind} {known_hosts.fingerprint(one.blob)} ({one.where})" for one in known.keys
+    )
+    note = ""
+    if endpoint.new_host_keys == "unchecked":
+        note = ". `StrictHostKeyChecking no` lets new keys in, never changed ones"
+    message = (
+        "ITS HOST KEY HAS CHANGED. Either the host was set up anew, or somebody stands between you and it. "
+        f"It shows {key.get_name()} {known_hosts.fingerprint(key.asbytes())}; known is {expected}{note}"
+    )
+    file = Path(known.keys[0].where.rpartition(":")[0])
+    name = known_hosts.host_names(lookup_name(endpoint), endpoint.port)[0]
+    fix = f"Ask whoever runs the host. Only when the change is explained: ssh-keygen -R '{name}' -f '{file}'"
+    return HostKeyChanged(endpoint.name, message, fix)
+
+
+def _revoked(endpoint: Endpoint, key: paramiko.PKey, what: str = "ITS HOST KEY") -> HostKeyChanged:
+    message = (
+        f"{what} IS REVOKED in known_hosts: whoever holds it is not to be trusted. "
+        f"It shows {key.get_name()} {known_hosts.fingerprint(key.asbytes())}"
+    )
+    return HostKeyChanged(endpoint.name, message, "Ask whoever runs the host why its key was revoked")

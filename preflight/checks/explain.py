@@ -1,0 +1,26 @@
+"""What `gpulaunch explain CODE` says, and the page of each check: both are its docstring."""
+
+from collections.abc import Iterable
+
+from preflight.checks.registry import Check
+from preflight.checks.runner import table
+
+
+def known_codes(others: Iterable[str] = ()) -> frozenset[str]:
+    """Return every code a finding can have; `others` are those that are no checks (errors of hosts)."""
+    return frozenset(table()) | frozenset(others)
+
+
+def heading(check: Check) -> str:
+    """Return "critical, a gate, about one host, GPU jobs only"."""
+    words = [check.severity.value]
+    words += ["a gate: what cannot be checked stops a launch"] if check.gate else []
+    words.append("about one host" if check.scope == "host" else "about the hosts of a launch together")
+    words += ["jobs with GPUs only"] if check.gpu_only else []
+    return ", ".join(words)
+
+
+def explanation(check: Check) -> str:
+    """Return the check's whole text for a terminal."""
+    title, _, rest = check.text.partition("\n")
+    return f"{check.code}: {title}\n({heading(check)})\n\n{rest.strip()}\n"

@@ -1,0 +1,68 @@
+"""Small helpers that checks share: what to say when a value inside a fact is absent."""
+
+from collections.abc import Iterator
+
+from preflight.checks.finding import Problem, Severity
+from preflight.facts.gpu import Gpu
+from preflight.facts.missing import Missing
+
+REPORTED_ELSEWHERE = ("gpu-lost", "reset-required")
+"""A GPU that answers nothing is one finding (GPU003), not one per value."""
+
+
+def absent(gpu: Gpu, what: str, missing: Missing) -> Iterator[Problem]:
+    """Say that `what` of a GPU could not be read: nothing where GPUs of this kind do not have it."""
+    if missing.code in ("not-supported", *REPORTED_ELSEWHERE):
+        return
+    yield Problem(
+        f"{what} not checked: {missing.reason}",
+        how_to_read(missing),
+        severity=Severity.UNKNOWN,
+        gpu=gpu.index,
+        unasked=missing.code == "not-asked",
+    )
+
+
+def absent_needed(gpu: Gpu, what: str, missing: Missing) -> Iterator[Problem]:
+    """Say that a value which the launch depends on could not be read, whatever the reason."""
+    if missing.code not in REPORTED_ELSEWHERE:
+        yield Problem(
+            f"{what} not known: {missing.reason}",
+            how_to_read(missing),
+            severity=Severity.UNKNOWN,
+            gpu=gpu.index,
+        )
+
+
+def how_to_read(missing: Missing) -> str:
+    """Return what would make the value readable."""
+    if missing.code == "no-permission":
+        return "run the preflight as a user who may read it, or ask the administrator for the value"
+    if missing.code == "timeout":
+        return "try again; if it hangs again the driver is stuck: ask the administrator to reboot the host"
+    if missing.code == "not-asked":
+        return "run the preflight on the host itself: this source does not hold it"
+    return "run the preflight again; if it stays, look on the host itself"
+
+
+def name_of(gpu: Gpu) -> str:
+    """Return the model, for messages."""
+    return "a GPU of unknown model" if isinstance(gpu.name, Missing) else gpu.name
+
+
+def span(seconds: float) -> str:
+    """Return a duration as a person says it: 45 s, 12 min, 3 h, 5 d."""
+    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def gib(mib: float) -> str:
+    """Return MiB as GiB, for messages."""
+    return f"{mib / 1024:.1f} GiB"
+
+
+def cut(text: str, length: int) -> str:
+    """Return a text of at most this many characters; "..." stands for what is left out."""
+    return text if len(text) <= length else text[: length - 3] + "..."

@@ -1,0 +1,80 @@
+"""How a function becomes a check.
+
+A host check names the facts it reads as its parameters: any field of HostFacts, or `facts` (all of them),
+`job`, `expect`, `use` (the Selection of GPUs that the job wants here), `is_main` (ranks meet on this host).
+A cluster check names `hosts` (name -> HostFacts of all that answered), `job`, `expect`, `reach`
+(tuple[Reach, ...]), `clocks` (name -> ClockOffset). `preflight.checks.runner` calls them.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable
+
+from preflight.checks.finding import Problem, Severity
+from preflight.frozen import dataclass
+
+CheckFunction = Callable[..., Iterable[Problem]]
+
+ClockOffset = tuple[float, float]
+"""Bounds, in seconds, between which a host's clock is ahead of ours: the answer took a while to arrive."""
+
+NOT_HELD = "not in this file"
+"""What is said of a check whose value a saved nvidia-smi does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One row of the table. `title` is what is true when the check passes; `text` is its whole docstring."""
+
+    code: str
+    title: str
+    text: str
+    severity: Severity
+    gate: bool
+    scope: str  # "host" or "cluster"
+    needs: tuple[str, ...]
+    function: CheckFunction
+    gpu_only: bool  # has nothing to say about a job with gpus: none
+
+
+CHECKS: dict[str, Check] = {}
+
+
+def host_check(
+    code: str, severity: Severity = Severity.CRITICAL, *, gate: bool = False, gpu_only: bool = False
+) -> Callable[[CheckFunction], CheckFunction]:
+    """Register a function that judges one host."""
+    return _register(code, severity, gate=gate, gpu_only=gpu_only, scope="host")
+
+
+def cluster_check(
+    code: str, severity: Severity = Severity.CRITICAL, *, gate: bool = False, gpu_only: bool = False
+) -> Callable[[CheckFunction], CheckFunction]:
+    """Register a function that judges the hosts of one launch together."""
+    return _register(code, severity, gate=gate, gpu_only=gpu_only, scope="cluster")
+
+
+def _register(
+    code: str, severity: Severity, *, gate: bool, gpu_only: bool, scope: str
+) -> Callable[[CheckFunction], CheckFunction]:
+    def register(function: CheckFunction) -> CheckFunction:
+        text = inspect.getdoc(function) or ""
+        if not text:
+            raise TypeError(
+                f"{code}: a check needs a docstring; it is what `gpulaunch explain {code}` prints"
+            )
+        if code in CHECKS:
+            raise TypeError(f"{code} is taken by {CHECKS[code].title!r}")
+        CHECKS[code] = Check(
+            code=code,
+            title=text.splitlines()[0],
+            text=text,
+            severity=severity,
+            gate=gate,
+            scope=scope,
+            needs=tuple(inspect.signature(function).parameters),
+            function=function,
+            gpu_only=gpu_only,
+        )
+        return function
+
+    return register

@@ -1,0 +1,155 @@
+"""The one loop that runs all checks, so that none hides another.
+
+Where a fact that a check names is Missing, the check is not called: an UNKNOWN finding with the reason takes
+its place. A crash inside a check becomes an UNKNOWN finding too.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import preflight.checks.table  # noqa: F401 - importing it fills the table
+from preflight.checks.finding import Finding, Problem, Severity
+from preflight.checks.registry import CHECKS, NOT_HELD, Check, ClockOffset
+from preflight.decide.gpu_selection import Selection, select
+from preflight.facts.host import HostFacts, Reach
+from preflight.facts.missing import Missing
+from preflight.job import Expect, GpuRequest, Job
+
+_FACT_NAMES = frozenset(field.name for field in fields(HostFacts))
+
+
+def table() -> dict[str, Check]:
+    """Return all checks, in the order of `preflight.checks.table`. An empty table would pass every host."""
+    return CHECKS
+
+
+def judge_host(
+    facts: HostFacts,
+    job: Job,
+    expect: Expect,
+    *,
+    ignore: frozenset[str] = frozenset(),
+    allowed: GpuRequest = "all",
+    is_main: bool = True,
+    asked_only: bool = False,
+) -> tuple[Finding, ...]:
+    """Run every host check on one host's facts.
+
+    `allowed` is what hosts.yaml lets anybody use there. `asked_only` leaves out the checks whose facts the
+    source was never asked for (a saved nvidia-smi has no ports); `unasked` lists them.
+    """
+    use = select(facts, job, allowed)
+    supply: dict[str, Any] = {name: getattr(facts, name) for name in _FACT_NAMES}
+    supply |= {"facts": facts, "job": job, "expect": expect, "use": use, "is_main": is_main}
+    skip = frozenset(unasked(facts)) if asked_only else frozenset[str]()
+    told = [
+        (check, problem)
+        for check in _applicable("host", job)
+        if check.code not in skip
+        for problem in _ask(check, supply)
+    ]
+    if asked_only:
+        told = list(_unasked_told_once(told))
+    return tuple(
+        _finding(check, problem, (facts.host,), ignore) for check, problem in _spare_gpus_demoted(told, use)
+    )
+
+
+def judge_cluster(
+    hosts: Mapping[str, HostFacts],
+    job: Job,
+    reach: tuple[Reach, ...],
+    *,
+    expect: Expect | None = None,
+    clocks: Mapping[str, ClockOffset] | None = None,
+    ignore: frozenset[str] = frozenset(),
+) -> tuple[Finding, ...]:
+    """Run every cluster check on the hosts that answered."""
+    supply = {
+        "hosts": hosts,
+        "job": job,
+        "reach": reach,
+        "expect": expect or Expect(),
+        "clocks": clocks or {},
+    }
+    return tuple(
+        _finding(check, problem, problem.hosts or tuple(hosts), ignore)
+        for check in _applicable("cluster", job)
+        for problem in _ask(check, supply)
+    )
+
+
+def unasked(facts: HostFacts) -> tuple[str, ...]:
+    """Return the codes of the host checks whose facts this source does not hold at all."""
+    absent = {
+        name
+        for name in _FACT_NAMES
+        if isinstance(fact := getattr(facts, name), Missing) and fact.code == "not-asked"
+    }
+    return tuple(c.code for c in table().values() if c.scope == "host" and absent.intersection(c.needs))
+
+
+def _applicable(scope: str, job: Job) -> Iterator[Check]:
+    return (c for c in table().values() if c.scope == scope and (job.wants_gpus or not c.gpu_only))
+
+
+def _ask(check: Check, supply: Mapping[str, Any]) -> list[Problem]:
+    values = {name: supply[name] for name in check.needs}
+    for name, value in values.items():
+        if isinstance(value, Missing):
+            fix = f"gpulaunch explain {check.code}"
+            return [Problem(f"not checked: {name}: {value.reason}", fix, severity=Severity.UNKNOWN)]
+    try:
+        return list(check.function(**values))
+    except Exception as error:  # noqa: BLE001 - a crash of one check must hide no other and never count as a pass
+        return [
+            Problem(f"the check itself failed: {error!r}", "please report this", severity=Severity.UNKNOWN)
+        ]
+
+
+Told = tuple[Check, Problem]
+
+
+def _unasked_told_once(told: list[Told]) -> Iterator[Told]:
+    """Tell once per check, as information, what the source does not hold; a gate stays unknown."""
+    codes: set[str] = set()
+    for check, problem in told:
+        if not problem.unasked or check.gate:
+            yield check, problem
+        elif check.code not in codes:
+            codes.add(check.code)
+            yield check, Problem(NOT_HELD, "run the preflight on the host itself", severity=Severity.INFO)
+
+
+def _spare_gpus_demoted(told: list[Told], use: Selection) -> Iterator[Told]:
+    """Turn what would stop a launch into a warning where it is about a GPU that the job can do without."""
+    stopping = (Severity.CRITICAL, Severity.UNKNOWN)
+    bad = {p.gpu for check, p in told if p.gpu is not None and (p.severity or check.severity) in stopping}
+    enough = len(use.candidates - bad) >= use.needed
+    for check, problem in told:
+        severity = problem.severity or check.severity
+        if problem.gpu is None or severity not in stopping:
+            yield check, problem
+        elif problem.gpu not in use.candidates:
+            why = "this launch does not use it"
+            yield check, replace(problem, severity=Severity.WARNING, message=f"{problem.message} ({why})")
+        elif enough:
+            why = f"left out of this launch: {use.needed} of the others are enough"
+            yield check, replace(problem, severity=Severity.WARNING, message=f"{problem.message} ({why})")
+        else:
+            yield check, problem
+
+
+def _finding(check: Check, problem: Problem, hosts: tuple[str, ...], ignore: frozenset[str]) -> Finding:
+    return Finding(
+        code=check.code,
+        severity=problem.severity or check.severity,
+        hosts=hosts,
+        subject=problem.subject or ("" if problem.gpu is None else f"gpu{problem.gpu}"),
+        message=problem.message,
+        fix=problem.fix,
+        gate=check.gate,
+        ignored=check.code in ignore,
+        alike=problem.alike,
+    )

@@ -1,0 +1,61 @@
+"""A script judged for one launch: its hosts' GPUs, the launch's precision, the arguments it really gets."""
+
+from collections.abc import Mapping
+
+from preflight.decide.precision import decide
+from preflight.decide.ranks import map_ranks
+from preflight.decide.script_args import agree
+from preflight.errors import GpulaunchError
+from preflight.facts.gpu import Capability
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
+from preflight.job import Job, Precision
+from preflight.script.analyze import read_script
+from preflight.script.lint import LintResult, lint_for
+from preflight.script.source import Finder
+from preflight.script.target import Target
+
+
+def judge_script(
+    text: str, path: str, hosts: Mapping[str, HostFacts], job: Job, *, find: Finder | None = None
+) -> LintResult:
+    """Return the faults of a script as this launch would run it; the first host is the main host.
+
+    Where the hosts' GPUs are not known it is judged for what GPUs before and from Ampere on would do.
+    """
+    versions = _versions(hosts)
+    capabilities, size = _hardware(hosts, job)
+    script = read_script(text, path, find=find, args=job.args, versions=versions)
+    launch: Precision | None = None
+    try:
+        launch = decide(hosts, job, script).mixed_precision
+    except GpulaunchError:
+        launch = None  # told by the plan; here it means that the launch's precision is not known
+    args = agree(job, launch, script).args if launch else job.args
+    kinds = capabilities or ([None] if not job.wants_gpus else [(7, 5), (8, 0)])
+    targets = [Target(item, size, launch, args, versions) for item in kinds]
+    return lint_for(text, path, targets, certain=bool(capabilities) or not job.wants_gpus, find=find)
+
+
+def _versions(hosts: Mapping[str, HostFacts]) -> Mapping[str, str]:
+    main = next(iter(hosts.values()), None)
+    return {} if main is None or isinstance(main.python, Missing) else main.python.packages
+
+
+def _hardware(hosts: Mapping[str, HostFacts], job: Job) -> tuple[list[Capability | None], int | None]:
+    """Return the capabilities of the GPUs that would take part, and the world size; None when not known."""
+    found: dict[Capability | None, None] = {}
+    size = 0
+    for facts in hosts.values():
+        try:
+            slots = map_ranks(facts, job).slots
+        except GpulaunchError:
+            return [], None
+        size += len(slots)
+        chosen = {slot.gpu_uuid for slot in slots}
+        for gpu in () if isinstance(facts.gpus, Missing) else facts.gpus:
+            if gpu.uuid in chosen:
+                if isinstance(gpu.capability, Missing):
+                    return [], size
+                found[gpu.capability] = None
+    return list(found), size or None

@@ -1,0 +1,1 @@
+"""Decisions of a launch: GPUs, ranks, precision and script arguments."""

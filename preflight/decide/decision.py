@@ -1,0 +1,46 @@
+"""The values that precision and rank planning decide, with the reasons they give."""
+
+from preflight.frozen import dataclass
+from preflight.job import Precision
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a decision is what it is. `source` names the fact or rule: a host's GPU, a docs code, the user."""
+
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One mixed precision for the whole launch. `changed_from` is what was asked for and overruled."""
+
+    mixed_precision: Precision
+    because: tuple[Reason, ...]
+    changed_from: str = ""
+    script_args: tuple[str, ...] = ()  # from precision_args: how this script wants to be told
+
+
+@dataclass(frozen=True, slots=True)
+class RankSlot:
+    """One rank of a node. CPU ranks have no GPU."""
+
+    local_rank: int
+    gpu_uuid: str | None
+    gpu_index: int | None
+    gpu_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRanks:
+    """The ranks of one host, and whether each sees only its own GPU.
+
+    `masked` False: all ranks of the node see the same ordered list of GPUs and pick by LOCAL_RANK.
+    `masked` True: each rank sees one GPU.
+    """
+
+    host: str
+    slots: tuple[RankSlot, ...]
+    masked: bool
+    because: tuple[Reason, ...]

@@ -1,0 +1,62 @@
+"""Which of a host's GPUs a job may use, and how many of them it needs."""
+
+from collections.abc import Iterable
+
+from preflight.facts.gpu import Gpu
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
+from preflight.frozen import dataclass
+from preflight.job import GpuRequest, Job
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The GPUs a job may use on one host. A bad candidate stops a launch unless enough others remain.
+
+    `absent` are the indices and UUIDs that were named (in the job or in hosts.yaml) and are not there.
+    `set_aside` are GPUs that an administrator keeps from compute (Prohibited) while others remain.
+    """
+
+    candidates: frozenset[int]
+    needed: int
+    absent: tuple[int | str, ...] = ()
+    set_aside: frozenset[int] = frozenset()
+
+
+def select(facts: HostFacts, job: Job, allowed: GpuRequest = "all") -> Selection:
+    """Return what `job` wants of the host's GPUs; `allowed` is what hosts.yaml lets anybody use there.
+
+    "all" means all of them: a sick one is not left out silently. Only a GPU in Prohibited mode is, since
+    somebody has said that it is not for compute.
+    """
+    if isinstance(facts.gpus, Missing) or not job.wants_gpus or allowed == "none":
+        return Selection(frozenset(), 0)
+    permitted, unlisted = _named(facts.gpus, allowed)
+    if isinstance(job.gpus, tuple):
+        chosen, absent = _named(permitted, job.gpus)
+        indices = frozenset(gpu.index for gpu in chosen)
+        return Selection(indices, len(indices), (*unlisted, *absent))
+    prohibited = frozenset(gpu.index for gpu in permitted if gpu.compute_mode == "prohibited")
+    usable = frozenset(gpu.index for gpu in permitted) - prohibited
+    if not usable:
+        usable, prohibited = prohibited, frozenset()
+    needed = job.gpus if isinstance(job.gpus, int) else len(usable)
+    return Selection(usable, needed, unlisted, prohibited)
+
+
+def _named(gpus: Iterable[Gpu], request: GpuRequest) -> tuple[list[Gpu], tuple[int | str, ...]]:
+    """Return the GPUs that a request names, and the words that name none."""
+    present = sorted(gpus, key=lambda gpu: gpu.index)
+    if isinstance(request, int):
+        return present[:request], ()
+    if not isinstance(request, tuple):
+        return present, ()
+    chosen = [gpu for gpu in present if any(_is_called(gpu, word) for word in request)]
+    return chosen, tuple(word for word in request if not any(_is_called(gpu, word) for gpu in present))
+
+
+def _is_called(gpu: Gpu, word: int | str) -> bool:
+    """Whether an index, a UUID or the start of one names this GPU."""
+    if isinstance(word, int) or word.isdigit():
+        return gpu.index == int(word)
+    return isinstance(gpu.uuid, str) and bool(word) and gpu.uuid.startswith(word)

@@ -1,0 +1,271 @@
+"""One mixed precision for a whole launch, from the hardware, the request and the script. Pure.
+
+The hardware table is what NVIDIA's compute capabilities can do in training, not what a torch call answers:
+`torch.cuda.is_bf16_supported()` says True on Turing since torch 2.3, where bf16 is emulated.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from preflight.decide.decision import Decision, NodeRanks, Reason
+from preflight.decide.ranks import map_ranks
+from preflight.decide.script_args import asked_in_args
+from preflight.errors import GpulaunchError
+from preflight.facts.gpu import Capability, Gpu
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
+from preflight.facts.script import PrecisionSite, ScriptReading
+from preflight.frozen import dataclass
+from preflight.job import Job, Precision
+
+_ORDER: tuple[Precision, ...] = ("no", "fp16", "bf16", "fp8")
+
+
+class PrecisionRefused(GpulaunchError):
+    """No mixed precision is right for this launch; the message names host or file and line."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """What one GPU should train in, and what it also may when the user asks for it by name."""
+
+    best: Precision
+    on_request: frozenset[Precision]
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """From this capability on (up to the next row), unless the name pattern says otherwise."""
+
+    capability: Capability
+    best: Precision
+    also: frozenset[Precision]
+    note: str
+    name: str = ""  # only GPUs whose name matches this pattern; such rows stand before the general one
+
+
+_NO_TENSOR_CORES = r"GTX 16\d\d|\bT(400|500|550|600|1000|1200|2000)\b|\bMX(450|550)\b|CMP 30HX"
+"""Turing chips TU116 and TU117: capability 7.5 like a TITAN RTX, but without tensor cores."""
+
+_TABLE: tuple[_Row, ...] = (
+    _Row((8, 9), "bf16", frozenset({"no", "fp16", "fp8"}), "bf16 is native, fp8 on request"),
+    _Row((8, 0), "bf16", frozenset({"no", "fp16"}), "bf16 is native"),
+    _Row((7, 5), "no", frozenset(), "no tensor cores, and its fp16 convolutions give NaN", _NO_TENSOR_CORES),
+    _Row((7, 5), "fp16", frozenset({"no"}), "bf16 is only emulated there"),
+    _Row((7, 0), "fp16", frozenset({"no"}), "bf16 is only emulated there"),
+    _Row((6, 1), "no", frozenset(), "fp16 arithmetic is 1/64 of the float32 rate there"),
+    _Row((6, 0), "no", frozenset({"fp16"}), "no tensor cores; fp16 saves memory and nothing else"),
+    _Row((0, 0), "no", frozenset(), "no fp16 arithmetic there"),
+)
+
+
+def ceiling(gpu: Gpu, host: str = "") -> Ceiling | Missing:
+    """Return what `gpu` can do; Missing when its capability is not known, for a guess could cost a run."""
+    if isinstance(gpu.capability, Missing):
+        return gpu.capability
+    name = gpu_name(gpu)
+    fitting = (row for row in _TABLE if row.capability <= gpu.capability and re.search(row.name, name))
+    row = next(fitting, _TABLE[-1])  # a capability below 0.0 is nonsense from a broken answer
+    major, minor = gpu.capability
+    where = f"{host} has " if host else ""
+    text = f"{where}{name}, compute capability {major}.{minor}"
+    return Ceiling(row.best, row.also | {row.best}, Reason(text, row.note))
+
+
+def capability_ceiling(gpu: Gpu) -> tuple[Precision, Reason] | Missing:
+    """Return the highest mixed precision that `gpu` trains in natively, with the reason."""
+    found = ceiling(gpu)
+    return found if isinstance(found, Missing) else (found.best, found.reason)
+
+
+def gpu_name(gpu: Gpu) -> str:
+    """Return the GPU's name as people say it, without the maker."""
+    return "a GPU of unknown name" if isinstance(gpu.name, Missing) else gpu.name.removeprefix("NVIDIA ")
+
+
+def fp8_backend(hosts: Iterable[HostFacts]) -> str:
+    """Return the fp8 implementation ("TE", "AO", "MSAMP") that every host has installed, else ""."""
+    table = (("transformer-engine", "TE"), ("torchao", "AO"), ("ms-amp", "MSAMP"))
+    installed = [
+        {name.replace("_", "-") for name in facts.python.packages}
+        for facts in hosts
+        if not isinstance(facts.python, Missing)
+    ]
+    for distribution, backend in table:
+        # TransformerEngine's wheels are also called transformer-engine-cu12 and the like.
+        has = [
+            any(n == distribution or n.startswith(f"{distribution}-cu") for n in names) for names in installed
+        ]
+        if has and all(has):
+            return backend
+    return ""
+
+
+def decide(
+    hosts: Mapping[str, HostFacts],
+    job: Job,
+    script: ScriptReading | None = None,
+    ranks: Mapping[str, NodeRanks] | None = None,
+) -> Decision:
+    """Return one mixed precision for every rank of the launch.
+
+    `ranks` says which GPUs take part (default: `map_ranks` of each host); other GPUs of the
+    hosts do not matter. A precision switch among the script's own arguments counts as a request. `because[0]`
+    is what decided. Raises PrecisionRefused when hardware or script make it impossible to know or to obey.
+    """
+    if ranks is None:
+        ranks = {host: map_ranks(facts, job, script) for host, facts in hosts.items()}
+    request = asked_in_args(job, script) if job.precision == "auto" else job.precision
+    ceilings = [] if request == "no" else _ceilings(hosts, ranks)
+    hardware = _for_cpu(request) if _all_cpu(ranks) else _for_gpus(request, ceilings, hosts)
+    return _heed_script(hardware, request, script, ceilings)
+
+
+def _all_cpu(ranks: Mapping[str, NodeRanks]) -> bool:
+    return all(slot.gpu_uuid is None for node in ranks.values() for slot in node.slots)
+
+
+def _ceilings(hosts: Mapping[str, HostFacts], ranks: Mapping[str, NodeRanks]) -> list[Ceiling]:
+    found: dict[str, Ceiling] = {}
+    for host, node in ranks.items():
+        gpus = hosts[host].gpus
+        chosen = {slot.gpu_uuid for slot in node.slots}
+        for gpu in () if isinstance(gpus, Missing) else gpus:
+            if gpu.uuid not in chosen:
+                continue
+            limit = ceiling(gpu, host)
+            if isinstance(limit, Missing):
+                raise PrecisionRefused(
+                    f"{host}: the compute capability of GPU {gpu.index} ({gpu_name(gpu)}) is not known"
+                    f" ({limit.reason}), so neither is the mixed precision it can train in",
+                    "leave that GPU or host out, or say it yourself with --precision no",
+                )
+            found.setdefault(limit.reason.text, limit)
+    return list(found.values())
+
+
+def _for_cpu(request: Precision | None) -> Decision:
+    if request in (None, "no"):
+        return Decision("no", (Reason("all ranks run on the CPU", "gpus: none"),))
+    if request == "bf16":
+        return Decision("bf16", (Reason("bf16 was asked for, and the CPU has it", "the user"),))
+    text = f"all ranks run on the CPU, where accelerate's {request} silently does nothing"
+    return Decision("no", (Reason(text, "gpus: none"),), changed_from=request or "")
+
+
+def _for_gpus(request: Precision | None, ceilings: list[Ceiling], hosts: Mapping[str, HostFacts]) -> Decision:
+    if request == "no":
+        return Decision("no", (Reason("asked for", "the user"),))
+    weakest = min(ceilings, key=lambda limit: _ORDER.index(limit.best))
+    others = tuple(limit.reason for limit in ceilings if limit is not weakest)
+    if request is None:
+        return Decision(weakest.best, (weakest.reason, *others))
+    refusing = next((limit for limit in ceilings if request not in limit.on_request), None)
+    if refusing is not None:
+        # The weakest GPU decides what is left, and is the one to name if it refuses the request too.
+        cause = weakest if request not in weakest.on_request else refusing
+        best = min(weakest.best, request, key=_ORDER.index)
+        return Decision(best, (cause.reason, *others), changed_from=request)
+    if request == "fp8" and not fp8_backend(hosts.values()):
+        text = "fp8 needs transformer-engine, torchao or ms-amp installed on every host"
+        return Decision("bf16", (Reason(text, "installed packages"), weakest.reason), changed_from="fp8")
+    return Decision(request, (Reason("asked for", "the user"), *(limit.reason for limit in ceilings)))
+
+
+def _heed_script(
+    hardware: Decision, request: Precision | None, script: ScriptReading | None, ceilings: list[Ceiling]
+) -> Decision:
+    if script is None or script.problem:
+        return hardware
+    if script.manages_precision:
+        note = Reason(
+            "DeepSpeed takes its precision from its own config, not from the launch", script.manages_precision
+        )
+        hardware = _with(hardware, note)
+    literals = [site for site in script.precision if site.binding and site.value]
+    values = {site.value for site in literals}
+    if len(values) == 1:
+        return _obey(literals[0], hardware, request, ceilings)
+    if len(values) > 1:
+        places = ", ".join(f"{site.place} {site.value}" for site in literals)
+        note = Reason("the script asks for several precisions; the ranks say which one they use", places)
+        return _with(hardware, note)
+    if request is None and not script.manages_precision:
+        hardware = _leave_to_the_script(hardware, script) or _spare_params(hardware, script)
+    if hardware.mixed_precision == "fp16" and script.trained_dtype == "float32":
+        note = Reason(
+            "the trained parameters are float32, as fp16's scaler needs", script.trained_dtype_evidence
+        )
+        hardware = _with(hardware, note)
+    bare = next((site for site in script.precision if not site.binding and not site.option), None)
+    if bare is not None:
+        note = Reason(f"{bare.call} takes what the launch says; it detects nothing itself", str(bare.place))
+        return _with(hardware, note)
+    return hardware
+
+
+def _leave_to_the_script(hardware: Decision, script: ScriptReading) -> Decision | None:
+    """A script with its own GradScaler, or autocast and nothing of accelerate's, needs no second one."""
+    own = script.own_scaler or (script.own_autocast if not script.precision else "")
+    if not own or hardware.mixed_precision == "no":
+        return None
+    what = "scales its gradients" if script.own_scaler else "casts its forward"
+    why = Reason(f"the script {what} itself, so accelerate is to add no mixed precision of its own", own)
+    return Decision("no", (why, *hardware.because))
+
+
+_HELD = {
+    "bfloat16": "the trained parameters are bfloat16, which fp16's scaler refuses",
+    "checkpoint": "the trained parameters are whatever dtype the checkpoint was saved in, and fp16's scaler"
+    " needs float32",
+    "": "the script does not show the dtype of its trained parameters, and fp16's scaler needs float32",
+}
+
+
+def _spare_params(hardware: Decision, script: ScriptReading) -> Decision:
+    """fp16 needs float32 parameters: its scaler raises on others, and a checkpoint may hold any."""
+    if hardware.mixed_precision != "fp16" or script.trained_dtype not in _HELD:
+        return hardware
+    why = Reason(_HELD[script.trained_dtype], script.trained_dtype_evidence or script.path)
+    lift = Reason(
+        "with parameters in float32 (dtype=torch.float32 where they are loaded) give --precision fp16",
+        why.source,
+    )
+    return Decision("no", (why, lift, *hardware.because))
+
+
+def _obey(
+    site: PrecisionSite, hardware: Decision, request: Precision | None, ceilings: list[Ceiling]
+) -> Decision:
+    """A literal in the script wins over flag, environment and config file, so the launch must agree."""
+    asks = f"{site.call} asks for {site.value}" + (f" ({site.why})" if site.why else "")
+    said = f"{site.place}: {asks}"
+    slow = [limit.reason.text for limit in ceilings if site.value not in limit.on_request]
+    if slow:
+        raise PrecisionRefused(
+            f"{said}, which wins over every flag, but {'; '.join(slow)}",
+            f"edit line {site.place.line} so that the launch decides, or leave those hosts out with --hosts",
+        )
+    if request is not None and request != site.value:
+        raise PrecisionRefused(
+            f"{said}, which wins over the {request} that was asked for",
+            f"edit line {site.place.line} to {request}, or drop --precision {request}",
+        )
+    value: Precision = next(item for item in _ORDER if item == site.value)
+    because = [Reason(f"{asks}, and the script wins over any flag", str(site.place))]
+    if not ceilings and value == "fp16":
+        because.append(Reason("on the CPU fp16 does nothing: the ranks compute in float32", "gpus: none"))
+    if ceilings and value == "fp16" and all(limit.best == "bf16" for limit in ceilings):
+        because.append(
+            Reason("every GPU here has native bf16, which needs no scaler", ceilings[0].reason.text)
+        )
+    return Decision(value, (*because, *hardware.because))
+
+
+def _with(decision: Decision, note: Reason) -> Decision:
+    return Decision(
+        decision.mixed_precision, (*decision.because, note), decision.changed_from, decision.script_args
+    )

@@ -1,0 +1,242 @@
+"""Which GPU each local rank of a host gets, by UUID. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from preflight.decide.decision import NodeRanks, RankSlot, Reason
+from preflight.errors import GpulaunchError
+from preflight.facts.gpu import Gpu
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
+from preflight.facts.script import ScriptReading
+from preflight.frozen import dataclass
+from preflight.job import GpuRequest, Job
+
+_NO_GPU_CODES = frozenset({"no-library", "no-devices"})
+
+
+class RanksRefused(GpulaunchError):
+    """A host cannot give the ranks that were asked of it; the message names host and GPU."""
+
+    exit_code = 1
+
+
+def resolve_gpus(job: Job, hosts: Iterable[HostFacts]) -> Job:
+    """Return `job` with gpus "auto" settled: "all" when any of the hosts has a GPU, else "none".
+
+    A host whose GPUs cannot be read although the PCI bus shows some counts as having them: its broken driver
+    must be told, not hidden by training on the CPU.
+    """
+    if job.gpus != "auto":
+        return job
+    return replace(job, gpus="all" if any(_has_gpus(facts) for facts in hosts) else "none")
+
+
+def _has_gpus(facts: HostFacts) -> bool:
+    if not isinstance(facts.gpus, Missing):
+        return bool(facts.gpus)
+    if not isinstance(facts.pci_gpus, Missing):
+        return bool(facts.pci_gpus)
+    return facts.gpus.code not in _NO_GPU_CODES
+
+
+def map_ranks(
+    facts: HostFacts,
+    job: Job,
+    script: ScriptReading | None = None,
+    *,
+    allowed: GpuRequest = "all",
+    allowed_by: str = "hosts.yaml gpus",
+) -> NodeRanks:
+    """Return the ranks of one host: one per GPU, in PCI order, healthy and free GPUs before held ones.
+
+    `allowed` is what launches may use on this host, and `allowed_by` who says so. Raises RanksRefused when a
+    GPU that was asked for is absent or cannot work, or when the host has too few.
+    """
+    if job.gpus == "none":
+        return _cpu_ranks(facts.host, job.cpu_ranks(facts.host))
+    if isinstance(facts.gpus, Missing):
+        raise RanksRefused(f"{facts.host}: its GPUs are not known: {facts.gpus.reason}")
+    offered, without = _offer(facts.host, facts.gpus, allowed, allowed_by)
+    claims = () if isinstance(facts.claims, Missing) else facts.claims
+    claimed = {claim.gpu_uuid: f"is claimed by run {claim.run_id} of {claim.user}" for claim in claims}
+    judged = [_judge(gpu, claimed) for gpu in offered]
+    chosen, notes = _choose(facts.host, judged, job.gpus)
+    masked, why = _masking(chosen, script)
+    slots = tuple(
+        RankSlot(rank, item.uuid, item.gpu.index, _name(item.gpu)) for rank, item in enumerate(chosen)
+    )
+    return NodeRanks(facts.host, slots, masked, (*without, *notes, why))
+
+
+def _cpu_ranks(host: str, count: int) -> NodeRanks:
+    if count < 1:
+        raise RanksRefused(
+            f"{host}: processes_per_host does not say how many ranks it gets",
+            f"add `{host}: 1` under processes_per_host, or leave {host} out of --hosts",
+        )
+    slots = tuple(RankSlot(rank, None, None) for rank in range(count))
+    words = "1 CPU rank" if count == 1 else f"{count} CPU ranks"
+    return NodeRanks(host, slots, False, (Reason(f"{words} on {host}", "gpus: none"),))
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A GPU with what stands against it: `broken` rules it out, `busy` only puts it last."""
+
+    gpu: Gpu
+    uuid: str
+    broken: str
+    busy: str
+
+
+def _judge(gpu: Gpu, claimed: Mapping[str, str]) -> _Judged:
+    uuid = "" if isinstance(gpu.uuid, Missing) else gpu.uuid
+    return _Judged(gpu, uuid, _broken(gpu), _busy(gpu) or claimed.get(uuid, ""))
+
+
+def _broken(gpu: Gpu) -> str:
+    if isinstance(gpu.uuid, Missing):
+        return f"has no readable UUID ({gpu.uuid.reason})"
+    for value in (gpu.memory, gpu.name, gpu.capability):
+        if isinstance(value, Missing) and value.code in ("gpu-lost", "reset-required"):
+            return value.reason
+    if gpu.recovery_action in ("gpu_reset", "node_reboot", "drain_and_reset"):
+        return f"needs recovery: {str(gpu.recovery_action).replace('_', ' ')}"
+    if gpu.compute_mode == "prohibited":
+        return "is in Prohibited compute mode, which refuses every process"
+    if gpu.mig_enabled is True:
+        return "is split by MIG: NCCL cannot join slices of it"
+    return ""
+
+
+def _busy(gpu: Gpu) -> str:
+    if isinstance(gpu.processes, Missing):
+        return ""
+    holders = [process for process in gpu.processes if process.kind == "compute"]
+    if not holders:
+        return ""
+    return "is held by pid " + ", ".join(str(process.pid) for process in holders)
+
+
+def _name(gpu: Gpu) -> str:
+    return "" if isinstance(gpu.name, Missing) else gpu.name
+
+
+def _offer(
+    host: str, gpus: tuple[Gpu, ...], allowed: GpuRequest, by: str
+) -> tuple[tuple[Gpu, ...], tuple[Reason, ...]]:
+    """Return the GPUs that launches may use, in the order of the list where there is one."""
+    ordered = tuple(sorted(gpus, key=lambda gpu: gpu.index))
+    if isinstance(allowed, tuple):
+        kept = tuple(_find(host, ordered, wanted) for wanted in allowed)
+        return kept, (Reason(f"{host} offers {len(kept)} of its {len(ordered)} GPUs", by),)
+    if isinstance(allowed, int):
+        return ordered[:allowed], (Reason(f"{host} offers its first {allowed} GPUs", by),)
+    if allowed == "none":
+        raise RanksRefused(
+            f"{host}: {by} leaves it no GPU, and this job wants some",
+            f"run with --gpus none, or change {by.partition('=')[0]}",
+        )
+    return ordered, ()
+
+
+def _find(host: str, gpus: Iterable[Gpu], wanted: int | str) -> Gpu:
+    """Return the GPU that an index or a UUID (or an unambiguous start of one) names."""
+    if isinstance(wanted, str) and wanted.isdigit():
+        wanted = int(wanted)
+    if isinstance(wanted, int):
+        hits = [gpu for gpu in gpus if gpu.index == wanted]
+    else:
+        hits = [gpu for gpu in gpus if isinstance(gpu.uuid, str) and gpu.uuid.startswith(wanted)]
+    if len(hits) == 1:
+        return hits[0]
+    have = ", ".join(
+        f"{gpu.index} ({gpu.uuid})" if isinstance(gpu.uuid, str) else str(gpu.index) for gpu in gpus
+    )
+    what = "no GPU" if not hits else "more than one GPU"
+    raise RanksRefused(f"{host}: {what} called {wanted}; it has {have or 'none'}", "nvidia-smi -L")
+
+
+def _choose(
+    host: str, judged: list[_Judged], request: GpuRequest
+) -> tuple[list[_Judged], tuple[Reason, ...]]:
+    if isinstance(request, tuple):
+        return _by_name(host, judged, request)
+    usable = [item for item in judged if not item.broken]
+    out = tuple(
+        Reason(f"GPU {item.gpu.index} of {host} {item.broken}", "left out") for item in judged if item.broken
+    )
+    if not usable:
+        facts = "; ".join(reason.text for reason in out) or "it has none"
+        raise RanksRefused(f"{host}: no usable GPU: {facts}", f"gpulaunch preflight {host}")
+    free = [item for item in usable if not item.busy]
+    held = [item for item in usable if item.busy]
+    if request in ("all", "auto"):
+        # Every usable GPU gets a rank, so the order changes nothing for who is held: keep PCI order, which
+        # keeps NVLink neighbours beside each other.
+        return usable, (*out, *_held(host, held))
+    count = int(request)
+    if count > len(usable):
+        text = "; ".join(reason.text for reason in out)
+        raise RanksRefused(
+            f"{host}: {count} GPUs were asked for and {len(usable)} can be used"
+            + (f" ({text})" if text else ""),
+            f"--gpus {len(usable)}",
+        )
+    first = (free + held)[:count]
+    chosen = sorted(first, key=lambda item: item.gpu.index)
+    passed = [item for item in held if item not in first]
+    spared = tuple(Reason(f"GPU {item.gpu.index} of {host} {item.busy}", "passed over") for item in passed)
+    return chosen, (*out, *spared, *_held(host, [item for item in first if item.busy]))
+
+
+def _by_name(
+    host: str, judged: list[_Judged], names: tuple[int | str, ...]
+) -> tuple[list[_Judged], tuple[Reason, ...]]:
+    by_index = {item.gpu.index: item for item in judged}
+    chosen: list[_Judged] = []
+    for name in names:
+        item = by_index[_find(host, [item.gpu for item in judged], name).index]
+        if item.broken:
+            raise RanksRefused(f"{host}: GPU {item.gpu.index} {item.broken}", f"gpulaunch preflight {host}")
+        if item in chosen:
+            raise RanksRefused(f"{host}: GPU {item.gpu.index} is listed twice; two ranks cannot share it")
+        chosen.append(item)
+    return chosen, _held(host, [item for item in chosen if item.busy])
+
+
+def _held(host: str, items: Iterable[_Judged]) -> tuple[Reason, ...]:
+    return tuple(Reason(f"GPU {item.gpu.index} of {host} {item.busy}", "held by others") for item in items)
+
+
+def _masking(chosen: list[_Judged], script: ScriptReading | None) -> tuple[bool, Reason]:
+    """Decide whether each rank sees one GPU only. A shared list is better for NVLink and P2P inside NCCL."""
+    if len(chosen) == 1:
+        return False, Reason("where a host has one rank, that rank sees its own GPU only", "ranks")
+    exclusive = [
+        item for item in chosen if item.gpu.compute_mode in ("exclusive_process", "exclusive_thread")
+    ]
+    unknown = [item for item in chosen if isinstance(item.gpu.compute_mode, Missing)]
+    if not exclusive and not unknown:
+        return False, Reason(
+            "every rank sees all GPUs of the node and takes the LOCAL_RANK-th", "compute mode default"
+        )
+    shared_by_mps = any(
+        process.kind == "mps"
+        for item in exclusive
+        if not isinstance(item.gpu.processes, Missing)
+        for process in item.gpu.processes
+    )
+    if exclusive and shared_by_mps:
+        text = "an MPS server owns the exclusive GPUs and shares them, so every rank may see all of them"
+        return False, Reason(text, "MPS")
+    mode = "Exclusive Process mode" if exclusive else "a compute mode that could not be read"
+    if script is not None and script.places_device:
+        text = f"{mode}, but the script takes the GPU of its LOCAL_RANK first: every rank sees all GPUs"
+        return False, Reason(text, script.places_device)
+    text = (
+        f"{mode}, and the script is not proven to set its device from LOCAL_RANK before it uses CUDA:"
+        " each rank sees its own GPU only"
+    )
+    return True, Reason(text, mode)

@@ -1,0 +1,124 @@
+"""A script's own precision switches, set to agree with what the launch decided. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from preflight.facts.script import Option, ScriptReading
+from preflight.frozen import dataclass
+from preflight.job import Job, Precision
+
+_PRECISIONS: tuple[Precision, ...] = ("no", "fp16", "bf16", "fp8")
+_TRUE = frozenset({"true", "1", "yes", "on"})
+_FALSE = frozenset({"false", "0", "no", "off"})
+
+
+@dataclass(frozen=True, slots=True)
+class ArgsEdit:
+    """The script's arguments after the edit; `edits` are (old, new, why) with "" for added or dropped."""
+
+    args: tuple[str, ...]
+    edits: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Switch:
+    """Words in `args[start:end]` that tell the script a precision."""
+
+    start: int
+    end: int
+    precision: str
+
+
+def asked_in_args(job: Job, script: ScriptReading | None) -> Precision | None:
+    """Return the precision that the user's own script arguments ask for, None when none or several."""
+    found = {switch.precision for switch in _switches(job.args, job.precision_args, script)}
+    return next((item for item in _PRECISIONS if {item} == found), None)
+
+
+def agree(job: Job, chosen: Precision, script: ScriptReading | None) -> ArgsEdit:
+    """Return the script arguments with contrary precision switches dropped and the right ones in place.
+
+    Switches are those of the run config's `precision_args` and the argparse options that reading the script
+    found to be one. A switch that the script does not have is never added.
+    """
+    args = list(job.args)
+    switches = sorted(_switches(job.args, job.precision_args, script), key=lambda item: item.start)
+    contrary = [switch for switch in switches if switch.precision != chosen]
+    for switch in reversed(contrary):
+        del args[switch.start : switch.end]
+    old = tuple(word for switch in contrary for word in job.args[switch.start : switch.end])
+    new: tuple[str, ...] = ()
+    if len(contrary) == len(switches):  # nothing left that says the right thing
+        new = _wanted(job.precision_args, chosen, script) or _respelled(old, chosen, script)
+    if not old and not new:
+        return ArgsEdit(job.args, ())
+    why = f"the launch's mixed precision is {chosen}, and the script must be told the same"
+    return ArgsEdit((*args, *new), ((" ".join(old), " ".join(new), why),))
+
+
+def _respelled(old: tuple[str, ...], chosen: Precision, script: ScriptReading | None) -> tuple[str, ...]:
+    """Return a dropped `--mixed_precision bf16` with the right value, where the option takes it."""
+    flags = {word.partition("=")[0] for word in old}
+    for option in script.options if script else ():
+        if option.flag in flags and not option.precision and (not option.choices or chosen in option.choices):
+            return (option.flag, chosen)
+    return ()
+
+
+def _wanted(
+    table: Mapping[str, tuple[str, ...]], chosen: Precision, script: ScriptReading | None
+) -> tuple[str, ...]:
+    if table:
+        return tuple(table.get(chosen, ()))
+    if script is None:
+        return ()
+    fed = {site.option for site in script.precision if site.option}
+    for option in script.options:
+        # Only an option that was seen to feed the script's precision: `--fp16` may also mean half weights.
+        if option.flag in fed and option.precision == chosen and not option.takes_value:
+            return (option.flag,)
+        if option.flag in fed and not option.precision and option.default not in ("", chosen):
+            return (option.flag, chosen) if not option.choices or chosen in option.choices else ()
+    return ()
+
+
+def _switches(
+    args: tuple[str, ...], table: Mapping[str, tuple[str, ...]], script: ScriptReading | None
+) -> Iterator[_Switch]:
+    taken: set[int] = set()
+    for precision, words in table.items():
+        for spelled in (words, ("=".join(words),)) if len(words) == 2 else (words,):
+            for start in _positions(args, spelled):
+                span = set(range(start, start + len(spelled)))
+                if not taken & span:
+                    taken |= span
+                    yield _Switch(start, start + len(spelled), precision)
+    options = {option.flag: option for option in (script.options if script else ())}
+    for start, word in enumerate(args):
+        flag, equals, value = word.partition("=")
+        option = options.get(flag)
+        if option is None or start in taken:
+            continue
+        following = args[start + 1] if start + 1 < len(args) else ""
+        switch = _read(option, start, value if equals else None, following)
+        if switch is not None:
+            yield switch
+
+
+def _read(option: Option, start: int, value: str | None, following: str) -> _Switch | None:
+    """Return what one given option says, None when it says nothing about precision."""
+    if option.precision:
+        end = start + 1
+        if value is None and option.takes_value and following.lower() in _TRUE | _FALSE:
+            value, end = following, start + 2
+        if value is not None and value.lower() in _FALSE:
+            return None  # switched off by hand: says what it is not
+        return _Switch(start, end, option.precision)
+    end = start + 1
+    if value is None:
+        value, end = following, start + 2
+    return _Switch(start, end, value) if value in _PRECISIONS else None
+
+
+def _positions(args: tuple[str, ...], words: tuple[str, ...]) -> Iterator[int]:
+    if words:
+        yield from (i for i in range(len(args) - len(words) + 1) if args[i : i + len(words)] == words)

@@ -1,0 +1,96 @@
+"""What `gpulaunch explain` says of a signature or a notice, and the generated page of all of them."""
+
+from preflight.diagnosis.result import COLLAPSE_CODE, NAN_CODE, USER_CODE, ZERO_CODE
+from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES, Depth, Signature
+from preflight.frozen import dataclass
+
+STALLED_CODE = "S24"
+_DEPTHS = {
+    Depth.ROOT: "a first cause",
+    Depth.GENERAL: "a cause unless something deeper explains it",
+    Depth.ENDING: "only how a process ended",
+    Depth.VICTIM: "what another process's failure does to this one; never put before a cause",
+}
+_SOURCES = {
+    "run": "reproduced",
+    "source": "the library's source",
+    "thread": "a public thread",
+    "known": "general knowledge",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A code that is not a pattern of a line but a judgement over many."""
+
+    code: str
+    slug: str
+    cause: str
+    fix: str
+
+
+_RISING = "float32 parameters with mixed precision (bf16 where the GPUs have it), a lower learning rate"
+MADE: tuple[Made, ...] = (
+    Made(USER_CODE, "user-exception", "an exception that is in no row: the first one, with its place", "see the traceback"),
+    Made(NAN_CODE, "nan-loss", "logged losses or gradient norms are NaN or infinite, and stay so", _RISING),
+    Made(ZERO_CODE, "nan-loss", "the loss is logged as 0.0 for ever: its steps were NaN, or no label counts", _RISING),
+    Made(COLLAPSE_CODE, "nan-loss", "the loss scale collapsed: every step overflows and is skipped", _RISING),
+    Made(STALLED_CODE, "stalled", "a running job logs no more steps (said by `run`, never by a log alone)",
+         "py-spy dump --pid PID on the rank that is silent"),
+)  # fmt: skip
+
+
+def signature_codes() -> tuple[str, ...]:
+    """Return every code that a diagnosis can name, causes first."""
+    rows = [row.code for row in SIGNATURES]
+    return tuple(sorted({*rows, *(each.code for each in MADE)})) + tuple(each.code for each in NOTICES)
+
+
+def explain_signature(code: str) -> str | None:
+    """Return the text of a code, None when it is no signature's and no notice's."""
+    row = next((row for row in SIGNATURES if row.code == code), None)
+    if row is not None:
+        return f"{code}: {row.cause}\n({row.slug}, {_DEPTHS[row.depth]})\n\nFix: {row.fix}\nSource: {_SOURCES[row.source]}\n"
+    made = next((each for each in MADE if each.code == code), None)
+    if made is not None:
+        return f"{code}: {made.cause}\n({made.slug})\n\nFix: {made.fix}\n"
+    notice = next((each for each in NOTICES if each.code == code), None)
+    if notice is not None:
+        return f"{code}: {notice.verdict}\n({'may be ignored' if notice.safe else 'must be looked at'})\n"
+    return None
+
+
+def page() -> str:
+    """Return docs/signatures.md."""
+    rows = sorted(SIGNATURES, key=lambda row: row.code)
+    parts = [
+        "<!-- Made by `gpulaunch explain --markdown docs/signatures.md`; edit the rows in preflight/diagnosis/signatures/. -->\n",
+        "# What `gpulaunch diagnose` knows\n",
+        "Causes, by code. `class` is what `--json` calls them.\n",
+        "| code | class | cause | fix |\n|---|---|---|---|",
+        *(
+            f"| [{row.code}](#{row.code.lower()}) | {row.slug} | {_cell(row.cause)} | {_cell(row.fix)} |"
+            for row in rows
+        ),
+        *(f"| {made.code} | {made.slug} | {_cell(made.cause)} | {_cell(made.fix)} |" for made in MADE),
+        "\nLines that alarm, and whether they may be ignored.\n",
+        "| code | may be ignored | verdict |\n|---|---|---|",
+        *(
+            f"| {each.code} | {'yes' if each.safe else '**no**'} | {_cell(each.verdict)} |"
+            for each in NOTICES
+        ),
+        "",
+        *(_section(row) for row in rows),
+    ]
+    return "\n".join(parts)
+
+
+def _section(row: Signature) -> str:
+    return (
+        f"## {row.code}\n\n**{row.slug}**: {row.cause}.\n\n{_DEPTHS[row.depth].capitalize()}."
+        f"\n\n*Fix:* {row.fix}.\n\n*Source:* {_SOURCES[row.source]}.\n"
+    )
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

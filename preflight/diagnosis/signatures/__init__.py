@@ -1,0 +1,1 @@
+"""The rows of `preflight.diagnosis.signatures.table`, a module per topic."""

@@ -1,0 +1,68 @@
+"""NCCL, Gloo and DDP."""
+
+from preflight.diagnosis.signatures.model import GENERAL, ROOT, VICTIM, Signature
+
+ROWS: tuple[Signature, ...] = (
+    Signature("S58", "nccl-version", ROOT,
+              r"receiving \d+ bytes instead of \d+|Mismatched NCCL version|undefined symbol: p?nccl\w+|NCCL version mismatch|libnccl\.so\S*: (?:version|undefined|cannot open)"
+              r"|Message truncated : received \d+ bytes instead of \d+|ncclInvalidUsage.{0,120}(?:version|differ)|NCCL (?:library )?version .{0,60}(?:does not match|differs|mismatch|incompatible|too old)"
+              r"|Bootstrap ?: .{0,60}mismatched? (?:version|NCCL)|[Mm]ismatch(?:ed)? (?:in )?NCCL|NCCL [\d.]+ .{0,40}(?:but|while) .{0,40}NCCL [\d.]+|wrong NCCL version"
+              r"|symbol lookup error: .{0,200}nccl\w+|ncclGetVersion.{0,60}mismatch|found NCCL [\d.]+,? (?:but )?(?:require|need|expect)",
+              "different NCCL versions meet: between hosts, or two wheels in one environment",
+              "the same torch on all hosts; pip list | grep nccl must show one", "thread"),
+    Signature("S63", "nccl-p2p-unsupported", ROOT, r"RTX (?:3000|4000|5000|6000) series doesn't support faster",
+              "these GPUs have no peer-to-peer over PCIe with this driver", "NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1", "source"),
+    Signature("S66", "nccl-system-error", ROOT,
+              r"Bootstrap ?: no socket interface found|has already checked in|NCCL WARN.{0,200}No route to host|[Nn]o (?:usable )?(?:socket|network) interface found"
+              r"|NCCL WARN Call to (?:bind|listen|socket|getsockname) failed|mismatch in rank count|NCCL WARN(?!.{0,80}NET/IB).{0,80}[Uu]nable to (?:find|bind|open)|No interface found in the same subnet"
+              r"|Unable to find (?:address|interface) for|Unable to resolve hostname to a \(local\) address|[Ii]nterface \S+ not found|gloo.{0,120}(?:ifaddr|interface)"
+              r"|NCCL WARN Could not find .{0,80}(?:interface|device)|NCCL WARN.{0,60}(?:Too many open|pthread_create|Cannot allocate|cuMem\w+ failed)"
+              r"|Last error:? ?Bootstrap|NCCL WARN Error: network .{0,40} not found",
+              "NCCL has no usable network interface, or its ports are closed",
+              "NCCL_SOCKET_IFNAME=IF GLOO_SOCKET_IFNAME=IF with the interface of the main address; open the ephemeral ports"
+              " between the hosts", "thread"),
+    Signature("S67", "nccl-network", ROOT,
+              r"NET/IB ?: Got (?:async event|completion).{0,200}(?:error|err|event)|Connect to \S+ failed : (?:Software caused connection abort|Connection timed out|Connection refused|Network is unreachable)"
+              r"|NCCL WARN Call to ibv_\w+ failed|ibv_\w+ failed|ibv_\w+\(\) failed|NET/IB.{0,160}(?:timeout|error 12|status=12|vendor err|local work queue|retry exceeded)"
+              r"|NCCL WARN Call to connect (?:to \S+ )?(?:returned|failed).{0,60}|169\.254\.\d+\.\d+<\d+>|NCCL WARN NET/(?:IB|Socket|OFI).{0,120}(?:fail|error|timed out|unreachable|[Uu]nable)"
+              r"|NCCL WARN socketStartConnect|NCCL WARN socketPollConnect|NCCL WARN.{0,60}(?:exceeded error retry|timeout exceeded|Timeout waiting)|transport retry counter exceeded"
+              r"|NCCL WARN.{0,60}NET/OFI|nccl_net_ofi\w*.{0,80}(?:fail|error)|IBV_WC_\w*ERR|libibverbs: .{0,40}(?:error|failed)|connectFullMesh failed|Gloo connectFullMesh",
+              "the network that NCCL chose does not carry its traffic", "NCCL_SOCKET_IFNAME=IF, NCCL_IB_HCA or"
+              " NCCL_IB_DISABLE=1; check link state with gpulaunch preflight", "thread"),
+    Signature("S61", "ddp-unused-parameters", ROOT,
+              r"Expected to have finished reduction in the prior iteration|[Pp]arameter indices which did not receive grad for rank"
+              r"|parameters that were not used in producing (?:the )?loss|Parameters which did not receive grad for rank|Expected to mark a variable ready only once"
+              r"|find_unused_parameters(?:=True|`)? (?:is required|must be)|your module has parameters that were not used",
+              "some parameters take no part in the loss under DDP", "find_unused_parameters=True (ddp_find_unused_parameters in"
+              " Trainer), or freeze what is not used", "source"),
+    Signature("S62", "collective-mismatch", ROOT,
+              r"[Dd]etected mismatch between collectives|[Mm]ismatch(?:ed)? (?:between )?collective|op\.preamble\.length <= op\.nbytes"
+              r"|Monitored barrier encountered error|Ranks? .{0,80}failed to pass monitoredBarrier|DDP expects same model across all ranks"
+              r"|DDP expects same params across|appears not to match (?:sizes|strides) of the same param|verify_params_across_processes"
+              r"|inconsistent \d+ params|[Uu]neven inputs|Detected that rank \d+ .{0,40}different (?:number|collective)|collectives? (?:differ|do not match|are out of sync)"
+              r"|has different sequence number|Cannot use `?DistributedOperationException|Shapes across devices:|Impossible to apply the desired operation due to inadequate shapes"
+              r"|[Mm]ismatched (?:sizes|shapes) across ranks",
+              "the ranks took different code paths, or their tensors differ in size",
+              "the same data length, configuration and precision on all ranks; TORCH_DISTRIBUTED_DEBUG=DETAIL names the call", "source"),
+    Signature("S56", "nccl-cuda-error", GENERAL, r"unhandled cuda error|ncclUnhandledCudaError|NCCL WARN Cuda failure|Test CUDA failure",
+              "CUDA failed inside NCCL: memory, a busy GPU or the driver", "NCCL_DEBUG=WARN and read the inner text", "known"),
+    Signature("S55", "nccl-system-error", GENERAL,
+              r"unhandled system error|ncclSystemError|ncclInternalError|NCCL error.{0,200}internal error|Test NCCL failure.{0,80}(?:internal|system) error"
+              r"|NCCL [Ee]rror 2\b|NCCL [Ee]rror 3\b|ncclInvalidUsage|ncclInvalidArgument|NCCL error.{0,200}invalid (?:usage|argument)|System call \((?:socket|e\.g\. socket)",
+              "a socket, shared memory or network interface failed NCCL",
+              "NCCL_DEBUG=WARN; NCCL_SOCKET_IFNAME; /dev/shm", "thread"),
+    Signature("S54", "nccl-timeout-watchdog", GENERAL,
+              r"Watchdog caught collective operation timeout|[Ww]atchdog got stuck for \d+ seconds|Heartbeat monitor timed out|Terminating the process after attempting to dump debug info"
+              r"|Some NCCL operations have failed or timed out|Timed out waiting \d+ms for (?:recv|send) operation|ran for \d+ milliseconds before timing out"
+              r"|Observed flight recorder dump signal|collective operation timeout|NCCL watchdog .{0,40}time-?out|First PG on this rank to signal dumping"
+              r"|Received a dump signal (?:due to|from)|Work\w+ ?\(?\w*=?\w*\)? .{0,120}timed out in blocking wait|Caught collective operation timeout"
+              r"|monitoredBarrier after \d+ms|Application timeout caused pair closure|HeartBeat timeout|Watchdog .{0,40}(?:is stuck|hang detected)",
+              "a rank hung, died, skipped a collective or is slow; the others waited for it",
+              "look at the rank that did not report; raise the time-out only when the work is really that long", "thread"),
+    Signature("S57", "nccl-network", VICTIM,
+              r"ncclRemoteError|Connection closed by (?:remote )?peer|Connection reset by (?:remote )?peer|NCCL communicator (?:was|encountered|has been) (?:aborted|error)"
+              r"|recvValue failed|sendBytes failed|recvVector failed|sendVector failed|Broken pipe|BrokenPipeError|socketProgress: Connection closed|ConnectionResetError|remote process has been terminated"
+              r"|Connection was likely closed|NCCL WARN Net : Connection closed|store server (?:is|was) (?:shut|gone)|NCCL operations? .{0,20}aborted|remote process exited or there was a network error"
+              r"|read: Connection reset|Could not receive type from buffer|writeBuffer failed|Process group watchdog thread terminated|Aborting (?:due to|communicator)",
+              "the other side was gone", "look at the other ranks and hosts", "source"),
+)  # fmt: skip

@@ -1,0 +1,74 @@
+"""Disks, open files, checkpoints, the Hub, paths."""
+
+from preflight.diagnosis.signatures.model import GENERAL, ROOT, Signature
+
+ROWS: tuple[Signature, ...] = (
+    Signature("S75", "too-many-open-files", ROOT,
+              r"Too many open files|received 0 items of ancdata|\bEMFILE\b|\[Errno 24\]|os error 24\b|\[Errno 23\]|ENFILE",
+              "the limit of open files is reached", "ulimit -n 65536 before the launch;"
+              " torch.multiprocessing.set_sharing_strategy('file_system')", "run"),
+    Signature("S76", "disk-full", ROOT,
+              r"No space left on device|Disk quota exceeded|PytorchStreamWriter failed writing|basic_ios::clear: iostream error|[Nn]ot enough (?:free )?(?:disk )?space"
+              r"|unexpected pos \d+ vs \d+|\[Errno 122\]|\[Errno 28\]|os error 28\b|os error 122\b|\bENOSPC\b|\bEDQUOT\b|(?:database or )?disk is full|[Dd]isk (?:is )?full\b|\d+ requested and \d+ written"
+              r"|There is not enough space on the disk|write failed: No space|errno ?[=:] ?28\b|[Ii]nsufficient (?:disk )?space|quota (?:has been )?exceeded|exceed(?:ed|s) (?:your|the|disk|storage) quota"
+              r"|local storage usage exceeded|low on resource: ephemeral-storage|ephemeral[- ]storage .{0,60}exceed|file write failed: time|H5F?\w*.{0,80}No space|unable to (?:extend|flush) file.{0,40}space",
+              "the disk (or the quota) is full where the run writes", "free space, or move the output, HF_HOME and TMPDIR", "run"),
+    Signature("S93", "storage", ROOT,
+              r"Stale (?:NFS )?file handle|Input/output error|\[Errno 5\]|\[Errno 116\]|Transport endpoint is not connected|Read-only file system|\[Errno 30\]"
+              r"|Remote I/O error|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding",
+              "the file system failed: an NFS or Lustre server, a mount that went away or turned read-only, a disk",
+              "gpulaunch preflight HOST looks at the paths; ask the storage's administrator", "known"),
+    Signature("S85", "bad-checkpoint", ROOT,
+              r"Error while deserializing header|PytorchStreamReader failed|invalid load key|\bMetadataIncompleteBuffer\b|[Hh]eader ?[Tt]oo ?[Ll]arge|InvalidHeaderLength|InvalidHeaderDeserialization|[Ii]nvalid header length"
+              r"|UnpicklingError|failed finding central directory|unexpected EOF, expected \d+ more bytes|not a ZIP archive|BadZipFile|invalid header or archive is corrupted"
+              r"|file_size \d+ .{0,40}corrupt|Ran out of input|is not a valid JSON file|git-lfs\.github\.com/spec|[Cc]heckpoint .{0,60}(?:is |seems |may be )?(?:corrupt|truncated|damaged|incomplete)"
+              r"|[Cc]orrupted? (?:checkpoint|model|weight)|[Ff]ailed to (?:load|read) (?:the )?checkpoint|[Uu]nable to load weights from (?:pytorch |the )?checkpoint|Weights only load failed"
+              r"|pickle data was truncated|[Uu]nsupported (?:pickle|global:)|unsupported pickle protocol|magic_number|Invalid magic number; corrupt file|storage has wrong (?:byte )?size|SafetensorError"
+              r"|expected a checkpoint returned by torch\.save|_pickle\.\w*Error: (?!Can't pickle|Can't get|can't pickle)|is not a (?:zip|checkpoint) file|Could not (?:load|open|read) .{0,40}checkpoint|EOFError: Ran out"
+              r"|legacy constructor expects device type|invalid gzip header|Error -3 while decompressing|CRC-32 check failed|Compressed file ended before|file is not a database|[Uu]nable to (?:synchronously )?open file .{0,60}truncated"
+              r"|truncated file: eof|file signature not found|[Cc]hecksum mismatch|You seem to have cloned a repository without having git-lfs|shape mismatch .{0,20}checkpoint|expected \d+ bytes? .{0,30}got \d+ .{0,40}shard"
+              r"|[Nn]o (?:valid )?checkpoint found in|Can't find a valid checkpoint at|does not (?:appear to )?contain (?:a )?valid checkpoint|universal checkpoint .{0,40}(?:not|missing)|zero_to_fp32.{0,60}Error",
+              "the checkpoint is cut off, a Git LFS pointer, or another format", "git lfs pull, or copy it again and compare"
+              " sha256; take an earlier checkpoint", "run"),
+    Signature("S84", "bad-checkpoint", ROOT,
+              r"no file named (?:model\.safetensors|pytorch_model|diffusion_pytorch|tf_model|flax_model|config\.json)|Error no file named|does not appear to have (?:a file named|files named) (?:pytorch_model|model|\('?pytorch|\('?model)"
+              r"|(?:pytorch_model|model)\S*\.(?:bin|safetensors|index\.json)\S* .{0,40}(?:not found|does not exist|is missing)|model-\d{5}-of-\d{5}\.safetensors.{0,60}(?:No such|not found)",
+              "the model directory holds no weights", "copy or download it again", "run"),
+    Signature("S86", "bad-checkpoint", ROOT,
+              r"Couldn't instantiate the backend tokenizer|did not match any variant of untagged enum|expected value at line 1 column 1|data did not match any variant"
+              r"|EOF while parsing (?:a|an) \w+ at line|(?:expected|invalid) .{0,40} at line \d+ column \d+|Can't load tokenizer for '[./]|Unable to load vocabulary from file|not a (?:valid )?(?:sentencepiece|tiktoken) model"
+              r"|Internal: .{0,80}(?:sentencepiece|model_proto)|could not parse ModelProto|Error parsing line b|vocab_file.{0,40}NoneType|tokenizer\.(?:json|model).{0,60}(?:corrupt|invalid|No such file)|expected str, bytes or os\.PathLike object, not NoneType",
+              "tokenizer.json is broken, a Git LFS pointer, or written by a newer tokenizers",
+              "copy it again; the same tokenizers version on all hosts", "run"),
+    Signature("S88", "bad-checkpoint", ROOT,
+              r"size mismatch for [\w.]+: copying a param with shape|Missing key\(s\) in state_dict|Unexpected key\(s\) in state_dict|Error\(s\) in loading state_dict for"
+              r"|loaded state dict (?:has a different number|contains a parameter group)|You set `ignore_mismatched_sizes` to `False`|ignore_mismatched_sizes=True",
+              "the checkpoint belongs to another model", "load it into the model that it was saved from", "known"),
+    Signature("S80", "hf-hub-auth", ROOT,
+              r"trying to access a gated repo|GatedRepoError|is a gated repository|Access to model .{0,120} is restricted|Cannot access gated repo|awaiting a review from the repo authors|gated dataset on the Hub",
+              "the repository is gated: its licence is not accepted, or this host has no token",
+              "accept the licence on the Hub; hf auth login on every host", "run"),
+    Signature("S81", "hf-hub-auth", ROOT,
+              r"(?:401|403|404|407|429|50[0234]) (?:Client|Server) Error.{0,200}huggingface|(?:401|403|429) Client Error|Client error '4(?:01|03|04|29)|Server error '50\d.{0,80}hugging|Invalid credentials in Authorization header|Repository Not Found"
+              r"|RepositoryNotFoundError|Revision(?: )?NotFound(?:Error)?|EntryNotFoundError|Invalid user token|Too Many Requests for url|[Tt]oken is required|(?:^|: )[A-Za-z0-9][\w-]*(?:\.\d[\w-]*)*(?:/[\w.-]+)? is not a local folder|LocalTokenNotFoundError|make sure you (?:are authenticated|don't have a local directory|pass a token)"
+              r"|You must be authenticated to access|BadRequestError.{0,60}hugging|Invalid username or password|DatasetNotFoundError|doesn't exist on the Hub|token seems invalid|huggingface-cli login|hf auth login|HfHubHTTPError"
+              r"|[Ww]andb.{0,60}(?:api_key not configured|UsageError|CommError)|You must call wandb\.init|HTTP Error 40[13]",
+              "the Hub refused this host: no or a bad token, a private or renamed repository, or too many requests",
+              "hf auth login on every host; download once and run offline", "known"),
+    Signature("S82", "hf-hub-auth", ROOT,
+              r"couldn't connect to 'https?://|LocalEntryNotFoundError|OfflineModeIsEnabled|outgoing traffic has been disabled|Cannot reach https?://|(?:MaxRetryError|ProxyError|SSLError|ConnectError|ConnectTimeout|ReadTimeout|ConnectionError).{0,300}(?:huggingface\.co|hf\.co|hf-mirror)"
+              r"|HTTPS?ConnectionPool\(host='(?:huggingface\.co|cdn-lfs\S*|\S*hf\.co|hf-mirror\.com|datasets-server\S*)'|There was a specific connection error when trying to load|cannot find the (?:appropriate snapshot|requested files) in|[Cc]annot find the requested files in the (?:local|disk) cache"
+              r"|Offline mode is enabled|An error happened while trying to locate the (?:file|files) on the Hub|Can't load (?:the )?(?:tokenizer for '(?![./])|(?:configuration|config|image processor|feature extractor|model|the model) (?:of|for) ')|Couldn't reach (?:'|https?://|\S+ on the Hub)|ConnectionError: Couldn't"
+              r"|(?:huggingface\.co|hf\.co).{0,200}(?:timed out|Name or service not known|Temporary failure in name resolution|certificate verify failed|Connection reset|unreachable)|unable to access 'https://huggingface\.co|xet.{0,80}(?:Request error|timed out|failed)|CAS (?:service|client) error",
+              "the Hub cannot be reached (or offline mode is on) and the file is not in this host's cache",
+              "download it on that host first: hf download REPO", "run"),
+    Signature("S83", "missing-file", ROOT, r"Repo id must (?:be in the form|use alphanumeric)|not a valid model identifier|is not a local folder|Incorrect path_or_model_id|HFValidationError",
+              "a local model path that does not exist on this host", "copy the model there, or give an absolute path", "run"),
+    Signature("S87", "unknown-architecture", ROOT, r"does not recognize this architecture|Unrecognized model in|Unrecognized configuration class|Unrecognized processing class",
+              "transformers is too old for this model, or the directory is not a model", "pip install -U transformers", "run"),
+    Signature("S92", "missing-file", GENERAL, r"^FileNotFoundError|(?:can't open file|error:).{0,200}No such file or directory|^NotADirectoryError|^IsADirectoryError",
+              "a path does not exist on this host, or the working directory is another one", "copy it there; use absolute"
+              " paths or workdir:", "known", telling=False),
+    Signature("S94", "storage", GENERAL, r"^PermissionError|\[Errno 13\]",
+              "this user may not read or write that path on this host", "change its owner or mode, or use another path", "known"),
+)  # fmt: skip

@@ -1,0 +1,124 @@
+"""Which GPU, the driver, the wheel, the hardware."""
+
+from preflight.diagnosis.signatures.model import GENERAL, ROOT, Signature
+
+ROWS: tuple[Signature, ...] = (
+    Signature("S30", "device-busy", ROOT,
+              r"CUDA-capable device\(s\) is/are busy or unavailable|all CUDA-capable devices are busy or unavailable"
+              r"|cudaErrorDevicesUnavailable|cudaErrorDeviceUnavailable|cuda runtime error \(46\)|CUDA failure 46\b"
+              r"|exclusive[- ](?:thread|process) device already in use|CUDA error: exclusive-thread|cudaErrorDeviceAlreadyInUse"
+              r"|CUDA_ERROR_DEVICE_UNAVAILABLE|Cuda failure (?:46 )?'?(?:all )?CUDA-capable devices?",
+              "Exclusive Process compute mode and a second process on that GPU: a leftover, or ranks that all touch cuda:0",
+              "gpulaunch preflight HOST names the holder; gpulaunch clean-zombies HOST; in the script take the device from"
+              " LOCAL_RANK before any CUDA call", "thread"),
+    Signature("S31", "invalid-device-ordinal", ROOT,
+              r"invalid device ordinal|Invalid device (?:id|ordinal)\b|device >= 0 && device < num_gpus|cuda runtime error \(10\)"
+              r"|cudaErrorInvalidDevice\b|CUDA_ERROR_INVALID_DEVICE|torch\.cuda\.device_count\(\) is \d+\. Please use"
+              r"|Attempting to deserialize object on CUDA device \d+|Requested GPUs?:? ?\[?[\d, ]+\]? but only|You requested gpu:"
+              r"|but your machine only has: \[|is less than the (?:requested|required) number of (?:GPUs|processes)|CUDA failure 101\b"
+              r"|(?:nproc|num_gpus|n_gpus?|--gpus)\S{0,20} .{0,40}(?:exceeds|greater than|more than) .{0,40}(?:available|visible)"
+              r"|[Ii]nvalid CUDA 'device=|Invalid CUDA_VISIBLE_DEVICES|device_index out of range",
+              "a rank asked for a GPU that it cannot see: more ranks than GPUs, CUDA_VISIBLE_DEVICES, or a fixed cuda:N",
+              "as many ranks as visible GPUs; accelerator.device instead of a fixed index", "known"),
+    Signature("S53", "nccl-duplicate-gpu", ROOT, r"Duplicate GPU detected|both on CUDA device [0-9a-f]|[Mm]ultiple ranks? .{0,40}(?:on|using)"
+              r" the same (?:GPU|device)|same GPU is used by (?:multiple|several) ranks",
+              "two ranks are on one GPU: a fixed device, CUDA_VISIBLE_DEVICES set in the script, or more ranks than GPUs",
+              "take the device from LOCAL_RANK (accelerator.device); as many ranks as GPUs", "thread"),
+    Signature("S45", "device-map-auto", ROOT,
+              r"can't train a model that has been loaded with .?device_map=.?['\"]?auto['\"]?.? in any distributed mode"
+              r"|can't train a model that has been loaded in (?:8-bit or 4-bit|8-bit|4-bit) precision"
+              r"|device_ids and output_device arguments only work with single-device|module that(?: only)? (?:is|are) distributed on multiple devices"
+              r"|DistributedDataParallel's input module must be on the same type of devices|device_map='auto'.{0,80}(?:distributed|not supported|multi-?GPU)"
+              r"|You (?:cannot|can't) use `?device_map`?.{0,80}(?:distributed|DeepSpeed|ZeRO)|DeepSpeed Zero-3 is not compatible with .{0,40}device_map"
+              r"|`?device_map`? .{0,60}not compatible with .{0,40}(?:ZeRO|distributed|FSDP|DDP)|module must have its parameters .{0,40}on device .{0,20}device_ids\[0\]",
+              "device_map put the model on other GPUs than the rank's own",
+              "drop device_map='auto', or device_map={'': PartialState().local_process_index}", "source"),
+    Signature("S43", "device-mismatch", ROOT,
+              r"Expected all tensors to be on the same device|[Ii]nput,? output and indices must be on the current device"
+              r"|Input type \(torch\.FloatTensor\) and weight type \(torch\.cuda|arguments are located on different GPUs"
+              r"|Cannot access data pointer of Tensor that doesn't have storage|tensor is on cpu, expected it on GPU"
+              r"|is on (?:cpu|cuda:\d+), but expected (?:them to be )?on|No backend type associated with device type cpu"
+              r"|Pointer argument \(at \d+\) cannot be accessed from Triton|Cannot copy out of meta tensor",
+              "tensors on different GPUs, or a batch left on the CPU", "accelerator.device, and prepare the DataLoader", "known"),
+    Signature("S42", "cuda-reinit-in-fork", ROOT,
+              r"Cannot re-?initialize CUDA in forked subprocess|CUDA has been initialized before the `?notebook_launcher"
+              r"|launch multiprocess(?:ing)? training from your notebook, the `?Accelerator|must use the 'spawn' start method"
+              r"|To use CUDA with multiprocessing, you must|CUDA error: initialization error|cudaErrorInitializationError"
+              r"|cuda runtime error \(3\)|Poison fork in .{0,40}CUDA",
+              "a process forked after CUDA was in use (a DataLoader worker, a pool)",
+              "multiprocessing_context='spawn', and no CUDA work in the dataset", "thread"),
+    Signature("S32", "no-kernel-image", ROOT,
+              r"no kernel image is available for execution|CUDA capability sm_\d+ is not compatible|cudaErrorNoKernelImageForDevice"
+              r"|does not include kernels for this GPU|PyTorch no longer supports this GPU|CUDA error: invalid device function"
+              r"|not compatible with the current PyTorch installation|(?<!Triton Error \[CUDA\]: )device kernel image is invalid|cuda runtime error \(209\)"
+              r"|the provided PTX was compiled with an unsupported toolchain|invalid device function|CUDA_ERROR_NO_BINARY_FOR_GPU"
+              r"|no binary for gpu|[Uu]nsupported gpu architecture 'compute_\d+|too old to be supported by the triton GPU compiler"
+              r"|Value 'sm_\d+\w?' is not defined for option 'gpu-name'|sm_\d+\w?\S* is not a recognized processor"
+              r"|CUDA error: no binary for|named symbol not found.{0,60}cublas",
+              "this torch wheel has no code for this GPU", "install the wheel built for it: CUDA 12.6 builds below compute"
+              " capability 7.5, CUDA 12.8 or newer for Blackwell", "source"),
+    Signature("S34", "driver-mismatch", ROOT,
+              r"Driver/library version mismatch|driver and library versions? (?:do not match|mismatch)"
+              r"|NVRM: API mismatch|API mismatch: the client has the version|nvml error: driver/library",
+              "the driver was upgraded, and the old kernel module is still loaded", "reboot the host, or reload the nvidia"
+              " modules", "known"),
+    Signature("S35", "driver-mismatch", ROOT,
+              r"NVIDIA driver on your system is too old|CUDA driver version is insufficient|cuda runtime error \(35\)|cudaErrorInsufficientDriver"
+              r"|forward compatibility was attempted on non supported HW|unsupported display driver / cuda driver combination"
+              r"|cuda>=[\d.]+, please update your driver|requirement error: unsatisfied condition: (?:cuda|brand|driver)"
+              r"|driver version .{0,40}(?:is )?(?:too old|insufficient|not supported)|Cuda failure (?:\d+ )?'?CUDA driver version"
+              r"|found an older CUDA driver|Please update your (?:GPU|NVIDIA) driver",
+              "the driver is older than the wheel's CUDA", "install the wheel of an older CUDA, or a newer driver", "known"),
+    Signature("S36", "driver-mismatch", ROOT,
+              r"Error 80[234]: |system not yet initialized|system has unsupported display driver|cudaErrorSystemNotReady"
+              r"|cudaErrorSystemDriverMismatch|cudaErrorCompatNotSupportedOnDevice|CUDA_ERROR_SYSTEM_(?:NOT_READY|DRIVER_MISMATCH)",
+              "802: the fabric manager does not run; 803: driver and CUDA libraries differ; 804: cuda-compat on a GPU that"
+              " does not take it", "sudo systemctl start nvidia-fabricmanager; drop cuda-compat from LD_LIBRARY_PATH", "thread"),
+    Signature("S37", "driver-mismatch", ROOT,
+              r"Found no NVIDIA driver|can ?not run on your system since the accelerator is not available|GPUs? requested but none (?:is|are) available|asked for (?:native )?AMP on CPU|No CUDA GPUs are available|Torch not compiled with CUDA enabled"
+              r"|CUDA is not available or torch_xla is imported|ProcessGroupNCCL is only supported with GPUs, no GPUs found"
+              r"|NCCL backend (?:requires|not available)|doesn't have NCCL built in|no CUDA-capable device is detected|cudaErrorNoDevice"
+              r"|has failed because it couldn't communicate with the NVIDIA driver|Attempting to deserialize object on a CUDA device but"
+              r"|could not select device driver .{0,20}with capabilities: \[\[gpu\]\]|libnvidia-ml\.so\.?\d?: cannot open shared object"
+              r"|NVML Shared Library Not Found|libcuda\.so(?:\.1)?: cannot open shared object|CUDA_ERROR_NO_DEVICE|cuda runtime error \(38\)"
+              r"|[Nn]o (?:NVIDIA )?GPUs? (?:found|detected|available|is available)[.!]? *(?:A GPU|This|You|$|\()|RuntimeError: CUDA is not available"
+              r"|CUDA is not available\. (?:Training|This|Please|A GPU)|torch\.cuda\.is_available\(\) (?:is|returned|should be) (?:False|True)"
+              r"|[Nn]o supported gpu backend found|[Nn]o accelerator (?:is )?(?:found|available)|requires? (?:a )?(?:CUDA|GPU|NVIDIA) ?(?:GPU|device)?,? but (?:none|no)"
+              r"|You need (?:a|an NVIDIA|at least one) GPU|Failed to initialize NVML|(?:ValueError|AssertionError|RuntimeError): Cuda is not available"
+              r"|nvidia-container-cli: .{0,80}(?:error|failed)|AssertionError: (?:CUDA|cuda) (?:is not|unavailable)|requires CUDA\."
+              r"|Unsloth cannot find any torch accelerator|No GPU or accelerator|[Uu]nable to find any CUDA device|nvidia-smi: command not found",
+              "this process sees no GPU: no driver, a CPU wheel, an empty CUDA_VISIBLE_DEVICES, or a container without GPUs",
+              "gpulaunch preflight HOST; install a CUDA wheel; start the container with --gpus all", "run"),
+    Signature("S40", "gpu-lost", ROOT,
+              r"uncorrectable ECC error|[Uu]ncorrectable (?:NVLink|DRAM|SRAM) error|fallen off the bus|NVRM: Xid .{0,40}: (?!(?:13|31|43|45)\b)\d+"
+              r"|GPU is lost|hardware stack error|uncorrectable NVLink error|cudaErrorECCUncorrectable|cuda runtime error \(214\)"
+              r"|NVRM: .{0,60}RmInitAdapter failed|GPU requires reset|[Rr]eset the GPU|GPU reset is required|Unable to determine the device handle for"
+              r"|cudaErrorNvlinkUncorrectable|cudaErrorHardwareStackError|CUDA_ERROR_ECC_UNCORRECTABLE|GPU at PCI:.{0,30}has fallen"
+              r"|ERR_GPU_LOST|NVML_ERROR_GPU_IS_LOST|CUDA error: (?:an )?(?:Invalid access of peer GPU memory over nvlink|uncorrectable)"
+              r"|nvlink (?:uncorrectable|error)|remote side.{0,30}nvlink error|cudaErrorContained|CUDA error: .{0,30}contained error|SXid .{0,40}fatal",
+              "the GPU or its link failed", "take that GPU out (gpus: in the run config) and have it reset or replaced; see"
+              " gpulaunch preflight HOST", "known"),
+    Signature("S39", "device-side-assert", ROOT,
+              r"device-side assert triggered|\.cu:\d+:.{0,200}Assertion `.*` failed|cuda runtime error \(59\)|cudaErrorAssert\b"
+              r"|Assertion `(?:srcIndex|t >= 0|index|input_val|ind|idx|target|cur_target|label)",
+              "an index out of range on the GPU: labels beyond the classes, token ids beyond the vocabulary",
+              "run on the CPU or with CUDA_LAUNCH_BLOCKING=1 to see where; resize the embeddings", "known"),
+    Signature("S38", "illegal-memory-access", ROOT,
+              r"an illegal memory access was encountered|misaligned address|illegal instruction was encountered|cudaErrorIllegalAddress"
+              r"|CUDA error: unspecified launch failure|CUDA_ERROR_ILLEGAL_ADDRESS|CUDA_ERROR_LAUNCH_FAILED|CUDA error: invalid program counter"
+              r"|cuda runtime error \((?:77|700|4|719|74|716)\)|NVRM: Xid .{0,40}: (?:13|31)\b|invalid address space|CUDA error: operation not supported on"
+              r" global|Invalid __global__ (?:read|write)|Warp (?:Illegal|Misaligned|Out-of-range) |CUDA failure 700\b|unspecified launch failure"
+              r"|Memory access fault by GPU node|Cuda failure (?:\d+ )?'?an illegal",
+              "a GPU kernel read or wrote out of bounds (its own bug, a bad index, or failing hardware)",
+              "CUDA_LAUNCH_BLOCKING=1 names the kernel; then try another GPU", "known"),
+    Signature("S41", "driver-mismatch", ROOT,
+              r"CUDA driver initialization failed|CUDA unknown error - this may be due to|cuInit\b.{0,80}fail"
+              r"|CUDA error: unknown error|cuda runtime error \(30\)|cudaErrorUnknown|CUDA error: OS call failed|CUDA_ERROR_NOT_INITIALIZED",
+              "CUDA cannot start on this host: /dev/nvidia* or modules are missing, or a process forked",
+              "sudo nvidia-modprobe -u; restart the container", "known"),
+    Signature("S33", "cuda-library", GENERAL,
+              r"CUDNN_STATUS_EXECUTION_FAILED|CUDA error: (?:invalid (?:argument|configuration argument|resource handle)|operation not permitted"
+              r"|an internal operation failed|the launch timed out)",
+              "a CUDA library failed or is of another version than torch expects",
+              "unset LD_LIBRARY_PATH; reinstall torch in a clean environment", "known"),
+)  # fmt: skip

@@ -1,0 +1,59 @@
+"""GPU memory, host memory, shared memory."""
+
+from preflight.diagnosis.signatures.model import ENDING, GENERAL, ROOT, Signature
+
+ROWS: tuple[Signature, ...] = (
+    Signature("S60", "shm", ROOT,
+              r"Error while creating shared memory segment|posix_fallocate failed|insufficient shared memory \(shm\)"
+              r"|(?:are|is|was|run) out of shared memory|killed by signal: Bus error|unable to write to file </torch_"
+              r"|No space left on device.{0,200}/dev/shm|/dev/shm.{0,200}No space left on device"
+              r"|unable to (?:mmap|allocate|resize|open).{0,20}shared memory(?!.*Too many open)|unable to mmap \d+ bytes from file </torch_"
+              r"|Couldn't (?:allocate|open) shared (?:memory|file)|[Ee]rror: failed to extend /dev/shm"
+              r"|Call to (?:posix_fallocate|ftruncate|shm_open).{0,40}failed|shm_open\(.{0,80}\).{0,40}(?:failed|No space)"
+              r"|Unexpected bus error encountered in worker|Error while attaching to shared memory segment"
+              r"|unable to open shared memory object </torch_.{0,80}(?:No space|Cannot allocate)|[Ss]hared memory (?:is )?(?:full|exhausted)"
+              r"|object store.{0,60}/dev/shm.{0,60}(?:too small|not enough|only)|multiprocessing.{0,80}OSError: \[Errno 28\]",
+              "/dev/shm is full (Docker gives 64 MB)", "docker run --ipc=host or --shm-size=16g; fewer workers", "run"),
+    Signature("S20", "cuda-oom", ROOT,
+              r"CUDA out of memory|OOM when allocating tensor|CudaError: out of memory|NVML_SUCCESS == r INTERNAL ASSERT FAILED|HIP out of memory|XPU out of memory|NPU out of memory|(?:cuda|torch)\S*OutOfMemoryError\b"
+              r"|^OutOfMemoryError\b|CUDA [Ee]rror: out of memory|cuda runtime error \(2\) ?: out of memory|CUDA_ERROR_OUT_OF_MEMORY"
+              r"|cudaErrorMemoryAllocation|CUDA driver error: out of memory|Tried to allocate [\d.]+ [KMGT]iB"
+              r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUSOLVER_STATUS_ALLOC_FAILED|cuDNN error: CUDNN_STATUS_ALLOC"
+              r"|Failed to CUDA calloc|Cuda failure (?:\d+ )?'?out of memory|NCCL WARN.{0,80}out of memory|ncclUnhandledCudaError.{0,120}out of memory"
+              r"|Triton Error \[CUDA\]: out of memory|cudaMalloc\w* failed:? out of memory|CUDA failure 2: out of memory"
+              r"|not enough GPU memory|GPU memory (?:is )?exhausted|RESOURCE_EXHAUSTED: Out of memory|CUDA_OUT_OF_MEMORY"
+              r"|[Cc]uda\w* [Ee]rror:? (?:2 )?\(?out of memory|[Oo]ut of memory at line \d+ in file .{0,200}\.(?:cu|cpp)",
+              "the GPU's memory is full; look first whether others hold some of it (gpulaunch preflight HOST)",
+              "smaller batch with more accumulation, gradient checkpointing; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+              " when reserved is much more than allocated", "known"),
+    Signature("S77", "host-oom-killed", ROOT,
+              r"Out of memory: Kill(?:ed)? process|oom-kill:(?:constraint)?|oom_reaper: reaped|invoked oom-killer"
+              r"|Memory cgroup out of memory|OOMKilled|(?:slurmstepd|srun): error:.{0,200}(?:oom[-_ ]kill|[Oo]ut[-_ ][Oo]f[-_ ][Mm]emory)"
+              r"|[Dd]etected \d+ oom[-_]kill event|Some of (?:your processes|the step tasks) (?:may )?have been (?:killed by the"
+              r" cgroup out-of-memory handler|OOM Killed)|slurmstepd: error: .{0,60}[Ee]xceeded (?:job|step) memory limit"
+              r"|State: OUT_OF_MEMORY|OUT_OF_ME[M+]|Exceeded (?:job|step) memory limit at some point|killed by the cgroup out-of-memory"
+              r"|TERM_MEMLIMIT|job killed after exceeding memory usage limit|oom_kill_process|Killed process \d+ \(.{1,40}\).{0,20} total-vm"
+              r"|task was killed due to the node running low on memory|Task was killed due to the node running low on memory"
+              r"|Workers? \(tasks / actors\) killed due to memory pressure|ray\.exceptions\.OutOfMemoryError|Container killed on request\."
+              r" Exit code is 137|exceeded its memory (?:limit|request)|The node was low on resource: memory|reason: OOM(?:Killed|Killing)"
+              r"|exceeded memory limit|systemd-oomd\[?.{0,40}[Kk]illed",
+              "the kernel killed a process because the host's or the job's memory limit was reached",
+              "fewer DataLoader workers or ranks per host, low_cpu_mem_usage, a higher memory limit", "run"),
+    Signature("S21", "host-oom-killed", ROOT,
+              r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|Cannot allocate memory|^MemoryError(?::|$)"
+              r"|numpy\.?\w*\._exceptions\.(?:_Array)?MemoryError|_ArrayMemoryError|std::bad_alloc|\[Errno 12\]"
+              r"|malloc of size \d+ failed|ArrowMemoryError|Unable to allocate [\d.]+ [KMGT]iB for an array"
+              r"|memory allocation of \d+ bytes failed|cudaHostAlloc.{0,40}out of memory|OpenBLAS error: Memory allocation still failed",
+              "the host's memory is full", "fewer workers or ranks, load in parts", "known"),
+    Signature("S22", "cuda-library", GENERAL,
+              r"CUBLAS_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INVALID_VALUE|INTERNAL_ERROR|ARCH_MISMATCH|NOT_SUPPORTED)"
+              r"|CUDNN_STATUS_\w*(?:NOT_INITIALIZED|INTERNAL_ERROR|NOT_SUPPORTED|BAD_PARAM|MAPPING_ERROR|SUBLIBRARY_\w+|VERSION_MISMATCH)"
+              r"|cuDNN version incompatibility|Unable to find an engine to execute this computation|CUFFT_INTERNAL_ERROR|CUSPARSE_STATUS_\w+"
+              r"|could not (?:create|load) (?:cudnn|library libcudnn)|CUSOLVER_STATUS_\w+",
+              "the GPU is nearly full, an earlier assert broke its context, or cuBLAS or cuDNN of another version is loaded",
+              "as for CUDA out of memory, then CUDA_LAUNCH_BLOCKING=1; unset LD_LIBRARY_PATH", "known"),
+    Signature("S74", "shm", ENDING,
+              r"exitcode\s*:\s*-7\b|Signal 7 \(SIGBUS\)|\bSIGBUS\b|^(?:\S+: line \d+: +\d+ )?Bus error\b|Fatal Python error: Bus error"
+              r"|return code = -7\b|exit(?:ed with)? (?:code|status) 135\b|Bus error +\(core dumped\)",
+              "a bus error, nearly always a full /dev/shm", "docker run --ipc=host or --shm-size=16g", "source"),
+)  # fmt: skip

@@ -1,0 +1,186 @@
+"""What a row of the signature table is, and how it finds its lines fast."""
+
+import re
+from enum import IntEnum
+from functools import cached_property
+
+from preflight.frozen import dataclass
+
+MIN_LITERAL = 4
+"""Characters that a literal must have to be worth looking for before the pattern is tried."""
+
+
+class Depth(IntEnum):
+    """How fundamental a match is; of several, the deepest and then the earliest is the cause."""
+
+    ROOT = 0  # says itself what went wrong
+    GENERAL = 1  # a root cause unless something deeper explains it
+    ENDING = 2  # only how a process ended: a signal, an abort
+    VICTIM = 3  # says that another process failed
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One row. `slug` is the class of failure.
+
+    `telling` False: the line alone is no failure, it counts only where something else shows one. `source`: "run"
+    reproduced here, "source" read in the library's source, "thread" a public thread, "known" general knowledge.
+    """
+
+    code: str
+    slug: str
+    depth: Depth
+    pattern: str
+    cause: str
+    fix: str
+    source: str
+    telling: bool = True
+
+    @cached_property
+    def alternatives(self) -> "tuple[Alternative, ...]":
+        """The pattern's branches, each with a literal that a line must hold to match it."""
+        return tuple(
+            Alternative(longest_literal(branch), re.compile(branch))
+            for whole in branches(self.pattern)
+            for branch in expanded(whole)
+        )
+
+    def matches(self, text: str) -> bool:
+        """Whether the row's pattern is in a line."""
+        return any(each.literal in text and each.pattern.search(text) for each in self.alternatives)
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One branch of a pattern. `literal` "" means that every line must be tried."""
+
+    literal: str
+    pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A line that looks alarming. `safe` says whether it may be ignored, `verdict` why."""
+
+    code: str
+    pattern: re.Pattern[str]
+    safe: bool
+    verdict: str
+
+
+ROOT, GENERAL, ENDING, VICTIM = Depth.ROOT, Depth.GENERAL, Depth.ENDING, Depth.VICTIM
+
+
+def notice(code: str, pattern: str, verdict: str, *, safe: bool) -> Notice:
+    """Return a row of the notices."""
+    return Notice(code, re.compile(pattern), safe, verdict)
+
+
+def branches(pattern: str) -> list[str]:
+    """Split a pattern at the bars that stand in no group, class or escape."""
+    found, start, depth, index = [], 0, 0, 0
+    while index < len(pattern):
+        char = pattern[index]
+        if char == "\\":
+            index += 1
+        elif char == "[":
+            index = _end_of_class(pattern, index)
+        elif char == "(":
+            depth += 1
+        elif char == ")":
+            depth -= 1
+        elif char == "|" and depth == 0:
+            found.append(pattern[start:index])
+            start = index + 1
+        index += 1
+    return [*found, pattern[start:]]
+
+
+def expanded(branch: str, rounds: int = 2) -> list[str]:
+    """Write a branch that has no literal as several: one for each branch of its first plain group."""
+    if longest_literal(branch) or not rounds:
+        return [branch]
+    start = _plain_group(branch)
+    if start < 0:
+        return [branch]
+    end = _end_of_group(branch, start)
+    inner = branches(branch[start + len("(?:") : end])
+    whole = [f"{branch[:start]}{choice}{branch[end + 1 :]}" for choice in inner]
+    return [one for each in whole for one in expanded(each, rounds - 1)]
+
+
+def _plain_group(branch: str) -> int:
+    """Return where the first group `(?:...)` begins that must be there exactly once, -1 for none."""
+    index = 0
+    while index < len(branch):
+        if branch[index] == "\\":
+            index += 1
+        elif branch[index] == "[":
+            index = _end_of_class(branch, index)
+        elif branch[index] == "(":
+            end = _end_of_group(branch, index)
+            if branch.startswith("(?:", index) and branch[end + 1 : end + 2] not in ("?", "*", "+", "{"):
+                return index
+            index = end
+        index += 1
+    return -1
+
+
+def longest_literal(branch: str) -> str:
+    """Return the longest run of characters that every match of a branch holds, "" when it is short."""
+    runs, run, index = [], "", 0
+    while index < len(branch):
+        char = branch[index]
+        following = branch[index + 1 : index + 2]
+        if char == "\\" and not following.isalnum():
+            char, index = following, index + 1
+        elif char in r"\.^$|)" or char in "([":
+            runs.append(run)
+            run = ""
+            index = _end_of_group(branch, index) if char == "(" else index
+            index = _end_of_class(branch, index) if char == "[" else index
+            index += 2 if char == "\\" else 1
+            index = _end_of_quantifier(branch, index)
+            continue
+        index += 1
+        if branch[index : index + 1] in ("?", "*", "{", "+"):
+            runs.append(run + (char if branch[index] == "+" else ""))
+            run = ""
+            index = _end_of_quantifier(branch, index)
+        else:
+            run += char
+    best = max([*runs, run], key=len)
+    return best if len(best) >= MIN_LITERAL or not best.isascii() else ""
+
+
+def _end_of_class(pattern: str, start: int) -> int:
+    """Return where the class that opens at `start` closes."""
+    index = start + 2 if pattern[start + 1 : start + 2] in ("]", "^") else start + 1
+    while index < len(pattern) and pattern[index] != "]":
+        index += 2 if pattern[index] == "\\" else 1
+    return index
+
+
+def _end_of_group(pattern: str, start: int) -> int:
+    depth, index = 0, start
+    while index < len(pattern):
+        char = pattern[index]
+        if char == "\\":
+            index += 1
+        elif char == "[":
+            index = _end_of_class(pattern, index)
+        elif char in "()":
+            depth += 1 if char == "(" else -1
+            if depth == 0:
+                return index
+        index += 1
+    return index
+
+
+def _end_of_quantifier(pattern: str, index: int) -> int:
+    """Return the index behind a quantifier that stands at `index`, which may be none."""
+    if pattern[index : index + 1] == "{":
+        return pattern.index("}", index) + 1
+    while pattern[index : index + 1] in ("?", "*", "+"):
+        index += 1
+    return index

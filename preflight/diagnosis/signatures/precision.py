@@ -1,0 +1,117 @@
+"""Precision, dtypes and gradients."""
+
+from preflight.diagnosis.signatures.model import GENERAL, ROOT, Signature
+
+_HALVES = r"(?:Half|BFloat16|Float|Double|Int|Long|Short|Char|Byte|Bool|Complex\w+|Float8\w+|UInt\d+)"
+
+ROWS: tuple[Signature, ...] = (
+    Signature("S01", "fp16-unscale", ROOT, r"Attempting to unscale FP16 gradients",
+              "a trainable parameter is fp16 while an fp16 gradient scaler is on",
+              "load the trainable parameters in float32 (dtype=torch.float32) and keep fp16 mixed precision; or bf16"
+              " where every GPU has compute capability 8.0. No command-line flag mends it", "run"),
+    Signature("S02", "bf16-scaler", ROOT,
+              r"_amp_(?:foreach_)?non_finite_check_and_unscale_?\w*\W+ not implemented for .?BFloat16"
+              r"|_amp_update_scale\w*\W+ not implemented for .?BFloat16|fp16 scaler is not compatible with bf16",
+              "trainable bf16 parameters under an fp16 gradient scaler (a bf16 checkpoint, TRL with a quantised base)",
+              "use bf16 instead of fp16 (GPUs from 8.0 on), or cast the trainable parameters to float32", "thread"),
+    Signature("S03", "dtype-mismatch", ROOT,
+              r"expected dtype [\w:. ]+ for `(?:end|weight)` but got dtype|Found dtype \w+ but expected \w+",
+              "the module was cast after the optimizer made its state (for an evaluation, demo or save), or gradient"
+              " and state differ in dtype", "find the .to(dtype)/.half()/.bfloat16() that runs between two steps and"
+              " cast a copy.deepcopy(model) instead", "run"),
+    Signature("S04", "scaler-misuse", ROOT,
+              r"Attempted \w+ but _scale is None|No inf checks were recorded for this optimizer",
+              "loss.backward() ran without the scaler, or no parameter got a gradient",
+              "use accelerator.backward(loss); check that the trained parameters require gradients", "run"),
+    Signature("S05", "scaler-misuse", ROOT,
+              r"unscale_\(\) has already been called on this optimizer|step\(\) has already been called since the last"
+              r" update|unscale_\(\) is being called after step\(\)",
+              "clipped twice in a step, or scaler.update() is missing", "one unscale_/clip per optimizer and step", "run"),
+    Signature("S16", "flash-attn-unsupported", ROOT,
+              r"FlashAttention(?:-?\d)? only supports? (?:Ampere|Hopper|Turing|fp16|head)|Flash ?Attention-?\s?\d? has been"
+              r" toggled on|FlashAttention only support fp16 and bf16|flash_attn\S*: undefined symbol|flash_attn\S* seems to be not installed|No available kernel\. Aborting execution"
+              r"|[Ff]lash[_ -]?[Aa]tt\w*[^:]{0,60}(?:package|library)[^.]{0,40}(?:seems to be |is )?not (?:be )?installed"
+              r"|FlashAttention\w* (?:is )?not supported|FlashAttention backward for head dim|Expected is_sm\d+x?(?: \|\| is_sm\d+x?)* to be true|The current flash attention version|Flash ?Attention(?: [\d.]+)? only supports"
+              r"|flash_attn_(?:gpu|cuda|2_cuda)\W.{0,80}(?:cannot open shared object|No module named)"
+              r"|No module named '?(?:flash_attn|flash_attn_\w+|flash_attention)\b"
+              r"|FlashAttention-?\d? .{0,80}requires? (?:a )?(?:GPU|compute|CUDA|Ampere)"
+              r"|FlashAttention is only supported on (?:CUDA )?devices? with compute"
+              r"|does not support Flash ?Attention|head_dim .{0,40}not supported by FlashAttention"
+              r"|no backend .{0,60}flash.attention|Cannot use FlashAttention-\d backend"
+              r"|[Ff]lash ?[Aa]ttention 2.{0,60}(?:need|require)s? (?:an? )?(?:Ampere|GPU)",
+              "FlashAttention 2 needs compute capability 8.0, fp16 or bf16 inputs, and the package built for this torch",
+              "attn_implementation='sdpa'", "run"),
+    Signature("S06", "bf16-unsupported", ROOT,
+              r"bf16 mixed precision requires PyTorch >= 1\.10|Your setup doesn't support bf16"
+              r"|Current CUDA Device does not support bfloat16"
+              r"|[Bb][Ff](?:loat)?16 is only supported on GPUs with compute capability"
+              r"|[Bb][Ff](?:loat)?16[`'\"]? (?:is |are )?not supported (?:on|by|with) (?:this|your|the current|current|GPU|the)"
+              r"|[Tt]ype bf16 is not supported|(?:GPU|[Dd]evice|hardware|card) does(?:n't| not) support [`'\"]?[Bb][Ff](?:loat)?16"
+              r"|[Bb][Ff](?:loat)?16 requested,? but|CUBLAS_STATUS_NOT_SUPPORTED.{0,300}CUDA_R_16BF"
+              r"|Feature '[^']*bf16[^']*' requires \.target|bf16 requires? (?:an? )?Ampere"
+              r"|[Bb][Ff](?:loat)?16 (?:training )?(?:requires|needs) (?:a GPU|GPUs|compute capability|an? Ampere|CUDA)"
+              r"|to use bf16,? you need",
+              "bf16 on a GPU older than compute capability 8.0, or on a process that sees no GPU",
+              "fp16 on compute capability 7.x, else no; if a GPU should be there, see why torch does not see it", "run"),
+    Signature("S07", "driver-mismatch", ROOT,
+              r"[Ff][Pp]16 [Mm]ixed [Pp]recision requires a (?:GPU|device in)"
+              r"|FP16 Mixed precision training with AMP.{0,200}can only be used on (?:CUDA|GPU)"
+              r"|Mixed precision training with AMP or APEX .{0,200}can only be used on CUDA"
+              r"|fp16 mixed precision requires a GPU|[Tt]ype fp16 is not supported on your device",
+              "fp16 was asked for, and this process sees no CUDA GPU",
+              "gpulaunch preflight HOST: driver, CUDA_VISIBLE_DEVICES and the torch wheel; on CPU use no or bf16", "source"),
+    Signature("S10", "precision-conflict", ROOT, r"At most one of fp16 and bf16 can be True",
+              "fp16 and bf16 are both set", "drop one of the two", "source"),
+    Signature("S09", "precision-conflict", ROOT, r"AcceleratorState has already been initialized and cannot be changed",
+              "two Accelerators with different mixed precision, or TrainingArguments were made before",
+              "one Accelerator and one precision", "run"),
+    Signature("S13", "dtype-mismatch", ROOT,
+              r"attempting to assign a gradient with dtype|assigned grad has data of a different type",
+              "the script assigns p.grad of another dtype", "cast the gradient to p.dtype", "run"),
+    Signature("S14", "fp8-unsupported", ROOT,
+              r"FP8 is not available on this machine|Using `fp8` precision requires|insufficient for FP8"
+              r"|Device compute capability 8\.9 or higher required for FP8|no FP8-compatible backend was installed"
+              r"|torch\._scaled_mm is only supported on CUDA devices with compute capability",
+              "fp8 without TransformerEngine, MS-AMP or torchao, or on a GPU below 8.9", "use bf16", "source"),
+    Signature("S15", "tf32-unsupported", ROOT, r"--tf32 requires Ampere", "tf32 on a GPU below 8.0", "drop tf32", "run"),
+    Signature("S08", "dtype-mismatch", ROOT,
+              r"mat1 and mat2 (?:must|to) have the same dtype|expected m\w+ and m\w+ to have the same dtype"
+              r"|expected scalar type \w+ but (?:found|got)|Input type \(.{0,120}\) and (?:bias|weight) type \(.{0,120}\) should"
+              r"|Index put requires the source and destination dtypes match|\"[\w:]+\" not implemented for '" + _HALVES + r"'"
+              r"|Expected out tensor to have dtype|self and mat2 must have the same dtype|[Qq]uery,? (?:and )?key,?.{0,20} (?:must|to)"
+              r" have the same dtype|to have the same dtype, but|should either all have the same dtype|have (?:the )?same (?:dtype|dtypes|scalar type),? (?:but )?(?:got|found)"
+              r"|must have the same scalar type|Expected self\.dtype to be equal to|value cannot be converted to type \S+ without"
+              r" overflow|Must flatten tensors with uniform dtype|expects uniform dtype|to match query dtype, but got"
+              r"|can't be cast to the desired output type|Expected (?:tensor for argument|object of)[^,]{0,60}(?:scalar|data) types?"
+              r"|expected both vectors to have same dtype|(?:Half|BFloat16|Float) did not match (?:Half|BFloat16|Float)"
+              r"|tensor dtypes? (?:mismatch|must match)|dtype mismatch[:,]|mixed dtype \(CPU\): expect|expected input\w* (?:dtype|to have"
+              r" dtype) \S+,? but|inputs? (?:dtype|type) .{0,40}does not match (?:weight|parameter)s? dtype"
+              r"|[Ee]xpected (?:dtype|data type) \S+ (?:but|, but) got|All input tensors must have the same dtype"
+              r"|Tensors must (?:all )?(?:be of|have) (?:the )?(?:same|identical) (?:d?type)|got different dtypes"
+              r"|must match except in dimension.{0,1}dtype|should be the same dtype|but got (?:grad_?)?output of dtype",
+              "a half-precision model fed float32 (or the reverse) outside autocast",
+              "run that code under accelerator.autocast(), or cast its inputs to the weights' dtype", "run"),
+    Signature("S18", "nan-loss", ROOT,
+              r"(?<!\w)(?<!val )(?<!eval )(?<!test )(?<!validation )(?:[Tt]rain\w*[_ /])?[Ll]oss(?: value)? (?:is|was|became) (?:nan|NaN|NAN|inf|Inf|infinite)\b(?! \w+ filter)|[Ll]oss is (?:nan|inf|-inf), stopping"
+              r"|Current loss scale already at minimum|loss returned in \S+ is (?:nan|NaN|inf)|Detected nan and/or inf values|Minimum loss scale reached|[Mm]odel diverged with loss"
+              r"|Loss became infinite or NaN|found NaN in (?:local|loss|global)|NaN (?:or Inf )?(?:found|detected|encountered) in"
+              r" (?:loss|local|grad|the loss|training loss)|[Nn]on-finite loss|(?:[Nn]an|NaN|NAN) (?:loss|grad norm) (?:encountered|detected|occur)"
+              r"|[Ii]nvalid loss, terminating|loss is not finite|Monitored metric \S*loss\S* = (?:nan|inf) is not finite"
+              r"|returned nan values in its \d+th output|found invalid values:\s*tensor\(.{0,40}\bnan"
+              r"|[Ll]oss (?:exploded|diverged)\b.{0,40}(?:nan|inf|stop|abort)|reducing loss scale to 0(?:\.0)?$"
+              r"|[Tt]raining (?:diverged|has diverged)|[Gg]radients? (?:contain|contains|are|is) (?:nan|NaN|NAN)"
+              r"|The loss of the current iteration is (?:nan|NaN|inf)|reducing loss scale to \d(?:\.\d+)?e-\d\d"
+              r"|ERROR.{0,60}\bloss\b.{0,20}\b(?:nan|NaN)\b",
+              "the loss is NaN or infinite, or the loss scale fell to its minimum: pure fp16 training, a model made for"
+              " bf16 in fp16, too high a learning rate, or bad data",
+              "float32 parameters with mixed precision (bf16 where the GPUs have it), a lower learning rate; gpulaunch"
+              " rehearse names the first bad step", "thread"),
+    Signature("S19", "nan-loss", GENERAL,
+              r"probability tensor contains either `inf`, `nan`|Input contains NaN, infinity or a value too large for dtype\('float16'\)"
+              r"|to satisfy the constraint \w+\(.{0,60}\), but found invalid values",
+              "the model's outputs are NaN or infinite: an earlier step broke its weights, or fp16 overflows",
+              "bf16 instead of fp16, or float32; look at the losses before this", "thread"),
+    Signature("S17", "no-gradient", ROOT, r"element \d+ of (?:tensors|variables) does not require grad",
+              "every parameter is frozen, or reentrant checkpointing runs over frozen inputs",
+              "model.enable_input_require_grads() or gradient_checkpointing_kwargs={'use_reentrant': False}", "run"),
+)  # fmt: skip

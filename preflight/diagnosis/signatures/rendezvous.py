@@ -1,0 +1,43 @@
+"""Ports, rendezvous, SSH: how ranks meet."""
+
+from preflight.diagnosis.signatures.model import GENERAL, ROOT, VICTIM, Signature
+
+ROWS: tuple[Signature, ...] = (
+    Signature("S50", "port-in-use", ROOT,
+              r"EADDRINUSE|[Aa]ddress already in use|Port .?\d+.? is (?:already )?(?:in use|taken|occupied|being used)|[Ee]rrno:? ?\[?98\b|\[Errno 98\]"
+              r"|Tried to launch distributed communication on port|server socket has failed to (?:bind|listen) to \S+ \(errno: (?!97)"
+              r"|failed to listen on any local network address|[Pp]ort \d+ (?:already in use|is not available|is in use)|WSAEADDRINUSE|[Ee]rrno 48\]"
+              r"|only one usage of each socket address|Only one usage of each socket address",
+              "the main port is taken, often by a leftover or another job",
+              "gpulaunch preflight HOST names the holder; gpulaunch run takes a free port by itself", "run"),
+    Signature("S51", "rendezvous-timeout", ROOT,
+              r"client socket has (?:timed out after|failed to connect to any)|connection to the C10d store has failed"
+              r"|TCP client failed to connect/validate to host|connect\(\) timed out|RendezvousConnectionError"
+              r"|client socket has failed to connect to .{0,200}errno: (?:110|113|101)\b|IPv[46] network addresses of \(.{0,80}\) cannot be retrieved"
+              r"|The connection to the etcd .{0,40}(?:failed|refused)|gaierror: \[Errno -[23]\].{0,60}|host not found: Name or service|Failed to (?:connect to|resolve) (?:the )?(?:master|MASTER_ADDR|rendezvous)"
+              r"|hostname \S+ (?:could not|cannot) be resolved|ValueError: Error initializing torch\.distributed using env:// rendezvous: environment variable",
+              "the main host cannot be reached on the main port: wrong address, firewall, or rank 0 is not up",
+              "gpulaunch preflight HOSTS connects from every node to the main host and says which cannot", "run"),
+    Signature("S52", "rendezvous-timeout", ROOT,
+              r"RendezvousTimeoutError|Timed out (?:after \d+ \w+ )?waiting for clients|\d+/\d+ clients joined"
+              r"|store->get\(.{0,40}\).{0,40}(?:timed out|timeout|got error)|^(?:RuntimeError: )?Socket Timeout|DistStoreError: Socket Timeout|wait timeout after \d+ms, keys:"
+              r"|Timed out initializing process group in store based barrier|RendezvousClosedError|RendezvousStateError|RendezvousGracefulExitError"
+              r"|Rendezvous(?:Handler)?\S* (?:timed out|timeout|failed)|The rendezvous .{0,80}(?:timed out|has been closed|failed)|rendezvous (?:timeout|timed out)"
+              r"|[Ww]aiting for (?:all )?(?:nodes|workers|peers|ranks) .{0,40}timed out|barrier timed out|Timed out waiting for \S* ?rendezvous"
+              r"|store_util\.barrier|TCPStore\S* .{0,80}(?:timed out|Timeout)|timed out in monitoredBarrier|Exit barrier timed out"
+              r"|DistStoreError: Timed out|[Tt]imed out waiting (?:for|on) (?:other )?(?:nodes|agents|workers|hosts)|LookupError: Timeout while waiting for keys in EtcdStore"
+              r"|Connect timeout \[\S+\]|waiting for key.{0,60}(?:timed out|timeout)|gloo.{0,120}rendezvous.{0,60}[Tt]imeout",
+              "a node never joined: its launch failed, or the number of nodes is wrong",
+              "read the log of the node that is missing; gpulaunch stops all nodes when one fails", "run"),
+    Signature("S49", "rendezvous-timeout", GENERAL,
+              r"RendezvousError\b|client socket has failed to connect to .{0,200}Connection refused|failed to connect to .{0,120}(?:29\d\d\d|MASTER)"
+              r".{0,60}(?:timed out|refused)",
+              "the ranks did not find each other", "gpulaunch preflight HOSTS; compare MASTER_ADDR, MASTER_PORT and the number of nodes",
+              "source"),
+    Signature("S64", "ssh-access", ROOT,
+              r"Permission denied \((?:publickey|password|gssapi|keyboard)|Host key verification failed|ssh: Could not resolve hostname"
+              r"|ssh: connect to host \S+ port \d+: |kex_exchange_identification|REMOTE HOST IDENTIFICATION HAS CHANGED",
+              "SSH or the name lookup failed", "mend access first: ssh HOST true", "known"),
+    Signature("S59", "nccl-network", VICTIM, r"Connection refused|No route to host|Network is unreachable|Connection timed out",
+              "nobody listens there, or a firewall is in between", "gpulaunch preflight HOSTS", "known", telling=False),
+)  # fmt: skip

@@ -1,0 +1,54 @@
+"""Packages, renamed arguments, compilers."""
+
+from preflight.diagnosis.signatures.model import ROOT, Signature
+
+# Keyword arguments that transformers, trl, peft, accelerate, datasets and Lightning renamed or took away.
+_GONE = (
+    "tokenizer|evaluation_strategy|no_cuda|use_mps_device|fp16_backend|half_precision_backend|group_by_length|load_in_[48]bit|dtype|torch_dtype"
+    "|max_seq_length|processing_class|eval_strategy|dataset_text_field|packing|eval_packing|overwrite_output_dir|logging_dir|use_auth_token"
+    "|per_gpu_\\w+|push_to_hub_\\w+|include_inputs_for_metrics|jit_mode_eval|use_ipex|tpu_num_cores|past_index|sharded_ddp|xpu_backend"
+    "|save_safetensors|safe_serialization|use_flash_attention_2|attn_implementation|num_items_in_batch|max_prompt_length|neftune_noise_alpha"
+    "|dataset_num_proc|dispatch_batches|split_batches|ignore_verifications|gpus|progress_bar_refresh_rate|checkpoint_callback"
+    "|weights_summary|distributed_backend|amp_backend|replace_sampler_ddp|tpu_cores|ipus|auto_select_gpus|activation_checkpointing"
+)
+# What belongs to a library of training: an argument that its constructor does not take was renamed or taken away.
+_THEIRS = r"(?:\w*Trainer|\w*TrainingArguments|(?:SFT|DPO|PPO|GRPO|KTO|ORPO|CPO|Reward|Lora|Peft|BitsAndBytes|GPTQ)Config|Accelerator|DataLoaderConfiguration)"
+
+ROWS: tuple[Signature, ...] = (
+    Signature("S68", "inductor-compile", ROOT,
+              r"InvalidCxxCompiler|libcuda\.so cannot found|type object 'BackendConfig' has no attribute|cannot import name '(?:AttrsDescriptor|triton_key)'|No working C\+\+ compiler found|BackendCompilerFailed|torch\._inductor\.exc\.\w+|InductorError|CppCompileError|C\+\+ compile error"
+              r"|triton\.(?:compiler|runtime)\.\S*[Ee]rror\w*|PassManager::run failed|ptxas.{0,200}fatal|Cannot find a working triton|Failed to find C compiler|LoweringException"
+              r"|backend='inductor' raised|Triton Error \[CUDA\](?!: (?:out of mem|an illegal))|No such file or directory: '\S*(?:ptxas|gcc|g\+\+|clang|nvcc|cuobjdump)'|Internal Triton PTX codegen error|`?ptxas`? (?:failed|died)|PTXASError|TritonMissing|Cannot find (?:a )?ptxas|triton.{0,60}not found;? install|torch\._dynamo\.exc\.(?:InternalTorchDynamoError|TorchRuntimeError|Unsupported|BackendCompilerFailed|UserError|FailOnRecompileLimitHit)"
+              r"|^(?:Internal)?TorchDynamo\w*Error|NoValidChoicesError|SubprocException|torch/_inductor/\S+\.(?:cpp|h|py):\d+.{0,80} error:|/usr/bin/ld: cannot find -l(?:cuda|nvrtc|gomp|omp)"
+              r"|Command '?\[?'?\S*(?:gcc|g\+\+|cc1plus|clang\+?\+?|ptxas|c\+\+)'?,? .{0,4000}(?:returned non-zero|died with)|fatal error: (?:Python|cuda|omp|crypt|math|cstdlib)\.h: No such file|Python\.h: No such file"
+              r"|triton/?\S*compiler\S* .{0,80}(?:error|failed)|OutOfResources: out of resource|out of resource: shared memory|CompilationError: at \d+:\d+|MLIR.{0,40}(?:failed|error)|LLVM ERROR: |torch\.compile .{0,60}(?:failed|not supported|requires)"
+              r"|RuntimeError: Compiler: \S+ is not found|Python 3\.1\d\+ not yet supported for torch\.compile|Dynamo is not supported on Python|Windows not yet supported for torch\.compile|Error building extension '|Ninja is required to load C\+\+ extensions|error compiling objects for extension"
+              r"|CUDA_HOME (?:environment variable is not set|does not exist)|Unable to JIT load the \w+ op|MissingCUDAException|CUDAMismatchException|Installed CUDA version [\d.]+ does not match the version torch",
+              "torch.compile (or a just-in-time build) could not build a kernel: no C++ compiler, no libcuda to link, or a Triton bug",
+              "apt install g++ on that host; else run without torch.compile (TORCHDYNAMO_DISABLE=1) to train now", "run"),
+    Signature("S90", "deprecated-tokenizer-arg", ROOT,
+              r"got an unexpected keyword argument ['\"]?(?:" + _GONE + r")\b|\b" + _THEIRS + r"(?:\.__init__)?\(\) got an unexpected keyword argument|unexpected keyword arguments?:? .{0,40}(?:tokenizer|evaluation_strategy|max_seq_length|no_cuda)"
+              r"|the following arguments are (?:deprecated|removed|no longer supported): .{0,80}(?:tokenizer|evaluation_strategy)|unrecognized arguments: .{0,400}--(?:evaluation_strategy|no_cuda|tokenizer|max_seq_length|eval_strategy|overwrite_output_dir)\b"
+              r"|(?:Trainer|SFTTrainer|DPOTrainer)\S* (?:no longer|does not) (?:accepts?|takes?|supports?) .?tokenizer|[`']?(?:tokenizer|evaluation_strategy|use_auth_token)[`']? (?:has been|was|is) removed"
+              r"|Some specified arguments are not used by the HfArgumentParser: .{0,200}--(?:evaluation_strategy|no_cuda|max_seq_length|tokenizer)",
+              "the installed transformers or trl no longer (or not yet) takes this keyword",
+              "tokenizer -> processing_class, evaluation_strategy -> eval_strategy, max_seq_length -> max_length, no_cuda ->"
+              " use_cpu, load_in_8bit -> quantization_config, dtype -> torch_dtype below 4.56", "run"),
+    Signature("S91", "missing-module", ROOT,
+              r"[Rr]equires (?:the latest version of )?`?bitsandbytes|CUDA Setup failed despite|[Bb]its[Aa]nd[Bb]ytes.{0,120}(?:not|isn't) (?:installed|available|compiled)|The installed version of bitsandbytes was compiled without GPU support"
+              r"|libbitsandbytes_\w+\.so.{0,60}(?:No such file|cannot open|undefined)|undefined symbol: c(?:get_managed_ptr|quantize|dequantize|adam32bit)\w*|Using `bitsandbytes` \S+ quantization requires",
+              "bitsandbytes is missing or built for another CUDA", "pip install -U bitsandbytes", "run"),
+    Signature("S89", "missing-module", ROOT,
+              r"ModuleNotFoundError: |ImportError: (?!.{0,300}(?:partially initialized|attempted relative|circular import|cannot import name))|ImportError: No module named|: No module named ['\"]?[\w.]+['\"]?$|PackageNotFoundError|DistributionNotFound|is not available => install it using|is not installed => run"
+              r"|ImportError: .{0,200}(?:requires? the|is not installed|not installed|but was not found|requires? `|is required|[Pp]lease install|pip install|install it)"
+              r"|RuntimeError: \w+Callback requires \w+|requires \w+ to be installed|is not installed\. ?(?:Please|Run|Try|You)|ImportError: cannot import name (?!.{0,160}partially initialized)|library but it was not found in your environment"
+              r"|ImportError: \S+\.so\S*: |undefined symbol: _Z\w+|cannot open shared object file: No such file or directory|ImportError: DLL load failed|version `(?:GLIBC|GLIBCXX|CXXABI)\w*_[\d.]+' not found"
+              r"|RuntimeError: Failed to import \S+ because of the following error|Failed to import transformers\.|is required for a normal functioning of this module|requires? (?:at least )?\w+(?:[<>=!]=?|>=) ?[\d.]+,? .{0,60}(?:but|found|is required)"
+              r"|VersionConflict|pkg_resources\.\S+Error|[Tt]his (?:example|script) requires|numpy\.(?:dtype|core\.multiarray)\S* (?:size changed|failed to import)"
+              r"|numpy\.core\.multiarray failed to import|module '\w+' has no attribute '__version__'|AttributeError: module '(?:torch|transformers|numpy|peft|accelerate|datasets|pyarrow|PIL\.Image|np)[\w.]*' has no attribute",
+              "a package is missing in the environment of this host, or of another version",
+              "install it in the interpreter that hosts.yaml names (python:), the same on all hosts", "run"),
+    Signature("S98", "user-exception", ROOT,
+              r": error: (?:unrecognized arguments|the following arguments are required|argument \S+: |ambiguous option|one of the arguments|invalid choice)|^Error: (?:No such option|Missing (?:argument|option)|Got unexpected extra argument)",
+              "the command line is not what the script takes", "python SCRIPT --help", "run"),
+)  # fmt: skip

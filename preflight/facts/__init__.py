@@ -1,0 +1,1 @@
+"""Facts of a host and of a script, as values; JSON in and out."""

@@ -1,0 +1,149 @@
+"""What was read of a host's GPUs and their driver; units as in `preflight.facts.host`."""
+
+from typing import Literal, TypeAlias
+
+from preflight.facts.missing import Fact
+from preflight.frozen import dataclass
+
+Capability: TypeAlias = tuple[int, int]
+"""Compute capability (major, minor), e.g. (8, 9) for an L40S."""
+
+ComputeMode: TypeAlias = Literal["default", "exclusive_process", "prohibited", "exclusive_thread"]
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The kernel driver as NVML or nvidia-smi names it."""
+
+    version: str
+    cuda_version: Fact[str]  # newest CUDA the driver supports, e.g. "13.0"
+    source: Literal["nvml", "nvidia-smi", "file"]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMemory:
+    """NVML memory v2: `used_mib` excludes `reserved_mib`; v1 counts it as used (reserved Missing)."""
+
+    total_mib: int
+    used_mib: int
+    free_mib: int
+    reserved_mib: Fact[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ecc:
+    """ECC state; counts are bit errors. Volatile counts start at the last driver load."""
+
+    enabled: bool
+    corrected_volatile: Fact[int]
+    uncorrected_volatile: Fact[int]
+    uncorrected_aggregate: Fact[int]
+
+
+@dataclass(frozen=True, slots=True)
+class RowRemap:
+    """Remapped memory rows (Ampere and later data-centre GPUs)."""
+
+    correctable: int
+    uncorrectable: int
+    pending: bool
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RetiredPages:
+    """Retired memory pages (before Ampere)."""
+
+    single_bit: int
+    double_bit: int
+    pending: Fact[bool]
+
+
+@dataclass(frozen=True, slots=True)
+class PcieLink:
+    """PCIe link; an idle GPU shows a lower current generation than its maximum, and that is normal."""
+
+    generation: int
+    generation_max: int
+    width: int
+    width_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class NvLink:
+    """One NVLink of a GPU; errors are summed over the error counters NVML gives."""
+
+    link: int
+    active: bool
+    errors: Fact[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """NVSwitch fabric registration (`nvmlDeviceGetGpuFabricInfoV`)."""
+
+    state: Literal["not_supported", "not_started", "in_progress", "completed"]
+    status: str  # "success" or NVML's error words
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeProcess:
+    """A process the driver lists on a GPU. In a container the pid may belong to another namespace."""
+
+    pid: int
+    kind: Literal["compute", "graphics", "mps"]
+    used_mib: Fact[int]
+    name: Fact[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU. A lost GPU has `uuid` and everything else Missing with code "gpu-lost"."""
+
+    index: int  # NVML number, PCI bus order
+    uuid: Fact[str]
+    name: Fact[str]
+    pci_bus_id: Fact[str]
+    minor: Fact[int]  # N of /dev/nvidiaN; not always the index
+    capability: Fact[Capability]
+    compute_mode: Fact[ComputeMode]
+    memory: Fact[GpuMemory]
+    processes: Fact[tuple[ComputeProcess, ...]]
+    utilization_percent: Fact[int]
+    persistence: Fact[bool]
+    mig_enabled: Fact[bool]
+    ecc: Fact[Ecc]
+    remap: Fact[RowRemap]
+    retired_pages: Fact[RetiredPages]
+    temperature_c: Fact[int]
+    temperature_slowdown_c: Fact[int]
+    throttle: Fact[tuple[str, ...]]  # active reasons: "idle", "sw_power_cap", "hw_slowdown", "hw_thermal"
+    power_w: Fact[float]
+    power_limit_w: Fact[float]
+    clock_sm_mhz: Fact[int]
+    clock_sm_max_mhz: Fact[int]
+    pcie: Fact[PcieLink]
+    nvlinks: Fact[tuple[NvLink, ...]]
+    fabric: Fact[Fabric]
+    recovery_action: Fact[str]  # "none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset", ...
+
+
+@dataclass(frozen=True, slots=True)
+class PciGpu:
+    """An NVIDIA display controller on the PCI bus, seen without the driver."""
+
+    bus_id: str
+    device_id: str
+    driver: Fact[str]  # "nvidia", "nouveau", "vfio-pci"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuClaim:
+    """A GPU that a live run of gpulaunch holds, whoever's it is; the claim's file is locked by its owner."""
+
+    gpu_uuid: str
+    run_id: str  # "" when the claim does not say
+    user: str  # the file's owner: what the claim itself says is not asked
+    uid: int
+    pid: int
+    since_unix: float

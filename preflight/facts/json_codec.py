@@ -1,0 +1,255 @@
+"""Facts to JSON and back, driven by the dataclasses' own annotations, so that each fact is declared once.
+
+Each type's decoder is built once, as a closure over the decoders of its parts: a preflight of a hundred hosts
+decodes a hundred thousand values, and asking `typing` about each would cost more than the SSH connections.
+"""
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
+
+from preflight.errors import MalformedFacts
+from preflight.facts.missing import Missing
+
+T = TypeVar("T")
+
+_Decoder: TypeAlias = Callable[[object], Any]
+
+_MISSING_KEY = "missing"
+_LARGEST = 1 << 64
+"""No number of a host is as large; one that is would end sums over hosts in an OverflowError."""
+
+
+def encode(value: object) -> Any:
+    """Return `value` as plain JSON types; Missing becomes {"missing": REASON, "code": CODE}."""
+    if isinstance(value, Missing):
+        return {_MISSING_KEY: value.reason, "code": value.code}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): encode(item) for key, item in value.items()}
+    if isinstance(value, tuple | list | frozenset):
+        return [encode(item) for item in value]
+    return value
+
+
+def decode(kind: type[T], data: object, where: str = "$") -> T:
+    """Return `data` (parsed JSON) as a `kind`.
+
+    Unknown keys are ignored, so that an older client reads a newer agent. A fact that is absent altogether
+    becomes Missing; anything else that does not fit raises MalformedFacts naming the JSON path.
+    """
+    try:
+        return cast("T", _decoder(cast("Any", kind))(data))
+    except _MisfitError as misfit:
+        path = where + "".join(reversed(misfit.path))
+        raise MalformedFacts(f"{path}: {misfit.problem}") from None
+
+
+class _MisfitError(Exception):
+    """Data that does not fit; each level on the way out adds its part of the path, innermost first."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.path: list[str] = []
+
+
+@cache
+def _decoder(kind: Any) -> _Decoder:
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        return _union_decoder(get_args(kind))
+    if origin is Literal:
+        return _literal_decoder(get_args(kind))
+    if origin is tuple:
+        return _tuple_decoder(get_args(kind))
+    if origin is dict:
+        return _dict_decoder(get_args(kind)[1])
+    if dataclasses.is_dataclass(kind):
+        return _dataclass_decoder(cast("type[Any]", kind))
+    return _scalar_decoder(kind)
+
+
+@cache
+def _missing_codes() -> frozenset[str]:
+    return frozenset(get_args(typing.get_type_hints(Missing)["code"]))
+
+
+def _union_decoder(members: tuple[Any, ...]) -> _Decoder:
+    may_be_missing, may_be_none = Missing in members, type(None) in members
+    codes = _missing_codes()
+    decoders = [_decoder(member) for member in members if member not in (Missing, type(None))]
+
+    def decode_union(data: object) -> Any:
+        if may_be_missing and isinstance(data, dict) and isinstance(data.get(_MISSING_KEY), str):
+            code = data.get("code", "error")
+            known = isinstance(code, str) and code in codes
+            return Missing(data[_MISSING_KEY], cast("Any", code) if known else "error")
+        if data is None and may_be_none:
+            return None
+        first: _MisfitError | None = None
+        for decoder in decoders:
+            try:
+                return decoder(data)
+            except _MisfitError as misfit:
+                first = first or misfit
+        raise first or _MisfitError(f"expected nothing, got {_show(data)}")
+
+    return decode_union
+
+
+def _literal_decoder(values: tuple[Any, ...]) -> _Decoder:
+    def decode_literal(data: object) -> Any:
+        if data in values:
+            return data
+        raise _MisfitError(f"expected one of {values}, got {_show(data)}")
+
+    return decode_literal
+
+
+def _tuple_decoder(members: tuple[Any, ...]) -> _Decoder:
+    if len(members) == 2 and members[1] is Ellipsis:
+        return _list_decoder(members[0])
+    decoders = [_decoder(member) for member in members]
+
+    def decode_tuple(data: object) -> tuple[Any, ...]:
+        if not isinstance(data, list | tuple):
+            raise _MisfitError(f"expected a list, got {_show(data)}")
+        if len(data) != len(decoders):
+            raise _MisfitError(f"expected {len(decoders)} items, got {len(data)}")
+        pairs = enumerate(zip(decoders, data, strict=True))
+        return tuple(_at(f"[{index}]", decoder, item) for index, (decoder, item) in pairs)
+
+    return decode_tuple
+
+
+def _list_decoder(member: Any) -> _Decoder:
+    decoder, plain = _decoder(member), {_plain(member)}
+
+    def decode_list(data: object) -> tuple[Any, ...]:
+        if not isinstance(data, list | tuple):
+            raise _MisfitError(f"expected a list, got {_show(data)}")
+        if set(map(type, data)) == plain:
+            return tuple(data)
+        done: list[Any] = []
+        try:
+            for item in data:
+                done.append(decoder(item))  # noqa: PERF401 - how many are done is where it went wrong
+        except _MisfitError as misfit:
+            misfit.path.append(f"[{len(done)}]")
+            raise
+        return tuple(done)
+
+    return decode_list
+
+
+def _dict_decoder(member: Any) -> _Decoder:
+    decoder, plain = _decoder(member), {_plain(member)}
+
+    def decode_dict(data: object) -> dict[str, Any]:
+        if not isinstance(data, dict):
+            raise _MisfitError(f"expected an object, got {_show(data)}")
+        if set(map(type, data.values())) == plain:
+            return data
+        return {str(key): _at(f".{key}", decoder, item) for key, item in data.items()}
+
+    return decode_dict
+
+
+def _dataclass_decoder(kind: type[Any]) -> _Decoder:
+    hints = typing.get_type_hints(kind)
+    fields = [
+        (field.name, _plain(hints[field.name]), _decoder(hints[field.name]))
+        for field in dataclasses.fields(kind)
+    ]
+    absent = Missing("the answer does not hold it", "not-asked")
+    may_be_absent = frozenset(name for name, hint in hints.items() if Missing in get_args(hint))
+    required = frozenset(
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    )
+
+    def decode_dataclass(data: object) -> Any:
+        if not isinstance(data, dict):
+            raise _MisfitError(f"expected an object, got {_show(data)}")
+        values: dict[str, Any] = {}
+        for name, plain, decoder in fields:
+            if name in data:
+                value = data[name]
+                if type(value) is plain:
+                    values[name] = value
+                    continue
+                try:
+                    values[name] = decoder(value)
+                except _MisfitError as misfit:
+                    misfit.path.append(f".{name}")
+                    raise
+            elif name in may_be_absent:
+                values[name] = absent
+            elif name in required:
+                raise _MisfitError(f"{name} is absent")
+        return kind(**values)
+
+    return decode_dataclass
+
+
+def _plain(kind: Any) -> type | None:
+    """Return the type of which every value is a `kind` as it is, None when there is no such type.
+
+    Most values are text and need no decoder's call.
+    """
+    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    found = [member for member in members if member in (str, bool)]
+    return found[0] if len(found) == 1 else None
+
+
+def _scalar_decoder(kind: Any) -> _Decoder:
+    if kind in (int, float):
+        return _decode_integer if kind is int else _decode_float
+    name = getattr(kind, "__name__", kind)
+
+    def decode_scalar(data: object) -> Any:
+        if type(data) is kind:
+            return data
+        raise _MisfitError(f"expected {name}, got {_show(data)}")
+
+    return decode_scalar
+
+
+def _decode_integer(data: object) -> int:
+    if type(data) is not int:
+        raise _MisfitError(f"expected int, got {_show(data)}")
+    if -_LARGEST < data < _LARGEST:
+        return data
+    raise _MisfitError(f"expected int of 64 bits, got {_show(data)}")
+
+
+def _decode_float(data: object) -> float:
+    if type(data) is float and math.isfinite(data):
+        return data
+    if type(data) is int and -_LARGEST < data < _LARGEST:
+        return float(data)
+    what = "float" if type(data) not in (int, float) else "finite float"
+    raise _MisfitError(f"expected {what}, got {_show(data)}")
+
+
+def _at(step: str, decoder: _Decoder, data: object) -> Any:
+    try:
+        return decoder(data)
+    except _MisfitError as misfit:
+        misfit.path.append(step)
+        raise
+
+
+def _show(data: object) -> str:
+    try:
+        text = repr(data)
+    except ValueError:  # an integer too long to be written
+        text = "a number without end"
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,69 @@
+"""What a training script was found to do, by reading it; it is never executed."""
+
+from typing import Literal, TypeAlias
+
+from preflight.frozen import dataclass
+
+Style: TypeAlias = Literal["trainer", "trl", "accelerate", "torch", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a script, for messages: `train.py:31`."""
+
+    path: str
+    line: int
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionSite:
+    """A place where the script itself says which mixed precision it wants.
+
+    `value` is what it says: "no", "fp16", "bf16", "fp8"; "" when it is computed and reading cannot know it.
+    `binding` True: no flag can change it (a literal in `Accelerator(...)`, `fp16=True` in TrainingArguments).
+    False: it says what the launch may decide (`Accelerator()`, `mixed_precision=args.mixed_precision`).
+    """
+
+    place: Place
+    call: str  # "Accelerator", "TrainingArguments", "SFTConfig", ...
+    value: str
+    binding: bool
+    option: str = ""  # the command-line option that feeds it, e.g. "--mixed_precision", where one was found
+    why: str = ""  # when the value is not written there: "trl's default is bf16"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A command-line option of the script that looks like a precision switch."""
+
+    place: Place
+    flag: str  # "--fp16"
+    precision: str  # what giving it means: "fp16" for a store_true --fp16; "" when its value says so
+    takes_value: bool  # False: store_true
+    choices: tuple[str, ...]  # () when any
+    default: str  # "" when None or not known
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptReading:
+    """All that the planner wants to know about a script. Evidence is `file:line: text`, "" when none.
+
+    `trained_dtype` is the dtype of the parameters that are trained: "checkpoint" when it comes from the
+    checkpoint's own config.json (transformers >= 5 without `dtype=`), "" when reading cannot tell.
+    """
+
+    path: str
+    style: Style
+    places_device: str  # evidence that every rank sets its device from LOCAL_RANK before it uses CUDA
+    precision: tuple[PrecisionSite, ...]
+    options: tuple[Option, ...]
+    own_scaler: str = ""  # evidence of its own GradScaler
+    own_autocast: str = ""
+    trained_dtype: Literal["", "float32", "float16", "bfloat16", "checkpoint"] = ""
+    trained_dtype_evidence: str = ""
+    manages_precision: str = ""  # DeepSpeed / FSDP: evidence that something else keeps fp32 masters
+    problem: str = ""  # why the script could not be read (syntax error), "" when it was

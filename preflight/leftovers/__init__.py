@@ -1,0 +1,1 @@
+"""Processes of dead runs: classified, and selected for ending."""

@@ -1,0 +1,100 @@
+"""Which leftovers a cleaning may end: the choice, separate from the judgement and from the deed. Pure."""
+
+import re
+
+from preflight.frozen import dataclass
+from preflight.leftovers.classify import ENDED_AFTER_YES, ENDED_BY_DEFAULT, Classified, Kind
+from preflight.leftovers.process_tree import environ
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user asked to have cleaned. Empty tuples mean no restriction."""
+
+    gpus: tuple[int, ...] = ()
+    ports: tuple[int, ...] = ()
+    pids: tuple[int, ...] = ()
+    include_suspect: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What may be ended at once, what after a yes, and what is only shown."""
+
+    at_once: tuple[Classified, ...]
+    after_yes: tuple[Classified, ...]
+    shown: tuple[Classified, ...]
+
+
+def choose(classified: tuple[Classified, ...], wish: Wish) -> Choice:
+    """Split the classified processes by what may be done with them under this wish.
+
+    A process named by pid may be ended after a yes even when it is LIVE; FOREIGN, SYSTEM and STUCK never are,
+    and a true zombie cannot be. Of what was named by pid, GPU or port nothing else is shown.
+    """
+    asked = [each for each in classified if _asked(each, wish)]
+    at_once = tuple(each for each in asked if each.kind in ENDED_BY_DEFAULT)
+    after_yes = tuple(each for each in asked if _after_yes(each, wish))
+    chosen = {each.process.pid for each in (*at_once, *after_yes)}
+    shown = (each for each in classified if each.process.pid not in chosen and _meant(each, wish))
+    return Choice(at_once, after_yes, tuple(shown))
+
+
+def _after_yes(each: Classified, wish: Wish) -> bool:
+    named = each.process.pid in wish.pids
+    if each.kind in ENDED_AFTER_YES:
+        return True
+    if each.kind is Kind.SUSPECT:
+        return wish.include_suspect or named
+    return each.kind is Kind.LIVE and named and not asks(each)
+
+
+def asks(each: Classified) -> bool:
+    """Whether it is the session that asks; naming it by pid does not change that."""
+    return "it is part of the session that asks" in each.evidence
+
+
+def _asked(each: Classified, wish: Wish) -> bool:
+    """Whether it may be ended under this wish: what only the driver says of its GPUs does not count."""
+    return _meant(each, wish) and (not wish.gpus or bool(set(wish.gpus) & set(each.holds.gpus)))
+
+
+def _meant(each: Classified, wish: Wish) -> bool:
+    if wish.pids and each.process.pid not in wish.pids:
+        return False
+    if wish.gpus and not set(wish.gpus) & {*each.holds.gpus, *each.holds.listed}:
+        return False
+    return not wish.ports or bool(set(wish.ports) & set(each.holds.ports))
+
+
+def remedy(each: Classified) -> str:
+    """Return what to do about a process that is not ended."""
+    match each.kind:
+        case Kind.FOREIGN:
+            return f"ask {each.process.user}"
+        case Kind.SYSTEM:
+            return "leave it; it is not a job"
+        case Kind.STUCK:
+            return "wait for its kernel call to return; if it never does, the host needs a reboot"
+        case Kind.SUSPECT:
+            return f"if it is yours to end: {clean_command(each, 'HOST')}"
+        case Kind.ZOMBIE:
+            return "nothing to do: it holds nothing"
+        case Kind.LIVE if (each.holds or each.holds.listed) and not asks(each):
+            return f"it lives; to end it all the same: {how_to_end(each, 'HOST')}"
+        case _:
+            return ""
+
+
+def how_to_end(each: Classified, host: str) -> str:
+    """Return the command by which its owner ends a process that lives."""
+    run = environ(each.process).get("GPULAUNCH_RUN_ID", "")
+    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}", run):  # a process may say anything of itself
+        return f"gpulaunch stop {run}"
+    return clean_command(each, host)
+
+
+def clean_command(each: Classified, host: str) -> str:
+    """Return the command that ends one process by its pid; a port by which it matters is named with it."""
+    port = f" --port {each.holds.ports[0]}" if each.holds.ports and not each.holds.gpus else ""
+    return f"gpulaunch clean-zombies {host} --pid {each.process.pid}{port}"

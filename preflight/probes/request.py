@@ -1,0 +1,66 @@
+"""The request, as the probes read it."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from .fact import Json
+
+_DEADLINE_S = 20.0  # when the request names none
+_ROLES = ("workdir", "output", "hf_cache", "tmp", "script", "run_dir")
+
+
+class Ask(NamedTuple):
+    """The request, read once; `agent.py` tells what its fields mean."""
+
+    host: str
+    ports: tuple[int, ...]
+    pids: tuple[int, ...]
+    free_ports: int
+    seed: str
+    paths: dict[str, str]
+    script: str
+    skip: frozenset[str]
+    deadline_s: float
+    pynvml: bytes | None
+
+
+def read_request(request: Json, pynvml: bytes | None) -> Ask:
+    """Return `request` with defaults filled in; raises ValueError, TypeError or AttributeError."""
+    return Ask(
+        host=str(request.get("host", "")),
+        ports=tuple(int(port) for port in request.get("ports") or ()),
+        pids=tuple(int(pid) for pid in request.get("pids") or ()),
+        free_ports=int(request.get("free_ports") or 0),
+        seed=str(request.get("seed", "")),
+        paths={str(role): str(path) for role, path in (request.get("paths") or {}).items()},
+        script=str(request.get("script") or ""),
+        skip=frozenset(request.get("skip") or ()),
+        deadline_s=float(request.get("deadline_s") or _DEADLINE_S),
+        pynvml=pynvml,
+    )
+
+
+def asked_paths(ask: Ask) -> dict[str, str]:
+    """Return {role: path} with the defaults of the roles that have one."""
+    paths = {role: path for role, path in ask.paths.items() if role in _ROLES}
+    home = os.environ.get("HF_HOME") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface"
+    )
+    state = os.environ.get("XDG_STATE_HOME", "")
+    state = (
+        state if os.path.isabs(state) else "~/.local/state"
+    )  # as launcher/onhost/supervisor/run_dir.py has it
+    defaults = {
+        "hf_cache": home,
+        "tmp": os.environ.get("TMPDIR") or "/tmp",  # noqa: S108 - asked about, not used
+        "run_dir": os.path.join(state, "gpulaunch", "runs"),
+    }
+    return {role: path or defaults.get(role, "") for role, path in paths.items() if path or role in defaults}
+
+
+def resolve(path: str) -> str:
+    """Return `path` made absolute from the home directory, without touching the file system."""
+    home = os.path.expanduser("~")
+    return os.path.normpath(os.path.join(home, os.path.expanduser(os.path.expandvars(path))))

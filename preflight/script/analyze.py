@@ -1,0 +1,317 @@
+"""What the planner wants to know of a script: its style, its precision switches, how it places its device."""
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from typing import Literal, cast
+
+from preflight.facts.script import Option, Place, PrecisionSite, ScriptReading, Style
+from preflight.frozen import dataclass
+from preflight.script.interpreter.arguments import Declared
+from preflight.script.interpreter.events import Event
+from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.values import NONE, TRUE, Const, Device, Value, text_of
+from preflight.script.libraries.hf_arguments import TRL_DEFAULT_SINCE, class_name
+from preflight.script.libraries.model import Knowledge
+from preflight.script.libraries.training import trainings
+from preflight.script.lint import LintResult, lint_for
+from preflight.script.names import root_and_last
+from preflight.script.rules.registry import Level
+from preflight.script.source import Finder, Parser, Sources
+from preflight.script.target import Target
+
+_CAPABILITIES = ((7, 5), (8, 0))
+_WORDS = ("no", "fp16", "bf16", "fp8")
+_VALUE_OPTIONS = frozenset({"mixed_precision", "precision", "amp_dtype", "dtype_mode"})
+_FATAL = frozenset({"P101", "P102", "P104", "P105", "P106", "P107", "P108", "P115"})
+
+_MAX_SWITCHES = 8
+"""Precision switches that are tried: each is one more reading of the script."""
+
+TrainedDtype = Literal["", "float32", "float16", "bfloat16", "checkpoint"]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What one reading collects."""
+
+    style: Style = "unknown"
+    sites: dict[Place, PrecisionSite] = field(default_factory=dict)
+    options: dict[str, Option] = field(default_factory=dict)
+    placed: Place | None = None
+    unsafe: bool = False  # CUDA, or a fixed GPU, before the device was set or in spite of it
+    scaler: Place | None = None
+    autocast: Place | None = None
+    manages: Place | None = None
+    trained: set[tuple[str, Place | None]] = field(default_factory=set)
+
+
+def read_script(
+    text: str,
+    path: str,
+    *,
+    find: Finder | None = None,
+    args: tuple[str, ...] = (),
+    versions: Mapping[str, str] | None = None,
+) -> ScriptReading:
+    """Return what the script was found to do; `problem` says why it could not be read. Nothing is executed.
+
+    `find` reads the modules of the script's own, `args` are the arguments it will get, `versions` are those
+    of the training environment's packages.
+    """
+    plain = Target(args=args, versions=versions or {})
+    try:
+        parsed = Parser()
+        readings = [
+            _collect(Sources(find, parsed), text, path, replace(plain, capability=item))
+            for item in _CAPABILITIES
+        ]
+    except SyntaxError as error:
+        return ScriptReading(path, "unknown", "", (), (), problem=f"{path}:{error.lineno or 1}: {error.msg}")
+    except (RecursionError, MemoryError):
+        return ScriptReading(path, "unknown", "", (), (), problem=f"{path}: nested too deeply")
+    except ValueError as error:
+        return ScriptReading(path, "unknown", "", (), (), problem=f"{path}: {error}")
+    seen, complete = readings[0]
+    lines = text.splitlines()
+    sites = _agreed(seen.sites, readings[1][0].sites)
+    fatal = _fatal_switches(
+        seen, sites, lambda target: lint_for(text, path, [target], certain=True, find=find), plain
+    )
+    sites = tuple(replace(site, option="") if site.option in fatal else site for site in sites)
+    dtype, where = _trained(seen)
+    proven = complete and readings[1][1] and not seen.unsafe
+    return ScriptReading(
+        path=path,
+        style=seen.style,
+        places_device=_evidence(seen.placed, lines, path) if proven else "",
+        precision=sites,
+        options=tuple(seen.options.values()),
+        own_scaler=_evidence(seen.scaler, lines, path),
+        own_autocast=_evidence(seen.autocast, lines, path),
+        trained_dtype=dtype,
+        trained_dtype_evidence=_evidence(where, lines, path),
+        manages_precision=_evidence(seen.manages, lines, path),
+    )
+
+
+def _collect(sources: Sources, text: str, path: str, target: Target) -> tuple[_Seen, bool]:
+    source = sources.add(path, text)
+    seen = _Seen()
+
+    def listen(it: Interpreter, event: Event) -> None:
+        handler = _HANDLERS.get(event.name)
+        if handler is not None:
+            handler(it, event, seen)
+        for training in trainings(it, event):
+            dtype = training.sure_dtype()
+            if not training.doubtful:
+                name = dtype.name if dtype else ""
+                seen.trained.add((name, dtype.place if dtype else None))
+
+    it = Interpreter(sources, target, Knowledge(), listen)
+    it.run(source)
+    if not seen.trained:
+        seen.trained = _built(it)
+    return seen, it.complete and not it.excesses and not sources.problems and not sources.unread()
+
+
+def _built(it: Interpreter) -> set[tuple[str, Place | None]]:
+    """Return what is trained where no step is seen: the models that the script builds, if all are float32.
+
+    Its own code that cannot be read has them then, or steps them; that seldom casts what it was given.
+    """
+    built = it.models.values()
+    if not built or any(True not in states or False in states for states in built):
+        return set()
+    place = next((thing.place for thing in it.state.heap.values() if thing.kind == "model"), None)
+    return {("float32", place)}
+
+
+def _option(it: Interpreter, event: Event, seen: _Seen) -> None:
+    declared: Declared | None = it.declared.get(event.ref or 0)
+    if declared is None or not declared.flags:
+        return
+    flag = next((name for name in declared.flags if name.startswith("--")), declared.flags[0])
+    meaning = declared.dest.replace("use_", "").removesuffix("_training")
+    default = text_of(declared.default) or ""
+    if declared.when_given is not None and meaning in _WORDS[1:]:
+        seen.options[flag] = Option(event.place, flag, meaning, takes_value=False, choices=(), default="")
+    elif declared.when_given is None and declared.dest in _VALUE_OPTIONS:
+        seen.options[flag] = Option(
+            event.place, flag, "", takes_value=True, choices=_choices(event), default=default
+        )
+
+
+def _choices(event: Event) -> tuple[str, ...]:
+    given = event.call.get("choices") if event.call else None
+    items = getattr(given, "items", ())
+    words = [text_of(item) for item in items] if isinstance(items, tuple) else []
+    return tuple(word for word in words if word)
+
+
+def _accelerator(it: Interpreter, event: Event, seen: _Seen) -> None:
+    if seen.style in ("unknown", "torch"):
+        seen.style = "accelerate"
+    _placed(it, event, seen)
+    asked = event.values.get("asked", NONE)
+    option = _feeding_option(it, event, ("mixed_precision",))
+    value = text_of(asked) or ""
+    binding = asked != NONE and not option
+    seen.sites.setdefault(event.place, PrecisionSite(event.place, "Accelerator", value, binding, option))
+    thing = it.thing(event.ref)
+    if thing is not None and thing.get("sharded") == TRUE:
+        seen.manages = seen.manages or event.place
+
+
+def _arguments(it: Interpreter, event: Event, seen: _Seen) -> None:
+    thing = it.thing(event.ref)
+    _placed(it, event, seen)
+    if thing is None:
+        return
+    name = class_name(event.what)
+    if thing.get("deepspeed") not in (NONE, Const("")):
+        seen.manages = seen.manages or event.place
+    if thing.get("parsed") == TRUE:
+        for word in ("fp16", "bf16"):
+            flag = f"--{word}"
+            seen.options.setdefault(
+                flag, Option(event.place, flag, word, takes_value=True, choices=(), default="")
+            )
+        value = text_of(thing.get("asked")) or ""
+        seen.sites.setdefault(event.place, PrecisionSite(event.place, name, value, binding=False, option=""))
+        return
+    option = _feeding_option(it, event, ("fp16", "bf16"))
+    asked = thing.get("asked")
+    implied = thing.get("trl") == TRUE and thing.get("bf16") == NONE and asked == Const("bf16")
+    have = it.target.version("trl")
+    if implied and (have is None or have < TRL_DEFAULT_SINCE):
+        asked = NONE
+    why = "trl's default where bf16 is not given" if implied and asked != NONE else ""
+    value = text_of(asked) or ""
+    binding = asked != NONE and not option
+    seen.sites.setdefault(event.place, PrecisionSite(event.place, name, value, binding, option, why))
+
+
+def _lightning(it: Interpreter, event: Event, seen: _Seen) -> None:
+    """Lightning hears of no launch: what its Trainer is given holds, and so does its default."""
+    thing = it.thing(event.ref)
+    if thing is None:
+        return
+    value = text_of(thing.get("mixed_precision")) or ""
+    given = event.values.get("given", NONE) != NONE
+    why = "" if given else "Lightning's default where precision is not given"
+    call = "Fabric" if thing.get("who") == Const("Fabric") else "Lightning's Trainer"
+    seen.sites.setdefault(
+        event.place, PrecisionSite(event.place, call, value, binding=True, option="", why=why)
+    )
+
+
+def _feeding_option(it: Interpreter, event: Event, keywords: tuple[str, ...]) -> str:
+    """Return the option whose value a keyword passes on as it is: `mixed_precision=args.mixed_precision`."""
+    by_dest = {item.dest: item for item in it.declared.values()}
+    for word in event.call.node.keywords if event.call else ():
+        if word.arg in keywords and isinstance(word.value, ast.Attribute):
+            declared = by_dest.get(word.value.attr)
+            if declared is not None and declared.flags:
+                return next((flag for flag in declared.flags if flag.startswith("--")), declared.flags[0])
+    return ""
+
+
+def _trainer(it: Interpreter, event: Event, seen: _Seen) -> None:
+    del it
+    root, _ = root_and_last(event.what)
+    seen.style = "trl" if root == "trl" else "trainer"
+
+
+def _plain_torch(it: Interpreter, event: Event, seen: _Seen) -> None:
+    del it
+    if seen.style == "unknown":
+        seen.style = "torch"
+    if event.name == "scaler":
+        seen.scaler = seen.scaler or event.place
+    elif event.name == "autocast":
+        seen.autocast = seen.autocast or event.place
+
+
+def _placed(it: Interpreter, event: Event, seen: _Seen) -> None:
+    del it
+    seen.placed = seen.placed or event.place
+
+
+def _set_device(it: Interpreter, event: Event, seen: _Seen) -> None:
+    device = event.values.get("device")
+    if isinstance(device, Device) and device.of_rank:
+        _placed(it, event, seen)
+    else:
+        seen.unsafe = True
+
+
+def _touches_cuda(it: Interpreter, event: Event, seen: _Seen) -> None:
+    """CUDA before the device is set, or on a GPU named by number, is no proof of placement."""
+    device = event.values.get("device")
+    fixed = isinstance(device, Device) and device.index is not None
+    if fixed or (event.name != "device" and not it.state.device_set and not _of_rank(device)):
+        seen.unsafe = True
+
+
+def _of_rank(device: Value | None) -> bool:
+    return isinstance(device, Device) and device.of_rank
+
+
+_HANDLERS = {
+    "option": _option,
+    "accelerator": _accelerator,
+    "arguments": _arguments,
+    "lightning": _lightning,
+    "trainer": _trainer,
+    "scaler": _plain_torch,
+    "autocast": _plain_torch,
+    "step": _plain_torch,
+    "process group": _plain_torch,
+    "set device": _set_device,
+    "cuda": _touches_cuda,
+    "device": _touches_cuda,
+    "load without map": _touches_cuda,
+}
+
+
+def _agreed(
+    here: Mapping[Place, PrecisionSite], there: Mapping[Place, PrecisionSite]
+) -> tuple[PrecisionSite, ...]:
+    """Return the sites; one whose value depends on the GPU has no value that is known beforehand."""
+    return tuple(
+        site if there.get(place, site).value == site.value else replace(site, value="")
+        for place, site in here.items()
+    )
+
+
+def _fatal_switches(
+    seen: _Seen, sites: tuple[PrecisionSite, ...], judged: Callable[[Target], LintResult], target: Target
+) -> set[str]:
+    """Return the switches that do harm when they are given: `--fp16` may also load the weights in fp16."""
+    fatal = set()
+    flags = [flag for flag in dict.fromkeys(site.option for site in sites) if flag in seen.options]
+    switches = [flag for flag in flags if not seen.options[flag].takes_value and seen.options[flag].precision]
+    for flag in switches[:_MAX_SWITCHES]:
+        given = replace(target, capability=(8, 0), args=(*(target.args or ()), flag))
+        found = judged(given).findings
+        if any(item.code in _FATAL and item.level is Level.ERROR for item in found):
+            fatal.add(flag)
+    return fatal.union(switches[_MAX_SWITCHES:])  # not tried, and so not used
+
+
+def _trained(seen: _Seen) -> tuple[TrainedDtype, Place | None]:
+    names = {name for name, _ in seen.trained}
+    if len(names) != 1:
+        return "", None
+    name, place = next(iter(seen.trained))
+    known = ("float32", "float16", "bfloat16", "checkpoint")
+    return (cast("TrainedDtype", name), place) if name in known else ("", None)
+
+
+def _evidence(place: Place | None, lines: list[str], path: str) -> str:
+    if place is None:
+        return ""
+    text = lines[place.line - 1].strip() if place.path == path and 0 < place.line <= len(lines) else ""
+    return f"{place}: {text}" if text else str(place)

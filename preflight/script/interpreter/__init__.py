@@ -1,0 +1,1 @@
+"""An abstract interpreter of training scripts. Its modules import each other in a circle."""

@@ -1,0 +1,179 @@
+"""argparse: what options a script has, their defaults, and what the launch's own arguments make of them."""
+
+import ast
+from typing import TYPE_CHECKING
+
+from preflight.frozen import dataclass
+from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Const,
+    Ext,
+    Part,
+    Ref,
+    Scalar,
+    Seq,
+    Thing,
+    Value,
+    join,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_SWITCHES = {"store_true": (FALSE, TRUE), "store_false": (TRUE, FALSE)}
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One declared option."""
+
+    flags: tuple[str, ...]
+    dest: str
+    default: Value
+    when_given: Value | None  # None: it takes a value
+    kind: str  # "int", "float", "str", "bool", "" for other types
+    required: bool
+
+
+def add_argument(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    """Note an option of a parser."""
+    names = [name for name in (text_of(item) for item in call.args) if name]
+    if not names or not isinstance(owner, Ref):
+        return UNKNOWN
+    declared = _declared(names, call)
+    thing = it.thing(owner)
+    known = thing.get("options", Seq(())) if thing else Seq(())
+    options = known if isinstance(known, Seq) else Seq(())
+    entry = it.new(Thing("option", call.place, {"default": declared.default}))
+    it.declared[entry.id] = declared
+    it.change(owner.id, options=Seq((*options.items, entry)))
+    it.emit(Event("option", call.place, entry.id, call, names[0]))
+    return UNKNOWN
+
+
+def _declared(names: list[str], call: Call) -> Declared:
+    flags = tuple(name for name in names if name.startswith("-"))
+    longest = next((name for name in flags if name.startswith("--")), (flags or names)[0])
+    dest = text_of(call.get("dest")) or longest.lstrip("-").replace("-", "_")
+    action = call.get("action")
+    given = call.get("default")
+    switch = _SWITCHES.get(text_of(action) or "")
+    required = call.get("required") == TRUE or not flags
+    if switch is not None:
+        return Declared(flags, dest, given or switch[0], switch[1], "", required=False)
+    if isinstance(action, Ext) and action.name == "argparse.BooleanOptionalAction":
+        negative = tuple(f"--no-{flag[2:]}" for flag in flags if flag.startswith("--"))
+        return Declared((*flags, *negative), dest, given or NONE, TRUE, "", required=False)
+    if text_of(action) == "store_const":
+        return Declared(flags, dest, given or NONE, call.get("const") or NONE, "", required=False)
+    typed = call.get("type")
+    kind = (
+        typed.name.removeprefix("builtins.") if isinstance(typed, Ext) else ("str" if typed is None else "")
+    )
+    default = given if given is not None else (UNKNOWN if required else NONE)
+    if call.get("nargs") is not None and given is None:
+        default = NONE if text_of(call.get("nargs")) == "?" else default
+    return Declared(flags, dest, default, None, kind, required)
+
+
+def same_parser(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    """Groups are the parser, for what counts here."""
+    del it, call
+    return owner
+
+
+def set_defaults(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    """Note defaults that win over those of the options."""
+    if isinstance(owner, Ref):
+        it.change(owner.id, **{f"default:{name}": value for name, value in call.kwargs.items()})
+    return NONE
+
+
+def parse_known_args(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    """Return the namespace and the rest."""
+    return Seq((parse_args(it, owner, call), Seq((), open=True)))
+
+
+def parse_args(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    """Return the namespace: the launch's arguments where they are known, the defaults otherwise."""
+    thing = it.thing(owner)
+    known = thing.get("options", Seq(())) if thing else Seq(())
+    given = list(it.target.args) if it.target.args is not None and not call.args else None
+    values: dict[str, Value] = {}
+    for entry in known.items if isinstance(known, Seq) else ():
+        declared = it.declared.get(entry.id) if isinstance(entry, Ref) else None
+        if declared is None:
+            continue
+        default = thing.get(f"default:{declared.dest}", declared.default) if thing else declared.default
+        values[declared.dest] = _value(declared, default, given)
+    if thing:
+        for name, value in thing.attrs.items():
+            if name.startswith("default:"):
+                values.setdefault(name.removeprefix("default:"), value)
+    return it.new(Thing("namespace", call.place, values))
+
+
+def _value(declared: Declared, default: Value, given: list[str] | None) -> Value:
+    result = _converted(declared.kind, default)
+    if result == NONE and given is None and declared.when_given is None:
+        result = join((NONE, UNKNOWN))  # nobody said with which arguments: this one may well be given
+    if not declared.flags:
+        return UNKNOWN if result == NONE else result
+    for index, word in enumerate(given or ()):
+        flag, equals, text = word.partition("=")
+        if flag.replace("_", "-") not in {name.replace("_", "-") for name in declared.flags}:
+            continue
+        if declared.when_given is not None:
+            result = (
+                FALSE if flag.startswith("--no-") and declared.when_given == TRUE else declared.when_given
+            )
+        elif equals:
+            result = _converted(declared.kind, Const(text))
+        elif given is not None and index + 1 < len(given):
+            result = _converted(declared.kind, Const(given[index + 1]))
+    return result
+
+
+def _converted(kind: str, value: Value) -> Value:
+    text = text_of(value)
+    if text is None:
+        return value
+    try:
+        if kind == "int":
+            return Const(int(text))
+        if kind == "float":
+            return Const(float(text))
+    except ValueError:
+        return UNKNOWN
+    if kind == "bool":
+        return Const(bool(text))
+    if kind == "str":
+        return value
+    lowered: dict[str, Scalar] = {"true": True, "false": False}
+    if text.lower() in lowered:
+        return Const(lowered[text.lower()])  # what str2bool and the like make of it
+    return join((value, UNKNOWN)) if kind not in ("lambda", "") else value
+
+
+def given_switch(args: tuple[str, ...] | None, name: str) -> Value | None:
+    """Return what `--name`, `--name True`, `--name=false` or `--no_name` says, None when it is not given."""
+    result: Value | None = None
+    for index, word in enumerate(args or ()):
+        flag, equals, text = word.partition("=")
+        spelled = flag.lstrip("-").replace("-", "_")
+        if not flag.startswith("--") or spelled not in (name, f"no_{name}"):
+            continue
+        following = text if equals else (args or ())[index + 1] if index + 1 < len(args or ()) else ""
+        off = spelled.startswith("no_") and spelled != name
+        result = Const((following.lower() in ("false", "0", "no")) == off) if following else Const(not off)
+    return result
+
+
+def literal_text(node: ast.expr) -> str:
+    """Return an expression as it is written."""
+    return ast.unparse(node)

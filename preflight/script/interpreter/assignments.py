@@ -1,0 +1,93 @@
+"""Giving names, attributes, items and tuples of them a value."""
+
+import ast
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.events import bare
+from preflight.script.interpreter.values import (
+    UNKNOWN,
+    Const,
+    Ext,
+    Map,
+    Module,
+    OneOf,
+    Part,
+    Ref,
+    Seq,
+    Value,
+    alternatives,
+    join,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+
+def assign(it: "Interpreter", target: ast.expr, value: Value) -> None:
+    """Give a target (name, attribute, item, tuple of them) a value."""
+    if isinstance(target, ast.Name):
+        it.bind(target.id, value)
+    elif isinstance(target, ast.Tuple | ast.List):
+        _unpack(it, target.elts, value)
+    elif isinstance(target, ast.Starred):
+        assign(it, target.value, Seq((value,), open=True))
+    elif isinstance(target, ast.Attribute):
+        for owner in alternatives(it.evaluate(target.value)):
+            _set_attribute(it, owner, target.attr, value, target)
+    elif isinstance(target, ast.Subscript):
+        _set_item(it, target, value)
+
+
+def put_back(it: "Interpreter", target: ast.expr, value: Value) -> None:
+    """Give what an expression names a changed content: a list or dict is changed where it was made."""
+    value = it.held(value, target)
+    if not isinstance(target, ast.Name):
+        assign(it, target, value)
+        return
+    frame: int | None = it.frame
+    while frame is not None:
+        if target.id in it.state.frames.get(frame, {}):
+            it.state.names(frame)[target.id] = value
+            return
+        frame = it.parents.get(frame)
+
+
+def _unpack(it: "Interpreter", targets: list[ast.expr], value: Value) -> None:
+    if isinstance(value, OneOf) and all(isinstance(item, Seq) for item in value.values):
+        rows = [item.items for item in value.values if isinstance(item, Seq)]
+        if all(len(row) == len(targets) for row in rows):
+            for index, target in enumerate(targets):
+                assign(it, target, join(row[index] for row in rows))
+            return
+    exact = isinstance(value, Seq) and len(value.items) == len(targets) and not value.open
+    has_star = any(isinstance(target, ast.Starred) for target in targets)
+    for index, target in enumerate(targets):
+        if exact and not has_star and isinstance(value, Seq):
+            assign(it, target, value.items[index])
+        else:
+            assign(it, target, it.library.element(it, value) if isinstance(value, Part) else UNKNOWN)
+
+
+def _set_attribute(it: "Interpreter", owner: Value, name: str, value: Value, node: ast.expr) -> None:
+    if isinstance(owner, Ref | Part):
+        it.library.assign(it, owner, name, value, it.place(node))
+    if isinstance(owner, Ref):
+        it.change(owner.id, **{name: value})
+    elif isinstance(owner, Module):
+        frame = it.module_of(owner)
+        if frame is not None:
+            it.state.names(frame)[name] = value
+
+
+def _set_item(it: "Interpreter", target: ast.Subscript, value: Value) -> None:
+    owner, key = it.evaluate(target.value), it.evaluate(target.slice)
+    if isinstance(owner, Ext):
+        it.library.call(it, f"{owner.name}.__setitem__", bare(it, target, (key, value)))
+        return
+    if isinstance(owner, Map):
+        items, places = dict(owner.items), dict(owner.places)
+        if isinstance(key, Const):
+            items[key.value] = value
+            places[key.value] = it.place(target)
+        content = Map(tuple(items.items()), owner.open or not isinstance(key, Const), places)
+        put_back(it, target.value, content)

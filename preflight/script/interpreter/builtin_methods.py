@@ -1,0 +1,112 @@
+"""Methods of strings, lists and dicts whose content is known."""
+
+import ast
+import string
+from typing import TYPE_CHECKING
+
+from preflight.script.bounds import MAX_TEXT
+from preflight.script.interpreter.assignments import put_back
+from preflight.script.interpreter.events import Call
+from preflight.script.interpreter.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    Map,
+    Seq,
+    Value,
+    join,
+    merged,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+
+def plain_method(it: "Interpreter", owner: Value, name: str, seen: Call) -> Value:
+    """A method of a string, list or dict whose content is known."""
+    if isinstance(owner, Const) and isinstance(owner.value, str):
+        return _text_method(owner.value, name, seen)
+    if isinstance(owner, Map):
+        return _map_method(it, owner, name, seen)
+    if isinstance(owner, Seq) and name in ("append", "extend", "insert"):
+        added = seen.args[-1] if seen.args else UNKNOWN
+        item = it.library.element(it, added) if name == "extend" else added
+        _rebind(it, seen, Seq((*owner.items, item), owner.open or name == "extend"))
+        return NONE
+    return UNKNOWN
+
+
+def _rebind(it: "Interpreter", seen: Call, value: Value) -> None:
+    if isinstance(seen.node.func, ast.Attribute):
+        put_back(it, seen.node.func.value, value)
+
+
+def _text_method(text: str, name: str, seen: Call) -> Value:
+    if name in ("read_text", "open", "resolve", "expanduser", "as_posix", "absolute"):
+        return Const(text)  # of a path, which its text stands for
+    words = [item.value for item in seen.args if isinstance(item, Const) and isinstance(item.value, str)]
+    if len(words) != len(seen.args):
+        return UNKNOWN
+    if name == "format":
+        return UNKNOWN if seen.kwargs else _formatted(text, words)
+    if name == "replace" and (len(words) != 2 or text.count(words[0]) * len(words[1]) > MAX_TEXT):
+        return UNKNOWN
+    if name in ("lower", "upper", "strip", "lstrip", "rstrip", "removeprefix", "replace"):
+        try:
+            return Const(getattr(text, name)(*words))
+        except (TypeError, ValueError):
+            return UNKNOWN
+    if name in ("startswith", "endswith") and words:
+        return Const(getattr(text, name)(words[0]))
+    if name == "split" and len(words) <= 1:
+        return Seq(tuple(Const(item) for item in text.split(words[0] if words else None)))
+    return UNKNOWN
+
+
+def _formatted(text: str, words: list[str]) -> Value:
+    """Return `text.format(*words)`; a width such as `{:>1000000}` could be large, and is not needed."""
+    try:
+        fields = [
+            (name, spec, way) for _, name, spec, way in string.Formatter().parse(text) if name is not None
+        ]
+    except ValueError:
+        return UNKNOWN
+    most = len(text) + len(fields) * max((len(word) for word in words), default=0)
+    if most > MAX_TEXT or any(name.strip("0123456789") or spec or way for name, spec, way in fields):
+        return UNKNOWN
+    try:
+        return Const(text.format(*words))
+    except (IndexError, KeyError, ValueError):
+        return UNKNOWN
+
+
+def _map_method(it: "Interpreter", owner: Map, name: str, seen: Call) -> Value:
+    key = seen.get("key", 0)
+    if name in ("get", "pop", "setdefault") and key is not None:
+        fallback = seen.get("default", 1) or NONE
+        if isinstance(key, Const):
+            found = owner.get(key.value)
+            if name == "pop":
+                kept = tuple(item for item in owner.items if item[0] != key.value)
+                _rebind(it, seen, Map(kept, owner.open, owner.places))
+            if found is not None:
+                return found
+            if name == "setdefault":
+                places = {**owner.places, key.value: seen.place}
+                _rebind(it, seen, Map((*owner.items, (key.value, fallback)), owner.open, places))
+            return join((fallback, UNKNOWN)) if owner.open else fallback
+        return join((*(value for _, value in owner.items), fallback, UNKNOWN))
+    if name == "update":
+        extra = seen.args[0] if seen.args else Map(())
+        unknown = not isinstance(extra, Map) or seen.open
+        new = merged(owner, extra) if isinstance(extra, Map) else owner
+        told = merged(new, seen.named())
+        _rebind(it, seen, Map(told.items, told.open or unknown, told.places))
+        return NONE
+    if name == "copy":
+        return owner
+    if name == "items":
+        return Seq(tuple(Seq((Const(item), value)) for item, value in owner.items), owner.open)
+    if name == "values":
+        return Seq(tuple(value for _, value in owner.items), owner.open)
+    return Seq(tuple(Const(item) for item, _ in owner.items), owner.open) if name == "keys" else UNKNOWN

@@ -1,0 +1,388 @@
+"""Calls: the script's own functions are followed where they stand; libraries are asked for."""
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from preflight.facts.script import Place
+from preflight.script.interpreter import builtin_methods as plain
+from preflight.script.interpreter import config_files
+from preflight.script.interpreter.call_cache import is_plain
+from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo, bare
+from preflight.script.interpreter.state import joined
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Class,
+    Const,
+    Ext,
+    Func,
+    Map,
+    Method,
+    Part,
+    Ref,
+    Scalar,
+    Seq,
+    Thing,
+    Unknown,
+    Value,
+    alternatives,
+    join,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_Def = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+def define(it: "Interpreter", node: _Def, decorators: tuple[Value, ...]) -> Func:
+    """Return a function that the script defines here."""
+    it.functions[id(node)] = FuncInfo(node, it.source, decorators)
+    it.captured.add(it.frame)
+    return Func(id(node), it.frame)
+
+
+def define_class(it: "Interpreter", node: ast.ClassDef) -> Class:
+    """Return a class that the script defines here, its body read in a frame of its own."""
+    bases = tuple(item for base in node.bases for item in alternatives(it.evaluate(base)))
+    decorators = [it.evaluate(item) for item in node.decorator_list]
+    frame = it.new_frame(it.frame)
+    it.captured.add(it.frame)
+    outer, it.frame = it.frame, frame
+    it.execute(node.body)
+    it.frame = outer
+    names = it.state.drop(frame)
+    # A method's own names are looked up outside the class, as Python does.
+    lifted = {
+        name: Func(value.key, outer, value.bound)
+        if isinstance(value, Func) and value.frame == frame
+        else value
+        for name, value in names.items()
+    }
+    it.captured.discard(frame)
+    marks = {getattr(item, "name", "") for item in decorators}
+    is_dataclass = bool(marks & {"dataclasses.dataclass", "value.dataclass"})
+    it.classes[id(node)] = ClassInfo(node, it.source, bases, lifted, is_dataclass)
+    return Class(id(node), outer)
+
+
+def call(it: "Interpreter", node: ast.Call) -> Value:
+    """Return what a call gives."""
+    if (
+        isinstance(node.func, ast.Attribute)
+        and node.func.attr == "backward"
+        and _is_scaled(it, node.func.value)
+    ):
+        it.state.scaled = True
+        return NONE
+    func = it.evaluate(node.func)
+    seen = _arguments(it, node)
+    if isinstance(func, Ext) and func.name.startswith("value.") and isinstance(node.func, ast.Attribute):
+        return plain.plain_method(it, it.evaluate(node.func.value), func.name.removeprefix("value."), seen)
+    return join(invoke(it, item, seen) for item in alternatives(func))
+
+
+def _is_scaled(it: "Interpreter", node: ast.expr) -> bool:
+    """Whether this is, or may be, what a GradScaler gave for a loss."""
+    return any(isinstance(item, Map) and item.get("__scaled__") for item in alternatives(it.evaluate(node)))
+
+
+def call_simple(it: "Interpreter", func: Func, node: ast.AST) -> Value:
+    """Call with no arguments, as a property is."""
+    return call_function(it, func, bare(it, node, ()))
+
+
+def invoke(it: "Interpreter", func: Value, seen: "Call") -> Value:
+    """Call a value."""
+    if isinstance(func, Func):
+        return call_function(it, func, seen)
+    if isinstance(func, Class):
+        return instantiate(it, func, seen)
+    if isinstance(func, Ext):
+        return it.library.call(it, func.name, seen)
+    if isinstance(func, Method):
+        return it.library.method(it, func.owner, func.name, seen)
+    if isinstance(func, Ref):
+        return _call_object(it, func, seen)
+    if isinstance(func, Unknown) and (found := it.library.promoted(it, seen)) is not None:
+        return found
+    if isinstance(seen.node.func, ast.Attribute) and seen.node.func.attr == "backward":
+        it.library.raw_backward(it, seen)
+    elif isinstance(func, Unknown) and _is_move(seen):
+        it.library.moved(it, seen)
+    elif not isinstance(func, Part):
+        taint(it, seen)
+    return UNKNOWN
+
+
+def _is_move(seen: "Call") -> bool:
+    return isinstance(seen.node.func, ast.Attribute) and seen.node.func.attr in ("to", "cuda")
+
+
+def _call_object(it: "Interpreter", ref: Ref, seen: "Call") -> Value:
+    thing = it.thing(ref)
+    of_class = thing.attrs.get("__class__") if thing else None
+    if isinstance(of_class, Class):
+        for info in it.mro(of_class.key):
+            method = info.names.get("__call__")
+            if isinstance(method, Func):
+                return call_function(it, Func(method.key, method.frame, ref), seen)
+            forward = info.names.get("forward")
+            if isinstance(forward, Func) and it.kind(ref) == "model":
+                dead = it.state.dead
+                call_function(it, Func(forward.key, forward.frame, ref), seen)
+                it.state.dead = dead  # what it computes is not known, and so not whether it ends
+                return UNKNOWN
+    return it.library.method(it, ref, "__call__", seen)
+
+
+def taint(it: "Interpreter", seen: "Call") -> None:
+    """Code that cannot be read got these objects: what it did to them is not known."""
+    for value in (*seen.args, *seen.kwargs.values()):
+        for ref in _refs(value):
+            thing = it.thing(ref)
+            if thing is not None:
+                it.change(ref.id, touched=TRUE)
+
+
+def _refs(value: Value) -> Iterator[Ref]:
+    for item in alternatives(value):
+        if isinstance(item, Ref):
+            yield item
+        elif isinstance(item, Seq):
+            for inner in item.items:
+                yield from _refs(inner)
+        elif isinstance(item, Map):
+            for _, inner in item.items:
+                yield from _refs(inner)
+
+
+def _arguments(it: "Interpreter", node: ast.Call) -> "Call":
+    args: list[Value] = []
+    kwargs: dict[str, Value] = {}
+    places: dict[str, Place] = {}
+    maybe: set[str] = set()
+    is_open = False
+    for part in node.args:
+        if not isinstance(part, ast.Starred):
+            args.append(it.evaluate(part))
+            continue
+        inner = it.evaluate(part.value)
+        if isinstance(inner, Seq) and not inner.open:
+            args += inner.items
+        else:
+            is_open = True
+    for keyword in node.keywords:
+        value = it.evaluate(keyword.value)
+        if keyword.arg is not None:
+            kwargs[keyword.arg] = value
+            places[keyword.arg] = it.place(keyword)
+            continue
+        is_open = _spread(kwargs, places, value, it.place(keyword)) or is_open
+        maps = [set(dict(item.items)) for item in alternatives(value) if isinstance(item, Map)]
+        maybe |= {str(name) for names in maps for name in names if any(name not in other for other in maps)}
+    return Call(node, it.place(node), tuple(args), kwargs, places, is_open, frozenset(maybe))
+
+
+def _spread(kwargs: dict[str, Value], places: dict[str, Place], value: Value, place: Place) -> bool:
+    """Add what `**value` holds; return whether it may hold more."""
+    is_open = False
+    options = list(alternatives(value))
+    for item in options:
+        if not isinstance(item, Map):
+            is_open = True
+            continue
+        is_open = is_open or item.open
+        for name, inner in item.items:
+            if isinstance(name, str):
+                before = kwargs.get(name)
+                kwargs[name] = inner if before is None or len(options) == 1 else join((before, inner))
+                places[name] = item.places.get(name) or getattr(inner, "place", None) or place
+    return is_open
+
+
+def call_function(it: "Interpreter", func: Func, seen: "Call") -> Value:
+    """Read a function of the script with these arguments."""
+    info = it.functions.get(func.key)
+    it.called.add(func.key)
+    with it.deeper() as near:
+        if info is None or not near or func.key in it.stack:
+            taint(it, seen)
+            return UNKNOWN
+        kwargs = tuple(sorted(seen.kwargs.items(), key=lambda item: item[0]))
+        signature = (func.bound, func.frame, seen.args, kwargs, seen.open, *it.contexts, it.loop_depth > 0)
+        values = (*seen.args, *seen.kwargs.values(), func.bound or NONE)
+        plain = not _is_constructor(info) and all(is_plain(value, it.kind) for value in values)
+        known = it.calls.known(func.key, signature, plain=plain)
+        if known is not None:
+            return known
+        before = it.calls.events
+        frame = it.new_frame(func.frame)
+        with it.within(info.source, frame):
+            _bind_parameters(it, info, func, seen, frame)
+            result = _run_body(it, info, func.key)
+    if not it.state.dead:
+        it.calls.note(func.key, signature, result, before=before)
+    if frame not in it.captured:
+        it.state.drop(frame)
+    return result
+
+
+def _is_constructor(info: "FuncInfo") -> bool:
+    return getattr(info.node, "name", "") in ("__init__", "__post_init__", "setup")
+
+
+def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
+    if isinstance(info.node, ast.Lambda):
+        return it.evaluate(info.node.body)
+    outer_returns, it.returns = it.returns, []
+    outer_yields, it.yields = it.yields, []
+    outer_loop, it.breaks, it.continues = (it.breaks, it.continues), [], []
+    depth = len(it.contexts)
+    it.contexts += [context_of(item) for item in info.decorators]
+    it.stack.append(key)
+    try:
+        it.execute(info.node.body)
+        returns, yields = it.returns, it.yields
+    finally:
+        it.stack.pop()
+        del it.contexts[depth:]
+        it.returns, it.yields = outer_returns, outer_yields
+        it.breaks, it.continues = outer_loop
+    values = [value for value, _ in returns]
+    if not it.state.dead:
+        values.append(NONE)
+    if returns:
+        it.state = joined([it.state, *(state for _, state in returns)])
+    elif it.state.dead:
+        return UNKNOWN  # it always raises, as far as can be seen: so does the caller
+    return Seq((join(yields),), open=True) if yields else join(values)
+
+
+def _bind_parameters(it: "Interpreter", info: "FuncInfo", func: Func, seen: "Call", frame: int) -> None:
+    names: dict[str, Value] = {}
+    arguments = info.node.args
+    given = list(seen.args)
+    if func.bound is not None:
+        given.insert(0, func.bound)
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults: dict[str, ast.expr] = {}
+    if arguments.defaults:
+        for parameter, default in zip(
+            positional[-len(arguments.defaults) :], arguments.defaults, strict=True
+        ):
+            defaults[parameter.arg] = default
+    for parameter, maybe in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if maybe is not None:
+            defaults[parameter.arg] = maybe
+    rest = dict(seen.kwargs)
+    for parameter in [*positional, *arguments.kwonlyargs]:
+        name = parameter.arg
+        if parameter in positional and given:
+            names[name] = given.pop(0)
+        elif name in rest:
+            names[name] = rest.pop(name)
+        elif name in defaults:
+            known = _default(it, func, defaults[name])
+            names[name] = join((known, UNKNOWN)) if seen.open else known
+        else:
+            names[name] = given_by_decorator(it, info, name)
+    if arguments.vararg is not None:
+        names[arguments.vararg.arg] = Seq(tuple(given), seen.open)
+    if arguments.kwarg is not None:
+        items: tuple[tuple[Scalar, Value], ...] = tuple(rest.items())
+        names[arguments.kwarg.arg] = Map(items, seen.open, {name: seen.at(str(name)) for name, _ in items})
+    it.state.names(frame).update(names)  # only now: a default may be a branch of its own
+
+
+def given_by_decorator(it: "Interpreter", info: "FuncInfo", name: str) -> Value:
+    """Return what a decorator puts in: the default of a click option, the configuration of hydra.main."""
+    if isinstance(info.node, ast.Lambda):
+        return UNKNOWN
+    for node in info.node.decorator_list:
+        func = it.evaluate(node.func) if isinstance(node, ast.Call) else None
+        if not isinstance(node, ast.Call) or not isinstance(func, Ext):
+            continue
+        seen = _arguments(it, node)
+        if func.name in ("click.option", "click.argument", "typer.Option"):
+            flags = [text_of(item) or "" for item in seen.args]
+            spelled = {part.lstrip("-").replace("-", "_") for flag in flags for part in flag.split("/")}
+            if name in spelled:
+                return (
+                    FALSE
+                    if seen.get("is_flag") == TRUE and "default" not in seen.kwargs
+                    else seen.get("default") or UNKNOWN
+                )
+        if func.name == "hydra.main":
+            folder, stem = text_of(seen.get("config_path", 0)), text_of(seen.get("config_name", 1))
+            if stem is not None:
+                stem = stem.removesuffix(".yaml")
+                return config_files.loaded(it, Const(f"{folder}/{stem}.yaml" if folder else f"{stem}.yaml"))
+    return UNKNOWN
+
+
+def _default(it: "Interpreter", func: Func, node: ast.expr) -> Value:
+    outer, it.frame = it.frame, func.frame
+    try:
+        return it.evaluate(node)
+    finally:
+        it.frame = outer
+
+
+def instantiate(it: "Interpreter", cls: Class, seen: "Call") -> Value:
+    """Make an object of a class of the script."""
+    base = it.library_base(cls.key)
+    kind = it.library.class_kind(base) if base else ""
+    ref = it.new(Thing(kind or "instance", seen.place, {"__class__": cls}))
+    infos = list(it.mro(cls.key))
+    init = next(
+        (info.names["__init__"] for info in infos if isinstance(info.names.get("__init__"), Func)), None
+    )
+    if any(info.is_dataclass for info in infos):
+        _fill_dataclass(it, ref, cls, seen)
+    if isinstance(init, Func):
+        call_function(it, Func(init.key, init.frame, ref), seen)
+    elif base:
+        it.library.construct(it, ref, base, seen)
+    elif not any(info.is_dataclass for info in infos):
+        taint(it, seen)
+    return ref
+
+
+def _fill_dataclass(it: "Interpreter", ref: Ref, cls: Class, seen: "Call") -> None:
+    values: dict[str, Value] = {}
+    for info in reversed(list(it.mro(cls.key))):
+        values |= {name: value for name, value in info.names.items() if not isinstance(value, Func)}
+        for statement in info.node.body:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                values.setdefault(statement.target.id, UNKNOWN)
+    fields = list(values)
+    values |= dict(zip(fields, seen.args, strict=False))
+    values |= seen.kwargs
+    if seen.open:
+        values = {
+            name: value if name in seen.kwargs else join((value, UNKNOWN)) for name, value in values.items()
+        }
+    it.change(ref.id, **values)
+
+
+def context_kind(it: "Interpreter", node: ast.expr, value: Value) -> str:
+    """Return what kind of `with` block a context expression opens."""
+    if isinstance(value, Ref):
+        return it.kind(value)
+    if isinstance(node, ast.Call):
+        func = it.evaluate(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else UNKNOWN
+        return context_of(func)
+    return ""
+
+
+def context_of(value: Value) -> str:
+    """Return the kind of context that a decorator or context manager of a library is."""
+    name = value.name if isinstance(value, Ext) else ""
+    if name.endswith((".no_grad", ".inference_mode")):
+        return "no_grad"
+    return ""

@@ -1,0 +1,138 @@
+"""Configuration files that a script reads from beside itself: YAML and JSON, as values with their places.
+
+The file is looked for beside the script and in the folder it would be started from; nothing else is read.
+What a launch could override (hydra's words, environment interpolation) stays unknown where it is not plain.
+"""
+
+import posixpath
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+from preflight.facts.script import Place
+from preflight.script.bounds import MAX_CONFIG, MAX_DEPTH, MAX_WEIGHT
+from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, Scalar, Seq, Value, text_of
+
+if TYPE_CHECKING:
+    import yaml
+
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_ENDINGS = (".yaml", ".yml", ".json")
+_MAX_DEPTH = 20
+
+
+def loaded(it: "Interpreter", path: Value | None) -> Value:
+    """Return what a configuration file holds, Unknown when it is not to be found or not plain."""
+    name = text_of(path)
+    if name is None or not name.endswith(_ENDINGS):
+        return UNKNOWN
+    for candidate in _candidates(it, name):
+        text = it.sources.text(candidate)
+        if text is not None:
+            return parsed(it, text, candidate)
+    return UNKNOWN
+
+
+def _candidates(it: "Interpreter", name: str) -> Iterator[str]:
+    """Yield where a relative name may lie: the folder of the script, of the module, and that above."""
+    yield posixpath.normpath(name)
+    for folder in dict.fromkeys((it.source.package, posixpath.dirname(it.source.path))):
+        yield posixpath.normpath(posixpath.join(folder, name))
+    yield posixpath.normpath(posixpath.join(it.source.package, "..", name))
+
+
+def parsed(it: "Interpreter", text: str, path: str) -> Value:
+    """Return the content of a YAML or JSON text, each entry with its place."""
+    import yaml  # noqa: PLC0415 - only scripts that read a configuration need it
+
+    if len(text) > MAX_CONFIG:
+        it.note_excess(f"{path}: more than {MAX_CONFIG} characters")
+        return UNKNOWN
+    it.work.copy(len(text))
+    try:
+        node = yaml.compose(text, Loader=_loader())
+        return UNKNOWN if node is None else _Tree(path).value(node, _MAX_DEPTH)
+    except _TooLarge as error:
+        it.note_excess(f"{path}: {error}")
+    except (yaml.YAMLError, ValueError, RecursionError):
+        pass
+    return UNKNOWN
+
+
+@cache
+def _loader() -> type["yaml.SafeLoader"]:
+    """Return PyYAML's loader with a bound on depth: its time grows with the square of that."""
+    import yaml  # noqa: PLC0415
+
+    class Shallow(yaml.SafeLoader):
+        depth = 0
+
+        def compose_node(self, parent: "yaml.Node | None", index: int) -> "yaml.Node | None":
+            self.depth += 1
+            if self.depth > MAX_DEPTH:
+                raise _TooLarge(f"more than {MAX_DEPTH} lists in one another")
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
+    return Shallow
+
+
+class _TooLarge(Exception):
+    """The file says more than will be held."""
+
+
+class _Tree:
+    """The values of one file. An alias stands for all that it names, so what is built is counted."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._left = MAX_WEIGHT
+
+    def value(self, node: "yaml.Node", depth: int) -> Value:
+        """Return a node as a value. Raises _TooLarge."""
+        import yaml  # noqa: PLC0415
+
+        self._left -= 1
+        if self._left < 0:
+            raise _TooLarge(f"more than {MAX_WEIGHT} items, counted where aliases repeat them")
+        if depth == 0:
+            return UNKNOWN
+        if isinstance(node, yaml.ScalarNode):
+            return _scalar(node, self._place(node))
+        if isinstance(node, yaml.SequenceNode):
+            return Seq(tuple(self.value(item, depth - 1) for item in node.value))
+        items: dict[Scalar, Value] = {}
+        places: dict[Scalar, Place] = {}
+        is_open = False
+        for key, inner in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
+                is_open = True
+                continue
+            items[key.value] = self.value(inner, depth - 1)
+            places[key.value] = self._place(key)
+        return Map(tuple(items.items()), is_open, places)
+
+    def _place(self, node: "yaml.Node") -> Place:
+        return Place(self._path, node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+_WORDS: dict[str, Scalar] = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def _scalar(node: "yaml.ScalarNode", place: Place) -> Value:
+    text = str(node.value)
+    kind = node.tag.rpartition(":")[2]
+    if kind == "null":
+        return NONE
+    if kind == "bool":
+        return Const(_WORDS.get(text.lower()), place)
+    try:
+        if kind == "int":
+            return Const(int(text.replace("_", ""), 0), place)
+        if kind == "float":
+            return Const(float(text.replace("_", "")), place)
+    except ValueError:
+        return UNKNOWN
+    return UNKNOWN if "${" in text else Const(text, place)

@@ -1,0 +1,86 @@
+"""What a reading comes upon: calls, things that rules may judge, the script's own functions and classes."""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from preflight.facts.script import Place
+from preflight.frozen import dataclass
+from preflight.script.interpreter.values import Map, Scalar, Value
+from preflight.script.source import Source
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call as it is seen: evaluated arguments, and where each stands."""
+
+    node: ast.Call
+    place: Place
+    args: tuple[Value, ...]
+    kwargs: Mapping[str, Value]
+    places: Mapping[str, Place]  # of keyword arguments
+    open: bool  # there may be more arguments than are known
+    maybe: frozenset[str] = frozenset()  # keywords that are given on some paths only
+
+    def get(self, name: str, position: int | None = None) -> Value | None:
+        """Return an argument by keyword or position, None when it is not given."""
+        if name in self.kwargs:
+            return self.kwargs[name]
+        if position is not None and position < len(self.args):
+            return self.args[position]
+        return None
+
+    def named(self) -> Map:
+        """Return the keyword arguments as the dict they are to the function."""
+        places: dict[Scalar, Place] = dict(self.places.items())
+        return Map(tuple(self.kwargs.items()), self.open, places)
+
+    def at(self, name: str) -> Place:
+        """Return where a keyword argument stands, else where the call does."""
+        return self.places.get(name, self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that rules may judge; `things` and `values` are what it is about."""
+
+    name: str
+    place: Place
+    ref: int | None = None
+    call: Call | None = None
+    what: str = ""
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+    def place_of(self, keyword: str) -> Place:
+        """Return where a keyword argument of the call stands, else where the event is."""
+        return self.place if self.call is None else self.call.at(keyword)
+
+
+@dataclass(frozen=True, slots=True)
+class FuncInfo:
+    """A function of the script."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    source: Source
+    decorators: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassInfo:
+    """A class of the script; `names` are its class attributes and methods."""
+
+    node: ast.ClassDef
+    source: Source
+    bases: tuple[Value, ...]
+    names: Mapping[str, Value]
+    is_dataclass: bool
+
+
+def bare(it: "Interpreter", node: ast.AST, args: tuple[Value, ...]) -> Call:
+    """Return a call that stands for something that is not written as one."""
+    syntax = ast.copy_location(ast.Call(func=ast.Name(id="_", ctx=ast.Load()), args=[], keywords=[]), node)
+    return Call(syntax, it.place(node), args, {}, {}, open=False)

@@ -1,0 +1,322 @@
+"""Expressions of the language, as values that may be known, partly known or unknown."""
+
+import ast
+import builtins
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from preflight.facts.script import Place
+from preflight.script.interpreter import calls, operators
+from preflight.script.interpreter.assignments import assign
+from preflight.script.interpreter.values import (
+    NONE,
+    UNKNOWN,
+    Class,
+    Const,
+    Device,
+    Dtype,
+    Ext,
+    Func,
+    Map,
+    Method,
+    Module,
+    OneOf,
+    Part,
+    Rank,
+    Ref,
+    Scalar,
+    Seq,
+    Value,
+    alternatives,
+    join,
+    text_of,
+    truth,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+BUILTINS = frozenset(dir(builtins))
+
+
+def evaluate(it: "Interpreter", node: ast.expr) -> Value:
+    """Return what an expression may be."""
+    handler = _HANDLERS.get(type(node))
+    return handler(it, node) if handler else _children(it, node)
+
+
+def _children(it: "Interpreter", node: ast.expr) -> Value:
+    """Evaluate what stands inside an expression that is not modelled, for what it does."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            it.evaluate(child)
+    return UNKNOWN
+
+
+def _constant(it: "Interpreter", node: ast.Constant) -> Value:
+    if node.value is Ellipsis or isinstance(node.value, complex):
+        return UNKNOWN
+    return Const(node.value, it.place(node))
+
+
+def _name(it: "Interpreter", node: ast.Name) -> Value:
+    return it.lookup(node.id)
+
+
+def _attribute(it: "Interpreter", node: ast.Attribute) -> Value:
+    return get_attribute(it, it.evaluate(node.value), node.attr, node)
+
+
+def get_attribute(it: "Interpreter", owner: Value, name: str, node: ast.AST) -> Value:
+    """Return `owner.name`."""
+    if isinstance(owner, OneOf):
+        return join(get_attribute(it, item, name, node) for item in owner.values)
+    if isinstance(owner, Ext):
+        full = f"{owner.name}.{name}"
+        known = it.library.constant(it, full, it.place(node))
+        return Ext(full) if known is None else known
+    if isinstance(owner, Module):
+        frame = it.module_of(owner)
+        return it.state.frames.get(frame or -1, {}).get(name, UNKNOWN)
+    if isinstance(owner, Class):
+        return _class_attribute(it, owner, name)
+    if isinstance(owner, Part):
+        return it.library.attribute(it, owner, name, it.place(node))
+    if isinstance(owner, Ref):
+        return _thing_attribute(it, owner, name, node)
+    if isinstance(owner, Method) and owner.name == "super":
+        return Method(owner.owner, f"super.{name}")
+    if isinstance(owner, Map | Seq | Const | Dtype | Device):
+        return _plain_method(owner, name)
+    return UNKNOWN
+
+
+def _plain_method(owner: "Map | Seq | Const | Dtype | Device", name: str) -> Value:
+    if isinstance(owner, Device):
+        if name == "type":
+            return Const(owner.kind)
+        if name == "index":
+            return Rank() if owner.of_rank else Const(owner.index)
+        return UNKNOWN
+    if isinstance(owner, Dtype):
+        return UNKNOWN
+    if isinstance(owner, Map) and (held := owner.get(name)) is not None:
+        return held  # OmegaConf, Munch and the like: an entry is an attribute
+    if isinstance(owner, Const) and name in ("parent", "parents") and isinstance(owner.value, str):
+        return Const(owner.value.rpartition("/")[0] or ".")
+    return Ext(f"value.{name}")  # called with its owner in place by `calling`
+
+
+def _class_attribute(it: "Interpreter", owner: Class, name: str) -> Value:
+    for info in it.mro(owner.key):
+        if name in info.names:
+            value = info.names[name]
+            if isinstance(value, Func) and _has_decorator(it, value, "classmethod"):
+                return Func(value.key, value.frame, owner)
+            return value
+    base = it.library_base(owner.key)
+    return Ext(f"{base}.{name}") if base else UNKNOWN
+
+
+def _has_decorator(it: "Interpreter", func: Func, name: str) -> bool:
+    info = it.functions.get(func.key)
+    return info is not None and Ext(f"builtins.{name}") in info.decorators
+
+
+def _thing_attribute(it: "Interpreter", owner: Ref, name: str, node: ast.AST) -> Value:
+    thing = it.thing(owner)
+    if thing is None:
+        return UNKNOWN
+    if name in thing.attrs:
+        return thing.attrs[name]
+    of_class = thing.attrs.get("__class__")
+    if isinstance(of_class, Class):
+        for info in it.mro(of_class.key):
+            if name in info.names:
+                value = info.names[name]
+                if not isinstance(value, Func):
+                    return value
+                if _has_decorator(it, value, "staticmethod"):
+                    return value
+                bound = Func(value.key, value.frame, owner)
+                if _has_decorator(it, value, "property"):
+                    return calls.call_simple(it, bound, node)
+                return bound
+    return it.library.attribute(it, owner, name, it.place(node))
+
+
+def _subscript(it: "Interpreter", node: ast.Subscript) -> Value:
+    owner, key = it.evaluate(node.value), it.evaluate(node.slice)
+    return join(_item(it, item, key) for item in alternatives(owner))
+
+
+def _item(it: "Interpreter", owner: Value, key: Value) -> Value:
+    if isinstance(owner, Ext):
+        return it.library.subscript(it, owner.name, key)
+    if isinstance(owner, Map):
+        keys = [item.value for item in alternatives(key) if isinstance(item, Const)]
+        if keys and len(keys) == len(list(alternatives(key))):
+            return join(owner.get(name) or UNKNOWN for name in keys)
+        return join((*(value for _, value in owner.items), UNKNOWN))
+    index = key.value if isinstance(key, Const) and isinstance(key.value, int) else None
+    if index is not None and isinstance(owner, Seq) and -len(owner.items) <= index < len(owner.items):
+        return owner.items[index]
+    text = text_of(owner)
+    if index is not None and text is not None and -len(text) <= index < len(text):
+        return Const(text[index])
+    if isinstance(owner, Part):
+        return owner
+    return UNKNOWN
+
+
+def _call(it: "Interpreter", node: ast.Call) -> Value:
+    return calls.call(it, node)
+
+
+def _if_expression(it: "Interpreter", node: ast.IfExp) -> Value:
+    known = truth(it.evaluate(node.test))
+    if known is not None:
+        return it.evaluate(node.body if known else node.orelse)
+    return join((it.evaluate(node.body), it.evaluate(node.orelse)))
+
+
+def _bool_operation(it: "Interpreter", node: ast.BoolOp) -> Value:
+    stops_at = isinstance(node.op, ast.Or)
+    seen: list[Value] = []
+    for part in node.values:
+        value = it.evaluate(part)
+        known = truth(value)
+        if known is stops_at:
+            return join((*seen, value)) if seen else value
+        if known is None:
+            seen.append(value)
+    return join((*seen, value)) if seen else value
+
+
+def _joined_text(it: "Interpreter", node: ast.JoinedStr) -> Value:
+    text = ""
+    ranked = unknown = False
+    for part in node.values:
+        value = it.evaluate(part.value) if isinstance(part, ast.FormattedValue) else it.evaluate(part)
+        if isinstance(value, Const):
+            text += str(value.value)
+        elif isinstance(value, Rank):
+            ranked = True
+        else:
+            unknown = True
+    if ranked and text in ("cuda:", "cuda"):
+        return Device("cuda", of_rank=True)
+    if unknown:
+        return UNKNOWN
+    return Rank() if ranked else Const(text, it.place(node))
+
+
+def _sequence(it: "Interpreter", node: ast.expr) -> Value:
+    items: list[Value] = []
+    is_open = False
+    for part in getattr(node, "elts", []):
+        if not isinstance(part, ast.Starred):
+            items.append(it.evaluate(part))
+            continue
+        inner = it.evaluate(part.value)
+        if isinstance(inner, Seq):
+            items += inner.items
+            is_open = is_open or inner.open
+        else:
+            items.append(it.library.element(it, inner))
+            is_open = True
+    return Seq(tuple(items), is_open)
+
+
+def _dict(it: "Interpreter", node: ast.Dict) -> Value:
+    items: dict[Scalar, Value] = {}
+    places: dict[Scalar, Place] = {}
+    is_open = False
+    for key, part in zip(node.keys, node.values, strict=True):
+        value = it.evaluate(part)
+        if key is None:
+            if isinstance(value, Map):
+                items |= dict(value.items)
+                places |= value.places
+                is_open = is_open or value.open
+            else:
+                is_open = True
+            continue
+        name = it.evaluate(key)
+        if isinstance(name, Const):
+            items[name.value] = value
+            places[name.value] = it.place(key)
+        else:
+            is_open = True
+    return Map(tuple(items.items()), is_open, places)
+
+
+def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
+    frame = it.new_frame(it.frame)
+    outer, it.frame = it.frame, frame
+    try:
+        for generator in getattr(node, "generators", []):
+            value = it.library.element(it, it.evaluate(generator.iter))
+            assign(it, generator.target, value)
+            for condition in generator.ifs:
+                it.evaluate(condition)
+        if isinstance(node, ast.DictComp):
+            it.evaluate(node.key)
+            return Map((("*", it.evaluate(node.value)),), open=True)
+        item = it.evaluate(getattr(node, "elt"))  # noqa: B009 - one of three node classes that have it
+    finally:
+        it.frame = outer
+        it.state.drop(frame)
+    if isinstance(item, Part) and item.what == "parameter":
+        return Part(item.of, "parameters")
+    return Seq((item,), open=True)
+
+
+def _lambda(it: "Interpreter", node: ast.Lambda) -> Value:
+    return calls.define(it, node, ())
+
+
+def _named(it: "Interpreter", node: ast.NamedExpr) -> Value:
+    value = it.evaluate(node.value)
+    it.bind(node.target.id, value)
+    return value
+
+
+def _yield(it: "Interpreter", node: ast.Yield) -> Value:
+    value = it.evaluate(node.value) if node.value else NONE
+    if it.yields is not None:
+        it.yields.append(value)
+    return UNKNOWN
+
+
+def _through(it: "Interpreter", node: ast.expr) -> Value:
+    return it.evaluate(getattr(node, "value"))  # noqa: B009 - Await and Starred
+
+
+_HANDLERS: dict[type[ast.expr], Callable[["Interpreter", Any], Value]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.Call: _call,
+    ast.IfExp: _if_expression,
+    ast.BoolOp: _bool_operation,
+    ast.UnaryOp: operators.unary,
+    ast.BinOp: operators.binary,
+    ast.Compare: operators.compare,
+    ast.JoinedStr: _joined_text,
+    ast.Tuple: _sequence,
+    ast.List: _sequence,
+    ast.Set: _sequence,
+    ast.Dict: _dict,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.DictComp: _comprehension,
+    ast.Lambda: _lambda,
+    ast.NamedExpr: _named,
+    ast.Yield: _yield,
+    ast.YieldFrom: _through,
+    ast.Await: _through,
+    ast.Starred: _through,
+}

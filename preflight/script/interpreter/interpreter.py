@@ -1,0 +1,321 @@
+"""Reads a script as Python would run it, with abstract values instead of real ones. Nothing is executed.
+
+The language is here and in `expressions`, `statements` and `calling`; what torch, transformers, accelerate,
+peft and trl do is in `library`. Both branches of an unknown condition are read, a loop's body twice (so that
+what one turn leaves behind meets the next), a call of the script's own functions where it stands.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from preflight.facts.script import Place
+from preflight.script.bounds import TooLong, Work, excess, weight
+from preflight.script.interpreter import calls, expressions, statements
+from preflight.script.interpreter.call_cache import Calls
+from preflight.script.interpreter.events import Call, ClassInfo, Event, FuncInfo
+from preflight.script.interpreter.state import State
+from preflight.script.interpreter.values import (
+    UNKNOWN,
+    Class,
+    Const,
+    Dtype,
+    Ext,
+    Func,
+    Module,
+    Part,
+    Ref,
+    Thing,
+    Value,
+    float32_of_its_own,
+)
+from preflight.script.source import Source, Sources
+from preflight.script.target import Target
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.arguments import Declared
+
+MAX_DEPTH = 12
+_MAX_PROBLEMS = 20
+
+
+class Library(Protocol):
+    """What is known of code that is not the script's own."""
+
+    def constant(self, it: "Interpreter", name: str, place: Place) -> Value | None:
+        """Return the value of a library's name, None when it is nothing but a name."""
+
+    def call(self, it: "Interpreter", name: str, call: Call) -> Value:
+        """Return what calling a library's name gives, and do to the state what it does."""
+
+    def method(self, it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
+        """Return what a method of a known object gives."""
+
+    def attribute(self, it: "Interpreter", owner: Ref | Part, name: str, place: Place) -> Value:
+        """Return an attribute of a known object."""
+
+    def assign(self, it: "Interpreter", owner: Ref | Part, name: str, value: Value, place: Place) -> None:
+        """Note that an attribute of a known object was set."""
+
+    def subscript(self, it: "Interpreter", name: str, key: Value) -> Value:
+        """Return an item of a library's mapping, as of os.environ."""
+
+    def element(self, it: "Interpreter", iterable: Value) -> Value:
+        """Return what iterating over a value yields."""
+
+    def raw_backward(self, it: "Interpreter", call: Call) -> None:
+        """Note a `backward()` of something that is not known to be scaled."""
+
+    def promoted(self, it: "Interpreter", call: Call) -> Value | None:
+        """Return what a method gives whose unknown owner must be a model, None where it need not be one."""
+
+    def moved(self, it: "Interpreter", call: Call) -> None:
+        """Note `.to(...)` or `.cuda(...)` of something that is not known."""
+
+    def class_kind(self, name: str) -> str:
+        """Return the kind of thing that a library's class makes, "" when not known."""
+
+    def construct(self, it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+        """Do what the library's constructor does to a new object of that class or of a subclass."""
+
+
+Listener = Callable[["Interpreter", Event], None]
+
+
+class Interpreter:
+    """One reading of a script for one target."""
+
+    def __init__(self, sources: Sources, target: Target, library: Library, listener: Listener) -> None:
+        self.sources = sources
+        self.target = target
+        self.library = library
+        self.work = Work()
+        self.state = State(work=self.work)
+        self.excesses: dict[str, None] = {}  # values that were too large, with their places
+        self.functions: dict[int, FuncInfo] = {}
+        self.classes: dict[int, ClassInfo] = {}
+        self.parents: dict[int, int | None] = {}
+        self.captured: set[int] = set()
+        self.called: set[int] = set()
+        self.modules: dict[str, int] = {}  # path -> frame
+        self._module_names: dict[int, dict[str, Value]] = {}  # as each module was when it had been read
+        self.loop_depth = 0
+        self.contexts: list[str] = []  # kinds of the with-blocks around the current point
+        self.stack: list[int] = []
+        self.returns: list[tuple[Value, State]] = []
+        self.breaks: list[State] = []
+        self.continues: list[State] = []
+        self.yields: list[Value] | None = None
+        self.declared: dict[int, Declared] = {}  # argparse options by the id of their thing
+        self.notes: dict[str, list[Place]] = {}  # what rules remember of what came before
+        self.asked: dict[Place, Value] = {}  # mixed precision that each Accelerator or TrainingArguments has
+        self.autocasts: dict[Place, str] = {}  # dtypes of the script's own autocasts around training
+        self.default_dtype: Value = Dtype("float32")  # as torch.set_default_dtype leaves it
+        self.models: dict[int, set[bool | None]] = {}  # by id, whether each was float32 and the script's own
+        self.kept: list[Call] = []  # what functools.partial was given
+        self.calls = Calls()
+        self.global_names: dict[int, dict[str, int]] = {}
+        self.frame = 0
+        self.complete = True
+        self._listener = listener
+        self._next = 0
+        self._depth = 0
+        self._source: Source | None = None
+
+    # --- running -----------------------------------------------------------------------
+
+    def run(self, source: Source) -> None:
+        """Read the script as `python script.py` would run it, then what nothing in it calls."""
+        try:
+            self.module_frame(source, main=True)
+            self._run_uncalled(source)
+        except (TooLong, RecursionError):
+            self.complete = False
+
+    def _run_uncalled(self, source: Source) -> None:
+        """A library of training functions, or a `main` that a tool calls: read each with its defaults."""
+        frame = self.modules[source.path]
+        names = dict(self.state.frames[frame])
+        order = sorted(names.items(), key=lambda item: item[0] not in ("main", "train"))
+        for _, value in order:
+            if isinstance(value, Func) and value.key not in self.called and value.key in self.functions:
+                self._run_alone(value, frame)
+
+    def _run_alone(self, func: Func, frame: int) -> None:
+        before = self.state.fork()
+        self.state = before.fork()
+        self.state.dead = False
+        self.frame = frame
+        node = ast.Call(
+            func=ast.Name(id="main", ctx=ast.Load()), args=[], keywords=[], lineno=1, col_offset=0
+        )
+        place = self.functions[func.key].source.place(self.functions[func.key].node)
+        calls.call_function(self, func, Call(node, place, (), {}, {}, open=False))
+        self.state = before
+
+    def module_frame(self, source: Source, *, main: bool = False) -> int:
+        """Return the frame of a module, reading it the first time."""
+        if source.path in self.modules:
+            frame = self.modules[source.path]
+            if frame not in self.state.frames:  # it was imported on a path that has ended
+                self.state.names(frame).update(self._module_names.get(frame, {}))
+            return frame
+        frame = self.new_frame(None)
+        self.modules[source.path] = frame
+        self.captured.add(frame)
+        self.state.names(frame).update(
+            {"__name__": Const("__main__" if main else source.path), "__file__": Const(source.path)}
+        )
+        with self.within(source, frame):
+            statements.execute(self, source.tree.body)
+        self.state.dead = False
+        self._module_names[frame] = dict(self.state.frames.get(frame, {}))
+        return frame
+
+    @contextmanager
+    def within(self, source: Source, frame: int) -> Iterator[None]:
+        """Evaluate in another file and frame for a while."""
+        before, self._source = self._source, source
+        frame_before, self.frame = self.frame, frame
+        try:
+            yield
+        finally:
+            self._source, self.frame = before, frame_before
+
+    @contextmanager
+    def deeper(self) -> Iterator[bool]:
+        """Yield whether one more nested call is still followed."""
+        self._depth += 1
+        try:
+            yield self._depth <= MAX_DEPTH
+        finally:
+            self._depth -= 1
+
+    # --- state -------------------------------------------------------------------------
+
+    @property
+    def source(self) -> Source:
+        """The file that is being read."""
+        if self._source is None:
+            raise RuntimeError("nothing is being read")
+        return self._source
+
+    def place(self, node: ast.AST) -> Place:
+        """Return where a piece of syntax stands."""
+        return self.source.place(node)
+
+    def new_frame(self, parent: int | None) -> int:
+        """Return a new, empty frame of names."""
+        self._next += 1
+        self.state.names(self._next)
+        self.parents[self._next] = parent
+        return self._next
+
+    def new(self, thing: Thing) -> Ref:
+        """Put a thing on the heap."""
+        self._next += 1
+        self.put(self._next, thing)
+        return Ref(self._next)
+
+    def put(self, ref: int, thing: Thing) -> None:
+        """Put a thing in the place of another, and remember what every model was at any time."""
+        self.state.put(ref, thing)
+        self.calls.events += thing.kind != "instance"
+        if thing.kind == "model":
+            self.models.setdefault(ref, set()).add(float32_of_its_own(thing))
+
+    def thing(self, value: Value | int | None) -> Thing | None:
+        """Return the thing that a value is, or is a part of."""
+        if isinstance(value, Ref):
+            return self.state.heap.get(value.id)
+        if isinstance(value, Part):
+            return self.state.heap.get(value.of)
+        return self.state.heap.get(value) if isinstance(value, int) else None
+
+    def kind(self, value: Value | None) -> str:
+        """Return the kind of thing a value is, "" when it is none."""
+        thing = self.thing(value) if isinstance(value, Ref) else None
+        return thing.kind if thing else ""
+
+    def keep(self, call: Call) -> int:
+        """Remember a call's arguments, and return under which number."""
+        self.kept.append(call)
+        return len(self.kept) - 1
+
+    def change(self, ref: int, /, **attrs: Value) -> None:
+        """Change attributes of a thing."""
+        thing = self.state.heap.get(ref)
+        if thing is not None:
+            self.work.copy(len(thing.attrs))
+            self.put(ref, thing.having(**attrs))
+
+    def emit(self, event: Event) -> None:
+        """Tell the rules."""
+        self.calls.events += 1
+        self._listener(self, event)
+
+    # --- names -------------------------------------------------------------------------
+
+    def lookup(self, name: str) -> Value:
+        """Return what a name means here."""
+        frame: int | None = self.frame
+        while frame is not None:
+            names = self.state.frames.get(frame, {})
+            if name in names:
+                return names[name]
+            frame = self.parents.get(frame)
+        return Ext(f"builtins.{name}") if name in expressions.BUILTINS else UNKNOWN
+
+    def bind(self, name: str, value: Value) -> None:
+        """Give a name of the current frame a value."""
+        frame = self.global_names.get(self.frame, {}).get(name, self.frame)
+        self.state.names(frame)[name] = value
+
+    def evaluate(self, node: ast.expr) -> Value:
+        """Return what an expression may be; what would be too large to hold is not known."""
+        self.work.add()
+        value = expressions.evaluate(self, node)
+        self.work.copy(weight(value))
+        return self.held(value, node)
+
+    def held(self, value: Value, node: ast.AST) -> Value:
+        """Return a value, Unknown when it is too large, which is noted as not judged."""
+        told = excess(value)
+        if not told:
+            return value
+        self.note_excess(f"{self.place(node)}: {told}")
+        return UNKNOWN
+
+    def note_excess(self, told: str) -> None:
+        """Note what was too large to be held, and so was not judged."""
+        if len(self.excesses) < _MAX_PROBLEMS:
+            self.excesses[told] = None
+
+    def execute(self, body: list[ast.stmt]) -> None:
+        """Carry out statements."""
+        statements.execute(self, body)
+
+    def mro(self, key: int) -> Iterator[ClassInfo]:
+        """Yield a class of the script and its bases of the script."""
+        pending, seen = [key], set[int]()
+        while pending:
+            current = pending.pop(0)
+            info = self.classes.get(current)
+            if info is None or current in seen:
+                continue
+            seen.add(current)
+            yield info
+            pending += [base.key for base in info.bases if isinstance(base, Class)]
+
+    def library_base(self, key: int) -> str:
+        """Return the library class that a class of the script derives from, "" when none."""
+        for info in self.mro(key):
+            for base in info.bases:
+                if isinstance(base, Ext) and self.library.class_kind(base.name):
+                    return base.name
+        return ""
+
+    def module_of(self, value: Module) -> int | None:
+        """Return the frame of a module of the script's own."""
+        return self.modules.get(value.path)

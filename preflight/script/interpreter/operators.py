@@ -1,0 +1,199 @@
+"""Operators: arithmetic and comparisons of values of which only a part may be known."""
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from preflight.facts.script import Place
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Class,
+    Const,
+    Device,
+    Dtype,
+    Ext,
+    Func,
+    Map,
+    Rank,
+    Ref,
+    Scalar,
+    Seq,
+    Value,
+    alternatives,
+    merged,
+    text_of,
+    truth,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+def unary(it: "Interpreter", node: ast.UnaryOp) -> Value:
+    """Return `not x` and `-x` where x is known."""
+    value = it.evaluate(node.operand)
+    if isinstance(node.op, ast.Not):
+        known = truth(value)
+        return UNKNOWN if known is None else Const(not known)
+    if isinstance(node.op, ast.USub) and isinstance(value, Const) and isinstance(value.value, int | float):
+        return Const(-value.value)
+    return UNKNOWN
+
+
+def binary(it: "Interpreter", node: ast.BinOp) -> Value:
+    """Return `a + b` and the like; what a rank is part of differs from rank to rank."""
+    left, right = it.evaluate(node.left), it.evaluate(node.right)
+    if isinstance(left, Rank) or isinstance(right, Rank):
+        text = left.value if isinstance(left, Const) else None
+        if isinstance(text, str):
+            return Device("cuda", of_rank=True) if text.startswith("cuda:") else Rank()
+        return Rank()
+    if isinstance(left, Map) and isinstance(right, Map) and isinstance(node.op, ast.BitOr):
+        return merged(left, right)
+    if isinstance(left, Seq) and isinstance(right, Seq) and isinstance(node.op, ast.Add):
+        return Seq((*left.items, *right.items), left.open or right.open)
+    one, other = text_of(left), text_of(right)
+    if isinstance(node.op, ast.Div) and one is not None and other is not None:
+        return Const(f"{one}/{other}")  # paths, which their texts stand for
+    operation = _BINARY.get(type(node.op))
+    if operation and isinstance(left, Const) and isinstance(right, Const):
+        return _calculated(operation, left.value, right.value, it.place(node))
+    return UNKNOWN
+
+
+def _calculated(operation: Callable[[Any, Any], Any], left: Scalar, right: Scalar, place: Place) -> Value:
+    if isinstance(left, str | bytes) or isinstance(right, str | bytes):
+        added = operation is operator.add and type(left) is type(right)
+        if not added:
+            return UNKNOWN  # "x" * n and "%1000000s" % "x" could be large, and are not needed
+    try:
+        result = operation(left, right)
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+        return UNKNOWN
+    return Const(result, place) if isinstance(result, str | int | float | bool | bytes) else UNKNOWN
+
+
+def compare(it: "Interpreter", node: ast.Compare) -> Value:
+    """Return whether `a < b <= c`, Unknown when reading cannot know."""
+    left = it.evaluate(node.left)
+    result: Value = TRUE
+    for op, part in zip(node.ops, node.comparators, strict=True):
+        right = it.evaluate(part)
+        answer = _compared(it, op, left, right)
+        if answer is not True:
+            result = FALSE if answer is False else UNKNOWN
+            break
+        left = right
+    return result
+
+
+def _compared(it: "Interpreter", op: ast.cmpop, left: Value, right: Value) -> bool | None:
+    answers = {
+        _compared_one(it, op, one, other) for one in alternatives(left) for other in alternatives(right)
+    }
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _compared_one(it: "Interpreter", op: ast.cmpop, left: Value, right: Value) -> bool | None:
+    if isinstance(op, ast.In | ast.NotIn):
+        inside = _contains(it, right, left)
+        return inside if inside is None or isinstance(op, ast.In) else not inside
+    if isinstance(left, Rank) and isinstance(right, Const):
+        return _rank_against(op, right.value)
+    if isinstance(op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
+        same = _same(left, right)
+        return same if same is None or isinstance(op, ast.Is | ast.Eq) else not same
+    operation = _COMPARE.get(type(op))
+    one, other = _plain(left), _plain(right)
+    if operation is None or one is None or other is None:
+        return None
+    try:
+        return bool(operation(one, other))
+    except TypeError:
+        return None
+
+
+def _plain(value: Value) -> Any:
+    """Return a constant, or a tuple of constants, as itself."""
+    if isinstance(value, Const):
+        return value.value
+    if isinstance(value, Seq) and not value.open and all(isinstance(item, Const) for item in value.items):
+        return tuple(item.value for item in value.items if isinstance(item, Const))
+    return None
+
+
+def _rank_against(op: ast.cmpop, value: Scalar) -> bool | None:
+    """A rank is never negative and never None."""
+    if value is None or (isinstance(value, int) and value < 0):
+        if isinstance(op, ast.Eq | ast.Is | ast.Lt | ast.LtE):
+            return False
+        if isinstance(op, ast.NotEq | ast.IsNot | ast.Gt | ast.GtE):
+            return True
+    if value == 0 and isinstance(op, ast.GtE):
+        return True
+    return None
+
+
+def _same(left: Value, right: Value) -> bool | None:
+    known = (Const, Dtype, Device, Seq, Map, Ref, Func, Class)
+    left, right = _actual(left), _actual(right)
+    if isinstance(left, Ext) and isinstance(right, Ext):
+        return True if left == right else None
+    if isinstance(left, known) and isinstance(right, known):
+        if isinstance(left, Seq | Map) and isinstance(right, Seq | Map):
+            return None
+        if isinstance(left, Device) and isinstance(right, Const):
+            return None
+        return left == right
+    if NONE in (left, right) and not any(isinstance(item, type(UNKNOWN)) for item in (left, right)):
+        return left == right  # a function, a rank, a library's class: not None
+    return None
+
+
+def _actual(value: Value) -> Value:
+    """Return the dtype that `next(model.parameters()).dtype` is, Unknown when parameters may differ."""
+    if isinstance(value, Dtype) and value.name in ("own", "checkpoint"):
+        return Dtype(value.actual) if value.actual else UNKNOWN
+    return value
+
+
+def _contains(it: "Interpreter", whole: Value, item: Value) -> bool | None:
+    if isinstance(whole, Ext):
+        found = it.library.subscript(it, f"{whole.name}.__contains__", item)
+        return truth(found) if isinstance(found, Const) else None
+    if isinstance(whole, Const) and isinstance(whole.value, str) and isinstance(item, Const):
+        return item.value in whole.value if isinstance(item.value, str) else None
+    if isinstance(whole, Seq) and not isinstance(item, Const | Dtype):
+        return None
+    if isinstance(whole, Seq):
+        answers = [_same(item, other) for other in whole.items]
+        if True in answers:
+            return True
+        return None if whole.open or None in answers else False
+    if isinstance(whole, Map) and isinstance(item, Const):
+        return True if whole.get(item.value) is not None else (None if whole.open else False)
+    return None

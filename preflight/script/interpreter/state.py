@@ -1,0 +1,99 @@
+"""The state of a script being read: frames of names, a heap of things; forked and joined at branches.
+
+A fork shares its frames and heap with what it was forked from until one of the two writes: most branches
+change few names of one frame, and scripts with many modules have thousands.
+"""
+
+from dataclasses import field
+
+from preflight.frozen import dataclass
+from preflight.script.bounds import Work
+from preflight.script.interpreter.values import Thing, Value, join, join_things
+
+
+@dataclass(slots=True)
+class State:
+    """What is known at one point of one path. `dead`: the path has returned, raised, or left its loop."""
+
+    frames: dict[int, dict[str, Value]] = field(default_factory=dict)
+    heap: dict[int, Thing] = field(default_factory=dict)
+    device_set: bool = False  # the rank has chosen its GPU
+    dead: bool = False
+    scaled: bool = False  # the gradients are those of a loss that a GradScaler scaled
+    work: Work = field(default_factory=Work)  # of the whole reading: copies of the state are work too
+    _own_frames: set[int] = field(default_factory=set)  # those that no other state shares
+    _own_heap: bool = False
+
+    def fork(self) -> "State":
+        """Return a copy that can go its own way."""
+        self._own_frames = set()
+        self._own_heap = False
+        self.work.copy(len(self.frames))
+        return State(dict(self.frames), self.heap, self.device_set, self.dead, self.scaled, self.work)
+
+    def names(self, frame: int) -> dict[str, Value]:
+        """Return the names of a frame, to be changed."""
+        if frame not in self._own_frames:
+            names = dict(self.frames.get(frame, ()))
+            self.work.copy(len(names))
+            self.frames[frame] = names
+            self._own_frames.add(frame)
+        return self.frames[frame]
+
+    def drop(self, frame: int) -> dict[str, Value]:
+        """Forget a frame; return what it held."""
+        self._own_frames.discard(frame)
+        return self.frames.pop(frame, {})
+
+    def put(self, identity: int, thing: Thing) -> None:
+        """Put a thing on the heap, or another in its place."""
+        if not self._own_heap:
+            self.work.copy(len(self.heap))
+            self.heap = dict(self.heap)
+            self._own_heap = True
+        self.heap[identity] = thing
+
+
+def joined(states: list[State]) -> State:
+    """Return what holds after several paths have met again; dead ones do not arrive."""
+    alive = [state for state in states if not state.dead]
+    if not alive:
+        return states[0]
+    result = alive[0]
+    for other in alive[1:]:
+        _join_into(result, other)
+    return result
+
+
+def _join_into(result: State, other: State) -> None:
+    result.device_set = result.device_set and other.device_set
+    result.scaled = result.scaled or other.scaled
+    result.work.copy(len(other.frames))
+    for key, names in other.frames.items():
+        mine = result.frames.get(key)
+        if mine is not None and mine is not names:
+            _join_names(result, key, mine, names)
+        elif mine is None:
+            result.frames[key] = names
+    if result.heap is other.heap:
+        return
+    result.work.copy(len(other.heap))
+    for identity, thing in other.heap.items():
+        mine_thing = result.heap.get(identity)
+        if mine_thing is None:
+            result.put(identity, thing)
+        elif mine_thing is not thing:
+            result.put(identity, join_things(mine_thing, thing))
+
+
+def _join_names(result: State, key: int, mine: dict[str, Value], names: dict[str, Value]) -> None:
+    changed: dict[str, Value] = {}
+    result.work.copy(len(names))
+    for name, there in names.items():
+        here = mine.get(name)
+        if here is None:
+            changed[name] = there  # bound on one path only: whoever uses it afterwards came that way
+        elif here is not there:
+            changed[name] = join((here, there))
+    if changed:
+        result.names(key).update(changed)

@@ -1,0 +1,344 @@
+"""Statements of the language: branches fork the state, loops are read twice, `with` blocks are remembered."""
+
+import ast
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from preflight.script.interpreter import calls
+from preflight.script.interpreter.assignments import assign
+from preflight.script.interpreter.events import bare
+from preflight.script.interpreter.state import State, joined
+from preflight.script.interpreter.values import (
+    NONE,
+    UNKNOWN,
+    Ext,
+    Func,
+    Module,
+    Seq,
+    Value,
+    text_of,
+    truth,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_LOOP_PASSES = 2
+_MAX_UNROLLED = 6
+
+
+def execute(it: "Interpreter", body: list[ast.stmt]) -> None:
+    """Carry out statements until the path ends."""
+    for statement in body:
+        if it.state.dead:
+            return
+        it.work.add()
+        handler = _HANDLERS.get(type(statement))
+        if handler is not None:
+            handler(it, statement)
+
+
+def _expression(it: "Interpreter", node: ast.Expr) -> None:
+    it.evaluate(node.value)
+
+
+def _assign(it: "Interpreter", node: ast.Assign) -> None:
+    value = it.evaluate(node.value)
+    for target in node.targets:
+        assign(it, target, value)
+
+
+def _annotated(it: "Interpreter", node: ast.AnnAssign) -> None:
+    if node.value is not None:
+        assign(it, node.target, it.evaluate(node.value))
+
+
+def _augmented(it: "Interpreter", node: ast.AugAssign) -> None:
+    if isinstance(node.target, ast.Name | ast.Attribute):
+        load = ast.copy_location(ast.BinOp(left=node.target, op=node.op, right=node.value), node)
+        assign(it, node.target, it.evaluate(load))
+    else:
+        it.evaluate(node.value)
+
+
+def _if(it: "Interpreter", node: ast.If) -> None:
+    known = truth(it.evaluate(node.test))
+    if known is not None:
+        _known_branch(it, node, known=known)
+        return
+    other = it.state.fork()
+    execute(it, node.body)
+    taken, it.state = it.state, other
+    execute(it, node.orelse)
+    it.state = joined([taken, it.state])
+
+
+def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
+    """Take the one branch; the other when it raises: a real launch passes the arguments that it asks for."""
+    body, other = (node.body, node.orelse) if known else (node.orelse, node.body)
+    ends = len(it.returns), len(it.breaks), len(it.continues)
+    before = it.state.fork() if _may_raise(body) else None
+    execute(it, body)
+    if before is not None and it.state.dead and (len(it.returns), len(it.breaks), len(it.continues)) == ends:
+        it.state = before
+        execute(it, other)
+
+
+def _may_raise(body: list[ast.stmt]) -> bool:
+    """Whether a branch ends the path by a raise or a call, seen without following it."""
+    last = body[-1] if body else None
+    return isinstance(last, ast.Raise | ast.Expr | ast.If | ast.Try | ast.With)
+
+
+def _for(it: "Interpreter", node: ast.For | ast.AsyncFor) -> None:
+    iterable = it.evaluate(node.iter)
+    if isinstance(iterable, Seq) and not iterable.open and len(iterable.items) <= _MAX_UNROLLED:
+        values = list(iterable.items)
+        if not values:
+            execute(it, node.orelse)
+            return
+    else:
+        values = [it.library.element(it, iterable)] * _LOOP_PASSES
+    _loop(it, node, [partial(assign, it, node.target, value) for value in values])
+
+
+def _while(it: "Interpreter", node: ast.While) -> None:
+    if truth(it.evaluate(node.test)) is False:
+        execute(it, node.orelse)
+        return
+    _loop(it, node, [lambda: None] * _LOOP_PASSES)
+
+
+def _loop(
+    it: "Interpreter", node: ast.For | ast.AsyncFor | ast.While, turns: list[Callable[[], None]]
+) -> None:
+    outer, it.breaks = it.breaks, []
+    outer_turns, it.continues = it.continues, []
+    it.loop_depth += 1
+    for begin in turns:
+        begin()
+        execute(it, node.body)
+        it.state = joined([it.state, *it.continues])
+        it.continues = []
+        if it.state.dead:
+            if not it.breaks:
+                break
+            it.state = joined(it.breaks)  # what ends the loop here need not end it there
+    it.loop_depth -= 1
+    it.state = joined([it.state, *it.breaks])
+    it.breaks, it.continues = outer, outer_turns
+    execute(it, node.orelse)
+
+
+def _break(it: "Interpreter", node: ast.Break) -> None:
+    del node
+    it.breaks.append(it.state.fork())
+    it.state.dead = True
+
+
+def _continue(it: "Interpreter", node: ast.Continue) -> None:
+    del node
+    it.continues.append(it.state.fork())
+    it.state.dead = True
+
+
+def _return(it: "Interpreter", node: ast.Return) -> None:
+    value = it.evaluate(node.value) if node.value else NONE
+    it.returns.append((value, it.state.fork()))
+    it.state.dead = True
+
+
+def _raise(it: "Interpreter", node: ast.Raise) -> None:
+    if node.exc is not None:
+        it.evaluate(node.exc)
+    it.state.dead = True
+
+
+def _try(it: "Interpreter", node: ast.Try) -> None:
+    """A handler is read from what holds before and after the body, and may or may not have run.
+
+    Imports are taken to succeed, and variables of the launch to be set, unless the body always raises.
+    """
+    before = it.state.fork()
+    execute(it, node.body)
+    ended = it.state.fork()
+    execute(it, node.orelse)
+    always = it.state.dead and ended.dead
+    paths = [it.state]
+    imports = any(isinstance(item, ast.Import | ast.ImportFrom) for item in node.body)
+    environ = any("environ" in ast.unparse(item) for item in node.body) if not imports else False
+    for handler in node.handlers:
+        if always or not _never_runs(handler, imports=imports, environ=environ):
+            it.state = before.fork() if ended.dead else joined([before.fork(), ended.fork()])
+            paths.append(_handled(it, handler, always=always))
+    it.state = joined(paths)
+    execute(it, node.finalbody)
+
+
+def _handled(it: "Interpreter", handler: ast.ExceptHandler, *, always: bool) -> State:
+    """Return the state after a handler. One that only gives up returns nothing that training goes on with."""
+    returned = len(it.returns)
+    if not always:
+        it.contexts.append("except")
+    execute(it, handler.body)
+    if not always:
+        it.contexts.pop()
+        it.returns[returned:] = [pair for pair in it.returns[returned:] if pair[0] != NONE]
+    return it.state
+
+
+def _never_runs(handler: ast.ExceptHandler, *, imports: bool, environ: bool) -> bool:
+    """Whether a handler is for what a launch does not meet: a missing package, a missing rank variable."""
+    caught = ast.unparse(handler.type) if handler.type is not None else ""
+    if imports or "ImportError" in caught or "ModuleNotFound" in caught or "KeyboardInterrupt" in caught:
+        return True
+    return environ and "KeyError" in caught
+
+
+def _with(it: "Interpreter", node: ast.With | ast.AsyncWith) -> None:
+    depth = len(it.contexts)
+    for item in node.items:
+        value = it.evaluate(item.context_expr)
+        it.contexts.append(calls.context_kind(it, item.context_expr, value))
+        if item.optional_vars is not None:
+            assign(it, item.optional_vars, value)
+    execute(it, node.body)
+    del it.contexts[depth:]
+
+
+def _function(it: "Interpreter", node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    decorators = tuple(it.evaluate(item) for item in node.decorator_list)
+    func = calls.define(it, node, decorators)
+    it.bind(node.name, func)
+    for decorator in decorators:
+        if isinstance(
+            decorator, Func
+        ):  # followed for what it notes, as a registry does; the name keeps its body
+            dead = it.state.dead
+            calls.invoke(it, decorator, bare(it, node, (func,)))
+            it.state.dead = dead
+
+
+def _class(it: "Interpreter", node: ast.ClassDef) -> None:
+    it.bind(node.name, calls.define_class(it, node))
+
+
+def _import(it: "Interpreter", node: ast.Import) -> None:
+    for alias in node.names:
+        source = it.sources.imported(alias.name, 0, it.source)
+        value: Value
+        if source is not None:
+            it.module_frame(source)
+            value = Module(source.path)
+        else:
+            value = Ext(alias.name if alias.asname else alias.name.split(".")[0])
+        it.bind(alias.asname or alias.name.split(".")[0], value)
+
+
+def _import_from(it: "Interpreter", node: ast.ImportFrom) -> None:
+    source = it.sources.imported(node.module or "", node.level, it.source)
+    for alias in node.names:
+        if alias.name == "*":
+            if source is not None:
+                names = it.state.frames[it.module_frame(source)]
+                for name, value in list(names.items()):
+                    if not name.startswith("_"):
+                        it.bind(name, value)
+            continue
+        it.bind(alias.asname or alias.name, _imported(it, node, alias.name, source is not None))
+
+
+def _imported(it: "Interpreter", node: ast.ImportFrom, name: str, own: bool) -> Value:  # noqa: FBT001
+    source = it.sources.imported(node.module or "", node.level, it.source)
+    if own and source is not None:
+        found = it.state.frames[it.module_frame(source)].get(name)
+        if found is not None:
+            return found
+    dotted = f"{node.module}.{name}" if node.module else name
+    inner = it.sources.imported(dotted, node.level, it.source)
+    if inner is not None:
+        it.module_frame(inner)
+        return Module(inner.path)
+    if node.level or own:
+        return UNKNOWN  # the script's own, and not to be found: never taken for a library's
+    known = it.library.constant(it, dotted, it.place(node))
+    return Ext(dotted) if known is None else known
+
+
+def _global(it: "Interpreter", node: ast.Global) -> None:
+    """From here on these names of the function are the module's."""
+    module = it.modules.get(it.source.path)
+    if module is None:
+        return
+    for name in node.names:
+        it.global_names.setdefault(it.frame, {})[name] = module
+
+
+def _delete(it: "Interpreter", node: ast.Delete) -> None:
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            it.state.names(it.frame).pop(target.id, None)
+
+
+def _assert(it: "Interpreter", node: ast.Assert) -> None:
+    it.evaluate(node.test)
+
+
+def _match(it: "Interpreter", node: ast.Match) -> None:
+    """Every case may be the one, unless the subject and all patterns before it are plain constants."""
+    subject = it.evaluate(node.subject)
+    before = it.state
+    paths = []
+    for case in node.cases:
+        answer = _case(it, case, subject)
+        if answer is False:
+            continue
+        it.state = before.fork()
+        execute(it, case.body)
+        paths.append(it.state)
+        if answer is True:
+            break
+    else:
+        paths.append(before)
+    it.state = joined(paths)
+
+
+def _case(it: "Interpreter", case: ast.match_case, subject: Value) -> bool | None:
+    if isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None:
+        if case.pattern.name:
+            it.bind(case.pattern.name, subject)
+        return True
+    if isinstance(case.pattern, ast.MatchValue) and case.guard is None:
+        wanted, have = text_of(it.evaluate(case.pattern.value)), text_of(subject)
+        if wanted is not None and have is not None:
+            return wanted == have
+    return None
+
+
+_HANDLERS: dict[type[ast.stmt], Callable[["Interpreter", Any], None]] = {
+    ast.Expr: _expression,
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.If: _if,
+    ast.For: _for,
+    ast.AsyncFor: _for,
+    ast.While: _while,
+    ast.Break: _break,
+    ast.Continue: _continue,
+    ast.Return: _return,
+    ast.Raise: _raise,
+    ast.Try: _try,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.FunctionDef: _function,
+    ast.AsyncFunctionDef: _function,
+    ast.ClassDef: _class,
+    ast.Import: _import,
+    ast.ImportFrom: _import_from,
+    ast.Global: _global,
+    ast.Delete: _delete,
+    ast.Assert: _assert,
+    ast.Match: _match,
+}

@@ -1,0 +1,286 @@
+"""What reading a script can know of a value: a constant, a dtype, an object, one of several, nothing."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from preflight.facts.script import Place
+from preflight.frozen import dataclass
+
+Scalar: TypeAlias = str | int | float | bool | bytes | None
+
+MAX_ALTERNATIVES = 8
+"""More possible values than this are as good as unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nothing is known. Rules stay silent or warn on it; it is never an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A Python constant; `place` is where the script writes it."""
+
+    value: Scalar
+    place: Place | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Dtype:
+    """A torch dtype by its name, e.g. "float16"; `place` is where the script names it."""
+
+    name: str
+    place: Place | None = field(default=None, compare=False)
+    actual: str = field(default="", compare=False)  # of "own": the dtype of all parameters, where it is known
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """A number that differs from rank to rank: LOCAL_RANK, a process index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A torch device. `index` None: the current one of that kind; `of_rank`: computed from the rank."""
+
+    kind: str
+    index: int | None = None
+    of_rank: bool = False
+    place: Place | None = field(default=None, compare=False)  # where the script names it
+
+
+@dataclass(frozen=True, slots=True)
+class Ext:
+    """A name from a library, fully dotted: "transformers.Trainer". Libraries are not read, only known."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module of the script's own, by its path."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Func:
+    """A function or method that the script defines; `key` finds its syntax tree."""
+
+    key: int
+    frame: int
+    bound: "Value | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """A class that the script defines."""
+
+    key: int
+    frame: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An object on the heap."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A submodule, a parameter iterator or one parameter of the model `of`; `what` says which."""
+
+    of: int
+    what: str  # "module", "parameters", "parameter", "data", "grad", "state"
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of a heap object or a part of one, to be called."""
+
+    owner: "Ref | Part"
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seq:
+    """A list or tuple with known items; `open` when there may be more."""
+
+    items: tuple["Value", ...]
+    open: bool = False
+    weight: int = field(init=False, compare=False, repr=False)
+    depth: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _measure(self, self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """A dict with known keys; `open` when there may be more; `places` is where each entry is written."""
+
+    items: tuple[tuple[Scalar, "Value"], ...]
+    open: bool = False
+    places: Mapping[Scalar, Place] = field(default_factory=dict, compare=False)
+    weight: int = field(init=False, compare=False, repr=False)
+    depth: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _measure(self, (value for _, value in self.items))
+
+    def get(self, key: Scalar) -> "Value | None":
+        """Return the value of a key, None when it is not there."""
+        return next((value for name, value in self.items if name == key and type(name) is type(key)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of several values, depending on what reading cannot know."""
+
+    values: frozenset["Value"]
+    weight: int = field(init=False, compare=False, repr=False)
+    depth: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _measure(self, self.values)
+
+
+def _measure(whole: "Seq | Map | OneOf", parts: "Iterable[Value]") -> None:
+    """Note how much a value holds: one object may be in it many times, and counts each time, as for `==`.
+
+    An entry of a dict is worth four items of a list: changing one copies keys, values and places.
+    """
+    each = 4 if isinstance(whole, Map) else 1
+    weight, depth = 1, 0
+    for part in parts:
+        weight += each
+        if isinstance(part, Seq | Map | OneOf):
+            weight += part.weight
+            depth = max(depth, part.depth)
+    object.__setattr__(whole, "weight", weight)
+    object.__setattr__(whole, "depth", depth + 1)
+
+
+Value: TypeAlias = (
+    Unknown
+    | Const
+    | Dtype
+    | Rank
+    | Device
+    | Ext
+    | Module
+    | Func
+    | Class
+    | Ref
+    | Part
+    | Method
+    | Seq
+    | Map
+    | OneOf
+)
+
+UNKNOWN = Unknown()
+NONE = Const(None)
+TRUE = Const(True)
+FALSE = Const(False)
+
+
+def alternatives(value: Value) -> Iterator[Value]:
+    """Yield the value, or each that it may be."""
+    if isinstance(value, OneOf):
+        yield from value.values
+    else:
+        yield value
+
+
+def join(values: Iterable[Value]) -> Value:
+    """Return the value that is one of these."""
+    flat = {item for value in values for item in alternatives(value)}
+    if len(flat) == 1:
+        return flat.pop()
+    if not flat or len(flat) > MAX_ALTERNATIVES:
+        return UNKNOWN
+    return OneOf(frozenset(flat))
+
+
+def truth(value: Value) -> bool | None:
+    """Return whether the value is true, None when reading cannot know."""
+    answers = {_truth(item) for item in alternatives(value)}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _truth(value: Value) -> bool | None:
+    if isinstance(value, Const):
+        return bool(value.value)
+    if isinstance(value, Unknown | Rank):
+        return None
+    if isinstance(value, Seq | Map):
+        return True if value.items else (None if value.open else False)
+    return True
+
+
+def merged(left: Map, right: Map) -> Map:
+    """Return `{**left, **right}`."""
+    items = tuple({**dict(left.items), **dict(right.items)}.items())
+    return Map(items, left.open or right.open, {**left.places, **right.places})
+
+
+def place_of(value: Value | None) -> Place | None:
+    """Return where the script writes a value, None when that is not known."""
+    return value.place if isinstance(value, Const | Dtype | Device) else None
+
+
+def text_of(value: Value | None) -> str | None:
+    """Return the string a value surely is, else None."""
+    return value.value if isinstance(value, Const) and isinstance(value.value, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """An object the script made: a model, an optimizer, an Accelerator... with what is known of it.
+
+    `kind` is one of the words of preflight.script.libraries.model; `attrs` are its known attributes.
+    """
+
+    kind: str
+    place: Place
+    attrs: Mapping[str, Value] = field(default_factory=lambda: MappingProxyType({}))
+
+    def get(self, name: str, default: Value = NONE) -> Value:
+        """Return an attribute."""
+        return self.attrs.get(name, default)
+
+    def having(self, /, **changes: Value) -> "Thing":
+        """Return the thing with attributes changed."""
+        return Thing(self.kind, self.place, MappingProxyType({**self.attrs, **changes}))
+
+
+def join_things(one: Thing, other: Thing) -> Thing:
+    """Return what is known of an object that was treated differently on two paths."""
+    if one is other or one == other:
+        return one
+    names = {**one.attrs, **other.attrs}
+    joined = {name: join((one.get(name), other.get(name))) for name in names}
+    return Thing(one.kind, one.place, MappingProxyType(joined))
+
+
+def float32_of_its_own(model: Thing) -> bool | None:
+    """Whether a model is built by the script, in float32; None while its dtype is not told yet.
+
+    torch makes parameters in float32 unless a dtype, a cast or set_default_dtype says otherwise. What was
+    loaded from a checkpoint is none of the script's own.
+    """
+    own = "__class__" in model.attrs or (text_of(model.get("__name__")) or "").startswith("torch.")
+    changed = (
+        ("adapters", NONE),
+        ("quantized", FALSE),
+        ("upcast", FALSE),
+        ("mixed", NONE),
+        ("rounded", NONE),
+    )
+    if not own or any(model.get(name, plain) != plain for name, plain in changed):
+        return False
+    return None if model.get("dtype") == NONE else model.get("dtype") == Dtype("float32")

@@ -1,0 +1,1 @@
+"""Models of the libraries that training scripts use."""

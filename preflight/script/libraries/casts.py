@@ -1,0 +1,121 @@
+"""Casts of models: what they do to the dtype of the weights, and to what an optimizer remembers of it."""
+
+import re
+from typing import TYPE_CHECKING
+
+from preflight.facts.script import Place
+from preflight.script.interpreter.events import Event
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Const,
+    Dtype,
+    Part,
+    Ref,
+    Thing,
+    Value,
+    alternatives,
+    join,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_MAX_MEMBERS = 60
+_ASIDE = re.compile(r"teacher|reference|(^|_)ref(_|$)|ema|target|(^|_)vae|text_enc|frozen|momentum")
+
+OWN_DTYPE = "own"
+"""The dtype that `next(model.parameters()).dtype` reads: of one parameter, not of all."""
+
+
+def members(it: "Interpreter", model: int) -> list[int]:
+    """Return a model and the models that are its attributes, and theirs: what its parameters() go over."""
+    found = [model]
+    for item in found:
+        thing = it.thing(item)
+        for value in thing.attrs.values() if thing and len(found) < _MAX_MEMBERS else ():
+            if isinstance(value, Ref) and value.id not in found and it.kind(value) == "model":
+                found.append(value.id)
+    return found
+
+
+def trained_with(it: "Interpreter", model: int) -> list[int]:
+    """Return the models whose weights an optimizer of model.parameters() steps, each of another dtype.
+
+    A teacher or an encoder that only serves is left out: it is in parameters(), and gets no gradient.
+    """
+    outer = it.thing(model)
+    found = [model]
+    for item in members(it, model):
+        thing = it.thing(item)
+        for name, value in thing.attrs.items() if thing else ():
+            inner = it.thing(value) if isinstance(value, Ref) else None
+            if inner is None or inner.kind != "model" or not isinstance(value, Ref) or _ASIDE.search(name):
+                continue
+            same = outer is not None and inner.get("dtype") == outer.get("dtype")
+            if not same and value.id not in found and inner.get("only_used", FALSE) == FALSE:
+                found.append(value.id)
+    return found
+
+
+def cast(it: "Interpreter", owner: Ref | Part, dtype: Value, place: Place, *, sure: bool = True) -> None:
+    """Note a cast of a model, with the models that it holds, or of a part of one."""
+    thing = it.thing(owner)
+    if thing is None:
+        return
+    model = owner.of if isinstance(owner, Part) else owner.id
+    for inner in members(it, model)[1:] if isinstance(owner, Ref) else ():
+        cast(it, Ref(inner), dtype, place, sure=sure)
+    _note_recast(it, model, thing, dtype)
+    it.emit(
+        Event("cast", place, model, None, "part" if isinstance(owner, Part) else "whole", {"dtype": dtype})
+    )
+    if isinstance(owner, Part):
+        if isinstance(dtype, Dtype) and dtype.name in ("float32", "float64"):
+            it.change(model, upcast=TRUE)
+        else:
+            it.change(model, upcast=join((thing.get("upcast"), UNKNOWN)))
+        return
+    if isinstance(dtype, Dtype) and dtype.name == OWN_DTYPE:
+        before = thing.get("optimized_dtype", NONE)
+        if isinstance(before, Dtype) and thing.get("mixed", NONE) == NONE and thing.get("adapters") == NONE:
+            it.change(model, dtype=before)
+        return
+    new: dict[str, Value] = {"dtype": dtype if sure else join((thing.get("dtype"), dtype)), "upcast": FALSE}
+    if thing.get("adapters") != NONE:
+        new["adapters"] = new["dtype"]
+    it.change(model, **new)
+
+
+def _note_recast(it: "Interpreter", model: int, thing: Thing, dtype: Value) -> None:
+    """A cast after the first step: the optimizer's state keeps the old dtype. Casting back undoes it."""
+    if TRUE not in list(alternatives(thing.get("stepped", FALSE))):
+        return
+    before = thing.get("optimized_dtype")
+    same = isinstance(dtype, Dtype) and dtype == before
+    own = isinstance(dtype, Dtype) and dtype.name == OWN_DTYPE
+    if own and isinstance(before, Dtype) and before.name != "checkpoint" and thing.get("mixed", NONE) == NONE:
+        same = True  # all of it has one dtype, so any parameter's will do
+    it.change(model, recast=FALSE if same else dtype)
+    if isinstance(dtype, Dtype) and dtype.name in ("float16", "bfloat16") and not same:
+        it.change(model, rounded=dtype)
+
+
+def set_trained_dtype(it: "Interpreter", model: int, dtype: Value) -> None:
+    """Note that whatever is trained of a model, and of the models that it holds, was cast."""
+    for inner in members(it, model):
+        _set_trained_dtype(it, inner, dtype)
+
+
+def _set_trained_dtype(it: "Interpreter", model: int, dtype: Value) -> None:
+    thing = it.thing(model)
+    if thing is None:
+        return
+    if thing.get("adapters") != NONE:
+        it.change(model, adapters=dtype, half_extra=FALSE)
+    else:
+        it.change(model, upcast=TRUE)
+        if thing.get("trainable") == Const("all"):
+            it.change(model, dtype=dtype, upcast=FALSE)

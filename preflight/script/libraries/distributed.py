@@ -1,0 +1,62 @@
+"""torch.distributed: process groups, wrappers around a model, spawned ranks."""
+
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.values import (
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Func,
+    Rank,
+    Ref,
+    Seq,
+    Value,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+
+def init_process_group(it: "Interpreter", call: Call) -> Value:
+    """torch.distributed.init_process_group(...): with a device_id the rank has its device."""
+    if call.get("device_id") is not None:
+        it.state.device_set = True
+    backend = text_of(call.get("backend", 0))
+    it.emit(Event("process group", call.place, None, call, backend or ""))
+    return NONE
+
+
+def data_parallel(it: "Interpreter", call: Call) -> Value:
+    """torch.nn.DataParallel(model): the same parameters."""
+    model = call.get("module", 0) or UNKNOWN
+    it.emit(Event("data parallel", call.place, model.id if isinstance(model, Ref) else None, call))
+    return model
+
+
+def ddp(it: "Interpreter", call: Call) -> Value:
+    """DistributedDataParallel(model, device_ids=[...]): the same parameters."""
+    model = call.get("module", 0) or UNKNOWN
+    ids = call.get("device_ids", 1) or NONE
+    it.emit(Event("ddp", call.place, model.id if isinstance(model, Ref) else None, call, "", {"ids": ids}))
+    return model
+
+
+def fsdp(it: "Interpreter", call: Call) -> Value:
+    """FSDP keeps float32 masters of its own."""
+    model = call.args[0] if call.args else UNKNOWN
+    if isinstance(model, Ref):
+        it.change(model.id, sharded=TRUE)
+    it.emit(Event("sharded", call.place, model.id if isinstance(model, Ref) else None, call))
+    return model
+
+
+def spawn(it: "Interpreter", call: Call) -> Value:
+    """torch.multiprocessing.spawn(f, args): f is called with a rank before its arguments."""
+    func, args = call.get("fn", 0), call.get("args", 1)
+    if isinstance(func, Func):
+        given = args.items if isinstance(args, Seq) else ()
+        invoke(it, func, Call(call.node, call.place, (Rank(), *given), {}, {}, open=False))
+    return UNKNOWN

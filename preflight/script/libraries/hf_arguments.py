@@ -1,0 +1,186 @@
+"""TrainingArguments, TRL's configurations and HfArgumentParser: what precision a Trainer is told."""
+
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.arguments import given_switch
+from preflight.script.interpreter.calls import instantiate
+from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Class,
+    Const,
+    Dtype,
+    Ext,
+    Part,
+    Ref,
+    Seq,
+    Thing,
+    Value,
+    alternatives,
+    join,
+    truth,
+)
+from preflight.script.names import is_arguments_class, is_trl_config, root_and_last
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+TRL_DEFAULT_SINCE = (0, 20)
+"""trl from this version sets bf16 = not fp16 where bf16 is not given."""
+
+_PRECISIONS = ("fp16", "bf16")
+_SWITCHES = (*_PRECISIONS, "use_cpu")
+
+
+def construct(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+    """TrainingArguments(...): note its precision, and that the rank now has its device."""
+    values: dict[str, Value] = dict(call.kwargs)
+    values["open"] = Const(call.open)
+    thing = it.thing(ref)
+    inherited = thing.attrs if thing else {}
+    for switch in _SWITCHES:
+        if switch not in values:
+            fallback = UNKNOWN if call.open else NONE
+            values[switch] = inherited.get(switch, fallback)
+    it.change(ref.id, **values)
+    _finish(it, ref, name, call)
+
+
+def _finish(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+    it.change(ref.id, asked=effective(it, ref, name), trl=Const(is_trl_config(name)), __name__=Const(name))
+    switch = next((word for word in _PRECISIONS if word in call.places), "")
+    it.change(ref.id, asked_at=Dtype("at", call.at(switch)))
+    it.state.device_set = True
+    it.emit(Event("arguments", call.place, ref.id, call, name))
+
+
+def effective(it: "Interpreter", ref: Ref, name: str) -> Value:
+    """Return the mixed precision that these arguments ask for: a name, or NONE when the launch decides."""
+    thing = it.thing(ref)
+    if thing is None:
+        return UNKNOWN
+    fp16, bf16 = thing.get("fp16"), thing.get("bf16")
+    on_fp16 = truth(fp16)
+    if on_fp16:
+        return Const("fp16")
+    if bf16 == NONE and is_trl_config(name) and on_fp16 is False and _trl_default(it):
+        return Const("bf16")
+    on_bf16 = truth(bf16)
+    if on_fp16 is None or on_bf16 is None:
+        first = (
+            (Const("fp16"), UNKNOWN)
+            if on_fp16 is None and Const(True) in list(alternatives(fp16))
+            else (UNKNOWN,)
+        )
+        return join(first)
+    return Const("bf16") if on_bf16 else NONE
+
+
+def _trl_default(it: "Interpreter") -> bool:
+    have = it.target.version("trl")
+    return have is None or have >= TRL_DEFAULT_SINCE
+
+
+def mixed_precision(it: "Interpreter", args: Value) -> Value:
+    """Return the mixed precision in force for a Trainer with these arguments; Unknown where nobody knows."""
+    launch: Value = Const(it.target.launch) if it.target.launch else UNKNOWN
+    if args == NONE:
+        return launch
+    results: list[Value] = []
+    for item in alternatives(args):
+        thing = it.thing(item) if isinstance(item, Ref) else None
+        asked = effective(it, item, _name(thing)) if thing and isinstance(item, Ref) else UNKNOWN
+        results += [launch if value == NONE else value for value in alternatives(asked)]
+    return join(results)
+
+
+def _name(thing: Thing | None) -> str:
+    value = thing.get("__name__") if thing else NONE
+    return str(value.value) if isinstance(value, Const) else ""
+
+
+def sharded(it: "Interpreter", args: Value) -> bool:
+    """Whether DeepSpeed or FSDP keeps float32 masters, or may."""
+    for item in alternatives(args):
+        thing = it.thing(item) if isinstance(item, Ref) else None
+        for name in ("deepspeed", "fsdp"):
+            value = thing.get(name) if thing else NONE
+            if value not in (NONE, Const(""), FALSE):
+                return True
+    return False
+
+
+def construct_parser(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+    """HfArgumentParser((ModelArguments, TrainingArguments)): note the classes."""
+    del name
+    types = call.get("dataclass_types", 0) or UNKNOWN
+    classes = types if isinstance(types, Seq) else Seq((types,))
+    it.change(ref.id, classes=classes)
+
+
+def parse(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    """Return one object per class, filled from the launch's arguments and the defaults."""
+    thing = it.thing(owner)
+    classes = thing.get("classes") if thing else NONE
+    if not isinstance(classes, Seq):
+        return UNKNOWN
+    return Seq(tuple(_parsed(it, item, call) for item in classes.items))
+
+
+def _parsed(it: "Interpreter", cls: Value, call: Call) -> Value:
+    plain = Call(call.node, call.place, (), {}, {}, open=False)
+    if isinstance(cls, Class):
+        ref = instantiate(it, cls, plain)
+        base = it.library_base(cls.key)
+    elif isinstance(cls, Ext) and is_arguments_class(cls.name):
+        ref = it.new(Thing("arguments", call.place, {"__name__": Const(cls.name)}))
+        base = cls.name
+    else:
+        return it.new(Thing("namespace", call.place))
+    if not isinstance(ref, Ref):
+        return ref
+    _overlay(it, ref)
+    if base and is_arguments_class(base):
+        it.change(ref.id, parsed=TRUE)
+        _finish(it, ref, base, plain)
+    return ref
+
+
+def _overlay(it: "Interpreter", ref: Ref) -> None:
+    """Put the launch's own arguments over the defaults, for what looks like a switch or a plain value."""
+    args = it.target.args
+    thing = it.thing(ref)
+    if thing is None:
+        return
+    names = {*thing.attrs, *_SWITCHES} if thing.kind == "arguments" else set(thing.attrs)
+    for name in names:
+        if name.startswith("__"):
+            continue
+        value = thing.attrs.get(name, NONE)
+        if name in _SWITCHES or (isinstance(value, Const) and isinstance(value.value, bool)):
+            given = given_switch(args, name)
+        else:
+            given = _given_value(args, name)
+        if given is not None:
+            it.change(ref.id, **{name: given})
+
+
+def _given_value(args: tuple[str, ...] | None, name: str) -> Value | None:
+    result: Value | None = None
+    for index, word in enumerate(args or ()):
+        flag, equals, text = word.partition("=")
+        if not flag.startswith("--") or flag[2:].replace("-", "_") != name:
+            continue
+        if equals:
+            result = Const(text)
+        elif index + 1 < len(args or ()):
+            result = Const((args or ())[index + 1])
+    return result
+
+
+def class_name(name: str) -> str:
+    """Return a class's own name, for messages."""
+    return root_and_last(name)[1]

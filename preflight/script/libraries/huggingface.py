@@ -1,0 +1,357 @@
+"""accelerate, transformers, trl, peft and diffusers: who decides the precision, and what is trained."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Const,
+    Device,
+    Dtype,
+    Map,
+    Part,
+    Rank,
+    Ref,
+    Seq,
+    Thing,
+    Value,
+    alternatives,
+    join,
+    truth,
+)
+from preflight.script.libraries import callbacks, hf_arguments
+from preflight.script.libraries.models import attach_adapters, dtype_of, new_model
+from preflight.script.names import is_model_class, root_and_last
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+
+# --- accelerate -------------------------------------------------------------------------
+
+
+def _accelerator(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+    del name
+    given = call.get("mixed_precision", 2)
+    if given is None and call.open:
+        given = UNKNOWN
+    launch: Value = Const(it.target.launch) if it.target.launch else UNKNOWN
+    asked = NONE if given is None else given
+    effective = join(launch if item == NONE else item for item in alternatives(asked))
+    plugins = [call.get(name) for name in ("deepspeed_plugin", "fsdp_plugin", "megatron_lm_plugin")]
+    shards = any(plugin is not None and plugin != NONE for plugin in plugins)
+    it.change(
+        ref.id, mixed_precision=effective, asked=asked, sharded=Const(shards), cpu=call.get("cpu") or FALSE
+    )
+    it.change(ref.id, asked_at=Dtype("at", call.at("mixed_precision")))
+    it.state.device_set = True
+    it.emit(Event("accelerator", call.place, ref.id, call, "", {"asked": asked, "effective": effective}))
+
+
+def _partial_state(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+    del ref, name, call
+    it.state.device_set = True
+
+
+def _prepare(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    it.notes.setdefault("prepared", []).append(call.place)
+    for item in (inner for argument in call.args for inner in alternatives(argument)):
+        if isinstance(item, Ref) and isinstance(owner, Ref):
+            it.change(item.id, accelerator=owner)
+            if it.kind(item) == "model":
+                it.emit(Event("prepare", call.place, item.id, call, "", {"accelerator": owner}))
+    return call.args[0] if len(call.args) == 1 else Seq(call.args, call.open)
+
+
+def _accelerator_backward(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    it.emit(Event("backward", call.place, owner.id if isinstance(owner, Ref) else None, call, "accelerator"))
+    for item in alternatives(call.args[0] if call.args else UNKNOWN):
+        scaler = item.get("__scaler__") if isinstance(item, Map) else None
+        if isinstance(scaler, Ref):
+            it.emit(Event("scaled twice", call.place, scaler.id, call))
+    return NONE
+
+
+def _first(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    del it, owner
+    return call.args[0] if call.args else UNKNOWN
+
+
+def _nothing(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    del it, owner, call
+    return UNKNOWN
+
+
+# --- loading ----------------------------------------------------------------------------
+
+
+def call_by_form(it: "Interpreter", name: str, call: Call) -> Value | None:
+    """Return what `SomeModel.from_pretrained(...)` and its like give, None for other calls."""
+    owner, _, last = name.rpartition(".")
+    if last in ("from_pretrained", "from_config", "from_single_file", "from_pretrained_model"):
+        return _loaded(it, owner, last, call)
+    if last == "is_bf16_supported":
+        it.emit(Event("bf16 asked", call.place, None, call))
+    return None
+
+
+_LOADERS = frozenset({"transformers", "diffusers", "trl", "unsloth", "optimum", "liger_kernel"})
+
+
+def _loaded(it: "Interpreter", owner: str, last: str, call: Call) -> Value | None:
+    root, cls = root_and_last(owner)
+    if root == "peft" and cls.startswith(("PeftModel", "AutoPeft")) and last == "from_pretrained":
+        return _peft_loaded(it, cls, call)
+    if cls.endswith("Pipeline") or root not in _LOADERS:
+        return UNKNOWN
+    if not is_model_class(owner) and not cls.startswith("Auto") and not cls.endswith("Config"):
+        return UNKNOWN
+    if cls.endswith("Config") and root == "transformers":
+        it.emit(Event("attention", call.place, None, call))
+        return it.new(Thing("model config", call.place, {"__name__": Const(owner)}))
+    if any(word in cls for word in ("Tokenizer", "Processor", "Config", "Extractor")):
+        return UNKNOWN
+    return load_model(it, root, last, call)
+
+
+def load_model(it: "Interpreter", root: str, how: str, call: Call) -> Ref:
+    """Put a loaded model on the heap, and tell the rules."""
+    keyword = "dtype" if "dtype" in call.kwargs else "torch_dtype"
+    given = call.get(keyword)
+    place = call.at(keyword)
+    dtype = _default_dtype(it, root, how, call) if given is None or given == NONE else dtype_of(given, place)
+    quantized = _quantized(it, call)
+    device_map = call.get("device_map") or NONE
+    ref = it.new(
+        new_model(
+            call.place,
+            dtype,
+            quantized=quantized,
+            device_map=device_map,
+            device_map_at=Dtype("at", call.at("device_map")),
+            library=Const(root),
+        )
+    )
+    values = {"dtype": dtype, "device_map": device_map, "given": given or NONE}
+    it.emit(Event("load", call.place, ref.id, call, keyword if given is not None else "", values))
+    return ref
+
+
+def _default_dtype(it: "Interpreter", root: str, how: str, call: Call) -> Value:
+    """Transformers 5 takes the checkpoint's own dtype; 4, diffusers and from_config start in float32."""
+    if call.open:
+        return UNKNOWN
+    if root == "diffusers" or how == "from_config":
+        return Dtype("float32", call.place)
+    newer = it.target.at_least("transformers", 5)
+    if newer is False:
+        return Dtype("float32", call.place)
+    return Dtype("checkpoint", call.place) if newer else UNKNOWN
+
+
+def _quantized(it: "Interpreter", call: Call) -> Value:
+    for name in ("load_in_4bit", "load_in_8bit"):
+        flag = call.get(name)
+        if flag is not None and truth(flag) is not False:
+            return TRUE if truth(flag) else UNKNOWN
+    config = call.get("quantization_config")
+    if config is None or config == NONE:
+        return FALSE
+    return TRUE if all(it.kind(item) == "quantization" for item in alternatives(config)) else UNKNOWN
+
+
+def _peft_loaded(it: "Interpreter", cls: str, call: Call) -> Value:
+    if cls.startswith("AutoPeft"):
+        return load_model(it, "peft", "from_pretrained", call)
+    base = call.get("model", 0) or UNKNOWN
+    if isinstance(base, Ref):
+        autocast = call.get("autocast_adapter_dtype") or (UNKNOWN if call.open else TRUE)
+        attach_adapters(it, base.id, UNKNOWN, call, autocast=autocast)
+        if truth(call.get("is_trainable") or FALSE) is False:
+            it.change(base.id, trainable=Const("none"))
+    return base
+
+
+def _get_peft_model(it: "Interpreter", call: Call) -> Value:
+    model, config = call.get("model", 0) or UNKNOWN, call.get("peft_config", 1) or UNKNOWN
+    autocast = call.get("autocast_adapter_dtype") or (UNKNOWN if call.open else TRUE)
+    for item in alternatives(model):
+        if isinstance(item, Ref):
+            attach_adapters(it, item.id, config, call, autocast=autocast)
+    return model
+
+
+def _prepare_kbit(it: "Interpreter", call: Call) -> Value:
+    """Casts all that is not quantized to float32 and freezes it."""
+    model = call.get("model", 0) or UNKNOWN
+    for item in alternatives(model):
+        if isinstance(item, Ref):
+            it.change(
+                item.id,
+                dtype=Dtype("float32", call.place),
+                trainable=Const("none"),
+                inputs_require_grad=TRUE,
+            )
+    return model
+
+
+def _lora_config(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+    del name
+    it.change(
+        ref.id,
+        modules_to_save=call.get("modules_to_save") or NONE,
+        bias=call.get("bias") or Const("none"),
+        extra_at=Dtype("at", call.at("modules_to_save" if "modules_to_save" in call.kwargs else "bias")),
+    )
+
+
+# --- trainers ---------------------------------------------------------------------------
+
+
+def _trainer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+    model, args = call.get("model", 0) or UNKNOWN, call.get("args", 1) or NONE
+    root, last = root_and_last(name)
+    config = call.get("peft_config")
+    if isinstance(model, Const) and isinstance(model.value, str):
+        model = _by_name(it, args, call)
+    if isinstance(model, Ref) and config is not None and config != NONE:
+        attach_adapters(it, model.id, config, call, autocast=TRUE)
+        thing = it.thing(model)
+        if root == "trl" and thing is not None and thing.get("quantized") == TRUE:
+            it.change(model.id, adapters=Dtype("bfloat16", call.place), forced=TRUE)
+    callbacks = call.get("callbacks") or NONE
+    it.change(
+        ref.id,
+        model=model,
+        args=args,
+        cls=Const(last),
+        library=Const(root),
+        trained=FALSE,
+        callbacks=callbacks,
+        optimizers=UNKNOWN
+        if call.open
+        else call.get("optimizers") or call.get("optimizer_cls_and_kwargs") or NONE,
+    )
+    it.emit(Event("trainer", call.place, ref.id, call, name, {"model": model, "args": args}))
+
+
+def _by_name(it: "Interpreter", args: Value, call: Call) -> Value:
+    """TRL given a model's name loads it in float32 unless model_init_kwargs say otherwise."""
+    thing = it.thing(args) if isinstance(args, Ref) else None
+    more = thing.get("model_init_kwargs") if thing else NONE
+    if more == NONE and thing is not None and not truth(thing.get("open", FALSE)):
+        return it.new(new_model(call.place, Dtype("float32", call.place)))
+    if not isinstance(more, Map):
+        return UNKNOWN
+    named: dict[str, Value] = {name: value for name, value in more.items if isinstance(name, str)}
+    places = {name: more.places.get(name, call.place) for name in named}
+    load = Call(call.node, call.place, (), named, places, open=more.open)
+    if "dtype" in named or "torch_dtype" in named:
+        return load_model(it, "transformers", "from_pretrained", load)
+    return load_model(it, "transformers", "from_config", load)  # float32, as TRL loads by name
+
+
+def _train(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    if isinstance(owner, Ref):
+        it.emit(Event("train", call.place, owner.id, call))
+        it.change(owner.id, trained=TRUE)
+        callbacks.between_steps(it, owner, call)
+    return UNKNOWN
+
+
+def _evaluate(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    if isinstance(owner, Ref):
+        it.emit(Event("evaluate", call.place, owner.id, call))
+    return UNKNOWN
+
+
+def _kbit_device_map(it: "Interpreter", call: Call) -> Value:
+    del it, call
+    return Map((("", Rank()),))
+
+
+def _distributed(it: "Interpreter", thing: Thing) -> Value:
+    del thing
+    return Const(it.target.world)
+
+
+CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
+    "peft.get_peft_model": _get_peft_model,
+    "peft.prepare_model_for_kbit_training": _prepare_kbit,
+    "peft.prepare_model_for_int8_training": _prepare_kbit,
+    "peft.utils.other.prepare_model_for_kbit_training": _prepare_kbit,
+    "trl.get_kbit_device_map": _kbit_device_map,
+}
+
+CLASSES: dict[str, str] = {
+    "accelerate.Accelerator": "accelerator",
+    "accelerate.accelerator.Accelerator": "accelerator",
+    "accelerate.PartialState": "partial state",
+    "accelerate.state.PartialState": "partial state",
+    "accelerate.state.AcceleratorState": "partial state",
+    "accelerate.utils.PartialState": "partial state",
+    "transformers.HfArgumentParser": "hf parser",
+    "trl.TrlParser": "hf parser",
+    "transformers.BitsAndBytesConfig": "quantization",
+    "peft.LoraConfig": "lora",
+    "peft.AdaLoraConfig": "lora",
+    "peft.LoHaConfig": "lora",
+    "diffusers.training_utils.EMAModel": "average",
+}
+
+CONSTRUCT: dict[str, Callable[["Interpreter", Ref, str, Call], None]] = {
+    "accelerator": _accelerator,
+    "partial state": _partial_state,
+    "lora": _lora_config,
+    "arguments": hf_arguments.construct,
+    "trainer": _trainer,
+    "hf parser": hf_arguments.construct_parser,
+}
+
+_HARMLESS = (
+    *("accumulate", "autocast", "clip_grad_norm_", "clip_grad_value_", "no_sync", "join_uneven_inputs"),
+    *("unscale_gradients", "register_for_checkpointing", "save", "save_model", "save_state", "load_state"),
+    *("get_state_dict", "gather", "gather_for_metrics", "reduce", "free_memory", "clear", "log", "print"),
+    *("verify_device_map", "skip_first_batches", "end_training", "wait_for_everyone", "init_trackers"),
+)
+"""Methods of Accelerator that leave a model that they are given as it is."""
+
+METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Part, Call], Value]] = {
+    ("accelerator", "prepare"): _prepare,
+    ("accelerator", "prepare_model"): _prepare,
+    ("accelerator", "prepare_optimizer"): _prepare,
+    ("accelerator", "backward"): _accelerator_backward,
+    ("accelerator", "unwrap_model"): _first,
+    **{("accelerator", name): _nothing for name in _HARMLESS},
+    ("trainer", "train"): _train,
+    ("trainer", "add_callback"): callbacks.add_callback,
+    ("trainer", "evaluate"): _evaluate,
+    ("trainer", "predict"): _evaluate,
+    ("hf parser", "parse_args_into_dataclasses"): hf_arguments.parse,
+    ("hf parser", "parse_args_and_config"): hf_arguments.parse,
+    ("hf parser", "parse_json_file"): hf_arguments.parse,
+    ("hf parser", "parse_yaml_file"): hf_arguments.parse,
+    ("hf parser", "parse_dict"): hf_arguments.parse,
+    ("hf parser", "parse_args"): hf_arguments.parse,
+}
+
+_HERE = Device("cuda", of_rank=True)
+
+ATTRIBUTES: dict[tuple[str, str], Callable[["Interpreter", Thing], Value]] = {
+    ("accelerator", "device"): lambda _it, _thing: _HERE,
+    ("partial state", "device"): lambda _it, _thing: _HERE,
+    ("arguments", "device"): lambda _it, _thing: _HERE,
+    ("accelerator", "process_index"): lambda _it, _thing: Rank(),
+    ("accelerator", "local_process_index"): lambda _it, _thing: Rank(),
+    ("partial state", "process_index"): lambda _it, _thing: Rank(),
+    ("partial state", "local_process_index"): lambda _it, _thing: Rank(),
+    ("arguments", "local_rank"): lambda _it, _thing: Rank(),
+    ("arguments", "process_index"): lambda _it, _thing: Rank(),
+    ("arguments", "world_size"): _distributed,
+    ("accelerator", "num_processes"): _distributed,
+    ("partial state", "num_processes"): _distributed,
+}

@@ -1,0 +1,250 @@
+"""Lightning: its Trainer, which runs the loop itself, and Fabric, which leaves the loop to the script."""
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.calls import call_function, invoke
+from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.values import (
+    NONE,
+    UNKNOWN,
+    Class,
+    Const,
+    Device,
+    Dtype,
+    Func,
+    Map,
+    Part,
+    Rank,
+    Ref,
+    Seq,
+    Thing,
+    Value,
+    alternatives,
+    join,
+    text_of,
+)
+from preflight.script.libraries.casts import cast
+from preflight.script.names import root_and_last
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+ROOTS = frozenset({"lightning", "pytorch_lightning", "lightning_fabric"})
+_KINDS = {"Trainer": "lightning trainer", "Fabric": "fabric", "LightningModule": "model"}
+
+_MIXED = {
+    "16": "fp16",
+    "16-mixed": "fp16",
+    "bf16": "bf16",
+    "bf16-mixed": "bf16",
+    **dict.fromkeys(("16-true", "bf16-true", "32", "32-true", "64", "64-true"), "no"),
+}
+_TRUE = {"16-true": "float16", "bf16-true": "bfloat16"}
+_BEFORE = ("prepare_data", "configure_model", "setup", "on_fit_start")
+_TURN = ("on_train_start", "on_train_epoch_start", "on_train_batch_start", "training_step")
+_BETWEEN = (
+    *("on_train_batch_end", "on_validation_start", "validation_step", "on_validation_epoch_end"),
+    *("on_validation_end", "on_train_epoch_end", "on_save_checkpoint"),
+)
+
+
+def class_kind(name: str) -> str:
+    """Return the kind of thing that a class of Lightning makes, "" when it is none of these."""
+    root, last = root_and_last(name)
+    return _KINDS.get(last, "") if root in ROOTS else ""
+
+
+def _construct(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+    """Trainer(precision=...) and Fabric(precision=...): what they make of parameters and gradients."""
+    fabric = root_and_last(name)[1] == "Fabric"
+    given = call.get("precision", 4 if fabric else None)
+    if given is None:
+        given = UNKNOWN if call.open else NONE
+    on_cpu = it.target.capability is None or text_of(call.get("accelerator")) == "cpu"
+    words = [_word(item) for item in alternatives(given)]
+    mixed = join(_mixed(word, on_cpu=on_cpu) for word in words)
+    place = call.at("precision")
+    it.change(
+        ref.id,
+        mixed_precision=mixed,
+        asked=join(_asked(word, on_cpu=on_cpu) for word in words),
+        asked_at=Dtype("at", place),
+        true=join(Dtype(_TRUE[word], place) if word in _TRUE else NONE for word in words),
+        sharded=Const(_shards(call)),
+        who=Const("Fabric" if fabric else "Lightning"),
+        how=Const("fabric.backward(loss)" if fabric else "self.manual_backward(loss)"),
+    )
+    it.emit(Event("lightning", call.place, ref.id, call, "", {"given": given}))
+
+
+def _word(value: Value) -> str | None:
+    """Return a precision as Lightning spells it: 16 is "16", None is "32-true"."""
+    if value == NONE:
+        return "32-true"
+    return str(value.value) if isinstance(value, Const) else None
+
+
+def _mixed(word: str | None, *, on_cpu: bool) -> Value:
+    known = _MIXED.get(word or "")
+    return Const("bf16" if on_cpu and known == "fp16" else known) if known else UNKNOWN
+
+
+def _asked(word: str | None, *, on_cpu: bool) -> Value:
+    true = {"16-true": "fp16", "bf16-true": "bf16"}.get(word or "")
+    return Const(true) if true else _mixed(word, on_cpu=on_cpu)
+
+
+def _shards(call: Call) -> bool:
+    written = [ast.unparse(word.value) for word in call.node.keywords if word.arg in ("strategy", "plugins")]
+    told = text_of(call.get("strategy", 1)) or ""
+    return any(
+        name in f"{told} {' '.join(written)}".lower() for name in ("fsdp", "deepspeed", "modelparallel")
+    )
+
+
+def _own(it: "Interpreter", model: Ref, trainer: Ref) -> None:
+    """Note what a Trainer or Fabric does to a model that it is given."""
+    thing, owner = it.thing(model), it.thing(trainer)
+    if thing is None or owner is None:
+        return
+    it.change(model.id, accelerator=trainer)
+    true = owner.get("true")
+    if true != NONE:
+        cast(it, model, true, thing.place, sure=isinstance(true, Dtype))
+
+
+# --- the Trainer ------------------------------------------------------------------------
+
+
+def _fit(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    """trainer.fit(model): the hooks in their order, and a step of each optimizer before and after them."""
+    for model in alternatives(call.get("model", 0) or UNKNOWN):
+        if isinstance(model, Ref) and isinstance(owner, Ref) and it.kind(model) == "model":
+            _fit_one(it, owner, model, call)
+    return NONE
+
+
+def _fit_one(it: "Interpreter", trainer: Ref, model: Ref, call: Call) -> None:
+    seen = Call(call.node, call.place, (), {}, {}, open=True)
+    it.state.device_set = True
+    _hooks(it, model, _BEFORE, seen)
+    _own(it, model, trainer)
+    optimizers = list(_optimizers(_hook(it, model, "configure_optimizers", seen)))
+    for optimizer in optimizers:
+        it.change(optimizer.id, accelerator=trainer)
+    it.contexts.append("training")
+    it.loop_depth += 1
+    for after in (_BETWEEN, ()):
+        _hooks(it, model, _TURN, seen)
+        for optimizer in optimizers:
+            it.library.method(it, optimizer, "step", Call(call.node, call.place, (), {}, {}, open=False))
+        _hooks(it, model, after, seen)
+    it.loop_depth -= 1
+    it.contexts.remove("training")
+
+
+def _hooks(it: "Interpreter", model: Ref, names: tuple[str, ...], seen: Call) -> None:
+    for name in names:
+        _hook(it, model, name, seen)
+
+
+def _hook(it: "Interpreter", model: Ref, name: str, seen: Call) -> Value:
+    """Call a method that the script's own LightningModule has."""
+    thing = it.thing(model)
+    cls = thing.get("__class__") if thing else NONE
+    if not isinstance(cls, Class):
+        return UNKNOWN
+    method = next((info.names[name] for info in it.mro(cls.key) if name in info.names), None)
+    if not isinstance(method, Func):
+        return UNKNOWN
+    dead = it.state.dead
+    found = call_function(it, Func(method.key, method.frame, model), seen)
+    it.state.dead = dead  # what a hook computes is not known, and so not whether it ends
+    return found
+
+
+def _optimizers(value: Value) -> Iterator[Ref]:
+    """Yield the optimizers in what configure_optimizers gave: one, a list, two lists, a dict, dicts."""
+    for item in alternatives(value):
+        if isinstance(item, Ref):
+            yield item
+        elif isinstance(item, Seq):
+            for inner in item.items:
+                yield from _optimizers(inner)
+        elif isinstance(item, Map):
+            yield from _optimizers(item.get("optimizer") or UNKNOWN)
+
+
+# --- Fabric -----------------------------------------------------------------------------
+
+
+def _launch(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    """fabric.launch() sets the rank's device; fabric.launch(function, ...) then calls it."""
+    it.state.device_set = True
+    if call.args and isinstance(call.args[0], Func) and isinstance(owner, Ref):
+        rest = Call(call.node, call.place, (owner, *call.args[1:]), call.kwargs, call.places, open=call.open)
+        return invoke(it, call.args[0], rest)
+    return UNKNOWN
+
+
+def _setup(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    """fabric.setup(model, optimizer): the same objects, wrapped."""
+    for item in (inner for argument in call.args for inner in alternatives(argument)):
+        if not isinstance(item, Ref) or not isinstance(owner, Ref):
+            continue
+        if it.kind(item) == "model":
+            _own(it, item, owner)
+            it.emit(Event("prepare", call.place, item.id, call, "", {"accelerator": owner}))
+        else:
+            it.change(item.id, accelerator=owner)
+    return call.args[0] if len(call.args) == 1 else Seq(call.args, call.open)
+
+
+def _backward(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    it.emit(Event("backward", call.place, owner.id if isinstance(owner, Ref) else None, call, "accelerator"))
+    return NONE
+
+
+def _nothing(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    del it, owner, call
+    return UNKNOWN
+
+
+CONSTRUCT: dict[str, Callable[["Interpreter", Ref, str, Call], None]] = {
+    "lightning trainer": _construct,
+    "fabric": _construct,
+}
+
+METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Part, Call], Value]] = {
+    ("lightning trainer", "fit"): _fit,
+    ("fabric", "launch"): _launch,
+    ("fabric", "setup"): _setup,
+    ("fabric", "setup_module"): _setup,
+    ("fabric", "setup_optimizers"): _setup,
+    ("fabric", "backward"): _backward,
+    **{
+        ("fabric", name): _nothing for name in ("clip_gradients", "no_backward_sync", "save", "load", "print")
+    },
+}
+
+
+def _here(it: "Interpreter", thing: Thing) -> Value:
+    del it, thing
+    return Device("cuda", of_rank=True)
+
+
+def _rank(it: "Interpreter", thing: Thing) -> Value:
+    del it, thing
+    return Rank()
+
+
+ATTRIBUTES: dict[tuple[str, str], Callable[["Interpreter", Thing], Value]] = {
+    ("fabric", "device"): _here,
+    ("fabric", "global_rank"): _rank,
+    ("fabric", "local_rank"): _rank,
+    ("lightning trainer", "global_rank"): _rank,
+    ("lightning trainer", "local_rank"): _rank,
+    ("fabric", "world_size"): lambda it, _thing: Const(it.target.world),
+}

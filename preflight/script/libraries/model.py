@@ -1,0 +1,253 @@
+"""What libraries do, as far as precision and placement go: one table of names to functions."""
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from preflight.facts.script import Place
+from preflight.script.interpreter.assignments import assign
+from preflight.script.interpreter.calls import invoke, taint
+from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.values import (
+    TRUE,
+    UNKNOWN,
+    Class,
+    Const,
+    Device,
+    Dtype,
+    Func,
+    Map,
+    Method,
+    OneOf,
+    Part,
+    Ref,
+    Seq,
+    Thing,
+    Value,
+    alternatives,
+    join,
+    text_of,
+)
+from preflight.script.libraries import huggingface, lightning, models, pytorch, stdlib
+from preflight.script.names import (
+    KNOWN_ROOTS,
+    MODEL_METHODS,
+    TORCH_DTYPES,
+    is_arguments_class,
+    is_model_class,
+    is_optimizer_class,
+    is_trainer_class,
+    root_and_last,
+)
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_MODEL_NAME = re.compile(
+    r"(^|_)(model|net|network|unet|transformer|policy|generator|backbone|student)\d*$", re.IGNORECASE
+)
+_RUNNERS = frozenset({"fire", "absl", "typer", "tyro", "jsonargparse", "hydra", "click", "asyncio", "plac"})
+
+_CALLS = {**stdlib.CALLS, **pytorch.CALLS, **huggingface.CALLS}
+_CLASSES = {**stdlib.CLASSES, **pytorch.CLASSES, **huggingface.CLASSES}
+_CONSTRUCT = {**stdlib.CONSTRUCT, **pytorch.CONSTRUCT, **huggingface.CONSTRUCT, **lightning.CONSTRUCT}
+_METHODS = {**stdlib.METHODS, **pytorch.METHODS, **huggingface.METHODS, **lightning.METHODS}
+_ATTRIBUTES = {**pytorch.ATTRIBUTES, **huggingface.ATTRIBUTES, **lightning.ATTRIBUTES}
+
+
+class Knowledge:
+    """The Library that the interpreter asks."""
+
+    def constant(self, it: "Interpreter", name: str, place: Place) -> Value | None:
+        """Return torch's dtypes; other names stay names."""
+        del it
+        root, last = root_and_last(name)
+        if root == "torch" and name == f"torch.{last}" and last in TORCH_DTYPES:
+            return Dtype(TORCH_DTYPES[last], place)
+        return None
+
+    def call(self, it: "Interpreter", name: str, call: Call) -> Value:
+        """Return what calling a library's name gives."""
+        handler = _CALLS.get(name)
+        if handler is not None:
+            return handler(it, call)
+        kind = self.class_kind(name)
+        if kind:
+            ref = it.new(Thing(kind, call.place, {"__name__": Const(name)}))
+            self.construct(it, ref, name, call)
+            return ref
+        found = huggingface.call_by_form(it, name, call)
+        if found is not None:
+            return found
+        found = pytorch.call_by_form(it, name, call)
+        if found is not None:
+            return found
+        root, _ = root_and_last(name)
+        if root in _RUNNERS:
+            for argument in call.args:
+                if isinstance(argument, Func):
+                    invoke(it, argument, _without_arguments(call))
+        elif root not in KNOWN_ROOTS:
+            taint(it, call)
+        return UNKNOWN
+
+    def method(self, it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
+        """Return what a method of a known object gives."""
+        if name.startswith("super."):
+            return self._super(it, owner, name.removeprefix("super."), call)
+        thing = it.thing(owner)
+        if thing is None:
+            return UNKNOWN
+        if isinstance(owner, Part) or thing.kind == "model":
+            return models.model_method(it, owner, name, call)
+        handler = _METHODS.get((thing.kind, name))
+        return handler(it, owner, call) if handler is not None else UNKNOWN
+
+    def _super(self, it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
+        thing = it.thing(owner)
+        of_class = thing.get("__class__") if thing else None
+        if name != "__init__" or not isinstance(of_class, Class) or not isinstance(owner, Ref):
+            return UNKNOWN
+        for info in list(it.mro(of_class.key))[1:]:
+            init = info.names.get("__init__")
+            if isinstance(init, Func) and init.key not in it.stack:
+                return invoke(it, Func(init.key, init.frame, owner), call)
+        base = it.library_base(of_class.key)
+        if base:
+            self.construct(it, owner, base, call)
+        return UNKNOWN
+
+    def attribute(self, it: "Interpreter", owner: Ref | Part, name: str, place: Place) -> Value:
+        """Return an attribute of a known object."""
+        del place
+        thing = it.thing(owner)
+        if thing is None:
+            return UNKNOWN
+        if isinstance(owner, Part) or thing.kind == "model":
+            known = models.model_attribute(it, owner, name)
+            if known is not None:
+                return known
+            if isinstance(owner, Part) or name in MODEL_METHODS or name.startswith("__"):
+                return Method(owner, name)
+            return Part(owner.id, "module") if "__class__" not in thing.attrs else UNKNOWN
+        handler = _ATTRIBUTES.get((thing.kind, name))
+        if handler is not None:
+            return handler(it, thing)
+        return Method(owner, name) if (thing.kind, name) in _METHODS else UNKNOWN
+
+    def assign(self, it: "Interpreter", owner: Ref | Part, name: str, value: Value, place: Place) -> None:
+        """Note that an attribute was set."""
+        if isinstance(owner, Part):
+            models.parameter_assigned(it, owner, name, value, place)
+        elif it.kind(owner) == "model config" and name in ("_attn_implementation", "attn_implementation"):
+            node = ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=[], keywords=[])
+            it.emit(
+                Event(
+                    "attention", place, None, Call(node, place, (), {name: value}, {name: place}, open=False)
+                )
+            )
+        elif it.kind(owner) == "arguments":
+            it.emit(Event("argument set", place, owner.id, None, name, {"value": value}))
+
+    def subscript(self, it: "Interpreter", name: str, key: Value) -> Value:
+        """Return an item of os.environ."""
+        if name.startswith("os.environ"):
+            return stdlib.environment(it, key, contains=name.endswith("__contains__"))
+        return UNKNOWN
+
+    def element(self, it: "Interpreter", iterable: Value) -> Value:
+        """Return what iterating over a value yields."""
+        if isinstance(iterable, Seq):
+            values = join(iterable.items) if iterable.items else UNKNOWN
+            return join((values, UNKNOWN)) if iterable.open and len(iterable.items) > 1 else values
+        if isinstance(iterable, Part):
+            return _part_element(iterable)
+        if isinstance(iterable, OneOf):
+            return join(self.element(it, item) for item in iterable.values)
+        if isinstance(iterable, Map):
+            return join(Const(name) for name, _ in iterable.items) if not iterable.open else UNKNOWN
+        return UNKNOWN
+
+    def raw_backward(self, it: "Interpreter", call: Call) -> None:
+        """Tell the rules of a backward() without a scaler or accelerator in it."""
+        it.state.scaled = False
+        it.emit(Event("backward", call.place, None, call, "raw"))
+
+    def promoted(self, it: "Interpreter", call: Call) -> Value | None:
+        """An unknown object whose parameters are asked for is a model from then on; of it little is known."""
+        func = call.node.func
+        if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name | ast.Attribute):
+            return None
+        if func.attr in ("parameters", "named_parameters"):
+            sure = True
+        else:
+            name = func.value.id if isinstance(func.value, ast.Name) else func.value.attr
+            sure = func.attr in ("half", "bfloat16") and not call.args and bool(_MODEL_NAME.search(name))
+        if not sure:
+            return None
+        ref = it.new(models.new_model(call.place, UNKNOWN, touched=TRUE))
+        assign(it, func.value, ref)
+        return models.model_method(it, ref, func.attr, call)
+
+    def moved(self, it: "Interpreter", call: Call) -> None:
+        """Tell the rules of something unknown that is put on a GPU named by its number."""
+        for argument in (*call.args, *call.kwargs.values()):
+            for item in alternatives(argument):
+                cuda = getattr(call.node.func, "attr", "") == "cuda"
+                device = models.as_device(item) if cuda or text_of(item) else item
+                if isinstance(device, Device) and device.kind == "cuda" and device.index is not None:
+                    values: dict[str, Value] = {
+                        "device": device,
+                        "literal": Const(not isinstance(item, Device)),
+                    }
+                    it.emit(Event("cuda", call.place, None, call, "tensor", values))
+
+    def class_kind(self, name: str) -> str:
+        """Return the kind of thing that a library's class makes."""
+        if is_trainer_class(name):
+            return "trainer"
+        if is_arguments_class(name):
+            return "arguments"
+        if is_optimizer_class(name):
+            return "optimizer"
+        if (
+            is_model_class(name)
+            or name in pytorch.MODULES
+            or (name.startswith("torch.nn.") and _is_layer(name))
+        ):
+            return "model"
+        return _CLASSES.get(name) or lightning.class_kind(name)
+
+    def construct(self, it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+        """Do what the library's constructor does."""
+        kind = self.class_kind(name)
+        if kind == "model":
+            pytorch.construct_module(it, ref, call)
+            return
+        handler = _CONSTRUCT.get(kind)
+        if handler is not None:
+            handler(it, ref, name, call)
+
+
+def _is_layer(name: str) -> bool:
+    """torch.nn.Linear, not torch.nn.functional.relu, torch.nn.utils..., torch.nn.Parameter."""
+    parts = name.split(".")
+    return (
+        len(parts) == 3 and parts[2][:1].isupper() and parts[2] not in ("Parameter", "DataParallel", "Buffer")
+    )
+
+
+def _part_element(part: Part) -> Value:
+    if part.what == "parameters":
+        return Part(part.of, "parameter")
+    if part.what == "named":
+        return Seq((UNKNOWN, Part(part.of, "parameter")))
+    if part.what == "modules":
+        return Part(part.of, "module")
+    if part.what == "named modules":
+        return Seq((UNKNOWN, Part(part.of, "module")))
+    return UNKNOWN
+
+
+def _without_arguments(call: Call) -> Call:
+    return Call(call.node, call.place, (), {}, {}, open=False)

@@ -1,0 +1,342 @@
+"""Models while they are read: their dtype, what of them is trained, and what is done to them.
+
+Attributes of a thing of kind "model":
+  dtype      Dtype of its weights; "checkpoint" when its config.json decides; Unknown
+  adapters   Dtype of PEFT adapters, None without
+  half_extra True when parts beside the adapters are trained in the base dtype (modules_to_save, bias)
+  trainable  "all", "none", "some"
+  upcast     True when some of it was cast to float32 by hand
+  quantized, device_map, optimized (an optimizer holds it), recast (place of a cast since), touched, role
+"""
+
+from typing import TYPE_CHECKING
+
+from preflight.facts.script import Place
+from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Const,
+    Device,
+    Dtype,
+    Map,
+    Part,
+    Ref,
+    Thing,
+    Value,
+    alternatives,
+    join,
+    text_of,
+)
+from preflight.script.libraries.casts import OWN_DTYPE, cast, members, set_trained_dtype
+from preflight.script.names import TORCH_DTYPES
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+TENSOR_DTYPE = "__tensor_dtype__"
+"""Key of the Map that stands for a tensor of known dtype."""
+
+_PARTS = frozenset(
+    {
+        *("get_classifier", "get_input_embeddings", "get_output_embeddings", "get_submodule", "get_encoder"),
+        *("get_decoder", "get_base_model"),
+    }
+)
+"""Methods that give a part of the model."""
+
+_CASTS = {"half": "float16", "float": "float32", "bfloat16": "bfloat16", "double": "float64"}
+
+
+def new_model(place: Place, dtype: Value, **more: Value) -> Thing:
+    """Return a model as it is after loading."""
+    base = Thing("model", place).having(
+        dtype=dtype,
+        adapters=NONE,
+        half_extra=FALSE,
+        trainable=Const("all"),
+        upcast=FALSE,
+        quantized=FALSE,
+        device_map=NONE,
+        optimized=FALSE,
+        recast=FALSE,
+        touched=FALSE,
+        role=NONE,
+    )
+    return base.having(**more)
+
+
+def dtype_of(value: Value | None, place: Place) -> Value:
+    """Return the dtype that an argument names (a torch dtype, or its name as a string), placed at `place`."""
+    if value is None:
+        return NONE
+    return join(_one_dtype(item, place) for item in alternatives(value))
+
+
+def _one_dtype(value: Value, place: Place) -> Value:
+    if isinstance(value, Dtype):
+        return Dtype(value.name, place)
+    text = text_of(value)
+    if text == "auto":
+        return Dtype("checkpoint", place)
+    if text is not None:
+        name = TORCH_DTYPES.get(text.removeprefix("torch."))
+        return Dtype(name, place) if name else UNKNOWN
+    return value if value == NONE else UNKNOWN
+
+
+def trained_dtype(thing: Thing) -> Value:
+    """Return the dtype of what is trained; NONE when nothing is, Unknown when it cannot be told."""
+    trainable = [text_of(item) for item in alternatives(thing.get("trainable"))]
+    if trainable == ["none"]:
+        return NONE
+    if thing.get("adapters") != NONE:
+        return thing.get("adapters")
+    if thing.get("upcast") != FALSE or len(trainable) > 1:
+        return UNKNOWN
+    return thing.get("dtype")
+
+
+def model_method(  # noqa: PLR0912 - one line per method, read as a table
+    it: "Interpreter", owner: Ref | Part, name: str, call: Call
+) -> Value:
+    """Carry out a method of a model, or of a submodule or parameters of one."""
+    if isinstance(owner, Part) and owner.what in ("parameter", "data", "parameters", "grad"):
+        return _parameter_method(it, owner, name, call)
+    if name in _CASTS and not call.args:
+        cast(it, owner, Dtype(_CASTS[name], call.place), call.place)
+        return owner
+    if name in ("to", "type", "cuda", "cpu"):
+        return _move(it, owner, name, call)
+    model = owner.of if isinstance(owner, Part) else owner.id
+    if name == "requires_grad_":
+        _require_grad(it, owner, call.get("requires_grad", 0) or TRUE)
+        return owner
+    if name in ("parameters", "trainable_parameters", "get_parameters"):
+        return Part(model, "parameters")
+    if name == "named_parameters":
+        return Part(model, "named")
+    if name in ("modules", "children"):
+        return Part(model, "modules")
+    if name in ("named_modules", "named_children"):
+        return Part(model, "named modules")
+    if name in ("state_dict", "get_adapter_state_dict"):
+        return Part(model, "state")
+    if name == "add_adapter":
+        _add_adapter(it, model, call)
+        return NONE
+    if name in ("gradient_checkpointing_enable", "enable_gradient_checkpointing"):
+        it.emit(Event("checkpointing", call.place, model, call))
+        given = call.get("gradient_checkpointing_kwargs", 0) or (UNKNOWN if call.open else NONE)
+        it.change(model, checkpointing=given, checkpointing_at=Dtype("at", call.place))
+        return NONE
+    if name == "parallelize":
+        it.emit(Event("spread", call.place, model, call, "", {"map": call.get("device_map", 0) or NONE}))
+        return NONE
+    if name == "enable_input_require_grads":
+        it.change(model, inputs_require_grad=TRUE)
+        return NONE
+    if name in ("update_parameters", "update") and call.args and isinstance(owner, Ref):
+        averaged(it, owner, call.args[0], call)
+        return NONE
+    if name in ("eval", "train") and isinstance(owner, Ref):
+        it.change(model, only_used=Const(name == "eval" and (call.get("mode", 0) or TRUE) == TRUE))
+    if name in ("eval", "train", "merge_and_unload", "compile", "unload"):
+        return owner
+    if name in _PARTS:
+        return Part(model, "module")
+    return UNKNOWN
+
+
+def _require_grad(it: "Interpreter", owner: Ref | Part, wanted: Value) -> None:
+    if isinstance(owner, Part):
+        it.change(owner.of, trainable=Const("some"))
+        return
+    words = [Const("all") if item == TRUE else Const("none") for item in alternatives(wanted)]
+    for model in members(it, owner.id):
+        it.change(model, __frozen__=Const(wanted == FALSE), trainable=join(words))
+
+
+def _move(it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
+    """`.to(...)`: any of a dtype, a device, a tensor to be like."""
+    targets = [*call.args, *(call.kwargs[key] for key in ("device", "dtype") if key in call.kwargs)]
+    if name == "cuda":
+        index = call.get("device", 0)
+        device: Value = Device("cuda")
+        if index is not None and index != NONE:
+            device = index if not isinstance(index, Const) else as_device(index)
+        it.emit(
+            Event(
+                "cuda",
+                call.place,
+                owner.id if isinstance(owner, Ref) else owner.of,
+                call,
+                "model",
+                {"device": device, "literal": Const(not isinstance(index, Device))},
+            )
+        )
+        return owner
+    for target in targets:
+        for item in alternatives(target):
+            if isinstance(item, Dtype):
+                spot = call.at("dtype")
+                cast(it, owner, Dtype(item.name, spot), call.place, sure=item is target)
+            elif isinstance(item, Map) and item.get(TENSOR_DTYPE) is not None:
+                cast(it, owner, UNKNOWN, call.place)
+            else:
+                device = as_device(item)
+                if isinstance(device, Device) and device.kind == "cuda":
+                    ref = owner.id if isinstance(owner, Ref) else owner.of
+                    it.emit(
+                        Event(
+                            "cuda",
+                            call.place,
+                            ref,
+                            call,
+                            "model",
+                            {"device": device, "literal": Const(not isinstance(item, Device))},
+                        )
+                    )
+    return owner
+
+
+def as_device(value: Value) -> Value:
+    """Return the device that a value names: "cuda:1", 1, torch.device(...)."""
+    if isinstance(value, Device):
+        return value
+    if isinstance(value, Const) and isinstance(value.value, int) and not isinstance(value.value, bool):
+        return Device("cuda", value.value, place=value.place)
+    text = text_of(value)
+    if text is None or not isinstance(value, Const):
+        return UNKNOWN
+    kind, _, index = text.partition(":")
+    if kind not in ("cuda", "cpu", "mps", "xpu", "npu", "meta", "gpu"):
+        return UNKNOWN
+    return Device(kind, int(index) if index.isdigit() else None, place=value.place)
+
+
+def attach_adapters(it: "Interpreter", model: int, config: Value, call: Call, *, autocast: Value) -> None:
+    """Put PEFT adapters on a model: they are float32 unless PEFT is told not to see to it."""
+    thing = it.thing(model)
+    if thing is None:
+        return
+    base = thing.get("dtype")
+    old = it.target.at_least("peft", 0, 12) is False
+    dtype = base if autocast == FALSE or old else Dtype("float32", call.place)
+    if autocast not in (TRUE, FALSE):
+        dtype = join((Dtype("float32", call.place), base))
+    if isinstance(dtype, Dtype) and autocast == FALSE:
+        dtype = Dtype(dtype.name, call.at("autocast_adapter_dtype"))
+    lora = it.thing(config) if isinstance(config, Ref) else None
+    extra = (
+        bool(lora)
+        and lora is not None
+        and (_given(lora.get("modules_to_save")) or text_of(lora.get("bias")) in ("all", "lora_only"))
+    )
+    it.change(
+        model,
+        adapters=dtype,
+        half_extra=Const(extra),
+        half_extra_at=lora.get("extra_at") if lora else NONE,
+        trainable=Const("all"),
+        peft=TRUE,
+    )
+    it.emit(Event("adapters", call.place, model, call, "", {"config": config, "base": base}))
+
+
+def _given(value: Value) -> bool:
+    return value != NONE and not (isinstance(value, type(UNKNOWN)))
+
+
+def _add_adapter(it: "Interpreter", model: int, call: Call) -> None:
+    """The add_adapter of transformers and diffusers: float32 or the base's dtype, depending on versions."""
+    config = call.get("adapter_config", 0) or call.get("config", 0) or UNKNOWN
+    autocast = call.get("autocast_adapter_dtype") or UNKNOWN
+    attach_adapters(it, model, config, call, autocast=autocast)
+
+
+def _parameter_method(it: "Interpreter", owner: Part, name: str, call: Call) -> Value:
+    if name in _CASTS:
+        return Map(((TENSOR_DTYPE, Dtype(_CASTS[name], call.place)),))
+    if name == "to":
+        for item in (*call.args, *call.kwargs.values()):
+            if isinstance(item, Dtype):
+                return Map(((TENSOR_DTYPE, item),))
+        return owner
+    if name == "requires_grad_":
+        wanted = call.get("requires_grad", 0) or TRUE
+        parameter_assigned(it, owner, "requires_grad", wanted, call.place)
+    if name in ("lerp_", "copy_", "mul_", "lerp"):
+        if name.startswith("lerp") and call.args and isinstance(call.args[0], Part):
+            averaged(it, Ref(owner.of), Ref(call.args[0].of), call)
+        return owner
+    return owner if name in ("detach", "clone", "contiguous", "cpu", "cuda") else UNKNOWN
+
+
+def averaged(it: "Interpreter", average: Value, model: Value, call: Call) -> None:
+    """Note that a moving average takes a step towards its model."""
+    it.emit(Event("average", call.place, None, call, "", {"average": average, "model": model}))
+
+
+def parameter_assigned(it: "Interpreter", owner: Part, name: str, value: Value, place: Place) -> None:
+    """Note `p.requires_grad = ...`, `p.data = ...`, `p.grad.data = ...` for the parameters of a model."""
+    if name == "requires_grad":
+        thing = it.thing(owner)
+        if thing is None:
+            return
+        for model in members(it, owner.of):
+            it.change(model, trainable=Const("none" if value == FALSE else "some"))
+        return
+    dtype = value.get(TENSOR_DTYPE) if isinstance(value, Map) else None
+    if name in ("data", "grad", "grad_dtype") and (dtype is not None or name == "grad_dtype"):
+        thing = it.thing(owner)
+        what = f"{owner.what}.{name}"
+        it.emit(Event("parameter data", place, owner.of, None, what, {"dtype": dtype or value}))
+        before = thing is not None and thing.get("optimized") != TRUE
+        if name == "data" and owner.what == "parameter" and dtype is not None and before:
+            set_trained_dtype(it, owner.of, dtype)
+
+
+def _uniform(thing: Thing | None) -> str:
+    """Return the dtype of every parameter of a model, "" where they may differ."""
+    dtype = thing.get("dtype") if thing else UNKNOWN
+    plain = thing is not None and thing.get("adapters") == NONE and thing.get("mixed", NONE) == NONE
+    known = isinstance(dtype, Dtype) and dtype.name not in (OWN_DTYPE, "checkpoint")
+    if thing is None or not plain or not known or not isinstance(dtype, Dtype):
+        return ""
+    return dtype.name if thing.get("upcast") == FALSE and thing.get("touched") != TRUE else ""
+
+
+def _needs_grad(thing: Thing | None) -> Value:
+    """`if p.requires_grad:` chooses what is trained, which is what counts here."""
+    words = [text_of(item) for item in alternatives(thing.get("trainable"))] if thing else []
+    return FALSE if words == ["none"] else (TRUE if "none" not in words and words else UNKNOWN)
+
+
+def model_attribute(it: "Interpreter", owner: Ref | Part, name: str) -> Value | None:
+    """Return an attribute of a model or of a part of one, None when it is to be called as a method."""
+    model = owner.of if isinstance(owner, Part) else owner.id
+    thing = it.thing(owner)
+    if isinstance(owner, Part) and owner.what == "grad" and name == "data":
+        return owner
+    if isinstance(owner, Part) and owner.what in ("parameter", "parameters"):
+        if name == "data":
+            return Part(model, "data")
+        if name == "grad":
+            return Part(model, "grad")
+        if name == "dtype":
+            return Dtype(OWN_DTYPE, actual=_uniform(thing))
+        if name == "requires_grad":
+            return _needs_grad(thing)
+        return UNKNOWN if name in ("device", "shape", "is_cuda") else None
+    if name == "dtype":
+        return (
+            Dtype(OWN_DTYPE)
+            if thing is not None and thing.get("dtype") == UNKNOWN
+            else (thing.get("dtype") if thing is not None else UNKNOWN)
+        )
+    if name in ("config", "hf_device_map", "peft_config", "device", "training", "generation_config"):
+        return UNKNOWN
+    return None

@@ -1,0 +1,392 @@
+"""torch: devices, optimizers, scalers, autocast, distributed, and layers."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Const,
+    Device,
+    Dtype,
+    Map,
+    Part,
+    Rank,
+    Ref,
+    Seq,
+    Thing,
+    Value,
+    alternatives,
+    join,
+    text_of,
+    truth,
+)
+from preflight.script.libraries import distributed
+from preflight.script.libraries.casts import set_trained_dtype, trained_with
+from preflight.script.libraries.models import as_device, averaged, dtype_of, new_model, trained_dtype
+from preflight.script.names import root_and_last
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+MODULES = frozenset({"torch.nn.Module"})
+NO_DEVICE = Const(None)
+
+
+# --- devices ----------------------------------------------------------------------------
+
+
+def _cuda_available(it: "Interpreter", call: Call) -> Value:
+    del call
+    return Const(it.target.capability is not None)
+
+
+def _bf16_supported(it: "Interpreter", call: Call) -> Value:
+    it.emit(Event("bf16 asked", call.place, None, call))
+    if it.target.capability is None:
+        return FALSE
+    strict = truth(call.get("including_emulation", 0) or TRUE) is False
+    old = it.target.at_least("torch", 2, 3) is False
+    return Const(it.target.capability >= (8, 0) if strict or old else True)
+
+
+def _capability(it: "Interpreter", call: Call) -> Value:
+    it.emit(Event("capability asked", call.place, None, call))
+    if it.target.capability is None:
+        return UNKNOWN
+    return Seq(tuple(Const(number) for number in it.target.capability))
+
+
+def _device(it: "Interpreter", call: Call) -> Value:
+    kind, index = call.get("type", 0) or UNKNOWN, call.get("index", 1)
+    result = join(_one_device(item, index) for item in alternatives(kind))
+    for item in alternatives(result):
+        if isinstance(item, Device) and item.kind == "cuda":
+            it.emit(Event("device", call.place, None, call, "", {"device": item}))
+    return result
+
+
+def _one_device(kind: Value, index: Value | None) -> Value:
+    if isinstance(kind, Rank) or (isinstance(index, Rank) and text_of(kind) == "cuda"):
+        return Device("cuda", of_rank=True)
+    found = as_device(kind)
+    if isinstance(found, Device) and isinstance(index, Const) and isinstance(index.value, int):
+        return Device(found.kind, index.value, place=index.place)
+    return UNKNOWN if isinstance(found, Device) and index is not None and index != NONE else found
+
+
+def _set_device(it: "Interpreter", call: Call) -> Value:
+    target = call.get("device", 0) or (call.args[0] if call.args else UNKNOWN)
+    device = Device("cuda", of_rank=True) if isinstance(target, Rank) else as_device(target)
+    it.emit(Event("set device", call.place, None, call, "", {"device": device}))
+    it.state.device_set = True
+    return NONE
+
+
+def _cuda_work(it: "Interpreter", call: Call) -> Value:
+    it.emit(Event("cuda", call.place, None, call, "work", {"device": Device("cuda"), "literal": TRUE}))
+    return UNKNOWN
+
+
+def _tensor(it: "Interpreter", call: Call) -> Value:
+    device = call.get("device")
+    if device is not None:
+        for item in alternatives(device):
+            found = as_device(item)
+            if isinstance(found, Device) and found.kind == "cuda":
+                values: dict[str, Value] = {"device": found, "literal": Const(not isinstance(item, Device))}
+                it.emit(Event("cuda", call.at("device"), None, call, "tensor", values))
+    return UNKNOWN
+
+
+def _load(it: "Interpreter", call: Call) -> Value:
+    if call.get("map_location", 1) is None and len(call.args) < 2:
+        it.emit(Event("load without map", call.place, None, call))
+    return UNKNOWN
+
+
+# --- optimizer, scaler, autocast --------------------------------------------------------
+
+
+def models_in(value: Value) -> Iterator[int]:
+    """Yield the models whose parameters a value holds, however they are grouped."""
+    for item in alternatives(value):
+        if isinstance(item, Part):
+            yield item.of
+        elif isinstance(item, Seq):
+            for inner in item.items:
+                yield from models_in(inner)
+        elif isinstance(item, Map):
+            for _, inner in item.items:
+                yield from models_in(inner)
+
+
+def _optimizer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+    params = call.get("params", 0) or UNKNOWN
+    held = dict.fromkeys(inner for model in models_in(params) for inner in trained_with(it, model))
+    for model in held:
+        thing = it.thing(model)
+        if thing is not None:
+            it.change(model, optimized=TRUE, recast=FALSE, optimized_dtype=trained_dtype(thing))
+    it.change(
+        ref.id,
+        cls=Const(root_and_last(name)[1]),
+        library=Const(root_and_last(name)[0]),
+        models=Seq(tuple(Ref(model) for model in held)),
+        eps=call.get("eps") or (UNKNOWN if call.open else NONE),
+        fused=call.get("fused") or FALSE,
+        accelerator=NONE,
+        scaled=FALSE,
+    )
+
+
+def trained_models(it: "Interpreter", optimizer: Value) -> list[Ref]:
+    """Return the models that an optimizer steps."""
+    thing = it.thing(optimizer) if isinstance(optimizer, Ref) else None
+    held = thing.get("models") if thing else NONE
+    return [item for item in held.items if isinstance(item, Ref)] if isinstance(held, Seq) else []
+
+
+def _optimizer_step(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    if isinstance(owner, Ref):
+        it.emit(Event("step", call.place, owner.id, call))
+        _note_step(it, owner)
+    return NONE
+
+
+def _note_step(it: "Interpreter", optimizer: Ref) -> None:
+    """From the first step on the optimizer holds state in the parameters' dtype."""
+    for model in trained_models(it, optimizer):
+        it.change(model.id, stepped=TRUE)
+
+
+def _scaler(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+    del name
+    enabled = call.get("enabled") or (UNKNOWN if call.open else TRUE)
+    if it.target.capability is None and "cpu" not in [text_of(item) for item in call.args]:
+        enabled = FALSE
+    it.change(ref.id, enabled=enabled)
+    it.emit(Event("scaler", call.place, ref.id, call, "", {"enabled": enabled}))
+
+
+def _scaler_scale(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    it.emit(Event("scaled", call.place, owner.id if isinstance(owner, Ref) else owner.of, call))
+    return Map((("__scaled__", call.args[0] if call.args else UNKNOWN), ("__scaler__", owner)))
+
+
+def _scaler_unscale(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    for optimizer in alternatives(call.args[0]) if call.args else ():
+        if isinstance(owner, Ref) and isinstance(optimizer, Ref):
+            it.change(optimizer.id, unscaled=TRUE)
+            it.emit(Event("unscale", call.place, owner.id, call, "", {"optimizer": optimizer}))
+    return NONE
+
+
+def _scaler_step(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+    for optimizer in alternatives(call.args[0]) if call.args else ():
+        if isinstance(owner, Ref) and isinstance(optimizer, Ref):
+            it.emit(Event("scaler step", call.place, owner.id, call, "", {"optimizer": optimizer}))
+            it.change(optimizer.id, unscaled=FALSE)
+            _note_step(it, optimizer)
+    return NONE
+
+
+def _autocast(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
+    first = text_of(call.args[0]) if call.args else None
+    kind = text_of(call.get("device_type")) or first or ("cpu" if ".cpu." in name else "cuda")
+    given = call.get("dtype", 1 if first in ("cuda", "cpu") else 5)
+    default = Dtype("bfloat16" if kind == "cpu" else "float16", call.place)
+    dtype = default if given is None or given == NONE else dtype_of(given, call.at("dtype"))
+    enabled = call.get("enabled") or (UNKNOWN if call.open else TRUE)
+    it.change(ref.id, dtype=dtype, enabled=enabled, device=Const(kind))
+    it.emit(Event("autocast", call.place, ref.id, call, kind, {"dtype": dtype, "enabled": enabled}))
+
+
+def _clip(it: "Interpreter", call: Call) -> Value:
+    params = call.get("parameters", 0) or UNKNOWN
+    it.emit(
+        Event(
+            "clip",
+            call.place,
+            None,
+            call,
+            "",
+            {"models": Seq(tuple(Ref(model) for model in models_in(params)))},
+        )
+    )
+    return UNKNOWN
+
+
+# --- distributed ------------------------------------------------------------------------
+
+
+def _wrapped(it: "Interpreter", call: Call) -> Value:
+    """torch.compile(model) and the like: the same parameters."""
+    del it
+    return call.get("model", 0) or (call.args[0] if call.args else UNKNOWN)
+
+
+# --- layers -----------------------------------------------------------------------------
+
+
+def construct_module(it: "Interpreter", ref: Ref, call: Call) -> None:
+    """A layer, or the base of a model of the script's own: float32 unless told otherwise."""
+    old = it.thing(ref)
+    if old is None:
+        return
+    dtype = dtype_of(call.get("dtype"), call.at("dtype"))
+    attrs = dict(old.attrs)
+    default = it.default_dtype
+    usual = default == Dtype("float32")
+    known = dtype if dtype != NONE else (Dtype("float32", old.place) if usual else default)
+    thing = new_model(old.place, known)
+    it.put(ref.id, Thing("model", old.place, {**thing.attrs, **attrs}))
+    owner = it.lookup("self")
+    if isinstance(dtype, Dtype) and dtype.name in ("float16", "bfloat16") and it.kind(owner) == "model":
+        it.change(owner.id if isinstance(owner, Ref) else 0, mixed=dtype)
+    if dtype != NONE:
+        it.emit(Event("layer", call.at("dtype"), ref.id, call, "", {"dtype": dtype}))
+    for item in alternatives(call.get("device") or NONE):
+        device = as_device(item)
+        if isinstance(device, Device) and device.kind == "cuda":
+            it.emit(
+                Event(
+                    "cuda",
+                    call.at("device"),
+                    ref.id,
+                    call,
+                    "model",
+                    {"device": device, "literal": Const(not isinstance(item, Device))},
+                )
+            )
+
+
+def _set_default_dtype(it: "Interpreter", call: Call) -> Value:
+    it.default_dtype = dtype_of(call.get("d", 0), call.place)
+    return NONE
+
+
+def _cast_training_params(it: "Interpreter", call: Call) -> Value:
+    dtype = dtype_of(call.get("dtype", 1), call.place)
+    target = call.get("model", 0) or UNKNOWN
+    for item in (*alternatives(target), *(target.items if isinstance(target, Seq) else ())):
+        if isinstance(item, Ref):
+            set_trained_dtype(it, item.id, dtype if dtype != NONE else Dtype("float32", call.place))
+    return NONE
+
+
+def _checkpoint(it: "Interpreter", call: Call) -> Value:
+    """torch.utils.checkpoint.checkpoint(block, x)."""
+    block = call.get("function", 0) or UNKNOWN
+    it.emit(Event("checkpoint", call.place, None, call, "", {"block": block}))
+    return UNKNOWN
+
+
+def _lerp(it: "Interpreter", call: Call) -> Value:
+    """torch.lerp(average, parameter, weight) and its like for lists."""
+    first, second = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
+    if isinstance(first, Part) and isinstance(second, Part):
+        averaged(it, Ref(first.of), Ref(second.of), call)
+    return UNKNOWN
+
+
+def _moving_average(it: "Interpreter", call: Call) -> Value:
+    model = call.get("model", 0) or UNKNOWN
+    thing = it.thing(model) if isinstance(model, Ref) else None
+    return it.new(thing.having(optimized=FALSE, role=Const("copy"))) if thing else UNKNOWN
+
+
+CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
+    "torch.cuda.is_available": _cuda_available,
+    "torch.accelerator.is_available": _cuda_available,
+    "torch.cuda.is_bf16_supported": _bf16_supported,
+    "transformers.utils.is_torch_bf16_gpu_available": _bf16_supported,
+    "accelerate.utils.is_bf16_available": _bf16_supported,
+    "torch.cuda.get_device_capability": _capability,
+    "torch.device": _device,
+    "torch.cuda.set_device": _set_device,
+    "torch.accelerator.set_device_index": _set_device,
+    "torch.cuda.current_device": lambda it, _: (
+        Device("cuda", of_rank=True) if it.state.device_set else UNKNOWN
+    ),
+    "torch.cuda.empty_cache": _cuda_work,
+    "torch.cuda.synchronize": _cuda_work,
+    "torch.load": _load,
+    "torch.nn.utils.clip_grad_norm_": _clip,
+    "torch.nn.utils.clip_grad_norm": _clip,
+    "torch.nn.utils.clip_grad_value_": _clip,
+    "torch.distributed.init_process_group": distributed.init_process_group,
+    "torch.nn.DataParallel": distributed.data_parallel,
+    "torch.nn.parallel.DataParallel": distributed.data_parallel,
+    "torch.nn.parallel.DistributedDataParallel": distributed.ddp,
+    "torch.nn.parallel.distributed.DistributedDataParallel": distributed.ddp,
+    "torch.distributed.fsdp.FullyShardedDataParallel": distributed.fsdp,
+    "torch.distributed.fsdp.fully_shard": distributed.fsdp,
+    "torch.distributed._composable.fsdp.fully_shard": distributed.fsdp,
+    "torch.compile": _wrapped,
+    "torch.set_default_dtype": _set_default_dtype,
+    "torch.utils.checkpoint.checkpoint": _checkpoint,
+    "torch.lerp": _lerp,
+    "torch._foreach_lerp_": _lerp,
+    "torch.distributed.get_rank": lambda _it, _call: Rank(),
+    "torch.distributed.get_node_local_rank": lambda _it, _call: Rank(),
+    "torch.distributed.get_world_size": lambda it, _call: Const(it.target.world),
+    "torch.distributed.is_initialized": lambda _it, _call: UNKNOWN,
+    "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _wrapped,
+    "torch.multiprocessing.spawn": distributed.spawn,
+    "torch.optim.swa_utils.AveragedModel": _moving_average,
+    "diffusers.training_utils.cast_training_params": _cast_training_params,
+    **{
+        f"torch.{name}": _tensor
+        for name in ("tensor", "zeros", "ones", "empty", "randn", "rand", "arange", "full")
+    },
+}
+
+_SCALERS = ("torch.cuda.amp.GradScaler", "torch.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler")
+_AUTOCASTS = ("torch.cuda.amp.autocast", "torch.amp.autocast", "torch.autocast", "torch.cpu.amp.autocast")
+
+CLASSES: dict[str, str] = {
+    **dict.fromkeys((*_SCALERS, "torch.amp.grad_scaler.GradScaler"), "scaler"),
+    **dict.fromkeys((*_AUTOCASTS, "torch.amp.autocast_mode.autocast"), "autocast"),
+}
+
+CONSTRUCT: dict[str, Callable[["Interpreter", Ref, str, Call], None]] = {
+    "optimizer": _optimizer,
+    "scaler": _scaler,
+    "autocast": _autocast,
+}
+
+METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Part, Call], Value]] = {
+    ("optimizer", "step"): _optimizer_step,
+    ("scaler", "scale"): _scaler_scale,
+    ("scaler", "unscale_"): _scaler_unscale,
+    ("scaler", "step"): _scaler_step,
+}
+
+ATTRIBUTES: dict[tuple[str, str], Callable[["Interpreter", Thing], Value]] = {}
+
+
+_WRAPPERS = frozenset({"ORTModule", "DistributedDataParallel", "convert_syncbn_model"})
+"""What other libraries put around a model whose parameters it keeps."""
+
+
+def call_by_form(it: "Interpreter", name: str, call: Call) -> Value | None:
+    """Return what makes a model without being a class: torchvision.models.resnet50(), timm.create_model()."""
+    root, last = root_and_last(name)
+    if root in ("torch_ort", "onnxruntime", "apex") and last in _WRAPPERS:
+        return call.args[0] if call.args else UNKNOWN
+    if name.startswith(("torchvision.models.", "timm.create_model")) and last[:1].islower():
+        return it.new(new_model(call.place, Dtype("float32", call.place)))
+    if (
+        root == "torch"
+        and name.startswith("torch.optim.")
+        and last[:1].isupper()
+        and "lr_scheduler" not in name
+    ):
+        ref = it.new(Thing("optimizer", call.place))
+        _optimizer(it, ref, name, call)
+        return ref
+    return None

@@ -1,0 +1,23 @@
+"""All script rules, for `gpulaunch explain` and the documentation."""
+
+from preflight.script.rules import models, placement, precision, reading, scaling, versions
+from preflight.script.rules.registry import RULES
+
+MODULES = (models, reading, precision, scaling, placement, versions)
+
+
+def rule_codes() -> tuple[str, ...]:
+    """Return every rule's code, in order."""
+    return tuple(sorted(RULES))
+
+
+def rule_text(code: str) -> str:
+    """Return a rule's title, reason and source."""
+    return RULES[code].text
+
+
+def explain_rule(code: str) -> str:
+    """Return a rule's code, title, reason and source."""
+    return (
+        f"{code}: {rule_text(code).rstrip()}\n\nSilence it on one line with `# gpulaunch: ignore[{code}]`.\n"
+    )

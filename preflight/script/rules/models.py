@@ -1,0 +1,93 @@
+"""Rules P113 and P125: averages of another dtype, and checkpointing that keeps gradients from what trains."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from preflight.facts.script import Place
+from preflight.script.interpreter.events import Event
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    Const,
+    Dtype,
+    Map,
+    Ref,
+    Thing,
+    Value,
+    place_of,
+)
+from preflight.script.libraries.training import trainings
+from preflight.script.rules.registry import Hit, Level, rule
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_FIX = 'gradient_checkpointing_kwargs={"use_reentrant": False}, or model.enable_input_require_grads()'
+
+
+@rule("P113", "average")
+def average_of_another_dtype(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """A moving average and the model it follows have different dtypes.
+
+    lerp_ needs both of one dtype ("expected dtype float for `end` but got dtype c10::Half"), and an average
+    that is kept in half precision loses updates smaller than its last bit.
+    Source: reproduced with torch 2.13.
+    """
+    average, model = it.thing(event.values.get("average", NONE)), it.thing(event.values.get("model", NONE))
+    one, other = (thing.get("dtype") if thing else NONE for thing in (average, model))
+    if isinstance(one, Dtype) and isinstance(other, Dtype) and one != other:
+        message = f"the average is {one.name} and the model {other.name}"
+        related = (one.place,) if one.place else ()
+        fix = "keep the average in the dtype of the parameters, best float32; cast a copy to save it"
+        yield Hit(event.place, message, fix, Level.WARNING, related)
+
+
+@rule("P125", "train", "checkpoint")
+def adapters_behind_reentrant_checkpoints(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """Gradient checkpointing in its reentrant form over inputs that need no gradient.
+
+    Nothing inside such a block trains: "None of the inputs have requires_grad=True". It happens with adapters
+    in a frozen base: the embeddings before the first block need no gradient. transformers before 5 and
+    torch.utils.checkpoint use the reentrant form unless told otherwise.
+    Source: torch.utils.checkpoint; transformers/modeling_utils.py.
+    """
+    if event.name == "checkpoint":
+        yield from _by_hand(it, event)
+        return
+    old = it.target.at_least("transformers", 5) is False
+    for training in trainings(it, event):
+        model = training.model
+        if model.get("peft") != TRUE or model.get("inputs_require_grad", NONE) == TRUE:
+            continue
+        trainer = it.thing(event.ref)
+        for place, told in _asked(it.thing(trainer.get("args")) if trainer else None, model):
+            explicit = told.get("use_reentrant") if isinstance(told, Map) else None
+            if explicit == TRUE or (explicit is None and told == NONE and old):
+                message = "gradient checkpointing over a frozen base: the adapters inside get no gradient"
+                spot = place_of(explicit)
+                yield Hit(place, message, _FIX, Level.WARNING, (spot,) if spot else ())
+
+
+def _asked(args: Thing | None, model: Thing) -> Iterator[tuple[Place, Value]]:
+    """Yield where checkpointing is turned on for a training, and its keywords."""
+    if args is not None and args.get("gradient_checkpointing") == TRUE:
+        yield args.place, args.get("gradient_checkpointing_kwargs")
+    spot = model.get("checkpointing_at", NONE)
+    if isinstance(spot, Dtype) and spot.place is not None:
+        yield spot.place, model.get("checkpointing")
+
+
+def _by_hand(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """torch.utils.checkpoint.checkpoint(block, x, use_reentrant=True) of a block that is frozen."""
+    block, call = event.values.get("block"), event.call
+    thing = it.thing(block) if isinstance(block, Ref) else None
+    reentrant = call.get("use_reentrant") if call else None
+    if thing is None or call is None or reentrant == FALSE:
+        return
+    if thing.get("__frozen__", FALSE) != TRUE and thing.get("trainable") != Const("none"):
+        return
+    if reentrant is None and it.target.at_least("torch", 2, 9):
+        return
+    message = "the checkpointed block is frozen and its inputs may need no gradient: nothing before it trains"
+    yield Hit(call.at("use_reentrant"), message, "use_reentrant=False", Level.WARNING)

@@ -1,0 +1,256 @@
+"""Rules D201 to D207: every rank its own GPU, port and address."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from preflight.facts.script import Place
+from preflight.script.interpreter.events import Event
+from preflight.script.interpreter.values import (
+    NONE,
+    TRUE,
+    Const,
+    Device,
+    Map,
+    Rank,
+    Ref,
+    Seq,
+    Value,
+    alternatives,
+    place_of,
+    text_of,
+)
+from preflight.script.libraries.models import as_device
+from preflight.script.rules.registry import Hit, Level, rule
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_MAP_FIX = 'remove device_map, or device_map={"": PartialState().process_index}'
+_SPREAD = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
+
+
+def _level(it: "Interpreter") -> Level | None:
+    """An error where several ranks are sure, nothing where there is one, a warning where it is not known."""
+    if it.target.capability is None or it.target.processes == 1:
+        return None
+    return Level.ERROR if it.target.processes else Level.WARNING
+
+
+def _fixed(value: Value | None) -> Device | None:
+    """Return a device that is the same for every rank; -1 is how scripts say that there are no ranks."""
+    items = [item for item in alternatives(value or NONE) if isinstance(item, Device)]
+    if any(item.of_rank for item in items):
+        return None
+    return next((item for item in items if item.kind == "cuda" and _numbered(item)), None)
+
+
+def _numbered(device: Device) -> bool:
+    return device.index is not None and device.index >= 0
+
+
+@rule("D201", "device", "cuda", "set device", "ddp")
+def one_gpu_for_all_ranks(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """A GPU is named by a literal index, so every rank of a node uses the same one.
+
+    In Exclusive Process mode the second rank fails ("all CUDA-capable devices are busy or unavailable");
+    otherwise they share its memory, and NCCL says "Duplicate GPU detected".
+    Source: reproduced in public threads; accelerate/state.py sets the device from LOCAL_RANK.
+    """
+    device = event.values.get("device")
+    if isinstance(device, Device) and device.of_rank:
+        it.notes.setdefault("rank device", []).append(event.place)
+    level, fixed = _level(it), _fixed(device)
+    if level is None:
+        return
+    if event.name == "cuda" and event.values.get("literal") != TRUE:
+        return
+    if event.name == "ddp":
+        ids = event.values.get("ids")
+        item = ids.items[0] if isinstance(ids, Seq) and len(ids.items) == 1 else NONE
+        found = as_device(item)
+        fixed = found if isinstance(found, Device) and _numbered(found) else None
+    if fixed is not None:
+        message = f"every rank uses GPU {fixed.index}"
+        place = fixed.place or event.place
+        used = () if place.line == event.place.line else (event.place,)
+        yield Hit(place, message, "accelerator.device, or the device of LOCAL_RANK", level, used)
+
+
+@rule("D202", "cuda", "accelerator", "arguments", "set device")
+def cuda_before_the_device_is_set(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """CUDA is used before the rank has set its device.
+
+    Every rank then opens a context on the first GPU, where the second fails in Exclusive Process mode and
+    memory is lost otherwise.
+    Source: accelerate/state.py: the device is set when Accelerator() is made.
+    """
+    level = _level(it)
+    if event.name == "cuda":
+        device = event.values.get("device")
+        if (
+            not it.state.device_set
+            and isinstance(device, Device)
+            and device.index is None
+            and not device.of_rank
+        ):
+            it.notes.setdefault("early cuda", []).append(event.place)
+        return
+    early: list[Place] = it.notes.pop("early cuda", [])
+    if level is None or event.name == "arguments":
+        level = None if level is None else Level.WARNING
+    for place in early if level else ():
+        message = "CUDA is used here before the rank has set its device: all ranks meet on the first GPU"
+        fix = "create the Accelerator (or set_device(LOCAL_RANK)) first"
+        yield Hit(place, message, fix, level or Level.WARNING)
+
+
+@rule("D203", "environ")
+def visible_devices_set_by_the_script(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """The script sets CUDA_VISIBLE_DEVICES itself, to the same value in every rank.
+
+    It overrules the launch: ranks share GPUs (accelerate maps by modulo) or have none.
+    Source: accelerate/state.py.
+    """
+    if event.what != "CUDA_VISIBLE_DEVICES" or isinstance(event.values.get("value"), Rank):
+        return
+    level = _level(it)
+    value = event.values.get("value")
+    if level is not None and isinstance(value, Const):
+        message = f"CUDA_VISIBLE_DEVICES={value.value!s} here overrules the launch's choice of GPUs"
+        yield Hit(event.place, message, "remove it; choose GPUs with --gpus", level)
+
+
+@rule("D204", "train", "prepare", "spread")
+def model_spread_over_gpus(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """A trained model is loaded with device_map="auto" or the like.
+
+    It spreads one model over all GPUs of a rank, which accelerate refuses in a launch of several processes
+    ("You can't train a model that has been loaded with `device_map='auto'` in any distributed mode"); a small
+    model lands whole on GPU 0 for every rank.
+    Source: accelerate/accelerator.py, verify_device_map; reproduced with accelerate 1.15.
+    """
+    if it.target.capability is None:
+        return
+    if event.name == "spread":
+        level = _level(it)
+        if level is not None:
+            message = "the model's layers are spread over GPUs by number, the same in every rank"
+            yield Hit(event.place, message, "remove .parallelize(); one GPU per rank", level)
+        return
+    trainer = it.thing(event.ref) if event.name == "train" else None
+    models = [trainer.get("model")] if trainer else [Ref(event.ref or 0)]
+    for ref in models:
+        for item in alternatives(ref):
+            model = it.thing(item) if isinstance(item, Ref) else None
+            if model is None or model.kind != "model":
+                continue
+            yield from _judge_map(it, model.get("device_map"), model.get("device_map_at"), model.place)
+
+
+def _judge_map(it: "Interpreter", value: Value, spot: Value, fallback: Place) -> Iterator[Hit]:
+    place = getattr(spot, "place", None) or fallback
+    related = _origins(value, place)
+    options = list(alternatives(value))
+    names = [text_of(item) for item in options]
+    several = it.target.processes is None or it.target.processes > 1
+    if any(name in _SPREAD for name in names):
+        sure = all(name in _SPREAD for name in names)
+        level = Level.ERROR if sure and it.target.processes and several else Level.WARNING
+        if not several:
+            level = Level.INFO
+        message = "the trained model is spread over all GPUs, which no launch of several processes can train"
+        yield Hit(place, message, _MAP_FIX, level, related)
+        return
+    for item in options:
+        index = _map_index(item)
+        if index is not None and several:
+            level = Level.ERROR if it.target.processes else Level.WARNING
+            yield Hit(place, f"every rank loads the model onto GPU {index}", _MAP_FIX, level, related)
+
+
+def _origins(value: Value, place: Place) -> tuple[Place, ...]:
+    """Return where a fixed map is written, when it is not where it is used."""
+    written = [
+        item.places.get("") if isinstance(item, Map) else place_of(item)
+        for item in alternatives(value)
+        if text_of(item) in _SPREAD or _map_index(item) is not None
+    ]
+    return tuple(spot for spot in written if spot and (spot.path, spot.line) != (place.path, place.line))
+
+
+def _map_index(value: Value) -> int | None:
+    """Return the GPU of a device_map that puts the whole model on one: 0, "cuda:0", {"": 0}."""
+    inner = value.get("") if isinstance(value, Map) else value
+    if isinstance(inner, Const) and isinstance(inner.value, int) and not isinstance(inner.value, bool):
+        return inner.value
+    text = text_of(inner) or ""
+    index = text.removeprefix("cuda:")
+    return int(index) if text.startswith("cuda:") and index.isdigit() else None
+
+
+@rule("D205", "process group", "set device", "ddp", "cuda", "accelerator", "arguments", "end")
+def process_group_without_a_device(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """A process group is made and no rank ever sets its device.
+
+    Every rank then works on the first GPU.
+    Source: torch.distributed's documentation; see D201 for the errors.
+    """
+    if event.name == "process group":
+        if event.what in ("nccl", ""):
+            it.notes.setdefault("process group", []).append(event.place)
+        if it.state.device_set:
+            it.notes.setdefault("device set", []).append(event.place)
+    elif event.name == "cuda":
+        it.notes.setdefault("cuda used", []).append(event.place)
+    elif event.name == "ddp" and event.values.get("ids", NONE) == NONE:
+        return
+    elif event.name != "end":
+        it.notes.setdefault("device set", []).append(event.place)
+    elif it.notes.get("process group") and it.notes.get("cuda used"):
+        placed = it.notes.get("device set") or it.notes.get("rank device")
+        level = _level(it)
+        if not placed and level is not None:
+            message = "no rank sets its device: all of them use the first GPU"
+            fix = 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) after this'
+            if it.sources.unread():
+                level, message = Level.WARNING, f"{message}, unless a module that could not be read does it"
+            yield Hit(it.notes["process group"][0], message, fix, level)
+
+
+@rule("D206", "data parallel")
+def data_parallel_in_a_launch(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """torch.nn.DataParallel drives all GPUs from one process.
+
+    In a launch with one rank per GPU every rank would use all of them.
+    Source: torch's documentation of DataParallel.
+    """
+    level = _level(it)
+    if level is not None:
+        message = "DataParallel uses every GPU from each rank"
+        yield Hit(event.place, message, "accelerate, or DistributedDataParallel", level)
+
+
+_RENDEZVOUS = ("MASTER_PORT", "MASTER_ADDR", "RANK", "LOCAL_RANK", "WORLD_SIZE")
+
+
+@rule("D207", "environ", "process group")
+def rendezvous_fixed_by_the_script(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """The script fixes MASTER_PORT or MASTER_ADDR, or its rank and world size.
+
+    It overrules where the launch lets its ranks meet: they wait for each other until a time-out, or a second
+    job on the host finds the port taken.
+    Source: torch.distributed's env:// initialisation.
+    """
+    if it.target.processes == 1:
+        return
+    if event.name == "environ" and event.what in _RENDEZVOUS:
+        value = event.values.get("value")
+        if isinstance(value, Const):
+            message = f"{event.what}={value.value!s} overrules the launch's own"
+            fix = f'os.environ.setdefault("{event.what}", ...), or leave it to the launch'
+            yield Hit(event.place, message, fix, Level.WARNING)
+        return
+    method = text_of(event.call.get("init_method", 1)) if event.call else None
+    if method and method.startswith("tcp://") and event.call:
+        message = f"ranks meet at {method}, whatever the launch says"
+        yield Hit(event.call.at("init_method"), message, "leave init_method out", Level.WARNING)

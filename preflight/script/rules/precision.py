@@ -1,0 +1,322 @@
+"""Rules P101 to P109: parameters of one dtype trained in a precision that cannot take it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from preflight.facts.script import Place
+from preflight.script.interpreter.events import Event
+from preflight.script.interpreter.values import FALSE, NONE, TRUE, Const, Dtype, alternatives, text_of, truth
+from preflight.script.libraries.training import Training, trainings
+from preflight.script.names import ADAM_LIKE
+from preflight.script.rules.registry import Hit, Level, rule
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_STEPS = ("train", "scaler step", "step")
+_SAFE_EPS = 1e-6
+_FLOAT32 = (
+    "load with dtype=torch.float32 and keep the mixed precision; too big: PEFT, whose adapters stay float32"
+)
+
+
+def _level(training: Training, *, sure: bool = True) -> Level:
+    return Level.ERROR if sure and training.sure_dtype() and not training.doubtful else Level.WARNING
+
+
+def _place(dtype: Dtype, training: Training) -> Place:
+    return dtype.place or training.model.place
+
+
+@rule("P101", *_STEPS)
+def fp16_parameters_under_a_scaler(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """Trained parameters are fp16 while fp16 mixed precision is on.
+
+    fp16 mixed precision keeps float32 parameters and scales their gradients; with fp16 parameters torch's
+    GradScaler stops at the first step with "Attempting to unscale FP16 gradients". No flag repairs that.
+    DeepSpeed and FSDP keep float32 masters of their own and are not meant here; PEFT adapters are float32.
+    Source: torch/amp/grad_scaler.py; reproduced with torch 2.13 and transformers 5.23.
+    """
+    for training in trainings(it, event):
+        dtype = training.maybe_dtype("float16")
+        if dtype is None or not training.may_scale() or training.sharded:
+            continue
+        if training.model.get("adapters") != NONE:
+            continue
+        sure = training.precisions() == {"fp16"}
+        message = "the trained parameters are float16, and fp16 mixed precision is on"
+        if not training.precisions():
+            message += ", unless the script's arguments (--args) say otherwise"
+        level = _level(training, sure=sure)
+        yield Hit(_place(dtype, training), message, _FLOAT32, level, training.switched_at())
+
+
+@rule("P102", *_STEPS)
+def pure_fp16_training(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """Trained parameters are fp16 without a scaler.
+
+    In pure fp16, (1 - beta2) g^2 and eps = 1e-8 both round to zero, so Adam's first update is x/0: the
+    weights are NaN after one step, whatever the learning rate or clipping; the loss may be logged as 0.0. A
+    larger eps and fused kernels avoid the NaN and still lose small updates.
+    Source: reproduced with torch 2.13.
+    """
+    for training in trainings(it, event):
+        dtype = training.maybe_dtype("float16")
+        if dtype is None or training.sharded or training.precisions() == {"fp16"} or _is_off(training):
+            continue
+        if training.by != "torch" and training.may_scale():
+            continue
+        if not training.precisions() and training.sure_dtype() is None:
+            continue
+        optimizer, message = training.optimizer, "the trained parameters are float16 and there is no scaler"
+        level = _level(training, sure=_divides_by_zero(it, training))
+        if not training.precisions():
+            message = "the trained parameters are float16, which fits no mixed precision; --precision decides"
+            if level is Level.ERROR:
+                message = (
+                    "a scaler refuses trained parameters of float16, and without one Adam makes them NaN"
+                )
+        if optimizer is not None and text_of(optimizer.get("cls")) not in ADAM_LIKE:
+            message += ": small updates are lost"
+        related = (optimizer.place,) if optimizer is not None else ()
+        yield Hit(_place(dtype, training), message, f"{_FLOAT32} (with --precision fp16)", level, related)
+
+
+def _is_off(training: Training) -> bool:
+    """A scaler that is switched off has a rule of its own."""
+    return training.scaler is not None and training.scaler.get("enabled") == FALSE
+
+
+def _divides_by_zero(it: "Interpreter", training: Training) -> bool:
+    optimizer = training.optimizer
+    if optimizer is None:
+        return _trainers_adam_does(it, training)
+    if optimizer.get("library") != Const("torch") or text_of(optimizer.get("cls")) not in ADAM_LIKE:
+        return False
+    eps = optimizer.get("eps")
+    if isinstance(eps, Const) and isinstance(eps.value, int | float) and eps.value >= _SAFE_EPS:
+        return False
+    return truth(optimizer.get("fused")) is False
+
+
+def _trainers_adam_does(it: "Interpreter", training: Training) -> bool:
+    """Return whether the AdamW that a Trainer makes does; from torch 2.8 on its default is the fused one."""
+    arguments = training.arguments
+    if arguments is None or arguments.get("open") == TRUE or arguments.get("adam_epsilon") != NONE:
+        return False
+    named = arguments.get("optim")
+    if named == NONE:
+        return it.target.at_least("torch", 2, 8) is False
+    return text_of(named) == "adamw_torch"
+
+
+@rule("P103", *_STEPS)
+def dtype_left_to_the_checkpoint(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """The checkpoint's config.json decides the dtype, and fp16 mixed precision is on.
+
+    transformers 5 loads "auto": in whatever dtype the checkpoint was saved. Most are saved in bf16 or fp16,
+    which the fp16 scaler refuses.
+    Source: transformers/modeling_utils.py, _get_dtype.
+    """
+    for training in trainings(it, event):
+        dtype = training.maybe_dtype("checkpoint")
+        if dtype is None or training.precisions() != {"fp16"} or training.sharded:
+            continue
+        message = "no dtype is named, so the checkpoint decides it, and fp16 mixed precision needs float32"
+        spots = training.switched_at()
+        yield Hit(_place(dtype, training), message, "dtype=torch.float32", Level.WARNING, spots)
+
+
+@rule("P104", *_STEPS)
+def trained_beside_the_adapters(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """modules_to_save or bias of a LoRA configuration are trained in the half base's dtype.
+
+    PEFT makes its adapters float32 and leaves these as they are, so the fp16 scaler refuses them.
+    Source: peft/tuners/tuners_utils.py, cast_adapter_dtype; reproduced with peft 0.21.
+    """
+    for training in trainings(it, event):
+        base = training.model.get("dtype")
+        half = isinstance(base, Dtype) and base.name in ("float16", "bfloat16")
+        if training.model.get("half_extra") != TRUE or not half or training.precisions() != {"fp16"}:
+            continue
+        if training.sharded or not isinstance(base, Dtype):
+            continue
+        message = f"modules_to_save or bias are trained in the base's {base.name}, and fp16 is on"
+        fix = "cast the trainable parameters to float32 after get_peft_model"
+        spot = training.model.get("half_extra_at", NONE)
+        related = (
+            *((spot.place,) if isinstance(spot, Dtype) and spot.place else ()),
+            *training.switched_at(),
+        )
+        yield Hit(base.place or training.model.place, message, fix, _level(training), related)
+
+
+@rule("P105", *_STEPS)
+def half_adapters_under_a_scaler(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """PEFT adapters were made or cast to fp16 while fp16 mixed precision is on.
+
+    `autocast_adapter_dtype=False`, or .half() or .to(dtype) after get_peft_model, undoes PEFT's own float32.
+    Source: peft/mapping_func.py; reproduced with peft 0.21.
+    """
+    for training in trainings(it, event):
+        dtype = training.maybe_dtype("float16")
+        if training.model.get("adapters") == NONE or dtype is None or training.sharded:
+            continue
+        if "fp16" not in training.precisions():
+            continue
+        message = "the adapters are float16, and fp16 mixed precision is on"
+        fix = "remove the cast (or autocast_adapter_dtype=False): PEFT keeps adapters in float32"
+        yield Hit(_place(dtype, training), message, fix, _level(training), training.switched_at())
+
+
+@rule("P106", *_STEPS)
+def bf16_parameters_under_a_scaler(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """Trained parameters are bf16 while fp16 mixed precision is on.
+
+    The scaler's kernel has no bf16 form on CUDA: "_amp_foreach_non_finite_check_and_unscale_cuda" not
+    implemented for 'BFloat16'. bf16 needs no scaler at all.
+    Source: torch issue 127176 and others.
+    """
+    for training in trainings(it, event):
+        dtype = training.maybe_dtype("bfloat16")
+        if dtype is None or "fp16" not in training.precisions() or training.sharded:
+            continue
+        if training.model.get("forced") == TRUE:
+            continue
+        sure = training.precisions() == {"fp16"} and it.target.capability is not None
+        message = "the trained parameters are bfloat16, and fp16 mixed precision is on"
+        fix = "use bf16 (native from compute capability 8.0), or load with dtype=torch.float32"
+        yield Hit(_place(dtype, training), message, fix, _level(training, sure=sure), training.switched_at())
+
+
+@rule("P107", "train")
+def trl_casts_adapters_of_a_quantized_base(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """A TRL trainer with a quantized base casts the adapters to bf16, and fp16=True is set.
+
+    TRL does so whatever fp16 says, and the fp16 scaler refuses bf16 parameters.
+    Source: trl/trainer/sft_trainer.py.
+    """
+    for training in trainings(it, event):
+        if training.model.get("forced") != TRUE or training.precisions() != {"fp16"}:
+            continue
+        message = "TRL casts the adapters of a quantized base to bfloat16, and fp16=True is set"
+        fix = "bf16=True on GPUs that have it, or upcast the trainable parameters after the trainer is built"
+        yield Hit(training.model.place, message, fix, Level.ERROR, training.switched_at())
+
+
+@rule("P108", "scaler step")
+def scaler_switched_off_for_fp16(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """The GradScaler is switched off although the parameters are fp16.
+
+    It silences "Attempting to unscale FP16 gradients" and trains to NaN instead: see P102.
+    Source: reproduced with torch 2.13.
+    """
+    for training in trainings(it, event):
+        dtype = training.maybe_dtype("float16")
+        if dtype is None or not _is_off(training) or training.scaler is None:
+            continue
+        if it.target.capability is None:
+            continue
+        message = "the scaler is off because the parameters are float16: the error is hidden, not the fault"
+        yield Hit(training.scaler.place, message, _FLOAT32, _level(training), (_place(dtype, training),))
+
+
+@rule("P109", "arguments")
+def trl_default_is_bf16(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """A TRL configuration without bf16= means bf16, on GPUs that only emulate it.
+
+    TRL sets bf16 = not fp16 where bf16 is not given.
+    Source: trl/trainer/base_config.py.
+    """
+    thing, capability = it.thing(event.ref), it.target.capability
+    if thing is None or thing.get("trl") != TRUE or capability is None or capability >= (8, 0):
+        return
+    if thing.get("bf16") == NONE and thing.get("asked") == Const("bf16"):
+        message = "without bf16= TRL turns bf16 on, which these GPUs only emulate"
+        yield Hit(event.place, message, "bf16=False, fp16=True", Level.WARNING)
+
+
+@rule("P132", "arguments")
+def bf16_on_the_cpu(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """bf16 is asked of TrainingArguments on CPU ranks, without use_cpu.
+
+    transformers then looks for a GPU and stops: "Your setup doesn't support bf16/gpu. You need to assign
+    use_cpu if you want to train the model on CPU."
+    Source: transformers/training_args.py; seen with transformers 5.23.
+    """
+    thing = it.thing(event.ref)
+    if thing is None or it.target.capability is not None or thing.get("asked") != Const("bf16"):
+        return
+    if any(truth(thing.get(name)) is not False for name in ("use_cpu", "no_cuda")):
+        return
+    by_default = thing.get("bf16") == NONE
+    message = "bf16 without use_cpu stops at once where there is no GPU"
+    level = Level.WARNING if by_default else Level.ERROR
+    yield Hit(event.place_of("bf16"), message, "use_cpu=True on the CPU, or GPUs for this launch", level)
+
+
+@rule("P110", *_STEPS)
+def layers_of_another_dtype(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """Some layers of a trained model are built in half precision, the rest is not.
+
+    Mixed parameters break the scaler (fp16) and, once something casts the whole model, the optimizer.
+    Source: the cause of rubin-labs/dia-finetuning-stereo's crash (embeddings built in bf16).
+    """
+    for training in trainings(it, event):
+        dtype = training.model.get("mixed", NONE)
+        if isinstance(dtype, Dtype) and not training.sharded:
+            message = f"this layer is built in {dtype.name} within a model that is trained otherwise"
+            fix = "build it in float32 and cast activations in forward, or let autocast do it"
+            yield Hit(dtype.place or training.model.place, message, fix, Level.WARNING)
+
+
+@rule("P111", *_STEPS, "trained")
+def model_cast_between_steps(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """The model is cast between two steps of its optimizer.
+
+    The optimizer's state keeps the old dtype, so the next step fails: "expected dtype float for `end` but got
+    dtype c10::BFloat16" (torch 2.1 and later; older ones and SGD go on silently). Usually in an evaluation,
+    demo or save that restores `next(model.parameters()).dtype` to the whole model.
+    Source: reproduced with torch 2.13.
+    """
+    for training in trainings(it, event):
+        for item in alternatives(training.model.get("recast", FALSE)):
+            if not isinstance(item, Dtype) or text_of(training.model.get("role")) == "copy":
+                continue
+            own = item.name == "own" and training.model.get("mixed", NONE) == NONE
+            if own and isinstance(training.model.get("optimized_dtype", NONE), Dtype):
+                continue
+            level = Level.WARNING if own or training.doubtful else Level.ERROR
+            message = "the trained model is cast here while its optimizer's state keeps the old dtype"
+            fix = "cast copy.deepcopy(model) instead, or record and restore the dtype of each parameter"
+            yield Hit(item.place or training.model.place, message, fix, level)
+        for rounded in alternatives(training.model.get("rounded", NONE)):
+            if not isinstance(rounded, Dtype) or training.model.get("recast", FALSE) != FALSE:
+                continue
+            message = "the model under training is rounded to half precision here and cast back"
+            fix = "cast copy.deepcopy(model) instead, or use autocast"
+            yield Hit(rounded.place or training.model.place, message, fix, Level.WARNING)
+
+
+@rule("P112", "parameter data")
+def parameter_data_replaced(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """A parameter's or gradient's data is cast behind the optimizer's back.
+
+    Gradient and optimizer state then differ in dtype. Before the optimizer is made it is harmless.
+    Source: reproduced with torch 2.13.
+    """
+    thing = it.thing(event.ref)
+    if thing is None or thing.get("optimized") != TRUE or text_of(thing.get("role")) == "copy":
+        return
+    dtype = event.values.get("dtype")
+    if (
+        event.what == "parameter.data"
+        and isinstance(dtype, Dtype)
+        and dtype == thing.get("optimized_dtype", NONE)
+    ):
+        return
+    if event.what in ("parameter.data", "grad.data", "parameter.grad", "parameter.grad_dtype"):
+        message = "a trained parameter is cast through .data or .grad after the optimizer was made"
+        fix = "cast before the optimizer is made, or keep float32 masters"
+        level = Level.ERROR if thing.get("stepped", FALSE) != FALSE else Level.WARNING
+        yield Hit(event.place, message, fix, level)

@@ -1,0 +1,65 @@
+"""The catalogue of script rules: what a rule is, and the table they register in."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from preflight.facts.script import Place
+from preflight.frozen import dataclass
+from preflight.script.interpreter.events import Event
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+
+class Level(Enum):
+    """How sure and how bad: an error will fail or train wrongly, a warning may, an info is worth knowing."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What a rule saw: where, in one sentence, and what to change."""
+
+    place: Place
+    message: str
+    fix: str
+    level: Level
+    related: tuple[Place, ...] = ()
+    """Other places that are part of the fault: where the value is named, or where the other half is."""
+
+
+Judge = Callable[["Interpreter", Event], Iterator[Hit]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of the catalogue. `title` is the fault; `text` says why it matters, with its source."""
+
+    code: str
+    title: str
+    text: str
+    events: frozenset[str]
+    judge: Judge
+
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(code: str, *events: str) -> Callable[[Judge], Judge]:
+    """Register a function that judges these events."""
+
+    def register(judge: Judge) -> Judge:
+        text = inspect.getdoc(judge) or ""
+        if not text:
+            raise TypeError(f"{code}: a rule needs a docstring; it is what `gpulaunch explain {code}` prints")
+        if code in RULES:
+            raise TypeError(f"{code} is taken")
+        RULES[code] = Rule(code, text.splitlines()[0], text, frozenset(events), judge)
+        return judge
+
+    return register

@@ -1,0 +1,102 @@
+"""Rules V301 and V302: keywords that the installed transformers or trl does not take."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.events import Event
+from preflight.script.interpreter.values import FALSE, NONE, Class, Ext
+from preflight.script.names import root_and_last
+from preflight.script.rules.registry import Hit, Level, rule
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+_ARGUMENTS = {
+    "evaluation_strategy": "eval_strategy",
+    "no_cuda": "use_cpu",
+    "fp16_backend": "",
+    "half_precision_backend": "",
+    "group_by_length": "",
+}
+"""Removed from TrainingArguments in transformers 5, with what replaces each."""
+
+_QUANTIZED = ("load_in_8bit", "load_in_4bit")
+
+
+def _since(known: bool | None) -> Level:  # noqa: FBT001 - a three-valued answer
+    return Level.ERROR if known else Level.WARNING
+
+
+@rule("V301", "trainer", "arguments", "load")
+def removed_keyword(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """A keyword that transformers 5 (trl 0.16) no longer takes.
+
+    It is a TypeError before the first step: `tokenizer` of a Trainer (processing_class since 4.46),
+    `evaluation_strategy`, `no_cuda`, `load_in_8bit` and others.
+    Source: reproduced with transformers 5.23.
+    """
+    call = event.call
+    if call is None:
+        return
+    new = it.target.at_least("transformers", 5)
+    if event.name == "trainer" and "tokenizer" in call.kwargs:
+        yield from _tokenizer(it, event)
+    elif event.name == "arguments":
+        for old, instead in _ARGUMENTS.items():
+            if old in call.kwargs and not (new is False and old != "evaluation_strategy"):
+                fix = f"{instead}=" if instead else f"remove {old}"
+                level = Level.INFO if old in call.maybe else _since(new)
+                yield Hit(call.at(old), f"{old} is gone in transformers 5", fix, level)
+    elif event.name == "load" and new is not False:
+        for old in _QUANTIZED:
+            if old in call.kwargs and call.kwargs[old] not in (FALSE, NONE):
+                fix = f"quantization_config=BitsAndBytesConfig({old}=True)"
+                yield Hit(call.at(old), f"{old} is gone in transformers 5", fix, _since(new))
+
+
+def _tokenizer(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    call = event.call
+    root, last = root_and_last(event.what)
+    if call is None or root not in ("transformers", "trl"):
+        return
+    if last == "PPOTrainer" and it.target.at_least("trl", 0, 12) is not True:
+        # The PPOTrainer of before 0.12 has a tokenizer= of its own, and most scripts are written for that.
+        if it.target.at_least("trl", 0, 12) is None:
+            message = "PPOTrainer(tokenizer=) is a TypeError from trl 0.12 on"
+            yield Hit(call.at("tokenizer"), message, "processing_class=", Level.INFO)
+        return
+    if root == "trl":
+        gone, old = it.target.at_least("trl", 0, 16), it.target.at_least("trl", 0, 12) is False
+    else:
+        gone, old = it.target.at_least("transformers", 5), it.target.at_least("transformers", 4, 46) is False
+    if not old:
+        message = f"{last}(tokenizer=) is deprecated, and a TypeError from transformers 5 and trl 0.16 on"
+        level = Level.INFO if "tokenizer" in call.maybe else _since(gone)
+        if _may_take_it(it, event):
+            level = Level.INFO
+        yield Hit(call.at("tokenizer"), message, "processing_class=", level)
+
+
+def _may_take_it(it: "Interpreter", event: Event) -> bool:
+    """Whether a class that cannot be read stands before the library's: it may take a tokenizer= itself."""
+    thing = it.thing(event.ref)
+    cls = thing.get("__class__") if thing else NONE
+    if not isinstance(cls, Class):
+        return False
+    bases = [base for info in it.mro(cls.key) for base in info.bases if not isinstance(base, Class)]
+    first = bases[0] if bases else NONE
+    return not isinstance(first, Ext) or not it.library.class_kind(first.name)
+
+
+@rule("V302", "load")
+def keyword_too_new(it: "Interpreter", event: Event) -> Iterator[Hit]:
+    """`dtype=` in from_pretrained, with a transformers that only knows torch_dtype.
+
+    Before 4.56 it is passed on to the model's constructor and refused there.
+    Source: transformers' release notes for 4.56.
+    """
+    thing, call = it.thing(event.ref), event.call
+    if thing is None or call is None or event.what != "dtype":
+        return
+    if it.target.at_least("transformers", 4, 56) is False:
+        yield Hit(call.at("dtype"), "dtype= is unknown before transformers 4.56", "torch_dtype=", Level.ERROR)

@@ -1,1 +1,0 @@
-"""The rows of `preflight.signatures`, a module per topic."""

@@ -1,0 +1,199 @@
+"""A saved output of nvidia-smi (and its neighbours) -> HostFacts, for what it holds.
+
+Every form becomes the tree that `nvidia-smi -q -x` would give, and `preflight.probes.nvidia_smi` turns trees
+into facts, so that a file and a live host are read by the same code.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from preflight.agent import AGENT_VERSION
+from preflight.errors import BadInput
+from preflight.facts import json_codec
+from preflight.facts.host import HostFacts
+from preflight.probes.fact import missing
+from preflight.probes.kernel_lines import parse_kernel_log
+from preflight.probes.nvidia_smi.tree import tree_driver, tree_gpus
+from preflight.probes.nvidia_smi.values import NOT_HELD, find, smi_error, value_of, whole
+from preflight.probes.nvidia_smi.xmldoc import xml_tree
+from preflight.smi_reports.lists import csv_tree, list_tree, lspci_gpus
+from preflight.smi_reports.qtext import q_tree
+from preflight.smi_reports.table import table_tree
+
+EXPECTED = (
+    "`nvidia-smi -q -x > FILE` (best), `nvidia-smi -q`, `nvidia-smi`,"
+    " `nvidia-smi --query-gpu=... --format=csv`, `nvidia-smi -L`, `nvidia-smi nvlink -s`, `lspci -nn`,"
+    " `dmesg`, or several of these in one file"
+)
+Facts = dict[str, Any]
+
+_LONGEST_ERROR = 4000  # a page that merely quotes an error message is no recording of one
+_MOST_GPUS = 64
+_LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
+
+
+def parse_smi(text: str, host: str) -> HostFacts:
+    """Return what `text` says about a host; everything else is Missing(not-asked).
+
+    Raises BadInput, naming what is accepted, where the text is none of the forms of `EXPECTED` or is cut.
+    """
+    text = text.replace("\0", "").removeprefix("\ufeff").replace("\r\n", "\n")
+    try:
+        facts = _read(text)
+    except ValueError as error:
+        reason = f"this is not a whole recording of nvidia-smi: {error}"
+        raise BadInput(reason, f"record it again: {EXPECTED}") from None
+    if facts is None:
+        raise BadInput("this is no output of nvidia-smi that gpulaunch knows", f"record one of {EXPECTED}")
+    fields = HostFacts.__dataclass_fields__
+    blank = {name: NOT_HELD for name in fields if name not in ("host", "agent_version", "probe_ms")}
+    known = {"host": host, "agent_version": AGENT_VERSION, "probe_ms": {}}
+    return json_codec.decode(HostFacts, {**blank, **facts, **known})
+
+
+def _read(text: str) -> Facts | None:
+    if "<nvidia_smi_log" in text:
+        return _tree_facts(xml_tree(text[text.index("<nvidia_smi_log") :]))
+    text = "\n".join(line[:_LONGEST_LINE] for line in text.split("\n"))
+    sections = _sections(text)
+    if sections:
+        return _capture(sections)
+    for form in FORMS:
+        facts = form.read(text) if re.search(form.looks, text, re.MULTILINE | re.IGNORECASE) else None
+        if facts is not None:
+            return facts
+    return None
+
+
+def _tree_facts(tree: Facts) -> Facts:
+    """Return driver and gpus of a tree; raises ValueError where it holds no GPU and does not say "none"."""
+    gpus = tree_gpus(tree)
+    attached = value_of(find(tree, "attached_gpus"), whole)
+    driver = tree_driver(tree, "file")
+    if gpus:
+        return {"driver": driver, "gpus": gpus}
+    if attached == 0:
+        return {"driver": driver, "gpus": missing("nvidia-smi lists no GPU", "no-devices")}
+    raise ValueError("it holds no GPU")
+
+
+def _error(text: str) -> Facts | None:
+    excuse = smi_error(text) if len(text) <= _LONGEST_ERROR else None
+    return None if excuse is None else {"driver": excuse, "gpus": excuse}
+
+
+def _kernel_log(text: str) -> Facts | None:
+    if not re.search(r"NVRM:|nvidia|\bkernel\b|^\[ *\d+\.\d{6}\]|^\d+,\d+,\d+,|^kern *:", text, re.MULTILINE):
+        return None  # lines with dates of something else
+    return {"kernel_log": {"source": "file", **parse_kernel_log(text)}}
+
+
+def _q(text: str) -> Facts:
+    """Return the facts of a `-q` text; where it is cut, the GPUs that it counts are there and unknown."""
+    tree = q_tree(text)
+    facts = _tree_facts(tree)
+    attached = value_of(find(tree, "attached_gpus"), whole)
+    cut = bool(tree["gpu"]) and "processes" not in tree["gpu"][-1]  # the last group that -q prints
+    if cut and isinstance(attached, int) and attached <= _MOST_GPUS:
+        unknown = missing(f"the file is cut: it counts {attached} GPUs", "not-asked")
+        names = [name for name in facts["gpus"][0] if name != "index"]
+        held = len(facts["gpus"])
+        facts["gpus"] += [{"index": i, **dict.fromkeys(names, unknown)} for i in range(held, attached)]
+    return facts
+
+
+def _table(text: str) -> Facts:
+    return _tree_facts(table_tree(text))
+
+
+def _csv(text: str) -> Facts:
+    return _tree_facts(csv_tree(text))
+
+
+def _list(text: str) -> Facts:
+    gpus = list_tree(text)
+    facts = _tree_facts({"gpu": [tree for tree, _ in gpus]})
+    for gpu, (_, links) in zip(facts["gpus"], gpus, strict=True):
+        gpu["nvlinks"] = links or NOT_HELD
+    return facts
+
+
+def _compute_apps(text: str) -> Facts:
+    pids = re.findall(r"^\s*(\d+),", text, re.MULTILINE)[:20]
+    return {
+        "gpus": missing(
+            f"the file lists compute processes (pid {', '.join(pids)}) and not the GPUs they are on",
+            "not-asked",
+        )
+    }
+
+
+def _lspci(text: str) -> Facts:
+    return {"pci_gpus": lspci_gpus(text)}
+
+
+class Form(NamedTuple):
+    """What a recording looks like and who reads it."""
+
+    looks: str
+    read: Callable[[str], Facts | None]
+
+
+FORMS = (
+    Form(r"=NVSMI LOG=|^GPU [0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d\s*$", _q),
+    Form(r"^\|\s*NVIDIA-SMI [\d.]+ ", _table),
+    Form(
+        r"^(\[[^\]\n]+\]|<\d+>|\d+,\d+,\d+,|kern *:|\w{3} +\d+ [\d:]{8} |\d{4}-\d\d-\d\dT|NVRM:)", _kernel_log
+    ),
+    Form(
+        r"^(NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found|Unable to determine the )",
+        _error,
+    ),
+    Form(r"^(NVIDIA-SMI couldn't find|.*nvidia-smi: command not found)", _error),
+    Form(r"^GPU \d+: .*\(UUID: ", _list),
+    Form(
+        r"^(\w[\w.]*( \[\w+\])?, *)*(name|uuid|gpu_uuid|index|pci\.bus_id|memory\.total)( \[\w+\])?(,|\s*$)",
+        _csv,
+    ),
+    Form(r"^\s*\d+, (\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)\s*$", _compute_apps),
+    Form(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d .*NVIDIA", _lspci),
+)
+"""Forms in the order they are tried; XML and captures of several commands come before."""
+
+
+def _sections(text: str) -> list[tuple[str, str]]:
+    """Return (command, output) of a capture of several commands, each under a line `# $ nvidia-smi ...`."""
+    parts = re.split(r"^# \$ (nvidia-smi.*)\n(?:#{8,}\n)?", text, flags=re.MULTILINE)
+    bodies = [re.split(r"^#{8,}$", body, flags=re.MULTILINE)[0] for body in parts[2::2]]
+    return [(command.strip(), body) for command, body in zip(parts[1::2], bodies, strict=True)]
+
+
+def _capture(sections: list[tuple[str, str]]) -> Facts:
+    """Return the newest full state, with what the other commands add to it."""
+    newest = {command: body for command, body in sections if body.strip()}
+    facts = None
+    for command in ("nvidia-smi -q -x", "nvidia-smi -q", "nvidia-smi"):
+        if facts is None and command in newest:
+            facts = _read(newest[command])
+    query = next((body for command, body in newest.items() if "--query-gpu=" in command), "")
+    if facts is None and query:
+        facts = _read(query)
+    if facts is None:
+        raise ValueError("none of its sections is nvidia-smi, -q, -q -x or --query-gpu")
+    if isinstance(facts.get("gpus"), list):
+        _add(
+            facts["gpus"], _csv(query)["gpus"] if query.strip().startswith("timestamp") else [], "capability"
+        )
+        links = newest.get("nvidia-smi nvlink -s", "")
+        _add(facts["gpus"], _list(links)["gpus"] if "(UUID: " in links else [], "nvlinks")
+    return facts
+
+
+def _add(gpus: list[Facts], others: list[Facts], name: str) -> None:
+    """Take the field `name` over from another section's view of the same GPUs."""
+    if len(gpus) != len(others):
+        return
+    for gpu, other in zip(gpus, others, strict=True):
+        if isinstance(other[name], list):
+            gpu[name] = other[name]
