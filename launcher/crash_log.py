@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 
 from launcher.errors import BadInput
-from launcher.local.home import home
+from launcher.local.home import user_state_dir
 from launcher.terminal.output import echo_lines
 
 
@@ -32,9 +32,3 @@ def keep_traceback(error: BaseException, version: str) -> Path | None:
         echo_lines(text.split("\n"), err=True)  # nowhere to keep it; a bug must not vanish
         return None
     return path
-
-
-def user_state_dir() -> Path:
-    """Return gpulaunch's directory for state ($XDG_STATE_HOME or ~/.local/state)."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(base) if base.startswith("/") else home() / ".local" / "state") / "gpulaunch"

@@ -88,3 +88,21 @@ def _visible(match: re.Match[str]) -> str:
 
 def _is_surrogate(character: str) -> bool:
     return "\ud800" <= character <= "\udfff"
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as a clock shows it: 0:05, 12:31, 1:02:03, 2d 03:04:05."""
+    whole = max(0, int(seconds))
+    days, whole = divmod(whole, 86400)
+    hours, whole = divmod(whole, 3600)
+    minutes, rest = divmod(whole, 60)
+    if days:
+        return f"{days}d {hours:02d}:{minutes:02d}:{rest:02d}"
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def gib(mib: float | None) -> str:
+    """Return memory as a person says it."""
+    if mib is None:
+        return "?"
+    return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"

@@ -9,8 +9,8 @@ from dataclasses import replace
 from launcher.cleanup.clean import Cleaned, Manner, clean, judge, write_audit
 from launcher.cleanup.render import choice_lines, cleaned_lines, question
 from launcher.config.inventory import HostEntry
-from launcher.crash_log import user_state_dir
 from launcher.errors import GpulaunchError
+from launcher.local.home import user_state_dir
 from launcher.remote.agent import AgentRequest, ask
 from launcher.remote.connection_pool import Connections
 from launcher.remote.fanout import fanout

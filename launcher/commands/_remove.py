@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from launcher.commands._answer import Answer, error_json
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
+from launcher.planning.run_record import forget
 from launcher.remote.connection_pool import Open
 from launcher.runs.model import FoundRun
-from launcher.runs.search import forget
 from launcher.runs.stop import remove_run
 from launcher.text import one_line
 

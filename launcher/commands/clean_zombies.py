@@ -15,9 +15,9 @@ from launcher.commands._confirm import confirm
 from launcher.commands._host_options import Reaching, hosts_argument, reaching, reaching_options
 from launcher.commands._param_types import Duration
 from launcher.config.inventory import LOCALHOST, HostEntry
-from launcher.crash_log import user_state_dir
 from launcher.errors import BadInput, GpulaunchError, HostError, PathRefused
 from launcher.exit_codes import ExitCode
+from launcher.local.home import user_state_dir
 from launcher.remote.agent import AgentRequest, ask, gather
 from launcher.remote.fanout import fanout
 from launcher.terminal.cell_width import Line

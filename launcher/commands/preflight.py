@@ -18,7 +18,7 @@ from launcher.host_checks.live_table import LiveHosts
 from launcher.host_checks.preflight import Manner, PreflightResult, judge, preflight, reach_probe
 from launcher.host_checks.render_json import preflight_json
 from launcher.host_checks.render_text import report_lines
-from launcher.planning.planner import Sent
+from launcher.planning.plan import Sent
 from launcher.planning.script_file import arriving_script, sent_script
 from launcher.remote.agent import Gathered
 from launcher.remote.connection_pool import Connections

@@ -1,6 +1,6 @@
 """How a run ended, by rank, as one value: what is reported, and what the exit code comes from."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -20,9 +20,6 @@ from preflight.frozen import dataclass
 Verdict: TypeAlias = Literal[
     "finished", "failed", "interrupted", "not as planned", "not carried through", "detached"
 ]
-
-OUTCOME = "outcome.json"
-"""The file that keeps it, beside the logs here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +134,16 @@ def _verdict(watch: Watch) -> tuple[Verdict, int, str]:
     if cause is not None:
         return "failed", ExitCode.ABORTED, cause.what
     return "finished", 0, ""
+
+
+def unverified_lines(outcome: Outcome) -> Iterator[str]:
+    """Yield what ranks did not tell of themselves, and why."""
+    if outcome.silent:
+        ranks = ", ".join(map(str, outcome.silent))
+        yield f"not verified: rank {ranks} never set up torch.distributed or accelerate"
+    if outcome.unplaced:
+        ranks = ", ".join(map(str, outcome.unplaced))
+        yield (
+            f"world and ranks are as planned; not verified: which GPU rank {ranks} uses "
+            "(told by accelerate and by DistributedDataParallel, and the script uses neither)"
+        )

@@ -11,7 +11,8 @@ from typing import TypeAlias
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
 from launcher.planning.network import choose_main_address, choose_main_port
-from launcher.planning.planner import Sent, settle
+from launcher.planning.plan import Sent
+from launcher.planning.planner import settle
 from launcher.remote.agent import AgentRequest, Gathered, Open, gather
 from launcher.remote.agent_sessions import Waiting
 from launcher.remote.fanout import WIDTH

@@ -4,7 +4,7 @@ from typing import Any
 
 from launcher.host_checks.merge import Merged, merge
 from launcher.host_checks.preflight import PreflightResult
-from preflight.checks.finding import Finding, Severity, stops_launch
+from preflight.checks.finding import Finding, Severity, finding_json
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import encode
 from preflight.facts.missing import Missing
@@ -32,21 +32,6 @@ def preflight_json(result: PreflightResult, *, facts: bool = False) -> dict[str,
 def merged_json(merged: Merged) -> dict[str, Any]:
     """Return equal findings of one host as one, with what they are about and their number."""
     return {**finding_json(merged.finding), "subjects": list(merged.subjects), "count": merged.count}
-
-
-def finding_json(finding: Finding) -> dict[str, Any]:
-    """Return one finding."""
-    return {
-        "code": finding.code,
-        "severity": finding.severity.value,
-        "hosts": list(finding.hosts),
-        "subject": finding.subject,
-        "message": finding.message,
-        "fix": finding.fix,
-        "gate": finding.gate,
-        "ignored": finding.ignored,
-        "stops_launch": stops_launch(finding),
-    }
 
 
 def verdict(findings: tuple[Finding, ...]) -> str:

@@ -21,7 +21,7 @@ from launcher.follow.failure_diagnosis import with_last_lines, with_reasons
 from launcher.follow.failures import says_port_taken
 from launcher.follow.hang_stacks import with_stacks
 from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, Follower
-from launcher.follow.outcome import OUTCOME, Outcome, outcome_of
+from launcher.follow.outcome import Outcome, outcome_of
 from launcher.follow.peer_check import Target, Vigil
 from launcher.follow.phases import duration
 from launcher.follow.run_state import FAILURE_GRACE_S, Watch
@@ -40,12 +40,12 @@ from launcher.launch.signals import (
 )
 from launcher.local.user import user_at_machine
 from launcher.planning.plan import NodePlan, Plan
-from launcher.planning.run_record import launch_record
+from launcher.planning.run_record import launch_record, remember
 from launcher.remote.reachability import which_answer
 from launcher.report.outcome import launch_lines, outcome_json
 from launcher.report.plan import plan_json
+from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogBook, run_directory
-from launcher.runs.search import remember
 from launcher.terminal.output import echo
 from launcher.terminal.screen import Screen
 from launcher.transports.base import Connection

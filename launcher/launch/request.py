@@ -10,7 +10,7 @@ from launcher.follow.phases import Phase
 from launcher.follow.warm_start import EarlyStarts
 from launcher.launch.signals import Choice
 from launcher.planning.network import choose_main_address
-from launcher.planning.planner import Sent
+from launcher.planning.plan import Sent
 from launcher.remote.connection_pool import Connections
 from launcher.remote.reachability import Begin, probe_reach
 from preflight.facts.host import HostFacts, Reach

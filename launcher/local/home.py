@@ -1,5 +1,6 @@
 """Paths here that begin with `~` or `~USER`."""
 
+import os
 from pathlib import Path
 
 from launcher.errors import BadInput
@@ -20,3 +21,9 @@ def at_home(path: str | Path) -> Path:
 def home() -> Path:
     """Return the user's home directory here. Raises BadInput where there is none."""
     return at_home("~")
+
+
+def user_state_dir() -> Path:
+    """Return gpulaunch's directory for state ($XDG_STATE_HOME or ~/.local/state)."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(base) if base.startswith("/") else home() / ".local" / "state") / "gpulaunch"

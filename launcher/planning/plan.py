@@ -50,3 +50,11 @@ class Plan:
     because: tuple[Reason, ...]
     findings: tuple[Finding, ...]  # what preflight said, warnings included
     hang_timeout_s: float | None = None  # without a sign of life for so long, it is ended; None: it is told
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A script that lies here and travels with the launch."""
+
+    name: str
+    text: str

@@ -7,7 +7,7 @@ from launcher.config.inventory import HostEntry
 from launcher.engines import accelerate
 from launcher.errors import LaunchRefused
 from launcher.planning.network import MainPort, choose_main_address, choose_main_port, socket_interface
-from launcher.planning.plan import Change, NodePlan, Plan
+from launcher.planning.plan import Change, NodePlan, Plan, Sent
 from preflight.checks.finding import Finding
 from preflight.decide.decision import Decision, NodeRanks, Reason
 from preflight.decide.precision import decide, fp8_backend
@@ -22,14 +22,6 @@ from preflight.job import Job
 Host = tuple[HostEntry, HostFacts]
 
 _MAX_THREADS_PER_GPU_RANK = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A script that lies here and travels with the launch."""
-
-    name: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,17 @@
 """What a launch leaves on each of its hosts about all of them, so that any machine can find it whole."""
 
+import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from launcher.config.host_ranges import MAX_HOSTS
 from launcher.config.inventory import HostEntry, entry_problem
+from launcher.errors import PathRefused
+from launcher.local.home import user_state_dir
+from launcher.local.safe_paths import path_below, write_below
 from launcher.local.user import user_at_machine
 from launcher.planning.plan import NodePlan, Plan
 from launcher.rundir.run_id import is_run_id
@@ -16,6 +21,9 @@ from preflight.errors import BadInput, MalformedFacts
 from preflight.facts.json_codec import decode
 from preflight.frozen import dataclass
 from preflight.job import Precision
+
+KEPT_RECORDS = 200
+
 
 SCHEMA = "gpulaunch.launch/1"
 _MOST_RANKS = 1 << 20
@@ -196,3 +204,37 @@ def _entry(node: _Node) -> HostEntry:
         alias=way.alias or node.host,
         listed=False,
     )
+
+
+def records_dir() -> Path:
+    """Return where this user's launches are remembered, one file each."""
+    return user_state_dir() / "launches"
+
+
+def remember(record: Mapping[str, Any]) -> None:
+    """Keep a launch's record here; what cannot be kept is no reason to fail, the hosts have it too."""
+    try:
+        folder = records_dir()
+        write_below(folder, f"{record['run_id']}.json", json.dumps(record) + "\n")
+        for old in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)[:-KEPT_RECORDS]:
+            old.unlink(missing_ok=True)
+    except (OSError, PathRefused):
+        return
+
+
+def forget(run_id: str) -> None:
+    """Drop the record of a run that has been removed."""
+    path_below(records_dir(), f"{run_id}.json").unlink(missing_ok=True)
+
+
+def remembered() -> dict[str, Launched]:
+    """Return the launches that this machine remembers, by run id."""
+    found: dict[str, Launched] = {}
+    for path in sorted(records_dir().glob("*.json")) if records_dir().is_dir() else ():
+        try:
+            launched = read_record(json.loads(path.read_text()), sent=False)
+        except (OSError, ValueError, RecursionError, BadInput):
+            continue
+        if launched.plan.run_id == path.stem:
+            found[launched.plan.run_id] = launched
+    return found

@@ -5,7 +5,7 @@ from pathlib import Path
 from launcher.config.run_config import RunConfig
 from launcher.errors import BadInput
 from launcher.local.home import at_home
-from launcher.planning.planner import Sent
+from launcher.planning.plan import Sent
 
 
 def sent_script(config: RunConfig) -> Sent | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from launcher.local.home import home
 from launcher.local.safe_paths import write_below
-from launcher.planning.planner import Sent
+from launcher.planning.plan import Sent
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass

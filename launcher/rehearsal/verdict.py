@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import Any
 
-from launcher.follow.outcome import Outcome
+from launcher.follow.outcome import Outcome, unverified_lines
 from launcher.planning.plan import Plan
-from launcher.report.outcome import unverified_lines
 from preflight.decide.decision import RankSlot
 from preflight.frozen import dataclass
 

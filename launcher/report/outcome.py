@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.follow.failures import Failure, code_words
-from launcher.follow.outcome import Outcome
+from launcher.follow.outcome import Outcome, unverified_lines
 from launcher.follow.phases import phase_words
 from launcher.planning.plan import Plan
 from launcher.report.diagnosis import document as diagnosis_json
@@ -67,19 +67,6 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
     yield from _not_kept_lines(outcome)
     words = outcome.verdict if cause is not None or not outcome.why else f"{outcome.verdict}: {outcome.why}"
     yield f"{words} (exit code {outcome.exit_code}) after {outcome.seconds:.1f} s; logs: {outcome.directory}"
-
-
-def unverified_lines(outcome: Outcome) -> Iterator[str]:
-    """Yield what ranks did not tell of themselves, and why."""
-    if outcome.silent:
-        ranks = ", ".join(map(str, outcome.silent))
-        yield f"not verified: rank {ranks} never set up torch.distributed or accelerate"
-    if outcome.unplaced:
-        ranks = ", ".join(map(str, outcome.unplaced))
-        yield (
-            f"world and ranks are as planned; not verified: which GPU rank {ranks} uses "
-            "(told by accelerate and by DistributedDataParallel, and the script uses neither)"
-        )
 
 
 def _detached_lines(outcome: Outcome) -> Iterator[str]:

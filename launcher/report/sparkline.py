@@ -6,7 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from launcher.report.html.ticks import number_label
-from launcher.rundir.metrics import Metrics, Sample, read_metrics
+from launcher.rundir.layout import metrics_of_run
+from launcher.rundir.metrics import Sample
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.-=+*%#"
@@ -59,32 +60,6 @@ def series_line(name: str, samples: Sequence[Sample], *, ascii_only: bool = Fals
 def short(value: float) -> str:
     """Return a number in few characters."""
     return number_label(value)
-
-
-def metrics_of_run(directory: Path, *, limit: int | None = None) -> Metrics | None:
-    """Return what the first rank that prints a loss says; None: none does. `limit`: bytes of a log."""
-    for path in rank_logs(directory):
-        try:
-            if limit is not None and path.stat().st_size > limit:
-                return None
-            metrics = read_metrics(path)
-        except OSError:
-            continue
-        if metrics.loss or metrics.norm:
-            return metrics
-    return None
-
-
-def rank_logs(directory: Path) -> list[Path]:
-    """Return the logs of the ranks in their order, then those of the launchers."""
-    ranks = [path for path in directory.glob("*/rank-*.log") if rank_of(path) is not None]
-    return [*sorted(ranks, key=lambda path: rank_of(path) or 0), *sorted(directory.glob("*/launcher.log"))]
-
-
-def rank_of(path: Path) -> int | None:
-    """Return the rank whose log this is."""
-    number = path.stem.removeprefix("rank-")
-    return int(number) if path.stem.startswith("rank-") and number.isdigit() else None
 
 
 def _shares(values: Sequence[float], width: int) -> list[Sequence[float]]:

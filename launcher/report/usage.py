@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from launcher.follow.usage import RankUsage
-from launcher.terminal.status_line import gib
+from launcher.text import gib
 
 FEW = 8
 """So many ranks are told one by one; of more the mean and the extremes."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from launcher.planning.plan import Plan
-from launcher.rehearsal.batch_args import value_of
+from launcher.planning.script_args import value_of
 from launcher.restart.replacement import Lineup
 from preflight.job import Job
 

@@ -9,7 +9,7 @@ from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RestartSpec
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
-from launcher.follow.outcome import OUTCOME, Outcome
+from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Phase
 from launcher.follow.restart_history import Former, Restarts
 from launcher.host_checks.preflight import PreflightResult, script_on
@@ -23,6 +23,7 @@ from launcher.restart.decision import NoRestart, Reason, reason_of, stuck, worth
 from launcher.restart.kernel_log import reconsidered
 from launcher.restart.regroup import Choice, regroup
 from launcher.restart.replacement import Lineup, counted
+from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogBook
 from launcher.terminal.screen import Screen
 from preflight.facts.host import HostFacts

@@ -7,12 +7,14 @@ from typing import Any
 
 from launcher import safe_json
 from launcher.errors import BadInput
-from launcher.follow.outcome import OUTCOME
-from launcher.report.sparkline import rank_logs, rank_of
 from launcher.rundir.metrics import Metrics, read_metrics
 from launcher.rundir.state_schema import misfit_of_state
 from launcher.rundir.usage_series import RankSeries, read_usage
 from preflight.frozen import dataclass
+
+OUTCOME = "outcome.json"
+"""The file that keeps it, beside the logs here."""
+
 
 EVENTS = "events.jsonl"
 MAX_DOCUMENT = 64 << 20
@@ -124,3 +126,29 @@ def most_telling(logs: Iterable[RankLog]) -> RankLog | None:
         if values > count:
             best, count = log, values
     return best
+
+
+def metrics_of_run(directory: Path, *, limit: int | None = None) -> Metrics | None:
+    """Return what the first rank that prints a loss says; None: none does. `limit`: bytes of a log."""
+    for path in rank_logs(directory):
+        try:
+            if limit is not None and path.stat().st_size > limit:
+                return None
+            metrics = read_metrics(path)
+        except OSError:
+            continue
+        if metrics.loss or metrics.norm:
+            return metrics
+    return None
+
+
+def rank_logs(directory: Path) -> list[Path]:
+    """Return the logs of the ranks in their order, then those of the launchers."""
+    ranks = [path for path in directory.glob("*/rank-*.log") if rank_of(path) is not None]
+    return [*sorted(ranks, key=lambda path: rank_of(path) or 0), *sorted(directory.glob("*/launcher.log"))]
+
+
+def rank_of(path: Path) -> int | None:
+    """Return the rank whose log this is."""
+    number = path.stem.removeprefix("rank-")
+    return int(number) if path.stem.startswith("rank-") and number.isdigit() else None

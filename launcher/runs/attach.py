@@ -14,7 +14,7 @@ from launcher.follow.events import Happening, Interrupted, Output, Started
 from launcher.follow.failure_diagnosis import with_last_lines, with_reasons
 from launcher.follow.hang_stacks import with_stacks
 from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, Follower, Running
-from launcher.follow.outcome import OUTCOME, Outcome, outcome_of
+from launcher.follow.outcome import Outcome, outcome_of
 from launcher.follow.run_state import Watch
 from launcher.follow.stop_deadline import Hurry
 from launcher.follow.ticker import Ticking
@@ -32,6 +32,7 @@ from launcher.local.user import user_at_machine
 from launcher.planning.plan import Plan
 from launcher.remote.connection_pool import Open
 from launcher.report.outcome import outcome_json
+from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogBook, run_directory
 from launcher.runs.model import FoundRun
 from launcher.terminal.screen import Screen

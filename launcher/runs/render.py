@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.config.host_sets import host_range
-from launcher.runs.model import FoundRun, NodeRun, end_words
+from launcher.rundir.end_state import end_words
+from launcher.runs.model import FoundRun, NodeRun
 from launcher.text import clean, one_line
 
 SCHEMA = "gpulaunch.runs/1"

@@ -1,16 +1,12 @@
 """Finding runs by asking hosts: those of hosts.yaml, this machine, and where runs known here were started."""
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from launcher.config.inventory import ALL, LOCALHOST, HostEntry, Inventory
-from launcher.crash_log import user_state_dir
-from launcher.errors import AgentGarbage, GpulaunchError, HostError, PathRefused
-from launcher.local.safe_paths import path_below, write_below
-from launcher.planning.run_record import Launched, read_record
+from launcher.errors import AgentGarbage, GpulaunchError, HostError
+from launcher.planning.run_record import remembered
 from launcher.remote.agent import Open
 from launcher.remote.fanout import fanout
 from launcher.rundir.state_schema import understood
@@ -21,7 +17,6 @@ from launcher.text import one_line
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
-KEPT_RECORDS = 200
 _NAMED = 6
 
 
@@ -33,27 +28,6 @@ class Search:
     errors: Mapping[str, HostError]
     strays: Mapping[str, tuple[str, ...]]  # run id -> what of it is not believed
     elsewhere: Mapping[str, tuple[str, ...]]  # host -> its runs, told of by hosts that share its home
-
-
-def records_dir() -> Path:
-    """Return where this user's launches are remembered, one file each."""
-    return user_state_dir() / "launches"
-
-
-def remember(record: Mapping[str, Any]) -> None:
-    """Keep a launch's record here; what cannot be kept is no reason to fail, the hosts have it too."""
-    try:
-        folder = records_dir()
-        write_below(folder, f"{record['run_id']}.json", json.dumps(record) + "\n")
-        for old in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)[:-KEPT_RECORDS]:
-            old.unlink(missing_ok=True)
-    except (OSError, PathRefused):
-        return
-
-
-def forget(run_id: str) -> None:
-    """Drop the record of a run that has been removed."""
-    path_below(records_dir(), f"{run_id}.json").unlink(missing_ok=True)
 
 
 def hosts_to_ask(inventory: Inventory, words: Sequence[str]) -> tuple[HostEntry, ...]:
@@ -149,16 +123,3 @@ def find(
 def hosts_text(names: Sequence[str]) -> str:
     """Return hosts as one names them in a sentence."""
     return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} hosts"
-
-
-def remembered() -> dict[str, Launched]:
-    """Return the launches that this machine remembers, by run id."""
-    found: dict[str, Launched] = {}
-    for path in sorted(records_dir().glob("*.json")) if records_dir().is_dir() else ():
-        try:
-            launched = read_record(json.loads(path.read_text()), sent=False)
-        except (OSError, ValueError, RecursionError, BadInput):
-            continue
-        if launched.plan.run_id == path.stem:
-            found[launched.plan.run_id] = launched
-    return found

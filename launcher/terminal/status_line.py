@@ -6,6 +6,7 @@ from dataclasses import field
 from launcher.follow.usage import RankUsage
 from launcher.terminal.cell_width import Span, cells
 from launcher.terminal.progress import Reading
+from launcher.text import clock, gib
 from preflight.frozen import dataclass
 
 FEW_RANKS = 4
@@ -31,17 +32,6 @@ def status_rows(status: Status, width: int) -> list[list[Span]]:
     used = list(_usage(status.usage))
     (used or told).extend(_folded(status.folded))
     return [*_flow(told, width), *_flow(used, width)]
-
-
-def clock(seconds: float) -> str:
-    """Return a duration as a clock shows it: 0:05, 12:31, 1:02:03, 2d 03:04:05."""
-    whole = max(0, int(seconds))
-    days, whole = divmod(whole, 86400)
-    hours, whole = divmod(whole, 3600)
-    minutes, rest = divmod(whole, 60)
-    if days:
-        return f"{days}d {hours:02d}:{minutes:02d}:{rest:02d}"
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def _flow(fields: Sequence[list[Span]], width: int) -> list[list[Span]]:
@@ -113,13 +103,6 @@ def _cpus_together(usage: Sequence[RankUsage]) -> Iterator[list[Span]]:
         )
     if memory:
         yield _field("memory", f"{min(memory) / 1024:.1f}..{gib(max(memory))}")
-
-
-def gib(mib: float | None) -> str:
-    """Return memory as a person says it."""
-    if mib is None:
-        return "?"
-    return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"
 
 
 def _folded(count: int) -> Iterator[list[Span]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import Any
 
 from preflight.frozen import dataclass
 
@@ -65,3 +66,18 @@ def exit_code(findings: Iterable[Finding]) -> int:
     """Return 0 when preflight may say "fine", 1 when anything is critical or unknown and not ignored."""
     bad = (Severity.CRITICAL, Severity.UNKNOWN)
     return int(any(finding.severity in bad and not finding.ignored for finding in findings))
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """Return one finding."""
+    return {
+        "code": finding.code,
+        "severity": finding.severity.value,
+        "hosts": list(finding.hosts),
+        "subject": finding.subject,
+        "message": finding.message,
+        "fix": finding.fix,
+        "gate": finding.gate,
+        "ignored": finding.ignored,
+        "stops_launch": stops_launch(finding),
+    }

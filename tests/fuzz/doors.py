@@ -41,8 +41,8 @@ class Door:
 
 
 def _facts(_: Path) -> Read:
-    from launcher.host_checks.render_json import finding_json
     from launcher.remote.agent import _decode
+    from preflight.checks.finding import finding_json
     from preflight.checks.runner import judge_cluster, judge_host
     from preflight.job import Expect, Job
 

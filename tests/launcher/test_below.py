@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from launcher.errors import PathRefused
 from launcher.local.safe_paths import make_directory, open_below, path_below, write_below
+from launcher.planning.run_record import forget, remember
 from launcher.rundir.log_store import LogBook, run_directory
-from launcher.runs.search import forget, remember
 from tests.launcher.run_plans import RUN_ID
 
 NAMES = ("", ".", "..", "../x", "/x", "a/../../x", "a//b", "a/", "a/./b", "a\0b", "\ud800", "x" * 256)

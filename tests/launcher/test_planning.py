@@ -9,8 +9,8 @@ import pytest
 from launcher.config.inventory import HostEntry
 from launcher.errors import LaunchRefused
 from launcher.planning.network import choose_main_port, socket_interface
-from launcher.planning.plan import Plan
-from launcher.planning.planner import Sent, make_plan
+from launcher.planning.plan import Plan, Sent
+from launcher.planning.planner import make_plan
 from launcher.planning.run_record import launch_record
 from launcher.report.plan import change_text, plan_json, plan_text
 from preflight.facts.host import (

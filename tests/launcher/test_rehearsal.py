@@ -14,8 +14,9 @@ from launcher.config.run_config import Overrides, load_run_config
 from launcher.follow.failures import Failure
 from launcher.follow.outcome import Outcome, outcome_of
 from launcher.follow.run_state import Watch
-from launcher.planning.planner import Sent
-from launcher.rehearsal.batch_args import halved, value_of
+from launcher.planning.plan import Sent
+from launcher.planning.script_args import value_of
+from launcher.rehearsal.batch_args import halved
 from launcher.rehearsal.gpu_use import gpu_use
 from launcher.rehearsal.proof_store import Fingerprint, changed, fingerprint
 from launcher.rehearsal.rehearse import Rehearsed, rehearsal_of

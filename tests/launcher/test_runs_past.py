@@ -13,8 +13,8 @@ from launcher.follow.events import Happening
 from launcher.follow.outcome import outcome_of
 from launcher.follow.phases import Phases
 from launcher.follow.run_state import Watch
+from launcher.rundir.end_state import how_all_ended
 from launcher.rundir.log_store import LogBook
-from launcher.runs.model import how_all_ended
 from launcher.runs.render import runs_lines
 from launcher.runs.scope import Scope, scope_here
 from preflight.errors import BadInput

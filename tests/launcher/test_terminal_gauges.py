@@ -3,7 +3,8 @@
 import pytest
 
 from launcher.terminal.progress import Gauges, Reading
-from launcher.terminal.status_line import Status, clock, status_rows
+from launcher.terminal.status_line import Status, status_rows
+from launcher.text import clock
 
 TRAINER = b"{'loss': '5.048', 'grad_norm': '2.697', 'learning_rate': '2e-05', 'epoch': '0.03'}\n"
 

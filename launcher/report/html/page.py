@@ -9,7 +9,7 @@ from launcher.report.html.charts import MOST_EVENTS, plots
 from launcher.report.html.escape import clock, duration, ends_by_rank, mappings, pairs, table, text, tiles
 from launcher.rundir.layout import RankLog, RunFiles, most_telling
 from launcher.rundir.usage_series import RankSeries
-from launcher.terminal.status_line import gib
+from launcher.text import gib
 
 TEMPLATE = "report.html.tmpl"
 

@@ -1,0 +1,49 @@
+"""How a node of a run ended, by the `exit` of its state.json, and how a whole run did. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+
+Condition: TypeAlias = Literal["running", "stopping", "finished", "failed", "stopped", "lost"]
+_FAILED = re.compile("failed|killed|hung")
+_WORST: tuple[Condition, ...] = ("running", "stopping", "lost", "failed", "stopped", "finished")
+
+
+def condition_after(end: Mapping[str, Any]) -> Condition:
+    """Return what a node has come to, by the `exit` of its state.json."""
+    why = str(end.get("why") or "")
+    if why and end.get("asked"):
+        return "stopped"  # whatever its ranks made of SIGTERM
+    codes = (end.get("ranks") or {}).values()
+    if any(code for code in codes if code not in (-15, -9)):
+        return "failed"
+    if why:
+        return "failed" if _FAILED.search(why) else "stopped"
+    return "failed" if end.get("launcher_code") else "finished"
+
+
+def why_ended(end: Mapping[str, Any]) -> str:
+    """Return why a node ended: its supervisor's reason, else its exit codes; "" when it ended well."""
+    if end.get("why"):
+        return str(end["why"])
+    for rank, code in (end.get("ranks") or {}).items():
+        if isinstance(code, int) and code not in (0, -15):
+            return f"rank {rank} " + (f"signal {-code}" if code < 0 else f"exit {code}")
+    code = end.get("launcher_code")
+    return f"the launcher ended with code {code}" if code else ""
+
+
+def end_words(condition: str, why: str) -> str:
+    """Return a condition with its reason."""
+    if why.startswith(condition):
+        return why
+    return f"{condition}: {why}" if why else condition
+
+
+def how_all_ended(ends: Iterable[Mapping[str, Any]]) -> tuple[Condition, str]:
+    """Return the worst that became of any node, and why: the reason of the first that came to that."""
+    ordered = sorted(ends, key=lambda end: float(end.get("since") or 0.0))
+    found = {condition_after(end) for end in ordered}
+    worst: Condition = next((condition for condition in _WORST if condition in found), "lost")
+    whys = (why_ended(end) for end in ordered if condition_after(end) == worst)
+    return worst, next((why for why in whys if why), "")
