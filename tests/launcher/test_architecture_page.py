@@ -1,0 +1,32 @@
+"""docs/architecture.md shows the tree and the layers as they are."""
+
+import re
+
+import pytest
+
+from tests.launcher.test_imports import ROOT
+from tests.launcher.test_layers import LAYERS
+
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("wing", LAYERS)
+def test_the_page_draws_these_layers(wing: str) -> None:
+    """One node of the picture is one layer, in this order."""
+    (picture,) = re.findall(rf"```mermaid\n%% {wing}\n(.*?)```", PAGE, re.DOTALL)
+    drawn = [tuple(row.split(", ")) for row in re.findall(r'\["([\w, ]+)"\]', picture)]
+    assert drawn == [tuple(sorted(layer)) for layer in LAYERS[wing]]
+    numbers = re.findall(r"^ *(\w+)\[", picture, re.MULTILINE)
+    assert re.findall(r"^ *(\w+(?: --> \w+)+)$", picture, re.MULTILINE) == [" --> ".join(numbers)]
+
+
+def test_the_tree_of_the_page_names_every_package_and_module_beside_them() -> None:
+    (tree,) = re.findall(r"```text\nlauncher/\n(.*?)```", PAGE, re.DOTALL)
+    told = set(re.findall(r"^ +(\w+)(?:/|\.py)", tree, re.MULTILINE))
+    assert {name for wing in LAYERS for layer in LAYERS[wing] for name in layer} - told == set()
+
+
+def test_paths_that_the_page_names_exist() -> None:
+    named = set(re.findall(r"(?<![\w/])((?:launcher|preflight|tests|docs|bench)/[\w./*-]+)", PAGE))
+    assert len(named) > 30
+    assert sorted(path for path in named if not any(ROOT.glob(path.rstrip("/.")))) == []
