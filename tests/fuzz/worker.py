@@ -8,6 +8,7 @@ there however the process ended. Without SECONDS (0) the inputs of stdin's lengt
 
 import mmap
 import random
+import re
 import resource
 import signal
 import struct
@@ -60,7 +61,9 @@ class Tries:
 
 
 def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    """Return the most memory so far; ru_maxrss would count that of whoever forked this process."""
+    found = re.search(rb"VmHWM:\s+(\d+)", Path("/proc/self/status").read_bytes())
+    return int(found[1]) << 10 if found else 0
 
 
 def main(door: str, seed: str, seconds: str, shared: str) -> int:

@@ -172,8 +172,9 @@ def test_a_run_syncs_first_and_keeps_what_ran(synced: Synced, tmp_path: Path) ->
     assert source["dirty"] is True
     assert len(source["commit"]) == 40
     assert "+print('new')" in source["diff"]
-    run_dir = next(iter(cli.outcome()["run_dirs"].values()))
-    assert synced.lab.hosts[0].path(f"{run_dir}/source.json").read_text() == kept
+    host = synced.lab.hosts[0]
+    run_dir = cli.outcome()["run_dirs"][host.name]
+    assert host.path(f"{run_dir}/source.json").read_text() == kept
 
 
 def test_without_sync_a_script_that_differs_between_hosts_stops_the_launch(
