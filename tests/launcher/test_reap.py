@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,11 @@ class Run:
         env = {"GPULAUNCH_RUN_ID": "r1", "GPULAUNCH_SUPERVISOR": mark}
         self.process = subprocess.Popen(["/bin/sleep", "60"], env=env)
         self.mark = mark
+        environ = Path(f"/proc/{self.process.pid}/environ")
+        deadline = time.monotonic() + 30
+        while b"GPULAUNCH_SUPERVISOR=" not in environ.read_bytes():  # the kernel lays it out last
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
 
     def victim(self, **other: Any) -> dict[str, Any]:
         pid = self.process.pid
