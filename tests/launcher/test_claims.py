@@ -18,6 +18,8 @@ from preflight.probes import claims as probe
 from preflight.probes.claims import gpu_claims
 from tests.launcher.onhost_driver import Driver, pids_of
 
+pytestmark = pytest.mark.slow
+
 WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 OTHER = "GPU-99999999-2222-3333-4444-555555555555"

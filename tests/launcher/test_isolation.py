@@ -16,6 +16,8 @@ from launcher.remote import supervisor_program as running
 from launcher.remote.programs import bootstrap, onhost_source, stdin_for
 from tests.preflight.agent_runs import packed_pynvml, payload, streamed
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SENT = [
     *ROOT.glob("launcher/onhost/**/*.py"),

@@ -23,6 +23,8 @@ from launcher.transports.base import Connection
 from preflight.job import Job
 from tests.launcher.sshd import Sshd
 
+pytestmark = pytest.mark.slow
+
 NOISE = 3 << 20
 SHELLS = ("sh", "dash", "bash", "zsh", "fish", "tcsh")
 START_FILES = {"bash": ".bashrc", "zsh": ".zshenv", "fish": ".config/fish/config.fish", "tcsh": ".cshrc"}

@@ -26,6 +26,8 @@ from tests.launcher.test_run_watch import CPU, ended, placed, replay, said, stop
 from tests.launcher.test_runs_found import A, B, found, over
 from tests.launcher.test_runs_found import told as told_run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:

@@ -21,6 +21,8 @@ from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
 from tests.launcher.onhost_driver import PYTHON, Driver
 
+pytestmark = pytest.mark.slow
+
 WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
 HOST = os.uname().nodename
 ACTS = ("stop", "remove", "stacks", "follow", "fetch", "status")

@@ -26,6 +26,8 @@ from launcher.transports.base import Endpoint, OpenOptions
 from launcher.transports.ssh.connection import SshConnection, SshOpener
 from tests.launcher.sshd import Sshd
 
+pytestmark = pytest.mark.slow
+
 ACCEPT_NEW = OpenOptions(accept_new_host_keys=True)
 
 

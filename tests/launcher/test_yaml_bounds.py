@@ -15,6 +15,8 @@ from launcher.config.inventory import Inventory, load_inventory
 from launcher.config.run_config import load_run_config
 from launcher.errors import BadInput, ConfigError
 
+pytestmark = pytest.mark.slow
+
 MOST_MIB = 500
 LAUGHS = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 20))
 CHAIN = "".join(f"c{n}: &c{n} {{a: *c{n - 1}}}\n" for n in range(1, 2000))
