@@ -52,7 +52,8 @@ def test_a_late_attach_tells_what_was_and_changes_nothing_of_it(home: Home) -> N
         phases = re.search(r"==> start ([\d.]+) s(?:, run ([\d.]+) s)?, end ([\d.]+) s", attached.stdout)
         assert phases is not None, attached.stdout
         lasted = state["ended"] - state["started"]
-        assert float(phases[1]) > 0.0
+        outcome = json.loads((home.home / "gpulaunch-runs" / RUN / "outcome.json").read_text())
+        assert [each["seconds"] > 0.0 for each in outcome["phases"] if each["name"] == "start"] == [True]
         assert sum(float(seconds or 0.0) for seconds in phases.groups()) < lasted + 0.5
         texts.append((home.home / "gpulaunch-runs" / RUN / "events.jsonl").read_text())
     assert texts[0] == texts[1]
