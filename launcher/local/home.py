@@ -1,6 +1,7 @@
 """Paths here that begin with `~` or `~USER`."""
 
 import os
+import pwd
 from pathlib import Path
 
 from launcher.errors import BadInput
@@ -9,8 +10,11 @@ from launcher.errors import BadInput
 def at_home(path: str | Path) -> Path:
     """Return a path with its `~` or `~USER` replaced. Raises BadInput where there is no such user or home."""
     try:
-        return Path(path).expanduser()
-    except RuntimeError:
+        given = Path(path)
+        if given.parts[:1] == ("~",) and os.environ.get("HOME") == "":  # pathlib would make it /
+            return Path(pwd.getpwuid(os.getuid()).pw_dir, *given.parts[1:])
+        return given.expanduser()
+    except (RuntimeError, KeyError):
         first = Path(path).parts[0]
         if first == "~":
             raise BadInput(f"{path}: you have no home directory here", "set HOME") from None

@@ -1,5 +1,7 @@
 """A `~` that is nobody's home is told in one line, wherever it is written."""
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -76,3 +78,9 @@ def test_who_has_no_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(BadInput, match="you have no home directory here") as caught:
         home()
     assert caught.value.fix == "set HOME"
+
+
+def test_an_empty_home_is_that_of_the_password_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "")
+    theirs = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    assert (home(), at_home("~/x/y")) == (theirs, theirs / "x" / "y")
