@@ -54,7 +54,7 @@ class Kind(NamedTuple):
 
 
 KINDS = (
-    Kind(signal.SIGINT, "continue", (130,)),
+    Kind(signal.SIGINT, "continue", (130, -signal.SIGINT)),
     Kind(signal.SIGTERM, "continue", (130, -signal.SIGTERM)),
     Kind(signal.SIGHUP, "continue", (129, -signal.SIGHUP)),
     Kind(signal.SIGKILL, "continue", (-signal.SIGKILL,)),
@@ -89,6 +89,8 @@ class Case:
             code, self.told = running.end(END_S)
             if code not in self._kind.codes:
                 raise Wrong(f"exit code {code} instead of {self._kind.codes}")
+            if code < 0 and self._kind.number != signal.SIGKILL and "==> run " in self.told:
+                raise Wrong(f"exit code {code} although a run was there")
             return self._judge()
         finally:
             self._end(running)
