@@ -1,6 +1,7 @@
 """Which rows of the signature table a log's lines match, looked for fast. Pure."""
 
 from collections.abc import Sequence
+from functools import cache
 
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signatures.model import Alternative
@@ -56,19 +57,31 @@ def first_match(text: str) -> Signature | None:
 
 
 _Rows = tuple[tuple[Signature, Alternative], ...]
-_TABLE: tuple[tuple[str, Signature, Alternative], ...] = tuple(
-    (shape(alternative.literal), row, alternative) for row in SIGNATURES for alternative in row.alternatives
-)
+
+
+@cache
+def _table() -> tuple[tuple[str, Signature, Alternative], ...]:
+    """Return (shape of its literal, row, alternative) in the order of the table.
+
+    Made when a log is first searched: to compile the patterns takes as long as all imports of `run` together,
+    and most runs end without a failure.
+    """
+    return tuple(
+        (shape(alternative.literal), row, alternative)
+        for row in SIGNATURES
+        for alternative in row.alternatives
+    )
 
 
 def _active(shapes: set[str]) -> dict[str, _Rows]:
     """Return {shape: rows it may match}, shapes that can match none left out."""
     everything = "\n".join(shapes)
     possible: dict[str, bool] = {}
-    for literal, _, _ in _TABLE:
+    table = _table()
+    for literal, _, _ in table:
         if literal not in possible:
             possible[literal] = literal in everything
-    left = [entry for entry in _TABLE if possible[entry[0]]]
+    left = [entry for entry in table if possible[entry[0]]]
     literals = list(dict.fromkeys(literal for literal, _, _ in left))
     found: dict[str, _Rows] = {}
     for each in shapes:
