@@ -3,6 +3,7 @@
 # make fast   the tests that need no simulated hosts, no training and no real runs: for between two edits
 # make lowest the transports with the lowest versions that pyproject.toml allows, in a venv of their own
 # make lint   format, lint, types and the words of the docs alone
+# make docs   the documentation site, into build/site; links that lead nowhere end it
 # make soak   100 launches for each way to end a client at a random moment; EACH=5 SEED=1 for less, or the same again
 # make fuzz   ten minutes of odd inputs at each door of tests/fuzz; FUZZ_S=60, SEED=7, DOORS='logs yaml', INPUT=FILE
 # Each makes its own .venv and installs what it needs, or says in one line what to type.
@@ -12,7 +13,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test check lint suite fast fuzz lowest soak clean
+.PHONY: demo test check lint suite fast fuzz lowest docs soak clean
 
 demo: $(VENV)/.train
 	$(BIN)/gpulaunch run --config paper_r64
@@ -43,6 +44,11 @@ fast: $(VENV)/.dev
 lowest: | $(BIN)/python
 	$(BIN)/python .ci/lowest-versions .lowest
 
+docs: $(VENV)/.docs
+	$(BIN)/python .ci/stage-docs build/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "written: build/site/index.html"
+
 soak: $(VENV)/.dev
 	@.ci/lab-tools
 	$(BIN)/python -m tests.lab.soak --each $(or $(EACH),100) $(if $(SEED),--seed $(SEED))
@@ -62,5 +68,9 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@$(PIP) install -e '.[dev,train]'
 	@touch $@ $(VENV)/.train
 
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	@$(PIP) install -e '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .lowest output gpulaunch-runs .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .lowest build/docs build/site output gpulaunch-runs .mypy_cache .ruff_cache .pytest_cache

@@ -1,14 +1,18 @@
 """Links of the pages lead somewhere, their words are those of CONTRIBUTING.md, and hooks run what CI runs."""
 
+import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import yaml
 
+from launcher.cli import COMMANDS
 from launcher.commands._argv import OTHER_LAUNCHERS
+from launcher.config.schema import SCHEMAS
 
 ROOT = Path(__file__).parents[1]
 CHECK = ROOT / ".ci/check-prose"
@@ -40,6 +44,42 @@ def test_the_pages_are_linked_from_the_list_of_pages() -> None:
     listed = (ROOT / "docs/README.md").read_text(encoding="utf-8")
     pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
     assert {page for page in pages if f"({page})" not in listed} == set()
+
+
+class NavLoader(yaml.SafeLoader):
+    """Reads mkdocs.yml without mkdocs: what it says of Python objects is left out."""
+
+
+NavLoader.add_multi_constructor("tag:yaml.org,2002:python/", lambda *_: None)
+
+
+def nav_pages(entry: object) -> list[str]:
+    """Return the pages of a nav of mkdocs.yml, in its order."""
+    if isinstance(entry, str):
+        return [entry]
+    inner = entry.values() if isinstance(entry, dict) else entry
+    assert isinstance(inner, Iterable)
+    return [page for part in inner for page in nav_pages(part)]
+
+
+def test_the_documentation_site_has_each_page_in_its_navigation_and_the_schemas_as_files(
+    tmp_path: Path,
+) -> None:
+    argv = [sys.executable, str(ROOT / ".ci/stage-docs"), str(tmp_path / "docs")]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    source = tmp_path / "docs"
+    settings = yaml.load((ROOT / "mkdocs.yml").read_text(), NavLoader)
+    pages = nav_pages(settings["nav"])
+    assert len(pages) == len(set(pages))
+    assert set(pages) == {page.relative_to(source).as_posix() for page in source.rglob("*.md")}
+    for page in PAGES:
+        if page.is_relative_to(ROOT / "docs") or page.parent == ROOT:
+            assert (source / page.relative_to(ROOT)).read_text() == page.read_text(), page
+    for kind, schema in SCHEMAS.items():
+        assert json.loads((source / f"docs/schemas/{kind}.schema.json").read_text()) == schema()
+    headings = re.findall(r"^## (.*)$", (source / "docs/commands.md").read_text(), re.MULTILINE)
+    assert headings == list(COMMANDS)
 
 
 def test_the_glossary_explains_terms_that_other_pages_use_and_each_once() -> None:
