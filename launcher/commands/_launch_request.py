@@ -9,7 +9,7 @@ from launcher.config.local_entries import entries_here
 from launcher.config.rank_counts import settle_counts
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.config.script_config import lone_script, with_code
-from launcher.engines import accelerate
+from launcher.engines.base import DEFAULT_ENGINE, FIXED_ENV, OWNED_ENV, UNSET, load_engine
 from launcher.errors import BadInput
 from launcher.follow.warm_start import EarlyStarts
 from launcher.rundir.run_id import new_run_id
@@ -73,11 +73,11 @@ def asked(config: str | None, extra: tuple[str, ...], options: dict[str, Any]) -
 
 def begin_early(what: Asked) -> EarlyStarts:
     """Begin on the hosts that need no connection for it: this machine."""
-    early = EarlyStarts(new_run_id(what.job.name))
+    early = EarlyStarts(new_run_id(what.job.name), load_engine(DEFAULT_ENGINE).launcher_module)
     for entry in what.entries:
         if entry.is_local:
             theirs = {**entry.env, **what.job.env}
-            env = {name: value for name, value in theirs.items() if name not in accelerate.OWNED_ENV}
+            env = {name: value for name, value in theirs.items() if name not in OWNED_ENV}
             cwd = what.job.workdir or entry.workdir
-            early.begin(entry, accelerate.FIXED_ENV | env, accelerate.UNSET, cwd, what.ways.open)
+            early.begin(entry, FIXED_ENV | env, UNSET, cwd, what.ways.open)
     return early

@@ -22,8 +22,10 @@ _END_S = 2.0
 class EarlyStarts:
     """What has begun, by host; each is taken by the launch of this run id, or ended by `close`."""
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, module: str) -> None:
+        """`module`: what the launch will run as `python -m`, and what is imported early."""
         self.run_id = run_id
+        self._module = module
         self._begun: dict[str, EarlyWay] = {}
 
     def begin(
@@ -38,7 +40,9 @@ class EarlyStarts:
         with suppress(GpulaunchError, OSError):
             connection = open_entry(entry)
             stream = connection.start(command(entry.python, "start", self.run_id))
-            request = early_request(entry.python, env, unset, cwd, self.run_id)
+            request = early_request(
+                self._module, self.run_id, python=entry.python, env=env, unset=unset, cwd=cwd
+            )
             self._begun[entry.name] = EarlyWay(connection, stream, request)
 
     def take(self, host: str, run_id: str) -> "EarlyWay | None":
@@ -52,10 +56,12 @@ class EarlyStarts:
             begun.close()
 
 
-def early_request(python: str, env: Mapping[str, str], unset: Iterable[str], cwd: str, run_id: str) -> bytes:
+def early_request(
+    module: str, run_id: str, *, python: str, env: Mapping[str, str], unset: Iterable[str], cwd: str
+) -> bytes:
     """Return what begins a node before its plan is known; `protocol.order` follows, or nothing at all."""
-    wish = {"python": python, "env": dict(env), "unset": list(unset), "cwd": cwd, "run_id": run_id}
-    return packed("warm_start", json.dumps(wish).encode())
+    wish = {"python": python, "module": module, "env": dict(env), "unset": list(unset), "cwd": cwd}
+    return packed("warm_start", json.dumps({**wish, "run_id": run_id}).encode())
 
 
 class EarlyWay:

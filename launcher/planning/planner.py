@@ -4,7 +4,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry
-from launcher.engines import accelerate
+from launcher.engines.base import (
+    DEFAULT_ENGINE,
+    OWNED_ENV,
+    RUN_DIR,
+    UNSET,
+    Engine,
+    NodeSetup,
+    World,
+    common_environment,
+    expected,
+    load_engine,
+)
 from launcher.errors import LaunchRefused
 from launcher.planning.network import MainPort, choose_main_address, choose_main_port, socket_interface
 from launcher.planning.plan import Change, NodePlan, Plan, Sent
@@ -31,7 +42,7 @@ class Settled:
     job: Job
     ranks: dict[str, NodeRanks]
     precision: Decision
-    world: accelerate.World
+    world: World
     changes: tuple[Change, ...]
     because: tuple[Reason, ...]
 
@@ -63,7 +74,7 @@ def settle(
     size = sum(len(node.slots) for node in ranks.values())
     address, why_address = choose_main_address(hosts)
     port = choose_main_port(hosts[0][1], job.main_port, needed=size > 1, avoid=avoid_ports)
-    world = accelerate.World(
+    world = World(
         run_id=run_id,
         nodes=len(hosts),
         size=size,
@@ -115,17 +126,16 @@ def make_plan(
 
 
 def _nodes(
-    hosts: Sequence[Host], job: Job, world: accelerate.World, ranks: dict[str, NodeRanks], sent: Sent | None
+    hosts: Sequence[Host], job: Job, world: World, ranks: dict[str, NodeRanks], sent: Sent | None
 ) -> tuple[NodePlan, ...]:
+    engine = load_engine(DEFAULT_ENGINE)
     nodes: list[NodePlan] = []
     first_rank = 0
     for node_rank, (entry, facts) in enumerate(hosts):
         mine = ranks[facts.host]
-        script = f"{accelerate.RUN_DIR}/script/{sent.name}" if sent else _script_path(job.script)
-        files = [
-            ("accelerate.yaml", accelerate.config_yaml(world, mine, node_rank)),
-            ("expected.json", accelerate.expected(world, mine, first_rank)),
-        ]
+        words = (*_target(job, sent), *job.args)
+        setup = NodeSetup(node_rank, first_rank, mine, entry.python, words, _threads(facts, mine))
+        files = [*engine.files(world, setup), ("expected.json", expected(world, setup))]
         if sent:
             files.append((f"script/{sent.name}", sent.text))
         nodes.append(
@@ -135,16 +145,24 @@ def _nodes(
                 ranks=mine,
                 first_rank=first_rank,
                 python=entry.python,
-                argv=accelerate.argv(entry.python, job, script, world),
-                env=_environment(entry, facts, job, world, mine),
-                unset=accelerate.UNSET,
+                argv=engine.argv(world, setup),
+                env=_environment(entry, facts, job, world, engine, setup),
+                unset=UNSET,
                 cwd=job.workdir or entry.workdir,
                 files=tuple(files),
                 output=job.output_in(job.workdir or entry.workdir or "~"),
+                notes=tuple(engine.notes(world, setup)),
             )
         )
         first_rank += len(mine.slots)
     return tuple(nodes)
+
+
+def _target(job: Job, sent: Sent | None) -> tuple[str, ...]:
+    """Return what `python` takes before the script's arguments, with the path as the host will see it."""
+    if job.module:
+        return ("-m", job.module)
+    return (f"{RUN_DIR}/script/{sent.name}" if sent else _script_path(job.script),)
 
 
 def _script_path(path: str) -> str:
@@ -153,16 +171,16 @@ def _script_path(path: str) -> str:
 
 
 def _environment(
-    entry: HostEntry, facts: HostFacts, job: Job, world: accelerate.World, ranks: NodeRanks
+    entry: HostEntry, facts: HostFacts, job: Job, world: World, engine: Engine, setup: NodeSetup
 ) -> dict[str, str]:
-    env = accelerate.environment(world, ranks, _threads(facts, ranks))
+    env = {**common_environment(world, setup), **engine.environment(world, setup)}
     interface = socket_interface(entry, facts) if world.nodes > 1 else ""
     if interface:
         env["NCCL_SOCKET_IFNAME"] = f"={interface}"  # "=": this very name, not every name that starts so
         env["GLOO_SOCKET_IFNAME"] = interface
     theirs = {**entry.env, **job.env}
     env |= _guard_environment(job)
-    return env | {name: value for name, value in theirs.items() if name not in accelerate.OWNED_ENV}
+    return env | {name: value for name, value in theirs.items() if name not in OWNED_ENV}
 
 
 def _guard_environment(job: Job) -> dict[str, str]:
@@ -220,8 +238,6 @@ def _port_changes(job: Job, port: MainPort) -> tuple[Change, ...]:
 def _env_changes(hosts: Sequence[Host], job: Job) -> tuple[Change, ...]:
     dropped: dict[str, str] = {}
     for entry, _ in hosts:
-        dropped |= {
-            name: value for name, value in {**entry.env, **job.env}.items() if name in accelerate.OWNED_ENV
-        }
+        dropped |= {name: value for name, value in {**entry.env, **job.env}.items() if name in OWNED_ENV}
     why = "the launch sets it itself, from gpus, precision and hosts"
     return tuple(Change(f"env {name}", value, "", why) for name, value in sorted(dropped.items()))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from launcher.engines.accelerate import RUN_DIR
+from launcher.engines.base import RUN_DIR
 from launcher.host_checks.merge import merge
 from launcher.host_checks.render_json import merged_json
 from launcher.planning.plan import Change, NodePlan, Plan
@@ -56,6 +56,7 @@ def redacted(plan: Plan) -> Plan:
                 argv=redact_words(node.argv),
                 env=redact_env(node.env),
                 files=tuple((name, redact_text(text)) for name, text in node.files),
+                notes=tuple(redact_text(note) for note in node.notes),
             )
             for node in plan.nodes
         ),
@@ -101,10 +102,10 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield from (f"  {reason.text} [{reason.source}]" for reason in plan.because)
     for node in plan.nodes:
         yield ""
-        yield from _node_lines(node, plan)
+        yield from _node_lines(node)
 
 
-def _node_lines(node: NodePlan, plan: Plan) -> Iterator[str]:
+def _node_lines(node: NodePlan) -> Iterator[str]:
     where = f", in {node.cwd}" if node.cwd else ""
     yield f"{node.host}: node {node.node_rank}{where}"
     for slot in node.ranks.slots:
@@ -116,24 +117,8 @@ def _node_lines(node: NodePlan, plan: Plan) -> Iterator[str]:
     if node.ranks.masked:
         yield "  each rank sees its own GPU only"
     yield f"  $ {command_text(node)}"
-    yield f"  {_RUN_DIR_VARIABLE}/accelerate.yaml: {_one_line_yaml(node)}"
-    yield from _processes_line(node, plan)
+    yield from (f"  {note}" for note in node.notes)
     yield f"  removed from the environment: {' '.join(node.unset)}"
-
-
-def _processes_line(node: NodePlan, plan: Plan) -> Iterator[str]:
-    """Explain the number in accelerate's file where hosts are unequal: it is not that of the ranks."""
-    here, hosts = len(node.ranks.slots), len(plan.nodes)
-    if here * hosts != plan.world_size:
-        yield (
-            f"    num_processes: {here * hosts} starts {_count(here, 'rank')} here, as accelerate divides it"
-            f" by the {hosts} hosts; the world is {_count(plan.world_size, 'rank')}"
-        )
-
-
-def _one_line_yaml(node: NodePlan) -> str:
-    text = dict(node.files).get("accelerate.yaml", "")
-    return ", ".join(line.strip() for line in text.splitlines())
 
 
 def _node_json(node: NodePlan) -> dict[str, Any]:

@@ -50,7 +50,16 @@ class Egg(Driver):
         argv = ("env", f"XDG_STATE_HOME={self.home}", *protocol.command(sys.executable, "start", self.run_id))
         self.stream = self.connection.start(argv)
         fixed = {"PYTHONUNBUFFERED": "1", **env}
-        self.stream.write(early_request(sys.executable, fixed, ["PET_*"], str(self.home), self.run_id))
+        self.stream.write(
+            early_request(
+                "accelerate.commands.launch",
+                self.run_id,
+                python=sys.executable,
+                env=fixed,
+                unset=["PET_*"],
+                cwd=str(self.home),
+            )
+        )
 
     def order(self, *args: str, **spec: Any) -> None:
         """Hand the plan over; wait for the supervisor's answer."""

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from launcher.config.inventory import HostEntry
-from launcher.engines import accelerate
+from launcher.engines.base import NodeSetup, World, load_engine
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.planner import make_plan
 from preflight.facts.host import HostFacts
@@ -114,9 +114,10 @@ def test_a_module_is_given_as_python_itself_takes_it() -> None:
 
 
 def test_fp8_names_the_implementation_that_every_host_has() -> None:
-    world = accelerate.World("r", 1, 1, "127.0.0.1", 29500, "fp8", "TE")
+    world = World("r", 1, 1, "127.0.0.1", 29500, "fp8", "TE")
     ranks = plan(Job(script="t.py"), l40s(1)).nodes[0].ranks
-    data = yaml.safe_load(accelerate.config_yaml(world, ranks, 0))
+    ((_, text),) = load_engine("accelerate").files(world, NodeSetup(0, 0, ranks, "python3", ("t.py",), 1))
+    data = yaml.safe_load(text)
     assert (data["mixed_precision"], data["fp8_config"]) == ("fp8", {"backend": "TE"})
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.engines.accelerate import RUN_DIR
+from launcher.engines.base import RUN_DIR, NodeSetup, World, expected, load_engine
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.planner import make_plan
 from preflight.facts.host import BindTest, Ports
@@ -88,19 +88,16 @@ def loopback_plan(job: Job, sizes: Sequence[int]) -> Plan:
 
 def _resized(made: Plan, job: Job, nodes: Sequence[tuple[HostEntry, object, int]]) -> Plan:
     """A config gives every host as many CPU ranks; give each node its own count, as GPUs would."""
-    from launcher.engines import accelerate  # noqa: PLC0415 - only this helper goes below the planner
-    from preflight.decide.ranks import map_ranks  # noqa: PLC0415
+    from preflight.decide.ranks import map_ranks  # noqa: PLC0415 - only this helper goes below the planner
 
     size = sum(count for _, _, count in nodes)
-    world = accelerate.World("run-7", len(nodes), size, made.main_address, made.main_port, "no")
+    world = World("run-7", len(nodes), size, made.main_address, made.main_port, "no")
     resized: list[NodePlan] = []
     first = 0
     for node, (_, _, count) in zip(made.nodes, nodes, strict=True):
         ranks = map_ranks(cpu_host(node.host), replace(job, processes_per_host=count))
-        files = (
-            ("accelerate.yaml", accelerate.config_yaml(world, ranks, node.node_rank)),
-            ("expected.json", accelerate.expected(world, ranks, first)),
-        )
+        setup = NodeSetup(node.node_rank, first, ranks, sys.executable, ("t.py", *job.args), 1)
+        files = (*load_engine("accelerate").files(world, setup), ("expected.json", expected(world, setup)))
         resized.append(replace(node, ranks=ranks, first_rank=first, files=files))
         first += count
     return replace(made, nodes=tuple(resized), world_size=size)

@@ -124,7 +124,9 @@ def test_the_programs_themselves_run_in_such_a_directory(hostile: Path) -> None:
     assert isinstance(facts["processes"]["processes"], list)
 
     listed = running.packed("supervisor", json.dumps({"mode": "list"}).encode())
-    begun = early_request(sys.executable, {}, [], str(hostile.parent), "r1")
+    begun = early_request(
+        "accelerate.commands.launch", "r1", python=sys.executable, env={}, unset=[], cwd=str(hostile.parent)
+    )
     for mode, request in (("list", listed), ("start", begun)):
         command = running.command(sys.executable, mode, "r1")
         done = subprocess.run(

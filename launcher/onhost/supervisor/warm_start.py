@@ -1,7 +1,7 @@
 """Begins one node of a run before its plan is known: a supervisor waits, an interpreter imports.
 
 It is streamed in place of main.py, with the same modules beside it. `client side -> guardian -> supervisor
--> interpreter` are forked at once. The interpreter imports accelerate's launcher, which takes longer than the
+-> interpreter` are forked at once. The interpreter imports the engine's launcher, which takes longer than the
 whole preflight, and does nothing else: it sees no GPU, and there is no run directory yet. With the plan each
 of them goes on as what daemon/ makes it; without one (a refused preflight, Ctrl-C, a client that is
 gone) each sees the end of its pipe and ends. Standard library, Python >= 3.9.
@@ -26,8 +26,6 @@ from .files import write_all
 from .processes import PR_SET_PDEATHSIG, prctl
 from .protocol import answer, read_message, request_of
 
-MODULE = "accelerate.commands.launch"
-
 # Read by no import, so the plan may still decide them; ranks are new processes and get all of them.
 LATE = frozenset(
     {
@@ -42,14 +40,15 @@ LATE = frozenset(
 )
 LATE_PREFIX = "GPULAUNCH_"
 
-# What `python -m accelerate.commands.launch` does, in two halves. Whatever the import says goes to the log.
+# What `python -m MODULE` does, in two halves. Whatever the import says goes to the log.
 INTERPRETER = """\
 import json, os, sys
 if sys.path and sys.path[0] == "":
     sys.path[0] = os.getcwd()
 failed = ""
 try:
-    import accelerate.commands.launch as launch
+    import importlib
+    launch = importlib.import_module(sys.argv[3])
 except BaseException:
     import traceback
     failed = traceback.format_exc()
@@ -204,7 +203,7 @@ class Early:
             signal.signal(number, signal.SIG_DFL)
         python = os.path.expanduser(self.wish["python"])
         # The words at the end are for `ps`, and for whoever asks which processes launch ranks.
-        os.execvpe(python, [python, "-c", INTERPRETER, str(reader), "-m", MODULE], self.env)  # noqa: S606
+        os.execvpe(python, [python, "-c", INTERPRETER, str(reader), "-m", self.wish["module"]], self.env)  # noqa: S606
 
     def _first_environment(self) -> dict[str, str]:
         env = without(dict(os.environ), self.wish["unset"])
@@ -225,7 +224,7 @@ class Early:
 
     def _fits(self, argv: list[str], env: dict[str, str], cwd: str) -> bool:
         """Whether all that is read while importing is as the plan wants it."""
-        command = [os.path.expanduser(self.wish["python"]), "-m", MODULE]
+        command = [os.path.expanduser(self.wish["python"]), "-m", self.wish["module"]]
         same_place = cwd == os.path.expanduser(self.wish["cwd"] or "~")
         return argv[:3] == command and same_place and settled(env) == settled(self.env)
 

@@ -1,0 +1,183 @@
+"""What starts the ranks of a node: the interface of an engine, the table of engines, what all of them share.
+
+An engine turns the world and one node's ranks into argv, environment and files. It is pure, it is one module
+of this package, and it is one row of `ENGINES`; nothing outside this package imports such a module. A row is
+loaded when a launch needs it.
+
+The contract with the host (`{run_dir}` is the node's own directory for this run, filled in there):
+
+- `rank.py` is `launcher/onhost/rank/`, put there by the supervisor. Engines start it as each rank; its own
+  argv is the script's command line as `python` itself would take it (`SCRIPT args...`, or
+  `-m MODULE args...`), so what follows the first word is the script's, whatever it looks like.
+- `expected.json` in the run directory is what the ranks must find (see `expected`).
+- GPULAUNCH_MASK=1: rank.py narrows CUDA_VISIBLE_DEVICES to its LOCAL_RANK-th entry before torch is imported.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Protocol
+
+from preflight.decide.decision import NodeRanks
+from preflight.frozen import dataclass
+from preflight.job import Precision
+
+RUN_DIR = "{run_dir}"
+RANK_PROGRAM = f"{RUN_DIR}/rank.py"
+
+UNSET = (
+    # What a former launcher leaves behind decides rank, world and precision of the next one.
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_*",
+    "ROLE_*",
+    "NODE_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "PET_*",
+    "TORCHELASTIC_*",
+    "ACCELERATE_*",
+    "FSDP_*",
+    "MEGATRON_LM_*",
+    "PARALLELISM_CONFIG_*",
+    "PMI_*",
+    "PMIX_*",
+    "MPI_LOCAL*",
+    "OMPI_COMM_WORLD_*",
+    "MV2_COMM_WORLD_*",
+    # What Slurm tells the one task that runs gpulaunch; Lightning would take it for its own rank and world.
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "SLURM_NTASKS*",
+    "SLURM_NPROCS",
+    "FORK_LAUNCHED",
+    "CUDA_VISIBLE_DEVICES",
+    "GPULAUNCH_*",
+)
+"""Names and PREFIX* patterns that no launch inherits. accelerate and torch read each of them at start."""
+
+OWNED_ENV = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "NODE_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "ACCELERATE_MIXED_PRECISION",
+    "ACCELERATE_USE_CPU",
+    "PET_RDZV_ID",
+    # By these a run is recognised, guarded and ended; another run's id would make its processes that run's.
+    "GPULAUNCH_RUN_ID",
+    "GPULAUNCH_SUPERVISOR",
+    "GPULAUNCH_MASK",
+    "GPULAUNCH_GUARD",
+    "GPULAUNCH_REHEARSE",
+)
+"""Variables that the plan itself sets or that accelerate overwrites: what `env:` says of them is not used."""
+
+FIXED_ENV = {"PYTHONUNBUFFERED": "1"}
+"""What every launcher gets, whatever the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What every node of a launch has in common."""
+
+    run_id: str
+    nodes: int
+    size: int
+    main_address: str
+    main_port: int
+    mixed_precision: Precision
+    fp8_backend: str = ""  # "TE", "AO", "MSAMP"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSetup:
+    """One node of a launch, as an engine sees it."""
+
+    node_rank: int
+    first_rank: int  # global rank of local rank 0
+    ranks: NodeRanks
+    python: str
+    words: tuple[str, ...]  # what `python` takes: SCRIPT args... or -m MODULE args...; paths are the host's
+    omp_threads: int
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether its ranks use no GPU."""
+        return self.ranks.slots[0].gpu_uuid is None
+
+
+class Engine(Protocol):
+    """Starts the ranks of one node. Every method is pure."""
+
+    @property
+    def launcher_module(self) -> str:
+        """The module that its command runs as `python -m`, with a `main()`; "" where it runs none."""
+
+    def argv(self, world: World, node: NodeSetup) -> tuple[str, ...]:
+        """Return the node's launcher command."""
+
+    def environment(self, world: World, node: NodeSetup) -> dict[str, str]:
+        """Return what its launcher needs in the environment beside `common_environment`."""
+
+    def files(self, world: World, node: NodeSetup) -> tuple[tuple[str, str], ...]:
+        """Return the files that its launcher reads, as (name below the run directory, text)."""
+
+    def notes(self, world: World, node: NodeSetup) -> Iterator[str]:
+        """Yield what a person who reads the command and the files would stumble over."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRow:
+    """An engine of the table."""
+
+    module: str  # of this package; its ENGINE is the engine
+    doc: str
+
+
+ENGINES: Mapping[str, EngineRow] = {
+    "accelerate": EngineRow("accelerate", "accelerate launch, configured by one YAML file per node"),
+}
+DEFAULT_ENGINE = "accelerate"
+
+
+def load_engine(name: str) -> Engine:
+    """Return an engine of the table by its name."""
+    engine: Engine = import_module(f"launcher.engines.{ENGINES[name].module}").ENGINE
+    return engine
+
+
+def common_environment(world: World, node: NodeSetup) -> dict[str, str]:
+    """Return what every launcher needs in its environment besides the host's own and the user's."""
+    env = {"GPULAUNCH_RUN_ID": world.run_id, "OMP_NUM_THREADS": str(node.omp_threads), **FIXED_ENV}
+    uuids = [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None]
+    if uuids:
+        env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    env["CUDA_VISIBLE_DEVICES"] = ",".join(uuids)
+    if node.ranks.masked:
+        env["GPULAUNCH_MASK"] = "1"
+    return env
+
+
+def expected(world: World, node: NodeSetup) -> str:
+    """Return expected.json: what each rank of the node must find itself to be, or the launch is stopped."""
+    gpus = [slot.gpu_uuid for slot in node.ranks.slots]
+    facts: Mapping[str, object] = {
+        "schema": "gpulaunch.expected/1",
+        "run_id": world.run_id,
+        "world_size": world.size,
+        "local_world_size": len(gpus),
+        "first_rank": node.first_rank,
+        "gpus": gpus,  # by local rank; null = CPU
+        "masked": node.ranks.masked,
+        "mixed_precision": world.mixed_precision,
+    }
+    return json.dumps(facts, indent=1) + "\n"
