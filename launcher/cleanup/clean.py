@@ -7,15 +7,14 @@ Nothing here decides who is a leftover (preflight.leftovers.classify) or who may
 import json
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, field, replace
 from pathlib import Path
+from typing import Any
 
-from launcher import safe_json
-from launcher.errors import AgentCrashed, AgentGarbage, BadInput
+from launcher.errors import AgentGarbage, BadInput
 from launcher.local.safe_paths import open_below
-from launcher.remote.programs import onhost_source, stdin_for
-from launcher.remote.shell_errors import no_answer
+from launcher.remote import rpc
 from launcher.transports.base import Connection
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, ProcessTable
@@ -239,28 +238,30 @@ def _reap(
         "kill_grace_s": manner.kill_grace_s,
         "note": "gpulaunch clean-zombies",
     }
-    argv, stdin = stdin_for(python, onhost_source("kill_processes"), json.dumps(request).encode())
     patience_s = manner.term_grace_s + manner.kill_grace_s + _REAP_SLACK_S
-    done = connection.run(argv, stdin=stdin, timeout_s=patience_s)
-    refusal = no_answer(connection.name, python, done.exit_status, stderr=done.stderr, noise=done.stdout)
-    if refusal is not None:
-        raise refusal
-    if done.exit_status != 0:
-        words = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-        raise AgentCrashed(connection.name, f"ending leftovers failed there: {''.join(words)}")
-    return _parse(connection.name, done.stdout)
+    answer = rpc.call(
+        connection,
+        python,
+        "kill_processes",
+        request,
+        name="the program that ends leftovers",
+        timeout_s=patience_s,
+    )
+    return reaped_in(answer, connection.name)
 
 
-def _parse(host: str, stdout: bytes) -> tuple[tuple[Reaped, ...], str]:
-    """Read the last line of JSON; login noise may stand above it."""
+def reaped_in(answer: Mapping[str, Any], host: str) -> tuple[tuple[Reaped, ...], str]:
+    """Return what launcher/onhost/kill_processes.py has answered: what became of each, and its audit log.
+
+    Raises AgentGarbage.
+    """
     try:
-        answer = safe_json.parse(stdout.strip().splitlines()[-1])
         records = tuple(
             Reaped(int(r["pid"]), int(r["start_ticks"]), str(r["result"]), tuple(map(str, r["signals"])))
             for r in answer["records"]
         )
         return records, str(answer["audit"])
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise AgentGarbage(
             host,
             "the answer about ended processes cannot be read",

@@ -3,7 +3,7 @@
 stdin: one line of JSON, {"base": DIR, "patterns": [GLOB, ...], "age_s": S}. Only what was written to within
 the last S seconds is looked at: what an earlier run left in the same place is not this run's.
 
-stdout: a line `GPULAUNCH-CHECKPOINTS-1 {"found": [{"path", "full", "step", "whole", "why"}, ...]}`, the last
+Answers (answer.py) with {"found": [{"path", "full", "step", "whole", "why"}, ...]}, the last
 one first, `path` relative to DIR. Whole: no temporary name, no file that is shorter than it says itself, and
 what transformers and accelerate write last is there. Of another layout, each has what the one before it has.
 """
@@ -17,7 +17,8 @@ import sys
 import time
 from typing import Any, Dict, Iterator, List, Sequence
 
-MARKER = "GPULAUNCH-CHECKPOINTS-1"
+from .answer import say
+
 ENOUGH = 5  # whole ones that are told
 MOST = 200  # that are looked at
 MOST_FILES = 20000
@@ -40,8 +41,7 @@ def main() -> int:
     asked = json.loads(sys.stdin.readline())
     base = os.path.abspath(os.path.expanduser(asked["base"]))
     found = list(look(base, asked["patterns"], time.time() - float(asked["age_s"])))
-    sys.stdout.write("\n%s %s\n" % (MARKER, json.dumps({"found": found})))
-    sys.stdout.flush()
+    say({"found": found})
     return 0
 
 

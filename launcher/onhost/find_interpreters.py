@@ -1,7 +1,7 @@
 """Runs on hosts, streamed: which Python interpreters lie there, and what of a training environment each has.
 
-Stdlib, >= 3.9. stdin: nothing. stdout: a line `GPULAUNCH-PYTHONS-1 {"found": [{"path", "python", "torch",
-"accelerate", "transformers"}, ...]}`, in the order of PLACES; "" for a package that is absent. Each
+Stdlib, >= 3.9. stdin: nothing. Answers (answer.py) with {"found": [{"path", "python", "torch",
+"accelerate", "transformers"}, ...]}, in the order of PLACES; "" for a package that is absent. Each
 interpreter is asked for its packages' versions; nothing of them is imported. What only a login shell would
 activate is found by where environments usually lie.
 """
@@ -15,7 +15,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, Iterator, List, Optional
 
-MARKER = "GPULAUNCH-PYTHONS-1"
+from .answer import say
+
 MOST = 60
 AT_ONCE = 4
 PATIENCE_S = 20.0
@@ -67,8 +68,7 @@ print(json.dumps([sys.prefix, ".".join(map(str, sys.version_info[:3]))] + [versi
 
 def main() -> int:
     """Answer."""
-    sys.stdout.write("\n%s %s\n" % (MARKER, json.dumps({"found": found(list(candidates())[:MOST])})))
-    sys.stdout.flush()
+    say({"found": found(list(candidates())[:MOST])})
     return 0
 
 

@@ -1,7 +1,7 @@
 """Ends, on the host, exactly the processes that were chosen, each proven again first.
 
 Reads from stdin a JSON object: `victims` (objects of pid, start_ticks, ppid, uid, and mark for what a dead
-run left), `term_grace_s`, `kill_grace_s`, `note` (free text for the audit log); prints one JSON document.
+run left), `term_grace_s`, `kill_grace_s`, `note` (for the audit log); answers in one line (answer.py).
 Each victim is opened as a pidfd, then its identity (pid, start time), parent and owner are compared with what
 was judged; anything that changed is left alone. A mark says which supervisor started the victim
 (BOOT_ID:PID_NAMESPACE:TIME_NAMESPACE:PID:START_TICKS): it must still be there, and that supervisor gone. What
@@ -21,18 +21,20 @@ import sys
 import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
+from .answer import say
+from .procfs import read_stat
+
 SCHEMA = "gpulaunch.reap/1"
 
 
 def read_identity(pid: int) -> Optional[Tuple[str, int, int, int, int]]:
     """Return (state, ppid, start_ticks, uid, threads), or None when there is no such process."""
+    found = read_stat(pid)
     try:
-        with open("/proc/%d/stat" % pid, "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
         uid = os.stat("/proc/%d" % pid).st_uid
-    except (OSError, IndexError):
+    except OSError:
         return None
-    return fields[0].decode(), int(fields[1]), int(fields[19]), uid, int(fields[17])
+    return None if found is None else (found.state, found.ppid, found.start_ticks, uid, found.threads)
 
 
 def above_me() -> Set[int]:
@@ -299,8 +301,7 @@ def main() -> int:
     log = audit(intent, request.get("note", ""))
     records = reap(request["victims"], request["term_grace_s"], request["kill_grace_s"])
     audit(records, request.get("note", ""))
-    # The leading newline ends whatever a login shell printed before.
-    print("\n" + json.dumps({"schema": SCHEMA, "records": records, "audit": log}))
+    say({"schema": SCHEMA, "records": records, "audit": log})
     return 0
 
 

@@ -5,7 +5,7 @@ port of the kernel's choice until stdin ends or S seconds passed; whoever connec
 "connect", "targets": [[address, port], ...], "nonce": N, "timeout_s": S} connects to all targets at once and
 reads N from each: a stranger's service, or a router that accepts for everybody, does not know it.
 
-stdout: a line `GPULAUNCH-REACH-1 <JSON>`. Listening: {"listening": [[port, error], ...]}, at once.
+Answers (answer.py). Listening: {"listening": [[port, error], ...]}, at once.
 Connecting: {"reached": [[address, port, error, ms], ...]}; an empty error is success.
 """
 
@@ -19,7 +19,7 @@ import threading
 import time
 from typing import Any
 
-MARKER = "GPULAUNCH-REACH-1"
+from .answer import say
 
 
 def main() -> int:
@@ -28,12 +28,6 @@ def main() -> int:
     if asked["role"] == "listen":
         return listen(int(asked["port"]), asked["nonce"].encode(), float(asked["deadline_s"]))
     return connect(asked["targets"], asked["nonce"].encode(), float(asked["timeout_s"]))
-
-
-def say(answer: dict[str, Any]) -> None:
-    """Write one answer line; the leading newline ends whatever a login shell printed before."""
-    sys.stdout.write("\n%s %s\n" % (MARKER, json.dumps(answer)))
-    sys.stdout.flush()
 
 
 def listen(port: int, nonce: bytes, deadline_s: float) -> int:

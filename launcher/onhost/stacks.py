@@ -23,7 +23,9 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, NamedTuple, Optional
+from typing import Any
+
+from .procfs import children_of, is_alive, read_every_stat, read_stat
 
 EVENTS = "events.jsonl"
 STACKS_SIGNAL = signal.SIGRTMAX - 4  # as in rank/setup.py
@@ -33,24 +35,6 @@ LIMIT_S = 45.0  # for all of it
 SETTLE_S = 0.1  # a dump that has not grown for so long is whole
 DUMP_S = 2.0
 FAMILY_SHOWN = 17  # the rank and sixteen workers
-
-
-class Process(NamedTuple):
-    """What /proc says of a process."""
-
-    ppid: int
-    state: str
-    started: int
-
-
-def read_process(pid: int) -> Optional[Process]:
-    """Return what the kernel says of a process, None when it is gone."""
-    try:
-        with open("/proc/%d/stat" % pid, "rb") as file:
-            field = file.read().rpartition(b")")[2].split()
-        return Process(int(field[1]), field[0].decode(), int(field[19]))
-    except (OSError, IndexError, ValueError):
-        return None
 
 
 def read_text(path: str) -> str:
@@ -81,8 +65,7 @@ def living_ranks(run_dir: str) -> dict[int, int]:
                 found[int(event["rank"])] = (int(event["pid"]), int(event["ticks"]))
     alive = {}
     for rank, (pid, started) in sorted(found.items()):
-        process = read_process(pid)
-        if process is not None and process.started == started and process.state not in "ZX":
+        if is_alive(read_stat(pid), started):
             alive[rank] = pid
     return alive
 
@@ -98,11 +81,7 @@ def read_lines(path: str) -> list[bytes]:
 
 def family_of(pid: int) -> list[int]:
     """Return a rank and the Python processes below it, itself first."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        process = read_process(int(name)) if name.isdigit() else None
-        if process is not None and process.state not in "ZX":
-            children.setdefault(process.ppid, []).append(int(name))
+    children = children_of({child: stat for child, stat in read_every_stat().items() if stat.lives})
     found, todo = [pid], sorted(children.get(pid, ()))
     while todo:
         child = todo.pop(0)
@@ -122,7 +101,7 @@ class Dump:
 
     def head(self, pid: int, main: int, how: str) -> None:
         """Say whose stacks follow, and what the kernel says of it."""
-        process = read_process(pid)
+        process = read_stat(pid)
         state = process.state if process else "gone"
         who = "rank %d" % self.rank if pid == main else "a child of rank %d" % self.rank
         waits = read_text("/proc/%d/wchan" % pid)
@@ -182,7 +161,7 @@ def by_py_spy(py_spy: str, dumps: list[tuple[Dump, int, list[int]]], until: floa
 
 def stands_still(pid: int) -> bool:
     """Return whether a process is stopped, so that no handler runs in it and whoever traces it waits."""
-    process = read_process(pid)
+    process = read_stat(pid)
     return process is None or process.state in "Tt"
 
 

@@ -4,10 +4,10 @@ The guard in each rank stops it and measures (launcher/onhost/guard/). The scrip
 links to its own one, where its output folder is empty; that directory is removed afterwards.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
-from launcher import safe_json
 from launcher.config.disconnect_options import Disconnect
 from launcher.errors import GpulaunchError
 from launcher.follow.outcome import Outcome
@@ -20,6 +20,7 @@ from launcher.rehearsal.gpu_use import gpu_use
 from launcher.rehearsal.proof_store import Fingerprint, fingerprint
 from launcher.rehearsal.verdict import Proof, Verdict, judge
 from launcher.remote.programs import ISOLATED
+from launcher.remote.rpc import answer_in
 from launcher.report.plan import plan_json
 from launcher.rundir.usage_series import read_usage
 from launcher.terminal.screen import Screen
@@ -107,17 +108,15 @@ def clean_up(prepared: Prepared, outcome: Outcome) -> Iterator[Proof]:
                 done = connection.run(
                     (node.python, ISOLATED, f"{run_dir}/guard.py", "clean"), timeout_s=CLEAN_S
                 )
-            answer = safe_json.parse(done.stdout.strip().splitlines()[-1])
-        except (GpulaunchError, ValueError, IndexError) as error:
-            text = f"could not be removed on {node.host}: {one_line(str(error), 200)}"
+            answer = answer_in(done, node.host, node.python, "the removal of the scratch directory")
+        except GpulaunchError as error:
+            text = f"could not be removed on {node.host}: {one_line(error.message, 200)}"
             yield Proof("scratch", False, text)
             continue
         yield _cleaned(node, answer)
 
 
-def _cleaned(node: NodePlan, answer: object) -> Proof:
-    if not isinstance(answer, dict):
-        return Proof("scratch", False, f"what {node.host} says of removing it is not understood")
+def _cleaned(node: NodePlan, answer: Mapping[str, Any]) -> Proof:
     changed = answer.get("changed")
     if isinstance(changed, list) and changed:
         names = one_line(", ".join(map(str, changed)), 300)

@@ -17,6 +17,11 @@ _ON_HOST = _TOP / "launcher" / "onhost"
 _DOORS = {"warm_start": _ON_HOST / "supervisor" / "warm_start.py"}
 """Doors of a program besides its main.py: they share its other modules."""
 
+_SHARED = ("answer", "procfs")
+"""Modules of launcher/onhost/ that travel with every program that imports them, beside its own modules."""
+
+_SHARED_IMPORT = re.compile(rf"^( *from )\.(\.*)({'|'.join(_SHARED)}) import ", re.MULTILINE)
+
 _DOCSTRING = re.compile(r'^( *)r?"""(?:[^"\\]|\\.|"(?!""))*"""$', re.MULTILINE)
 
 # The whole command: one line, and no single quote, backslash or "!", for login shells differ in how they read
@@ -57,7 +62,8 @@ def onhost_source(name: str) -> bytes:
     """
     door = _DOORS.get(name, _ON_HOST / name / "main.py")
     if not door.exists():
-        return _ON_HOST.joinpath(f"{name}.py").read_bytes()
+        door = _ON_HOST / f"{name}.py"
+        return as_one_text(name, door, ()) if _SHARED_IMPORT.search(door.read_text()) else door.read_bytes()
     doors = {door.with_name("main.py"), *_DOORS.values(), door.with_name("__init__.py")}
     return as_one_text(name, door, [path for path in sorted(door.parent.rglob("*.py")) if path not in doors])
 
@@ -73,14 +79,24 @@ def as_one_text(name: str, door: Path, modules: Iterable[Path]) -> bytes:
     """Return a text that does, executed in any namespace, what the file `door` would do there.
 
     `modules` are the other files of the program, below the folder of `door`; relative imports reach them.
+    Shared modules lie above that folder locally and in it on the host, where they are a level nearer.
     """
     main, room = _bare(door), door.parent
     sources = {
         ".".join(path.relative_to(room).with_suffix("").parts).removesuffix(".__init__"): _bare(path)
         for path in modules
     }
+    wanted = {found[3] for text in (main, *sources.values()) for found in _SHARED_IMPORT.finditer(text)}
+    if room != _ON_HOST:
+        main, sources = lowered(main), {name: lowered(text) for name, text in sources.items()}
+    sources |= {name: _bare(_ON_HOST / f"{name}.py") for name in sorted(wanted)}
     ahead = _bare(_ON_HOST / "loader.py")
     return f"{ahead}\n\nbegin({name!r}, {main!r}, {sources!r}, globals())\n".encode()
+
+
+def lowered(text: str) -> str:
+    """Return a module's text with the shared modules imported from one package lower."""
+    return _SHARED_IMPORT.sub(r"\1\2\3 import ", text)
 
 
 def _bare(path: Path) -> str:

@@ -1,18 +1,16 @@
 """Whether every node reaches the main host: a real TCP connect from each, on the port that will be used."""
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from launcher import safe_json
 from launcher.config.inventory import HostEntry
-from launcher.errors import AgentGarbage, AgentTooSlow, HostError
+from launcher.errors import AgentGarbage, HostError
+from launcher.remote import rpc
 from launcher.remote.fanout import WIDTH
-from launcher.remote.programs import onhost_source, stdin_for
-from launcher.remote.shell_errors import last_lines, no_answer
+from launcher.remote.programs import onhost_source
 from launcher.text import one_line
 from launcher.transports.base import Connection, Stream
 from preflight.facts.host import Reach
@@ -30,9 +28,7 @@ _LET_GO_S = 2.0
 _KNOCK_S = 3.0
 _NOBODY = ("no answer", "No route to host", "Network is unreachable", "Host is down", "Connection timed out")
 """What a connect says where there is nobody; every other error came from a host that lives."""
-_MARKER = b"\nGPULAUNCH-REACH-1 "
-_MAX_ANSWER = 32 << 20
-"""Bytes taken from one host, a login shell's words included."""
+_NAME = "the reachability probe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,7 @@ def probe_reach(
     }
     try:
         listener = _start(begin, main, asked)
-        told = _answer(listener, main.name, _START_S)["listening"]
+        told = rpc.Answers(listener, main.name, main.python, _NAME).next(_START_S)["listening"]
         listening = _Listening(
             tuple(int(held) for held, error in told if not error),
             tuple((int(held), str(error)) for held, error in told if error),
@@ -118,18 +114,13 @@ def which_answer(connection: Connection, python: str, targets: Sequence[tuple[st
         "nonce": "",  # to be accepted is enough
         "timeout_s": _KNOCK_S,
     }
-    argv, stdin = stdin_for(python, onhost_source("probe_ports"), json.dumps(asked).encode() + b"\n")
-    done = connection.run(argv, stdin=stdin, timeout_s=_START_S + _KNOCK_S, max_output=_MAX_ANSWER)
-    refusal = no_answer(connection.name, python, done.exit_status, stderr=done.stderr, noise=done.stdout)
-    if refusal is not None and _MARKER not in done.stdout:
-        raise refusal
-    line = done.stdout.rpartition(_MARKER)[2].partition(b"\n")[0]
+    answer = rpc.call(connection, python, "probe_ports", asked, name=_NAME, timeout_s=_START_S + _KNOCK_S)
     try:
-        errors = [str(error) for _, _, error, _ in _parsed(connection.name, line)["reached"]]
+        errors = [str(error) for _, _, error, _ in answer["reached"]]
     except (KeyError, TypeError, ValueError):
         errors = []
     if len(errors) != len(targets):
-        raise AgentGarbage(connection.name, "the reachability probe's answer was not understood")
+        raise AgentGarbage(connection.name, f"the answer of {_NAME} was not understood")
     return tuple(not error.startswith(_NOBODY) for error in errors)
 
 
@@ -172,7 +163,8 @@ def _reached(
 ) -> tuple[Reach, ...]:
     if isinstance(stream, HostError):
         raise stream
-    answer = _answer(stream, entry.name, max(0.1, deadline - time.monotonic()))
+    answers = rpc.Answers(stream, entry.name, entry.python, _NAME)
+    answer = answers.next(max(0.1, deadline - time.monotonic()))
     try:
         return tuple(
             Reach(
@@ -187,39 +179,11 @@ def _reached(
             for address, held, error, ms in answer["reached"]
         )
     except (KeyError, TypeError, ValueError):
-        raise AgentGarbage(entry.name, "the reachability probe's answer was not understood") from None
+        raise AgentGarbage(entry.name, f"the answer of {_NAME} was not understood") from None
 
 
 def _start(begin: Begin, entry: HostEntry, asked: dict[str, Any]) -> Stream:
-    return begin(entry.name, onhost_source("probe_ports"), json.dumps(asked).encode() + b"\n")
-
-
-def _answer(stream: Stream, host: str, timeout_s: float) -> dict[str, Any]:
-    """Read up to the marker's line, past whatever a login shell printed, and return its JSON."""
-    deadline = time.monotonic() + timeout_s
-    data, stderr = b"", b""
-    while time.monotonic() < deadline:
-        part = stream.read(min(1.0, max(0.0, deadline - time.monotonic())))
-        stderr = (stderr + stream.read_stderr())[-4096:]
-        data += part or b""
-        _, marker, rest = data.partition(_MARKER)
-        line, end, _ = rest.partition(b"\n")
-        if marker and end:
-            return _parsed(host, line)
-        if part == b"" or len(data) > _MAX_ANSWER:
-            said = last_lines(stderr) or "it said nothing"
-            raise AgentGarbage(host, f"the reachability probe ended without an answer: {said}")
-    raise AgentTooSlow(host, f"the reachability probe did not answer within {timeout_s:g} s")
-
-
-def _parsed(host: str, line: bytes) -> dict[str, Any]:
-    try:
-        answer = safe_json.parse(line)
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict):
-        raise AgentGarbage(host, f"the reachability probe's answer is not JSON: {one_line(line, 80)}")
-    return answer
+    return begin(entry.name, onhost_source("probe_ports"), rpc.line_of(asked))
 
 
 def _not_tried(entry: HostEntry, main: HostEntry, address: str, port: int, why: str) -> Reach:

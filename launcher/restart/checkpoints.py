@@ -1,24 +1,20 @@
 """The checkpoint that a run goes on from: asked of its hosts, then chosen. The choice is pure."""
 
-import json
 import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launcher import safe_json
 from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import CHECKPOINT, RestartSpec
 from launcher.errors import AgentGarbage, GpulaunchError
+from launcher.remote import rpc
 from launcher.remote.agent import Open
 from launcher.remote.fanout import fanout
-from launcher.remote.programs import onhost_source, stdin_for
-from launcher.remote.shell_errors import last_lines, no_answer
 from launcher.text import one_line
-from launcher.transports.base import Completed
 from preflight.frozen import dataclass
 from preflight.job import Job
 
-_MARKER = b"\nGPULAUNCH-CHECKPOINTS-1 "
+_NAME = "the search for checkpoints"
 ANSWER_S = 120.0
 """A directory of many shards on a slow file system takes its time."""
 
@@ -57,14 +53,12 @@ def look(
     """Return the checkpoints on each host, last first, written in the last `age_s`. Raises HostError."""
 
     def one(entry: HostEntry) -> tuple[Checkpoint, ...]:
-        asked = {"base": base_of(entry, job), "patterns": list(patterns), "age_s": age_s}
-        line = json.dumps(asked).encode() + b"\n"
-        argv, stdin = stdin_for(
-            entry.python, onhost_source("find_checkpoints"), line, name="find_checkpoints.py"
-        )
+        request = {"base": base_of(entry, job), "patterns": list(patterns), "age_s": age_s}
         with opener(entry) as connection:
-            done = connection.run(argv, stdin=stdin, timeout_s=ANSWER_S, max_output=32 << 20)
-        return _read(entry, done)
+            answer = rpc.call(
+                connection, entry.python, "find_checkpoints", request, name=_NAME, timeout_s=ANSWER_S
+            )
+        return checkpoints_in(answer, entry.name)
 
     found: dict[str, tuple[Checkpoint, ...]] = {}
     for entry, result in zip(entries, fanout(one, entries), strict=True):
@@ -80,10 +74,9 @@ def base_of(entry: HostEntry, job: Job) -> str:
     return job.output_in(workdir) or workdir
 
 
-def _read(entry: HostEntry, done: Completed) -> tuple[Checkpoint, ...]:
-    line = (b"\n" + done.stdout).rpartition(_MARKER)[2].partition(b"\n")[0]
+def checkpoints_in(answer: Mapping[str, Any], host: str) -> tuple[Checkpoint, ...]:
+    """Return what launcher/onhost/find_checkpoints.py has answered. Raises AgentGarbage."""
     try:
-        found: list[dict[str, Any]] = safe_json.parse(line)["found"]
         return tuple(
             Checkpoint(
                 path=str(each["path"]),
@@ -92,13 +85,10 @@ def _read(entry: HostEntry, done: Completed) -> tuple[Checkpoint, ...]:
                 why=one_line(str(each["why"])),
                 full=str(each["full"]),
             )
-            for each in found
+            for each in answer["found"]
         )
     except (ValueError, KeyError, TypeError):
-        refusal = no_answer(entry.name, entry.python, done.exit_status, stderr=done.stderr, noise=done.stdout)
-        said = last_lines(done.stderr) or "it said nothing"
-        message = f"looking for checkpoints ended without an answer: {said}"
-        raise refusal or AgentGarbage(entry.name, message) from None
+        raise AgentGarbage(host, f"the answer of {_NAME} was not understood") from None
 
 
 def choose(seen: Seen, main: str, spec: RestartSpec, *, main_is_new: bool = False) -> Chosen:

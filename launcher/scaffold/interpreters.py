@@ -1,19 +1,18 @@
 """The Python environments of a host, and which of them trains."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from launcher import safe_json
 from launcher.config.inventory import HostEntry
-from launcher.errors import AgentGarbage, GpulaunchError
+from launcher.errors import AgentGarbage, GpulaunchError, NoLoginShell, NoPython
+from launcher.remote import rpc
 from launcher.remote.agent import Open
 from launcher.remote.fanout import fanout
-from launcher.remote.programs import onhost_source, stdin_for
-from launcher.remote.shell_errors import last_lines, no_answer
 from launcher.text import one_line
-from launcher.transports.base import Completed
+from launcher.transports.base import Connection
 from preflight.frozen import dataclass
 
-_MARKER = b"\nGPULAUNCH-PYTHONS-1 "
+_NAME = "the search for Python environments"
 _ANSWER_S = 120.0
 
 
@@ -54,14 +53,11 @@ def look(
 
     def one(entry: HostEntry) -> tuple[Environment, ...]:
         with opener(entry) as connection:
-            for python in ("python3", entry.python):
-                argv, stdin = stdin_for(
-                    python, onhost_source("find_interpreters"), b"", name="find_interpreters.py"
-                )
-                done = connection.run(argv, stdin=stdin, timeout_s=_ANSWER_S, max_output=32 << 20)
-                if done.exit_status == 0:
-                    break
-        return _read(entry.name, python, done)
+            try:
+                answer = _call(connection, "python3")
+            except (NoPython, NoLoginShell, AgentGarbage):
+                answer = _call(connection, entry.python)
+        return environments_in(answer, entry.name)
 
     return fanout(one, entries, width=width)
 
@@ -72,14 +68,14 @@ def best(found: Sequence[Environment]) -> Environment | None:
     return max(able, key=lambda each: bool(each.transformers), default=None)
 
 
-def _read(host: str, python: str, done: Completed) -> tuple[Environment, ...]:
-    line = (b"\n" + done.stdout).rpartition(_MARKER)[2].partition(b"\n")[0]
+def _call(connection: Connection, python: str) -> dict[str, Any]:
+    return rpc.call(connection, python, "find_interpreters", {}, name=_NAME, timeout_s=_ANSWER_S)
+
+
+def environments_in(answer: Mapping[str, Any], host: str) -> tuple[Environment, ...]:
+    """Return what launcher/onhost/find_interpreters.py has answered. Raises AgentGarbage."""
+    names = ("path", "python", "torch", "accelerate", "transformers")
     try:
-        rows: list[dict[str, str]] = safe_json.parse(line)["found"]
-        names = ("path", "python", "torch", "accelerate", "transformers")
-        return tuple(Environment(*(one_line(str(row[name])) for name in names)) for row in rows)
-    except (ValueError, KeyError, TypeError):
-        refusal = no_answer(host, python, done.exit_status, stderr=done.stderr, noise=done.stdout)
-        said = last_lines(done.stderr) or "it said nothing"
-        message = f"looking for Python environments ended without an answer: {said}"
-        raise refusal or AgentGarbage(host, message) from None
+        return tuple(Environment(*(one_line(str(row[name])) for name in names)) for row in answer["found"])
+    except (KeyError, TypeError):
+        raise AgentGarbage(host, f"the answer of {_NAME} was not understood") from None

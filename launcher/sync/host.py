@@ -1,17 +1,16 @@
 """One host that receives the tree: the other end of launcher/onhost/sync/main.py."""
 
 import json
-import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from launcher import safe_json
-from launcher.errors import AgentGarbage, AgentTooSlow, GpulaunchError, HostError, ProgramNotStarted
+from launcher.errors import AgentGarbage, GpulaunchError, HostError, ProgramNotStarted
 from launcher.remote.programs import onhost_source, stdin_for
-from launcher.remote.shell_errors import last_lines, no_answer, no_python
+from launcher.remote.rpc import Answers, line_of
+from launcher.remote.shell_errors import no_python
 from launcher.sync import rsync
 from launcher.sync.errors import SyncFailed
 from launcher.sync.tree import CHUNK, STATE, Entry
@@ -26,8 +25,6 @@ Value = TypeVar("Value")
 START_S = 30.0
 ANSWER_S = 600.0
 """Hashing a large tree on a slow file server takes minutes, once; the lock alone may take one."""
-_MARKER = b"\nGPULAUNCH-SYNC-1 "
-_MAX_ANSWER = 64 << 20
 _LEVEL = 1
 _LAST_WORDS_S = 5.0
 
@@ -52,8 +49,7 @@ class Receiver:
         self.host = connection.name
         self._python = python
         self._stream: Stream | None = None
-        self._data = b""
-        self._stderr = b""
+        self._answers: Answers | None = None
         self._nonce = ""
         self._root = ""
         self._rsync = ""
@@ -81,24 +77,25 @@ class Receiver:
 
     def begin(self, target: str, nonce: str) -> str:
         """Open the directory there; return its real path. Raises SyncFailed, HostError."""
-        line = json.dumps({"target": target, "nonce": nonce}).encode() + b"\n"
+        line = line_of({"target": target, "nonce": nonce})
         argv, stdin = stdin_for(self._python, onhost_source("sync"), line, name="sync.py")
         try:
             self._stream = self._connection.start(argv)
         except ProgramNotStarted as failure:
             raise no_python(self.host, self._python, failure.why) from None
+        self._answers = Answers(self._stream, self.host, self._python, "the receiver")
         answer = self._answer_to(stdin, "root", START_S)
         self._nonce, self._root, self._rsync = nonce, str(answer["root"]), str(answer.get("rsync", ""))
         return self._root
 
     def seen(self, nonces: Iterable[str]) -> frozenset[str]:
         """Return which of these the host sees in its directory."""
-        return frozenset(self._ask(tuple[str, ...], _line({"nonces": list(nonces)}), "seen", START_S))
+        return frozenset(self._ask(tuple[str, ...], line_of({"nonces": list(nonces)}), "seen", START_S))
 
     def stamps(self, paths: Sequence[str]) -> tuple[tuple[int, int] | None, ...]:
         """Return size and time (s) of each path as the host sees it, None for what it does not see."""
         packed = zlib.compress(json.dumps(list(paths)).encode(), _LEVEL)
-        asked = _line({"stamps": len(packed)}) + packed
+        asked = line_of({"stamps": len(packed)}) + packed
         found = self._ask(tuple[tuple[int, int] | None, ...], asked, "stamps", ANSWER_S)
         if len(found) != len(paths):
             raise AgentGarbage(self.host, "the receiver's answer is not understood")
@@ -111,13 +108,13 @@ class Receiver:
     def compare_rows(self, rows: list[list[object]], *, delete: bool) -> tuple[int, ...]:
         """Do it with rows as they travel."""
         packed = zlib.compress(json.dumps(rows).encode(), _LEVEL)
-        asked = _line({"entries": len(packed), "delete": delete}) + packed
+        asked = line_of({"entries": len(packed), "delete": delete}) + packed
         needed = self._ask(tuple[int, ...], asked, "need", ANSWER_S)
         return tuple(index for index in needed if 0 <= index < len(rows))
 
     def put(self, index: int, entry: Entry, root: Path, on_bytes: Callable[[int], None]) -> None:
         """Send one entry. Raises SyncFailed when it cannot be read any more or has changed its size."""
-        self._send(_line({"put": index}))
+        self._send(line_of({"put": index}))
         if entry.kind == "l":
             return
         left = entry.size  # of what has grown since it was read, as it was then: somebody's log
@@ -144,16 +141,16 @@ class Receiver:
         there = rsync.There(self._rsync, stage, self._root)
         paths = [entries[index].path for index in indices]
         sent = rsync.carry(self._connection, there, root, paths, on_bytes)
-        adopted = self._ask(tuple[int, ...], _line({"adopt": list(indices)}), "adopted", ANSWER_S)
+        adopted = self._ask(tuple[int, ...], line_of({"adopt": list(indices)}), "adopted", ANSWER_S)
         return frozenset(adopted), sent or 0
 
     def staged(self) -> int:
         """Return how many files are there, whole and not yet in place."""
-        return self._ask(int, _line({"staged": True}), "staged", ANSWER_S)
+        return self._ask(int, line_of({"staged": True}), "staged", ANSWER_S)
 
     def commit(self) -> Done:
         """Put all in place."""
-        return self._fit(Done, self._answer_to(_line({"commit": True}), "written", ANSWER_S))
+        return self._fit(Done, self._answer_to(line_of({"commit": True}), "written", ANSWER_S))
 
     def _ask(self, kind: type[Value], data: bytes, key: str, timeout_s: float) -> Value:
         return self._fit(kind, self._answer_to(data, key, timeout_s)[key])
@@ -184,39 +181,10 @@ class Receiver:
 
     def _answer(self, timeout_s: float) -> dict[str, Any]:
         """Return the next answer. Raises SyncFailed with the host's own words."""
-        deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline and self._stream is not None:
-            before, marker, rest = self._data.partition(_MARKER)
-            line, end, rest = rest.partition(b"\n")
-            if marker and end:
-                self._data = rest
-                return self._understood(line)
-            part = self._stream.read(min(1.0, max(0.0, deadline - time.monotonic())))
-            self._stderr = (self._stderr + self._stream.read_stderr())[-4096:]
-            self._data += part or b""
-            if part == b"" or len(self._data) > _MAX_ANSWER:
-                raise self._ended(self._stream.wait(_LAST_WORDS_S), before)
-        raise AgentTooSlow(self.host, f"the receiver did not answer within {timeout_s:g} s")
-
-    def _understood(self, line: bytes) -> dict[str, Any]:
-        try:
-            answer = safe_json.parse(line)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise AgentGarbage(self.host, f"the receiver's answer is not JSON: {one_line(line, 80)}")
+        if self._answers is None:
+            raise HostError(self.host, "the sync is closed")
+        answer = self._answers.next(timeout_s)
         if "error" in answer:
             message = f"{self.host}: {one_line(str(answer['error']), 500)}"
             raise SyncFailed(message, one_line(str(answer.get("fix", "")), 300))
         return answer
-
-    def _ended(self, status: int | None, noise: bytes) -> HostError:
-        refusal = no_answer(self.host, self._python, status, stderr=self._stderr, noise=noise)
-        if refusal is not None:
-            return refusal
-        said = last_lines(self._stderr or noise) or "it said nothing"
-        return AgentGarbage(self.host, f"the receiver ended without an answer: {said}")
-
-
-def _line(document: dict[str, object]) -> bytes:
-    return json.dumps(document).encode() + b"\n"

@@ -2,6 +2,9 @@
 
 It writes into the receiver's staging directory, with the file that is in place as the basis, so only the
 changed parts of a large file travel. What came is hashed by the receiver like everything else.
+
+Both carriers stay: rsync takes two fifths of the client's CPU time and three quarters of the wall time for
+5,000 files, a fifth and a third for 200 MB (bench/sync_carriers.py), and many containers have no rsync.
 """
 
 import shutil

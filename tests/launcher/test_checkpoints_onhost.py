@@ -15,6 +15,8 @@ import pytest
 
 from launcher.config.restart_options import CHECKPOINTS
 from launcher.onhost import find_checkpoints
+from launcher.onhost.answer import MARKER
+from launcher.remote.programs import onhost_source
 
 LONG_AGO = 0.0
 
@@ -190,7 +192,7 @@ def test_it_answers_as_a_program_and_knows_the_home(tmp_path: Path) -> None:
     trainer(tmp_path / "out [1]", 7)
     asked = {"base": "~/out [1]", "patterns": list(CHECKPOINTS), "age_s": 1000.0}
     done = subprocess.run(
-        [sys.executable, "-I", find_checkpoints.__file__],
+        [sys.executable, "-I", "-c", onhost_source("find_checkpoints").decode()],
         input=json.dumps(asked) + "\n",
         env={"HOME": str(tmp_path)},
         capture_output=True,
@@ -198,7 +200,7 @@ def test_it_answers_as_a_program_and_knows_the_home(tmp_path: Path) -> None:
         check=True,
     )
     marker, _, answer = done.stdout.strip().partition(" ")
-    assert marker == find_checkpoints.MARKER
+    assert marker == MARKER
     full = str(tmp_path / "out [1]" / "checkpoint-7")
     told = {"path": "checkpoint-7", "full": full, "step": 7, "whole": True, "why": ""}
     assert json.loads(answer)["found"] == [told]

@@ -18,6 +18,8 @@ from launcher.onhost import kill_processes
 from launcher.onhost.supervisor.processes import mark_of, ticks_of
 from launcher.onhost.supervisor.run_processes import carries, members, supervisor_mark
 from launcher.remote.programs import onhost_source, stdin_for
+from launcher.remote.rpc import answer_in
+from launcher.transports.base import Completed
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.leftovers.classify import Classified, Kind, classify
@@ -138,7 +140,7 @@ def end(pid: int, within: Sequence[str], **more: Any) -> dict[str, Any]:
         json.dumps({"victims": [victim], "term_grace_s": 5, "kill_grace_s": 5}).encode(),
     )
     done = subprocess.run([*within, *argv], input=stdin, capture_output=True, check=True, timeout=60)
-    record: dict[str, Any] = json.loads(done.stdout)["records"][0]
+    record: dict[str, Any] = answer_in(Completed(0, done.stdout, b""), "a", "python3", "it")["records"][0]
     return record
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from launcher.onhost.answer import MARKER
 from launcher.remote.programs import onhost_source
 from tests.field_notes.ranks import STOPPED, run_rank
 
@@ -169,7 +170,7 @@ def clean(root: Path) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, str(root / "run" / "guard.py"), "clean"], capture_output=True, check=True, timeout=60
     )
-    answer: dict[str, Any] = json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(done.stdout.removeprefix(f"\n{MARKER} ".encode()))
     return answer
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.cleanup.clean import _parse as parse_reaped
+from launcher.cleanup.clean import reaped_in
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentGarbage, GpulaunchError, HostError
 from launcher.follow.events import Dropped, Ended, Happening, Lost, Output, Refused, Started, Told
@@ -23,14 +23,16 @@ from launcher.follow.outcome import outcome_of
 from launcher.follow.protocol import MARKER
 from launcher.follow.run_state import Watch
 from launcher.launch.reporter import Telling
+from launcher.onhost.answer import MARKER as ANSWER_MARKER
 from launcher.planning.run_record import launch_record, read_record
 from launcher.rehearsal.verdict import judge
 from launcher.remote.agent import _decode as decode_facts
-from launcher.remote.reachability import _parsed, _reached
+from launcher.remote.reachability import _reached
+from launcher.remote.rpc import answer_in
 from launcher.report.html.page import html
 from launcher.report.outcome import outcome_json, outcome_lines
 from launcher.report.summary import summary_json, summary_lines
-from launcher.restart.checkpoints import _read as read_checkpoints
+from launcher.restart.checkpoints import checkpoints_in
 from launcher.rundir.event_schema import misfit_of_event
 from launcher.rundir.layout import read_run
 from launcher.rundir.log_store import LogBook
@@ -41,7 +43,7 @@ from launcher.runs.render import runs_json, runs_lines
 from launcher.runs.request import ask, ask_state
 from launcher.runs.stacks import ask_stacks
 from launcher.runs.stop import stop_run
-from launcher.scaffold.interpreters import _read as read_environments
+from launcher.scaffold.interpreters import environments_in
 from launcher.sync.host import Receiver as SyncReceiver
 from launcher.terminal.screen import Screen
 from launcher.transports.base import Completed, Connection, Stream
@@ -282,8 +284,13 @@ def test_a_history_of_odd_events_is_told_to_its_end(events: list[Any], end: Any)
         judge(outcome)
 
 
-def line(marker: bytes, document: Any) -> Completed:
-    return Completed(0, marker + json.dumps(document).encode() + b"\n", b"")
+def answer_line(document: Any) -> bytes:
+    return f"\n{ANSWER_MARKER} {json.dumps(document)}\n".encode()
+
+
+def answer_of(document: Any) -> dict[str, Any]:
+    """Return a document as it was read below a login shell's words."""
+    return answer_in(Completed(0, b"Welcome!" + answer_line(document), b""), "a", "python3", "a program")
 
 
 CHECKPOINTS = {"found": [{"path": "p", "step": 1, "whole": True, "why": "", "full": "/p"}]}
@@ -294,12 +301,10 @@ REACHED = {"reached": [["10.0.0.1", 29500, "", 1.0]]}
 
 @given(JSON | mutated(CHECKPOINTS), JSON | mutated(FOUND), JSON | mutated(REAPED), JSON | mutated(REACHED))
 def test_what_programs_on_a_host_answer(checkpoints: Any, found: Any, reaped: Any, reached: Any) -> None:
-    only_ours(lambda: read_checkpoints(A, line(b"\nGPULAUNCH-CHECKPOINTS-1 ", checkpoints)))
-    only_ours(lambda: read_environments("a", "python3", line(b"\nGPULAUNCH-PYTHONS-1 ", found)))
-    only_ours(lambda: parse_reaped("a", json.dumps(reaped).encode()))
-    only_ours(lambda: _parsed("a", json.dumps(reached).encode()))
-    sent = b"\nGPULAUNCH-REACH-1 " + json.dumps(reached).encode() + b"\n"
-    only_ours(lambda: _reached(A, Sent(sent), B, 1e12))
+    only_ours(lambda: checkpoints_in(answer_of(checkpoints), "a"))
+    only_ours(lambda: environments_in(answer_of(found), "a"))
+    only_ours(lambda: reaped_in(answer_of(reaped), "a"))
+    only_ours(lambda: _reached(A, Sent(answer_line(reached)), B, 1e12))
 
 
 WRITTEN = {"written": 1, "kept": ["a"], "kept_in": "", "deleted": [], "stale": [], "edited": []}
@@ -309,9 +314,8 @@ WRITTEN = {"written": 1, "kept": ["a"], "kept_in": "", "deleted": [], "stale": [
     *(JSON | mutated(each) for each in ({"root": "/r", "rsync": ""}, {"seen": ["n"]}, {"need": [0]}, WRITTEN))
 )
 def test_a_host_that_receives_a_tree(root: Any, seen: Any, need: Any, written: Any) -> None:
-    marker = b"\nGPULAUNCH-SYNC-1 "
     for steps in ((seen,), (need,), (written,), (root, seen, need, written)):
-        data = b"".join(marker + json.dumps(each).encode() + b"\n" for each in (root, *steps))
+        data = b"".join(answer_line(each) for each in (root, *steps))
         receiver = SyncReceiver(Host(data), "python3")
         only_ours(lambda to=receiver: (to.begin("/r", "n"), to.seen(["n"])))  # type: ignore[misc]
         only_ours(lambda to=receiver: to.compare_rows([["x"]], delete=False))  # type: ignore[misc]

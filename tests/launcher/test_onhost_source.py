@@ -10,8 +10,9 @@ from types import ModuleType
 import pytest
 
 from launcher.onhost.loader import Modules
-from launcher.remote.programs import agent_source, as_one_text, onhost_source, stdin_for
+from launcher.remote.programs import agent_source, as_one_text, lowered, onhost_source, stdin_for
 
+ONHOST = Path(__file__).parents[2] / "launcher" / "onhost"
 PROGRAM = """\
 from __future__ import annotations
 import sys, traceback
@@ -119,11 +120,14 @@ def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
     assert isinstance(last, ast.Expr)
     assert isinstance(last.value, ast.Call)
     _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
+    shared = {module: parts.pop(module) for module in ("answer", "procfs") if module in parts}
+    for module, text in shared.items():
+        assert program(text) == program((root / f"launcher/onhost/{module}.py").read_text())
     for module, text in {name: main, **parts}.items():
         path = door.parent.joinpath(*module.split("."))
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         file = door if module == name else file
-        assert program(text) == program(file.read_text()), file
+        assert program(text) == program(lowered(file.read_text())), file
         assert ast.get_docstring(ast.parse(text)) in ("", None)
     assert len(parts) == len(list(package.rglob("*.py"))) - PROGRAMS[name][2]
 
@@ -136,3 +140,29 @@ def test_what_one_process_has_compiled_another_does_not_compile_again() -> None:
     module = ModuleType("p.a")
     second.exec_module(module)
     assert module.answer == 42
+
+
+def imported(text: str) -> set[str]:
+    """Return which shared modules a program's text holds, and which it imports."""
+    return {name for name in ("answer", "procfs") if f"{name} import" in text}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        path.stem
+        for path in ONHOST.glob("*.py")
+        if path.stem not in ("__init__", "loader", "answer", "procfs")
+    ],
+)
+def test_a_program_of_one_file_travels_with_the_shared_modules_it_imports(name: str) -> None:
+    file = ONHOST / f"{name}.py"
+    last = ast.parse(onhost_source(name)).body[-1]
+    if not imported(file.read_text()):
+        assert onhost_source(name) == file.read_bytes()
+        return
+    assert isinstance(last, ast.Expr)
+    assert isinstance(last.value, ast.Call)
+    _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
+    assert set(parts) == imported(main) | {each for text in parts.values() for each in imported(text)}
+    assert program(main) == program(file.read_text())

@@ -81,7 +81,7 @@ def test_a_main_host_that_cannot_listen_is_reached_by_nobody(here: Here) -> None
 @pytest.mark.parametrize("number", ["Infinity", "NaN", "1e999", "-1" + "0" * 400])
 def test_a_number_that_no_clock_shows_is_an_answer_not_understood(here: Here, number: str) -> None:
     answer = f'{{"listening": [[5, ""]], "reached": [["10.0.0.7", 5, "", {number}]]}}'
-    hostile = f"print('\\nGPULAUNCH-REACH-1 {answer}', flush=True)".encode()
+    hostile = f"print('\\nGPULAUNCH-ANSWER-1 {answer}', flush=True)".encode()
     reached = probe_reach(
         MAIN, (NODE,), lambda host, _, payload: here(host, hostile, payload), address="10.0.0.7", port=5
     )

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from launcher.onhost import kill_processes
+from launcher.onhost.answer import MARKER
 from launcher.onhost.supervisor.processes import mark_of, ticks_of
+from launcher.remote.programs import onhost_source
 
 GONE = 4194303  # the largest pid that Linux ever gives
 
@@ -112,14 +114,14 @@ def test_what_changed_since_it_was_judged_is_left_alone(left: Run, changed: dict
 def test_the_program_answers_and_keeps_an_audit(left: Run, tmp_path: Path) -> None:
     request = {"victims": [left.victim()], "term_grace_s": 5, "kill_grace_s": 5, "note": "test"}
     done = subprocess.run(
-        [sys.executable, kill_processes.__file__],
+        [sys.executable, "-c", onhost_source("kill_processes").decode()],
         input=json.dumps(request),
         env={**os.environ, "XDG_STATE_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=True,
     )
-    answer = json.loads(done.stdout)
+    answer = json.loads(done.stdout.removeprefix(f"\n{MARKER} "))
     assert [record["result"] for record in answer["records"]] == ["ended"]
     before, after = Path(answer["audit"]).read_text().splitlines()
     assert (json.loads(before)["result"], json.loads(after)["result"]) == ("about to signal", "ended")

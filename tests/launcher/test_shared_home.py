@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from launcher.onhost.answer import MARKER
 from launcher.onhost.supervisor.node import host_of, life_s, name_of, node_name, whereabouts
 from launcher.onhost.supervisor.protocol import Refused
 from launcher.onhost.supervisor.requests.start import make_run_dir
@@ -258,7 +259,7 @@ def test_hosts_that_share_a_home_append_to_audit_logs_of_their_own(tmp_path: Pat
             onhost_source("kill_processes").decode(),
         ]
         done = subprocess.run(argv, input=request, capture_output=True, text=True, check=True)
-        logs.append(json.loads(done.stdout)["audit"])
+        logs.append(json.loads(done.stdout.removeprefix(f"\n{MARKER} "))["audit"])
     assert logs == [f"{tmp_path}/gpulaunch/audit-{name}.jsonl" for name in ("gpu-01", "gpu_.._02")]
     assert all(Path(log).exists() for log in logs)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 
-from .processes import Process, is_alive, read_process
+from ..procfs import Stat, children_of, is_alive, read_every_stat, read_stat
 
 SCAN_SHARE = 0.002  # of a core, for looking for new processes: a crowded host is looked through more seldom
 
@@ -30,26 +29,26 @@ class Families:
         """Look through all of /proc the next time, whatever it costs."""
         self._next_scan = 0.0
 
-    def living(self, table: dict[int, Process]) -> list[int]:
+    def living(self, table: dict[int, Stat]) -> list[int]:
         """Return the ranks that live."""
         return [rank for rank, (pid, started) in self._ranks.items() if is_alive(table.get(pid), started)]
 
-    def table(self, now: float) -> dict[int, Process]:
+    def table(self, now: float) -> dict[int, Stat]:
         """Return the processes of all ranks; all of /proc is looked through as often as that is cheap."""
         began = time.thread_time()  # the CPU that it takes: beside others it takes much longer
         scan = now >= self._next_scan
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()] if scan else list(self.rank_of)
-        read = {pid: read_process(pid) for pid in pids}
-        table = {pid: process for pid, process in read.items() if process is not None}
+        table = read_every_stat() if scan else self._known()
         if scan:
             self._find(table)
             self._next_scan = now + (time.thread_time() - began) / SCAN_SHARE
         return {pid: process for pid, process in table.items() if pid in self.rank_of}
 
-    def _find(self, table: dict[int, Process]) -> None:
-        children: dict[int, list[int]] = {}
-        for pid, process in table.items():
-            children.setdefault(process.ppid, []).append(pid)
+    def _known(self) -> dict[int, Stat]:
+        read = {pid: read_stat(pid) for pid in self.rank_of}
+        return {pid: stat for pid, stat in read.items() if stat is not None}
+
+    def _find(self, table: dict[int, Stat]) -> None:
+        children = children_of(table)
         self.rank_of = {}
         for rank, (pid, started) in self._ranks.items():
             todo = [pid] if is_alive(table.get(pid), started) else []

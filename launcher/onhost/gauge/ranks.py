@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 
+from ..procfs import Stat
 from .io_activity import Activity
 from .process_trees import Families
-from .processes import Process
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -33,7 +33,7 @@ class Ranks:
         before, self._cpu = self._cpu, {}
         for pid, rank in rank_of.items():
             process = table[pid]
-            self._cpu[pid] = (process.started, process.cpu)
+            self._cpu[pid] = (process.start_ticks, process.cpu)
             used[rank][0] += process.rss
             used[rank][1] += ticks_used(process, before.get(pid), elapsed)
         found: dict[str, dict[str, float | None]] = {}
@@ -45,9 +45,9 @@ class Ranks:
         return found
 
 
-def ticks_used(process: Process, before: tuple[int, int] | None, elapsed: float) -> int:
+def ticks_used(process: Stat, before: tuple[int, int] | None, elapsed: float) -> int:
     """Return the CPU time of a process since the last sample: all of it where it was born since."""
-    if before is not None and before[0] == process.started:
+    if before is not None and before[0] == process.start_ticks:
         return process.cpu - before[1]
     uptime_ticks = time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS
-    return process.cpu if process.started > uptime_ticks - elapsed * TICKS else 0
+    return process.cpu if process.start_ticks > uptime_ticks - elapsed * TICKS else 0

@@ -18,7 +18,6 @@ This is its door; what it is made of lies beside it in this folder.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from types import ModuleType
@@ -55,7 +54,7 @@ def prepare(place: Place, tools: Tools) -> Guard | None:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["clean"]:
+        from ..answer import say
         from .rehearsal.scratch import clean
 
-        # The leading newline ends whatever a login shell printed before.
-        print("\n" + json.dumps(clean(os.path.dirname(os.path.abspath(__file__)))))
+        say(clean(os.path.dirname(os.path.abspath(__file__))))

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 
+from ..procfs import read_stat
 from .context import Place
 
 
@@ -89,5 +90,7 @@ def report_crashes() -> None:
 
 def start_ticks() -> int:
     """Return when this process started, in clock ticks since boot: with the pid, its identity."""
-    with open("/proc/self/stat", "rb") as file:
-        return int(file.read().rsplit(b")", 1)[1].split()[19])
+    own = read_stat(os.getpid())
+    if own is None:
+        raise OSError("/proc does not show this process")
+    return own.start_ticks

@@ -6,19 +6,12 @@ import errno
 import os
 import re
 import signal
-from typing import Iterator, NamedTuple
+from typing import Iterator
+
+from ..procfs import is_alive, read_stat
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-
-
-class Stat(NamedTuple):
-    """What /proc/PID/stat says; `status` is the raw wait status, and only a zombie's means something."""
-
-    state: str
-    ppid: int
-    ticks: int
-    status: int
 
 
 def prctl(option: int, value: int) -> bool:
@@ -66,37 +59,15 @@ def _link(path: str) -> str:
         return ""
 
 
-def read_stat(pid: int) -> Stat | None:
-    """Return what the kernel says of a process, None when it is gone."""
-    try:
-        with open("/proc/%d/stat" % pid, "rb") as file:
-            fields = file.read().rsplit(b")", 1)[1].split()
-    except (OSError, IndexError, OverflowError):
-        return None
-    return Stat(fields[0].decode(), int(fields[1]), int(fields[19]), int(fields[-1]))
-
-
-def read_every_stat() -> dict[int, Stat]:
-    """Return what the kernel says of all processes, by pid."""
-    table: dict[int, Stat] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            seen = read_stat(int(name))
-            if seen is not None:
-                table[int(name)] = seen
-    return table
-
-
 def is_same(pid: int, ticks: int) -> bool:
     """Return whether this very process, and not a successor with its pid, is there and not a zombie."""
-    now = read_stat(pid)
-    return now is not None and now.ticks == ticks and now.state not in "ZX"
+    return is_alive(read_stat(pid), ticks)
 
 
 def ticks_of(pid: int) -> int:
     """Return the start time of a process in clock ticks since boot, 0 when it is gone."""
     found = read_stat(pid)
-    return found.ticks if found else 0
+    return found.start_ticks if found else 0
 
 
 def mark_of(pid: int, ticks: int) -> str:

@@ -6,8 +6,9 @@ import os
 import signal
 import time
 
+from ..procfs import Stat, children_of, read_every_stat, read_stat
 from .cgroup_loader import Group
-from .processes import Stat, mark_of, own_namespaces, read_every_stat, read_stat, reap, send_signal
+from .processes import mark_of, own_namespaces, reap, send_signal
 from .run_dir import read_state
 
 KILL_WAIT_S = 15.0  # a process in state D may never go; it is reported instead of waited for
@@ -23,19 +24,17 @@ def members(run_dir: str, spare: set[int], group: Group | None = None) -> dict[i
     starter = supervisor_mark(run_dir)
     inside.update(pid for pid in table if pid not in inside and carries(pid, run_dir, starter))
     inside.difference_update(spare)
-    alive = {pid: table[pid].ticks for pid in inside if table[pid].state not in "ZX"}
+    alive = {pid: table[pid].start_ticks for pid in inside if table[pid].lives}
     for pid in group.pids() - spare - set(alive) if group is not None else ():
         found = read_stat(pid)
-        if found is not None and found.state not in "ZX":
-            alive[pid] = found.ticks
+        if found is not None and found.lives:
+            alive[pid] = found.start_ticks
     return alive
 
 
 def below(root: int, table: dict[int, Stat]) -> set[int]:
     """Return the descendants of a process."""
-    children: dict[int, list[int]] = {}
-    for pid, found in table.items():
-        children.setdefault(found.ppid, []).append(pid)
+    children = children_of(table)
     inside: set[int] = set()
     todo = list(children.get(root, ()))
     while todo:

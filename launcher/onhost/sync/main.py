@@ -16,7 +16,7 @@ stdin, one JSON line each, in this order, and what is answered:
   {"commit": true}               {"written", "kept", "kept_in", "deleted", "stale", "edited"}; all is in place
 At the end of stdin everything that was not committed is removed again.
 
-stdout: lines `GPULAUNCH-SYNC-1 <JSON>`; {"error": TEXT, "fix": TEXT} ends it.
+Answers by lines (answer.py); {"error": TEXT, "fix": TEXT} ends it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ import zlib
 from contextlib import contextmanager
 from typing import BinaryIO, Iterator
 
+from ..answer import say
 from .errors import Refused, in_words
-from .protocol import ask, read_exactly, say
+from .protocol import ask, read_exactly
 from .session import Receiver, Sync
 from .target_state import Entry
 

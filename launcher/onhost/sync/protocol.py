@@ -1,23 +1,15 @@
-"""What comes on stdin and what is answered: see main.py."""
+"""What comes on stdin: see main.py."""
 
 from __future__ import annotations
 
 import json
-import sys
 import zlib
 from typing import Any, BinaryIO, Iterator
 
 from .errors import Refused
 
-MARKER = "GPULAUNCH-SYNC-1"
 MAX_LINE = 1 << 20
 MAX_CHUNK = 8 << 20
-
-
-def say(answer: dict[str, Any]) -> None:
-    """Write one answer line; the leading newline ends whatever a login shell printed before."""
-    sys.stdout.write("\n%s %s\n" % (MARKER, json.dumps(answer)))
-    sys.stdout.flush()
 
 
 def ask(stream: BinaryIO) -> dict[str, Any]:

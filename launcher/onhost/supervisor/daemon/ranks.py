@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Iterator, NamedTuple
 
-from ..processes import read_stat
+from ...procfs import read_stat
 from .wakeup import Bell
 
 
@@ -54,9 +54,9 @@ class Ranks:
         """Yield who has ended: the status is read from /proc before the parent, the launcher, reaps it."""
         for pid, known in list(self.living.items()):
             found = read_stat(pid)
-            if found is None or found.ticks != known.ticks:
+            if found is None or found.start_ticks != known.ticks:
                 yield self.drop(pid, self._said.get(known.rank))
-            elif found.state in "ZX":
+            elif not found.lives:
                 yield self.drop(pid, os.waitstatus_to_exitcode(found.status))
 
     def drop(self, pid: int, code: int | None) -> Ended:

@@ -1,0 +1,111 @@
+"""Programs of launcher/onhost/ that answer with a line of JSON, below whatever a login shell printed.
+
+The agent (agent.py) and the supervisor (follow/protocol.py) have readers of their own: facts are announced by
+their length and never searched for a line's end, and a supervisor's answers carry bytes.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from launcher import safe_json
+from launcher.errors import AgentGarbage, AgentTooSlow, HostError
+from launcher.remote.programs import onhost_source, stdin_for
+from launcher.remote.shell_errors import last_lines, no_answer
+from launcher.text import one_line
+from launcher.transports.base import Completed, Connection, Stream
+
+MAX_ANSWER = 64 << 20
+"""Bytes taken from one host, a login shell's words included."""
+_MARKER = b"\nGPULAUNCH-ANSWER-1 "
+_STDERR_KEPT = 4096
+_LAST_WORDS_S = 5.0
+
+
+def call(
+    connection: Connection,
+    python: str,
+    program: str,
+    request: Mapping[str, Any],
+    *,
+    name: str,
+    timeout_s: float,
+) -> dict[str, Any]:
+    """Run a program of launcher/onhost/ to its end and return its answer. `name` is what messages call it.
+
+    Raises AgentGarbage when it gave none, with its last words, or the HostError that says why nothing ran.
+    """
+    argv, stdin = stdin_for(python, onhost_source(program), line_of(request), name=f"{program}.py")
+    done = connection.run(argv, stdin=stdin, timeout_s=timeout_s, max_output=MAX_ANSWER)
+    return answer_in(done, connection.name, python, name)
+
+
+def line_of(document: Mapping[str, Any]) -> bytes:
+    """Return a request as programs read it."""
+    return json.dumps(document).encode() + b"\n"
+
+
+def answer_in(done: Completed, host: str, python: str, name: str) -> dict[str, Any]:
+    """Return the answer of a program that has ended. Raises as `call`."""
+    noise, marker, rest = done.stdout.rpartition(_MARKER)
+    line, end, _ = rest.partition(b"\n")
+    if marker and end:
+        return _parsed(line, host, name)
+    raise _unanswered(host, python, name, done.exit_status, done.stderr, noise or done.stdout)
+
+
+class Answers:
+    """The answers of a program that goes on, read from its stream one by one; its user closes the stream."""
+
+    def __init__(self, stream: Stream, host: str, python: str, name: str) -> None:
+        self._stream = stream
+        self._who = (host, python, name)
+        self._data = bytearray()
+        self._stderr = b""
+
+    def next(self, timeout_s: float) -> dict[str, Any]:
+        """Return the next one. Raises AgentTooSlow, and what `call` raises once the program has ended."""
+        host, python, name = self._who
+        deadline = time.monotonic() + timeout_s
+        while True:
+            line = self._take_line()
+            if line is not None:
+                return _parsed(line, host, name)
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise AgentTooSlow(host, f"{name} did not answer within {timeout_s:g} s")
+            part = self._stream.read(min(1.0, left_s))
+            self._stderr = (self._stderr + self._stream.read_stderr())[-_STDERR_KEPT:]
+            self._data += part or b""
+            if part == b"" or len(self._data) > MAX_ANSWER:
+                status = self._stream.wait(_LAST_WORDS_S)
+                self._stderr = (self._stderr + self._stream.read_stderr())[-_STDERR_KEPT:]
+                raise _unanswered(host, python, name, status, self._stderr, bytes(self._data))
+
+    def _take_line(self) -> bytes | None:
+        at = self._data.find(_MARKER)
+        end = self._data.find(b"\n", at + len(_MARKER)) if at >= 0 else -1
+        if end < 0:
+            return None
+        line = bytes(self._data[at + len(_MARKER) : end])
+        del self._data[: end + 1]
+        return line
+
+
+def _unanswered(
+    host: str, python: str, name: str, status: int | None, stderr: bytes, noise: bytes
+) -> HostError:
+    refusal = no_answer(host, python, status, stderr=stderr, noise=noise)
+    said = last_lines(stderr or noise) or "it said nothing"
+    return refusal or AgentGarbage(host, f"{name} ended without an answer: {said}")
+
+
+def _parsed(line: bytes, host: str, name: str) -> dict[str, Any]:
+    try:
+        answer = safe_json.parse(line)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise AgentGarbage(host, f"the answer of {name} is not JSON: {one_line(line, 80)}")
+    return answer
