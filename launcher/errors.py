@@ -12,6 +12,7 @@ __all__ = [
     "AgentTooSlow",
     "AuthenticationFailed",
     "BadInput",
+    "CommandRefused",
     "CommandTimedOut",
     "ConfigError",
     "ConnectionLost",
@@ -42,6 +43,12 @@ class ConfigError(BadInput):
     """hosts.yaml or a run config is wrong; the message has one line per mistake: file, line, key, remedy."""
 
     code: ClassVar[str] = "config"
+
+
+class CommandRefused(BadInput):
+    """A command line that was pasted cannot be launched as it is; the message names the word."""
+
+    code: ClassVar[str] = "command"
 
 
 class NoAnswer(BadInput):

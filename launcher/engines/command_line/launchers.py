@@ -1,0 +1,194 @@
+"""The launcher of a line: which one it is, its options, its program and the program's arguments."""
+
+import posixpath
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from launcher.engines.command_line import python_options
+from launcher.engines.command_line.line import Line, require_known
+from launcher.engines.command_line.option_reader import Found, read_interspersed, read_options
+from launcher.engines.command_line.options import Table
+from launcher.engines.command_line.records import LauncherKind, ParsedCommand, ProgramKind, Request
+from launcher.engines.command_line.request import check_counts, request_of
+from launcher.engines.command_line.tables.accelerate import ACCELERATE
+from launcher.engines.command_line.tables.deepspeed import DEEPSPEED
+from launcher.engines.command_line.tables.fabric import FABRIC
+from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN
+from launcher.errors import CommandRefused
+
+_PYTHON = re.compile(r"(pypy|python)[0-9.]*(-dbg|t)?")
+_PROGRAMS: dict[tuple[str, ...], tuple[LauncherKind, Table]] = {
+    ("torchrun",): ("torchrun", TORCHRUN),
+    ("accelerate", "launch"): ("accelerate", ACCELERATE),
+    ("accelerate-launch",): ("accelerate", ACCELERATE),
+    ("deepspeed",): ("deepspeed", DEEPSPEED),
+    ("deepspeed.pt",): ("deepspeed", DEEPSPEED),
+    ("ds",): ("deepspeed", DEEPSPEED),
+    ("fabric", "run"): ("fabric", FABRIC),
+    ("fabric", "run", "model"): ("fabric", FABRIC),
+    ("lightning", "run"): ("fabric", FABRIC),
+    ("lightning", "run", "model"): ("fabric", FABRIC),
+    ("lightning", "fabric", "run"): ("fabric", FABRIC),
+}
+"""Programs by their first words; the longest that matches counts."""
+
+_MODULES: dict[tuple[str, ...], tuple[LauncherKind, Table]] = {
+    ("torch.distributed.run",): ("torchrun", TORCHRUN),
+    ("torch.distributed.launch",): ("torch.distributed.launch", LAUNCH),
+    ("accelerate.commands.launch",): ("accelerate", ACCELERATE),
+    ("accelerate.commands.accelerate_cli", "launch"): ("accelerate", ACCELERATE),
+    ("deepspeed.launcher.runner",): ("deepspeed", DEEPSPEED),
+    ("lightning.fabric.cli", "run"): ("fabric", FABRIC),
+    ("lightning_fabric.cli", "run"): ("fabric", FABRIC),
+}
+_OTHER_COMMANDS = {
+    "accelerate": "only accelerate launch starts a training",
+    "fabric": "only fabric run starts a training",
+    "lightning": "only lightning run starts a training",
+}
+_PROCESS_COUNTS = ("total", "per_node")
+
+
+def read_launcher(line: Line, start: int) -> ParsedCommand:
+    """Return the record of a line whose launcher starts at `start`. Raises CommandRefused."""
+    text = line.words[start].text
+    require_known(line.words[start], "the command")
+    name = posixpath.basename(text)
+    if _PYTHON.fullmatch(name):
+        return _read_python(line, start)
+    match = _longest(_PROGRAMS, (name, *(word.text for word in line.words[start + 1 : start + 3])))
+    if match is not None:
+        return _read_table(line, start + len(match), *_PROGRAMS[match])
+    if name in _OTHER_COMMANDS:
+        raise CommandRefused(
+            f"{_OTHER_COMMANDS[name]}, and the line is {_shown(line, start)}",
+            f"write {name} launch ..." if name == "accelerate" else f"write {name} run ...",
+        )
+    if name.endswith(".py"):
+        return _record(line, "python", "script", start)
+    return _record(line, "opaque", "executable", start)
+
+
+def _longest(known: Iterable[tuple[str, ...]], words: tuple[str, ...]) -> tuple[str, ...] | None:
+    found = [key for key in known if words[: len(key)] == key]
+    return max(found, key=len) if found else None
+
+
+def _shown(line: Line, start: int) -> str:
+    return " ".join(word.text for word in line.words[start : start + 3])
+
+
+def _read_python(line: Line, start: int) -> ParsedCommand:
+    at, env, kind = python_options.read(line.words, start)
+    for name, value in env.items():
+        line.env.setdefault(name, value)
+    if at >= len(line.words):
+        raise CommandRefused(
+            f"{_shown(line, start)} names no script and no module", "write python SCRIPT or python -m MODULE"
+        )
+    python = line.words[start].text
+    if kind == "module":
+        match = _longest(_MODULES, tuple(word.text for word in line.words[at : at + 2]))
+        if match is not None:
+            return replace(_read_table(line, at + len(match), *_MODULES[match]), python=python)
+    return replace(_record(line, "python", kind, at), python=python)
+
+
+def _read_table(line: Line, start: int, launcher: LauncherKind, table: Table) -> ParsedCommand:
+    others: tuple[int, ...] | None = None
+    if table.interspersed:
+        reading, others = read_interspersed(line.words, start, table)
+    else:
+        reading = read_options(line.words, start, table)
+    line.found += reading.found
+    if reading.program >= len(line.words):
+        raise CommandRefused(
+            f"{launcher} has no script to start", f"write the script after the options of {launcher}"
+        )
+    names = {one.option.name for one in reading.found}
+    kind: ProgramKind = "module" if "--module" in names else "script"
+    if "--no_python" in names:
+        if "--module" in names:
+            raise CommandRefused(
+                f"--module and --no_python of {launcher} exclude each other", "leave one of them out"
+            )
+        kind = "executable"
+    return replace(
+        _record(line, launcher, kind, reading.program, others),
+        local_rank_option=_local_rank_option(launcher, names, kind),
+    )
+
+
+def _local_rank_option(launcher: LauncherKind, names: set[str], kind: ProgramKind) -> str:
+    """What the launcher gives each script: deepspeed/launcher/launch.py and torch/distributed/launch.py."""
+    if launcher == "deepspeed" and "--no_local_rank" not in names:
+        return "--local_rank"
+    if launcher == "torch.distributed.launch" and "--use_env" not in names:
+        if kind == "executable":
+            raise CommandRefused(
+                "--no_python of torch.distributed.launch goes with --use_env only", "add --use_env"
+            )
+        return "--local-rank"
+    return ""
+
+
+def _record(
+    line: Line, launcher: LauncherKind, kind: ProgramKind, program: int, others: tuple[int, ...] | None = None
+) -> ParsedCommand:
+    indices = range(program + 1, len(line.words)) if others is None else others[1:]
+    require_known(line.words[program], "the program")
+    for index in indices:
+        require_known(line.words[index], f"the argument {line.words[index].text}")
+    for one in line.found:
+        if one.option.fate == "kept":
+            for word in one.words:
+                require_known(word, one.use.spelling)
+    return ParsedCommand(
+        words=tuple(word.text for word in line.words),
+        launcher=launcher,
+        program_kind=kind,
+        program=line.words[program].text,
+        program_position=program,
+        args=tuple(line.words[index].text for index in indices),
+        request=_request(line, launcher),
+        env=dict(line.env),
+        unset=tuple(line.unset),
+        forwarded=tuple(line.forwarded),
+        owned=tuple(one.use for one in line.found if one.option.fate == "owned"),
+        kept=tuple(one.use for one in line.found if one.option.fate == "kept"),
+        prefix=line.prefix,
+        environment=line.environment,
+        directory=line.directory,
+        dropped=tuple(line.dropped),
+    )
+
+
+def _request(line: Line, launcher: LauncherKind) -> Request:
+    """Return what the line asks for; counts of a prefix in front of a launcher are of launchers."""
+    prefixed = [one for one in line.found if one.use.owner == line.prefix]
+    own = [one for one in line.found if one.use.owner != line.prefix]
+    if prefixed and launcher not in ("python", "opaque"):
+        prefixed = _nodes_only(prefixed)
+    request = check_counts(request_of([*prefixed, *own]))
+    if launcher == "deepspeed":
+        _check_filters(request)
+    return request
+
+
+def _nodes_only(found: list[Found]) -> list[Found]:
+    """`srun --ntasks 2 torchrun` starts two launchers: two nodes, not two processes."""
+    return [one for one in found if one.option.sets not in _PROCESS_COUNTS]
+
+
+def _check_filters(request: Request) -> None:
+    if request.include and request.exclude:
+        raise CommandRefused(
+            "--include and --exclude exclude each other (DeepSpeed refuses both together)",
+            "leave one of them out",
+        )
+    if (request.include or request.exclude) and (request.per_node or request.nodes):
+        raise CommandRefused(
+            "--num_nodes and --num_gpus exclude --include and --exclude (DeepSpeed refuses them together)",
+            "leave the count out: the filter says which GPUs",
+        )

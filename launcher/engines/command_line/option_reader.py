@@ -1,0 +1,194 @@
+"""Read the options in front of a program as the launcher's own parser would. Pure.
+
+argparse's rules are those of CPython's `argparse` (`_parse_optional`, `_get_option_tuples`): an exact
+spelling first, then `--name=value`, then a prefix that only one option has; a word that looks like an option
+is no value.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher, get_close_matches
+
+from launcher.engines.command_line.options import OPTIONAL, Option, Table
+from launcher.engines.command_line.records import OptionUse
+from launcher.engines.command_line.words import Word
+from launcher.errors import CommandRefused
+from preflight.frozen import dataclass
+
+_NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")
+_CLOSE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One option in the line, and where it ends."""
+
+    option: Option
+    use: OptionUse
+    words: tuple[Word, ...]  # its values, as typed
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The options in front of a program, and where the program starts."""
+
+    found: tuple[Found, ...]
+    program: int  # index of the first word that is no option; len(words) when there is none
+
+
+def read_options(words: Sequence[Word], start: int, table: Table) -> Reading:
+    """Read the options of `table` from `words[start:]`, up to the first word that is none.
+
+    Raises CommandRefused for an option that the table does not know or refuses, and for a missing value.
+    """
+    found: list[Found] = []
+    known = table.spellings()
+    at = start
+    while at < len(words):
+        word = words[at].text
+        if word == "--":
+            at += 1
+            break
+        if not _is_option(word, known):
+            break
+        match = _find(word, table, known)
+        one = _read_values(words, at, match, table)
+        found.append(one)
+        at += one.use.width
+    return Reading(tuple(found), at)
+
+
+def read_interspersed(words: Sequence[Word], start: int, table: Table) -> tuple[Reading, tuple[int, ...]]:
+    """Read options wherever they are, as click does with ignore_unknown_options.
+
+    The second result has the indices of all other words: the program and its arguments.
+    """
+    found: list[Found] = []
+    others: list[int] = []
+    known = table.spellings()
+    at = start
+    while at < len(words):
+        word = words[at].text
+        if word == "--":
+            others.extend(range(at + 1, len(words)))
+            break
+        name, _, _ = word.partition("=")
+        if name in known:
+            match = _find(word, table, known)
+            one = _read_values(words, at, match, table)
+            found.append(one)
+            at += one.use.width
+        else:
+            others.append(at)
+            at += 1
+    return Reading(tuple(found), others[0] if others else len(words)), tuple(others)
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    option: Option
+    spelling: str
+    attached: str | None  # the value in the same word
+
+
+def _is_option(word: str, known: dict[str, Option]) -> bool:
+    if not word.startswith("-") or word == "-":
+        return False
+    if word in known or word.partition("=")[0] in known:
+        return True
+    return not _NEGATIVE.match(word) and " " not in word
+
+
+def _find(word: str, table: Table, known: dict[str, Option]) -> _Match:
+    if word in known:
+        return _Match(known[word], word, None)
+    name, equals, value = word.partition("=")
+    if equals and name in known:
+        return _Match(known[name], name, value)
+    if table.abbreviations and word.startswith("--"):
+        longer = {spelling: option for spelling, option in known.items() if spelling.startswith(name)}
+        if len(set(longer.values())) == 1:
+            return _Match(next(iter(longer.values())), name, value if equals else None)
+        if longer:
+            raise CommandRefused(
+                f"{name} of {table.owner} can be {' or '.join(sorted({o.name for o in longer.values()}))}",
+                "write the whole name",
+            )
+    short = known.get(word[:2])
+    if short is not None and not word.startswith("--") and short.values == 1:
+        return _Match(short, word[:2], word[2:])
+    raise _unknown(name, table, known)
+
+
+def _unknown(name: str, table: Table, known: dict[str, Option]) -> CommandRefused:
+    message = f"{table.owner} has no option {name}, so gpulaunch cannot say what it changes"
+    if name in ("-h", "--help"):
+        return CommandRefused(f"{name} asks {table.owner} for its help, and starts nothing", "leave it out")
+    close = _nearest(name, known)
+    if close:
+        return CommandRefused(message, f"did you mean {close}? Options of the script go after the script")
+    return CommandRefused(message, "options of the script go after the script; leave out others")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """Return the spelling most like `name`, "" when none is; what starts alike is more alike."""
+
+    def likeness(other: str) -> float:
+        return SequenceMatcher(None, name, other).ratio() + len(posixpath.commonprefix((name, other))) / len(
+            name
+        )
+
+    nearest = max(known, key=likeness)
+    return nearest if likeness(nearest) >= _CLOSE else ""
+
+
+def _read_values(words: Sequence[Word], at: int, match: _Match, table: Table) -> Found:
+    option = match.option
+    if option.fate == "refused":
+        raise CommandRefused(f"{match.spelling} of {table.owner}: {option.why}", option.fix)
+    values: tuple[Word, ...]
+    if option.values in (0, OPTIONAL):
+        if match.attached is not None and option.values == 0:
+            raise CommandRefused(
+                f"{match.spelling} of {table.owner} takes no value, and got {match.attached!r}",
+                f"write {match.spelling} alone",
+            )
+        values = () if match.attached is None else (Word(match.attached, words[at].unresolved),)
+    elif match.attached is not None:
+        values = (Word(match.attached, words[at].unresolved), *words[at + 1 : at + option.values])
+    else:
+        values = tuple(words[at + 1 : at + 1 + option.values])
+        _check_values(values, match, table)
+    width = 1 + len(values) - (match.attached is not None)
+    texts = tuple(value.text for value in values)
+    _check_choice(values, match, table)
+    use = OptionUse(option.name, match.spelling, texts, at, width, table.owner, option.why)
+    return Found(option, use, values)
+
+
+def _check_values(values: tuple[Word, ...], match: _Match, table: Table) -> None:
+    after = f"and has {values[0].text!r} after it" if values else "and the line ends after it"
+    is_taken = table.style == "argparse" and any(
+        value.text.startswith("-")
+        and value.text != "-"
+        and " " not in value.text
+        and not _NEGATIVE.match(value.text)
+        for value in values
+    )
+    if len(values) < match.option.values or is_taken:
+        raise CommandRefused(
+            f"{match.spelling} of {table.owner} needs a value, {after}",
+            f"write {match.spelling} VALUE, or leave it out",
+        )
+
+
+def _check_choice(values: tuple[Word, ...], match: _Match, table: Table) -> None:
+    choices = match.option.choices
+    for value in values:
+        if choices and value.is_known and value.text not in choices:
+            close = get_close_matches(value.text, choices, n=1)
+            raise CommandRefused(
+                f"{match.spelling} of {table.owner} is {value.text!r}; it takes {', '.join(choices)}",
+                f"write {match.spelling} {close[0] if close else choices[0]}",
+            )

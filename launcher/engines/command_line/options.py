@@ -1,0 +1,93 @@
+"""The rows and tables that say what every option of a launcher is, and how its parser reads it."""
+
+from typing import Literal, TypeAlias
+
+from launcher.engines.command_line.records import Fate
+from preflight.frozen import dataclass
+
+ValueKind: TypeAlias = Literal[
+    "text",
+    "int",
+    "float",
+    "nodes",  # 2, or MIN:MAX as torchrun takes it
+    "per_node",  # a count, gpu, cpu or auto
+    "gpus",  # 0,1,3 or UUIDs
+    "devices",  # Fabric's: a count, "auto", -1, or a list
+    "node_filters",  # DeepSpeed's: h1@h2:0,2
+    "host_slots",  # h1:4,h2:4
+    "host_names",  # h1,h2
+    "endpoint",  # host or host:port
+    "precision",
+    "fabric_precision",
+    "rendezvous_conf",
+    "backend",  # of the rendezvous
+    "variables",  # A=1,B (B as it is locally)
+]
+
+
+OPTIONAL = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of one launcher."""
+
+    name: str  # the canonical spelling
+    fate: Fate
+    why: str = ""  # owned: what replaces it; refused: why; kept: what for, where that is not plain
+    fix: str = ""  # refused: what to do instead
+    values: int = 1  # how many; 0 for a flag, OPTIONAL for one that only `--name=value` gives
+    kind: ValueKind = "text"
+    sets: str = ""  # the field of Request
+    also: tuple[str, ...] = ()  # other spellings; dashes for underscores need none
+    choices: tuple[str, ...] = ()
+    several: bool = False  # may be given several times, each with its own value
+
+
+Style: TypeAlias = Literal["argparse", "getopt"]
+"""How a value is told from an option: argparse takes no word that looks like an option, getopt takes any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All options of one launcher."""
+
+    owner: str
+    options: tuple[Option, ...]
+    style: Style = "argparse"
+    both_dashes: bool = True  # `--a_b` is also `--a-b`
+    abbreviations: bool = True
+    interspersed: bool = False  # options after the program are the launcher's too, unknown ones the program's
+
+    def spellings(self) -> dict[str, Option]:
+        """Return every spelling that the launcher's parser knows."""
+        found: dict[str, Option] = {}
+        for option in self.options:
+            for name in (option.name, *option.also):
+                found[name] = option
+                if self.both_dashes and name.startswith("--"):
+                    found["--" + name[2:].replace("_", "-")] = option
+        return found
+
+
+def owned(name: str, why: str, **more: object) -> Option:
+    """Return a row for an option that the plan replaces."""
+    return Option(name, "owned", why, **more)  # type: ignore[arg-type]
+
+
+def kept(name: str, why: str = "", **more: object) -> Option:
+    """Return a row for an option that goes to the launcher unchanged."""
+    return Option(name, "kept", why, **more)  # type: ignore[arg-type]
+
+
+def refused(name: str, why: str, fix: str, **more: object) -> Option:
+    """Return a row for an option that gpulaunch cannot honour."""
+    return Option(name, "refused", why, fix, **more)  # type: ignore[arg-type]
+
+
+FROM_HOSTS = "the hosts are those of --hosts, in its order"
+FROM_PLAN = "the plan counts the processes of each host from its GPUs"
+FROM_MAIN = "the plan takes the first host's address, as the others reach it"
+FROM_PORT = "asked for as the main port; another free one is taken when it is busy"
+FROM_RANKS = "ranks follow from the order of the hosts"
+FROM_GPUS = "asked for as GPUs of each host; the plan names them by UUID"

@@ -1,0 +1,45 @@
+"""mpirun, horovodrun and srun in front of a command: taken off, what they ask for taken over."""
+
+import posixpath
+
+from launcher.engines.command_line import values
+from launcher.engines.command_line.line import Line
+from launcher.engines.command_line.option_reader import Found, read_options
+from launcher.engines.command_line.tables.prefixes import PREFIXES
+from launcher.engines.command_line.words import Word
+from launcher.errors import CommandRefused
+
+
+def read_prefix(line: Line, start: int) -> int | None:
+    """Read the prefix at `start`; return where its command starts, None when there is no prefix.
+
+    Raises CommandRefused for a second prefix and for options that cannot be taken over.
+    """
+    table = PREFIXES.get(posixpath.basename(line.words[start].text))
+    if table is None:
+        return None
+    if line.prefix:
+        raise CommandRefused(f"{table.owner} inside of {line.prefix}", "leave one of them out")
+    line.prefix = table.owner
+    reading = read_options(line.words, start + 1, table)
+    for one in reading.found:
+        line.found.append(one)
+        if one.option.kind == "variables":
+            _take_variables(line, one)
+    return reading.program
+
+
+def _take_variables(line: Line, one: Found) -> None:
+    """Mpirun -x A=1 or -x A; -genv A 1; srun --export=ALL,A=1."""
+    position = one.use.position
+    if one.option.values == 2:
+        line.assign(position, one.words[0].text, one.words[1])
+        return
+    unresolved = one.words[0].unresolved
+    for name, value in values.variables(one.use.value):
+        if value is not None:
+            line.assign(position, name, Word(value, unresolved))
+        elif name.endswith("*"):
+            line.dropped.append(f"{one.use.text}: name the variables in env: of a run config")
+        else:
+            line.forwarded.append(name)

@@ -1,0 +1,140 @@
+"""What the options of a line ask for, together: fields of Request, and contradictions between them. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from launcher.engines.command_line import values
+from launcher.engines.command_line.option_reader import Found
+from launcher.engines.command_line.records import Request
+from launcher.errors import CommandRefused
+
+_COUNTS = ("nodes", "per_node", "total")
+
+
+def request_of(found: Iterable[Found]) -> Request:
+    """Return what these options ask for. An option whose value is not known yet asks for nothing.
+
+    Raises CommandRefused for values that cannot be read, and for one asked twice with two answers.
+    """
+    asked: dict[str, Any] = {}
+    spelled: dict[str, str] = {}
+    owners: dict[str, str] = {}
+    for one in found:
+        if not all(word.is_known for word in one.words):
+            continue
+        for name, value in _fields(one).items():
+            if value is None:
+                continue
+            if name in asked and asked[name] != value and "environment" not in (one.use.owner, owners[name]):
+                raise CommandRefused(
+                    f"the line asks for two things: {spelled[name]} and {one.use.text}",
+                    "leave one of them out",
+                )
+            asked[name], spelled[name], owners[name] = value, one.use.text, one.use.owner
+    return Request(**asked)
+
+
+def _fields(one: Found) -> Mapping[str, Any]:
+    option, name, text = one.option, one.use.spelling, one.use.value
+    if option.kind == "endpoint":
+        host, number = values.endpoint(name, text)
+        return {"main_address": host or None, "main_port": number or None}
+    if option.kind == "backend":
+        values.check_backend(name, text)
+        return {}
+    if option.kind == "rendezvous_conf":
+        return {"rendezvous_timeout": values.rendezvous_timeout(name, text)}
+    if option.kind == "devices":
+        return _devices(name, text)
+    if option.kind in ("int", "float") and one.words:
+        return _number(one)
+    if not option.sets:
+        return {}
+    if option.values == 0:
+        return {option.sets: True}
+    reader = values.READERS.get(option.kind)
+    return {option.sets: reader(name, text) if reader is not None else text or None}
+
+
+def _number(one: Found) -> Mapping[str, Any]:
+    option, name, text = one.option, one.use.spelling, one.use.value
+    if option.kind == "float":
+        try:
+            float(text)
+        except ValueError:
+            raise CommandRefused(f"{name} is {text!r}, and takes a number", f"leave {name} out") from None
+        return {}
+    if option.sets == "main_port":
+        return {"main_port": values.port(name, text) or None}
+    if option.sets in _COUNTS:
+        return {option.sets: values.optional_count(name, text)}
+    if option.sets == "node_rank" and text.strip() == "-1":  # DeepSpeed's default
+        return {}
+    number = int(text) if _is_signed(text) and not option.sets else values.whole(name, text)
+    return {option.sets: number} if option.sets else {}
+
+
+def _is_signed(text: str) -> bool:
+    return text.strip().removeprefix("-").isdigit()
+
+
+def _devices(name: str, text: str) -> Mapping[str, Any]:
+    """Fabric: "4" is a count, "0,1" and "1," are indices, "-1" and "auto" are all."""
+    if text in ("auto", "-1"):
+        return {"per_node": "auto"}
+    if "," in text:
+        return {"gpus": values.gpus(name, text.strip().removeprefix("[").removesuffix("]").rstrip(","))}
+    return {"per_node": values.count(name, text)}
+
+
+def check_counts(request: Request) -> Request:
+    """Return the request with counts that follow from others; raise CommandRefused where they contradict."""
+    nodes, per_node, total = request.nodes, request.per_node, request.total
+    if isinstance(per_node, int) and nodes and total and nodes * per_node != total:
+        raise CommandRefused(
+            f"the counts contradict each other: {nodes} nodes with {per_node} processes each are "
+            f"{nodes * per_node}, and the line asks for {total} in all",
+            "leave one of the three out",
+        )
+    if nodes and total and total % nodes:
+        raise CommandRefused(
+            f"the counts contradict each other: {total} processes cannot be shared equally by {nodes} nodes",
+            f"write {nodes * max(1, total // nodes)} or {nodes * (total // nodes + 1)}, or leave both out",
+        )
+    if nodes is not None and request.node_rank is not None and request.node_rank >= nodes:
+        raise CommandRefused(
+            f"the line is for node {request.node_rank} of {nodes}, and nodes are counted from 0",
+            "leave the rank of the node out: gpulaunch starts all nodes",
+        )
+    chosen = None if request.gpus is None else len(request.gpus)
+    if chosen is not None and isinstance(per_node, int) and per_node > chosen:
+        raise CommandRefused(
+            f"the line asks for {per_node} processes per node on {chosen} GPU{'s' * (chosen != 1)} "
+            f"({', '.join(str(gpu) for gpu in request.gpus or ())}), and two ranks on one GPU cannot train",
+            "name as many GPUs as processes, or leave the count out",
+        )
+    if isinstance(per_node, int) and total and not nodes and total % per_node == 0:
+        return replace(request, nodes=total // per_node)
+    return request
+
+
+def check_hosts(request: Request, hosts: Iterable[str]) -> None:
+    """Raise CommandRefused where the line names a host that the launch does not have.
+
+    `hosts` are the names of the launch, in its order; an empty one checks nothing.
+    """
+    known = tuple(hosts)
+    if not known:
+        return
+    for option, filters in (
+        ("include", request.include),
+        ("exclude", request.exclude),
+        ("host list", request.hosts),
+    ):
+        for one in filters:
+            if one.host not in known:
+                raise CommandRefused(
+                    f"the line's {option} names {one.host}, which is not in --hosts ({', '.join(known)})",
+                    f"add {one.host} to --hosts, or take it out of the line",
+                )

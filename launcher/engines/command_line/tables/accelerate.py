@@ -1,0 +1,211 @@
+"""The options of `accelerate launch` (1.15)."""
+
+from launcher.engines.command_line.options import (
+    FROM_GPUS,
+    FROM_HOSTS,
+    FROM_MAIN,
+    FROM_PLAN,
+    FROM_PORT,
+    FROM_RANKS,
+    Option,
+    Table,
+    kept,
+    owned,
+    refused,
+)
+
+_STATIC = "every host joins a static rendezvous at the main host, whose run id is the run's own"
+_SET = "set where the launch has several ranks"
+_TPU = "gpulaunch launches on GPUs and CPUs"
+_NO_TPU = "leave it out, or use accelerate launch for TPUs"
+_AWS = "gpulaunch launches on hosts that it reaches over SSH, not through SageMaker"
+_NO_AWS = "leave it out, and name the hosts with --hosts"
+_STANDARD = (
+    "DeepSpeed's own multi-node launchers are replaced by torch's (deepspeed_multinode_launcher: standard)"
+)
+_FILTER = "asked for as hosts and their GPUs; DeepSpeed's own launcher does not run"
+
+GENERAL: tuple[Option, ...] = (
+    owned(
+        "--config_file",
+        "its sections are taken over, its world and addresses are the plan's",
+        sets="config_file",
+    ),
+    kept("--quiet", values=0, also=("-q",)),
+    owned("--cpu", "asked for as gpus: none", values=0, sets="on_cpu"),
+    owned("--multi_gpu", _SET, values=0),
+    refused("--tpu", _TPU, _NO_TPU, values=0),
+    owned(
+        "--mixed_precision",
+        "asked for as precision; decided for the GPUs of all hosts",
+        kind="precision",
+        sets="precision",
+        choices=("no", "fp16", "bf16", "fp8"),
+    ),
+    owned("--num_processes", FROM_PLAN, kind="int", sets="total"),
+    owned("--num_machines", FROM_HOSTS, kind="int", sets="nodes"),
+    owned(
+        "--num_cpu_threads_per_process",
+        "becomes OMP_NUM_THREADS of each rank",
+        kind="int",
+        sets="omp_threads",
+    ),
+    kept("--enable_cpu_affinity", values=0),
+    owned("--gpu_ids", FROM_GPUS, kind="gpus", sets="gpus"),
+    owned("--same_network", _STATIC, values=0),
+    owned("--machine_rank", FROM_RANKS, kind="int", sets="node_rank"),
+    owned("--main_process_ip", FROM_MAIN, sets="main_address"),
+    owned("--main_process_port", FROM_PORT, kind="int", sets="main_port"),
+    kept("--tee", also=("-t",)),
+    kept("--log_dir", "the logs of each rank are in gpulaunch-runs as well", sets="log_dir"),
+    kept("--role"),
+    owned("--rdzv_backend", _STATIC, kind="backend"),
+    owned("--rdzv_conf", "its timeout is kept; the rest is of other rendezvous", kind="rendezvous_conf"),
+    owned("--max_restarts", "restart: of the run config does it", kind="int", sets="max_restarts"),
+    kept("--monitor_interval", kind="float"),
+    owned("--module", "the program is a module", values=0, also=("-m",)),
+    owned("--no_python", "the program is started without python", values=0),
+    refused("--tpu_cluster", _TPU, _NO_TPU, values=0),
+    owned("--no_tpu_cluster", "gpulaunch launches on no TPU", values=0),
+    refused("--tpu_use_sudo", _TPU, _NO_TPU, values=0),
+    refused("--vm", _TPU, _NO_TPU, several=True),
+    refused(
+        "--env",
+        "accelerate sets these variables on TPU pods only",
+        "write NAME=VALUE in front of the command, or env: in a run config",
+        several=True,
+    ),
+    owned("--main_training_function", "for notebooks and TPUs only: a script is run from its top"),
+    kept("--downcast_bf16", values=0),
+    refused("--aws_access_key_id", _AWS, _NO_AWS),
+    refused("--aws_secret_access_key", _AWS, _NO_AWS),
+    kept("--debug", values=0),
+    owned("--mpirun_hostfile", "its hosts and slots are asked for", sets="hostfile"),
+)
+
+_DYNAMO = (
+    kept(
+        "--dynamo_backend",
+        choices=(
+            *(
+                "no",
+                "eager",
+                "aot_eager",
+                "inductor",
+                "aot_ts_nvfuser",
+                "nvprims_nvfuser",
+                "cudagraphs",
+                "ofi",
+            ),
+            *("fx2trt", "onnxrt", "tensorrt", "aot_torchxla_trace_once", "torhchxla_trace_once", "tvm"),
+        ),
+    ),
+    kept("--dynamo_mode", choices=("default", "reduce-overhead", "max-autotune")),
+    kept("--dynamo_use_fullgraph", values=0),
+    kept("--dynamo_use_dynamic", values=0),
+    kept("--dynamo_use_regional_compilation", values=0),
+)
+
+_DEEPSPEED = (
+    kept("--use_deepspeed", values=0),
+    kept("--deepspeed_config_file", "the file travels to every host", sets="deepspeed_config"),
+    kept("--zero_stage", kind="int"),
+    kept("--offload_optimizer_device"),
+    kept("--offload_param_device"),
+    kept("--offload_optimizer_nvme_path"),
+    kept("--offload_param_nvme_path"),
+    kept("--gradient_accumulation_steps", kind="int"),
+    kept("--gradient_clipping", kind="float"),
+    kept("--zero3_init_flag"),
+    kept("--zero3_save_16bit_model"),
+    owned("--deepspeed_hostfile", "its hosts and slots are asked for", sets="hostfile"),
+    owned("--deepspeed_exclusion_filter", _FILTER, kind="node_filters", sets="exclude"),
+    owned("--deepspeed_inclusion_filter", _FILTER, kind="node_filters", sets="include"),
+    owned("--deepspeed_multinode_launcher", _STANDARD),
+    kept("--deepspeed_moe_layer_cls_names"),
+)
+
+_FSDP = (
+    kept("--use_fsdp", values=0),
+    kept("--fsdp_version", choices=("1", "2")),
+    kept("--fsdp_offload_params"),
+    kept("--fsdp_min_num_params", kind="int"),
+    kept("--fsdp_sharding_strategy"),
+    kept("--fsdp_reshard_after_forward"),
+    kept("--fsdp_auto_wrap_policy"),
+    kept("--fsdp_transformer_layer_cls_to_wrap"),
+    kept("--fsdp_backward_prefetch"),
+    kept("--fsdp_state_dict_type"),
+    kept("--fsdp_forward_prefetch"),
+    kept("--fsdp_use_orig_params"),
+    kept("--fsdp_cpu_ram_efficient_loading"),
+    kept("--fsdp_sync_module_states"),
+    kept("--fsdp_activation_checkpointing"),
+    kept("--fsdp_activation_checkpointing_offload"),
+)
+
+_MEGATRON = (
+    kept("--use_megatron_lm", values=0),
+    kept("--megatron_lm_tp_degree", kind="int"),
+    kept("--megatron_lm_use_custom_fsdp"),
+    kept("--megatron_lm_no_load_optim"),
+    kept("--megatron_lm_eod_mask_loss"),
+    kept("--megatron_lm_overlap_cpu_optimizer_d2h_h2d"),
+    kept("--megatron_lm_no_save_optim"),
+    kept("--megatron_lm_optimizer_cpu_offload"),
+    kept("--megatron_lm_use_precision_aware_optimizer"),
+    kept("--megatron_lm_decoder_last_pipeline_num_layers", kind="int"),
+    kept("--megatron_lm_pp_degree", kind="int"),
+    kept("--megatron_lm_num_micro_batches", kind="int"),
+    kept("--megatron_lm_sequence_parallelism"),
+    kept("--megatron_lm_recompute_activations"),
+    kept("--megatron_lm_use_distributed_optimizer"),
+    kept("--megatron_lm_gradient_clipping", kind="float"),
+    kept("--megatron_lm_recompute_granularity"),
+    kept("--megatron_lm_recompute_method"),
+    kept("--megatron_lm_recompute_num_layers", kind="int"),
+    kept("--megatron_lm_attention_backend"),
+    kept("--megatron_lm_expert_model_parallel_size", kind="int"),
+    kept("--megatron_lm_context_parallel_size", kind="int"),
+    kept("--megatron_lm_attention_dropout", kind="float"),
+    kept("--megatron_lm_hidden_dropout", kind="float"),
+    kept("--megatron_lm_attention_softmax_in_fp32"),
+    kept("--megatron_lm_expert_tensor_parallel_size", kind="int"),
+    kept("--megatron_lm_calculate_per_token_loss"),
+    kept("--megatron_lm_use_rotary_position_embeddings"),
+)
+
+_FP8 = (
+    kept("--fp8_backend", choices=("ao", "te", "msamp")),
+    kept("--fp8_use_autocast_during_eval", values=0),
+    kept("--fp8_margin", kind="int"),
+    kept("--fp8_interval", kind="int"),
+    kept("--fp8_format", choices=("HYBRID", "E4M3", "E5M2")),
+    kept("--fp8_amax_history_len", kind="int"),
+    kept("--fp8_amax_compute_algo", choices=("max", "most_recent")),
+    kept("--fp8_override_linear_precision"),
+    kept("--fp8_opt_level", choices=("O1", "O2")),
+    kept("--fp8_enable_fsdp_float8_all_gather"),
+    kept("--fp8_pad_inner_dim"),
+)
+
+_PARALLELISM = (
+    kept("--use_parallelism_config", values=0),
+    kept("--parallelism_config_dp_replicate_size", kind="int"),
+    kept("--parallelism_config_dp_shard_size", kind="int"),
+    kept("--parallelism_config_tp_size", kind="int"),
+    kept("--parallelism_config_cp_size", kind="int"),
+    kept("--parallelism_config_cp_backend", choices=("torch",)),
+    kept("--parallelism_config_cp_comm_strategy"),
+    kept("--parallelism_config_sp_size", kind="int"),
+    kept("--parallelism_config_sp_backend", choices=("deepspeed",)),
+    kept("--parallelism_config_sp_seq_length"),
+    kept("--parallelism_config_sp_seq_length_is_variable"),
+    kept("--parallelism_config_sp_attn_implementation"),
+)
+
+ACCELERATE = Table(
+    "accelerate",
+    (*GENERAL, *_DYNAMO, *_DEEPSPEED, *_FSDP, *_MEGATRON, *_FP8, *_PARALLELISM),
+    abbreviations=False,
+)

@@ -1,0 +1,73 @@
+"""The options of the `deepspeed` launcher (0.19.8: deepspeed/launcher/runner.py)."""
+
+from launcher.engines.command_line.options import (
+    FROM_HOSTS,
+    FROM_MAIN,
+    FROM_PLAN,
+    FROM_PORT,
+    FROM_RANKS,
+    Option,
+    Table,
+    kept,
+    owned,
+    refused,
+)
+
+VERSION = "0.19.8"
+"""The release that the rows were compared with."""
+
+_SSH = "gpulaunch reaches the hosts, as hosts.yaml and your SSH configuration say"
+_LAUNCHER = "gpulaunch starts the ranks itself"
+_CORES = "cores are bound by DeepSpeed's own launcher, which does not run"
+_ENV = "the interpreter is that of each host"
+
+OPTIONS: tuple[Option, ...] = (
+    owned("--hostfile", "its hosts and slots are asked for", also=("-H",), sets="hostfile"),
+    owned(
+        "--include", "asked for as hosts and their GPUs", also=("-i",), kind="node_filters", sets="include"
+    ),
+    owned(
+        "--exclude",
+        "asked for as hosts and GPUs to leave out",
+        also=("-e",),
+        kind="node_filters",
+        sets="exclude",
+    ),
+    owned("--num_nodes", FROM_HOSTS, kind="int", sets="nodes"),
+    owned("--num_gpus", FROM_PLAN, also=("--num_accelerators",), kind="int", sets="per_node"),
+    owned("--master_port", FROM_PORT, kind="int", sets="main_port"),
+    owned("--master_addr", FROM_MAIN, sets="main_address"),
+    owned("--node_rank", FROM_RANKS, kind="int", sets="node_rank"),
+    owned("--launcher", _LAUNCHER),
+    owned("--launcher_args", _LAUNCHER),
+    owned("--module", "the program is a module", values=0),
+    owned("--no_python", "the program is started without python", values=0),
+    owned("--no_local_rank", "the script gets no --local_rank", values=0),
+    owned("--no_ssh", _SSH, values=0),
+    owned("--no_ssh_check", _SSH, values=0),
+    owned("--force_multi", _LAUNCHER, values=0),
+    owned("--save_pid", "gpulaunch ps knows the processes of a run", values=0),
+    owned("--enable_each_rank_log", "every rank has a log of its own in gpulaunch-runs", sets="log_dir"),
+    refused(
+        "--autotuning",
+        "the autotuner starts many runs by itself, each with a launcher of its own",
+        "run the autotuner on one host with deepspeed, then launch with the configuration that it wrote",
+        choices=("tune", "run"),
+    ),
+    refused("--bind_cores_to_rank", _CORES, "leave it out; OMP_NUM_THREADS is set for each rank", values=0),
+    refused("--bind_core_list", _CORES, "leave it out; OMP_NUM_THREADS is set for each rank"),
+    owned("--ssh_port", _SSH, kind="int"),
+    refused(
+        "--venv_script",
+        f"{_ENV}, and no activation script is run",
+        "write python: PATH/bin/python for the host in hosts.yaml",
+    ),
+    kept(
+        "--log_level",
+        "for DeepSpeed's launcher only, which does not run",
+        choices=("debug", "info", "warning", "error", "critical"),
+    ),
+    kept("--quiet", "for DeepSpeed's launcher only, which does not run", values=0, also=("-q",)),
+)
+
+DEEPSPEED = Table("deepspeed", OPTIONS, both_dashes=False)

@@ -1,0 +1,191 @@
+"""The options of mpirun, mpiexec, horovodrun and srun, which start a command on each host.
+
+mpirun is Open MPI's and PRRTE's, mpiexec also MPICH's and Intel's Hydra. gpulaunch takes the prefix off: it
+starts the processes itself.
+"""
+
+from launcher.engines.command_line.options import FROM_HOSTS, FROM_PLAN, OPTIONAL, Table, owned, refused
+
+_VARIABLE = "becomes a variable of the ranks"
+_MPI = "no MPI starts the processes; NCCL and gloo find their own ways"
+_BIND = "processes are bound by the plan's GPUs only"
+_SLURM = "the hosts are those of --hosts; nothing is submitted to Slurm"
+_LOGS = "every rank has a log of its own in gpulaunch-runs"
+_SSH = "gpulaunch reaches the hosts, as hosts.yaml and your SSH configuration say"
+_STOP = "gpulaunch ends the ranks of all hosts when one fails"
+
+MPIRUN = Table(
+    "mpirun",
+    (
+        owned("-np", FROM_PLAN, also=("-n", "--np", "--n", "-c"), kind="int", sets="total"),
+        owned(
+            "-npernode", FROM_PLAN, also=("--npernode", "-N", "-ppn", "-perhost"), kind="int", sets="per_node"
+        ),
+        owned("--host", FROM_HOSTS, also=("-H", "-host", "-hosts"), kind="host_slots", sets="hosts"),
+        owned(
+            "--hostfile",
+            FROM_HOSTS,
+            also=("-hostfile", "-machinefile", "--machinefile", "-f"),
+            sets="hostfile",
+        ),
+        owned("-x", _VARIABLE, kind="variables", several=True),
+        owned("-genv", _VARIABLE, kind="variables", values=2, also=("-env",), several=True),
+        owned("-genvlist", _VARIABLE, kind="variables", also=("-envlist",)),
+        owned("-genvall", "the ranks get the host's own environment", values=0, also=("-envall",)),
+        owned(
+            "-mca", _MPI, also=("--mca", "-gmca", "--gmca", "--prtemca", "--pmixmca"), values=2, several=True
+        ),
+        owned("-bind-to", _BIND, also=("--bind-to",)),
+        owned("-map-by", _BIND, also=("--map-by", "-rank-by", "--rank-by", "-ppr", "--ppr"), several=True),
+        owned("--bind-to-core", _BIND, also=("-bind-to-core", "--bind-to-none", "-bind-to-none"), values=0),
+        owned("--oversubscribe", FROM_PLAN, also=("-oversubscribe",), values=0),
+        owned("--allow-run-as-root", _MPI, also=("-allow-run-as-root",), values=0),
+        owned(
+            "--tag-output", _LOGS, also=("-tag-output", "--timestamp-output", "-l", "-prepend-rank"), values=0
+        ),
+        owned("--output-filename", _LOGS, also=("-output-filename", "--output")),
+        owned(
+            "--report-bindings",
+            _BIND,
+            also=("-report-bindings", "--display-map", "--nooversubscribe"),
+            values=0,
+        ),
+        owned("--prefix", _MPI, also=("-prefix",)),
+        owned("-quiet", _LOGS, also=("--quiet", "-q", "-v", "--verbose"), values=0),
+        owned("-launcher", _SSH, also=("-bootstrap", "-iface")),
+        refused(
+            "-wdir",
+            "the working directory of the ranks is the host's",
+            "write workdir: in hosts.yaml or in a run config",
+            also=("--wdir", "-wd", "--wd"),
+        ),
+    ),
+    style="getopt",
+    both_dashes=False,
+    abbreviations=False,
+)
+
+HOROVODRUN = Table(
+    "horovodrun",
+    (
+        owned("-np", FROM_PLAN, also=("--num-proc",), kind="int", sets="total"),
+        owned("--hosts", FROM_HOSTS, also=("-H",), kind="host_slots", sets="hosts"),
+        owned("--hostfile", FROM_HOSTS, also=("-hostfile",), sets="hostfile"),
+        owned("--ssh-port", _SSH, also=("-p",), kind="int"),
+        owned("--ssh-identity-file", _SSH, also=("-i",)),
+        owned("--start-timeout", "gpulaunch has its own limits for a start", kind="int"),
+        owned(
+            "--network-interfaces",
+            "gpulaunch finds the interfaces that reach the other hosts",
+            also=("--network-interface",),
+        ),
+        owned("--output-filename", _LOGS),
+        owned("--verbose", _LOGS, values=0),
+        owned("--gloo", _MPI, values=0),
+        owned("--mpi", _MPI, values=0),
+        owned("--mpi-args", _MPI),
+        refused(
+            "--min-np",
+            "an elastic job changes its world while it runs",
+            "leave it out; -np N is the size",
+            also=("--min-num-proc",),
+            kind="int",
+        ),
+        refused(
+            "--max-np",
+            "an elastic job changes its world while it runs",
+            "leave it out; -np N is the size",
+            also=("--max-num-proc",),
+            kind="int",
+        ),
+        refused(
+            "--host-discovery-script",
+            "an elastic job changes its hosts while it runs",
+            "name the hosts with --hosts",
+        ),
+    ),
+    style="argparse",
+    both_dashes=False,
+)
+
+_CONTAINER_FIX = "leave it out, and write the container in hosts.yaml"
+
+SRUN = Table(
+    "srun",
+    (
+        owned("--nodes", FROM_HOSTS, also=("-N",), kind="nodes", sets="nodes"),
+        owned("--ntasks", FROM_PLAN, also=("-n",), kind="int", sets="total"),
+        owned("--ntasks-per-node", FROM_PLAN, kind="int", sets="per_node"),
+        owned("--gpus-per-node", FROM_PLAN),
+        owned("--gres", FROM_PLAN),
+        owned("--gpus", FROM_PLAN, also=("-G",)),
+        owned("--gpus-per-task", FROM_PLAN),
+        owned("--ntasks-per-gpu", FROM_PLAN, kind="int"),
+        owned("--nodelist", FROM_HOSTS, also=("-w",), kind="host_names", sets="hosts"),
+        owned("--exclude", "leave the host out of --hosts", also=("-x",), kind="host_names", sets="exclude"),
+        owned("--export", _VARIABLE, kind="variables"),
+        owned("--output", _LOGS, also=("-o",)),
+        owned("--error", _LOGS, also=("-e",)),
+        owned("--input", "the ranks read no input", also=("-i",)),
+        owned("--label", _LOGS, also=("-l",), values=0),
+        owned("--unbuffered", "python runs unbuffered in every rank", also=("-u",), values=0),
+        owned("--kill-on-bad-exit", _STOP, also=("-K",), values=OPTIONAL),
+        owned("--wait", _STOP, also=("-W",)),
+        owned("--cpus-per-task", _BIND, also=("-c",), kind="int"),
+        owned("--cpu-bind", _BIND, also=("--cpu_bind",)),
+        owned("--gpu-bind", _BIND),
+        owned("--mem-bind", _BIND),
+        owned("--distribution", "ranks follow from the order of the hosts", also=("-m",)),
+        owned("--threads-per-core", _BIND, kind="int"),
+        owned("--hint", _BIND),
+        owned("--mpi", _MPI),
+        owned("--network", _MPI),
+        owned("--exclusive", _SLURM, values=OPTIONAL),
+        owned("--overlap", _SLURM, also=("-O",), values=0),
+        owned("--oversubscribe", _SLURM, also=("-s",), values=0),
+        owned("--pty", "the ranks have no terminal", values=OPTIONAL),
+        owned("--mem", _SLURM),
+        owned("--mem-per-gpu", _SLURM),
+        owned("--mem-per-cpu", _SLURM),
+        owned("--partition", _SLURM, also=("-p",)),
+        owned("--account", _SLURM, also=("-A",)),
+        owned("--qos", _SLURM, also=("-q",)),
+        owned("--time", _SLURM, also=("-t",)),
+        owned("--job-name", _SLURM, also=("-J",)),
+        owned("--constraint", _SLURM, also=("-C",)),
+        owned("--reservation", _SLURM),
+        owned("--jobid", _SLURM),
+        owned("--async", _SLURM, also=("-a",), values=0),
+        owned("--preserve-env", _SLURM, also=("-E",), values=0),
+        owned("--verbose", _LOGS, also=("-v",), values=0),
+        owned("--quiet", _LOGS, also=("-Q",), values=0),
+        refused(
+            "--chdir",
+            "the working directory of the ranks is the host's",
+            "write workdir: in hosts.yaml or in a run config",
+            also=("-D",),
+        ),
+        refused("--container-image", "srun's container plug-in does not run", _CONTAINER_FIX),
+        refused("--container-mounts", "srun's container plug-in does not run", _CONTAINER_FIX),
+        refused("--container-name", "srun's container plug-in does not run", _CONTAINER_FIX),
+        refused("--container-workdir", "srun's container plug-in does not run", _CONTAINER_FIX),
+        refused("--multi-prog", "each rank would run a program of its own", "launch one program", values=0),
+        refused(
+            "--het-group", "the parts of a heterogeneous job are launches of their own", "launch one part"
+        ),
+    ),
+    style="getopt",
+    both_dashes=False,
+    abbreviations=True,
+)
+
+PREFIXES = {
+    "mpirun": MPIRUN,
+    "mpiexec": MPIRUN,
+    "mpiexec.hydra": MPIRUN,
+    "orterun": MPIRUN,
+    "prterun": MPIRUN,
+    "horovodrun": HOROVODRUN,
+    "srun": SRUN,
+}
+"""By the name of the program."""

@@ -1,0 +1,61 @@
+"""The options of torchrun, `python -m torch.distributed.run` and torch.distributed.launch (torch 2.13)."""
+
+from launcher.engines.command_line.options import (
+    FROM_HOSTS,
+    FROM_MAIN,
+    FROM_PLAN,
+    FROM_PORT,
+    FROM_RANKS,
+    Option,
+    Table,
+    kept,
+    owned,
+    refused,
+)
+
+_STATIC = "every host joins a static rendezvous at the main host, whose run id is the run's own"
+
+OPTIONS: tuple[Option, ...] = (
+    owned("--nnodes", FROM_HOSTS, kind="nodes", sets="nodes"),
+    owned("--nproc_per_node", FROM_PLAN, kind="per_node", sets="per_node"),
+    owned("--rdzv_backend", _STATIC, kind="backend"),
+    owned("--rdzv_endpoint", FROM_MAIN, kind="endpoint", sets="main_address"),
+    owned("--rdzv_id", _STATIC),
+    owned("--rdzv_conf", "its timeout is kept; the rest is of other rendezvous", kind="rendezvous_conf"),
+    owned("--standalone", _STATIC, values=0),
+    owned("--max_restarts", "restart: of the run config does it", kind="int", sets="max_restarts"),
+    kept("--monitor_interval", kind="float"),
+    kept("--start_method", choices=("spawn", "fork", "forkserver")),
+    kept("--event_log_handler"),
+    kept("--role"),
+    owned("--module", "the program is a module", values=0, also=("-m",)),
+    owned("--no_python", "the program is started without python", values=0),
+    refused(
+        "--run_path",
+        "the script would run inside torch's launcher, where no rank can be prepared or verified",
+        "leave it out: the script then runs in a process of its own",
+        values=0,
+    ),
+    kept("--log_dir", "the logs of each rank are in gpulaunch-runs as well", sets="log_dir"),
+    kept("--redirects", also=("-r",)),
+    kept("--tee", also=("-t",)),
+    kept("--local_ranks_filter"),
+    kept("--duplicate_stdout_filters"),
+    kept("--duplicate_stderr_filters"),
+    owned("--node_rank", FROM_RANKS, kind="int", sets="node_rank"),
+    owned("--master_addr", FROM_MAIN, sets="main_address"),
+    owned("--master_port", FROM_PORT, kind="int", sets="main_port"),
+    owned("--local_addr", FROM_MAIN),
+    kept("--logs_specs"),
+    kept("--numa_binding", choices=("node", "socket", "exclusive", "core-complex")),
+    kept("--signals_to_handle"),
+    kept("--shutdown_timeout", kind="int"),
+    owned("--virtual_local_rank", "the plan decides whether each rank sees one GPU or all", values=0),
+)
+
+TORCHRUN = Table("torchrun", OPTIONS)
+
+LAUNCH = Table(
+    "torch.distributed.launch",
+    (*OPTIONS, owned("--use_env", "says whether the script gets --local-rank", values=0)),
+)

@@ -1,0 +1,218 @@
+"""Values of options, read by their kind. Pure; each reader raises CommandRefused with the option's name."""
+
+import re
+from collections.abc import Callable, Iterator
+
+from launcher.engines.command_line.options import ValueKind
+from launcher.engines.command_line.records import HostFilter, PerNode
+from launcher.errors import CommandRefused
+from preflight.job import Precision
+
+MOST_PORT = 65535
+_ELASTIC_FIX = "write the number of hosts; restart: of a run config continues without a host that failed"
+
+
+def whole(name: str, text: str) -> int:
+    """Return an int of at least 0."""
+    if not re.fullmatch(r"[+]?\d+", text.strip()):
+        raise CommandRefused(
+            f"{name} is {text!r}, and takes a whole number", f"write {name} 4, or leave it out"
+        )
+    return int(text)
+
+
+def count(name: str, text: str) -> int:
+    """Return an int of at least 1."""
+    value = whole(name, text)
+    if value < 1:
+        raise CommandRefused(f"{name} is {text}, and takes at least 1", f"leave {name} out: the hosts decide")
+    return value
+
+
+def optional_count(name: str, text: str) -> int | None:
+    """Return an int of at least 1, or None for -1, which DeepSpeed and Fabric read as "all"."""
+    return None if text.strip() == "-1" else count(name, text)
+
+
+def port(name: str, text: str) -> int:
+    """Return a TCP port, 0 included (any free one)."""
+    value = whole(name, text)
+    if value > MOST_PORT:
+        raise CommandRefused(f"{name} is {text}, and ports end at {MOST_PORT}", f"write {name} 29500")
+    return value
+
+
+def nodes(name: str, text: str) -> int:
+    """Return a number of nodes from `N` or `N:N` (torchrun) or `N-N` (srun); elastic ranges are refused."""
+    low, mark, high = text.partition(":" if ":" in text else "-")
+    if mark and count(name, low) != count(name, high):
+        raise CommandRefused(
+            f"{name} {text} is an elastic launch of {low} to {high} nodes; the world of a run is fixed",
+            _ELASTIC_FIX,
+        )
+    return count(name, low)
+
+
+def per_node(name: str, text: str) -> PerNode:
+    """Return a count per node, or one of gpu, cpu, auto."""
+    if text == "gpu":
+        return "gpu"
+    if text == "cpu":
+        return "cpu"
+    if text == "auto":
+        return "auto"
+    if not text.strip().isdigit():
+        raise CommandRefused(
+            f"{name} is {text!r}, and takes a number, gpu, cpu or auto",
+            f"leave {name} out for one on each GPU",
+        )
+    return count(name, text)
+
+
+def gpus(name: str, text: str) -> tuple[int | str, ...] | None:
+    """Return GPU indices and UUIDs from `0,1` or `GPU-...`; None for "all" and the empty word."""
+    if text in ("", "all"):
+        return None
+    found: list[int | str] = []
+    for part in text.split(","):
+        word = part.strip()
+        if word.isdigit():
+            found.append(int(word))
+        elif re.fullmatch(r"(GPU|MIG)-[0-9A-Za-z/-]+", word):
+            found.append(word)
+        else:
+            raise CommandRefused(
+                f"{name} is {text!r}, and takes indices or UUIDs of GPUs with commas between them",
+                f"write {name} 0,1, or leave it out for all GPUs",
+            )
+    if len(set(found)) < len(found):
+        raise CommandRefused(
+            f"{name} {text} names a GPU twice, and two ranks on one GPU cannot train", "name each once"
+        )
+    return tuple(found)
+
+
+def node_filters(name: str, text: str) -> tuple[HostFilter, ...]:
+    """Return DeepSpeed's NODE[:SLOT,SLOT][@NODE...] (parse_node_config_list)."""
+    merged: dict[str, tuple[int, ...]] = {}
+    for part in text.split("@"):
+        host, colon, slots = part.strip().rpartition(":") if ":" in part else (part.strip(), "", "")
+        if not host or (colon and not re.fullmatch(r"\d+(\s*,\s*\d+)*", slots)):
+            raise CommandRefused(
+                f"{name} has {part!r}, and takes HOST or HOST:GPU,GPU with @ between hosts",
+                f"write {name} a:0,1@b:0",
+            )
+        indices = tuple(int(slot) for slot in slots.split(",")) if colon else ()
+        merged[host] = tuple(sorted({*merged.get(host, ()), *indices}))
+    return tuple(HostFilter(host, indices) for host, indices in merged.items())
+
+
+def host_slots(name: str, text: str) -> tuple[HostFilter, ...]:
+    """Return HOST[:COUNT],HOST... of mpirun and horovodrun; a host that comes again adds its slots."""
+    merged: dict[str, int | None] = {}
+    for part in text.split(","):
+        host, colon, slots = part.strip().rpartition(":") if ":" in part else (part.strip(), "", "")
+        if not host or (colon and not slots.isdigit()):
+            raise CommandRefused(
+                f"{name} has {part!r}, and takes HOST or HOST:COUNT with commas", f"write {name} a:4,b:4"
+            )
+        before = merged.get(host)
+        now = int(slots) if colon else None
+        merged[host] = now if before is None else before + (now or 1)
+    return tuple(HostFilter(host, slots=slots) for host, slots in merged.items())
+
+
+def host_names(_: str, text: str) -> tuple[HostFilter, ...]:
+    """Return the hosts of `a,b` or Slurm's `n[01-04,07],m1`, ranges left for the inventory."""
+    return tuple(HostFilter(host.strip()) for host in _outside_brackets(text) if host.strip())
+
+
+def endpoint(name: str, text: str) -> tuple[str, int | None]:
+    """Return host and port of HOST[:PORT]; an IPv6 address with a port is in brackets."""
+    match = re.fullmatch(r"\[([^\]]+)\](?::(\d+))?|([^:]*)(?::(\d+))?", text.strip())
+    if match is None:
+        raise CommandRefused(
+            f"{name} is {text!r}, and takes HOST:PORT", f"leave {name} out: the first host is the main one"
+        )
+    host, number = match[1] or match[3] or "", match[2] or match[4]
+    return host, port(name, number) if number else None
+
+
+def precision(name: str, text: str) -> Precision:
+    """Return one of accelerate's mixed precisions."""
+    known: dict[str, Precision] = {"no": "no", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8"}
+    if text not in known:
+        raise CommandRefused(f"{name} is {text!r}, and takes no, fp16, bf16 or fp8", f"write {name} bf16")
+    return known[text]
+
+
+def fabric_precision(_: str, text: str) -> Precision | None:
+    """Return Fabric's mixed precisions as accelerate's; None for true half and double precision.
+
+    Source: Lightning's `_PRECISION_INPUT_STR` and `_PRECISION_INPUT_STR_ALIAS`.
+    """
+    known: dict[str, Precision] = {
+        "16": "fp16",
+        "16-mixed": "fp16",
+        "bf16": "bf16",
+        "bf16-mixed": "bf16",
+        "32": "no",
+        "32-true": "no",
+        "transformer-engine": "fp8",
+    }
+    return known.get(text)
+
+
+def rendezvous_timeout(name: str, text: str) -> int | None:
+    """Return the timeout in seconds that `k=v,k=v` of --rdzv_conf gives, None when it gives none."""
+    pairs = dict(_pair(name, part) for part in text.split(",") if part.strip())
+    value = pairs.get("timeout", pairs.get("join_timeout"))
+    return None if value is None else count(f"timeout of {name}", value)
+
+
+def check_backend(name: str, text: str) -> None:
+    """Refuse rendezvous that need a server of their own."""
+    if text in ("static", "c10d", "c10d-experimental", ""):
+        return
+    if text.startswith("etcd"):
+        raise CommandRefused(
+            f"{name} {text} needs an etcd server, and the nodes of a gpulaunch run meet at the main host",
+            f"leave {name} and --rdzv_endpoint out",
+        )
+    raise CommandRefused(
+        f"{name} is {text!r}, and gpulaunch knows static and c10d only", f"leave {name} out: it is static"
+    )
+
+
+def variables(text: str) -> Iterator[tuple[str, str | None]]:
+    """Yield NAME, VALUE of `A=1,B`, without ALL and NONE; VALUE is None where the local one is meant."""
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if name.strip() and name.upper() not in ("ALL", "NONE", "NIL"):
+            yield name.strip(), value if equals else None
+
+
+READERS: dict[ValueKind, Callable[[str, str], object]] = {
+    "nodes": nodes,
+    "per_node": per_node,
+    "gpus": gpus,
+    "node_filters": node_filters,
+    "host_slots": host_slots,
+    "host_names": host_names,
+    "precision": precision,
+    "fabric_precision": fabric_precision,
+}
+"""Kinds whose value is one field of the request as it is."""
+
+
+def _pair(name: str, text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise CommandRefused(
+            f"{name} has {text!r}, and takes KEY=VALUE with commas", f"write {name} timeout=900"
+        )
+    return key.strip(), value.strip()
+
+
+def _outside_brackets(text: str) -> list[str]:
+    return re.split(r",(?![^\[]*\])", text)

@@ -1,0 +1,202 @@
+"""Command lines as people type them, taken apart."""
+
+import pytest
+
+from launcher.engines.command_line.parse import parse_command, parse_line
+from launcher.engines.command_line.records import Environment, HostFilter, ParsedCommand, Request
+from launcher.errors import CommandRefused
+
+
+def asked(line: str) -> Request:
+    return parse_line(line).request
+
+
+@pytest.mark.parametrize(
+    ("line", "request_"),
+    [
+        ("torchrun train.py", Request()),
+        ("torchrun --nproc_per_node 4 train.py", Request(per_node=4)),
+        ("torchrun --nproc-per-node=gpu --nnodes=2:2 train.py", Request(nodes=2, per_node="gpu")),
+        ("torchrun --nnode 2 --node_rank=1 train.py", Request(nodes=2, node_rank=1)),
+        ("torchrun --rdzv_endpoint=[fd00::1]:1234 a.py", Request(main_address="fd00::1", main_port=1234)),
+        ("torchrun --rdzv_backend c10d --rdzv_endpoint h a.py", Request(main_address="h")),
+        ("torchrun --rdzv_conf timeout=900,is_host=1 a.py", Request(rendezvous_timeout=900)),
+        ("torchrun --max_restarts 3 --log_dir d a.py", Request(max_restarts=3, log_dir="d")),
+        ("torchrun --nnodes=$NNODES --nproc_per_node=$(nvidia-smi -L | wc -l) a.py", Request()),
+        ("accelerate launch --num_processes 8 --num_machines 2 a.py", Request(nodes=2, total=8)),
+        (
+            "accelerate launch --gpu_ids 0,2 --mixed_precision bf16 a.py",
+            Request(gpus=(0, 2), precision="bf16"),
+        ),
+        ("accelerate launch --cpu --num_cpu_threads_per_process 4 a.py", Request(on_cpu=True, omp_threads=4)),
+        ("accelerate launch --gpu_ids all --config_file=c.yaml a.py", Request(config_file="c.yaml")),
+        (
+            "deepspeed -H hosts --num_nodes 2 --num_gpus 8 a.py",
+            Request(hostfile="hosts", nodes=2, per_node=8),
+        ),
+        ("deepspeed -e b:1 a.py", Request(exclude=(HostFilter("b", (1,)),))),
+        ("fabric run --devices 0,1 --num-nodes 2 a.py", Request(gpus=(0, 1), nodes=2)),
+        ("fabric run a.py --devices auto --precision 16-mixed", Request(per_node="auto", precision="fp16")),
+        ("mpirun -np 8 -npernode 4 python a.py", Request(total=8, per_node=4, nodes=2)),
+        ("srun -N2 --ntasks-per-node=8 python a.py", Request(nodes=2, per_node=8)),
+        ("srun --nodes=2 --ntasks-per-node=1 torchrun --nproc_per_node 8 a.py", Request(nodes=2, per_node=8)),
+        ("CUDA_VISIBLE_DEVICES=1,0 MASTER_PORT=1234 python a.py", Request(gpus=(1, 0), main_port=1234)),
+        ("NNODES=2 torchrun --nnodes 3 a.py", Request(nodes=3)),
+    ],
+)
+def test_what_a_line_asks_for(line: str, request_: Request) -> None:
+    assert asked(line) == request_
+
+
+def test_a_line_is_taken_apart() -> None:
+    words = ["torchrun", "--nproc-per-node", "4", "-t", "3", "-m", "pkg.train", "--lr", "1e-4", "--", "-x"]
+    parsed = parse_command(words)
+    assert parsed.words == tuple(words)
+    assert (parsed.launcher, parsed.program_kind, parsed.program) == ("torchrun", "module", "pkg.train")
+    assert parsed.words[parsed.program_position] == "pkg.train"
+    assert parsed.args == ("--lr", "1e-4", "--", "-x")
+    assert parsed.kept_words() == ("--tee", "3")
+    first = parsed.owned[0]
+    assert (first.name, first.text, first.position, first.width) == (
+        "--nproc_per_node",
+        "--nproc-per-node 4",
+        1,
+        2,
+    )
+
+
+def of_kind(parsed: ParsedCommand) -> tuple[str, str, str]:
+    return parsed.launcher, parsed.program_kind, parsed.program
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("python -m torch.distributed.run a.py", ("torchrun", "script", "a.py")),
+        (
+            "python3 -u -m torch.distributed.launch --use_env a.py",
+            ("torch.distributed.launch", "script", "a.py"),
+        ),
+        ("python -m accelerate.commands.launch -m pkg", ("accelerate", "module", "pkg")),
+        ("python -m accelerate.commands.accelerate_cli launch a.py", ("accelerate", "script", "a.py")),
+        ("/opt/venv/bin/python -O -m pkg.train", ("python", "module", "pkg.train")),
+        ("/opt/venv/bin/torchrun a.py", ("torchrun", "script", "a.py")),
+        ("torchrun --no_python ./run.sh", ("torchrun", "executable", "./run.sh")),
+        ("./train.py --lr 1", ("python", "script", "./train.py")),
+        ("lightning run model a.py", ("fabric", "script", "a.py")),
+        ("bash train.sh 4", ("opaque", "executable", "bash")),
+        ("llamafactory-cli train sft.yaml", ("opaque", "executable", "llamafactory-cli")),
+        ("nohup time env A=1 uv run --frozen torchrun a.py &", ("torchrun", "script", "a.py")),
+    ],
+)
+def test_which_launcher_starts_which_program(line: str, kind: tuple[str, str, str]) -> None:
+    assert of_kind(parse_line(line)) == kind
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("deepspeed a.py", "--local_rank"),
+        ("deepspeed --no_local_rank a.py", ""),
+        ("python -m torch.distributed.launch a.py", "--local-rank"),
+        ("python -m torch.distributed.launch --use-env a.py", ""),
+        ("torchrun a.py", ""),
+    ],
+)
+def test_whether_the_script_gets_a_local_rank(line: str, option: str) -> None:
+    assert parse_line(line).local_rank_option == option
+
+
+def test_conda_run_names_an_environment() -> None:
+    parsed = parse_line("conda run --no-capture-output -n train python a.py")
+    assert parsed.environment == Environment("conda", "train")
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "fix"),
+    [
+        ("torchrun --nnodes 1:4 a.py", "elastic launch of 1 to 4 nodes", "the number of hosts"),
+        ("torchrun --rdzv_backend=etcd-v2 a.py", "needs an etcd server", "leave --rdzv_backend"),
+        ("torchrun --nprocs 4 a.py", "torchrun has no option --nprocs", "did you mean --nproc"),
+        ("torchrun --nproc_per_node --nnodes 2 a.py", "needs a value, and has '--nnodes'", "VALUE"),
+        ("torchrun --nproc_per_node 4", "torchrun has no script", "write the script"),
+        ("torchrun --nproc_per_node four a.py", "'four', and takes a number", "leave"),
+        (
+            "torchrun --nproc_per_node 4 --nproc-per-node 8 a.py",
+            "two things: --nproc_per_node 4 and",
+            "leave",
+        ),
+        ("torchrun --nnodes 2 --node_rank 2 a.py", "node 2 of 2", "leave the rank"),
+        ("torchrun --master_port 70000 a.py", "ports end at 65535", "29500"),
+        ("torchrun --start_method forks a.py", "it takes spawn, fork, forkserver", "fork"),
+        ("torchrun --standalone=1 a.py", "takes no value, and got '1'", "alone"),
+        ("torchrun -m --no_python a.py", "exclude each other", "leave one"),
+        ("torchrun --run_path a.py", "inside torch's launcher", "leave it out"),
+        (
+            "accelerate launch --num_processes 3 --num_machines 2 a.py",
+            "cannot be shared equally",
+            "write 2 or 4",
+        ),
+        ("accelerate launch --num_proc 3 a.py", "has no option --num_proc", "--num_processes"),
+        ("accelerate launch --tpu a.py", "GPUs and CPUs", "leave it out"),
+        ("accelerate config", "only accelerate launch", "accelerate launch"),
+        ("deepspeed --include a:0 --num_gpus 2 a.py", "exclude --include", "leave the count"),
+        ("deepspeed --include a:0 --exclude b a.py", "exclude each other", "leave one"),
+        ("deepspeed --include a:x a.py", "takes HOST or HOST:GPU", "a:0,1@b:0"),
+        ("deepspeed --autotuning run a.py", "autotuner", "on one host"),
+        (
+            "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 4 a.py",
+            "4 processes per node on 2 GPUs",
+            "name",
+        ),
+        ("CUDA_VISIBLE_DEVICES=0,0 python a.py", "names a GPU twice", "once"),
+        ("mpirun -np 6 -npernode 4 -H a,b srun python a.py", "srun inside of mpirun", "leave one"),
+        ("torchrun a.py --data $DATA", "$DATA has no value", "export it"),
+        ("torchrun a.py --n $(nproc)", "$(nproc) has no value", "write its value"),
+        ("torchrun \u2013nnodes 2 a.py", "typographic", "write --"),
+        ("torchrun a.py 'x", "has no end", "close it"),
+        ("torchrun a.py && python b.py", "several commands: torchrun and python", "one of them"),
+        ("torchrun a.py | grep loss", "pipes into grep", "output of gpulaunch"),
+        ("for i in 1 2; do torchrun a.py; done", "shell loop", "paste one launch"),
+        ("sudo torchrun a.py", "as root", "root@HOST"),
+        ("docker run x torchrun a.py", "container", "hosts.yaml"),
+        ("python -c 'print(1)'", "in the command line itself", "file"),
+        ("python", "names no script", "python SCRIPT"),
+        ("CUDA_VISIBLE_DEVICES=0", "has no command", "paste it"),
+        ("", "no command", "paste it"),
+    ],
+)
+def test_a_bad_line_has_one_clear_error(line: str, message: str, fix: str) -> None:
+    with pytest.raises(CommandRefused) as caught:
+        parse_line(line)
+    assert message in caught.value.message
+    assert fix in caught.value.fix
+    assert "\n" not in caught.value.message
+
+
+def test_a_script_for_one_launch_is_one_command() -> None:
+    parsed = parse_line(
+        """
+        #!/bin/bash
+        set -ex
+        source .venv/bin/activate
+        export CUDA_DEVICE_MAX_CONNECTIONS=1   # for sequence parallelism
+        GPUS=8
+        DISTRIBUTED=(
+            --nproc_per_node $GPUS
+            --nnodes ${NNODES:-1}
+        )
+        MODEL="--layers 12 --hidden 768"
+        cd examples && torchrun ${DISTRIBUTED[@]} pretrain.py \\
+            $MODEL \\
+            --name "a b" 'c$d' > log.txt 2>&1 &
+        wait
+        """
+    )
+    assert of_kind(parsed) == ("torchrun", "script", "pretrain.py")
+    assert parsed.request == Request(nodes=1, per_node=8)
+    assert parsed.args == ("--layers", "12", "--hidden", "768", "--name", "a b", "c$d")
+    assert parsed.env == {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
+    assert parsed.directory == "examples"
+    assert parsed.environment == Environment("venv", path=".venv")
+    assert len(parsed.dropped) == 4

@@ -1,0 +1,116 @@
+"""The tables of options against the parsers of the launchers that are installed."""
+
+import argparse
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from launcher.engines.command_line.options import OPTIONAL, Option, Table
+from launcher.engines.command_line.tables.accelerate import ACCELERATE
+from launcher.engines.command_line.tables.deepspeed import DEEPSPEED
+from launcher.engines.command_line.tables.fabric import FABRIC
+from launcher.engines.command_line.tables.prefixes import HOROVODRUN, MPIRUN, SRUN
+from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN
+
+TABLES = (TORCHRUN, LAUNCH, ACCELERATE, DEEPSPEED, FABRIC, MPIRUN, HOROVODRUN, SRUN)
+HELP = {"-h", "--help"}
+
+
+def torchrun_parser() -> argparse.ArgumentParser:
+    run = pytest.importorskip("torch.distributed.run")
+    parser: argparse.ArgumentParser = run.get_args_parser()
+    return parser
+
+
+def accelerate_parser() -> argparse.ArgumentParser:
+    launch = pytest.importorskip("accelerate.commands.launch")
+    parser: argparse.ArgumentParser = launch.launch_command_parser()
+    return parser
+
+
+def launch_parser(monkeypatch: pytest.MonkeyPatch) -> argparse.ArgumentParser:
+    """Return the parser that torch.distributed.launch makes inside of its parse_args."""
+    launch = pytest.importorskip("torch.distributed.launch")
+    return made_by(lambda: launch.parse_args(["train.py"]), monkeypatch)
+
+
+def made_by(parse: object, monkeypatch: pytest.MonkeyPatch) -> argparse.ArgumentParser:
+    parsers: list[argparse.ArgumentParser] = []
+    real = argparse.ArgumentParser.parse_args
+
+    def noted(self: argparse.ArgumentParser, *args: object, **named: object) -> argparse.Namespace:
+        parsers.append(self)
+        return real(self, *args, **named)  # type: ignore[return-value]
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", noted)
+    assert callable(parse)
+    parse()
+    return parsers[-1]
+
+
+def options_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    for action in parser._actions:
+        if action.option_strings and not HELP & set(action.option_strings):
+            yield action
+
+
+def check(table: Table, parser: argparse.ArgumentParser) -> None:
+    """A new, renamed or retyped option of the launcher fails here instead of in a user's launch."""
+    known = table.spellings()
+    theirs = {name: action for action in options_of(parser) for name in action.option_strings}
+    assert set(theirs) - set(known) == set(), "options that the table lacks"
+    assert set(known) - set(theirs) == set(), "options that the launcher lacks"
+    for name, action in theirs.items():
+        option = known[name]
+        takes = 0 if action.nargs == 0 else 1
+        assert option.values == takes, name
+        assert set(option.choices) == {str(choice) for choice in action.choices or ()}, name
+        if action.type is int:
+            assert option.kind == "int", name
+        if action.type is float:
+            assert option.kind == "float", name
+        assert len({known[other] for other in action.option_strings}) == 1, name
+    assert parser.allow_abbrev == table.abbreviations
+
+
+def test_torchrun_has_the_options_of_its_table() -> None:
+    check(TORCHRUN, torchrun_parser())
+
+
+def test_torch_distributed_launch_has_the_options_of_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    check(LAUNCH, launch_parser(monkeypatch))
+
+
+def test_accelerate_launch_has_the_options_of_its_table() -> None:
+    check(ACCELERATE, accelerate_parser())
+
+
+def test_deepspeed_has_the_options_of_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = pytest.importorskip("deepspeed.launcher.runner")
+    check(DEEPSPEED, made_by(lambda: runner.parse_args(["train.py"]), monkeypatch))
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.owner)
+def test_every_row_says_what_becomes_of_its_option(table: Table) -> None:
+    for option in table.options:
+        if option.fate != "kept":
+            assert option.why, option.name
+        assert bool(option.fix) == (option.fate == "refused"), option.name
+        assert option.values in (0, 1, 2, OPTIONAL), option.name
+        assert not option.why.endswith("."), option.name
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.owner)
+def test_no_spelling_is_of_two_options(table: Table) -> None:
+    names = [name for option in table.options for name in (option.name, *option.also)]
+    assert len(names) == len(set(names))
+    assert all(re.fullmatch(r"--?[A-Za-z][\w-]*", name) for name in names)
+
+
+def test_options_that_set_a_field_set_one_that_exists() -> None:
+    from launcher.engines.command_line.records import Request  # noqa: PLC0415
+
+    fields = set(Request.__slots__)
+    rows: list[Option] = [option for table in TABLES for option in table.options]
+    assert {option.sets for option in rows if option.sets} <= fields
