@@ -1,5 +1,6 @@
 """Text for people: what came from hosts, files and logs is untrusted and must not steer the terminal."""
 
+import math
 import os
 import re
 from typing import TYPE_CHECKING, TextIO
@@ -106,3 +107,22 @@ def gib(mib: float | None) -> str:
     if mib is None:
         return "?"
     return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"
+
+
+def duration(seconds: object) -> str:
+    """Return seconds as a person says them: 12.3 s, 5 min 3 s, 2 h 5 min, 3 d 4 h; ? for no number."""
+    if not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        return "?"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number with its noun: 1 rank, 4 ranks."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

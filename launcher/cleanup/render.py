@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from launcher.cleanup.clean import Cleaned, GpuBeforeAfter, unjudged, unseen
-from launcher.text import one_line
+from launcher.text import duration, gib, one_line
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.facts.redaction import redact_words
@@ -92,7 +92,7 @@ def _process_lines(verb: str, facts: HostFacts, each: Classified) -> list[str]:
     argv = "" if isinstance(process.argv, Missing) else " ".join(redact_words(process.argv))
     command = one_line(argv, _ARGV_WIDTH) or f"[{one_line(process.comm)}]"
     who = f"pid {process.pid}  {one_line(process.user)}  {command}"
-    head = f"  {verb:<5} {who}  {age(process.age_s)}  state {process.state}"
+    head = f"  {verb:<5} {who}  {duration(process.age_s)}  state {process.state}"
     held = held_text(facts, each)
     why = "; ".join(one_line(text) for text in each.evidence)
     lines = [head + (f"  {held}" if held else ""), f"        {each.kind.value}: {why}"]
@@ -118,21 +118,6 @@ def _share(facts: HostFacts, index: int, pid: int) -> str:
             if listed.pid == pid and not isinstance(listed.used_mib, Missing):
                 return f" ({gib(listed.used_mib)})"
     return ""
-
-
-def gib(mib: int) -> str:
-    """Return MiB as GiB with one decimal."""
-    return f"{mib / 1024:.1f} GiB"
-
-
-def age(seconds: float) -> str:
-    """Return an age in its two largest units."""
-    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
-    if days:
-        return f"{days} d {hours % 24} h"
-    if hours:
-        return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min" if minutes else f"{int(seconds)} s"
 
 
 def cleaned_lines(cleaned: Cleaned) -> list[str]:

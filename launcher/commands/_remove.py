@@ -9,7 +9,7 @@ from launcher.planning.run_record import forget
 from launcher.remote.connection_pool import Open
 from launcher.runs.model import FoundRun
 from launcher.runs.stop import remove_run
-from launcher.text import one_line
+from launcher.text import counted, one_line
 
 
 def may_delete(question: str, answer: Answer, *, yes: bool, fix: str = "use --yes in scripts") -> bool:
@@ -40,7 +40,7 @@ def remove(
         if all(host["removed"] for host in hosts):
             if len(run.nodes) >= run.total_nodes:  # else a host that has not answered may still hold it
                 forget(run.run_id)
-            answer.say(f"{run.run_id}: removed from {len(entries)} host" + ("" if len(entries) == 1 else "s"))
+            answer.say(f"{run.run_id}: removed from {counted(len(entries), 'host')}")
         removed.append({"run_id": run.run_id, "hosts": hosts})
     return answer.finish(code, runs=removed, unreached=errors_json(others or {}))
 

@@ -15,9 +15,9 @@ from launcher.local.project import RUNS, runs_here
 from launcher.report.ending import tell
 from launcher.report.outcome import launch_lines, outcome_json
 from launcher.runs.attach import Attachment
-from launcher.runs.render import ago
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
+from preflight.checks.helpers import span
 
 
 @click.command("attach")
@@ -60,7 +60,7 @@ def command(run: str, **options: Any) -> int:
     for line in launch_lines(plan, str(options["logs"] / plan.run_id)):
         screen.say(line)
     if found.is_over:
-        when = "" if found.ended is None else f" {ago(time.time() - found.ended)} ago"
+        when = "" if found.ended is None else f" {span(time.time() - found.ended)} ago"
         screen.say(f"this run has ended{when}; this is how it was")
     try:
         outcome = attachment.run()

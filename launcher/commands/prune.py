@@ -14,6 +14,7 @@ from launcher.durations import format_duration
 from launcher.exit_codes import ExitCode
 from launcher.runs.render import run_line
 from launcher.runs.search import hosts_to_ask, search
+from launcher.text import counted
 
 
 @click.command("prune")
@@ -38,7 +39,7 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
     for name, error in found.errors.items():
         answer.say(f"{name}: not asked: {error.detail}", err=True)
     for name, run_ids in found.elsewhere.items():
-        count = "1 run" if len(run_ids) == 1 else f"{len(run_ids)} runs"
+        count = counted(len(run_ids), "run")
         answer.say(
             f"{name}: not asked: {count} of it in a home that it shares with a host that was asked", err=True
         )

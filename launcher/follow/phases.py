@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from launcher.follow.run_state import Watch
+from launcher.text import duration
 from preflight.frozen import dataclass
 
 START, RUN, END = "start", "run", "end"
@@ -101,12 +102,3 @@ class Phases:
 def phase_words(phases: Iterable[Phase]) -> str:
     """Return `preflight 0.9 s, start 3.1 s, run 5 min 12 s`."""
     return ", ".join(f"{phase.name} {duration(phase.seconds)}" for phase in phases)
-
-
-def duration(seconds: float) -> str:
-    """Return seconds as a person says them."""
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

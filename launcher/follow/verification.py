@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.planning.plan import Plan
+from launcher.text import counted
 from preflight.decide.decision import RankSlot
 from preflight.frozen import dataclass
 
@@ -143,5 +144,4 @@ class Verification:
         size = self._plan.world_size
         gpus = sum(expected.slot.gpu_uuid is not None for expected in self._expected.values())
         where = "each on its own GPU" if gpus == size else "on the CPU" if not gpus else f"{gpus} on GPUs"
-        ranks = f"{size} ranks" if size > 1 else "1 rank"
-        return f"{ranks} as planned: world size {size}, {where}"
+        return f"{counted(size, 'rank')} as planned: world size {size}, {where}"

@@ -7,7 +7,7 @@ from launcher.config.host_sets import host_range
 from launcher.host_checks.merge import merge
 from launcher.host_checks.preflight import PreflightResult
 from launcher.terminal.cell_width import Line, Span
-from launcher.text import clean, one_line
+from launcher.text import clean, counted, one_line
 from preflight.checks.finding import Finding, Severity
 from preflight.checks.registry import NOT_HELD
 from preflight.facts.gpu import Gpu
@@ -204,7 +204,7 @@ def _would_use_lines(result: PreflightResult) -> Iterator[str]:
         yield clean(f"no launch on these hosts: {use.problem}", keep_lines=False)
         return
     port = f", main port {use.main_port}" if use.world_size > 1 else ""
-    ranks = "1 rank" if use.world_size == 1 else f"{use.world_size} ranks"
+    ranks = counted(use.world_size, "rank")
     why = f" ({use.why_precision})" if use.why_precision else ""
     yield clean(f"a launch would use: {ranks}, mixed precision {use.precision}{why}{port}", keep_lines=False)
 

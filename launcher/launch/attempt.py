@@ -23,7 +23,6 @@ from launcher.follow.hang_stacks import with_stacks
 from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, Follower
 from launcher.follow.outcome import Outcome, outcome_of
 from launcher.follow.peer_check import Target, Vigil
-from launcher.follow.phases import duration
 from launcher.follow.run_state import FAILURE_GRACE_S, Watch
 from launcher.follow.stop_deadline import Hurry
 from launcher.follow.ticker import Ticking
@@ -48,6 +47,7 @@ from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogBook, run_directory
 from launcher.terminal.output import echo
 from launcher.terminal.screen import Screen
+from launcher.text import duration
 from launcher.transports.base import Connection
 
 _POLL_S = 0.1

@@ -9,12 +9,12 @@ from launcher.follow.events import Happening, Output, Tick, Told
 from launcher.follow.failures import code_words
 from launcher.follow.live_warnings import LiveReading
 from launcher.follow.outcome import Outcome
-from launcher.follow.phases import Phases, duration
+from launcher.follow.phases import Phases
 from launcher.follow.run_state import Say, Stop, Watch
 from launcher.follow.usage import Usages
 from launcher.rundir.log_store import LogBook
 from launcher.terminal.screen import Screen
-from launcher.text import one_line
+from launcher.text import duration, one_line
 
 USAGE_EVERY_S = 1.0
 """How often the screen is told what ranks use; many hosts measure at moments of their own."""

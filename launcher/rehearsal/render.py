@@ -9,7 +9,7 @@ from launcher.rehearsal.proof_store import SCHEMA
 from launcher.rehearsal.rehearse import Rehearsed
 from launcher.rehearsal.verdict import Proof, RankVerdict, Verdict
 from launcher.report.outcome import outcome_json
-from launcher.text import clean
+from launcher.text import clean, duration
 from preflight.facts.redaction import redact_words
 from preflight.job import Job
 
@@ -58,7 +58,7 @@ def _estimate_lines(verdict: Verdict) -> Iterator[str]:
     if estimate.samples_per_s:
         parts.append(f"{estimate.samples_per_s:.3g} samples per second")
     if estimate.run_s and estimate.total_steps:
-        parts.append(f"{estimate.total_steps} steps take about {_duration(estimate.run_s)}")
+        parts.append(f"{estimate.total_steps} steps take about {duration(estimate.run_s)}")
     use = [rank.gpu_use_percent for rank in verdict.ranks if rank.gpu_use_percent is not None]
     if use:
         least, most = round(min(use)), round(max(use))
@@ -78,13 +78,6 @@ def _fit_lines(done: Rehearsed, job: Job) -> Iterator[str]:
             "  out of GPU memory; `batch_args: {batch: --batch-size, accumulation: ...}` in the run config"
             " lets --fit look for what fits"
         )
-
-
-def _duration(seconds: float) -> str:
-    minutes = int(seconds // 60)
-    if minutes < 2:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def rehearsal_json(done: Rehearsed, config: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from launcher.report.hang import hang_json
 from launcher.report.plan import change_text, redacted
 from launcher.report.restarts import restart_lines, restarts_json
 from launcher.report.usage import usage_json, usage_lines
-from launcher.text import clean, one_line
+from launcher.text import clean, counted, one_line
 from preflight.diagnosis.result import UNKNOWN, USER_EXCEPTION, Diagnosis
 
 SCHEMA = "gpulaunch.run/1"
@@ -25,7 +25,7 @@ def launch_lines(plan: Plan, where: str) -> Iterator[str]:
     """Yield what is about to start, and every value that was corrected."""
     for change in redacted(plan).changes:
         yield change_text(change)
-    ranks = "1 rank" if plan.world_size == 1 else f"{plan.world_size} ranks"
+    ranks = counted(plan.world_size, "rank")
     nodes = ", ".join(f"{node.host} ({len(node.ranks.slots)})" for node in plan.nodes)
     port = f", main port {plan.main_port}" if plan.world_size > 1 else ""
     precision = plan.precision.mixed_precision

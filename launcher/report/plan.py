@@ -10,7 +10,7 @@ from launcher.engines.base import RUN_DIR
 from launcher.host_checks.merge import merge
 from launcher.host_checks.render_json import merged_json
 from launcher.planning.plan import Change, NodePlan, Plan
-from launcher.text import clean
+from launcher.text import clean, counted
 from preflight.facts.json_codec import encode
 from preflight.facts.redaction import redact_env, redact_text, redact_value, redact_words
 
@@ -87,8 +87,8 @@ def command_text(node: NodePlan) -> str:
 
 
 def _lines(plan: Plan) -> Iterator[str]:
-    ranks = _count(plan.world_size, "rank")
-    hosts = _count(len(plan.nodes), "host")
+    ranks = counted(plan.world_size, "rank")
+    hosts = counted(len(plan.nodes), "host")
     name = f"{plan.job_name}: " if plan.job_name else ""
     yield f"{name}{ranks} on {hosts}, mixed precision {plan.precision.mixed_precision}"
     if plan.world_size > 1:
@@ -134,7 +134,3 @@ def _quote(word: str) -> str:
     if RUN_DIR in word and _PLAIN_WORD.fullmatch(word.replace(RUN_DIR, "")):
         return f'"{word.replace(RUN_DIR, _RUN_DIR_VARIABLE)}"'
     return shlex.quote(word)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

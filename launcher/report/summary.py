@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.follow.failures import signal_name
-from launcher.report.html.escape import duration, ends_by_rank, mappings
+from launcher.report.html.escape import ends_by_rank, mappings
 from launcher.report.sparkline import series_line, short, sparkline
 from launcher.rundir.end_state import end_words, how_all_ended
 from launcher.rundir.layout import RunFiles, most_telling
 from launcher.rundir.metrics import Sample
 from launcher.rundir.usage_series import COLUMNS, RankSeries
-from launcher.text import clean, gib, one_line
+from launcher.text import clean, duration, gib, one_line
 
 SCHEMA = "gpulaunch.report/1"
 _EVENTS = 40

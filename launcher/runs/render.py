@@ -8,7 +8,8 @@ from typing import Any
 from launcher.config.host_sets import host_range
 from launcher.rundir.end_state import end_words
 from launcher.runs.model import FoundRun, NodeRun
-from launcher.text import clean, one_line
+from launcher.text import clean, counted, gib, one_line
+from preflight.checks.helpers import span
 
 SCHEMA = "gpulaunch.runs/1"
 _TITLES = ("RUN", "STATE", "STEP", "LOSS", "HOSTS", "RUNS ON", "BY", "STARTED")
@@ -43,14 +44,6 @@ def runs_json(
     return {"schema": SCHEMA, "runs": told, **about}
 
 
-def ago(seconds: float) -> str:
-    """Return a duration as a person says it."""
-    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(0.0, seconds):.0f} s"
-
-
 def _row(run: FoundRun, now: float) -> tuple[str, ...]:
     progress = run.progress
     step = "-" if progress.step is None else str(progress.step)
@@ -66,7 +59,7 @@ def _row(run: FoundRun, now: float) -> tuple[str, ...]:
             _hosts(run),
             _hardware(run),
             run.launched.by if run.launched is not None else run.nodes[0].user,
-            f"{ago(now - run.started)} ago",
+            f"{span(now - run.started)} ago",
         )
     )
 
@@ -85,7 +78,7 @@ def _state(run: FoundRun) -> str:
     if condition in ("failed", "stopped", "lost") and run.why:
         return one_line(end_words(condition, run.why), 70)
     if condition == "running" and (run.unattended_s or 0.0) > 10.0:
-        return f"running, alone for {ago(run.unattended_s or 0.0)}"
+        return f"running, alone for {span(run.unattended_s or 0.0)}"
     return condition
 
 
@@ -93,7 +86,7 @@ def _hardware(run: FoundRun) -> str:
     uuids = [uuid for node in run.nodes for uuid in node.told["spec"].get("gpus") or ()]
     if not uuids:
         ranks = sum(int(node.told["spec"].get("ranks") or 0) for node in run.nodes)
-        return ("1 CPU rank" if ranks == 1 else f"{ranks} CPU ranks") + _cpu_use(run)
+        return counted(ranks, "CPU rank") + _cpu_use(run)
     names = {
         slot.gpu_name: None
         for node in (run.launched.plan.nodes if run.launched is not None else ())
@@ -104,7 +97,7 @@ def _hardware(run: FoundRun) -> str:
     words = f"{len(uuids)}x {'/'.join(names) or 'GPU'}"
     if use:
         words += f" {statistics.mean(percent for percent, _ in use):.0f}%"
-        words += f" {sum(mib for _, mib in use) / 1024:.1f} GiB"
+        words += f" {gib(sum(mib for _, mib in use))}"
     return words
 
 
@@ -114,7 +107,7 @@ def _cpu_use(run: FoundRun) -> str:
     cpu = [rank["cpu"] for rank in ranks if isinstance(rank.get("cpu"), int | float)]
     memory = [rank["rss_mib"] for rank in ranks if isinstance(rank.get("rss_mib"), int | float)]
     words = f" {statistics.mean(cpu):.0f}%" if cpu else ""
-    return words + (f" {sum(memory) / 1024:.1f} GiB" if memory else "")
+    return words + (f" {gib(sum(memory))}" if memory else "")
 
 
 def _remarks(run: FoundRun) -> Iterator[str]:

@@ -13,7 +13,7 @@ from launcher.sync.errors import SyncFailed
 from launcher.sync.provenance import source_json, source_text
 from launcher.sync.sync import HERE, HostSync, Say, Sync, send_tree
 from launcher.sync.tree import Tree, read_tree
-from launcher.text import one_line
+from launcher.text import counted, one_line
 from preflight.frozen import dataclass
 from preflight.job import Job
 
@@ -64,9 +64,9 @@ def sync_lines(found: Mapping[str, HostSync]) -> Iterator[str]:
             yield f"sync: {name}:{host.root} is {owner}; nothing to send"
             continue
         done = host.done
-        what = f"{_count(done.written)} sent, {_size(host.sent)}" if done.written else "up to date"
+        what = f"{counted(done.written, 'file')} sent, {_size(host.sent)}" if done.written else "up to date"
         what += "" if host.wire is None else f" as {_size(host.wire)} by rsync"
-        gone = f", {_count(len(done.deleted))} deleted" if done.deleted else ""
+        gone = f", {counted(len(done.deleted), 'file')} deleted" if done.deleted else ""
         yield f"sync: {name}:{host.root} {what}{gone} ({host.seconds:.1f} s)"
         if done.kept:
             yield f"sync: {name} had its own {_names(done.kept)}: kept in {host.done.kept_in}"
@@ -79,7 +79,7 @@ def sync_lines(found: Mapping[str, HostSync]) -> Iterator[str]:
 def _tree_words(tree: Tree, version: git.Version) -> str:
     edits = " with edits" if version.dirty else ""
     at = f", commit {version.commit[:12]}{edits}" if version.commit else ""
-    return f"sync: {tree.root}: {_count(len(tree.entries))}, {_size(tree.size)}{at}"
+    return f"sync: {tree.root}: {counted(len(tree.entries), 'file')}, {_size(tree.size)}{at}"
 
 
 def _refuse_without_script(tree: Tree, spec: SyncSpec, job: Job) -> None:
@@ -93,10 +93,6 @@ def _refuse_without_script(tree: Tree, spec: SyncSpec, job: Job) -> None:
         f"{job.script} is not among the files that sync would send from {tree.root}",
         "start gpulaunch in the project's directory, set sync.from, or see what .gitignore leaves out",
     )
-
-
-def _count(number: int) -> str:
-    return "1 file" if number == 1 else f"{number} files"
 
 
 def _size(count: int) -> str:

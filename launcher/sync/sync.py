@@ -18,6 +18,7 @@ from launcher.sync.host import Done, Receiver
 from launcher.sync.rsync import WORTH_BYTES
 from launcher.sync.shared_dirs import await_sight, tree_stamps
 from launcher.sync.tree import STATE, Tree
+from launcher.text import counted
 from preflight.frozen import dataclass
 
 HERE = "here"
@@ -205,5 +206,5 @@ class _Progress:
         while not self._over.wait(PROGRESS_S):
             with self._lock:
                 sent, wanted = self._sent / 2**20, self._wanted / 2**20
-            hosts = "1 host" if self._hosts == 1 else f"{self._hosts} hosts"
+            hosts = counted(self._hosts, "host")
             self._say(f"sync: {sent:.0f} of {wanted:.0f} MiB sent to {hosts}")

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from launcher.commands.report import command
 from launcher.errors import BadInput
-from launcher.report.html.escape import duration
 from launcher.report.html.page import html
 from launcher.report.html.svg import MOST_POINTS, Chart, Series, svg, thinned
 from launcher.report.html.ticks import ticks
@@ -20,6 +19,7 @@ from launcher.rundir.layout import read_run
 from launcher.rundir.log_files import run_called
 from launcher.rundir.log_store import LogBook
 from launcher.rundir.metrics import CHUNK, Metrics, in_steps, metrics_of, read_metrics
+from launcher.text import duration
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e"
 

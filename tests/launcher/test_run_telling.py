@@ -8,7 +8,7 @@ import pytest
 
 from launcher.follow.events import Happening, Interrupted, Output, Started, Tick, Told
 from launcher.follow.outcome import outcome_of
-from launcher.follow.phases import QUIET_S, Phase, Phases, Stopwatch, duration
+from launcher.follow.phases import QUIET_S, Phase, Phases, Stopwatch
 from launcher.follow.run_state import Watch
 from launcher.follow.usage import Usages
 from launcher.launch.reporter import Telling
@@ -16,6 +16,7 @@ from launcher.report.outcome import outcome_json, outcome_lines
 from launcher.report.usage import usage_lines
 from launcher.rundir.log_store import LogBook
 from launcher.terminal.screen import Screen
+from launcher.text import duration
 from tests.launcher.run_plans import plan
 from tests.launcher.test_run_watch import CPU, GOOD, ended, placed, replay, told
 from tests.launcher.test_runs_leaving import introduced

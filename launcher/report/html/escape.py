@@ -1,25 +1,16 @@
 """Pieces of the HTML report: all that comes in is text, never markup."""
 
-import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from launcher.follow import phases
 from launcher.text import clean
 
 
 def text(value: object) -> str:
     """Return anything as text that is only text in HTML, without what steers terminals and bidi readers."""
     return escape(clean(str(value)))
-
-
-def duration(seconds: object) -> str:
-    """Return seconds as a person says them."""
-    if not isinstance(seconds, int | float) or not math.isfinite(seconds):
-        return "?"
-    return phases.duration(seconds)
 
 
 def clock(at: float) -> str:

@@ -6,10 +6,10 @@ from typing import Any
 
 from launcher.config.templates import templates_dir
 from launcher.report.html.charts import MOST_EVENTS, plots
-from launcher.report.html.escape import clock, duration, ends_by_rank, mappings, pairs, table, text, tiles
+from launcher.report.html.escape import clock, ends_by_rank, mappings, pairs, table, text, tiles
 from launcher.rundir.layout import RankLog, RunFiles, most_telling
 from launcher.rundir.usage_series import RankSeries
-from launcher.text import gib
+from launcher.text import duration, gib
 
 TEMPLATE = "report.html.tmpl"
 
