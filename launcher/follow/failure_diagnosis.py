@@ -15,17 +15,17 @@ SHOWN_LINES = 20
 
 def with_last_lines(outcome: Outcome, book: LogBook) -> Outcome:
     """Return the outcome with what the log of the root cause ended with, where no exception told it."""
-    cause = outcome.root_cause
+    cause = outcome.cause.failure
     if cause is None or cause.last_lines:
         return outcome
     log = "launcher.log" if cause.rank is None else f"rank-{cause.rank}.log"
     lines = book.last_lines(cause.host, log, SHOWN_LINES)
-    return replace(outcome, root_cause=replace(cause, last_lines=lines))
+    return replace(outcome, cause=replace(outcome.cause, failure=replace(cause, last_lines=lines)))
 
 
 def with_reasons(outcome: Outcome, book: LogBook) -> Outcome:
     """Return the outcome with a diagnosis where a rank or a launcher failed; logs are read from memory."""
-    cause = outcome.root_cause
+    cause = outcome.cause.failure
     if cause is None or cause.hung:  # its logs end with our own SIGTERM; its stacks say more
         return outcome
     names = ["launcher.log"] if cause.rank is None else [f"rank-{cause.rank}.log", "launcher.log"]
@@ -44,4 +44,4 @@ def with_reasons(outcome: Outcome, book: LogBook) -> Outcome:
     # What supervisors count is in the kernel's log too, which an ordinary user may often not read.
     kernel = (KernelLog("kmsg", (), (cause.oom,), ()),) if cause.oom else ()
     found = diagnose_logs(logs, Context(kernel_logs=kernel, exit_codes=codes, exit_signals=signals))
-    return replace(outcome, diagnosis=found)
+    return replace(outcome, cause=replace(outcome.cause, diagnosis=found))

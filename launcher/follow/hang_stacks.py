@@ -14,7 +14,7 @@ _SHOWN_FRAMES = 20
 
 def with_stacks(outcome: Outcome, book: LogBook) -> Outcome:
     """Return the outcome with where the ranks stood; its root cause then names the rank that stood apart."""
-    cause = outcome.root_cause
+    cause = outcome.cause.failure
     if cause is None or not cause.hung:
         return outcome
     hang = _read(outcome, book)
@@ -30,7 +30,7 @@ def with_stacks(outcome: Outcome, book: LogBook) -> Outcome:
             where=f"{own.file}:{own.line}" if own else "",
             last_lines=tuple(frame.words for frame in one.frames[:_SHOWN_FRAMES]),
         )
-    return replace(outcome, root_cause=found, why=found.what, hang=hang)
+    return replace(outcome, why=found.what, cause=replace(outcome.cause, failure=found, hang=hang))
 
 
 def _read(outcome: Outcome, book: LogBook) -> Hang:

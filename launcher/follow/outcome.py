@@ -11,6 +11,7 @@ from launcher.follow.phases import Phase
 from launcher.follow.restart_history import Restarts
 from launcher.follow.run_state import Watch
 from launcher.follow.usage import RankUsage
+from launcher.follow.verification import Verifier
 from launcher.planning.plan import Plan
 from launcher.text import one_line
 from preflight.diagnosis.result import Diagnosis
@@ -32,40 +33,33 @@ class RankEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A run that is over."""
+class Cause:
+    """Why a run did not finish, as far as is known."""
 
-    plan: Plan
-    verdict: Verdict
-    exit_code: int
-    why: str  # one line; "" when it finished
-    root_cause: Failure | None
-    ranks: tuple[RankEnd, ...]
-    mismatches: tuple[str, ...]
-    verified: bool  # world, ranks and devices were seen to be as planned
-    precision_verified: bool
-    silent: tuple[int, ...]  # ranks that never told their world
-    unplaced: tuple[int, ...]  # ranks that told their world, but not their device
-    lost: Mapping[str, str]  # host -> why
-    goes_on: tuple[str, ...]  # lost hosts on which the run goes on, as far as is known
-    left: Mapping[str, tuple[int, ...]]  # host -> pids that could not be ended
-    port_free: bool | None  # the main port, on the main host, after the end; None: there is none, or unknown
-    directory: Path  # logs here
-    run_dirs: Mapping[str, str]  # host -> run directory there
-    seconds: float
-    attempts: int = 1
-    restarts: Restarts | None = None  # None: there were to be none
-    rehearsed: Mapping[int, Mapping[str, Any]] = field(
-        default_factory=dict
-    )  # by rank: what its guard measured
+    failure: Failure | None = None  # the first one, where the run failed
     diagnosis: Diagnosis | None = None  # of the failing rank's last lines
-    phases: tuple[Phase, ...] = ()  # where the time went, in order
-    usage: tuple[RankUsage, ...] = ()  # mean use and peak memory of each measured rank
-    usage_missing: Mapping[str, str] = field(default_factory=dict)  # host -> why its GPUs were not measured
-    clock_behind_s: Mapping[str, float] = field(default_factory=dict)  # host -> to be added to its clock
     hang: Hang | None = None  # where the ranks of a hung run stood
-    not_kept: str = ""  # why not all is in the directory here; the hosts have it
-    guard_told: tuple[tuple[str, int, Mapping[str, Any]], ...] = ()  # host, rank, what its guard saw
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What the ranks told of themselves, against the plan."""
+
+    mismatches: tuple[str, ...] = ()
+    placed: bool = False  # world, ranks and devices were seen to be as planned
+    precise: bool = False  # so was the mixed precision
+    silent: tuple[int, ...] = ()  # ranks that never told their world
+    unplaced: tuple[int, ...] = ()  # ranks that told their world, but not their device
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanup:
+    """What of a run is left on its hosts; mappings are by host."""
+
+    lost: Mapping[str, str] = field(default_factory=dict)  # why
+    goes_on: tuple[str, ...] = ()  # lost hosts on which the run goes on, as far as is known
+    left: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # pids that could not be ended
+    port_free: bool | None = None  # the main port, on the main host; None: there is none, or unknown
 
     @property
     def is_clean(self) -> bool:
@@ -73,36 +67,78 @@ class Outcome:
         return not self.lost and not self.left and self.port_free is not False
 
 
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """What was measured while it ran."""
+
+    phases: tuple[Phase, ...] = ()  # where the time went, in order
+    usage: tuple[RankUsage, ...] = ()  # mean use and peak memory of each measured rank
+    usage_missing: Mapping[str, str] = field(default_factory=dict)  # host -> why its GPUs were not measured
+    clock_behind_s: Mapping[str, float] = field(default_factory=dict)  # host -> to be added to its clock
+    rehearsed: Mapping[int, Mapping[str, Any]] = field(
+        default_factory=dict
+    )  # by rank: what its guard measured
+    guard_told: tuple[tuple[str, int, Mapping[str, Any]], ...] = ()  # host, rank, what its guard saw
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run that is over."""
+
+    plan: Plan
+    verdict: Verdict
+    exit_code: int
+    why: str  # one line; "" when it finished
+    cause: Cause
+    ranks: tuple[RankEnd, ...]
+    verification: Verification
+    cleanup: Cleanup
+    measurements: Measurements
+    directory: Path  # logs here
+    run_dirs: Mapping[str, str]  # host -> run directory there
+    seconds: float
+    attempts: int = 1
+    restarts: Restarts | None = None  # None: there were to be none
+    not_kept: str = ""  # why not all is in the directory here; the hosts have it
+
+
 def outcome_of(watch: Watch, directory: Path, seconds: float, attempts: int) -> Outcome:
     """Return what a watched run came to."""
     verdict, code, why = _verdict(watch)
-    ends = {host: ended.state.get("exit") or {} for host, ended in watch.ended.items()}
-    main = watch.hosts[0]
     hosts = {
         node.first_rank + slot.local_rank: node.host for node in watch.plan.nodes for slot in node.ranks.slots
     }
+    guarding = watch.guarding
     return Outcome(
         plan=watch.plan,
         verdict=verdict,
         exit_code=code,
         why=why,
-        root_cause=watch.root_cause if verdict == "failed" else None,
+        cause=Cause(watch.root_cause if verdict == "failed" else None),
         ranks=tuple(RankEnd(rank, host, watch.rank_codes.get(rank)) for rank, host in sorted(hosts.items())),
-        mismatches=watch.verification.mismatches,
-        verified=watch.verification.placed,
-        precision_verified=watch.verification.precise,
-        silent=watch.verification.silent(),
-        unplaced=watch.verification.unplaced(),
-        lost=dict(watch.lost),
-        goes_on=tuple(sorted(watch.goes_on)),
-        left={host: tuple(end["left"]) for host, end in ends.items() if end.get("left")},
-        port_free=ends.get(main, {}).get("port_free"),
+        verification=_verification(watch.verification),
+        cleanup=_cleanup(watch),
+        measurements=Measurements(rehearsed=dict(guarding.rehearsed), guard_told=tuple(guarding.told)),
         directory=directory,
         run_dirs=dict(watch.run_dirs),
         seconds=seconds,
         attempts=attempts,
-        rehearsed=dict(watch.guarding.rehearsed),
-        guard_told=tuple(watch.guarding.told),
+    )
+
+
+def _verification(verifier: Verifier) -> Verification:
+    return Verification(
+        verifier.mismatches, verifier.placed, verifier.precise, verifier.silent(), verifier.unplaced()
+    )
+
+
+def _cleanup(watch: Watch) -> Cleanup:
+    ends = {host: ended.state.get("exit") or {} for host, ended in watch.ended.items()}
+    return Cleanup(
+        lost=dict(watch.lost),
+        goes_on=tuple(sorted(watch.goes_on)),
+        left={host: tuple(end["left"]) for host, end in ends.items() if end.get("left")},
+        port_free=ends.get(watch.hosts[0], {}).get("port_free"),
     )
 
 
@@ -138,11 +174,11 @@ def _verdict(watch: Watch) -> tuple[Verdict, int, str]:
 
 def unverified_lines(outcome: Outcome) -> Iterator[str]:
     """Yield what ranks did not tell of themselves, and why."""
-    if outcome.silent:
-        ranks = ", ".join(map(str, outcome.silent))
+    if outcome.verification.silent:
+        ranks = ", ".join(map(str, outcome.verification.silent))
         yield f"not verified: rank {ranks} never set up torch.distributed or accelerate"
-    if outcome.unplaced:
-        ranks = ", ".join(map(str, outcome.unplaced))
+    if outcome.verification.unplaced:
+        ranks = ", ".join(map(str, outcome.verification.unplaced))
         yield (
             f"world and ranks are as planned; not verified: which GPU rank {ranks} uses "
             "(told by accelerate and by DistributedDataParallel, and the script uses neither)"

@@ -22,7 +22,7 @@ from launcher.follow.events import (
 from launcher.follow.failures import Failure, code_words, out_of_memory, root_cause
 from launcher.follow.guard_reports import STOP_EXIT, Guarding, GuardStop
 from launcher.follow.liveness import Quiet
-from launcher.follow.verification import Verification
+from launcher.follow.verification import Verifier
 from launcher.planning.plan import Plan
 from preflight.frozen import dataclass
 
@@ -61,7 +61,7 @@ class Watch:
         self._grace_s = grace_s
         self._over = over
         self.hosts = tuple(node.host for node in plan.nodes)
-        self.verification = Verification(plan)
+        self.verification = Verifier(plan)
         self.guarding = Guarding(stops=plan.nodes[0].env.get("GPULAUNCH_GUARD") == "stop")
         self.failures: list[Failure] = []
         self.rank_codes: dict[int, int | None] = {}

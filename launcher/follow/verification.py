@@ -80,7 +80,7 @@ def placed(expected: Expected, told: Mapping[str, Any]) -> bool:
     return "world_rank" in told and ("device" in told or blind)
 
 
-class Verification:
+class Verifier:
     """Collects what ranks tell; says once that all is as planned, or at once what is not."""
 
     def __init__(self, plan: Plan) -> None:

@@ -136,8 +136,7 @@ class Attempt:
         outcome = outcome_of(self._watch, directory, time.monotonic() - started, self._number)
         outcome = with_stacks(outcome, self._book)
         outcome = with_reasons(with_last_lines(outcome, self._book), self._book)
-        outcome = self._telling.measured(outcome)
-        outcome = replace(outcome, phases=(*self._launch.before, *outcome.phases))
+        outcome = self._telling.measured(outcome, self._launch.before)
         if self._left:
             code = ExitCode.TERMINAL_CLOSED if self._left_by == TERMINAL_CLOSED else 0
             outcome = replace(outcome, verdict="detached", exit_code=code)
@@ -150,10 +149,10 @@ class Attempt:
 
     def port_was_taken(self, outcome: Outcome) -> bool:
         """Return whether it failed before its ranks met, because the main port had become somebody else's."""
-        if outcome.verdict != "failed" or outcome.verified or self._plan.world_size == 1:
+        if outcome.verdict != "failed" or outcome.verification.placed or self._plan.world_size == 1:
             return False
         main = self._plan.nodes[0].host
-        cause = outcome.root_cause
+        cause = outcome.cause.failure
         lines = list(self._book.last_lines(main, "launcher.log", 200))
         lines += self._book.last_lines(main, "rank-0.log", 200)
         return says_port_taken([*lines, *(cause.last_lines if cause else ())])

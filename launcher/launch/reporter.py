@@ -9,7 +9,7 @@ from launcher.follow.events import Happening, Output, Tick, Told
 from launcher.follow.failures import code_words
 from launcher.follow.live_warnings import LiveReading
 from launcher.follow.outcome import Outcome
-from launcher.follow.phases import Phases
+from launcher.follow.phases import Phase, Phases
 from launcher.follow.run_state import Say, Stop, Watch
 from launcher.follow.usage import Usages
 from launcher.rundir.log_store import LogBook
@@ -109,15 +109,16 @@ class Telling:
             words = f"no more is kept here ({self._book.failed}); {goes_on}its hosts keep all"
             self._screen.say(f"{words}: gpulaunch fetch {self._watch.plan.run_id}", bad=True)
 
-    def measured(self, outcome: Outcome) -> Outcome:
-        """Return the outcome with what was measured meanwhile."""
-        return replace(
-            outcome,
-            phases=self.phases.over(),
+    def measured(self, outcome: Outcome, before: tuple[Phase, ...] = ()) -> Outcome:
+        """Return the outcome with what was measured meanwhile; `before`: phases that came before this run."""
+        measured = replace(
+            outcome.measurements,
+            phases=(*before, *self.phases.over()),
             usage=self.usages.over_all(),
             usage_missing=dict(self.usages.missing),
             clock_behind_s=dict(self.usages.clock_behind_s),
         )
+        return replace(outcome, measurements=measured)
 
     def _take_usage(self, told: Told) -> None:
         missing = set(self.usages.missing)

@@ -87,10 +87,12 @@ def rehearse(
 
 def used(outcome: Outcome) -> dict[int, float]:
     """Return how busy each rank's GPU was while it stepped, where its host has measured that."""
-    series = read_usage(outcome.directory, plan_json(outcome.plan), outcome.clock_behind_s)
+    series = read_usage(outcome.directory, plan_json(outcome.plan), outcome.measurements.clock_behind_s)
     found = {
         each.rank: gpu_use(
-            each, outcome.rehearsed.get(each.rank, {}), outcome.clock_behind_s.get(each.host, 0.0)
+            each,
+            outcome.measurements.rehearsed.get(each.rank, {}),
+            outcome.measurements.clock_behind_s.get(each.host, 0.0),
         )
         for each in series
     }

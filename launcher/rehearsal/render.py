@@ -112,7 +112,7 @@ def rehearsal_json(done: Rehearsed, config: str) -> dict[str, Any]:
         },
         "guard": [
             {"host": host, "rank": rank, **{key: fields.get(key) for key in _GUARD_KEYS}}
-            for host, rank, fields in done.outcome.guard_told
+            for host, rank, fields in done.outcome.measurements.guard_told
         ],
         "fingerprint": done.fingerprint.as_json(),
         "run": outcome_json(done.outcome),

@@ -87,7 +87,7 @@ def judge(
 
 def is_out_of_memory(outcome: Outcome) -> bool:
     """Return whether the first failing rank ran out of GPU memory."""
-    cause = outcome.root_cause
+    cause = outcome.cause.failure
     if cause is None:
         return False
     words = f"{cause.exception.get('type', '')} {cause.exception.get('message', '')}"
@@ -102,9 +102,9 @@ def _finished(outcome: Outcome) -> Proof:
 
 def _world(outcome: Outcome) -> Proof:
     size = outcome.plan.world_size
-    if outcome.mismatches:
-        return Proof("world", False, outcome.mismatches[0])
-    if outcome.verified:
+    if outcome.verification.mismatches:
+        return Proof("world", False, outcome.verification.mismatches[0])
+    if outcome.verification.placed:
         return Proof("world", True, f"world size {size}, ranks and devices as planned")
     if size == 1:
         return Proof("world", True, "one rank, which needs no world")
@@ -115,7 +115,7 @@ def _ranks(outcome: Outcome, gpu_use: Mapping[int, float]) -> Iterator[RankVerdi
     for node in outcome.plan.nodes:
         for slot in node.ranks.slots:
             rank = node.first_rank + slot.local_rank
-            measured = outcome.rehearsed.get(rank, {})
+            measured = outcome.measurements.rehearsed.get(rank, {})
             proofs = tuple(_proofs(outcome.plan, slot, measured))
             use = gpu_use.get(rank) if slot.gpu_uuid is not None else None
             yield RankVerdict(rank, node.host, proofs, _step_s(measured), measured, use)

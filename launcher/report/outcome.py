@@ -38,40 +38,40 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
     if outcome.verdict == "detached":
         yield from _detached_lines(outcome)
         return
-    cause = outcome.root_cause
+    cause = outcome.cause.failure
     if cause is not None:
         yield from _cause_lines(outcome, cause)
-        yield from _diagnosis_lines(outcome.diagnosis)
-    for text in outcome.mismatches:
+        yield from _diagnosis_lines(outcome.cause.diagnosis)
+    for text in outcome.verification.mismatches:
         yield f"not as planned: {text}"
     if outcome.verdict == "finished" and outcome.plan.world_size > 1:
         yield from unverified_lines(outcome)
-    for host, why in outcome.lost.items():
+    for host, why in outcome.cleanup.lost.items():
         then = "the run goes on there, if the host lives: gpulaunch attach " + outcome.plan.run_id
-        if host not in outcome.goes_on:
+        if host not in outcome.cleanup.goes_on:
             then = "its supervisor ends the run there by itself"
         yield f"{host} was lost ({why}); {then}"
-    for host, pids in outcome.left.items():
+    for host, pids in outcome.cleanup.left.items():
         yield f"{host}: could not be ended: {', '.join(map(str, pids))}"
-    if outcome.port_free is False:
+    if outcome.cleanup.port_free is False:
         yield f"main port {outcome.plan.main_port} on {outcome.plan.nodes[0].host} is in use"
-    if outcome.is_clean:
+    if outcome.cleanup.is_clean:
         yield "no process of the run is left on any host" + (
-            f", port {outcome.plan.main_port} is free" if outcome.port_free else ""
+            f", port {outcome.plan.main_port} is free" if outcome.cleanup.port_free else ""
         )
     if outcome.restarts is not None:
         yield from restart_lines(outcome.restarts)
-    yield from usage_lines(outcome.usage)
-    if outcome.phases:
-        yield phase_words(outcome.phases)
+    yield from usage_lines(outcome.measurements.usage)
+    if outcome.measurements.phases:
+        yield phase_words(outcome.measurements.phases)
     yield from _not_kept_lines(outcome)
     words = outcome.verdict if cause is not None or not outcome.why else f"{outcome.verdict}: {outcome.why}"
     yield f"{words} (exit code {outcome.exit_code}) after {outcome.seconds:.1f} s; logs: {outcome.directory}"
 
 
 def _detached_lines(outcome: Outcome) -> Iterator[str]:
-    if not outcome.verified:
-        ranks = ", ".join(map(str, outcome.silent + outcome.unplaced))
+    if not outcome.verification.placed:
+        ranks = ", ".join(map(str, outcome.verification.silent + outcome.verification.unplaced))
         yield f"not verified yet: rank {ranks} has not set up torch.distributed or accelerate so far"
     yield from _not_kept_lines(outcome)
     run_id = outcome.plan.run_id
@@ -110,7 +110,7 @@ def _diagnosis_lines(diagnosis: Diagnosis | None) -> Iterator[str]:
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
     """Return the outcome as plain JSON types, schema gpulaunch.run/1."""
-    cause = outcome.root_cause
+    cause = outcome.cause.failure
     return {
         "schema": SCHEMA,
         "run_id": outcome.plan.run_id,
@@ -118,35 +118,39 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "verdict": outcome.verdict,
         "exit_code": outcome.exit_code,
         "why": outcome.why,
-        "diagnosis": None if outcome.diagnosis is None else diagnosis_json(outcome.diagnosis, ()),
+        "diagnosis": None if outcome.cause.diagnosis is None else diagnosis_json(outcome.cause.diagnosis, ()),
         "root_cause": None if cause is None else _cause_json(cause),
-        "hang": None if outcome.hang is None else hang_json(outcome.hang),
+        "hang": None if outcome.cause.hang is None else hang_json(outcome.cause.hang),
         "ranks": [{"rank": end.rank, "host": end.host, "code": end.code} for end in outcome.ranks],
         "world_size": outcome.plan.world_size,
         "mixed_precision": outcome.plan.precision.mixed_precision,
         "main_address": outcome.plan.main_address,
         "main_port": outcome.plan.main_port,
         "verified": {
-            "world_ranks_devices": outcome.verified,
-            "mixed_precision": outcome.precision_verified,
-            "mismatches": list(outcome.mismatches),
-            "silent_ranks": list(outcome.silent),
-            "unplaced_ranks": list(outcome.unplaced),
+            "world_ranks_devices": outcome.verification.placed,
+            "mixed_precision": outcome.verification.precise,
+            "mismatches": list(outcome.verification.mismatches),
+            "silent_ranks": list(outcome.verification.silent),
+            "unplaced_ranks": list(outcome.verification.unplaced),
         },
-        "lost": dict(outcome.lost),
-        "goes_on": list(outcome.goes_on),
-        "left": {host: list(pids) for host, pids in outcome.left.items()},
-        "port_free": outcome.port_free,
+        "lost": dict(outcome.cleanup.lost),
+        "goes_on": list(outcome.cleanup.goes_on),
+        "left": {host: list(pids) for host, pids in outcome.cleanup.left.items()},
+        "port_free": outcome.cleanup.port_free,
         "logs": str(outcome.directory),
         "not_kept": outcome.not_kept,
         "run_dirs": dict(outcome.run_dirs),
         "seconds": round(outcome.seconds, 3),
         "attempts": outcome.attempts,
         "restarts": None if outcome.restarts is None else restarts_json(outcome.restarts),
-        "phases": [{"name": each.name, "seconds": round(each.seconds, 3)} for each in outcome.phases],
-        "usage": [usage_json(used) for used in outcome.usage],
-        "usage_missing": dict(outcome.usage_missing),
-        "clock_behind_s": {host: round(seconds, 3) for host, seconds in outcome.clock_behind_s.items()},
+        "phases": [
+            {"name": each.name, "seconds": round(each.seconds, 3)} for each in outcome.measurements.phases
+        ],
+        "usage": [usage_json(used) for used in outcome.measurements.usage],
+        "usage_missing": dict(outcome.measurements.usage_missing),
+        "clock_behind_s": {
+            host: round(seconds, 3) for host, seconds in outcome.measurements.clock_behind_s.items()
+        },
     }
 
 

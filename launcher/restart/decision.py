@@ -57,12 +57,12 @@ class Rule:
 
 
 def _cause(outcome: Outcome) -> Failure | None:
-    return outcome.root_cause
+    return outcome.cause.failure
 
 
 def _told(outcome: Outcome) -> Cause | None:
     """Return what the logs say first; words about other processes and endings by signal are not that."""
-    causes = outcome.diagnosis.causes if outcome.diagnosis is not None else ()
+    causes = outcome.cause.diagnosis.causes if outcome.cause.diagnosis is not None else ()
     return causes[0] if causes and nature_of(causes[0]).name != "unknown" else None
 
 
@@ -81,13 +81,13 @@ def _is_echo(outcome: Outcome) -> bool:
 _RULES: tuple[Rule, ...] = (
     Rule(lambda o: o.verdict == "finished", "it finished"),
     Rule(lambda o: o.verdict == "detached", "it goes on"),
-    Rule(lambda o: bool(o.goes_on), "it may go on where it cannot be reached"),
+    Rule(lambda o: bool(o.cleanup.goes_on), "it may go on where it cannot be reached"),
     Rule(lambda o: o.verdict == "interrupted" and o.why == HOST_GOES_DOWN, "outside"),
     Rule(lambda o: o.verdict == "interrupted", "it was stopped by hand"),
     Rule(lambda o: o.verdict == "not as planned", "its ranks were not as planned, and would not be again"),
     Rule(lambda o: (c := _cause(o)) is not None and c.code == STOP_EXIT, "precision"),
     Rule(lambda o: (c := _cause(o)) is not None and c.hung, "hang"),
-    Rule(lambda o: bool(o.lost) and _is_echo(o), "host"),
+    Rule(lambda o: bool(o.cleanup.lost) and _is_echo(o), "host"),
     Rule(lambda o: o.verdict == "not carried through", "host"),  # could not be started there
     Rule(lambda o: _told(o) is not None, "told"),
     Rule(lambda o: (c := _cause(o)) is not None and bool(c.exception), "script"),
@@ -113,8 +113,8 @@ def reason_of(outcome: Outcome) -> Reason | NoRestart:
     nature = next((name for name in NATURES if name == is_), None)
     if nature is None:
         return NoRestart(is_)
-    lost = next(iter(outcome.lost), "") if nature == "host" else ""
-    words = f"{lost} was lost: {outcome.lost[lost]}" if lost else outcome.why
+    lost = next(iter(outcome.cleanup.lost), "") if nature == "host" else ""
+    words = f"{lost} was lost: {outcome.cleanup.lost[lost]}" if lost else outcome.why
     return Reason(nature, words, lost or (cause.host if cause is not None else ""))
 
 

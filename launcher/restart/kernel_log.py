@@ -31,7 +31,7 @@ def since(before: HostFacts | None, after: HostFacts | None) -> KernelLog | None
 
 def reconsidered(outcome: Outcome, before: Facts, after: Facts) -> Outcome:
     """Return the outcome with its diagnosis weighed by the kernel log of the host that failed first."""
-    cause, diagnosis = outcome.root_cause, outcome.diagnosis
+    cause, diagnosis = outcome.cause.failure, outcome.cause.diagnosis
     if cause is None or diagnosis is None:
         return outcome
     log = since(before.get(cause.host), after.get(cause.host))
@@ -42,4 +42,5 @@ def reconsidered(outcome: Outcome, before: Facts, after: Facts) -> Outcome:
     signals = tuple(-code for code in codes if code < 0)
     causes = weigh(diagnosis.causes, Context(kernel_logs=(log,), exit_codes=codes, exit_signals=signals))
     verdict = causes[0].slug if causes else diagnosis.verdict
-    return replace(outcome, diagnosis=replace(diagnosis, verdict=verdict, causes=causes))
+    found = replace(diagnosis, verdict=verdict, causes=causes)
+    return replace(outcome, cause=replace(outcome.cause, diagnosis=found))

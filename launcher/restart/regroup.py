@@ -38,14 +38,14 @@ class Regrouped:
 def regroup(launch: Launch, outcome: Outcome, reason: Reason, choice: Choice) -> Regrouped:
     """Leave out who was lost or is bad, let spares take their places. `launch` is the one that is over."""
     launch.connections.close()  # what was kept is as old as the run
-    lost = [entry for entry in launch.entries if entry.name in outcome.lost]
+    lost = [entry for entry in launch.entries if entry.name in outcome.cleanup.lost]
     back = tuple(_ended(launch, outcome.plan.run_id, lost))
     lineup = Lineup(launch.entries, (*choice.spares, *back))
     if not choice.exclude:
         return _settle(launch, replace(lineup, spares=()), choice, ())
-    for host, why in outcome.lost.items():
+    for host, why in outcome.cleanup.lost.items():
         lineup = replaced(lineup, host, f"it was lost ({why})")
-    for host in outcome.left:
+    for host in outcome.cleanup.left:
         lineup = replaced(lineup, host, "processes of the last start cannot be ended there")
     return _settle(launch, lineup, choice, _condemned(outcome, reason))
 

@@ -220,7 +220,7 @@ class _Story:
         for line in (*told, from_words):
             self._screen.say(line)
         self._changes = told
-        self._spares = tuple(each for each in lineup.spares if each.name not in outcome.lost)
+        self._spares = tuple(each for each in lineup.spares if each.name not in outcome.cleanup.lost)
         record = restart_json(len(self._starts), outcome.plan.run_id, outcome.why, self._resumed_from, told)
         kept = (*self._first.kept, (RECORD, json.dumps(record, indent=1) + "\n"))
         return replace(prepared, launch=replace(prepared.launch, kept=kept))

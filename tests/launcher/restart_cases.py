@@ -7,7 +7,7 @@ from typing import Any
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
 from launcher.follow.failures import Failure
-from launcher.follow.outcome import Outcome, Verdict, outcome_of
+from launcher.follow.outcome import Cause, Cleanup, Outcome, Verdict, outcome_of
 from launcher.follow.run_state import Watch
 from launcher.host_checks.preflight import PreflightResult, judge
 from launcher.remote.agent import Gathered
@@ -32,6 +32,7 @@ def ended(
     hung: bool = False,
     exception: Mapping[str, Any] | None = None,
     oom: str = "",
+    lost: Mapping[str, str] | None = None,
     **changes: Any,
 ) -> Outcome:
     """Return the outcome of a run on a and b whose root cause, if it failed, was on b."""
@@ -49,7 +50,13 @@ def ended(
     exit_code = changes.pop("exit_code", 0 if verdict == "finished" else 1)
     why = changes.pop("why", "it failed")
     return replace(
-        base, verdict=verdict, exit_code=exit_code, root_cause=cause, why=why, diagnosis=told, **changes
+        base,
+        verdict=verdict,
+        exit_code=exit_code,
+        cause=Cause(cause, told),
+        why=why,
+        cleanup=Cleanup(lost or {}),
+        **changes,
     )
 
 

@@ -203,7 +203,11 @@ def test_a_lost_host_on_which_the_run_goes_on_stops_no_other_and_starts_nothing_
     lost = [Lost(host, "not reached again for 600 s", goes_on=True) for host in "ab"]
     assert stops(replay(watch, lost)) == []
     outcome = outcome_of(watch, NOWHERE, 1.0, 1)
-    assert (outcome.verdict, outcome.exit_code, outcome.goes_on) == ("not carried through", 5, ("a", "b"))
+    assert (outcome.verdict, outcome.exit_code, outcome.cleanup.goes_on) == (
+        "not carried through",
+        5,
+        ("a", "b"),
+    )
     assert isinstance(reason_of(outcome), NoRestart)
 
     dead = Watch(plan(CPU, CPU))

@@ -96,7 +96,7 @@ def test_a_stop_of_the_guard_ends_every_node_and_is_the_root_cause() -> None:
     assert [action.hosts for action in actions if isinstance(action, Stop)] == [("a", "b")]
     outcome = outcome_of(watch, NOWHERE, 1.0, 1)
     assert (outcome.verdict, outcome.exit_code) == ("failed", STOP_EXIT)
-    cause = outcome.root_cause
+    cause = outcome.cause.failure
     assert cause is not None
     assert cause.what.startswith("the guard stopped rank 0 on a at optimizer step 1 [G1]: float16")
     assert "\x1b" not in cause.what
@@ -112,7 +112,7 @@ def test_a_warning_that_every_rank_has_is_said_once() -> None:
 def test_what_a_rehearsal_measured_is_in_the_outcome() -> None:
     watch = Watch(guarded("stop", (None,)))
     feed(watch, Told("a", "rehearsal", {"rank": 0, "steps": 5}, at=1.0))
-    assert outcome_of(watch, NOWHERE, 1.0, 1).rehearsed[0]["steps"] == 5
+    assert outcome_of(watch, NOWHERE, 1.0, 1).measurements.rehearsed[0]["steps"] == 5
 
 
 def test_who_attaches_later_judges_by_the_same_guard_as_the_launcher() -> None:

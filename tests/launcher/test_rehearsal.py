@@ -12,7 +12,7 @@ import pytest
 
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.follow.failures import Failure
-from launcher.follow.outcome import Outcome, outcome_of
+from launcher.follow.outcome import Cause, Measurements, Outcome, outcome_of
 from launcher.follow.run_state import Watch
 from launcher.planning.plan import Sent
 from launcher.planning.script_args import value_of
@@ -54,11 +54,15 @@ MEASURED: dict[str, Any] = {
 }
 
 
+def with_measured(made: Outcome, by_rank: dict[int, dict[str, Any]]) -> Outcome:
+    return replace(made, measurements=Measurements(rehearsed=by_rank))
+
+
 def outcome(
     *, gpu: str | None = "GPU-0", precision: Precision = "fp16", measured: dict[str, Any] | None = None
 ) -> Outcome:
     made = outcome_of(Watch(plan((gpu,), precision=precision)), NOWHERE, 5.0, 1)
-    return replace(made, rehearsed={0: MEASURED} if measured is None else {0: measured})
+    return with_measured(made, {0: MEASURED if measured is None else measured})
 
 
 def failing(verdict: Verdict) -> list[tuple[str, bool | None]]:
@@ -146,14 +150,14 @@ def test_samples_of_a_loop_of_its_own_are_those_that_all_ranks_took() -> None:
     made = outcome_of(Watch(plan(("GPU-0",), ("GPU-0",), precision="fp16")), NOWHERE, 5.0, 1)
     own = {name: value for name, value in MEASURED.items() if name not in ("total_steps", "samples_per_step")}
     took = {**own, "samples_per_step_here": 16.0}
-    assert judge(replace(made, rehearsed={0: took, 1: took})).estimate.samples_per_s == 64
-    assert judge(replace(made, rehearsed={0: took, 1: own})).estimate.samples_per_s is None
+    assert judge(with_measured(made, {0: took, 1: took})).estimate.samples_per_s == 64
+    assert judge(with_measured(made, {0: took, 1: own})).estimate.samples_per_s is None
 
 
 def test_the_slowest_rank_is_named() -> None:
     made = outcome_of(Watch(plan(("GPU-0",), ("GPU-0",), precision="fp16")), NOWHERE, 5.0, 1)
     slow = {**MEASURED, "step_s": [9.0, 0.9, 0.9]}
-    assert judge(replace(made, rehearsed={0: MEASURED, 1: slow})).estimate.slowest_rank == 1
+    assert judge(with_measured(made, {0: MEASURED, 1: slow})).estimate.slowest_rank == 1
 
 
 # --- out of memory ---
@@ -162,7 +166,7 @@ def test_the_slowest_rank_is_named() -> None:
 def out_of_memory() -> Outcome:
     said = {"type": "OutOfMemoryError", "message": "CUDA out of memory. Tried to allocate 2.00 GiB"}
     cause = Failure("a", 1.0, 0, 1, "rank 0 failed", exception=said)
-    return replace(outcome(), verdict="failed", exit_code=1, why="oom", root_cause=cause)
+    return replace(outcome(), verdict="failed", exit_code=1, why="oom", cause=Cause(cause))
 
 
 def test_out_of_memory_says_what_to_try_next() -> None:

@@ -36,8 +36,8 @@ def test_the_first_cause_comes_with_evidence_and_fix(tmp_path: Path) -> None:
 
 def test_a_long_log_is_read_from_its_end(tmp_path: Path) -> None:
     outcome = told(tmp_path, b"\x1b[31mstep\x1b[0m\r\n" * 200_000 + OOM, failed())
-    assert outcome.diagnosis is not None
-    assert outcome.diagnosis.verdict == "cuda-oom"
+    assert outcome.cause.diagnosis is not None
+    assert outcome.cause.diagnosis.verdict == "cuda-oom"
 
 
 def test_an_own_exception_is_not_told_twice(tmp_path: Path) -> None:
@@ -48,5 +48,5 @@ def test_an_own_exception_is_not_told_twice(tmp_path: Path) -> None:
 
 def test_a_good_end_has_no_diagnosis(tmp_path: Path) -> None:
     outcome = told(tmp_path, OOM, over(*GOOD))
-    assert outcome.diagnosis is None
+    assert outcome.cause.diagnosis is None
     assert outcome_json(outcome)["diagnosis"] is None

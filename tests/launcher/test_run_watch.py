@@ -78,7 +78,7 @@ def test_a_good_run_says_once_that_it_is_as_planned_and_stops_nobody() -> None:
     ]
     assert stops(actions) == []
     outcome = come_to(watch)
-    assert (outcome.verdict, outcome.exit_code, outcome.verified, outcome.is_clean) == (
+    assert (outcome.verdict, outcome.exit_code, outcome.verification.placed, outcome.cleanup.is_clean) == (
         "finished",
         0,
         True,
@@ -132,8 +132,8 @@ def test_a_rank_that_died_of_its_peers_death_is_not_the_cause() -> None:
     ]
     replay(watch, history)
     outcome = come_to(watch)
-    assert outcome.root_cause is not None
-    assert (outcome.root_cause.rank, outcome.exit_code) == (1, 137)
+    assert outcome.cause.failure is not None
+    assert (outcome.cause.failure.rank, outcome.exit_code) == (1, 137)
 
 
 def test_the_exception_is_told_with_its_place_and_last_lines() -> None:
@@ -147,7 +147,7 @@ def test_the_exception_is_told_with_its_place_and_last_lines() -> None:
     replay(
         watch, [told("a", "exception", rank=0, **error), told("a", "rank_exit", rank=0, code=1), ended("a")]
     )
-    cause = come_to(watch).root_cause
+    cause = come_to(watch).cause.failure
     assert cause is not None
     assert cause.what == "rank 0 on a failed with exit code 1: ValueError: bad"
     assert (cause.where, cause.last_lines) == ("/x.py:3", ("Traceback", "ValueError: bad"))
@@ -194,13 +194,21 @@ def plain_torch(watch: Watch, visible: str) -> Outcome:
 
 def test_ranks_that_see_no_gpu_are_on_the_cpu_though_nothing_tells_their_device() -> None:
     outcome = plain_torch(Watch(plan(CPU, CPU)), "")
-    assert (outcome.verified, outcome.silent, outcome.unplaced) == (True, (), ())
+    assert (outcome.verification.placed, outcome.verification.silent, outcome.verification.unplaced) == (
+        True,
+        (),
+        (),
+    )
     assert not [line for line in outcome_lines(outcome) if "not verified" in line]
 
 
 def test_a_gpu_that_nothing_tells_is_said_to_be_not_verified_and_the_world_to_be() -> None:
     outcome = plain_torch(Watch(plan(("GPU-a",), ("GPU-b",))), "GPU-a")
-    assert (outcome.verified, outcome.silent, outcome.unplaced) == (False, (), (0, 1))
+    assert (outcome.verification.placed, outcome.verification.silent, outcome.verification.unplaced) == (
+        False,
+        (),
+        (0, 1),
+    )
     (line,) = (line for line in outcome_lines(outcome) if "not verified" in line)
     assert line.startswith("world and ranks are as planned; not verified: which GPU rank 0, 1 uses")
 
@@ -237,7 +245,7 @@ def test_a_lost_host_stops_the_others_and_is_5() -> None:
     assert stops(actions) == [Stop(("a",), FAILURE_GRACE_S, "b was lost")]
     replay(watch, [ended("a")])
     outcome = come_to(watch)
-    assert (outcome.verdict, outcome.exit_code, outcome.is_clean) == ("not carried through", 5, False)
+    assert (outcome.verdict, outcome.exit_code, outcome.cleanup.is_clean) == ("not carried through", 5, False)
 
 
 def test_a_connection_that_comes_back_is_told_and_stops_nobody() -> None:
@@ -267,7 +275,7 @@ def test_processes_that_cannot_be_ended_are_named() -> None:
     watch = Watch(plan(CPU))
     actions = replay(watch, [ended("a", left=[17, 18])])
     assert "17, 18" in said(actions)
-    assert come_to(watch).left == {"a": (17, 18)}
+    assert come_to(watch).cleanup.left == {"a": (17, 18)}
 
 
 def test_a_launcher_that_fails_before_any_rank_is_5_with_its_words() -> None:

@@ -21,6 +21,6 @@ def test_the_rank_that_stood_apart_at_the_end_is_the_root_cause_however_long_its
     assert told.why.startswith(
         "it failed; rank 1 stands in save (train.py:71), while rank 0 waits in all_reduce"
     )
-    assert told.root_cause is not None
-    assert (told.root_cause.host, told.root_cause.rank) == ("b", 1)
-    assert told.root_cause.where == "/home/ada/train.py:71"
+    assert told.cause.failure is not None
+    assert (told.cause.failure.host, told.cause.failure.rank) == ("b", 1)
+    assert told.cause.failure.where == "/home/ada/train.py:71"
