@@ -53,17 +53,21 @@ GROUPS: dict[str, dict[str, Row]] = {
         "lint": Row("launcher.commands.lint", "Find precision and placement faults by reading it."),
         "rehearse": Row("launcher.commands.rehearse", "Take a few real steps; leave nothing behind."),
     },
-    "Runs that go on": {
+    "Live runs": {
         "ps": Row("launcher.commands.ps", "List runs: state, step and loss, GPUs, who, since when."),
         "logs": Row("launcher.commands.logs", "Print what the ranks of a run have printed, or follow it."),
-        "attach": Row("launcher.commands.attach", "Go back to a run, from this machine or another one."),
-        "stacks": Row("launcher.commands.stacks", "Say where every rank of a run stands; it goes on."),
+        "attach": Row(
+            "launcher.commands.attach", "Follow a live run again, from this machine or another one."
+        ),
+        "stacks": Row(
+            "launcher.commands.stacks", "Show what every rank of a run is executing; the run continues."
+        ),
         "stop": Row("launcher.commands.stop", "Stop a run on all of its hosts."),
     },
-    "Runs that are over": {
-        "diagnose": Row("launcher.commands.diagnose", "Say what killed a run, from its log."),
-        "report": Row("launcher.commands.report", "Tell how a run went: text, HTML with plots, JSON."),
-        "fetch": Row("launcher.commands.fetch", "Copy a run's logs and output to here."),
+    "Finished runs": {
+        "diagnose": Row("launcher.commands.diagnose", "Find what killed a run, from its log."),
+        "report": Row("launcher.commands.report", "Report how a run went: text, HTML with plots, JSON."),
+        "fetch": Row("launcher.commands.fetch", "Copy a run's logs and output to this machine."),
         "rm": Row("launcher.commands.rm", "Delete a run's logs and records from its hosts."),
         "prune": Row("launcher.commands.prune", "The same for all runs that ended long ago."),
     },
@@ -285,7 +289,7 @@ def _of_system(error: OSError) -> GpulaunchError:
     if error.errno in _ENVIRONMENT_ERRNOS and where:
         return RunFailed(f"{error.strerror or error}{where}")
     if error.errno == errno.ENOENT and not _has_directory():
-        return RunFailed("the current directory is not there any more", "cd to one that is")
+        return RunFailed("the current directory has been deleted", "cd to one that is")
     return _bug(error)
 
 

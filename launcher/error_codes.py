@@ -37,7 +37,7 @@ _FIXES: dict[str, str] = {
     "HOST005": "Compare the fingerprint with the host's own, then `--accept-new-host-keys`, or `ssh HOST` "
     "once.",
     "HOST006": "Ask the administrator whether the host was reinstalled. If it was: `ssh-keygen -R HOST`. "
-    "If nobody knows why, do not connect: somebody may stand in between.",
+    "If the administrator cannot explain it, do not connect: it may be a machine in between.",
     "HOST007": "`ssh-copy-id HOST`, or name the key with `identity_file:` in hosts.yaml, or `ssh-add` it.",
     "HOST008": "Set `python:` of the host in hosts.yaml to the training environment's interpreter, 3.9 or "
     "newer.",
@@ -46,8 +46,8 @@ _FIXES: dict[str, str] = {
     "HOST010": "Something else answers: a start-up file that ends the shell, or a forced command. `ssh HOST "
     "true`.",
     "HOST011": "Look at the host's load and at its storage (a hanging mount): `ssh HOST uptime`.",
-    "HOST012": "Ask for a login shell there (`chsh`), or log in as another `user:`; a start-up file that "
-    "ends the shell does the same. `ssh HOST true`.",
+    "HOST012": "Ask for a login shell on the host (`chsh`), or log in as another `user:`; a start-up file "
+    "that ends the shell does the same. `ssh HOST true`.",
 }
 
 

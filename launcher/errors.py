@@ -57,7 +57,7 @@ class NoAnswer(BadInput):
     code: ClassVar[str] = "no-answer"
 
     def __init__(self, fix: str = "use --yes in scripts") -> None:
-        super().__init__("an answer is needed, and there is no one to ask", fix)
+        super().__init__("confirmation required, but stdin is not a terminal", fix)
 
 
 class HostError(GpulaunchError):

@@ -24,17 +24,17 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.OK: "fine",
     ExitCode.NEGATIVE: 'an answer that is not "fine"; see below',
     ExitCode.USAGE: "the command line, hosts.yaml or a run config is wrong,"
-    " or a question has nobody to answer it",
+    " or a question needs an answer and stdin is not a terminal",
     ExitCode.UNREACHABLE: "a host that was needed could not be reached",
     ExitCode.VERIFICATION_FAILED: "the ranks were not what was planned; gpulaunch stopped the launch",
-    ExitCode.ABORTED: "the run could not be completed: a host was lost, nobody followed it"
+    ExitCode.ABORTED: "the run could not be completed: a host was lost, no client followed it"
     " (`on_disconnect: stop`), the disk is full, a file is not writable",
     ExitCode.BUG: "a bug in gpulaunch; the traceback is in a file under `~/.local/state/gpulaunch/`, without"
     " arguments or environment",
     ExitCode.GUARD: "the [guard](guard.md) inside a rank stopped what could not train",
     ExitCode.HUNG: "the run hung, and `--hang-timeout` [ended it](reliability.md#hangs)",
     ExitCode.TERMINAL_CLOSED: "the terminal of `gpulaunch run` was closed, and the"
-    " [run goes on](reliability.md#a-client-that-is-gone)",
+    " [run continues](reliability.md#a-client-that-is-gone)",
     ExitCode.INTERRUPTED: "stopped by Ctrl-C or SIGTERM (with `on_disconnect: stop` also by SIGHUP),"
     " or by `gpulaunch stop` from elsewhere",
     ExitCode.BROKEN_PIPE: "the reader of the output went away",
@@ -45,7 +45,7 @@ NEGATIVE_MEANS: dict[str, str] = {
     "run": "findings stop the launch",
     "rehearse": "it ran to its end, and something is not proven",
     "lint": "there are errors, or something was not judged",
-    "clean-zombies": "something that may be ended is still there, or something could not be judged;"
+    "clean-zombies": "something that may be ended still runs, or something could not be judged;"
     " with `--dry-run`, there is something to end",
     "stop": "something cannot be ended, or you said no",
     "stacks": "the run is over: it has no stacks any more",

@@ -30,7 +30,7 @@ def _integer(digits: str) -> int:
 def _finite(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise ValueError(f"{digits} is no finite number")
+        raise ValueError(f"{digits} is not a finite number")
     return number
 
 

@@ -167,7 +167,7 @@ def refuse_unknown(facts: HostFacts, wish: Wish) -> None:
     known = {each.process.pid for each in classify(facts)}
     for pid in wish.pids:
         if pid not in seen:
-            listed = f"gpulaunch clean-zombies {facts.host} --dry-run   (shows what is there)"
+            listed = f"gpulaunch clean-zombies {facts.host} --dry-run   (shows what is running)"
             raise BadInput(f"there is no process {pid} on {facts.host}", listed)
         if pid not in known:
             raise BadInput(
@@ -182,7 +182,7 @@ def unjudged(facts: HostFacts) -> tuple[str, ...]:
     if isinstance(facts.processes, Missing):
         return (f"the processes could not be read: {facts.processes.reason}",)
     if isinstance(facts.identity, Missing):
-        return (f"leftovers cannot be told from live processes: {facts.identity.reason}",)
+        return (f"leftovers cannot be distinguished from live processes: {facts.identity.reason}",)
     return tuple(
         f"pid {each.pid}" + (f" ({each.user})" if each.user else "") + f" could not be judged: {each.reason}"
         for each in facts.processes.unread

@@ -29,7 +29,7 @@ OTHER_LAUNCHERS = {
     "--master_port": "--port N",
     "--master-port": "--port N",
     "--mixed_precision": "--precision WHICH (by default decided from the GPUs and the script)",
-    "--multi_gpu": "leave it out: it is set where there are several ranks",
+    "--multi_gpu": "leave it out: gpulaunch sets it for several ranks",
     "--config_file": "leave it out: accelerate's config file is generated for each launch",
     "--cpu": "--gpus none",
     "--module": "write module: NAME in a run config",
@@ -55,7 +55,7 @@ class LaunchCommand(click.Command):
 def _words(error: click.NoSuchOption, given: list[str], command: str) -> str:
     name = error.option_name
     if name in OTHER_LAUNCHERS:
-        return f"{name} is another launcher's. Here: {OTHER_LAUNCHERS[name]}."
+        return f"{name} is an option of another launcher. In gpulaunch: {OTHER_LAUNCHERS[name]}."
     close = get_close_matches(name, error.possibilities or (), n=1, cutoff=_CLOSE)
     if close:
         return f"No such option '{name}'. Did you mean '{close[0]}'?"

@@ -47,7 +47,7 @@ def reaching_options(function: Function) -> Function:
             "-i",
             "--inventory",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="hosts.yaml to use instead of hosts.yaml here or above, or the user's.",
+            help="Use this file instead of ./hosts.yaml, that of a parent directory, or the user's own.",
         ),
     ):
         function = option(function)

@@ -19,7 +19,9 @@ def asker(screen: Screen, *, again: Choice) -> Callable[[], Choice] | None:
 
 def _ask(screen: Screen, again: Choice) -> Choice:
     """Ask; the end of the terminal detaches: nothing is lost by that."""
-    screen.say(f"Ctrl-C: [d]etach and let the run go on, [s]top the run, or Enter to stay? (Ctrl-C: {again})")
+    screen.say(
+        f"Ctrl-C: [d]etach and let the run continue, [s]top the run, or Enter to stay? (Ctrl-C: {again})"
+    )
     screen.lift()
     if screen.hurried:  # the next Ctrl-C has come while a slow terminal held up the question
         return again
@@ -39,4 +41,4 @@ def _ask(screen: Screen, again: Choice) -> Choice:
         return "detach"
     finally:
         signal.signal(signal.SIGINT, before)
-    return _CHOICES.get(word.strip().lower()[:1], "go on") if word else "detach"
+    return _CHOICES.get(word.strip().lower()[:1], "stay") if word else "detach"

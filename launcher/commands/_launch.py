@@ -162,7 +162,7 @@ def _refuse_other_tree(first: Launch, sent: Launch, spare: HostEntry) -> None:
     """A tree that was edited since the launch would have a spare run other code than its neighbours."""
     before, now = (json.loads(dict(each.kept)["source.json"])["content_sha256"] for each in (first, sent))
     if before != now:
-        raise LaunchRefused(f"the tree here has changed since the launch, so {spare.name} has other code")
+        raise LaunchRefused(f"the local tree has changed since the launch, so {spare.name} has other code")
 
 
 def synced(config: RunConfig, launch: Launch, screen: Screen, *, dry_run: bool = False) -> Launch:
@@ -171,7 +171,11 @@ def synced(config: RunConfig, launch: Launch, screen: Screen, *, dry_run: bool =
         return launch
     if dry_run:
         arriving = arriving_script(config)
-        what = "by what lies there now" if arriving is None else f"as if {arriving.name} lay there already"
+        what = (
+            "with the files that they have now"
+            if arriving is None
+            else f"as if {arriving.name} were on them already"
+        )
         tree = one_line(str(at_home(config.sync.source).resolve()), 400)
         screen.say(f"sync: nothing is sent in a dry run; hosts are judged {what}")
         screen.say(f"sync: a launch sends {tree}")

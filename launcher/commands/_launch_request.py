@@ -51,7 +51,7 @@ def asked(config: str | None, extra: tuple[str, ...], options: dict[str, Any]) -
     run_config = lone_script(extra, overrides) if config is None else load_run_config(config, overrides)
     if run_config.restart is not None and options.get("detach"):
         raise BadInput(
-            "--detach: whoever starts a run again must stay, and this client would be gone",
+            "--detach: the client makes the restarts, and this one would be gone",
             "leave out --detach (in tmux it outlives your terminal), or add --no-restart",
         )
     ways = reaching(

@@ -28,7 +28,7 @@ from preflight.checks.helpers import span
     type=click.Path(file_okay=False, path_type=Path),
     default=runs_here,
     show_default=RUNS,
-    help="Where each rank's full log is kept here.",
+    help="Local directory for the full log of each rank.",
 )
 @click.option("--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn.")
 @click.option("--all-ranks", is_flag=True, help="On a terminal, also lines that repeat another rank's.")
@@ -67,7 +67,7 @@ def command(run: str, **options: Any) -> int:
     finally:
         screen.lift()
     if outcome is None:
-        screen.say(f"detached; the run goes on. Come back with: gpulaunch attach {plan.run_id}")
+        screen.say(f"detached; the run continues. Come back with: gpulaunch attach {plan.run_id}")
         answer = Answer("gpulaunch.attach/1", as_json=options["as_json"])
         return answer.finish(0, run_id=plan.run_id, detached=True)
     tell(outcome, screen)

@@ -196,7 +196,7 @@ def _keep_audit(done: Cleaned, chosen: tuple[Classified, ...], place: Path) -> N
     try:
         write_audit(done, chosen, place)
     except (OSError, PathRefused) as error:
-        echo(f"{done.host}: the audit log here could not be written: {error}", err=True)
+        echo(f"{done.host}: the local audit log could not be written: {error}", err=True)
 
 
 def _code(error: GpulaunchError) -> str:

@@ -34,7 +34,7 @@ def command(script: str | None, *, hosts: tuple[str, ...], as_json: bool, **opti
     a host did not answer, and nothing was written.
     """
     if script is not None and not Path(script).is_file():
-        raise BadInput(f"{script}: there is no such script here", "gpulaunch init train.py")
+        raise BadInput(f"{script}: there is no such script locally", "gpulaunch init train.py")
     ways = reaching(
         options["inventory"],
         accept_new_host_keys=options["accept_new_host_keys"],
@@ -122,7 +122,7 @@ def _write(answer: Answer, path: Path, text: str, lacking: Sequence[str]) -> dic
         answer.say(f"{path}: written")
     else:
         hint = "; under hosts:" if lacking else ""
-        answer.say(f"{path}: is here already, and is left as it is{hint}")
+        answer.say(f"{path}: exists, and is left as it is{hint}")
         for line in lacking:
             answer.say(line)
     return {"path": str(path), "written": written, "lacks": [] if written else list(lacking)}

@@ -55,7 +55,9 @@ _PACKAGES = ("torch", "transformers", "accelerate", "peft", "trl")
     help="Mixed precision that the launch gives.",
 )
 @click.option("--args", "script_args", default="", metavar="WORDS", help="The script's own arguments.")
-@click.option("--version", "versions", multiple=True, metavar="PACKAGE=X.Y", help="What is installed there.")
+@click.option(
+    "--version", "versions", multiple=True, metavar="PACKAGE=X.Y", help="What is installed on the host."
+)
 @click.option("--quiet", is_flag=True, help="Leave out what is only worth knowing.")
 @click.option("--fix", is_flag=True, help="Show mechanical fixes as a diff, and write them after a yes.")
 @click.option("-y", "--yes", is_flag=True, help="With --fix: write without asking.")
@@ -73,7 +75,9 @@ def command(scripts: tuple[Path, ...], config: str, **options: Any) -> int:
         write_whole(options["markdown"], page())
         return 0
     if options["fix"] and (options["as_json"] or options["as_sarif"]):
-        raise BadInput("--fix shows a diff, which is no part of a document", "leave --json and --sarif out")
+        raise BadInput(
+            "--fix shows a diff, which is not part of the document", "leave --json and --sarif out"
+        )
     job = load_run_config(config, Overrides()) if config else None
     paths = list(scripts)
     if job is not None and not paths:

@@ -20,7 +20,10 @@ from preflight.errors import BadInput
 @click.option("--rank", "-r", type=click.IntRange(0), help="Only this rank; into a pipe, its exact bytes.")
 @click.option("--host", default="", help="Only this node.")
 @click.option(
-    "--follow", "-f", is_flag=True, help="Go on until the run ends, or Ctrl-C; the run goes on then."
+    "--follow",
+    "-f",
+    is_flag=True,
+    help="Follow until the run ends, or until Ctrl-C, after which the run continues.",
 )
 @click.option(
     "--since", default="", metavar="AGO|BYTES", help="From 10m, 2h ago, or the last 64kB of each log."
@@ -62,7 +65,7 @@ def command(run: str, **options: Any) -> int:
 
 def _since(options: dict[str, Any]) -> dict[str, float] | None:
     if options["lines"] is not None and options["since"]:
-        raise BadInput("--lines and --since both say where a log begins", "leave one of them out")
+        raise BadInput("--lines and --since both choose where a log starts", "leave one of them out")
     if options["lines"] is not None:
         return {"lines": options["lines"]}
     return read_since(options["since"]) if options["since"] else None

@@ -112,7 +112,7 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
         arriving=asked.arriving,
     )
     if asked.arriving is not None and not options["as_json"]:
-        echo_lines([f"sync: hosts are judged as if {asked.arriving.name} lay there already"])
+        echo_lines([f"sync: hosts are judged as if {asked.arriving.name} were on them already"])
     if options["recordings"] or options["smi_files"]:
         result = _from_files(asked, options, manner)
     else:

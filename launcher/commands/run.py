@@ -72,7 +72,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; all else goes to stderr.")
 @click.option("--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn.")
 @click.option("--all-ranks", is_flag=True, help="On a terminal, also lines that repeat another rank's.")
-@click.option("-d", "--detach", is_flag=True, help="Leave once the ranks are as planned; the run goes on.")
+@click.option("-d", "--detach", is_flag=True, help="Leave once the ranks are as planned; the run continues.")
 @click.option(
     "--restarts", default="", metavar="N", help="How often at most a run that failed is started again."
 )
@@ -83,7 +83,7 @@ Examples:
     "--on-disconnect",
     default="",
     metavar="WHAT",
-    help="continue (default): the run goes on when this client is gone; stop: it ends then.",
+    help="continue (default): the run continues when this client is gone; stop: it ends.",
 )
 @click.option(
     "--disconnect-timeout",
@@ -102,7 +102,7 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     default=runs_here,
     show_default=RUNS,
-    help="Where each rank's full log is kept here.",
+    help="Local directory for the full log of each rank.",
 )
 @reaching_options
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")

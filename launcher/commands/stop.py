@@ -58,7 +58,7 @@ def command(run: str, **options: Any) -> int:
         answer.say(f"{name}: {words}", err=worse != 0)
         nodes.append({"host": node.host, "ended": worse == 0, "message": words, **_end_json(result)})
     if code == 0:
-        answer.say(f"{plan.run_id} has ended on {hosts_text(names)}; nothing of it is left there")
+        answer.say(f"{plan.run_id} has ended on {hosts_text(names)}; no process of it is left on the host")
     return answer.finish(code, run_id=plan.run_id, nodes=nodes)
 
 
@@ -92,7 +92,7 @@ def told_of(result: "dict[str, Any] | GpulaunchError") -> tuple[str, int]:
         return "has not ended in time", ExitCode.NEGATIVE
     if state.get("phase") != "ended":
         return (
-            "was lost before: its supervisor is gone; gpulaunch clean-zombies tells what it left",
+            "was lost before: its supervisor is gone; gpulaunch clean-zombies shows what it left",
             ExitCode.NEGATIVE,
         )
     port = ", its port is still in use" if end.get("port_free") is False else ""

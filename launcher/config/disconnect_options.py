@@ -44,6 +44,6 @@ def disconnect_words(disconnect: Disconnect, run_id: str, *, asks: bool, remote:
     ctrl_c = "Ctrl-C asks: stop, detach or stay" if asks else "Ctrl-C stops the run"
     if disconnect.continues:
         link = " or the link is lost" if remote else ""
-        return f"{ctrl_c}; if this terminal closes{link}, the run goes on: gpulaunch attach {run_id}"
+        return f"{ctrl_c}; if this terminal closes{link}, the run continues: gpulaunch attach {run_id}"
     link = f", and so does a link that is lost for {disconnect.timeout_s:g} s" if remote else ""
     return f"{ctrl_c}; closing this terminal stops it{link} (on_disconnect: stop)"

@@ -14,7 +14,7 @@ from preflight.checks.versions import check_specifier
 MAX_GPUS = 1024
 _ADDRESS = Text("a name or IP address", r"[A-Za-z0-9_.:%+,/\[\]-]+")
 _GPU_ID = re.compile(r"(?:GPU|MIG)-[A-Za-z0-9/-]+")
-_PATH = Text("a path there")
+_PATH = Text("a path on the host")
 _ENV_TOOLS = frozenset(
     {"conda", "mamba", "micromamba", "pixi", "uv", "poetry", "pipenv", "source", "module", "."}
 )
@@ -45,7 +45,7 @@ def _address(item: Item) -> str:
 
 
 def _interpreter(item: Item) -> str:
-    path = _fitting(_PATH, item, "the path of an interpreter there")
+    path = _fitting(_PATH, item, "the path of an interpreter on the host")
     words = path.split()
     if len(words) > 1 and (words[0] in _ENV_TOOLS or "/" not in words[0]):
         raise ValueError(f"the path of an interpreter, not a command ({_which(words)})")
@@ -64,7 +64,7 @@ def local_interpreter_expected(python: str) -> str:
     """
     name = posixpath.basename(python)
     if not _PYTHON_NAME.fullmatch(name):
-        return "an interpreter whose name begins with python or pypy"
+        return "an interpreter whose name starts with python or pypy"
     if "/" not in python:
         return ""
     try:
@@ -79,8 +79,8 @@ def local_interpreter_expected(python: str) -> str:
 def _which(words: list[str]) -> str:
     """Return how to find the path that a command stands for."""
     if words[0] in ("conda", "mamba", "micromamba") and "-n" in words[:-1]:
-        return f"{words[0]} run -n {words[words.index('-n') + 1]} which python prints it there"
-    return "in that environment there, `which python` prints it"
+        return f"{words[0]} run -n {words[words.index('-n') + 1]} which python prints it on the host"
+    return "in that environment on the host, `which python` prints it"
 
 
 def _specifier(item: Item) -> str:
@@ -145,5 +145,5 @@ def gpus(words: tuple[str, ...], *, count: bool) -> Special:
 
 
 ADDRESS = Special(_ADDRESS.expected, _address, _ADDRESS.schema)
-INTERPRETER = Special("a path there", _interpreter, _PATH.schema)
+INTERPRETER = Special("a path on the host", _interpreter, _PATH.schema)
 VERSIONS = Special("a version specifier such as >=570", _specifier, _versions_schema)

@@ -79,7 +79,7 @@ def expand(word: str, groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     except ValueError as error:
         raise _no_range(word, str(error)) from None
     if size > MAX_HOSTS:
-        raise BadInput(f'"{word}" stands for more than {MAX_HOSTS} hosts')
+        raise BadInput(f'"{word}" means more than {MAX_HOSTS} hosts')
     from ClusterShell.NodeSet import NodeSet, NodeSetException  # noqa: PLC0415 - 30 ms that plain names need not pay
     from ClusterShell.NodeUtils import GroupResolver, GroupResolverError, GroupSource  # noqa: PLC0415
 
@@ -121,6 +121,6 @@ def _size(word: str) -> int:
 def _length(part: str) -> int:
     match = _PART.fullmatch(part)
     if not match:
-        raise ValueError(f'"{part}" is no number and no range')
+        raise ValueError(f'"{part}" is neither a number nor a range')
     low, high = int(match[1]), int(match[2] or match[1])
     return max(1, high - low + 1)

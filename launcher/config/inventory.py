@@ -274,7 +274,9 @@ class _Reader:
             )
         for address in addresses or ((values["address"],) if "address" in values else ()):
             if not is_host(address):
-                self._mistake(f"{key}.address", f'"{address}" is no name or IP address: expected {HOST_RULE}')
+                self._mistake(
+                    f"{key}.address", f'"{address}" is not a name or IP address: expected {HOST_RULE}'
+                )
         if len(addresses) == len(names):
             return {
                 name: {**values, "address": address} for name, address in zip(names, addresses, strict=True)

@@ -57,7 +57,7 @@ RESTART_KEYS: tuple[Key, ...] = (
     Key(
         "exclude_failed_hosts",
         Flag(),
-        "Go on without a host or GPU that has gone bad; false: on all of them or not at all.",
+        "Continue without a host or GPU that has gone bad; false: on all of them or not at all.",
         "false",
         "true",
     ),
@@ -65,7 +65,7 @@ RESTART_KEYS: tuple[Key, ...] = (
     Key(
         "resume_args",
         ListOf(Scalar()),
-        "Arguments added when there is a checkpoint to go on from; `{checkpoint}` is its path.",
+        "Arguments added when there is a checkpoint to resume from; `{checkpoint}` is its path.",
         '["--resume_from_checkpoint", "{checkpoint}"]',
     ),
     Key(
@@ -83,7 +83,7 @@ RESTART_KEYS: tuple[Key, ...] = (
     Key(
         "checkpoint_on",
         Choice(("every", "main")),
-        "Which hosts must see the checkpoint; main: only rank 0's, for a script that loads it there alone.",
+        "Hosts that must see the checkpoint; main: only rank 0's, if the script loads it on rank 0 alone.",
         "main",
         "every",
     ),

@@ -267,5 +267,5 @@ def _script_here(root: Item, folder: Path, data: dict[str, Any], mistakes: Mista
     here = folder / at_home(data["script"])
     if not here.is_file():
         entry = cast("dict[str, Item]", root.value)["script"]
-        mistakes.add(entry, f"{here}: there is no such file, and send_script says that it lies here")
+        mistakes.add(entry, f"{here}: there is no such local file, which send_script: true needs")
     return here

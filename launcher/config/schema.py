@@ -108,10 +108,12 @@ EXPECT_KEYS: tuple[Key, ...] = (
     _expect("clock_skew_s", Duration(), "How far clocks may differ."),
     _expect("nofile", Integer(0, 2**31), "Open files a process should be allowed."),
     _expect("memory_available_percent", Number(), "Memory available on the host, in percent."),
-    _expect("swap_used_percent", Number(), "More swap in use than this, in percent, is told."),
-    _expect("load_per_cpu", Number(), "A higher 1-minute load per CPU is told."),
-    _expect("retired_pages", Integer(0, 10**6), "More retired memory pages than this on a GPU are told."),
-    _expect("nvlink_errors", Integer(0, 10**9), "More errors than this on an NVLink are told."),
+    _expect("swap_used_percent", Number(), "Warn when more swap than this is in use, in percent."),
+    _expect("load_per_cpu", Number(), "Warn when the 1-minute load average per CPU exceeds this."),
+    _expect(
+        "retired_pages", Integer(0, 10**6), "Warn when more memory pages than this are retired on a GPU."
+    ),
+    _expect("nvlink_errors", Integer(0, 10**9), "Warn when an NVLink has counted more errors than this."),
     _expect(
         "recent_xid_s", Duration(), "For how long gpulaunch reports an Xid that does not condemn its GPU."
     ),
@@ -128,8 +130,13 @@ HOST_KEYS: tuple[Key, ...] = (
         "10.0.0.7",
     ),
     Key("port", Integer(1, 65535), "SSH port; else ssh_config's, else 22.", "2222"),
-    Key("user", Text("a user name", USER_PATTERN), "Who to log in as.", "ada"),
-    Key("identity_file", Text("a path here"), "Private key here; `~` is your home here.", "~/.ssh/cluster"),
+    Key("user", Text("a user name", USER_PATTERN), "User name on the host.", "ada"),
+    Key(
+        "identity_file",
+        Text("a local path"),
+        "Local path of the private key; `~` is your local home.",
+        "~/.ssh/cluster",
+    ),
     Key(
         "jump",
         HOST_WORDS,
@@ -139,14 +146,14 @@ HOST_KEYS: tuple[Key, ...] = (
     Key(
         "python",
         INTERPRETER,
-        "The training environment's interpreter there.",
+        "The interpreter of the training environment, on the host.",
         "~/venv/bin/python",
         "python3",
     ),
     Key(
         "workdir",
-        Text("a path there"),
-        "Directory there that scripts and outputs are relative to.",
+        Text("a path on the host"),
+        "Directory on the host that scripts and outputs are relative to.",
         "~/project",
     ),
     Key("gpus", gpus(("all",), count=False), "Which GPUs of the host may be used.", "[0, 1]", "all"),
@@ -180,7 +187,7 @@ INVENTORY_KEYS: tuple[Key, ...] = (
             "a host name or a range such as l40s-[01-04]",
             r"[A-Za-z0-9_\[][A-Za-z0-9_.:,/\[\]-]*",
         ),
-        "Hosts by name; a range stands for several, and a plain name refines the range it is in.",
+        "Hosts by name; a range means several, and a plain name refines the range it is in.",
         "{titan: {address: 10.0.0.7}}",
     ),
     Key(
@@ -245,7 +252,7 @@ CONFIG_KEYS: tuple[Key, ...] = (
     Key(
         "precision_args",
         MapOf(ListOf(Scalar()), "a precision", r"\w+", PRECISIONS[1:]),
-        "How this script wants to be told its precision.",
+        "The argument by which this script takes its precision.",
         '{fp16: ["--fp16"], bf16: ["--bf16"]}',
     ),
     Key(
@@ -256,17 +263,22 @@ CONFIG_KEYS: tuple[Key, ...] = (
         str(DEFAULT_MAIN_PORT),
     ),
     Key("env", _ENV, "Environment variables of every rank.", "{TOKENIZERS_PARALLELISM: false}"),
-    Key("workdir", Text("a path there"), "Directory there; else the host's own.", "~/project"),
+    Key(
+        "workdir",
+        Text("a path on the host"),
+        "Directory on the host; else the workdir of the host in hosts.yaml.",
+        "~/project",
+    ),
     Key(
         "output",
-        Text("a path there"),
+        Text("a path on the host"),
         "Where the script writes; preflight checks that it can, and a rehearsal stays away from it.",
         "output/paper_r64",
     ),
     Key(
         "guard",
         Choice(GUARDS),
-        "What the guard in each rank does about what cannot train; off: there is none.",
+        "What the guard in each rank does when a run cannot train; off: no guard.",
         "warn",
         "stop",
     ),
@@ -314,7 +326,7 @@ CONFIG_KEYS: tuple[Key, ...] = (
     Key(
         "sync",
         SyncKind(),
-        "Send the working tree here to the hosts before the launch; see docs/sync.md.",
+        "Send the local working tree to the hosts before the launch; see docs/sync.md.",
         "true",
         "false",
     ),

@@ -33,8 +33,8 @@ def lone_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
         raise BadInput(f"{script} is a run config, not a script", f"gpulaunch run --config {script}")
     if not Path(script).is_file():
         raise BadInput(
-            f"{script}: there is no such script here",
-            "name a file here; or a run config, with --config; or, where the script lies on the hosts only,"
+            f"{script}: there is no such script locally",
+            "name a local file; or a run config, with --config; or, where the script lies on the hosts only,"
             " add --set send_script=false",
         )
     return config
@@ -74,7 +74,7 @@ def _refuse_outside(config: RunConfig) -> None:
     if posixpath.isabs(path) or path.startswith("../"):
         raise BadInput(
             f"{config.job.script} is not in the current directory, which is the tree that --sync sends",
-            "cd to the project's directory, and name the script from there",
+            "cd to the project's directory, and name the script relative to it",
         )
 
 

@@ -21,8 +21,13 @@ class SyncSpec:
 
 
 SYNC_KEYS: tuple[Key, ...] = (
-    Key("from", Text("a directory here"), "The tree here, relative to the current directory.", ".", "."),
-    Key("to", Text("a path there"), "Directory there that gets the tree; else workdir.", "~/project"),
+    Key("from", Text("a local directory"), "The local tree, relative to the current directory.", ".", "."),
+    Key(
+        "to",
+        Text("a path on the host"),
+        "Directory on the host that gets the tree; else workdir.",
+        "~/project",
+    ),
     Key(
         "exclude",
         ListOf(Text("a pattern as in .gitignore"), lone=True),
@@ -32,7 +37,7 @@ SYNC_KEYS: tuple[Key, ...] = (
     Key(
         "delete",
         Flag(),
-        "Remove there what a former sync put there and the tree has no more.",
+        "Remove from the host what a former sync sent and the tree no longer has.",
         "true",
         "false",
     ),

@@ -85,7 +85,7 @@ class _Measure:
         if depth + levels > MAX_DEPTH:
             raise Unbounded(line, "nested too deep, or an alias refers to itself")
         if values > MAX_VALUES:
-            raise Unbounded(line, f"its aliases stand for more than {MAX_VALUES} values")
+            raise Unbounded(line, f"its aliases expand to more than {MAX_VALUES} values")
         return values, levels
 
     def _count(self, node: yaml.Node, depth: int) -> tuple[int, int]:
@@ -99,6 +99,6 @@ class _Measure:
             values, levels = values + more, max(levels, deep + 1)
             if values > 2 * MAX_VALUES:
                 raise Unbounded(
-                    _line(node.start_mark), f"its aliases stand for more than {MAX_VALUES} values"
+                    _line(node.start_mark), f"its aliases expand to more than {MAX_VALUES} values"
                 )
         return values, levels

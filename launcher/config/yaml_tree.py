@@ -166,13 +166,13 @@ def _yaml_message(error: yaml.MarkedYAMLError, text: str, source: str, *, in_fil
     lines = text.splitlines()
     here = lines[line - 1] if 0 < line <= len(lines) else ""
     if "\t" in here[: len(here) - len(here.lstrip())] or "'\\t'" in (error.problem or ""):
-        return f"{where}: a tab stands where YAML wants spaces"
+        return f"{where}: found a tab, expected spaces"
     problem = error.problem or "not valid YAML"
     begun = f" begun in line {error.context_mark.line + 1}" if error.context_mark else ""
     context = f" ({error.context}{begun})" if error.context else ""
     bare = _BARE_RANGE.search(here)
     if bare and "'['" in problem:
-        return f'{where}: not valid YAML: a range needs quotes here: "{bare[0]}"'
+        return f'{where}: not valid YAML: a range needs quotes: "{bare[0]}"'
     return f"{where}: not valid YAML: {problem}{context}"
 
 
@@ -193,7 +193,7 @@ class _Builder:
             raise ConfigError(f"{where}: too many values under long keys")
         if node.tag not in _PLAIN_TAGS:
             self.mistakes.add(
-                Item(None, self.source, line, key), f"the tag {node.tag} is not used here; remove it"
+                Item(None, self.source, line, key), f"the tag {node.tag} is not used in this file; remove it"
             )
             return Item(None, self.source, line, key)
         return Item(self._value(node, key), self.source, line, key)

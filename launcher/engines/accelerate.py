@@ -66,8 +66,8 @@ class Accelerate:
         local = len(node.ranks.slots)
         if local * world.nodes != world.size:
             yield (
-                f"  num_processes: {local * world.nodes} starts {_ranks(local)} here, as accelerate divides"
-                f" it by the {world.nodes} hosts; the world is {_ranks(world.size)}"
+                f"  num_processes: {local * world.nodes} starts {_ranks(local)} on it, as accelerate divides"
+                f" the number by the {world.nodes} hosts; the world is {_ranks(world.size)}"
             )
 
 

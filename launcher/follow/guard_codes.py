@@ -51,7 +51,7 @@ GUARD_CODES: dict[str, GuardCode] = {
     ),
     "G8": GuardCode(
         "bf16 on a GPU below compute capability 8.0.",
-        "It is emulated there: slow, and kernels without a bf16 form fail later.",
+        "This GPU emulates it: slowly, and kernels without a bf16 form fail later.",
         "Use fp16 on that GPU, or leave it out with --gpus.",
     ),
     "G9": GuardCode(
@@ -72,4 +72,4 @@ def explain_guard(code: str) -> str:
     """Return what a code of the guard means."""
     told = GUARD_CODES[code]
     by = "a rehearsal" if code.startswith("R") else "the guard in a rank"
-    return f"{code}: {told.what}\n(told by {by}; see docs/guard.md)\n\n{told.why}\n\nFix: {told.fix}\n"
+    return f"{code}: {told.what}\n(reported by {by}; see docs/guard.md)\n\n{told.why}\n\nFix: {told.fix}\n"

@@ -18,7 +18,7 @@ class Quiet:
         """Take "quiet" or "active"; return what a person should hear of it, "" for nothing."""
         if told.event == "active":
             was = self._last.pop(told.host, None)
-            return "" if was is None else f"{told.host}: there is life again"
+            return "" if was is None else f"{told.host}: active again"
         first = told.host not in self._last
         self._last[told.host] = told
         if first or not told.fields.get("timeout_s"):

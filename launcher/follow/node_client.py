@@ -324,7 +324,7 @@ class Follower(threading.Thread):
         """Take a log's next bytes; what leaves a gap would make the file here as long as a host likes."""
         here = self._offsets.get(log)
         if here is None:
-            _demand("it tells of more logs than a node has" if len(self._offsets) >= MOST_LOGS else "")
+            _demand("it reports more logs than a node has" if len(self._offsets) >= MOST_LOGS else "")
             here = offset if "since" in self._wishes else 0
         _demand(f"{log!r} goes on at byte {offset}, and {here} are here" if offset != here else "")
         self._offsets[log] = offset + len(data)

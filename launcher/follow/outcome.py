@@ -181,5 +181,5 @@ def unverified_lines(outcome: Outcome) -> Iterator[str]:
         ranks = ", ".join(map(str, outcome.verification.unplaced))
         yield (
             f"world and ranks are as planned; not verified: which GPU rank {ranks} uses "
-            "(told by accelerate and by DistributedDataParallel, and the script uses neither)"
+            "(accelerate and DistributedDataParallel report it, and the script uses neither)"
         )

@@ -126,7 +126,8 @@ class Watch:
                 if host not in self.dropped:
                     self.dropped.add(host)
                     yield Say(
-                        f"{host}: connection lost ({why}); reconnecting, the run goes on there", bad=True
+                        f"{host}: connection lost ({why}); reconnecting; the run continues on the host",
+                        bad=True,
                     )
             case Resumed(host=host):
                 self.dropped.discard(host)
@@ -218,7 +219,7 @@ class Watch:
             return
         self.failures.append(Failure(host, at, None, None, why, hung=True))
         self.stopping = why
-        then = "" if self._over else "; asking every rank where it stands, then stopping every node"
+        then = "" if self._over else "; collecting the stacks of all ranks, then stopping all nodes"
         yield Say(f"{why}{then}", bad=True)
         if (hosts := self.open_hosts) and not self._over:
             yield Stop(hosts, FAILURE_GRACE_S, why, stacks=True)

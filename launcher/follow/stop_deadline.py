@@ -4,7 +4,7 @@ from launcher.follow.run_state import Watch
 
 LEAVE_AFTER_S = 2.0
 """After the second Ctrl-C: time for the word to arrive, and for the hosts to say that nothing is left."""
-WHY = "left at the second Ctrl-C, before it told the end"
+WHY = "left at the second Ctrl-C, before it reported the end"
 
 
 class Hurry:

@@ -91,7 +91,7 @@ class EarlyWay:
         self._writer.join()
         stream, self._stream = self._stream, None
         if stream is None:
-            raise HostError(self.name, "what had begun early is in use already")
+            raise HostError(self.name, "the program that was started early is in use already")
         return stream
 
     def close(self) -> None:

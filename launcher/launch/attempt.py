@@ -225,8 +225,10 @@ class Attempt:
             silent = ", ".join(sorted(set(self._watch.hosts) - self._watch.detached))
             if silent:
                 limit = f"{self._launch.disconnect.host_timeout_s:g} s"
-                words = f"not heard that the run goes on without us; it ends there after {limit}"
-                self._screen.say(f"{silent}: {words} unless somebody attaches", bad=True)
+                words = (
+                    f"has not confirmed that the run continues without a client; its part ends after {limit}"
+                )
+                self._screen.say(f"{silent}: {words} unless a client attaches", bad=True)
             self._leave()
         return self._left
 
@@ -261,7 +263,7 @@ class Attempt:
         """Leave the run, or end it everywhere: our side has failed (its disk, its terminal)."""
         if self._watch.detached.issuperset(self._watch.hosts) and not self._watch.stopping:
             with suppress(OSError):  # the screen may be what failed
-                echo(f"the run goes on: gpulaunch attach {self._plan.run_id}", err=True)
+                echo(f"the run continues: gpulaunch attach {self._plan.run_id}", err=True)
             self._leave()
             return
         for follower in self._followers.values():

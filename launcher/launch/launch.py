@@ -122,5 +122,5 @@ def carry_out(
         avoid |= {plan.main_port}
         launch = replace(launch, before=(*launch.before, Phase(f"attempt {attempt - 1}", outcome.seconds)))
         screen.say(
-            f"port {plan.main_port} was taken by somebody else; starting again on another one", bad=True
+            f"port {plan.main_port} was taken by another process; starting again on another one", bad=True
         )

@@ -105,8 +105,8 @@ class Telling:
         """Say once that no more is kept here: this side's disk ends no run."""
         if self._book.failed and not self._failure_said:
             self._failure_said = True
-            goes_on = "" if self._over else "the run goes on, and "
-            words = f"no more is kept here ({self._book.failed}); {goes_on}its hosts keep all"
+            goes_on = "" if self._over else "the run continues, and "
+            words = f"local logs are no longer written ({self._book.failed}); {goes_on}its hosts keep all"
             self._screen.say(f"{words}: gpulaunch fetch {self._watch.plan.run_id}", bad=True)
 
     def measured(self, outcome: Outcome, before: tuple[Phase, ...] = ()) -> Outcome:

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Literal, TypeAlias
 
-Choice: TypeAlias = Literal["detach", "stop", "go on"]
+Choice: TypeAlias = Literal["detach", "stop", "stay"]
 """What a person at a terminal wants of a run after Ctrl-C."""
 
 CTRL_C = "Ctrl-C"

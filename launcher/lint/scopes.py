@@ -7,8 +7,8 @@ from preflight.frozen import dataclass
 
 _Def = ast.FunctionDef | ast.AsyncFunctionDef
 _MADE_LATER = "the Accelerator is made below this line"
-_NONE_HERE = "no Accelerator is at hand here: pass it to this function"
-_SEVERAL = "there are several Accelerators here"
+_NONE_HERE = "no Accelerator is in scope: pass it to this function"
+_SEVERAL = "there are several Accelerators in scope"
 
 
 @dataclass(frozen=True, slots=True)

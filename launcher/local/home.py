@@ -17,8 +17,8 @@ def at_home(path: str | Path) -> Path:
     except (RuntimeError, KeyError):
         first = Path(path).parts[0]
         if first == "~":
-            raise BadInput(f"{path}: you have no home directory here", "set HOME") from None
-        text = f"{path}: there is no user {first.removeprefix('~')!r} here"
+            raise BadInput(f"{path}: you have no local home directory", "set HOME") from None
+        text = f"{path}: there is no user {first.removeprefix('~')!r}"
         raise BadInput(text, f"write ./{path} for a file of this name") from None
 
 

@@ -27,13 +27,13 @@ def path_below(directory: Path, name: str) -> Path:
     parts = name.split("/")
     for part in parts:
         if part in ("", ".", "..") or "\0" in part or not _is_name(part):
-            raise PathRefused(f"{one_line(name)!r} is no name of a file below {directory}")
+            raise PathRefused(f"{one_line(name)!r} is not the name of a file below {directory}")
     place = directory
     for part in parts:
         place = place / part
         if place.is_symlink():
             raise PathRefused(
-                f"{one_line(str(place))} is a link here; nothing is written through it",
+                f"{one_line(str(place))} is a symbolic link; nothing is written through it",
                 "remove the link, or name another directory",
             )
     top = os.path.realpath(directory)

@@ -67,7 +67,7 @@ class Cgroup:
         made = cls(path)
         if not os.access(os.path.join(path, "cgroup.procs"), os.W_OK):
             made.remove()
-            return None, "%s: processes cannot be put there" % path
+            return None, "%s: processes cannot join it" % path
         return made, ""
 
     def add(self, pid: int) -> bool:

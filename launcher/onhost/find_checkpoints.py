@@ -205,7 +205,7 @@ def lost_shard(path: str, index: Any) -> str:
     shards = index.get("weight_map") if isinstance(index, dict) else None
     names = sorted({str(name) for name in shards.values()}) if isinstance(shards, dict) else []
     gone = [name for name in names if not os.path.exists(os.path.join(os.path.dirname(path), name))]
-    return "names %s, which is not there" % gone[0] if gone else ""
+    return "names %s, which does not exist" % gone[0] if gone else ""
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def why_live(pid: int, mark: str) -> str:
         return "its run was started in another PID namespace"
     if not all(re.match(r"[0-9]{1,19}$", word) for word in words[3:]):
         return "the mark of its run is not of our form"
-    return "its supervisor is there" if exists(int(words[3]), int(words[4])) else ""
+    return "its supervisor lives" if exists(int(words[3]), int(words[4])) else ""
 
 
 def exists(pid: int, start_ticks: int) -> bool:
@@ -152,7 +152,7 @@ class Target:
     def open(self, untouchable: Set[int]) -> None:
         """Take hold of the process and prove that it is the one that was judged."""
         if not proc_is_ours():
-            self.result = "left alone: /proc here is that of another PID namespace"
+            self.result = "left alone: /proc is that of another PID namespace"
             return
         if hasattr(os, "pidfd_open"):
             try:
@@ -165,7 +165,9 @@ class Target:
                 self.fd = -1
         if self.fd >= 0 and not is_held(self.pid, self.fd):
             self.result = (
-                "gone" if read_identity(self.pid) is None else "left alone: its pid names another here"
+                "gone"
+                if read_identity(self.pid) is None
+                else "left alone: its pid is that of another process in this namespace"
             )
             return
         reason = self.doubt(untouchable)

@@ -106,7 +106,7 @@ def try_one(row: list[Any], nonce: bytes, timeout_s: float) -> None:
                 if not part:
                     break
                 got += part
-        error = "" if got == nonce else "something else answers there"
+        error = "" if got == nonce else "another program answers on it"
     except socket.timeout:
         error = "no answer within %g s" % timeout_s
     except OSError as failure:

@@ -108,7 +108,7 @@ def choose_main_port(facts: HostFacts, asked: int, *, needed: bool, avoid: froze
     if free is None:
         raise LaunchRefused(
             f"{facts.host}: port {asked} cannot be used ({trouble}), and no free one was found",
-            "--port N with a port that is free there",
+            "--port N with a port that is free on it",
         )
     return MainPort(free, f"port {asked} on {facts.host}: {trouble}")
 

@@ -134,7 +134,7 @@ def _problem(launched: Launched, *, sent: bool) -> str:
     """Return why no launch of ours can have left this record, "" where one can."""
     plan = launched.plan
     if not is_run_id(plan.run_id):
-        return f'"{plan.run_id}" is no run\'s name'
+        return f'"{plan.run_id}" is not a run id'
     if len(plan.nodes) > MAX_HOSTS or not 0 < plan.world_size < _MOST_RANKS:
         return "more nodes or ranks than a launch can have"
     names = [entry.name.casefold() for entry in launched.entries]
@@ -149,13 +149,13 @@ def _problem(launched: Launched, *, sent: bool) -> str:
     if first != plan.world_size:
         return f"it has {first} ranks, and a world of {plan.world_size}"
     if not plan.main_port < 1 << 16:
-        return f"{plan.main_port} is no port"
+        return f"{plan.main_port} is not a port"
     return next(filter(None, (_way_problem(entry, sent=sent) for entry in launched.entries)), "")
 
 
 def _way_problem(entry: HostEntry, *, sent: bool) -> str:
     if not entry.python.isprintable() or entry.python.startswith("-") or not entry.python:
-        return f"{entry.python!r} is no interpreter"
+        return f"{entry.python!r} is not an interpreter"
     return entry_problem(entry, sent=sent)
 
 

@@ -114,7 +114,7 @@ def changed(before: Mapping[str, Any], now: Fingerprint) -> tuple[str, ...]:
     """Return what is not as it was, in words."""
     found = []
     if before["script"] != now.script or not now.script:
-        found.append("the script" if now.script else "the script (it cannot be read from here)")
+        found.append("the script" if now.script else "the script (it cannot be read locally)")
     if before["config"] != now.config:
         found.append("the config")
     if tuple(before["hosts"]) != now.hosts:

@@ -25,7 +25,7 @@ class Waiting:
         A host takes one program. Raises HostError.
         """
         if host not in self._kept:
-            raise ConnectionLost(host, "its agent does not wait there any more")
+            raise ConnectionLost(host, "its agent no longer waits")
         stream, _ = self._kept[host]
         stream.write(framed(source) + payload)
         return stream

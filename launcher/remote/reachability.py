@@ -151,7 +151,7 @@ def _from_batch(batch: Sequence[HostEntry], begin: Begin, targets: _Targets) -> 
                 targets.main,
                 targets.address,
                 held,
-                f"{targets.main.name} cannot listen there: {error}",
+                f"{targets.main.name} cannot listen on it:  {error}",
             )
             for held, error in targets.listening.failed
         )

@@ -32,7 +32,7 @@ def load_recording(path: Path) -> HostFacts:
     """Return the facts of a recording, or of bare facts. Raises BadInput naming the file."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise BadInput(f"{path}: larger than {MAX_BYTES >> 20} MiB; this is no recording")
+            raise BadInput(f"{path}: larger than {MAX_BYTES >> 20} MiB; this is not a recording")
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, RecursionError) as failure:
         raise BadInput(f"{path}: cannot be read: {failure}") from None

@@ -31,7 +31,7 @@ def no_answer(
         words = last_lines(noise) or "it said nothing"
         return NoLoginShell(
             host,
-            f"{python} ran nothing of gpulaunch there (exit status {status}): {words}",
+            f"{python} ran nothing of gpulaunch (exit status  {status}): {words}",
             f"Check with: {ssh_command(host, python, '-V')};"
             " an account whose login shell is nologin runs no programs",
         )
@@ -43,7 +43,7 @@ def no_python(host: str, python: str, said: str) -> NoPython:
     fix = f"Set `python:` of {host} in hosts.yaml to the training environment's interpreter"
     if any(words in said.lower() for words in ("is a directory", "permission denied")) and "/" in python:
         fix += f"; if {python} is an environment's directory, to {python.rstrip('/')}/bin/python"
-    return NoPython(host, f"{python} cannot be started there: {said}", fix)
+    return NoPython(host, f"{python} cannot be started on the host:  {said}", fix)
 
 
 def last_lines(output: bytes, count: int = 3) -> str:
@@ -53,5 +53,5 @@ def last_lines(output: bytes, count: int = 3) -> str:
 
 
 def _old_python(host: str, python: str, version: str) -> NoPython:
-    message = f"{python} is Python {version}; gpulaunch needs 3.9 or newer there"
+    message = f"{python} is Python {version}; gpulaunch needs 3.9 or newer"
     return NoPython(host, message, f"Set `python:` of {host} in hosts.yaml to a newer interpreter")

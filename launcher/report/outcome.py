@@ -47,9 +47,9 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
     if outcome.verdict == "finished" and outcome.plan.world_size > 1:
         yield from unverified_lines(outcome)
     for host, why in outcome.cleanup.lost.items():
-        then = "the run goes on there, if the host lives: gpulaunch attach " + outcome.plan.run_id
+        then = "the run continues on the host, if it lives: gpulaunch attach " + outcome.plan.run_id
         if host not in outcome.cleanup.goes_on:
-            then = "its supervisor ends the run there by itself"
+            then = "its supervisor ends its part of the run automatically"
         yield f"{host} was lost ({why}); {then}"
     for host, pids in outcome.cleanup.left.items():
         yield f"{host}: could not be ended: {', '.join(map(str, pids))}"
@@ -75,7 +75,7 @@ def _detached_lines(outcome: Outcome) -> Iterator[str]:
         yield f"not verified yet: rank {ranks} has not set up torch.distributed or accelerate so far"
     yield from _not_kept_lines(outcome)
     run_id = outcome.plan.run_id
-    yield f"detached after {outcome.seconds:.1f} s; the run goes on. Come back with:"
+    yield f"detached after {outcome.seconds:.1f} s; the run continues. Come back with:"
     for words in ("attach", "logs -f", "ps", "stop", "fetch"):
         yield f"  gpulaunch {words}" + ("" if words == "ps" else f" {run_id}")
 
@@ -83,7 +83,7 @@ def _detached_lines(outcome: Outcome) -> Iterator[str]:
 def _not_kept_lines(outcome: Outcome) -> Iterator[str]:
     if outcome.not_kept:
         fetch = f"gpulaunch fetch {outcome.plan.run_id}"
-        yield f"not all of it is kept here ({outcome.not_kept}); the hosts keep all: {fetch}"
+        yield f"the local logs are not complete ({outcome.not_kept}); the hosts keep all: {fetch}"
 
 
 def _cause_lines(outcome: Outcome, cause: Failure) -> Iterator[str]:

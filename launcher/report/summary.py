@@ -63,7 +63,7 @@ def _head(run: RunFiles) -> Iterator[str]:
         yield f"{name}: {one_line(end_words(*how_all_ended(run.ends)), 200)}"
     else:
         fetch = "gpulaunch fetch brings how it ended"
-        yield f"{name}: no outcome is kept here: it goes on, or ended when no client followed it; {fetch}"
+        yield f"{name}: no outcome is kept locally: it is live, or ended when no client followed it; {fetch}"
     phases = mappings(outcome.get("phases"))
     if phases:
         told = (f"{each.get('name', '?')} {duration(each.get('seconds'))}" for each in phases)

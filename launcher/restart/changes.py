@@ -17,10 +17,10 @@ def changes(old: Plan, new: Plan, lineup: Lineup, job: Job) -> Iterator[str]:
     for host, whose in lineup.places.items():
         if host in lineup.without:
             continue
-        came = "answers again and goes on" if host == whose else f"takes the place of {whose}"
+        came = "answers again and stays in the run" if host == whose else f"takes the place of {whose}"
         yield f"{host} {came}" + ("" if host != whose else ", for no spare is left")
     for host, why in lineup.without.items():
-        yield f"{host} goes on with its other GPUs: {why}"
+        yield f"{host} stays with its other GPUs: {why}"
     yield from _gone_gpus(old, new, lineup)
     yield from _main_host(old, new)
     yield from _world(old, new, job)
@@ -40,7 +40,7 @@ def _gone_gpus(old: Plan, new: Plan, lineup: Lineup) -> Iterator[str]:
 def _main_host(old: Plan, new: Plan) -> Iterator[str]:
     before, now = old.nodes[0].host, new.nodes[0].host
     if before != now:
-        yield f"main host {before} -> {now}: rank 0 is there"
+        yield f"main host {before} -> {now}: rank 0 runs on it"
 
 
 def _world(old: Plan, new: Plan, job: Job) -> Iterator[str]:

@@ -80,8 +80,8 @@ def _is_echo(outcome: Outcome) -> bool:
 
 _RULES: tuple[Rule, ...] = (
     Rule(lambda o: o.verdict == "finished", "it finished"),
-    Rule(lambda o: o.verdict == "detached", "it goes on"),
-    Rule(lambda o: bool(o.cleanup.goes_on), "it may go on where it cannot be reached"),
+    Rule(lambda o: o.verdict == "detached", "it continues"),
+    Rule(lambda o: bool(o.cleanup.goes_on), "it may continue on a host that cannot be reached"),
     Rule(lambda o: o.verdict == "interrupted" and o.why == HOST_GOES_DOWN, "outside"),
     Rule(lambda o: o.verdict == "interrupted", "it was stopped by hand"),
     Rule(lambda o: o.verdict == "not as planned", "its ranks were not as planned, and would not be again"),

@@ -46,7 +46,7 @@ def regroup(launch: Launch, outcome: Outcome, reason: Reason, choice: Choice) ->
     for host, why in outcome.cleanup.lost.items():
         lineup = replaced(lineup, host, f"it was lost ({why})")
     for host in outcome.cleanup.left:
-        lineup = replaced(lineup, host, "processes of the last start cannot be ended there")
+        lineup = replaced(lineup, host, "processes of the last start on it cannot be ended")
     return _settle(launch, lineup, choice, _condemned(outcome, reason))
 
 

@@ -157,7 +157,7 @@ class _Story:
         self._facts |= settled.facts
         if settled.result is None:
             whys = "; ".join(f"{host}: {why}" for host, why in settled.lineup.out.items())
-            return NoRestart(f"no host is left to go on with ({whys})", later=True)
+            return NoRestart(f"no host is left to continue on ({whys})", later=True)
         lineup, result = settled.lineup, settled.result
         self._means.told(result)
         again = worth_it(reason_of(reconsidered(outcome, before, self._facts)), spec, self._tried - 1)
@@ -229,5 +229,5 @@ class _Story:
         if not self._means.spec.resume_args:
             return "no resume_args: the script starts as before and finds its checkpoint itself"
         if checkpoint is None:
-            return "there is no checkpoint of this run yet: it begins from the start"
-        return f"going on from {checkpoint.path}"
+            return "there is no checkpoint of this run yet: it starts from step 0"
+        return f"resuming from {checkpoint.path}"

@@ -126,7 +126,7 @@ _SHAPES: dict[str, type[Any]] = {
 def misfit_of_event(event: object) -> str:
     """Return what is wrong with a line of events.jsonl or usage.jsonl, "" where it fits."""
     if not isinstance(event, dict) or not isinstance(name := event.get("event"), str):
-        return "it is no event"
+        return "not an event"
     at = event.get("t")
     if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at < _LATEST:
         return "it has no time"

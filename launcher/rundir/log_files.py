@@ -53,9 +53,11 @@ def run_called(word: str, runs: Path) -> Path:
         return found[0]
     if found:
         names = ", ".join(path.name for path in found[-5:])
-        raise BadInput(f"{word} begins several runs: {names}", "name one of them in full")
+        raise BadInput(
+            f"{word} is ambiguous, it starts the ids of several runs: {names}", "name one of them in full"
+        )
     latest = (
-        f"; the latest run here is {kept[-1].name}"
+        f"; the latest local run is {kept[-1].name}"
         if kept
         else f"; none is kept in {runs}: gpulaunch fetch RUN brings one"
     )

@@ -145,7 +145,7 @@ class LogBook:
 def run_directory(logs: Path, run_id: str) -> Path:
     """Return where a run is kept here. Raises PathRefused for a name not of our form, or a link there."""
     if not is_run_id(run_id):
-        raise PathRefused(f"{one_line(run_id, 80)!r} is no run's name")
+        raise PathRefused(f"{one_line(run_id, 80)!r} is not a run id")
     return path_below(logs, run_id)
 
 

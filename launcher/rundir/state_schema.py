@@ -102,7 +102,7 @@ def misfit_of_state(state: object) -> str:
         return wrong
     ranks = (state.get("exit") or {}).get("ranks") or {}
     odd = [rank for rank in ranks if not (rank.isascii() and rank.isdigit() and len(rank) < _MOST_DIGITS)]
-    return f"$.exit.ranks: {odd[0]!r} is no rank" if odd else ""
+    return f"$.exit.ranks: {odd[0]!r} is not a rank" if odd else ""
 
 
 def understood(answer: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -123,7 +123,7 @@ def _misfit_of_run(run: object, now: float) -> str:
     if wrong or not isinstance(run, dict):
         return wrong
     if not is_run_id(run["run_id"]):
-        return f"{run['run_id']!r} is no run's name"
+        return f"{run['run_id']!r} is not a run id"
     state = run.get("state") or {}
     if now and (state.get("started") or 0.0) > now + _CLOCK_STEP_S:
         return f"{run['run_id']} has started after now"  # it would be the newest for ever

@@ -88,7 +88,7 @@ def _entry(run: FoundRun, node: NodePlan, way: HostEntry, launched: Launched, kn
     if known.consent is not None and known.consent(_question(run, way)):
         return way
     fix = f"list it in hosts.yaml, or add --hosts {node.host}"
-    words = f"not asked: only the record of {run.run_id} names it; it is in no file here"
+    words = f"not asked: only the record of {run.run_id} names it; it is in no local file"
     raise NotAsked(way.name, words, fix)
 
 
@@ -97,7 +97,7 @@ def _question(run: FoundRun, way: HostEntry) -> str:
     target += f":{way.port}" if way.port else ""
     jump = f" through {', '.join(way.jump)}" if way.jump else ""
     teller = ", ".join(dict.fromkeys(node.entry.name for node in run.nodes))
-    line = f"{way.name} is in no file here; {teller} says that {run.run_id} runs there too"
+    line = f"{way.name} is in no local file; {teller} says that {run.run_id} has runs, too"
     return one_line(f"{line}. Log in to {target}{jump} and run {way.python}?", 400)
 
 

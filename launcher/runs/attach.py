@@ -120,7 +120,9 @@ class Attachment:
         while not self._watch.done and not self._watch.detached.issuperset(self._watch.hosts):
             if time.monotonic() > deadline:
                 silent = ", ".join(sorted(set(self._watch.hosts) - self._watch.detached))
-                self._screen.say(f"{silent}: not heard that the run there goes on without us", bad=True)
+                self._screen.say(
+                    f"{silent}: has not confirmed that the run continues without a client", bad=True
+                )
                 break
             self._act(self._ticking.next())
         for follower in self._followers.values():

@@ -97,7 +97,7 @@ class Receiver:
             if error.errno in _LOCAL:
                 where = str(self.directory / piece.file)
                 raise OSError(error.errno, error.strerror, where) from None
-            self._pass_over(piece.file, f"cannot be written here: {error.strerror}")
+            self._pass_over(piece.file, f"cannot be written locally: {error.strerror}")
 
     def close(self) -> None:
         """Close what is open; what was begun stays, to be gone on with."""
@@ -196,11 +196,11 @@ def _receive(host: str, stream: Stream, receiver: Receiver) -> None:
             continue
         if data is None:
             raise HostError(
-                host, f"nothing came for {SILENCE_S:g} s", "fetch again: it goes on where it ended"
+                host, f"nothing came for {SILENCE_S:g} s", "fetch again: it continues where it ended"
             )
         if not data:
             said = last_lines(stderr + stream.read_stderr() or reader.noise)
-            raise HostError(host, f"the connection ended: {said}", "fetch again: it goes on where it ended")
+            raise HostError(host, f"the connection ended: {said}", "fetch again: it continues where it ended")
         try:
             for frame in reader.feed(data):
                 if not answered:

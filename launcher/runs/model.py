@@ -269,11 +269,11 @@ class _Claims:
             if record is not None and 0 <= node.rank < len(record.entries)
             else "none of its hosts"
         )
-        by = "was launched from here on" if self._known is not None else "is, by its record, on"
-        return f"{node.entry.name} tells of node {node.rank} of it, which {by} {owner}: not believed"
+        by = "was launched locally on" if self._known is not None else "is, by its record, on"
+        return f"{node.entry.name} reports node {node.rank} of it, which {by} {owner}: not believed"
 
     def _unlike_records(self) -> str:
-        """Return which hosts tell of different launches under this name, "" where none do."""
+        """Return which hosts report different launches under this name, "" where none do."""
         if self._known is not None:
             return ""
         first: tuple[NodeRun, Launched] | None = None
@@ -283,7 +283,7 @@ class _Claims:
                 continue
             if first is not None and not first[1].is_same_launch(record):
                 who = f"{first[0].entry.name} and {node.entry.name}"
-                return f"{who} tell of different launches under this name"
+                return f"{who} report different launches under this name"
             first = first or (node, record)
         return ""
 
@@ -319,13 +319,15 @@ def choose(
     if not begun:
         raise BadInput(f'no run called "{word}" was found on the hosts that answered', "gpulaunch ps --all")
     names = ", ".join(run.run_id for run in begun[-5:])
-    raise BadInput(f'"{word}" begins {len(begun)} runs: {names}', "give more of its name")
+    raise BadInput(
+        f'"{word}" is ambiguous, it starts the ids of {len(begun)} runs: {names}', "give more of its name"
+    )
 
 
 def _believed(run: FoundRun) -> FoundRun:
     if run.conflict:
         raise BadInput(
-            f"{run.run_id}: {run.conflict}; it is not known here which is right",
+            f"{run.run_id}: {run.conflict}; gpulaunch cannot decide which is right",
             "--hosts HOST asks one of them only",
         )
     return run

@@ -48,6 +48,6 @@ def ask_state(
     answer = ask(connection, python, document, timeout_s=timeout_s)
     misfit = misfit_of_answer(answer)
     if misfit:
-        words = f"what it tells of the run is not understood: {one_line(misfit, 160)}"
+        words = f"what it reports of the run is not understood: {one_line(misfit, 160)}"
         raise AgentGarbage(connection.name, words)
     return answer

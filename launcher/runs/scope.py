@@ -33,14 +33,14 @@ class Scope:
             newest = runs[-1]
             raise BadInput(
                 f"no run of this directory or of {self.user} was found; the newest, {newest.run_id}, is of"
-                f" {_owner(newest) or 'somebody else'}",
+                f" {_owner(newest) or 'another user'}",
                 f"name it: {newest.run_id}",
             )
         ours = [run for run in found if run.from_here]
         if ours and not found[-1].from_here:
             where = ", ".join(node.entry.name for node in found[-1].nodes)
             raise BadInput(
-                f"the newest run, {found[-1].run_id} on {where}, was not launched from here",
+                f"the newest run, {found[-1].run_id} on {where}, was not launched from this directory",
                 f"name it, or {ours[-1].run_id}, the last that was",
             )
         return found[-1]

@@ -63,7 +63,7 @@ def search(
         now = time.time()
         answer, problem = understood(answer)
         if problem:  # its other runs are good, and so are other hosts'
-            detail = f"what it tells of a run is not understood: {one_line(problem, 160)}"
+            detail = f"what it reports of a run is not understood: {one_line(problem, 160)}"
             problems[entry.name] = AgentGarbage(entry.name, detail)
         return entry, answer, now
 

@@ -66,12 +66,12 @@ def _python_lines(found: Sequence[Environment]) -> Iterator[str]:
     """Yield the line for the interpreter, and what else there is as comments."""
     chosen = best(found)
     if chosen is None:
-        yield "python: python3   # none with torch and accelerate was found: the path of yours, there"
+        yield "python: python3   # none with torch and accelerate was found: the path of yours, on the host"
     else:
         yield f"python: {_scalar(chosen.path)}   # {chosen.words}"
     others = [each for each in found if each is not chosen and (each.torch or chosen is None)]
     for each in others[:_OTHERS]:
-        yield f"# also there: {each.path}   {each.words}"
+        yield f"# also on the host: {each.path}   {each.words}"
 
 
 def config_text(script: str, hosts: Sequence[Named], project: str) -> str:
@@ -81,15 +81,15 @@ def config_text(script: str, hosts: Sequence[Named], project: str) -> str:
         f"# gpulaunch run --config {stem}. Every key: docs/configuration.md, or gpulaunch schema config.",
         f"script: {_scalar(script)}",
         f"hosts: [{', '.join(_scalar(host.name) for host in hosts)}]",
-        "gpus: auto               # all there are; CPU ranks where there are none",
+        "gpus: auto               # all of each host; CPU ranks on a host without GPUs",
         "# args: [--lr, 1e-4]     # arguments that every launch gets",
-        "# output: out            # where the script writes: gpulaunch fetch brings it here",
+        "# output: out            # where the script writes: gpulaunch fetch copies it to this machine",
     ]
     if any(host.name != LOCALHOST for host in hosts):
         there = posixpath.join(TREES, project)
         rows += [
-            f"workdir: {_scalar(there)}   # there",
-            "sync: true               # this directory is sent there before each launch",
+            f"workdir: {_scalar(there)}   # on the hosts",
+            "sync: true               # this directory is sent to the hosts before each launch",
         ]
     return "\n".join(rows) + "\n"
 

@@ -71,7 +71,7 @@ def sync_lines(found: Mapping[str, HostSync]) -> Iterator[str]:
         if done.kept:
             yield f"sync: {name} had its own {_names(done.kept)}: kept in {host.done.kept_in}"
         if done.edited:
-            yield f"sync: {name} has edits in {_names(done.edited)}, which the tree has no more: left there"
+            yield f"sync: {name} has edits in {_names(done.edited)}, which the tree no longer has: left as is"
         if done.stale:
             yield f"sync: {name} still has {_names(done.stale)} of a former sync; sync.delete removes such"
 

@@ -52,10 +52,10 @@ def await_sight(
             return
         if time.monotonic() > deadline:
             raise SyncFailed(
-                f"{host.host} shares the directory of {owner} and has not seen what is there for"
+                f"{host.host} shares the directory of {owner} and has not seen its content for"
                 f" {within_s:g} s: {len(stale)} of {len(paths)} files differ, as {stale[0]}",
-                "mount it there with a shorter cache (NFS: actimeo), or give each host a directory of its own"
-                " with sync.to",
+                "mount it on that host with a shorter cache (NFS: actimeo), or give each host its own"
+                " directory with sync.to",
             )
         if not told:
             say(f"sync: {host.host} does not see yet what is new in the directory of {owner}; waiting")

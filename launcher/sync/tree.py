@@ -81,7 +81,7 @@ def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path 
     root = root.resolve()
     if root in (Path("/"), home().resolve()):
         raise SyncFailed(
-            f"{root} is no working tree: it holds everything else too",
+            f"{root} is not a working tree: it holds everything else too",
             "start gpulaunch in the project's directory, or set sync.from",
         )
     out = _excluded((*ALWAYS_OUT, *exclude, *_logs_inside(root, logs)))
@@ -216,7 +216,7 @@ class _Look:
         """Return a name with what is there; None for what is not sent: gone, ours, neither file nor link."""
         if any(part in ("", ".", "..") for part in name.split("/")):
             raise SyncFailed(
-                f"{self._root}: git lists {one_line(name, 120)!r}, which is no path inside the tree"
+                f"{self._root}: git lists {one_line(name, 120)!r}, which is not a path inside the tree"
             )
         if self._is_behind_a_link(name):
             return None  # tracked by git, and its directory is a link now: it is not in the tree any more
@@ -237,7 +237,7 @@ class _Look:
             return None
         if not stat.S_ISREG(status.st_mode):
             if not stat.S_ISDIR(status.st_mode):
-                self.notes.append(f"{name} is no file and is not sent")
+                self.notes.append(f"{name} is not a regular file and is not sent")
             return None
         return name, status
 
@@ -272,7 +272,7 @@ def _refuse_too_large(root: Path, found: list[tuple[str, os.stat_result]], max_m
     raise SyncFailed(
         f"{root}: {len(files)} files of {total / 2**20:.0f} MiB would be sent, and sync.max_mib is {max_mib};"
         f" the biggest: {biggest}",
-        "leave out what is no code with .gitignore or sync.exclude, or raise sync.max_mib",
+        "leave out what is not code with .gitignore or sync.exclude, or raise sync.max_mib",
     )
 
 

@@ -77,7 +77,10 @@ class Outlet:
             if not self._is_full:
                 self._is_full = True
                 with suppress(OSError):
-                    echo(f"what is shown cannot be written any more ({error.strerror}); we go on", err=True)
+                    echo(
+                        f"what is shown cannot be written any more ({error.strerror}); gpulaunch continues",
+                        err=True,
+                    )
 
     def _discard(self) -> None:
         """Drop what the stream still holds, or its last flush would fail and hide the run's exit code."""

@@ -12,7 +12,7 @@ from preflight.frozen import dataclass
 MAX_LINE = 8192
 MAX_ROWS = 8
 """Rows that are drawn on at once; of more the uppermost become lines."""
-_CUT = " [... cut here; the file has all of it]"
+_CUT = " [... cut; the file has all of it]"
 _TOKEN = re.compile(rb"(\r|\n|\x1b\[\d{0,3}A)")
 _HALF = re.compile(rb"\x1b(?:\[\d{0,3})?\Z")
 

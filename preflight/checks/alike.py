@@ -133,7 +133,7 @@ def the_script_is_equal(hosts: Hosts, job: Job) -> Iterator[Problem]:
     def read(facts: HostFacts) -> str:
         return "" if isinstance(facts.script, Missing) else facts.script.sha256[:12]
 
-    fix = "run with --set sync=true, which sends the tree here to all hosts; or git pull on each of them"
+    fix = "run with --set sync=true, which sends the local tree to all hosts; or git pull on each of them"
     yield from _differ(hosts, "script", read, "ranks would wait for each other for ever", fix)
 
 
@@ -198,6 +198,6 @@ def clocks_agree(hosts: Hosts, clocks: Mapping[str, ClockOffset], expect: Expect
             word = "ahead of" if ahead > behind else "behind"
             yield Problem(
                 f"its clock is at least {max(ahead, behind):.0f} s {word} the others'",
-                "root there: timedatectl set-ntp true",
+                "as root on the host: timedatectl set-ntp true",
                 hosts=(name,),
             )

@@ -70,7 +70,7 @@ def exclusive_gpus_are_free(
             held = ", ".join(_named(p, seen[p.pid]) for p in holders)
             ways = dict.fromkeys(_way(facts, gpu, item) for item in seen.values())
             yield Problem(
-                f"compute mode is Exclusive_Process and {held} holds it: a rank there dies with "
+                f"compute mode is Exclusive_Process and {held} holds it: a rank on it dies with "
                 '"device(s) is/are busy or unavailable"',
                 f"{'; '.join(ways)}; to share it: {_DEFAULT.format(index=gpu.index)}",
                 gpu=gpu.index,

@@ -34,7 +34,7 @@ _WHY: dict[MissingCode, tuple[str, str]] = {
     ),
     "no-devices": (
         "the driver runs and finds no GPU",
-        "lspci -d 10de: shows what the bus sees; if the GPU is there, look at: sudo dmesg | grep -i nvrm",
+        "lspci -d 10de: shows what the bus sees; if it lists the GPU, look at: sudo dmesg | grep -i nvrm",
     ),
     "gpu-lost": (
         "a GPU is lost and the driver answers nothing",

@@ -98,7 +98,7 @@ def torch_is_a_cuda_build(facts: HostFacts, python: PythonEnv) -> Iterator[Probl
     build = python.torch_cuda
     if isinstance(build, Missing):
         yield Problem(
-            f"cannot tell which CUDA torch {python.packages['torch']} was built for: {build.reason}",
+            f"cannot determine which CUDA torch {python.packages['torch']} was built for: {build.reason}",
             f'{shell_word(python.executable)} -c "import torch; print(torch.version.cuda)"',
             severity=Severity.UNKNOWN,
         )

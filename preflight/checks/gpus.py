@@ -29,10 +29,10 @@ def there_are_enough_gpus(gpus: tuple[Gpu, ...], use: Selection, job: Job) -> It
     """
     if not use.candidates:
         fix = "run CPU ranks with --gpus none, or leave this host out of --hosts"
-        yield Problem("no GPU here that the launch may use", fix)
+        yield Problem("no GPU that the launch may use", fix)
     elif len(use.candidates) < use.needed:
         yield Problem(
-            f"{use.needed} GPUs are wanted and {len(use.candidates)} of {len(gpus)} may be used here",
+            f"{use.needed} GPUs are wanted and {len(use.candidates)} of {len(gpus)} may be used",
             f"--gpus {len(use.candidates)}, or leave this host out of --hosts",
         )
     twice = (
@@ -116,7 +116,7 @@ def the_driver_lists_all_gpus_of_the_bus(
         yield Problem(
             f"the bus shows {visible} NVIDIA GPUs, the driver lists {len(gpus)}; not listed: "
             f"{', '.join(lacking) or 'unknown'}",
-            "sudo dmesg | grep -iE 'nvrm|xid' tells why; power-cycle the host",
+            "sudo dmesg | grep -iE 'nvrm|xid' shows why; power-cycle the host",
             severity=severity,
         )
     for pci in bound:

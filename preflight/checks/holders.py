@@ -72,7 +72,9 @@ def what_to_do(facts: HostFacts, item: Classified, otherwise: str = _OTHER_GPUS)
         case Kind.SYSTEM:
             return f"leave it, it is not a job; {otherwise}"
         case Kind.LIVE if asks(item):
-            return f"it is part of the session that asks: end it there, or {otherwise}"
+            return (
+                f"it is part of the session from which gpulaunch runs: end it in that session, or {otherwise}"
+            )
         case Kind.LIVE:
             return f"wait for it to end, end it ({how_to_end(item, host)}), or {otherwise}"
         case _:

@@ -56,4 +56,6 @@ def _no_index(facts: HostFacts) -> str:
     if isinstance(facts.driver, Missing) or not release(facts.driver.version):
         return f"choose {_ANY}"
     driver = facts.driver.version
-    return f"no torch wheel fits driver {driver} and all GPUs here: name fewer (gpus:), or a newer driver"
+    return (
+        f"no torch wheel fits driver {driver} and all GPUs of the host: name fewer (gpus:), or a newer driver"
+    )

@@ -83,7 +83,7 @@ def enough_files_may_be_open(limits: Limits, expect: Expect) -> Iterator[Problem
         within = limits.nofile_hard == -1 or limits.nofile_hard >= expect.nofile
         yield Problem(
             f"only {limits.nofile} files may be open; {expect.nofile} are wanted",
-            f"ulimit -n {expect.nofile} in ~/.profile there"
+            f"ulimit -n {expect.nofile} in ~/.profile on the host"
             if within
             else f"root: '* - nofile {expect.nofile}' in /etc/security/limits.conf, then log in again",
         )

@@ -29,7 +29,7 @@ def a_real_interface_is_up(network: Network) -> Iterator[Problem]:
     elif all(interface.virtual for interface in usable) and len(usable) > 1:
         names = ", ".join(interface.name for interface in usable)
         yield Problem(
-            f"only virtual interfaces are up ({names}), and NCCL picks one by itself",
+            f"only virtual interfaces are up ({names}), and NCCL picks one",
             "name the right one: interface: NAME for this host in hosts.yaml",
             severity=Severity.INFO,
         )
@@ -81,7 +81,7 @@ def host_names_do_not_lead_home(hosts: Mapping[str, HostFacts]) -> Iterator[Prob
         if addresses and all(address.startswith("127.") or address == "::1" for address in addresses):
             yield Problem(
                 f"its own name resolves to {', '.join(addresses)}: other nodes cannot reach it by that name",
-                "root: in /etc/hosts there, replace 127.0.1.1 by the host's real address",
+                "as root on the host: in /etc/hosts, replace 127.0.1.1 by the host's real address",
                 hosts=(name,),
             )
 

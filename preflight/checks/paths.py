@@ -14,7 +14,7 @@ _WRITTEN = ("output", "run_dir", "tmp", "hf_cache")
 _NEEDED = ("output", "run_dir", "tmp")  # a launch without these ends
 _OTHERWISE = {
     "hf_cache": "export HF_HOME=DIRECTORY that can be written (env: in the run config)",
-    "run_dir": "log in as the owner of that home, or set XDG_STATE_HOME there to a local disk",
+    "run_dir": "log in as the owner of that home, or set XDG_STATE_HOME on the host to a local disk",
 }
 _RUN_DIR_MIB = 200
 """What a run directory needs: records and logs. Checkpoints lie elsewhere."""
@@ -28,13 +28,13 @@ def the_paths_can_be_written(paths: tuple[PathFacts, ...]) -> Iterator[Problem]:
     keeps records and logs, lies in the home: by NFS root may not write there (root_squash).
 
     Fix: create the directory or have its owner changed; point `workdir:`, `output:` or HF_HOME elsewhere; for
-    the run directory log in as the owner of the home, or set XDG_STATE_HOME there to a local disk.
+    the run directory log in as the owner of the home, or set XDG_STATE_HOME on the host to a local disk.
     Source: access(2) on the path or its nearest existing parent.
     """
     for item in paths:
         subject, where = f"{item.role} {item.path}".strip(), item.resolved or item.path
         wanted, what = (
-            (item.exists, "is there") if item.role == "workdir" else (item.writable, "can be written")
+            (item.exists, "exists") if item.role == "workdir" else (item.writable, "can be written")
         )
         if isinstance(wanted, Missing):
             if item.role == "workdir" or item.role in _WRITTEN:
@@ -62,7 +62,7 @@ def the_paths_can_be_written(paths: tuple[PathFacts, ...]) -> Iterator[Problem]:
 def _squashed(item: PathFacts) -> str:
     """Say what may be behind it on a file server, where root has fewer rights than its owner."""
     by_nfs = not isinstance(item.filesystem, Missing) and item.filesystem.startswith("nfs")
-    return ", who is nobody there if this is root (NFS, root_squash)" if by_nfs else ""
+    return ", whom the file server may map to `nobody` if it is root (NFS, root_squash)" if by_nfs else ""
 
 
 @host_check("DISK002", Severity.WARNING)
@@ -91,7 +91,7 @@ def there_is_room(paths: tuple[PathFacts, ...], expect: Expect) -> Iterator[Prob
             )
         full = _full(item) if item.role in _NEEDED else ""
         short = (
-            f"no {full} free at {where}: the launch cannot write there" if full else _shortage(item, expect)
+            f"no {full} free at {where}: the launch cannot write to it" if full else _shortage(item, expect)
         )
         if short:
             told.add(mount)
@@ -110,7 +110,7 @@ def _room(item: PathFacts, *, inodes: bool) -> str:
     """Return how room is made there."""
     look = f"df -{'i' if inodes else 'h'} {shell_word(item.resolved or item.path)}"
     if item.role == "run_dir":
-        return f"{look}; gpulaunch prune removes old runs there; remove what else is not needed"
+        return f"{look}; gpulaunch prune removes old runs from the host; remove what else is not needed"
     return f"{look}; remove what is not needed, or choose another {item.role}"
 
 
@@ -149,7 +149,7 @@ def the_script_is_there(facts: HostFacts, job: Job) -> Iterator[Problem]:
         absent = facts.script.code == "not-found"
         yield Problem(
             f"{job.script}: {facts.script.reason}",
-            "gpulaunch run --sync sends it with the tree here (or sync: true in the run config);"
+            "gpulaunch run --sync sends it with the local tree (or sync: true in the run config);"
             f" or copy it to {facts.host}, or correct script: and workdir:",
             severity=None if absent else Severity.UNKNOWN,
             subject=job.script,

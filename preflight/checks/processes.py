@@ -74,11 +74,9 @@ def _why_unseen(facts: HostFacts, pid: int) -> str:
         return f"; whether it is live is not known: {facts.processes.reason}"
     identity = facts.identity
     if isinstance(identity, Identity) and not identity.initial_pid_namespace:
-        return (
-            "; the pid belongs to another pid namespace (outside this container), so it cannot be judged here"
-        )
+        return "; the pid belongs to another pid namespace (outside this container), so it cannot be judged"
     if all(process.pid != pid for process in facts.processes.processes):
-        return "; there is no such process any more: a forked child holds the memory, or another container"
+        return "; this process has ended: a forked child holds the memory, or another container"
     return ""
 
 
@@ -128,7 +126,7 @@ def nothing_is_left_over(
     """
     if isinstance(facts.identity, Missing):
         yield Problem(
-            f"leftovers cannot be told from live processes: {facts.identity.reason}",
+            f"leftovers cannot be distinguished from live processes: {facts.identity.reason}",
             "run the preflight again",
             severity=Severity.UNKNOWN,
         )

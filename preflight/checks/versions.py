@@ -31,7 +31,7 @@ def check_specifier(text: str) -> None:
         loose = _LOOSE.fullmatch(clause)
         if loose:
             meant = f">={loose[1]}" if loose[2] == "+" else f"=={loose[1]}.*"
-            raise BadInput(f'"{clause}" is no clause such as >=570', f'write "{meant}"')
+            raise BadInput(f'"{clause}" is not a clause such as >=570', f'write "{meant}"')
         _fits((), clause)
 
 

@@ -54,11 +54,11 @@ _TABLE: tuple[_Row, ...] = (
     _Row((8, 9), "bf16", frozenset({"no", "fp16", "fp8"}), "bf16 is native, fp8 on request"),
     _Row((8, 0), "bf16", frozenset({"no", "fp16"}), "bf16 is native"),
     _Row((7, 5), "no", frozenset(), "no tensor cores, and its fp16 convolutions give NaN", _NO_TENSOR_CORES),
-    _Row((7, 5), "fp16", frozenset({"no"}), "bf16 is only emulated there"),
-    _Row((7, 0), "fp16", frozenset({"no"}), "bf16 is only emulated there"),
-    _Row((6, 1), "no", frozenset(), "fp16 arithmetic is 1/64 of the float32 rate there"),
+    _Row((7, 5), "fp16", frozenset({"no"}), "bf16 is only emulated"),
+    _Row((7, 0), "fp16", frozenset({"no"}), "bf16 is only emulated"),
+    _Row((6, 1), "no", frozenset(), "fp16 arithmetic runs at 1/64 of the float32 rate"),
     _Row((6, 0), "no", frozenset({"fp16"}), "no tensor cores; fp16 saves memory and nothing else"),
-    _Row((0, 0), "no", frozenset(), "no fp16 arithmetic there"),
+    _Row((0, 0), "no", frozenset(), "no fp16 arithmetic"),
 )
 
 
@@ -260,7 +260,7 @@ def _obey(
         because.append(Reason("on the CPU fp16 does nothing: the ranks compute in float32", "gpus: none"))
     if ceilings and value == "fp16" and all(limit.best == "bf16" for limit in ceilings):
         because.append(
-            Reason("every GPU here has native bf16, which needs no scaler", ceilings[0].reason.text)
+            Reason("every GPU of the launch has native bf16, which needs no scaler", ceilings[0].reason.text)
         )
     return Decision(value, (*because, *hardware.because))
 

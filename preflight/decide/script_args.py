@@ -51,7 +51,7 @@ def agree(job: Job, chosen: Precision, script: ScriptReading | None) -> ArgsEdit
         new = _wanted(job.precision_args, chosen, script) or _respelled(old, chosen, script)
     if not old and not new:
         return ArgsEdit(job.args, ())
-    why = f"the launch's mixed precision is {chosen}, and the script must be told the same"
+    why = f"the launch's mixed precision is {chosen}, and the script must use the same"
     return ArgsEdit((*args, *new), ((" ".join(old), " ".join(new), why),))
 
 

@@ -42,11 +42,11 @@ NATURES: dict[NatureName, Nature] = {
         Nature("oom", False, "memory ran out, and would run out again"),
         Nature("script", False, "the script itself failed, and would fail again"),
         Nature("precision", False, "the numbers went bad, and would again"),
-        Nature("crash", False, "native code crashed, which a new start seldom mends"),
+        Nature("crash", False, "native code crashed, which a new start seldom repairs"),
         Nature(
             "setup",
             False,
-            "a package, a file, a right, room or time is missing, and somebody must provide it",
+            "a package, a file, a right, room or time is missing, and a person must provide it",
         ),
         Nature("unknown", False, "it is not known why it failed"),
     )

@@ -94,8 +94,8 @@ class Standing:
         if any(_LOADER.search(frame.file) for frame in self.frames):
             return "waits for the data loader" + (f" in {own.words}" if own else "")
         if _OURS.search(self.frames[0].file):
-            return "is outside its script: it has not begun, or has come to its end"
-        return f"stands in {(own or self.frames[0]).words}"
+            return "is outside its script: it has not started, or has come to its end"
+        return f"executes {(own or self.frames[0]).words}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,11 +274,11 @@ def _of_here(scene: _Scene, mark: Mark) -> bool:
 def _unproven(scene: _Scene, process: Process, mark: Mark) -> str:
     """Return why the absence of the supervisor proves nothing, or ""."""
     if not _of_here(scene, mark):
-        return "its supervisor belongs to another PID namespace: only there can be told whether it lives"
+        return "its supervisor belongs to another PID namespace: gpulaunch cannot determine whether it lives"
     if isinstance(process.namespace_pids, Missing) or len(process.namespace_pids) != 1:
         return "it is not in the PID namespace of its supervisor, as far as can be seen"
     if mark.pid in scene.unread:
-        return f"its supervisor, pid {mark.pid}, may be there: it cannot be read"
+        return f"its supervisor, pid {mark.pid}, may hold processes: it cannot be read"
     step = _slurm_step(scene, process)
     if step is not None:  # sbatch hands the environment of a run to the job that it submits
         return f"it is in a job step of Slurm (pid {step.pid})"

@@ -81,7 +81,7 @@ def is_init(process: Process) -> bool:
 
 def _under_reaper(tree: Tree, parent: Process, process: Process, named: str) -> Parentage:
     if not _same_depth(parent, process):
-        return Parentage(Bond.UNCLEAR, f"{named} stands in another PID namespace")
+        return Parentage(Bond.UNCLEAR, f"{named} is in another PID namespace")
     if _is_the_command(tree, parent, process):
         return Parentage(Bond.RUN, f"it is the command that {named} runs")
     if tree_of.environ(process).get("SYSTEMD_EXEC_PID") == str(_own_pid(process)):

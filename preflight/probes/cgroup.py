@@ -30,7 +30,7 @@ def memory_limit_mib() -> Any:
             text = text_or(folder + "/" + name)
             if text.isdigit() and int(text) < 1 << 60:  # version 1 writes "none" as a number near 2**63
                 found.append(int(text) >> 20)
-    return min(found) if found else missing("no cgroup limits memory here", "not-found")
+    return min(found) if found else missing("no cgroup limits memory on this host", "not-found")
 
 
 def _cgroup_folders(controller: str) -> list[str]:

@@ -53,7 +53,7 @@ def _is_service(pid: int) -> bool:
 def _service_states() -> dict[str, str]:
     """Return {unit: ActiveState} of the units that systemd knows; raises OSError without systemd."""
     if not os.path.isdir("/run/systemd/system"):
-        raise FileNotFoundError(errno.ENOENT, "systemd does not run here")
+        raise FileNotFoundError(errno.ENOENT, "systemd does not run on this host")
     ran = run_command(["systemctl", "show", "-p", "Id", "-p", "LoadState", "-p", "ActiveState", *_UNITS], 3.0)
     states = {}
     for block in ran.text.split("\n\n"):

@@ -45,7 +45,7 @@ def parse_smi(text: str, host: str) -> HostFacts:
         reason = f"this is not a whole recording of nvidia-smi: {error}"
         raise BadInput(reason, f"record it again: {EXPECTED}") from None
     if facts is None:
-        raise BadInput("this is no output of nvidia-smi that gpulaunch knows", f"record one of {EXPECTED}")
+        raise BadInput("unrecognised nvidia-smi output", f"record one of {EXPECTED}")
     fields = HostFacts.__dataclass_fields__
     blank = {name: NOT_HELD for name in fields if name not in ("host", "agent_version", "probe_ms")}
     known = {"host": host, "agent_version": AGENT_VERSION, "probe_ms": {}}

@@ -117,7 +117,7 @@ class Case:
         attached.until(lambda text: "] line " in text, END_S)
         attached.interrupt()
         code, text = attached.end(END_S)
-        self._expect(code == 0 and "the run goes on" in text, f"attach ended with {code}: {text}")
+        self._expect(code == 0 and "the run continues" in text, f"attach ended with {code}: {text}")
         code, text = self._laptop.run("stop", run_id, "--grace", "2s", *self._where)
         self._expect(code == 0, f"stop ended with {code}: {text}")
 

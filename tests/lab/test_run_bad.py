@@ -119,8 +119,17 @@ def test_a_disk_that_fills_up_here_ends_no_run(lab: Lab, cli: Cli, tmp_path: Pat
     with full_disk(tmp_path / "small", "256k") as small:
         code, output = cli.run(host.name, "--logs", str(small / "runs"))
     assert code == 0, output[-2000:]
-    assert len(re.findall(r"no more is kept here \(No space left on device: \S*/rank-0\.log\)", output)) == 1
-    assert re.search(r"not all of it is kept here .* the hosts keep all: gpulaunch fetch \S+", output[-2000:])
+    assert (
+        len(
+            re.findall(
+                r"local logs are no longer written \(No space left on device: \S*/rank-0\.log\)", output
+            )
+        )
+        == 1
+    )
+    assert re.search(
+        r"the local logs are not complete .* the hosts keep all: gpulaunch fetch \S+", output[-2000:]
+    )
     assert "x 2999\n" in output
     assert host.strays() == {}
 

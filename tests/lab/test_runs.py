@@ -94,7 +94,7 @@ def test_a_fetch_whose_connection_breaks_goes_on_where_it_ended(laptop: Laptop) 
     end_sessions(host)
     code, output = broken.end()
     assert code == 3, output
-    assert "fetch again: it goes on where it ended" in output
+    assert "fetch again: it continues where it ended" in output
     assert not (here / "checkpoint.bin").exists()
     code, output = laptop.run(*words)
     assert code == 0, output
@@ -113,5 +113,5 @@ def test_a_client_killed_while_it_detaches_leaves_no_half_run(laptop: Laptop) ->
     laptop.nothing_left(within_s=60)  # by themselves: at their end, or (not promised yet) after the grace
     whys = [str(laptop.state(host)["exit"]["why"]) for host in laptop.hosts]
     for why, path in zip(whys, promised, strict=True):
-        assert why == ("" if path.exists() else "nobody has followed this attached run for 4 s")
+        assert why == ("" if path.exists() else "no client has followed this attached run for 4 s")
     laptop.accounted(followed=False)

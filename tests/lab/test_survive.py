@@ -65,7 +65,7 @@ def test_a_link_cut_for_30_s_costs_nothing(laptop: Laptop) -> Row:
     network.cut(laptop.hosts[1])
     began = time.monotonic()
     try:
-        running.until(lambda text: "reconnecting, the run goes on there" in text, 30)
+        running.until(lambda text: "reconnecting; the run continues on the host" in text, 30)
         time.sleep(30.0 - (time.monotonic() - began))
         assert "connected again" not in running.output.decode()
     finally:
@@ -134,13 +134,13 @@ def test_a_run_hangs_when_nothing_lives_on_any_of_its_hosts(laptop: Laptop) -> R
     code, output = laptop.run("stacks", laptop.run_id, "--hosts", ",".join(laptop.names()))
     assert code == 0, output
     assert "rank 0 on " in output
-    assert f"rank 1 on {laptop.hosts[1].name} stands in " in output
+    assert f"rank 1 on {laptop.hosts[1].name} executes " in output
     code, output = running.end()
     seconds = time.monotonic() - began
     assert code == 124, output
     assert "hung: no output, no optimizer step, no use of GPU or CPU on any host" in output
     assert "root cause: hung: " in output
-    assert "each of ranks 0, 1 stands in wait_for_nobody (x.py:" in output
+    assert "each of ranks 0, 1 executes wait_for_nobody (x.py:" in output
     assert seconds > 20.0  # rank 1 was quiet long before, but rank 0 was not
     return Row(
         "every rank of two hosts stuck", "exit 124: hung; each rank's stacks are here", laptop.accounted()
@@ -196,7 +196,7 @@ def test_leaving_an_attached_run_detaches_it_and_two_may_stop_it_at_once(laptop:
     attached.until(lambda text: "] up\n" in text)
     attached.interrupt()
     code, output = attached.end()
-    assert (code, "the run goes on" in output) == (0, True), output
+    assert (code, "the run continues" in output) == (0, True), output
     first.kill()
     time.sleep(GRACE_S + 1.0)
     assert laptop.state(laptop.hosts[0])["phase"] == "running"
@@ -231,7 +231,7 @@ def test_a_client_killed_with_9_ends_its_run_where_that_is_wished(laptop: Laptop
     laptop.nothing_left(within_s=40)
     seconds = time.monotonic() - began
     why = laptop.state(laptop.hosts[0])["exit"]["why"]
-    assert why == f"nobody has followed this attached run for {GRACE_S:g} s"
+    assert why == f"no client has followed this attached run for {GRACE_S:g} s"
     count = laptop.accounted(followed=False)
     fault = f"client killed with -9, on_disconnect: stop after {GRACE_S:g} s"
     return Row(fault, f"ended on every host: {why}", count, seconds)
@@ -284,7 +284,7 @@ def test_a_client_that_wakes_too_late_says_why_its_run_has_ended(laptop: Laptop)
         running.process.send_signal(signal.SIGCONT)
     code, output = running.end()
     assert code == 5, output
-    said = f"nobody has followed this attached run for {GRACE_S:g} s"
+    said = f"no client has followed this attached run for {GRACE_S:g} s"
     assert f"not carried through: {said}" in output or said in output.splitlines()[-1], output
     assert "not reached again" not in output
     fault = f"client stopped for 20 s, on_disconnect: stop after {GRACE_S:g} s"
@@ -498,7 +498,7 @@ def _lines_of(screen: Path) -> tuple[int, bool]:
         for line in shown:
             longest = max(longest, len(line))
             escapes = escapes or b"\x1b" in line
-            noted = noted or b"y [... cut here; the file has all of it]" in line
+            noted = noted or b"y [... cut; the file has all of it]" in line
     assert noted
     return longest, escapes
 
@@ -523,7 +523,7 @@ time.sleep(60)
         code, output = laptop.train(TRAIN + END, processes_per_host=1).end()
         host.kill(process.pid)
     assert code == 0, output
-    said = "port 29500 was taken by somebody else; starting again on another one"
+    said = "port 29500 was taken by another process; starting again on another one"
     assert said in output
     assert output.count("sum 3 of 2") == 2
     runs = sorted((laptop.home / "gpulaunch-runs").iterdir(), key=lambda path: path.stat().st_mtime)

@@ -110,7 +110,7 @@ def test_a_path_out_of_the_directory_is_refused_by_the_host(synced: Synced) -> N
     entry = synced.entries[0]
     with Receiver(synced.open(entry), entry.python) as host:
         host.begin(TARGET, "b" * 32)
-        with pytest.raises(GpulaunchError, match="is no path inside the directory"):
+        with pytest.raises(GpulaunchError, match="is not a path inside the directory"):
             host.compare_rows([["../escaped", "f", 0o644, 1, "0" * 64]], delete=False)
     assert not synced.lab.hosts[0].path("/root/escaped").exists()
 
@@ -206,7 +206,7 @@ def test_a_script_runs_on_a_host_with_the_tree_around_it_and_no_run_config(lab: 
     code, text = cli.invoke(project, *told)
     assert (code, "train.py imports words.py, but only train.py itself would be sent" in text) == (2, True)
     code, text = cli.invoke(project, *told, "--sync", "--dry-run")
-    assert (code, "as if train.py lay there already" in text) == (0, True), text
+    assert (code, "as if train.py were on them already" in text) == (0, True), text
     assert f"{name}: node 0, in ~/gpulaunch/toy" in text
     code, text = cli.invoke(project, *told, "--sync")
     assert (code, f"[{name} r0] b\n" in text) == (0, True), text

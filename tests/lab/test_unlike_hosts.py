@@ -74,7 +74,7 @@ def test_preflight_and_plan_give_all_ranks_fp16_and_name_the_host_with_the_titan
     assert plan["mixed_precision"] == "fp16"
     assert plan["because"][0] == {
         "text": "titan has TITAN RTX, compute capability 7.5",
-        "source": "bf16 is only emulated there",
+        "source": "bf16 is only emulated",
     }
     assert any("l40s has L40S, compute capability 8.9" in why["text"] for why in plan["because"][1:])
     for node in plan["nodes"]:

@@ -24,7 +24,7 @@ SHORT = "print('up', flush=True)\n"
 STUBBORN = "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('up', flush=True)\ntime.sleep(99)\n"
 CTRL_C, CTRL_D = "\x03", "\x04"
 RUN, OLD, OLDER, NEW, ALIVE, LOST = map(run_id, ("r-1", "old-1", "old-2", "new-1", "alive-1", "lost-1"))
-QUESTION = "[d]etach and let the run go on, [s]top the run, or Enter to stay?"
+QUESTION = "[d]etach and let the run continue, [s]top the run, or Enter to stay?"
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_attach_is_left_and_the_run_goes_on(home: Home, keys: str, words: str) -
     attached.press(keys)
     code, screen = attached.end()
     assert code == 0, screen
-    assert f"detached; the run goes on. Come back with: gpulaunch attach {RUN}" in screen
+    assert f"detached; the run continues. Come back with: gpulaunch attach {RUN}" in screen
     assert home.phase() == "running"
 
 
@@ -143,7 +143,7 @@ def test_stop_now_gives_no_grace(home: Home) -> None:
     assert done.returncode == 0, done.stderr
     assert time.monotonic() - began < 30  # the run's grace is 60 s, and this rank ignores SIGTERM
     assert "localhost: ended (rank 0: ended by SIGKILL)" in done.stdout
-    assert f"{RUN} has ended on localhost; nothing of it is left there" in done.stdout
+    assert f"{RUN} has ended on localhost; no process of it is left on the host" in done.stdout
     again = home.gpulaunch("stop", RUN)
     assert (again.returncode, "localhost: ended" in again.stdout) == (0, True), again.stderr
 

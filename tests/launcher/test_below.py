@@ -47,7 +47,7 @@ def test_a_link_that_lies_there_is_never_written_through(tmp_path: Path, name: s
         lambda: open_below(top, name, os.O_WRONLY | os.O_CREAT),
         lambda: make_directory(top, name),
     ):
-        with pytest.raises(PathRefused, match="is a link here"):
+        with pytest.raises(PathRefused, match="is a symbolic link"):
             write()
     assert list(outside.iterdir()) == []
 
@@ -92,7 +92,7 @@ def test_a_run_is_kept_under_a_name_of_our_form_only(tmp_path: Path, run_id: str
 def test_a_repositorys_link_in_the_place_of_a_run_or_a_host_is_refused(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / RUN_ID).symlink_to("home")
-    with pytest.raises(PathRefused, match="is a link here"):
+    with pytest.raises(PathRefused, match="is a symbolic link"):
         run_directory(tmp_path, RUN_ID)
     (tmp_path / RUN_ID).unlink()
     (tmp_path / RUN_ID).mkdir()
@@ -101,7 +101,7 @@ def test_a_repositorys_link_in_the_place_of_a_run_or_a_host_is_refused(tmp_path:
     book = LogBook(run_directory(tmp_path, RUN_ID))
     book.note("started")
     book.write("gpu-01", "rank-0.log", 0, b"x")
-    assert "is a link here" in book.failed
+    assert "is a symbolic link" in book.failed
     assert list((tmp_path / "home").iterdir()) == []
 
 

@@ -116,7 +116,7 @@ def shortened(name: str) -> Callable[[Path], None]:
             lambda folder: (folder / "model.safetensors.index.json").write_text(
                 '{"weight_map": {"w": "model-00002-of-00002.safetensors"}}'
             ),
-            "model.safetensors.index.json names model-00002-of-00002.safetensors, which is not there",
+            "model.safetensors.index.json names model-00002-of-00002.safetensors, which does not exist",
         ),
         (trainer, lambda folder: (folder / "x.tmp").write_text("x"), "holds the temporary file x.tmp"),
         (

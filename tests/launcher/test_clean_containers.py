@@ -203,7 +203,7 @@ def test_where_proc_is_that_of_another_namespace_nothing_is_judged_and_nothing_i
         found = kill_processes.read_identity(process.pid)
         assert found is not None
         done = end(process.pid, bare, start_ticks=found[2], ppid=found[1])
-        assert done["result"] == "left alone: /proc here is that of another PID namespace"
+        assert done["result"] == "left alone: /proc is that of another PID namespace"
         assert process.poll() is None
         process.kill()
 

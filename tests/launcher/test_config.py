@@ -221,7 +221,7 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     ),
     "processes with gpus": ("script: a\nprocesses_per_host: 2", {}, "only for CPU ranks: set gpus: none"),
     "nothing to send": ("module: a\nsend_script: true", {}, "there is no script to send"),
-    "script to send is absent": ("script: a.py\nsend_script: true", {}, "a.py: there is no such file"),
+    "script to send is absent": ("script: a.py\nsend_script: true", {}, "a.py: there is no such local file"),
     "precision": ("script: a\nprecision: fp61", {}, "one of auto, no, fp16, bf16, fp8"),
     "precision spelling": ("script: a\nprecision: fp61", {}, 'got "fp61"; did you mean "fp16"?'),
     "no gpus at all": ("script: a\ngpus: 0", {}, "none for CPU ranks, [0] for the GPU with index 0"),

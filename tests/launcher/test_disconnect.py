@@ -89,7 +89,7 @@ def test_a_wrong_value_is_told_with_what_was_expected(tmp_path: Path, text: str,
 def test_the_first_screen_says_what_ctrl_c_a_closed_terminal_and_a_lost_link_do() -> None:
     goes_on = disconnect_words(Disconnect(), "r-1", asks=True, remote=True)
     assert goes_on == (
-        "Ctrl-C asks: stop, detach or stay; if this terminal closes or the link is lost, the run goes on: "
+        "Ctrl-C asks: stop, detach or stay; if this terminal closes or the link is lost, the run continues: "
         "gpulaunch attach r-1"
     )
     ends = disconnect_words(Disconnect("stop", 60.0), "r-1", asks=False, remote=True)
@@ -217,7 +217,7 @@ def test_a_lost_host_on_which_the_run_goes_on_stops_no_other_and_starts_nothing_
 
 def test_a_run_that_its_host_ended_for_want_of_a_client_says_so_and_ends_elsewhere() -> None:
     watch = Watch(plan(CPU, CPU))
-    why = "nobody has followed this attached run for 60 s"
+    why = "no client has followed this attached run for 60 s"
     stopping = told("a", "stopping", why=why, grace_s=10, asked=False)
     actions = replay(watch, [*BOTH, stopping, told("a", "rank_exit", rank=0, code=-15, stopping=True)])
     assert said(actions) == f"a: {why}; stopping every node"

@@ -149,7 +149,7 @@ def test_a_directory_that_has_gone_is_named(home: Home) -> None:
     gone = "mkdir gone && cd gone && rmdir ../gone && "
     done = shell(home, gone + "gpulaunch fetch train-20261122-100001-aaaaaa")
     assert done.returncode == 5
-    assert done.stderr == "error: the current directory is not there any more\n  fix: cd to one that is\n"
+    assert done.stderr == "error: the current directory has been deleted\n  fix: cd to one that is\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
@@ -166,7 +166,10 @@ def test_a_disk_that_is_full_here_is_named_and_leaves_no_half_file(home: Home, t
         shutil.rmtree(small / "gpulaunch-runs")
         done = shell(home, f"cd {small} && gpulaunch attach {run}")  # the copy here is no reason to end it
         assert done.returncode == 0, done.stderr
-        assert f"no more is kept here (No space left on device: {place}); its hosts keep all" in done.stdout
+        assert (
+            f"local logs are no longer written (No space left on device: {place}); its hosts keep all"
+            in done.stdout
+        )
         assert f"the hosts keep all: gpulaunch fetch {run}\n" in done.stdout
         shutil.rmtree(small / "gpulaunch-runs")
         done = shell(home, f"gpulaunch record localhost -o {small}/facts.json")

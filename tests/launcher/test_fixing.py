@@ -231,8 +231,8 @@ main()
     fixing = fixed(text, "t.py", lint(text, "t.py", [TITANS]).findings)
     assert fixing.text == text
     assert {(item.code, item.reason) for item in fixing.left} == {
-        ("D201", "no Accelerator is at hand here: pass it to this function"),
-        ("P124", "no Accelerator is at hand here: pass it to this function"),
+        ("D201", "no Accelerator is in scope: pass it to this function"),
+        ("P124", "no Accelerator is in scope: pass it to this function"),
     }
     given = text.replace("def step(", "def step(accelerator, ").replace(
         "step(model,", "step(accelerator, model,"

@@ -67,8 +67,8 @@ def test_good_answers_are_kept_beside_bad_neighbours(sshd: Sshd) -> None:
             NoPython,
             "is Python 2; gpulaunch",
         ),
-        ("echo This account is currently not available.; exit 1", NoLoginShell, "nothing of gpulaunch there"),
-        ("exit 127", NoPython, "cannot be started there"),
+        ("echo This account is currently not available.; exit 1", NoLoginShell, "ran nothing of gpulaunch"),
+        ("exit 127", NoPython, "cannot be started on the host"),
         ("echo Traceback >&2; echo 'ValueError: \033[31mboom' >&2; exit 1", AgentCrashed, "ValueError: boom"),
         ("kill -11 $$", AgentCrashed, "ended by signal 11"),
         ("echo welcome", AgentGarbage, "but: welcome"),
@@ -96,7 +96,7 @@ def test_an_environments_directory_as_interpreter_is_told_with_the_path_inside(t
 
 
 def test_an_absent_interpreter_is_no_python() -> None:
-    with pytest.raises(NoPython, match="cannot be started there"):
+    with pytest.raises(NoPython, match="cannot be started on the host"):
         ask_here("no-python-here")
 
 

@@ -102,7 +102,7 @@ def test_the_rank_that_keeps_the_others_waiting_is_named(run: Driver, tmp_path: 
     standings = [standing for n in range(3) if (standing := read_stacks(stacks(run, n), "a"))]
     hang = compare(standings, 3)
     assert hang.apart == (1,)
-    assert hang.words.startswith("rank 1 stands in load_batch (x.py:")
+    assert hang.words.startswith("rank 1 executes load_batch (x.py:")
     assert "while each of ranks 0, 2 waits in all_reduce, called by step (x.py:" in hang.words
 
 
@@ -262,9 +262,7 @@ wait_for_a_word()
     asked = protocol.request({"mode": "stacks", "run_id": "r1"})
     (frame,) = protocol.Reader().feed(run.connection.run(argv, stdin=asked).stdout)
     standings = [read_stacks(text, "a") for text in frame.header["stacks"].values()]
-    assert [standing.place for standing in standings if standing] == [
-        "stands in wait_for_a_word (x.py:5)"
-    ] * 2
+    assert [standing.place for standing in standings if standing] == ["executes wait_for_a_word (x.py:5)"] * 2
     (run.run_dir / "go").touch()
     assert run.ended()["exit"]["ranks"] == {"0": 0, "1": 0}
     (frame,) = protocol.Reader().feed(run.connection.run(argv, stdin=asked).stdout)

@@ -61,7 +61,7 @@ def test_a_home_of_nobody_is_no_bug(
 )
 def test_a_home_of_nobody_in_ssh_config_is_told(tmp_path: Path, line: str) -> None:
     (tmp_path / "config").write_text(line + "\n")
-    with pytest.raises(BadInput, match="there is no user 'nosuchuser-at-all' here"):
+    with pytest.raises(BadInput, match="there is no user 'nosuchuser-at-all'"):
         use(endpoint_for(HostEntry("a"), Inventory(), tmp_path / "config"))
 
 
@@ -75,7 +75,7 @@ def test_who_has_no_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) ->
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "expanduser", no_home)
-    with pytest.raises(BadInput, match="you have no home directory here") as caught:
+    with pytest.raises(BadInput, match="you have no local home directory") as caught:
         home()
     assert caught.value.fix == "set HOME"
 

@@ -73,7 +73,7 @@ def test_what_is_written_is_read_back_as_it_was_meant(home: Path) -> None:
         ("titan", "", None, "", "python3"),
         ("localhost", "", None, "", "python3"),
     ]
-    assert "# also there: /root/venv/bin/python   Python 3.12.3, torch 2.6.0" in hosts_text(rows)
+    assert "# also on the host: /root/venv/bin/python   Python 3.12.3, torch 2.6.0" in hosts_text(rows)
     Path("train it.yaml").write_text(config_text("src/no.py", rows, "my project"))
     config = load_run_config("./train it.yaml")
     assert (config.job.script, config.job.workdir, config.hosts) == (
@@ -100,8 +100,8 @@ def test_init_writes_what_is_not_there_and_leaves_what_is(home: Path) -> None:
     assert load_run_config("train").hosts == ("localhost",)
     Path("hosts.yaml").write_text("hosts: {localhost: {python: /elsewhere/python}}\n")
     again = CliRunner().invoke(command, ["train.py"])
-    assert "hosts.yaml: is here already, and is left as it is; under hosts:\n  localhost:\n" in again.output
-    assert "gpulaunch/train.yaml: is here already, and is left as it is\n" in again.output
+    assert "hosts.yaml: exists, and is left as it is; under hosts:\n  localhost:\n" in again.output
+    assert "gpulaunch/train.yaml: exists, and is left as it is\n" in again.output
     assert home.joinpath("project/hosts.yaml").read_text().startswith("hosts: {localhost")
 
 

@@ -43,11 +43,11 @@ CASES: dict[str, tuple[bytes, str]] = {
     ),
     "range without quotes": (
         b"hosts: {a: }\ngroups: {ada: [node-[01-02]]}\n",
-        'hosts.yaml:2: not valid YAML: a range needs quotes here: "node-[01-02]"',
+        'hosts.yaml:2: not valid YAML: a range needs quotes: "node-[01-02]"',
     ),
     "range without quotes as a key": (
         b"hosts: {node-[01-02]: }\n",
-        'a range needs quotes here: "node-[01-02]"',
+        'a range needs quotes: "node-[01-02]"',
     ),
     "user and port in the address": (
         b"hosts: {a: {address: 'root@10.0.0.7:2222'}}\n",
@@ -65,7 +65,7 @@ CASES: dict[str, tuple[bytes, str]] = {
     "bin as python": (b"hosts: {a: {python: /opt/venv/bin}}\n", "(write /opt/venv/bin/python), got"),
     "conda command as python": (
         b"hosts: {a: {python: conda run -n train python}}\n",
-        "not a command (conda run -n train which python prints it there), got",
+        "not a command (conda run -n train which python prints it on the host), got",
     ),
     "command as python": (b"hosts: {a: {python: source venv/bin/activate}}\n", "not a command (in that env"),
     "program of the repository as python here": (
@@ -103,7 +103,7 @@ CASES: dict[str, tuple[bytes, str]] = {
         "hosts.yaml:3: hosts.a[3-4]: a3 is in a[1-3] too",
     ),
     "malformed range": (b"hosts: {'a[1-': }\n", 'hosts.a[1-: "a[1-" is not a range of hosts'),
-    "endless range": (b"hosts: {'a[1-99999999]': }\n", "stands for more than 10000 hosts"),
+    "endless range": (b"hosts: {'a[1-99999999]': }\n", "means more than 10000 hosts"),
     "one address for many": (b"hosts: {'a[1-2]': {address: x}}\n", "one address for 2 hosts"),
     "addresses of another count": (b"hosts: {'a[1-2]': {address: 'x[1-3]'}}\n", "3 addresses for 2 hosts"),
     "reserved name": (b"hosts: {all: }\n", '"all" cannot be a host\'s name'),
@@ -114,7 +114,7 @@ CASES: dict[str, tuple[bytes, str]] = {
     ),
     "group in itself": (b"groups:\n  g: ['@h']\n  h: [g]\n", "contains itself: g -> h -> g"),
     "group named as a host": (b"hosts: {g: }\ngroups: {g: [g]}\n", "groups.g: is a host's name too"),
-    "tab": (b"hosts:\n\ta: {}\n", "hosts.yaml:2: a tab stands where YAML wants spaces"),
+    "tab": (b"hosts:\n\ta: {}\n", "hosts.yaml:2: found a tab, expected spaces"),
     "unclosed": (b"hosts: {a: {port: 1}\n", "hosts.yaml:2: not valid YAML"),
     "unclosed, seen at the end": (b"\nhosts: {a: 1\n\n", "(while parsing a flow mapping begun in line 2)"),
     "colon in value": (
@@ -133,7 +133,7 @@ CASES: dict[str, tuple[bytes, str]] = {
     "billion laughs": (
         b"a: &a [x,x,x,x,x,x,x,x,x,x]\n"
         + b"".join(b"%c: &%c [%s]\n" % (c, c, b",".join([b"*%c" % (c - 1)] * 10)) for c in range(98, 106)),
-        "its aliases stand for more than 100000 values",
+        "its aliases expand to more than 100000 values",
     ),
     "too deep": (b"hosts: " + b"[" * 5000, "nested too deep"),
     "too large": (b"#" * (2 << 20), "larger than 1 MiB"),

@@ -58,8 +58,8 @@ def test_a_script_needs_no_config_and_the_words_after_it_are_its_own() -> None:
         ((), "nothing to run", "gpulaunch run train.py, or a run config: gpulaunch run --config NAME"),
         (("paper_r64", "x"), "paper_r64 is a run config, not a script", "gpulaunch run --config paper_r64"),
         (("mine.yaml",), "mine.yaml is a run config, not a script", "gpulaunch run --config mine.yaml"),
-        (("tran.py",), "tran.py: there is no such script here", "--set send_script=false"),
-        (("src",), "src: there is no such script here", "name a file here"),
+        (("tran.py",), "tran.py: there is no such script locally", "--set send_script=false"),
+        (("src",), "src: there is no such script locally", "name a local file"),
     ],
 )
 def test_a_word_that_is_no_script_is_told_with_what_it_may_mean(
@@ -129,9 +129,12 @@ def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
         ("alone.py --epochs 2", "The script's own go last, after --: gpulaunch run alone.py -- --epochs"),
         ("-c x --epochs 2", "The script's own go last, after --: gpulaunch run ... -- --epochs"),
         ("alone.py --host titan", "No such option '--host'. Did you mean '--hosts'?"),
-        ("--num_processes 2 alone.py", "--num_processes is another launcher's. Here: --gpus N"),
-        ("--nnodes=2 alone.py", "Here: --hosts A,B names the hosts"),
-        ("--mixed_precision=bf16 alone.py", "Here: --precision"),
+        (
+            "--num_processes 2 alone.py",
+            "--num_processes is an option of another launcher. In gpulaunch: --gpus N",
+        ),
+        ("--nnodes=2 alone.py", "In gpulaunch: --hosts A,B names the hosts"),
+        ("--mixed_precision=bf16 alone.py", "In gpulaunch: --precision"),
     ],
 )
 def test_an_option_of_the_script_or_of_another_launcher_is_told_where_it_belongs(

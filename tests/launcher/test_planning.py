@@ -53,7 +53,10 @@ def test_unequal_hosts_make_one_world_with_contiguous_ranks() -> None:
 def test_a_number_of_processes_that_is_not_that_of_the_ranks_is_explained() -> None:
     uneven = plan(Job(script="train.py"), titan(2), l40s(1))
     assert uneven.world_size == 3
-    assert "num_processes: 2 starts 1 rank here, as accelerate divides it by the 2 hosts" in plan_text(uneven)
+    assert (
+        "num_processes: 2 starts 1 rank on it, as accelerate divides the number by the 2 hosts"
+        in plan_text(uneven)
+    )
     assert "the world is 3 ranks" in plan_text(uneven)
     assert "starts" not in plan_text(plan(Job(script="train.py"), titan(2), l40s(2)))
 

@@ -183,7 +183,7 @@ def test_a_tree_that_a_sync_will_bring_is_not_missed_before(written: str) -> Non
     found = told(written, "sync: true\n")
     assert not {"DISK001", "DISK003"} & set(found)
     result = gpulaunch("preflight", "-c", "./job.yaml", "--from", written)
-    assert result.output.startswith("sync: hosts are judged as if train.py lay there already\n")
+    assert result.output.startswith("sync: hosts are judged as if train.py were on them already\n")
 
 
 def test_without_a_sync_its_absence_names_the_option_that_sends_it(written: str) -> None:

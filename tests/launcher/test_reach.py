@@ -63,7 +63,7 @@ def test_a_port_held_by_somebody_else_is_not_reached(here: Here) -> None:
             one.port == port: one for one in probe_reach(MAIN, (NODE,), here, address="127.0.0.1", port=port)
         }
     assert (reached[True].ok, reached[False].ok) == (False, True)
-    assert "titan cannot listen there: Address already in use" in reached[True].error
+    assert "titan cannot listen on it:  Address already in use" in reached[True].error
 
 
 def test_a_node_that_cannot_be_asked_is_not_reached_and_says_why(here: Here) -> None:
@@ -136,4 +136,4 @@ def test_an_agent_that_is_gone_is_told_as_a_node_that_could_not_be_asked(here: H
 
     reached = probe_reach(MAIN, (NODE,), begin, address="127.0.0.1", port=free_port())
     assert [one.ok for one in reached] == [False, False]
-    assert all("could not be tried: its agent does not wait" in one.error for one in reached)
+    assert all("could not be tried: its agent no longer waits" in one.error for one in reached)

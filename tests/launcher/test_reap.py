@@ -65,7 +65,7 @@ def test_what_a_dead_run_left_is_ended(left: Run) -> None:
 
 
 def test_what_a_live_supervisor_started_is_left_alone(live: Run) -> None:
-    assert live.reaped() == "left alone: its supervisor is there"
+    assert live.reaped() == "left alone: its supervisor lives"
     assert live.process.poll() is None
 
 

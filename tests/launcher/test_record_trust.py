@@ -79,7 +79,7 @@ def test_no_host_tells_in_place_of_one_that_is_silent_or_was_not_asked(names: se
     found = gather_runs(answers, names=names)
     assert [node.rank for run in found.runs for node in run.nodes] == ([] if "a" in names else [0])
     assert any(
-        "evil tells of node 1 of it, which is, by its record, on b" in word
+        "evil reports node 1 of it, which is, by its record, on b" in word
         for word in found.strays[PLAN.run_id]
     )
 
@@ -116,7 +116,7 @@ def test_a_person_is_asked_about_a_node_and_told_what_would_be_done_there() -> N
 
     entry = access(run, A, consent=yes).entries[1]
     assert (entry.address, entry.user) == ("10.0.0.2", "root")
-    for part in ("b is in no file here; a says", "root@10.0.0.2:2222", "/evil/python"):
+    for part in ("b is in no local file; a says", "root@10.0.0.2:2222", "/evil/python"):
         assert part in questions[0]
     with pytest.raises(NotAsked):
         access(run, A, consent=lambda _: False).demand()
@@ -152,7 +152,7 @@ def test_a_host_answers_for_no_other_of_a_run_that_was_launched_from_here() -> N
     both = gather((EVIL, [told()]), (A, [told(**KEEPER)]), known=launched)
     (run,) = both.runs
     assert [node.entry for node in run.nodes] == [A]
-    words = "evil tells of node 0 of it, which was launched from here on a: not believed"
+    words = "evil reports node 0 of it, which was launched locally on a: not believed"
     assert both.strays == {PLAN.run_id: (words,)}
     alone = gather((EVIL, [told()]), known=launched)
     assert alone.runs == ()
@@ -191,7 +191,7 @@ def choose_fix(run: FoundRun) -> str:
 def test_hosts_that_tell_of_different_launches_under_one_name_are_a_conflict() -> None:
     alone = replace(PLAN, nodes=(PLAN.nodes[0], replace(PLAN.nodes[1], host="c")))
     (run,) = gather((A, [told()]), (HostEntry("c"), [told(alone, rank=1)])).runs
-    with pytest.raises(BadInput, match="a and c tell of different launches"):
+    with pytest.raises(BadInput, match="a and c report different launches"):
         choose([run], PLAN.run_id)
 
 
@@ -201,7 +201,7 @@ def test_a_newer_run_of_a_host_is_not_taken_for_the_last_that_was_launched_from_
     newer = replace(PLAN, run_id=run_id("newer"), nodes=(other, PLAN.nodes[1]))
     claim = told(newer, ways=(EVIL, B), started=40.0)
     found = gather((A, [told(**KEEPER)]), (EVIL, [claim]), known=launched)
-    with pytest.raises(BadInput, match=f"{newer.run_id} on evil, was not launched from here"):
+    with pytest.raises(BadInput, match=f"{newer.run_id} on evil, was not launched from this directory"):
         choose(found.runs, "last", Scope(frozenset(), frozenset(), user_name()).last)
     assert choose(found.runs, PLAN.run_id).from_here
     assert choose([found.runs[-1]], "last").run_id == newer.run_id

@@ -17,13 +17,13 @@ def test_calls_that_say_nothing_or_were_told_are_folded() -> None:
     ranks = [Standing(rank, "titan", 40 + rank, "S", (*STACK, *SCRIPT)) for rank in range(2)]
     hang = compare([*ranks, Standing(2, "titan", 42, "S", SCRIPT)], 3)
     assert list(hang_lines(hang))[:7] == [
-        "rank 0 on titan stands in Slow.forward (train.py:7)",
+        "rank 0 on titan executes Slow.forward (train.py:7)",
         "  Slow.forward (train.py:7)",
         "  Sequential.forward (container.py:253), 2 times",
         "  <module> (train.py:12)",
-        "rank 1 on titan stands in Slow.forward (train.py:7)",
+        "rank 1 on titan executes Slow.forward (train.py:7)",
         "  by the same calls as rank 0",
-        "rank 2 on titan stands in <module> (train.py:12)",
+        "rank 2 on titan executes <module> (train.py:12)",
     ]
     assert len(hang_json(hang)["ranks"][0]["stack"]) == len(STACK) + 1
 

@@ -252,7 +252,7 @@ def test_a_report_tells_how_it_ended_and_draws_what_was_printed(tmp_path: Path) 
         "GPU 1 L40S GPU-1",
         "--mixed_precision",
         "warm",
-        "GPU memory and use over time: nothing was recorded here",
+        "GPU memory and use over time: nothing was recorded",
         "throughput: not printed",
         "learning rate: one value, 0.001",
         "c" * 40 + " with edits",
@@ -292,7 +292,7 @@ def test_a_run_without_an_outcome_or_a_plan_is_told_as_such(tmp_path: Path) -> N
     book.close()
     page = html(read_run(tmp_path / "r"))
     parsed(page)
-    assert "No outcome is kept here" in page
+    assert "No outcome is kept locally" in page
     assert "No log holds a loss" in page
 
 

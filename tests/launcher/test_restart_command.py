@@ -49,7 +49,7 @@ def test_a_run_goes_on_without_the_gpu_that_was_lost(tmp_path: Path) -> None:
     user.write(TRAIN, {"gpus": "all", "output": "out", "guard": "off", "restart": RESTART})
     done = user.gpulaunch("run", "-c", "./job.yaml", "--ignore", CPU_WHEEL)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "localhost goes on with its other GPUs: gpu1: the GPU is lost" in done.stdout
+    assert "localhost stays with its other GPUs: gpu1: the GPU is lost" in done.stdout
     assert "world size 2 -> 1" in done.stdout
     assert "rank 0 of 1 after step 5" in done.stdout
 
@@ -132,7 +132,7 @@ def test_a_run_that_finds_no_host_waits_for_the_next_pause(tmp_path: Path) -> No
     spoil = "open('again', 'w'); open('out', 'w'); os.kill(os.getpid(), 9)"
     user.write(begin + spoil, {"gpus": "none", "output": "out/x", "restart": {"max": 3, "backoff_s": 1}})
     with begun(user) as process:
-        said = read_until(process, "no host is left to go on with (localhost: ")
+        said = read_until(process, "no host is left to continue on (localhost: ")
         assert "cannot be written by this user" in said, said
         (user.home / "out").unlink()
         ended = read_until(process, "finished (exit code 0)")

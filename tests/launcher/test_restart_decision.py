@@ -40,7 +40,7 @@ AGAIN: dict[str, tuple[dict[str, Any], str]] = {
 }
 NEVER: dict[str, tuple[dict[str, Any], str]] = {
     "finished": ({"verdict": "finished"}, "it finished"),
-    "left": ({"verdict": "detached"}, "it goes on"),
+    "left": ({"verdict": "detached"}, "it continues"),
     "Ctrl-C": ({"verdict": "interrupted", "why": "Ctrl-C"}, "it was stopped by hand"),
     "gpulaunch stop": ({"verdict": "interrupted", "why": "stopped by ada@pc"}, "it was stopped by hand"),
     "not as planned": ({"verdict": "not as planned"}, "would not be again"),
@@ -50,7 +50,7 @@ NEVER: dict[str, tuple[dict[str, Any], str]] = {
     "no GPU memory": ({"log": OOM}, "memory ran out"),
     "a guard's stop": ({"code": STOP_EXIT}, "the numbers went bad"),
     "a bug although a host was lost": ({"log": BUG, "lost": {"a": "no answer"}}, "script itself failed"),
-    "no room": ({"log": "OSError: [Errno 28] No space left on device\n"}, "somebody must provide it"),
+    "no room": ({"log": "OSError: [Errno 28] No space left on device\n"}, "a person must provide it"),
     "native code": ({"code": -11}, "native code crashed"),
     "nobody knows": ({"code": 1, "rank": None}, "it is not known why it failed"),
 }

@@ -167,7 +167,7 @@ def test_a_smaller_world_is_said_with_what_it_does_to_the_batch() -> None:
 def test_without_batch_args_it_is_said_that_the_batch_changes() -> None:
     lineup = settled(Lineup(entries("a", "b")), {"b": LOST_GPU})
     lines = told(lineup, ("a", "b"), replace(JOB, script="t.py"), {"b": LOST_GPU})
-    assert lines[0].startswith("b goes on with its other GPUs: gpu1: the GPU is lost")
+    assert lines[0].startswith("b stays with its other GPUs: gpu1: the GPU is lost")
     assert lines[1:] == [
         "world size 4 -> 3",
         f"the effective batch size changes with it, {UNLESS}",
@@ -191,7 +191,7 @@ def test_another_precision_and_another_main_host_are_said_with_the_reason() -> N
     assert lines[:3] == [
         "a is left out: it was lost (no answer)",
         "titan takes the place of a",
-        "main host a -> titan: rank 0 is there",
+        "main host a -> titan: rank 0 runs on it",
     ]
     assert lines[3].startswith("mixed precision bf16 -> fp16: titan has TITAN RTX, compute capability 7.5")
     assert len(lines) == 4

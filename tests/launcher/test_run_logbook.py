@@ -83,11 +83,11 @@ def test_a_disk_that_fills_up_ends_no_run_and_is_said_once(tmp_path: Path) -> No
         book.keep("outcome.json", "{}")
     assert (tmp_path / "run" / "a" / "rank-0.log").stat().st_size == 1000
     assert not (tmp_path / "run" / "outcome.json").exists()
-    assert stream.getvalue().count("no more is kept here (File too large: ") == 1
+    assert stream.getvalue().count("local logs are no longer written (File too large: ") == 1
     assert f"gpulaunch fetch {watch.plan.run_id}" in stream.getvalue()
     assert book.last_lines("a", "rank-0.log", 1) == ("0" * 97 + "19",)
     outcome = replace(outcome_of(watch, tmp_path, 1.0, 1), not_kept=book.failed)
-    assert "not all of it is kept here (File too large" in "\n".join(outcome_lines(outcome))
+    assert "the local logs are not complete (File too large" in "\n".join(outcome_lines(outcome))
     assert outcome_json(outcome)["not_kept"] == book.failed
 
 

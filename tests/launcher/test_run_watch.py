@@ -336,7 +336,7 @@ def test_a_host_that_lives_keeps_the_quiet_ones_running() -> None:
     ]
     actions = replay(watch, history)
     assert stops(actions) == []
-    assert "a: there is life again" in said(actions)
+    assert "a: active again" in said(actions)
 
 
 def test_quiet_that_is_read_from_the_past_ends_nothing() -> None:

@@ -74,10 +74,14 @@ def test_a_report_of_a_fetched_run_without_an_outcome_says_why_it_ended(tmp_path
     host = tmp_path / "r-1" / "a"
     host.mkdir(parents=True)
     (host / "rank-0.log").write_text("line\n")
-    end = {"ranks": {"0": -15}, "why": "nobody has followed this attached run for 60 s", "launcher_code": 1}
+    end = {
+        "ranks": {"0": -15},
+        "why": "no client has followed this attached run for 60 s",
+        "launcher_code": 1,
+    }
     (host / "state.json").write_text(json.dumps({"phase": "ended", "exit": end}))
     done = CliRunner().invoke(command, ["r-1", "--logs", str(tmp_path)])
-    assert done.output.splitlines()[0] == "r-1: stopped: nobody has followed this attached run for 60 s"
+    assert done.output.splitlines()[0] == "r-1: stopped: no client has followed this attached run for 60 s"
 
 
 def test_the_reason_of_a_run_is_that_of_the_node_whose_end_began_first() -> None:
@@ -92,8 +96,8 @@ def test_the_reason_of_a_run_is_that_of_the_node_whose_end_began_first() -> None
     assert run.how == "stopped by ana@x"
     (run,) = found((A, [over(ranks={"0": -15}, why="hung: no output for 60 s")]))
     assert run.how == "failed: hung: no output for 60 s"
-    (run,) = found((A, [over(ranks={"0": -15}, why="nobody has followed this attached run for 5 s")]))
-    assert run.how == "stopped: nobody has followed this attached run for 5 s"
+    (run,) = found((A, [over(ranks={"0": -15}, why="no client has followed this attached run for 5 s")]))
+    assert run.how == "stopped: no client has followed this attached run for 5 s"
     later = run.later({0: {"phase": "running"}})
     assert later.condition == "lost"
     assert how_all_ended([{"ranks": {"0": 0}}, {"ranks": {"1": 0}}]) == ("finished", "")

@@ -295,7 +295,7 @@ def test_without_a_terminal_nothing_is_asked_and_the_message_says_what_was_tried
     assert f"{tmp_path / 'absent'}: no such file" in told.value.message
     assert "the host takes publickey" in told.value.message
     assert told.value.fix.startswith(
-        f"{tmp_path / 'absent'} is not here: correct identity_file in hosts.yaml"
+        f"{tmp_path / 'absent'} does not exist: correct identity_file in hosts.yaml"
     )
 
 

@@ -19,7 +19,7 @@ def test_the_rank_that_stood_apart_at_the_end_is_the_root_cause_however_long_its
     told = with_stacks(ended(code=None, hung=True), book)
     book.close()
     assert told.why.startswith(
-        "it failed; rank 1 stands in save (train.py:71), while rank 0 waits in all_reduce"
+        "it failed; rank 1 executes save (train.py:71), while rank 0 waits in all_reduce"
     )
     assert told.cause.failure is not None
     assert (told.cause.failure.host, told.cause.failure.rank) == ("b", 1)

@@ -215,7 +215,7 @@ time.sleep(60)
 @pytest.mark.parametrize(
     ("policy", "why"),
     [
-        ("stop", "nobody has followed this attached run for 1 s"),
+        ("stop", "no client has followed this attached run for 1 s"),
         ("continue", "its client was gone for 1 s before all nodes had started"),
     ],
 )

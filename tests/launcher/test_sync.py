@@ -152,7 +152,7 @@ BAD_PATHS = [
 
 @pytest.mark.parametrize("path", BAD_PATHS)
 def test_a_path_that_leaves_the_directory_is_refused(there: Path, path: str) -> None:
-    with receiver(there) as host, pytest.raises(SyncFailed, match="is no path inside the directory"):
+    with receiver(there) as host, pytest.raises(SyncFailed, match="is not a path inside the directory"):
         host.compare_rows([[path, "f", 0o644, 1, HASH_OF_X]], delete=False)
     assert listing(there) == {}
     assert not (there.parent / "x").exists()
@@ -294,7 +294,7 @@ def test_a_host_that_fails_keeps_the_others_as_they_were(here: Path, there: Path
 
 
 def test_the_home_directory_there_is_refused(here: Path) -> None:
-    with pytest.raises(SyncFailed, match="no directory for a working tree alone"):
+    with pytest.raises(SyncFailed, match="not a directory for a working tree alone"):
         sync(here, Path.home())
 
 

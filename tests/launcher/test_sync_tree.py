@@ -92,7 +92,7 @@ def test_what_is_neither_file_nor_link_is_told_and_not_sent(tmp_path: Path) -> N
     os.mkfifo(tmp_path / "pipe")
     tree = read(tmp_path)
     assert tree.entries == ()
-    assert tree.notes == ("pipe is no file and is not sent",)
+    assert tree.notes == ("pipe is not a regular file and is not sent",)
 
 
 def test_a_name_of_any_bytes_is_sent(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_too_large_a_tree_is_refused_with_its_biggest_files(tmp_path: Path) -> N
 
 
 def test_the_home_directory_is_no_tree() -> None:
-    with pytest.raises(SyncFailed, match="is no working tree"):
+    with pytest.raises(SyncFailed, match="is not a working tree"):
         read(Path.home())
 
 

@@ -345,7 +345,7 @@ def test_a_supervisor_that_proc_hides_is_not_gone() -> None:
         del walk.stats[supervisor], walk.stats[late]
         assert table_module._supervisors(walk, marks) == set()
     assert {pid: str(error) for pid, error in walk.unread.items()} == {
-        supervisor: "it is there, but /proc does not show it"
+        supervisor: "it exists, but /proc does not show it"
     }
 
 

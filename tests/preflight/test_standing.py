@@ -99,14 +99,14 @@ def test_what_the_guard_wraps_is_called_by_the_script() -> None:
 def test_the_last_dump_counts() -> None:
     found = read_stacks(by_faulthandler(0, REDUCES) + by_faulthandler(0, SAVES), "a")
     assert found is not None
-    assert found.place == "stands in save (train.py:71)"
+    assert found.place == "executes save (train.py:71)"
 
 
 def test_the_rank_that_does_not_wait_stands_apart() -> None:
     hang = compare([standing(n, SAVES if n == 3 else REDUCES) for n in range(4)], 4)
     assert hang.apart == (3,)
     assert hang.words == (
-        "rank 3 stands in save (train.py:71), "
+        "rank 3 executes save (train.py:71), "
         "while each of ranks 0, 1, 2 waits in all_reduce, called by step (train.py:41)"
     )
 
@@ -124,7 +124,7 @@ def test_the_users_code_inside_a_wrapped_model_waits_for_nobody() -> None:
     computes = frame("/home/ada/model.py", 9, "forward") + WRAPPED
     hang = compare([standing(0, gathers), standing(1, computes)], 2)
     assert hang.apart == (1,)
-    assert hang.words.startswith("rank 1 stands in forward (model.py:9), while rank 0 waits in ")
+    assert hang.words.startswith("rank 1 executes forward (model.py:9), while rank 0 waits in ")
 
 
 def test_another_collective_than_most_stands_apart() -> None:
@@ -173,7 +173,7 @@ Current thread 0x00007fc55ac86b80 (most recent call first):
     hang = compare([each for each in found if each is not None], 2)
     assert hang.apart == (0,)
     assert hang.words.startswith(
-        "rank 0 is outside its script: it has not begun, or has come to its end, while"
+        "rank 0 is outside its script: it has not started, or has come to its end, while"
     )
 
 

@@ -132,14 +132,14 @@ def find_run(run_id: str) -> str:
     if found:
         raise Refused(
             "%s runs in a container of this host, or on another host that has its name (%s) and shares its"
-            " home: ask there (or, where this host has just restarted, again in a minute)"
+            " home: ask that host (or, where this host has just restarted, again in a minute)"
             % (run_id, read_state(found[0]).get("host") or os.uname().nodename)
         )
     others = [place for place in every_place() if os.path.isdir(os.path.join(place, run_id))]
     if others:
         names = ", ".join(sorted({host_of(os.path.basename(place)) for place in others}))
         raise Refused(
-            "%s is no run of this host but of %s, which shares its home: ask there" % (run_id, names)
+            "%s is a run of %s, which shares the home of this host: ask that host" % (run_id, names)
         )
     raise Refused("no run called %s on this host" % run_id)
 

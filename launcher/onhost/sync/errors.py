@@ -20,7 +20,8 @@ def in_words(error: OSError, target: str) -> Refused:
     place = os.path.join(target, where) if where else target
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Refused(
-            "no space left (or no inodes) for %s" % target, "make room there, or set sync.to to another disk"
+            "no space left (or no inodes) for %s" % target,
+            "make room on the host, or set sync.to to another disk",
         )
     if error.errno == errno.EROFS:
         return Refused("%s is on a read-only file system" % place, "set sync.to to a directory you may write")

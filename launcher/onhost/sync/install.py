@@ -22,7 +22,7 @@ def keep(here: Here, path: str, kept_in: str) -> bool:
     flat = os.path.join(kept_in, path)
     os.makedirs(os.path.dirname(flat), exist_ok=True)
     if told == "?":
-        raise Refused("%s in %s is no file" % (path, root), "move it away there")
+        raise Refused("%s in %s is not a regular file" % (path, root), "move it away on the host")
     shutil.copy2(os.path.join(root, path), flat, follow_symlinks=False)
     return True
 

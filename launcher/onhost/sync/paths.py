@@ -14,7 +14,7 @@ def parts_of(path: str) -> list[str]:
     """Return the components of a path that may be written. Raises Refused for every other one."""
     parts = path.split("/")
     if "\0" in path or any(part in ("", ".", "..") or part in BARRED for part in parts):
-        raise Refused("%r is no path inside the directory; nothing was written" % path)
+        raise Refused("%r is not a path inside the directory; nothing was written" % path)
     return parts
 
 

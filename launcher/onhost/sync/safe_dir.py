@@ -21,7 +21,7 @@ class Directory:
         self.root = os.path.realpath(wanted)
         if self.root in ("/", os.path.realpath(os.path.expanduser("~"))):
             raise Refused(
-                "%s is no directory for a working tree alone" % self.root,
+                "%s is not a directory for a working tree alone" % self.root,
                 "set sync.to (or workdir) to a directory below it",
             )
         os.makedirs(self.root, exist_ok=True)
@@ -129,5 +129,5 @@ class Directory:
             raise Refused(
                 "%d MiB are to be written to %s, and %d MiB are free"
                 % (-(-need >> 20) or 1, self.root, free >> 20),
-                "make room there, exclude files (sync.exclude), or set sync.to to another disk",
+                "make room on the host, exclude files (sync.exclude), or set sync.to to another disk",
             )

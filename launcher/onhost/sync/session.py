@@ -22,7 +22,7 @@ class Receiver:
 
     def __init__(self, target: str, nonce: str) -> None:
         if not nonce.isalnum():
-            raise Refused("the nonce is no name")
+            raise Refused("the nonce is not a name")
         self.directory = Directory(target)
         self._nonce = nonce
         self._ends = ExitStack()

@@ -82,7 +82,7 @@ class Here:
             what = "a symbolic link" if self.identity(way)[:1] == "l" else "a file"
             raise Refused(
                 "%s in %s is %s, so %s cannot be written below it" % (way, self.directory.root, what, path),
-                "move it away there, or exclude it (sync.exclude)",
+                "move it away on the host, or exclude it (sync.exclude)",
             ) from None
 
     def _refuse_directory(self, path: str) -> None:
@@ -90,5 +90,5 @@ class Here:
             raise Refused(
                 "%s in %s is a directory, and it is a file in the tree that is sent"
                 % (path, self.directory.root),
-                "move it away there, or exclude it (sync.exclude)",
+                "move it away on the host, or exclude it (sync.exclude)",
             )

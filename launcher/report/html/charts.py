@@ -39,7 +39,7 @@ def plots(run: RunFiles) -> Iterator[str]:
     if run.usage:
         yield from _use(run)
     else:
-        yield '<p class="soft">GPU memory and use over time: nothing was recorded here.</p>'
+        yield '<p class="soft">GPU memory and use over time: nothing was recorded.</p>'
 
 
 def _training(log: RankLog, events: Sequence[Event]) -> Iterator[str]:

@@ -36,7 +36,7 @@ def _head(run: RunFiles) -> Iterator[str]:
     yield f"<h1>{text(run.run_id)}</h1>"
     if not outcome:
         yield (
-            '<p class="verdict">No outcome is kept here: the run goes on, was left with --detach, or its'
+            '<p class="verdict">No outcome is kept locally: the run is live, was left with --detach, or its'
             " client was killed.</p>"
         )
     else:
@@ -113,7 +113,7 @@ def _cause(run: RunFiles) -> Iterator[str]:
 def _events(run: RunFiles) -> Iterator[str]:
     yield "<h2>Events</h2>"
     if not run.events:
-        yield '<p class="soft">None were recorded here.</p>'
+        yield '<p class="soft">None were recorded.</p>'
         return
     rows = [
         (number, clock(event.at), f"{event.at - run.events[0].at:+.1f} s", event.text)
@@ -156,7 +156,7 @@ def _use_cells(series: RankSeries | None) -> tuple[str, str]:
 
 def _log_cells(log: RankLog | None) -> tuple[str, str, str]:
     if log is None:
-        return "", "", "none here"
+        return "", "", "none"
     found = log.metrics
     step = "" if found.last_step is None else str(found.last_step)
     loss = f"{found.loss[-1].value:.6g}" if found.loss else ""
@@ -228,6 +228,6 @@ def _source(run: RunFiles) -> Iterator[str]:
         ]
     )
     if source.get("diff"):
-        whole = "" if source.get("diff_is_whole") else " (its beginning)"
+        whole = "" if source.get("diff_is_whole") else " (its first part)"
         diff = text(source["diff"])
         yield f"<details><summary>diff against the commit{whole}</summary><pre>{diff}</pre></details>"

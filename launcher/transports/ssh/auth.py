@@ -381,5 +381,5 @@ def _failed(endpoint: Endpoint, attempts: _Attempts, why: str = "") -> Authentic
     fix = f"Try it by hand: ssh -v -p {endpoint.port} {endpoint.user}@{endpoint.address}"
     absent = [file for file in endpoint.identity_files if f"{file}: {_NO_FILE}" in attempts.tried]
     if absent:
-        fix = f"{absent[0]} is not here: correct identity_file in hosts.yaml or IdentityFile in ~/.ssh/config"
+        fix = f"{absent[0]} does not exist: correct identity_file in hosts.yaml or IdentityFile in ssh_config"
     return AuthenticationFailed(endpoint.name, message, fix)

@@ -82,7 +82,9 @@ def _problem(certificate: SSHCertificate, name: str, now_s: float) -> str:
     if now_s >= certificate.valid_before:
         return "it has expired"
     if certificate.critical_options:
-        return "it asks for what is not known here: " + one_line(b", ".join(certificate.critical_options), 80)
+        return "it requires what gpulaunch does not know: " + one_line(
+            b", ".join(certificate.critical_options), 80
+        )
     names = tuple(principal.decode("utf-8", "replace") for principal in certificate.valid_principals)
     if names and name.lower() not in names:  # as for ssh: no patterns, and without any it is for every host
         return f"it is for {one_line(', '.join(names), 120)}, not for {name}"

@@ -115,8 +115,8 @@ def _explain(endpoint: Endpoint, failures: list[OSError]) -> HostError:
             endpoint.name, message, "Is the host up, and is the port open in its firewall?"
         )
     if any(isinstance(failure, ConnectionRefusedError) for failure in failures):
-        message = f"{where} refused the connection: nothing listens there"
-        return ConnectionRefused(endpoint.name, message, "Is sshd running there, and is this its port?")
+        message = f"{where} refused the connection: nothing listens on it"
+        return ConnectionRefused(endpoint.name, message, "Is sshd running on it, and is this its port?")
     said = failures[-1].strerror or str(failures[-1])
     if failures[-1].errno in (errno.EHOSTUNREACH, errno.ENETUNREACH):
         return HostError(endpoint.name, f"no way to {where}: {said}", "Check the network and its routes")

@@ -96,7 +96,9 @@ def _by_authority(
         message = (
             f"its host certificate is not good: {signed.problem} (signed by {signed.by} of {authority.where})"
         )
-        raise HostKeyUnknown(endpoint.name, message, "Ask whoever runs that authority for a new certificate")
+        raise HostKeyUnknown(
+            endpoint.name, message, "Ask the operator of that authority for a new certificate"
+        )
     return True
 
 
@@ -119,9 +121,7 @@ def _unknown(
 ) -> HostKeyUnknown:
     note = ""
     if signed is not None:
-        note = (
-            f" (its certificate is signed by {signed.by}, which is no @cert-authority for it in known_hosts)"
-        )
+        note = f" (the certificate is signed by {signed.by}, not a @cert-authority for it in known_hosts)"
     elif known.authorities:
         note = " (it shows no certificate of the @cert-authority that known_hosts names for it)"
     message = (
@@ -144,18 +144,18 @@ def _changed(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey) -
     if endpoint.new_host_keys == "unchecked":
         note = ". `StrictHostKeyChecking no` lets new keys in, never changed ones"
     message = (
-        "ITS HOST KEY HAS CHANGED. Either the host was set up anew, or somebody stands between you and it. "
+        "ITS HOST KEY HAS CHANGED. Either the host was set up anew, or another machine answers in its place. "
         f"It shows {key.get_name()} {known_hosts.fingerprint(key.asbytes())}; known is {expected}{note}"
     )
     file = Path(known.keys[0].where.rpartition(":")[0])
     name = known_hosts.host_names(lookup_name(endpoint), endpoint.port)[0]
-    fix = f"Ask whoever runs the host. Only when the change is explained: ssh-keygen -R '{name}' -f '{file}'"
+    fix = f"Ask its administrator. Only when the change is explained: ssh-keygen -R '{name}' -f '{file}'"
     return HostKeyChanged(endpoint.name, message, fix)
 
 
 def _revoked(endpoint: Endpoint, key: paramiko.PKey, what: str = "ITS HOST KEY") -> HostKeyChanged:
     message = (
-        f"{what} IS REVOKED in known_hosts: whoever holds it is not to be trusted. "
+        f"{what} IS REVOKED in known_hosts: its holder is not to be trusted. "
         f"It shows {key.get_name()} {known_hosts.fingerprint(key.asbytes())}"
     )
-    return HostKeyChanged(endpoint.name, message, "Ask whoever runs the host why its key was revoked")
+    return HostKeyChanged(endpoint.name, message, "Ask the administrator of the host why its key was revoked")

@@ -63,11 +63,11 @@ ROWS: tuple[Signature, ...] = (
               "the Hub cannot be reached (or offline mode is on) and the file is not in this host's cache",
               "download it on that host first: hf download REPO", "run"),
     Signature("S83", "missing-file", ROOT, r"Repo id must (?:be in the form|use alphanumeric)|not a valid model identifier|is not a local folder|Incorrect path_or_model_id|HFValidationError",
-              "a local model path that does not exist on this host", "copy the model there, or give an absolute path", "run"),
+              "a local model path that does not exist on this host", "copy the model to the host, or give an absolute path", "run"),
     Signature("S87", "unknown-architecture", ROOT, r"does not recognize this architecture|Unrecognized model in|Unrecognized configuration class|Unrecognized processing class",
               "transformers is too old for this model, or the directory is not a model", "pip install -U transformers", "run"),
     Signature("S92", "missing-file", GENERAL, r"^FileNotFoundError|(?:can't open file|error:).{0,200}No such file or directory|^NotADirectoryError|^IsADirectoryError",
-              "a path does not exist on this host, or the working directory is another one", "copy it there; use absolute"
+              "a path does not exist on this host, or the working directory is another one", "copy it to the host; use absolute"
               " paths or workdir:", "known", telling=False),
     Signature("S94", "storage", GENERAL, r"^PermissionError|\[Errno 13\]",
               "this user may not read or write that path on this host", "change its owner or mode, or use another path", "known"),

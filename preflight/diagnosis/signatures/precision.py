@@ -8,7 +8,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S01", "fp16-unscale", ROOT, r"Attempting to unscale FP16 gradients",
               "a trainable parameter is fp16 while an fp16 gradient scaler is on",
               "load the trainable parameters in float32 (dtype=torch.float32) and keep fp16 mixed precision; or bf16"
-              " where every GPU has compute capability 8.0. No command-line flag mends it", "run"),
+              " where every GPU has compute capability 8.0. No command-line flag repairs it", "run"),
     Signature("S02", "bf16-scaler", ROOT,
               r"_amp_(?:foreach_)?non_finite_check_and_unscale_?\w*\W+ not implemented for .?BFloat16"
               r"|_amp_update_scale\w*\W+ not implemented for .?BFloat16|fp16 scaler is not compatible with bf16",
@@ -52,7 +52,7 @@ ROWS: tuple[Signature, ...] = (
               r"|[Bb][Ff](?:loat)?16 (?:training )?(?:requires|needs) (?:a GPU|GPUs|compute capability|an? Ampere|CUDA)"
               r"|to use bf16,? you need",
               "bf16 on a GPU older than compute capability 8.0, or on a process that sees no GPU",
-              "fp16 on compute capability 7.x, else no; if a GPU should be there, see why torch does not see it", "run"),
+              "fp16 on compute capability 7.x, else no; if the host should have a GPU, find out why torch does not see it", "run"),
     Signature("S07", "driver-mismatch", ROOT,
               r"[Ff][Pp]16 [Mm]ixed [Pp]recision requires a (?:GPU|device in)"
               r"|FP16 Mixed precision training with AMP.{0,200}can only be used on (?:CUDA|GPU)"

@@ -9,7 +9,7 @@ ROWS: tuple[Signature, ...] = (
               r"|failed to listen on any local network address|[Pp]ort \d+ (?:already in use|is not available|is in use)|WSAEADDRINUSE|[Ee]rrno 48\]"
               r"|only one usage of each socket address|Only one usage of each socket address",
               "the main port is taken, often by a leftover or another job",
-              "gpulaunch preflight HOST names the holder; gpulaunch run takes a free port by itself", "run"),
+              "gpulaunch preflight HOST names the holder; gpulaunch run takes a free port automatically", "run"),
     Signature("S51", "rendezvous-timeout", ROOT,
               r"client socket has (?:timed out after|failed to connect to any)|connection to the C10d store has failed"
               r"|TCP client failed to connect/validate to host|connect\(\) timed out|RendezvousConnectionError"
@@ -37,7 +37,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S64", "ssh-access", ROOT,
               r"Permission denied \((?:publickey|password|gssapi|keyboard)|Host key verification failed|ssh: Could not resolve hostname"
               r"|ssh: connect to host \S+ port \d+: |kex_exchange_identification|REMOTE HOST IDENTIFICATION HAS CHANGED",
-              "SSH or the name lookup failed", "mend access first: ssh HOST true", "known"),
+              "SSH or the name lookup failed", "repair access first: ssh HOST true", "known"),
     Signature("S59", "nccl-network", VICTIM, r"Connection refused|No route to host|Network is unreachable|Connection timed out",
-              "nobody listens there, or a firewall is in between", "gpulaunch preflight HOSTS", "known", telling=False),
+              "no process listens on it, or a firewall is in between", "gpulaunch preflight HOSTS", "known", telling=False),
 )  # fmt: skip

@@ -47,5 +47,5 @@ def capability(gpu: Json, name: Any) -> Any:
     return (
         list(known)
         if known
-        else missing("nvidia-smi -q does not print it and the name does not tell", "not-asked")
+        else missing("nvidia-smi -q does not print it and the name does not reveal it", "not-asked")
     )

@@ -70,7 +70,7 @@ def _named_here(walk: Walk, mark: Mark) -> list[int]:
     if stat is not None:
         return [stat.pid] if stat.start_ticks == mark.start_ticks else []
     if _exists(mark.pid):  # /proc hides it (hidepid, a security module): it is not gone for that
-        walk.unread.setdefault(mark.pid, OSError("it is there, but /proc does not show it"))
+        walk.unread.setdefault(mark.pid, OSError("it exists, but /proc does not show it"))
     return []
 
 

@@ -99,7 +99,7 @@ def cuda_before_the_device_is_set(it: "Interpreter", event: Event) -> Iterator[H
     if level is None or event.name == "arguments":
         level = None if level is None else Level.WARNING
     for place in early if level else ():
-        message = "CUDA is used here before the rank has set its device: all ranks meet on the first GPU"
+        message = "CUDA is used before the rank has set its device: all ranks meet on the first GPU"
         fix = "create the Accelerator (or set_device(LOCAL_RANK)) first"
         yield Hit(place, message, fix, level or Level.WARNING)
 
@@ -116,7 +116,7 @@ def visible_devices_set_by_the_script(it: "Interpreter", event: Event) -> Iterat
     level = _level(it)
     value = event.values.get("value")
     if level is not None and isinstance(value, Const):
-        message = f"CUDA_VISIBLE_DEVICES={value.value!s} here overrules the launch's choice of GPUs"
+        message = f"CUDA_VISIBLE_DEVICES={value.value!s} overrules the launch's choice of GPUs"
         yield Hit(event.place, message, "remove it; choose GPUs with --gpus", level)
 
 

@@ -250,7 +250,7 @@ def bf16_on_the_cpu(it: "Interpreter", event: Event) -> Iterator[Hit]:
     if any(truth(thing.get(name)) is not False for name in ("use_cpu", "no_cuda")):
         return
     by_default = thing.get("bf16") == NONE
-    message = "bf16 without use_cpu stops at once where there is no GPU"
+    message = "bf16 without use_cpu stops at once on a host without a GPU"
     level = Level.WARNING if by_default else Level.ERROR
     yield Hit(event.place_of("bf16"), message, "use_cpu=True on the CPU, or GPUs for this launch", level)
 
@@ -287,13 +287,13 @@ def model_cast_between_steps(it: "Interpreter", event: Event) -> Iterator[Hit]:
             if own and isinstance(training.model.get("optimized_dtype", NONE), Dtype):
                 continue
             level = Level.WARNING if own or training.doubtful else Level.ERROR
-            message = "the trained model is cast here while its optimizer's state keeps the old dtype"
+            message = "the trained model is cast while its optimizer's state keeps the old dtype"
             fix = "cast copy.deepcopy(model) instead, or record and restore the dtype of each parameter"
             yield Hit(item.place or training.model.place, message, fix, level)
         for rounded in alternatives(training.model.get("rounded", NONE)):
             if not isinstance(rounded, Dtype) or training.model.get("recast", FALSE) != FALSE:
                 continue
-            message = "the model under training is rounded to half precision here and cast back"
+            message = "the model under training is rounded to half precision and cast back"
             fix = "cast copy.deepcopy(model) instead, or use autocast"
             yield Hit(rounded.place or training.model.place, message, fix, Level.WARNING)
 

@@ -75,7 +75,7 @@ def two_scalers(it: "Interpreter", event: Event) -> Iterator[Hit]:
         scaler = it.thing(event.ref)
         if scaler is not None and truth(scaler.get("enabled")):
             message = "this scaler scales what accelerate's fp16 scales already"
-            fix = "drop one of the two: accelerator.backward(loss) scales by itself"
+            fix = "drop one of the two: accelerator.backward(loss) scales it already"
             if not sure:
                 message = "this scaler scales what accelerate scales too, when it is launched with fp16"
             level = Level.ERROR if sure else Level.WARNING
@@ -88,7 +88,7 @@ def _within_a_trainer(it: "Interpreter", event: Event) -> Iterator[Hit]:
     if scaler is None or not truth(scaler.get("enabled")) or Const("fp16") not in it.asked.values():
         return
     message = "this scaler scales what the Trainer's fp16 scales already"
-    fix = "drop one of the two: fp16=True scales by itself"
+    fix = "drop one of the two: fp16=True scales the loss already"
     yield Hit(scaler.place, message, fix, Level.ERROR, (event.place,))
 
 
@@ -184,7 +184,7 @@ def precision_fixed_in_code(it: "Interpreter", event: Event) -> Iterator[Hit]:
     )
     if literal and call is not None:
         value = text_of(event.values.get("asked"))
-        message = f"mixed_precision={value!r} here wins over --mixed_precision and the launch's config"
+        message = f"mixed_precision={value!r} wins over --mixed_precision and the launch's config"
         yield Hit(call.at("mixed_precision"), message, "leave it out and let the launch decide", Level.INFO)
     del it
 
@@ -309,7 +309,7 @@ def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: Event) -> Iterator[Hi
         return
     if event.name == "argument set":
         if event.what == "bf16" and truth(event.values.get("value", NONE)):
-            message = "bf16 is turned on here, and these GPUs only emulate it"
+            message = "the script turns bf16 on, and these GPUs only emulate it"
             yield Hit(event.place, message, "let the launch decide, or fp16 on these GPUs", Level.ERROR)
         return
     if thing.get("asked") != Const("bf16"):
@@ -317,7 +317,7 @@ def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: Event) -> Iterator[Hi
     if thing.get("trl") == TRUE and thing.get("bf16") == NONE:
         return  # P109
     keyword = {"accelerator": "mixed_precision", "lightning": "precision"}.get(event.name, "bf16")
-    message = "bf16 is asked for here, and no flag can change that; these GPUs only emulate it"
+    message = "the script requests bf16, and no flag can change that; these GPUs only emulate it"
     given = {"accelerator": thing.get("asked"), "lightning": event.values.get("given")}
     written = place_of(given.get(event.name, thing.get("bf16")))
     related = (written,) if written else ()
@@ -332,7 +332,7 @@ def _emulated(event: Event) -> Iterator[Hit]:
         return
     if event.name == "autocast" and event.what != "cuda":
         return
-    message = "bf16 is named here, and these GPUs only emulate it"
+    message = "the script names bf16, and these GPUs only emulate it"
     yield Hit(dtype.place or event.place, message, "float32 weights and fp16 on these GPUs", Level.WARNING)
 
 
@@ -366,7 +366,7 @@ def autocast_beside_the_launch(it: "Interpreter", event: Event) -> Iterator[Hit]
             if mine in words or mine == "no":
                 continue
             known = ", ".join(sorted(word for word in words if word)) or "whatever the launch says"
-            message = f"autocast is {mine} here, and the mixed precision of the launch is {known}"
+            message = f"autocast is {mine}, and the mixed precision of the launch is {known}"
             yield Hit(
                 place, message, "accelerator.autocast(), or leave it to the launch", Level.WARNING, (where,)
             )

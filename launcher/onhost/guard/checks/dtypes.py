@@ -34,7 +34,7 @@ def coarse_parameters(step: Step) -> Iterator[Wrong]:
     coarse = [p for p in trainable if p.dtype is torch.bfloat16]
     if coarse:
         text = "%d of %d trainable parameter tensors are bfloat16: updates below 1/256 of a weight are lost"
-        fix = "train in float32 with bf16 mixed precision, if the memory is there"
+        fix = "train in float32 with bf16 mixed precision, if the memory suffices"
         yield Wrong("G1", text % (len(coarse), len(trainable)), fix, parameters=coarse)
 
 

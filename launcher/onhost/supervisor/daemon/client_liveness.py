@@ -30,4 +30,4 @@ class Attachment:
     def _why(self, timeout_s: float) -> str:
         if self._run.spec.get("on_disconnect") == "continue":
             return "its client was gone for %g s before all nodes had started" % timeout_s
-        return "nobody has followed this attached run for %g s" % timeout_s
+        return "no client has followed this attached run for %g s" % timeout_s

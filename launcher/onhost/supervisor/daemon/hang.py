@@ -27,7 +27,7 @@ class Hang:
         self._quiet_s = 0.0  # for how long nothing has shown life, once that is longer than it may be
         self._until = 0.0  # when the stacks are waited for no longer; 0: they are not being written
         self._then = Wish("", 0.0)
-        self.dumper = Helper(run, STACKS, "write down where the ranks stand")
+        self.dumper = Helper(run, STACKS, "write the stacks of the ranks")
 
     def hear(self, event: dict[str, Any]) -> None:
         """Learn from what the gauge has written."""

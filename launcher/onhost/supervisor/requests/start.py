@@ -118,7 +118,7 @@ def make_lifeline(path: str) -> None:
         if error.errno not in (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP):
             raise
         raise Refused(
-            "%s is on a file system without FIFOs (%s); set XDG_STATE_HOME there to a directory of a local"
+            "%s is on a file system without FIFOs (%s); set XDG_STATE_HOME on the host to a directory of a"
             " disk, or of one by NFS" % (runs_dir(), error.strerror)
         ) from None
 
