@@ -35,6 +35,8 @@ __all__ = [
     "ProgramNotStarted",
     "RunFailed",
     "RunOver",
+    "SlurmError",
+    "StepEnded",
     "VerificationFailed",
 ]
 
@@ -93,6 +95,10 @@ class ConnectionTimedOut(HostError):
 
 class ConnectionLost(HostError):
     """An open connection ended before its work was done."""
+
+
+class StepEnded(ConnectionLost):
+    """The step of a Slurm job has ended, on one node or on all, and with it what ran there."""
 
 
 class CommandTimedOut(ConnectionTimedOut):
@@ -201,6 +207,13 @@ class VerificationFailed(GpulaunchError):
 
     exit_code: ClassVar[int] = ExitCode.VERIFICATION_FAILED
     code: ClassVar[str] = "verification-failed"
+
+
+class SlurmError(GpulaunchError):
+    """A command of Slurm has failed; the message has its last words."""
+
+    exit_code: ClassVar[int] = ExitCode.ABORTED
+    code: ClassVar[str] = "slurm"
 
 
 class RunFailed(GpulaunchError):

@@ -1,0 +1,361 @@
+"""The one task of a Slurm step on each of its nodes: carries programs for a client that has no other connection.
+
+srun gives every task the same input and mixes the output of all of them, a line at a time. So what comes in
+names the node that it is for, and what goes out is lines that name their node and stay below the 1024 bytes
+in which srun moves output. Standard library, Python >= 3.9.
+
+In: a JSON line, `{"magic": ..., "linger_s": ...}`, then messages: a line, and as many bytes as its last word says.
+    NODE CHANNEL run N      start the program of this JSON array
+    NODE CHANNEL in N       input for it
+    NODE CHANNEL ref KEY HEAD TAIL N
+                            input that begins and ends as a text kept before, with these bytes in between
+    * KEY keep N            a text for `ref`
+    NODE CHANNEL eof 0      the end of its input
+    NODE CHANNEL more B 0   the client has taken B bytes of its output
+    NODE CHANNEL drop 0     the client is no longer interested: its output is closed, too
+    NODE - linger S 0       when the input of all ends, programs have S seconds to end
+Out: `MAGIC NODE CHANNEL KIND BASE64`. KIND is hello, started, failed, taken (bytes of input that the program
+    has read), out, err, closed (no more output) or exit.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+RAW = 660  # bytes of output in a line; in base64, with what stands before it, less than 1024
+CREDIT = 1 << 20  # bytes of output that the client has not taken yet, at most
+HELD = 1 << 18  # bytes of lines that wait for srun, at most, before programs wait
+READ = 1 << 16
+PR_SET_CHILD_SUBREAPER = 36
+LINGER_S = 20.0
+NAMES = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_GPUS")
+
+
+class Channel:
+    """A program that runs, and what is on its way from and to it."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.input = bytearray()
+        self.ends = False  # its input ends after what waits
+        self.untaken = 0  # bytes of output that the client has not taken yet
+        self.open = {"out": process.stdout, "err": process.stderr}
+
+
+class Relay:
+    """One thread, one loop over the client's messages and the pipes of the programs."""
+
+    def __init__(self, node: str, magic: str, linger_s: float) -> None:
+        self.node = node.encode()
+        self.magic = magic.encode()
+        self.linger_s = linger_s
+        self.channels: dict[str, Channel] = {}
+        self.kept: dict[str, bytes] = {}
+        self.incoming = bytearray()
+        self.outgoing = bytearray()
+        self.until: float | None = None  # when what has not ended after the end of our input is killed
+        self.selector = selectors.DefaultSelector()
+
+    def serve(self) -> int:
+        """Relay until the client is gone and every program has ended."""
+        wake, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        os.set_blocking(1, False)
+        self.selector.register(0, selectors.EVENT_READ, ("client", ""))
+        self.selector.register(wake, selectors.EVENT_READ, ("wake", ""))
+        hello = {name: os.environ[name] for name in NAMES if name in os.environ}
+        self.say("-", "hello", json.dumps({**hello, "pid": os.getpid()}).encode())
+        while self.until is None or self.channels:
+            self.watch()
+            for key, _ in self.selector.select(0.2 if self.until is not None else 5.0):
+                what, channel = key.data
+                if what == "client":
+                    self.hear()
+                elif what == "wake":
+                    with contextlib.suppress(OSError):
+                        os.read(wake, 4096)
+                elif what == "output":
+                    self.flush()
+                elif what == "in":
+                    self.feed(channel)
+                else:
+                    self.carry(channel, what)
+            self.see_ends()
+            if self.until is not None and time.monotonic() > self.until:
+                self.kill_rest()
+        os.set_blocking(1, True)
+        self.flush()
+        return 0
+
+    def say(self, channel: str, kind: str, data: bytes = b"") -> None:
+        """Add lines for the client."""
+        head = b" ".join((self.magic, self.node, channel.encode(), kind.encode()))
+        for start in range(0, len(data) or 1, RAW):
+            self.outgoing += head + b" " + base64.b64encode(data[start : start + RAW]) + b"\n"
+
+    def watch(self) -> None:
+        """Wait for what can go on: a program whose output has no room is not read."""
+        self.select(1, selectors.EVENT_WRITE, ("output", ""), wanted=bool(self.outgoing))
+        room = len(self.outgoing) < HELD
+        for name, channel in self.channels.items():
+            stdin = channel.process.stdin
+            if stdin is not None and not stdin.closed:
+                self.select(stdin.fileno(), selectors.EVENT_WRITE, ("in", name), wanted=bool(channel.input))
+            for kind, pipe in channel.open.items():
+                if pipe is not None:
+                    wanted = room and channel.untaken < CREDIT
+                    self.select(pipe.fileno(), selectors.EVENT_READ, (kind, name), wanted=wanted)
+
+    def select(self, fd: int, event: int, data: tuple[str, str], *, wanted: bool) -> None:
+        """Have the selector watch a descriptor, or not."""
+        known = fd in self.selector.get_map()
+        if wanted and not known:
+            self.selector.register(fd, event, data)
+        elif known and not wanted:
+            self.selector.unregister(fd)
+
+    def forget(self, fd: int) -> None:
+        """Watch a descriptor no more, which is about to be closed."""
+        with contextlib.suppress(KeyError, ValueError):
+            self.selector.unregister(fd)
+
+    def flush(self) -> None:
+        """Write what srun takes."""
+        try:
+            while self.outgoing:
+                del self.outgoing[: os.write(1, self.outgoing[:READ])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.outgoing.clear()  # srun is gone; so is our input, soon
+            self.close_input()
+
+    def hear(self) -> None:
+        """Read what the client says."""
+        try:
+            data = os.read(0, READ)
+        except OSError:
+            data = b""
+        if not data:
+            self.close_input()
+            return
+        self.incoming += data
+        while self.take_message():
+            pass
+
+    def close_input(self) -> None:
+        """The client is gone: every program's input ends, and each has time to end."""
+        if self.until is not None:
+            return
+        self.forget(0)
+        self.until = time.monotonic() + self.linger_s
+        for channel in self.channels.values():
+            channel.ends = True
+            channel.untaken = 0
+            self.close_if_fed(channel)
+
+    def take_message(self) -> bool:
+        """Carry out one whole message; return whether there was one."""
+        end = self.incoming.find(b"\n")
+        if end < 0:
+            return False
+        words = bytes(self.incoming[:end]).split()
+        size = int(words[-1])
+        if len(self.incoming) < end + 1 + size:
+            return False
+        if words[0] in (b"*", self.node):
+            body = bytes(self.incoming[end + 1 : end + 1 + size])
+            self.obey([word.decode() for word in words[1:-1]], body)
+        del self.incoming[: end + 1 + size]
+        return True
+
+    def obey(self, words: list[str], body: bytes) -> None:
+        """Carry out one message for this node."""
+        name, verb, *rest = words
+        if verb == "keep":
+            self.kept[name] = body
+        elif verb == "run":
+            self.start(name, json.loads(body))
+        elif verb == "linger":
+            self.linger_s = float(rest[0])
+        channel = self.channels.get(name)
+        if channel is None:
+            return
+        if verb == "in":
+            channel.input += body
+        elif verb == "ref":
+            kept, tail = self.kept[rest[0]], int(rest[2])
+            channel.input += kept[: int(rest[1])] + body + (kept[-tail:] if tail else b"")
+        elif verb == "more":
+            channel.untaken -= int(rest[0])
+        elif verb in ("eof", "drop"):
+            channel.ends = True
+            self.close_if_fed(channel)
+        if verb == "drop":
+            for kind in tuple(channel.open):
+                self.close_output(channel, kind)
+
+    def start(self, name: str, argv: list[str]) -> None:
+        """Start a program in a session of its own; its end, or that it cannot be started, is told."""
+        program = os.path.expanduser(argv[0]) if argv[0].startswith("~/") else argv[0]
+        try:
+            process = subprocess.Popen(
+                [program, *argv[1:]],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+                cwd=home(),
+            )
+        except (OSError, ValueError) as error:
+            number = error.errno if isinstance(error, OSError) else errno.EINVAL
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            self.say(name, "failed", json.dumps([number, why]).encode())
+            return
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            assert pipe is not None
+            os.set_blocking(pipe.fileno(), False)
+        self.channels[name] = Channel(process)
+        self.say(name, "started")
+
+    def feed(self, name: str) -> None:
+        """Give a program what waits for it."""
+        channel = self.channels.get(name)
+        stdin = channel.process.stdin if channel is not None else None
+        if channel is None or stdin is None or stdin.closed:
+            return
+        try:
+            count = os.write(stdin.fileno(), channel.input[:READ])
+        except BlockingIOError:
+            return
+        except OSError:  # it reads no more: its end says why
+            count = len(channel.input)
+            channel.ends = True
+        del channel.input[:count]
+        self.say(name, "taken", b"%d" % count)
+        self.close_if_fed(channel)
+
+    def close_if_fed(self, channel: Channel) -> None:
+        """End a program's input once it has all of it."""
+        stdin = channel.process.stdin
+        if channel.ends and not channel.input and stdin is not None and not stdin.closed:
+            self.forget(stdin.fileno())
+            with contextlib.suppress(OSError):
+                stdin.close()
+
+    def carry(self, name: str, kind: str) -> None:
+        """Carry a program's output, up to what the client takes."""
+        channel = self.channels.get(name)
+        pipe = channel.open.get(kind) if channel is not None else None
+        if channel is None or pipe is None:
+            return
+        try:
+            data = os.read(pipe.fileno(), READ)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close_output(channel, kind)
+            if kind == "out":
+                self.say(name, "closed")
+        elif self.until is None:
+            channel.untaken += len(data)
+            self.say(name, kind, data)
+
+    def close_output(self, channel: Channel, kind: str) -> None:
+        """Read one of its outputs no more."""
+        pipe = channel.open.pop(kind, None)
+        if pipe is not None:
+            self.forget(pipe.fileno())
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+    def see_ends(self) -> None:
+        """Tell of programs that have ended, once their output is told; reap what they left to us."""
+        for name, channel in list(self.channels.items()):
+            if channel.process.poll() is None:
+                continue
+            for kind in tuple(channel.open):
+                if self.until is not None:
+                    self.close_output(channel, kind)
+            if "err" in channel.open:
+                self.drain(name, channel)
+            if "out" in channel.open:
+                continue  # a child of it may still write
+            self.say(name, "exit", b"%d" % channel.process.returncode)
+            channel.ends, channel.input = True, bytearray()
+            self.close_if_fed(channel)
+            for kind in tuple(channel.open):
+                self.close_output(channel, kind)
+            del self.channels[name]
+        reap_orphans({channel.process.pid for channel in self.channels.values()})
+
+    def drain(self, name: str, channel: Channel) -> None:
+        """Take what a program that has ended wrote to stderr last."""
+        before = -1
+        while "err" in channel.open and before != channel.untaken and channel.untaken < CREDIT:
+            before = channel.untaken
+            self.carry(name, "err")
+
+    def kill_rest(self) -> None:
+        """Kill what has not ended in its time."""
+        for channel in self.channels.values():
+            with contextlib.suppress(OSError):
+                os.killpg(channel.process.pid, signal.SIGKILL)
+        self.until = time.monotonic() + 1.0
+
+
+def reap_orphans(ours: set[int]) -> None:
+    """Reap what programs have left to this process, and no program: those are waited for by name."""
+    while True:
+        try:
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if found is None or found.si_pid in ours:
+            return
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(found.si_pid, os.WNOHANG)
+
+
+def home() -> str:
+    """Return where programs start, as they would after a login."""
+    place = os.path.expanduser("~")
+    return place if os.path.isdir(place) else "/"
+
+
+def main() -> int:
+    """Relay for the client at the other end of srun."""
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            return 1
+        line += byte
+    options: dict[str, Any] = json.loads(line)
+    # Slurm sends a job that is cancelled SIGTERM, all of it: ranks and supervisors end, and we carry their
+    # last words. What we start inherits that; a supervisor gives its launcher the default again.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+    node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+    return Relay(node, options["magic"], float(options.get("linger_s", LINGER_S))).serve()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""The nodes of our job as hosts, reached by one step on all of them."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from launcher.config.inventory import HostEntry, Inventory, local_python
+from launcher.config.visible_devices import NAME as CUDA_VISIBLE_DEVICES
+from launcher.config.visible_devices import read_visible
+from launcher.errors import HostError, StepEnded
+from launcher.remote.programs import bootstrap, onhost_source, packed
+from launcher.slurm.allocation import Allocation
+from launcher.slurm.commands import missing_command
+from launcher.transports.base import Connection
+from launcher.transports.step.connection import StepConnection
+from launcher.transports.step.step import Step
+
+SRUN = (
+    "srun",
+    "--overlap",  # beside other steps, that of a shell or of the batch script, with what those have
+    "--ntasks-per-node=1",
+    "--mem=0",  # all memory of the job, not a task's share
+    "--cpu-bind=none",
+    "--kill-on-bad-exit=0",
+    "--wait=0",
+    "--no-kill",  # a node that fails takes only its own task with it
+    "--mpi=none",
+    "--quiet",
+)
+"""No --pty and no --unbuffered: either would give tasks a pseudo terminal, which changes bytes. No
+--cpus-per-task either: it implies --exact, and leaves a task no more than that many processors."""
+
+
+class StepHosts:
+    """Opens nodes of a job; the step begins with the first, and again with the rest once it has ended."""
+
+    def __init__(self, allocation: Allocation, python: str) -> None:
+        self.allocation = allocation
+        self._python = python
+        self._step: Step | None = None
+        self._failed: dict[str, str] = {}
+
+    def open(self, entry: HostEntry) -> Connection:
+        """Return a connection to a node. Raises HostError."""
+        step = self._started()
+        step.task(entry.alias)
+        return StepConnection(step, entry.alias, entry.name)
+
+    def visible_gpus(self, node: str) -> str | None:
+        """Return CUDA_VISIBLE_DEVICES of the step on a node, None where Slurm sets none. Raises HostError."""
+        told = self._started().task(node).get(CUDA_VISIBLE_DEVICES)
+        return told if isinstance(told, str) else None
+
+    def linger(self, seconds: float) -> None:
+        """Give what runs so long to end once this process is gone."""
+        self._started().linger(seconds)
+
+    def close(self) -> None:
+        """End the step."""
+        step, self._step = self._step, None
+        if step is not None:
+            step.close()
+
+    def _started(self) -> Step:
+        if self._step is None or self._step.has_ended:
+            step = Step(
+                (*srun_argv(self.allocation), *bootstrap(self._python, "gpulaunch-step")),
+                self.allocation.nodes,
+                self.allocation.environ,
+                packed(onhost_source("step_relay"), "step_relay.py"),
+            )
+            try:
+                step.start()
+            except FileNotFoundError:
+                raise missing_command("srun") from None
+            self._step = step
+        return self._step
+
+
+def srun_argv(allocation: Allocation) -> tuple[str, ...]:
+    """Return srun with the options of our step."""
+    count = str(len(allocation.nodes))
+    where = (f"--jobid={allocation.job}", "-N", count, "-n", count, "-w", ",".join(allocation.nodes))
+    return (*SRUN, *where)
+
+
+def node_entries(
+    nodes: Iterable[str], inventory: Inventory, hosts: StepHosts, *, workdir: str
+) -> tuple[HostEntry, ...]:
+    """Return the entries of a job's nodes: as hosts.yaml has them, else with our interpreter and directory.
+
+    Nodes of a cluster share their file system as a rule, so what is here is there, too. Their GPUs are those
+    that Slurm leaves to the step. A node whose task has not begun is left as it is: to open it says why.
+    """
+    return tuple(_entry(node, inventory, hosts, workdir) for node in nodes)
+
+
+def _entry(node: str, inventory: Inventory, hosts: StepHosts, workdir: str) -> HostEntry:
+    entry = inventory.entry(node)
+    if not entry.listed and entry.python == HostEntry("").python:
+        entry = replace(entry, python=local_python())
+    entry = replace(entry, alias=node, workdir=entry.workdir or workdir)
+    try:
+        visible = hosts.visible_gpus(node)
+    except HostError:
+        return entry
+    if visible is None or entry.gpus != "all":
+        return entry
+    return replace(
+        entry, gpus=read_visible(visible), gpus_from=f"{CUDA_VISIBLE_DEVICES}={visible} of the Slurm step"
+    )

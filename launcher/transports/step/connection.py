@@ -1,0 +1,69 @@
+"""A node of a Slurm job as a host: a channel of the job's step for each command."""
+
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from launcher.errors import HostError, ProgramNotStarted
+from launcher.transports.base import Completed
+from launcher.transports.command import run_to_end
+from launcher.transports.step.step import Step
+from launcher.transports.step.stream import StepStream
+
+_START_S = 30.0
+
+
+class StepConnection:
+    """See `base.Connection` for the contract; the step is shared, and outlives it."""
+
+    def __init__(self, step: Step, node: str, name: str) -> None:
+        self._step = step
+        self._node = node
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The host's name as the user typed it."""
+        return self._name
+
+    def run(
+        self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
+    ) -> Completed:
+        """Run to the end; see the contract."""
+        deadline = time.monotonic() + timeout_s
+        words = tuple(argv)
+        try:
+            stream = self.start(words)
+        except ProgramNotStarted as failure:
+            return Completed(failure.status, b"", f"{words[0]}: {failure.why}\n".encode())
+        try:
+            return run_to_end(
+                stream, self.name, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output
+            )
+        finally:
+            stream.close()
+
+    def start(self, argv: Iterable[str]) -> StepStream:
+        """Start in a session of its own and stream."""
+        words = tuple(argv)
+        if any("\0" in word for word in words):
+            raise HostError(self.name, "an argument holds a NUL byte, which no program can receive")
+        stream = self._step.open_stream(self._node, words)
+        try:
+            stream.await_start(words[0], _START_S)
+        except HostError:
+            stream.close()
+            raise
+        return stream
+
+    def close(self) -> None:
+        """Nothing of its own is held open."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,220 @@
+"""One step of a Slurm job on all of its nodes: srun below us, a relay in each of its tasks."""
+
+import os
+import re
+import secrets
+import select
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from launcher import safe_json
+from launcher.errors import ConnectionLost, HostError, StepEnded
+from launcher.text import clean, one_line
+from launcher.transports.step.stream import StepStream
+from launcher.transports.step.wire import KeptTexts, Message, MessageReader, message, run_message
+
+START_S = 60.0
+"""For srun to create the step and every task's interpreter to begin, on a busy controller too."""
+_STALLED_S = 60.0
+_END_S = 10.0
+_KEPT = 1 << 14
+_TASK = re.compile(r"(?:srun|slurmstepd): error: (?P<node>[\w.-]+): tasks? [\d,-]+: (?P<how>.+)")
+_NODE_FAILED = re.compile(r"error: Node failure on (?P<node>[\w.-]+)")
+
+
+class Step:
+    """Starts with the first use. Threads may use it side by side."""
+
+    def __init__(
+        self, argv: Sequence[str], nodes: Iterable[str], env: Mapping[str, str], relay: bytes
+    ) -> None:
+        """`argv` is srun, its options, and the command that reads the program `relay` from its input."""
+        self.nodes = tuple(nodes)
+        self._argv = tuple(argv)
+        self._env = dict(env)
+        self._relay = relay
+        self._magic = "GPULAUNCH-STEP-" + secrets.token_hex(8)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._kept = KeptTexts()
+        self._news = threading.Condition()
+        self._hello: dict[str, dict[str, object]] = {}
+        self._gone: dict[str, str] = {}  # node -> how its task ended
+        self._streams: dict[tuple[str, str], StepStream] = {}
+        self._channels = 0
+        self._said = b""
+        self._ended = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether srun has ended: what ran in the step did so too."""
+        return bool(self._ended)
+
+    def start(self) -> None:
+        """Start srun, once. Raises OSError where it cannot be started."""
+        with self._lock:
+            if self._process is not None:
+                return
+            self._process = subprocess.Popen(
+                self._argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                env=self._env,
+                start_new_session=True,  # Ctrl-C at our terminal is ours: srun would pass it on to all tasks
+            )
+            assert self._process.stdin is not None  # noqa: S101 - asked for above
+            os.set_blocking(self._process.stdin.fileno(), False)
+            for work in (self._read_output, self._read_errors):
+                threading.Thread(target=work, args=(self._process,), daemon=True).start()
+        greeting = b'{"magic": "%s"}\n' % self._magic.encode()
+        self._write(lambda: self._relay + greeting)
+
+    def task(self, node: str, timeout_s: float = START_S) -> Mapping[str, object]:
+        """Return what the task of a node says of itself. Raises StepEnded, or HostError without one."""
+        deadline = time.monotonic() + timeout_s
+        with self._news:
+            while node not in self._hello:
+                if node in self._gone or self._ended:
+                    break
+                if not self._news.wait(max(0.0, deadline - time.monotonic())):
+                    said = _last(self._said)
+                    raise HostError(node, f"its task has not begun within {timeout_s:g} s{said}")
+        self._raise_if_gone(node)
+        return self._hello[node]
+
+    def open_stream(self, node: str, argv: Iterable[str]) -> StepStream:
+        """Start a program on a node. Raises StepEnded and HostError."""
+        self._raise_if_gone(node)
+        with self._news:
+            self._channels += 1
+            channel = str(self._channels)
+            stream = StepStream(self, node, channel)
+            self._streams[node, channel] = stream
+        self._write(lambda: run_message(node, channel, argv))
+        return stream
+
+    def send_input(self, node: str, channel: str, data: bytes) -> None:
+        """Give a program input. Raises ConnectionLost."""
+        self._write(lambda: self._kept.input_messages(node, channel, data))
+
+    def send(self, node: str, channel: str, verb: str, *words: object) -> None:
+        """Say something of a channel; nothing happens once the step has ended."""
+        with suppress(HostError):
+            self._write(lambda: message(node, channel, verb, *words))
+
+    def forget(self, node: str, channel: str) -> None:
+        """Take no more messages of a channel."""
+        with self._news:
+            self._streams.pop((node, channel), None)
+
+    def linger(self, seconds: float) -> None:
+        """Give programs so long to end once we are gone."""
+        for node in self.nodes:
+            self.send(node, "-", "linger", f"{seconds:g}")
+
+    def close(self, timeout_s: float = _END_S) -> None:
+        """End the input of all tasks, and with it the step; one that does not end is cancelled."""
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        with self._lock, suppress(OSError):
+            process.stdin.close()
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # srun then has its tasks ended, and killed
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout_s)
+            process.kill()
+
+    def _raise_if_gone(self, node: str) -> None:
+        if node in self._gone:
+            raise StepEnded(node, self._gone[node])
+        if self._ended:
+            raise StepEnded(node, self._ended)
+
+    def _write(self, make: Callable[[], bytes]) -> None:
+        """Make and write messages, whole and in order. Raises ConnectionLost."""
+        with self._lock:
+            process = self._process
+            if process is None or process.stdin is None or process.stdin.closed:
+                raise ConnectionLost(self.nodes[0], self._ended or "the step has ended")
+            left = memoryview(make())
+            fd = process.stdin.fileno()
+            while left:
+                if not select.select([], [fd], [], _STALLED_S)[1]:
+                    why = f"srun has taken no input for {_STALLED_S:g} s"
+                    raise ConnectionLost(self.nodes[0], why)
+                try:
+                    left = left[os.write(fd, left) :]
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    raise ConnectionLost(self.nodes[0], self._ended or "srun has ended") from None
+
+    def _read_output(self, process: "subprocess.Popen[bytes]") -> None:
+        assert process.stdout is not None  # noqa: S101 - asked for in start()
+        reader = MessageReader(self._magic)
+        while data := os.read(process.stdout.fileno(), 1 << 16):
+            for found in reader.feed(data):
+                self._take(found)
+        status = process.wait()
+        time.sleep(0.05)  # what it has said last is read by the other thread
+        how = f"ended by signal {-status}" if status < 0 else f"exit status {status}"
+        with self._news:
+            self._ended = f"the Slurm step has ended ({how}){_last(self._said)}"
+            streams = tuple(self._streams.values())
+            self._news.notify_all()
+        for stream in streams:
+            stream.lose(self._ended)
+
+    def _take(self, found: Message) -> None:
+        if found.node not in self.nodes:
+            return
+        if found.kind == "hello":
+            try:
+                told = safe_json.parse(found.data)
+            except ValueError:
+                told = None
+            with self._news:
+                self._hello[found.node] = told if isinstance(told, dict) else {}
+                self._news.notify_all()
+            return
+        stream = self._streams.get((found.node, found.channel))
+        if stream is not None:
+            stream.take(found.kind, found.data)
+
+    def _read_errors(self, process: "subprocess.Popen[bytes]") -> None:
+        assert process.stderr is not None  # noqa: S101 - asked for in start()
+        rest = b""
+        while data := os.read(process.stderr.fileno(), 1 << 16):
+            self._said = (self._said + data)[-_KEPT:]
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                self._note_error(clean(line, keep_lines=False))
+
+    def _note_error(self, line: str) -> None:
+        """Learn from srun that a task or a node is gone."""
+        failed = _NODE_FAILED.search(line)
+        found = failed or _TASK.search(line)
+        if found is None or found["node"] not in self.nodes:
+            return
+        node = found["node"]
+        why = "Slurm reports that the node has failed" if failed else f"its task has ended: {found['how']}"
+        why += "" if failed else _last(self._said)
+        with self._news:
+            self._gone.setdefault(node, one_line(why, 300))
+            streams = [stream for (name, _), stream in self._streams.items() if name == node]
+            self._news.notify_all()
+        for stream in streams:
+            stream.lose(self._gone[node])
+
+
+def _last(said: bytes) -> str:
+    lines = [line.strip() for line in clean(said).splitlines() if line.strip()]
+    return ": " + one_line(" | ".join(lines[-3:]), 300) if lines else ""

@@ -1,0 +1,176 @@
+"""A program in a task of a step, as a stream."""
+
+import select
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from launcher import safe_json
+from launcher.errors import ConnectionLost, ProgramNotStarted
+
+WINDOW = 1 << 20
+"""Bytes of input that a program has not read yet, at most."""
+GRANT = 1 << 18
+"""Bytes taken after which the task hears that there is room for more."""
+_CHUNK = 1 << 16
+_STALLED_S = 60.0
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+_ENOENT = 2
+
+
+class Sender(Protocol):
+    """What a stream needs of its step."""
+
+    def send_input(self, node: str, channel: str, data: bytes) -> None:
+        """Give a program input. Raises ConnectionLost."""
+
+    def send(self, node: str, channel: str, verb: str, *words: object) -> None:
+        """Say something of a channel; nothing happens once the step has ended."""
+
+    def forget(self, node: str, channel: str) -> None:
+        """Take no more messages of a channel."""
+
+
+class StepStream:
+    """See `base.Stream` for the contract."""
+
+    def __init__(self, step: Sender, node: str, channel: str) -> None:
+        self._step = step
+        self.host = node
+        self._channel = channel
+        self._news = threading.Condition()
+        self._out = bytearray()
+        self._err = bytearray()
+        self._started = self._out_ended = self._eof_sent = self._closed = False
+        self._status: int | None = None
+        self._failed: tuple[int, str] | None = None
+        self._lost = ""
+        self._untaken_input = 0
+        self._taken = 0
+
+    def await_start(self, program: str, timeout_s: float) -> None:
+        """Wait until the program runs. Raises ProgramNotStarted, ConnectionLost or HostError."""
+        with self._news:
+            self._wait(lambda: self._started or self._failed is not None or bool(self._lost), timeout_s)
+            if self._failed is not None:
+                number, why = self._failed
+                status = _NOT_FOUND if number == _ENOENT else _NOT_EXECUTABLE
+                raise ProgramNotStarted(self.host, program, why, status)
+            if not self._started:
+                raise ConnectionLost(self.host, self._lost or f"{program} has not begun in {timeout_s:g} s")
+
+    def write(self, data: bytes) -> None:
+        """Send to its stdin; raises HostError when it has ended, or reads no more."""
+        left = memoryview(data)
+        while left:
+            with self._news:
+                room = self._wait(lambda: self._untaken_input < WINDOW or self._is_over(), _STALLED_S)
+                if not room or self._is_over() or self._eof_sent:
+                    raise ConnectionLost(self.host, self._lost or "the command takes no input")
+                part = bytes(left[: WINDOW - self._untaken_input])
+                self._untaken_input += len(part)
+            left = left[len(part) :]
+            self._step.send_input(self.host, self._channel, part)
+
+    def fits(self, data: bytes) -> bool:
+        """Say whether `data` can be written without waiting for the command to read."""
+        with self._news:
+            return len(data) <= min(select.PIPE_BUF, WINDOW - self._untaken_input)
+
+    def close_stdin(self) -> None:
+        """Send EOF."""
+        if not self._eof_sent:
+            self._eof_sent = True
+            self._step.send(self.host, self._channel, "eof")
+
+    def read(self, timeout_s: float) -> bytes | None:
+        """Return the next stdout bytes, b"" at the end, None when nothing came in time."""
+        with self._news:
+            if not self._wait(self._has_news, timeout_s):
+                return None
+            data = bytes(self._out[:_CHUNK])
+            del self._out[: len(data)]
+        self._grant(len(data))
+        return data
+
+    def read_stderr(self) -> bytes:
+        """Return what stderr has held so far, without waiting."""
+        with self._news:
+            data = bytes(self._err)
+            self._err.clear()
+        self._grant(len(data))
+        return data
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Return the exit status (negative: ended by that signal), None if still running.
+
+        Raises ConnectionLost when its task or the step ended before that.
+        """
+        with self._news:
+            self._wait(self._is_over, timeout_s)
+            if self._status is None and self._lost:
+                raise ConnectionLost(self.host, self._lost)
+            return self._status
+
+    def close(self) -> None:
+        """Drop the channel: the program sees EOF and SIGPIPE."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._status is None:
+            self._step.send(self.host, self._channel, "drop")
+        self._step.forget(self.host, self._channel)
+
+    def take(self, kind: str, data: bytes) -> None:
+        """Take a message of the task."""
+        with self._news:
+            if kind == "out":
+                self._out += data
+            elif kind == "err":
+                self._err += data
+            elif kind == "taken":
+                self._untaken_input -= int(data)
+            elif kind == "started":
+                self._started = True
+            elif kind == "closed":
+                self._out_ended = True
+            elif kind == "exit":
+                self._status, self._out_ended = int(data), True
+            elif kind == "failed":
+                number, why = safe_json.parse(data)
+                self._failed = int(number), str(why)
+                self._lost = f"cannot be started: {why}"
+            self._news.notify_all()
+
+    def lose(self, why: str) -> None:
+        """Hear that the task is gone."""
+        with self._news:
+            if self._status is None:
+                self._lost = self._lost or why
+            self._news.notify_all()
+
+    def _is_over(self) -> bool:
+        return self._status is not None or bool(self._lost)
+
+    def _has_news(self) -> bool:
+        return bool(self._out) or self._out_ended or self._is_over()
+
+    def _wait(self, done: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait for news until it is so; return whether it is."""
+        deadline = time.monotonic() + max(0.0, timeout_s)
+        while not done():
+            left_s = deadline - time.monotonic()
+            if left_s <= 0 or not self._news.wait(left_s):
+                return done()
+        return True
+
+    def _grant(self, count: int) -> None:
+        """Let the task send more once enough was taken."""
+        with self._news:
+            self._taken += count
+            if self._taken < GRANT or self._is_over():
+                return
+            taken, self._taken = self._taken, 0
+        self._step.send(self.host, self._channel, "more", taken)
+

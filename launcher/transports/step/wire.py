@@ -1,0 +1,107 @@
+"""What goes to the tasks of a step and what comes back (launcher/onhost/step_relay.py). Pure."""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable, Iterator
+
+from preflight.frozen import dataclass
+
+LEAST_KEPT = 4096
+"""Bytes from which on a text is worth keeping at the tasks: every task receives what is sent to each."""
+MAX_KEPT = 1 << 20
+KEPT = 8
+_LONGEST_LINE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a task says of a channel, or of itself (channel "-")."""
+
+    node: str
+    channel: str
+    kind: str
+    data: bytes
+
+
+def message(node: str, channel: str, verb: str, *words: object, body: bytes = b"") -> bytes:
+    """Return one message to a task."""
+    head = " ".join((node, channel, verb, *map(str, words), str(len(body))))
+    return head.encode() + b"\n" + body
+
+
+def run_message(node: str, channel: str, argv: Iterable[str]) -> bytes:
+    """Return the message that starts a program. The words may hold any bytes of a file name."""
+    return message(node, channel, "run", body=json.dumps(tuple(argv)).encode())
+
+
+class KeptTexts:
+    """Texts that every task keeps, so that what differs little from host to host is sent to all only once."""
+
+    def __init__(self) -> None:
+        self._texts: dict[int, bytes] = {}
+        self._next = 0
+
+    def input_messages(self, node: str, channel: str, data: bytes) -> bytes:
+        """Return the messages that give a program this input."""
+        if not LEAST_KEPT <= len(data) <= MAX_KEPT:
+            return message(node, channel, "in", body=data)
+        key, head, tail = self._nearest(data)
+        if head + tail < len(data) // 2:
+            key, head, tail = self._next % KEPT, len(data), 0
+            self._next += 1
+            self._texts[key] = data
+            kept = message("*", str(key), "keep", body=data)
+        else:
+            kept = b""
+        body = data[head : len(data) - tail]
+        return kept + message(node, channel, "ref", key, head, tail, body=body)
+
+    def _nearest(self, data: bytes) -> tuple[int, int, int]:
+        """Return the kept text that begins and ends most like this one: its key, and how much of each."""
+        best = (0, 0, 0)
+        for key, text in self._texts.items():
+            head = _common_head(text, data)
+            tail = min(_common_head(text[::-1], data[::-1]), min(len(text), len(data)) - head)
+            if head + tail > best[1] + best[2]:
+                best = (key, head, tail)
+        return best
+
+
+def _common_head(one: bytes, other: bytes) -> int:
+    """Return how many bytes two texts have in common at their beginnings; halving compares fast."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+class MessageReader:
+    """Turns what srun prints into messages; whatever else is printed there, by a prolog say, is noise."""
+
+    def __init__(self, magic: str) -> None:
+        self._magic = magic.encode()
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """Yield the messages that are complete."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._rest = self._rest[-_LONGEST_LINE:]
+        for line in lines:
+            found = self._message(line)
+            if found is not None:
+                yield found
+
+    def _message(self, line: bytes) -> Message | None:
+        words = line.split(b" ")
+        if len(words) != 5 or words[0] != self._magic:
+            return None
+        try:
+            node, channel, kind = (word.decode() for word in words[1:4])
+            return Message(node, channel, kind, base64.b64decode(words[4], validate=True))
+        except (UnicodeDecodeError, binascii.Error):
+            return None
