@@ -19,6 +19,10 @@ from preflight.frozen import dataclass
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+def _nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Reaching:
     """The inventory, and how to open its hosts."""
@@ -26,6 +30,7 @@ class Reaching:
     inventory: Inventory
     open: Callable[[HostEntry], Connection]
     width: int
+    close: Callable[[], None] = _nothing  # what all connections share
 
 
 def reaching_options(function: Function) -> Function:

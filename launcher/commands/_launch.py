@@ -11,7 +11,6 @@ from launcher.commands._interrupt_prompt import asker
 from launcher.commands._launch_request import Asked
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
-from launcher.config.slurm import unused_nodes
 from launcher.error_codes import read_codes
 from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.exit_codes import ExitCode
@@ -87,9 +86,6 @@ def run(config: RunConfig, launch: Launch, wishes: Wishes) -> int:
 
 def _run(config: RunConfig, launch: Launch, wishes: Wishes, screen: Screen) -> int:
     before = Stopwatch()
-    more = unused_nodes(launch.entries)
-    if more:
-        screen.say(more)
     if config.sync is not None:
         with before.phase("sync"):
             launch = synced(config, launch, screen, dry_run=wishes.dry_run)

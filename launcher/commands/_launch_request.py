@@ -4,6 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.commands._host_options import Reaching, reaching
+from launcher.commands._job_hosts import SSH, find_job, reach_job
+from launcher.config.disconnect_options import bound_to_step
 from launcher.config.inventory import HostEntry
 from launcher.config.local_entries import entries_here
 from launcher.config.rank_counts import settle_counts
@@ -15,6 +17,9 @@ from launcher.follow.warm_start import EarlyStarts
 from launcher.rundir.run_id import new_run_id
 from preflight.frozen import dataclass
 from preflight.job import Job
+
+END_S = 15.0
+"""On top of the grace: for supervisors to kill, and to write how it ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +65,18 @@ def asked(config: str | None, extra: tuple[str, ...], options: dict[str, Any]) -
         parallel=options["parallel"],
     )
     job = settle_counts(run_config.job, ways.inventory)
-    entries = entries_here(ways.inventory.resolve(run_config.hosts), job, run_config.base)
-    if config is None:
+    slurm_job = find_job(options, names_hosts=run_config.names_hosts)
+    in_step = slurm_job is not None and options.get("transport") != SSH
+    if slurm_job is not None:
+        linger_s = run_config.disconnect.grace_s + END_S
+        ways, entries = reach_job(
+            ways, slurm_job, options.get("transport"), run_config.base, linger_s=linger_s
+        )
+    else:
+        entries = entries_here(ways.inventory.resolve(run_config.hosts), job, run_config.base)
+    if in_step:
+        run_config = replace(run_config, disconnect=bound_to_step(run_config.disconnect))
+    elif config is None:
         run_config, entries = with_code(replace(run_config, job=job), entries, overrides)
         job = run_config.job
     words = run_config.restart.spares if run_config.restart is not None else ()

@@ -8,6 +8,7 @@ import click
 
 from launcher.commands._completion import complete_codes, complete_configs
 from launcher.commands._host_options import Reaching, hosts_argument, reaching, reaching_options
+from launcher.commands._job_hosts import find_job, reach_job, transport_option
 from launcher.commands._param_types import Precision
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.local_entries import HERE, entries_here
@@ -41,6 +42,7 @@ class _Asked:
     arriving: Sent | None = None  # the script in the tree that a sync will bring
     ignore: frozenset[str] = frozenset()
     base: Path = HERE
+    names_hosts: bool = True
 
 
 _EXAMPLES = """\b
@@ -96,6 +98,7 @@ Examples:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Judge a saved `nvidia-smi -q -x` (or -q, or a table) instead of asking a host.",
 )
+@transport_option
 @reaching_options
 def command(hosts: tuple[str, ...], **options: Any) -> int:
     """Check HOSTS before a launch (default: the config's hosts, else localhost). Changes nothing on them.
@@ -121,7 +124,7 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
             accept_new_host_keys=options["accept_new_host_keys"],
             parallel=options["parallel"],
         )
-        result = _from_hosts(asked, ways, manner)
+        result = _from_hosts(asked, ways, manner, options)
     _show(result, options)
     return result.exit_code
 
@@ -135,7 +138,7 @@ def _asked(hosts: tuple[str, ...], options: dict[str, Any]) -> _Asked:
             job = replace(job, main_port=options["port"])
         if options["precision"]:
             job = replace(job, precision=options["precision"])
-        return _Asked(job, hosts or (LOCALHOST,))
+        return _Asked(job, hosts or (LOCALHOST,), names_hosts=bool(hosts))
     from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - only for a run config
 
     overrides = Overrides(
@@ -146,7 +149,13 @@ def _asked(hosts: tuple[str, ...], options: dict[str, Any]) -> _Asked:
     )
     config = load_run_config(options["config"], overrides)
     return _Asked(
-        config.job, config.hosts, sent_script(config), arriving_script(config), config.ignore, config.base
+        config.job,
+        config.hosts,
+        sent_script(config),
+        arriving_script(config),
+        config.ignore,
+        config.base,
+        config.names_hosts,
     )
 
 
@@ -164,8 +173,12 @@ def parse_gpus(text: str) -> GpuRequest:
     return tuple(int(word) if word.isdigit() else word for word in words)
 
 
-def _from_hosts(asked: _Asked, ways: Reaching, manner: Manner) -> PreflightResult:
-    entries = entries_here(ways.inventory.resolve(asked.hosts), asked.job, asked.base)
+def _from_hosts(asked: _Asked, ways: Reaching, manner: Manner, options: dict[str, Any]) -> PreflightResult:
+    slurm_job = find_job(options, names_hosts=asked.names_hosts)
+    if slurm_job is not None:
+        ways, entries = reach_job(ways, slurm_job, options["transport"], asked.base)
+    else:
+        entries = entries_here(ways.inventory.resolve(asked.hosts), asked.job, asked.base)
     connections = Connections(ways.open)
     try:
         with LiveHosts(entries) as live:
@@ -179,6 +192,7 @@ def _from_hosts(asked: _Asked, ways: Reaching, manner: Manner) -> PreflightResul
             )
     finally:
         connections.close()
+        ways.close()
 
 
 def _from_files(asked: _Asked, options: dict[str, Any], manner: Manner) -> PreflightResult:

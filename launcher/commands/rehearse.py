@@ -51,6 +51,7 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
     finally:
         screen.lift()
         launch.connections.close()
+        what.ways.close()
     document = rehearsal_json(done, what.config.name)
     keep(what.config.path, document)
     for line in rehearsal_lines(done, launch.job):

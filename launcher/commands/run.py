@@ -8,6 +8,7 @@ import click
 from launcher.commands._argv import LaunchCommand
 from launcher.commands._completion import complete_codes, complete_configs, complete_hosts
 from launcher.commands._host_options import reaching_options
+from launcher.commands._job_hosts import transport_option
 from launcher.commands._launch_request import asked, begin_early
 from launcher.local.project import RUNS, runs_here
 
@@ -104,6 +105,7 @@ Examples:
     show_default=RUNS,
     help="Local directory for the full log of each rank.",
 )
+@transport_option
 @reaching_options
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
 def command(config: str | None, extra: tuple[str, ...], **options: Any) -> int:
@@ -148,3 +150,4 @@ def command(config: str | None, extra: tuple[str, ...], **options: Any) -> int:
     finally:
         if early is not None:
             early.close()
+        what.ways.close()

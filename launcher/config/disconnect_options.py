@@ -1,5 +1,6 @@
 """What becomes of a run whose client is gone: its terminal closed, its laptop asleep, its link lost."""
 
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from preflight.frozen import dataclass
@@ -12,6 +13,8 @@ DEFAULT_GRACE_S = 10.0
 DEFAULT_TIMEOUT_S = 600.0
 LEAST_TIMEOUT_S = 3.0
 """A client that lives is heard once a second."""
+STEP_TIMEOUT_S = 60.0
+"""A node that is not heard in its step for so long is given up, and ends what runs on it."""
 START_TIMEOUT_S = 30.0
 """A run of which only some nodes have started cannot go on: whatever the policy, it ends after so long."""
 
@@ -27,6 +30,7 @@ class Disconnect:
     policy: Policy = "continue"
     timeout_s: float = DEFAULT_TIMEOUT_S
     grace_s: float = DEFAULT_GRACE_S
+    in_step: bool = False  # the run is a step of a Slurm job: it ends with its client, and with the job
 
     @property
     def continues(self) -> bool:
@@ -39,9 +43,16 @@ class Disconnect:
         return START_TIMEOUT_S if self.continues else self.timeout_s
 
 
+def bound_to_step(disconnect: Disconnect) -> Disconnect:
+    """Return what holds of a run that is a step of a Slurm job: nothing of it outlives its client."""
+    return replace(disconnect, policy="stop", timeout_s=STEP_TIMEOUT_S, in_step=True)
+
+
 def disconnect_words(disconnect: Disconnect, run_id: str, *, asks: bool, remote: bool) -> str:
     """Return in one line what Ctrl-C, a closed terminal and a lost link do. `asks`: Ctrl-C asks first."""
     ctrl_c = "Ctrl-C asks: stop, detach or stay" if asks else "Ctrl-C stops the run"
+    if disconnect.in_step:
+        return "the run is a step of this Slurm job: Ctrl-C, the end of this process or of the job ends it"
     if disconnect.continues:
         link = " or the link is lost" if remote else ""
         return f"{ctrl_c}; if this terminal closes{link}, the run continues: gpulaunch attach {run_id}"

@@ -58,6 +58,7 @@ class RunConfig:
     restart: RestartSpec | None = None  # None: a run that failed stays ended
     disconnect: Disconnect = Disconnect()
     ignore: frozenset[str] = frozenset()
+    names_hosts: bool = True  # False: `hosts` is only what is taken where nobody names any
     base: Path = Path()  # what relative paths here start from: the folder with the gpulaunch/ of its file
 
 
@@ -104,7 +105,8 @@ def _validated(written: _Written, overrides: Overrides) -> RunConfig:
     _judge_together(root, data, mistakes)
     here = _script_here(root, written.folder, data, mistakes)
     mistakes.raise_if_any()
-    hosts = data.pop("hosts", ()) or (LOCALHOST,)
+    named = data.pop("hosts", ())
+    hosts = named or (LOCALHOST,)
     sync = data.pop("sync", None)
     ignore = frozenset(data.pop("ignore", ()))
     restart: RestartSpec | None = data.pop("restart", None)
@@ -116,7 +118,7 @@ def _validated(written: _Written, overrides: Overrides) -> RunConfig:
     )
     data["args"] = data.get("args", ()) + overrides.extra_args
     job = Job(name=path.stem, **data)
-    return RunConfig(path.stem, path, job, hosts, here, sync, restart, disconnect, ignore)
+    return RunConfig(path.stem, path, job, hosts, here, sync, restart, disconnect, ignore, bool(named))
 
 
 def find_config(name_or_path: str) -> Path:

@@ -1,10 +1,11 @@
-"""The one task of a Slurm step on each of its nodes: carries programs for a client that has no other connection.
+"""The one task of a Slurm step on each of its nodes: carries programs for a client that has no SSH.
 
 srun gives every task the same input and mixes the output of all of them, a line at a time. So what comes in
 names the node that it is for, and what goes out is lines that name their node and stay below the 1024 bytes
 in which srun moves output. Standard library, Python >= 3.9.
 
-In: a JSON line, `{"magic": ..., "linger_s": ...}`, then messages: a line, and as many bytes as its last word says.
+In: a JSON line, `{"magic": ..., "linger_s": ...}`, then messages: a line, and as many bytes as its last word
+says.
     NODE CHANNEL run N      start the program of this JSON array
     NODE CHANNEL in N       input for it
     NODE CHANNEL ref KEY HEAD TAIL N
@@ -13,7 +14,7 @@ In: a JSON line, `{"magic": ..., "linger_s": ...}`, then messages: a line, and a
     NODE CHANNEL eof 0      the end of its input
     NODE CHANNEL more B 0   the client has taken B bytes of its output
     NODE CHANNEL drop 0     the client is no longer interested: its output is closed, too
-    NODE - linger S 0       when the input of all ends, programs have S seconds to end
+    NODE CHANNEL kill 0     its process group is killed
 Out: `MAGIC NODE CHANNEL KIND BASE64`. KIND is hello, started, failed, taken (bytes of input that the program
     has read), out, err, closed (no more output) or exit.
 """
@@ -38,7 +39,7 @@ CREDIT = 1 << 20  # bytes of output that the client has not taken yet, at most
 HELD = 1 << 18  # bytes of lines that wait for srun, at most, before programs wait
 READ = 1 << 16
 PR_SET_CHILD_SUBREAPER = 36
-LINGER_S = 20.0
+LINGER_S = 3.0
 NAMES = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_GPUS")
 
 
@@ -188,8 +189,6 @@ class Relay:
             self.kept[name] = body
         elif verb == "run":
             self.start(name, json.loads(body))
-        elif verb == "linger":
-            self.linger_s = float(rest[0])
         channel = self.channels.get(name)
         if channel is None:
             return
@@ -203,6 +202,9 @@ class Relay:
         elif verb in ("eof", "drop"):
             channel.ends = True
             self.close_if_fed(channel)
+        if verb == "kill":
+            with contextlib.suppress(OSError):
+                os.killpg(channel.process.pid, signal.SIGKILL)
         if verb == "drop":
             for kind in tuple(channel.open):
                 self.close_output(channel, kind)
@@ -225,8 +227,7 @@ class Relay:
             why = error.strerror if isinstance(error, OSError) else str(error)
             self.say(name, "failed", json.dumps([number, why]).encode())
             return
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            assert pipe is not None
+        for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
             os.set_blocking(pipe.fileno(), False)
         self.channels[name] = Channel(process)
         self.say(name, "started")
@@ -349,8 +350,8 @@ def main() -> int:
     options: dict[str, Any] = json.loads(line)
     # Slurm sends a job that is cancelled SIGTERM, all of it: ranks and supervisors end, and we carry their
     # last words. What we start inherits that; a supervisor gives its launcher the default again.
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, signal.SIG_IGN)
+    for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGPIPE", "SIGUSR1", "SIGUSR2"):
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename

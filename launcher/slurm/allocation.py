@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from launcher.config.host_names import is_plain_host
 from launcher.errors import BadInput, SlurmError
-from launcher.slurm.commands import run_slurm
+from launcher.slurm.commands import local_commands, run_slurm
 from launcher.slurm.environment import step_environment
 from preflight.frozen import dataclass
 
@@ -44,7 +44,7 @@ def read_allocation(environ: Mapping[str, str] = os.environ) -> Allocation:
         )
     clean = step_environment(environ)
     state, nodelist = _state(job, clean)
-    names = run_slurm(("scontrol", "show", "hostnames", nodelist), environ=clean).split()
+    names = run_slurm(local_commands(clean), ("scontrol", "show", "hostnames", nodelist)).split()
     if not names or not all(map(is_plain_host, names)):
         raise SlurmError(f"the nodes of Slurm job {job} ({state}) cannot be read: {nodelist!r}", "")
     restarts = environ.get("SLURM_RESTART_COUNT", "")
@@ -53,7 +53,8 @@ def read_allocation(environ: Mapping[str, str] = os.environ) -> Allocation:
 
 def _state(job: str, environ: Mapping[str, str]) -> tuple[str, str]:
     try:
-        told = run_slurm(("squeue", "-h", "-t", "all", "-j", job, "-o", "%T|%N"), environ=environ).strip()
+        argv = ("squeue", "-h", "-t", "all", "-j", job, "-o", "%T|%N")
+        told = run_slurm(local_commands(environ), argv).strip()
     except SlurmError as failure:
         if not _GONE.search(failure.message):
             raise

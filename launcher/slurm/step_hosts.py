@@ -1,14 +1,12 @@
 """The nodes of our job as hosts, reached by one step on all of them."""
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from launcher.config.inventory import HostEntry, Inventory, local_python
 from launcher.config.visible_devices import NAME as CUDA_VISIBLE_DEVICES
 from launcher.config.visible_devices import read_visible
-from launcher.errors import HostError, StepEnded
+from launcher.errors import HostError
 from launcher.remote.programs import bootstrap, onhost_source, packed
 from launcher.slurm.allocation import Allocation
 from launcher.slurm.commands import missing_command
@@ -35,11 +33,12 @@ SRUN = (
 class StepHosts:
     """Opens nodes of a job; the step begins with the first, and again with the rest once it has ended."""
 
-    def __init__(self, allocation: Allocation, python: str) -> None:
+    def __init__(self, allocation: Allocation, python: str, *, linger_s: float = 3.0) -> None:
+        """`linger_s`: how long what runs on the nodes has to end once this process is gone."""
+        self._linger_s = linger_s
         self.allocation = allocation
         self._python = python
         self._step: Step | None = None
-        self._failed: dict[str, str] = {}
 
     def open(self, entry: HostEntry) -> Connection:
         """Return a connection to a node. Raises HostError."""
@@ -51,10 +50,6 @@ class StepHosts:
         """Return CUDA_VISIBLE_DEVICES of the step on a node, None where Slurm sets none. Raises HostError."""
         told = self._started().task(node).get(CUDA_VISIBLE_DEVICES)
         return told if isinstance(told, str) else None
-
-    def linger(self, seconds: float) -> None:
-        """Give what runs so long to end once this process is gone."""
-        self._started().linger(seconds)
 
     def close(self) -> None:
         """End the step."""
@@ -69,6 +64,7 @@ class StepHosts:
                 self.allocation.nodes,
                 self.allocation.environ,
                 packed(onhost_source("step_relay"), "step_relay.py"),
+                linger_s=self._linger_s,
             )
             try:
                 step.start()

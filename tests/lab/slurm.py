@@ -1,4 +1,4 @@
-"""A real Slurm on simulated hosts: a controller, nodes that run `slurmd -N`, munge, and GPUs that are devices.
+"""A real Slurm on simulated hosts: a controller, nodes that run `slurmd -N`, munge, devices as GPUs.
 
 The controller lies on the first host, which is the login node too; every other host is a node. A node's GPUs
 are devices of /dev that Slurm hands out (gres.conf); nothing of a driver stands behind them.
@@ -31,7 +31,7 @@ AuthInfo=socket=/run/munge.sock
 CredType=cred/munge
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/affinity
+TaskPlugin=task/none
 SwitchType=switch/none
 ReturnToService=2
 SlurmctldPidFile=/run/slurmctld.pid
@@ -83,7 +83,9 @@ class Slurm:
         address = self.head.address
         text = CONTROLLER.format(head=self.head.name, head_address=address) + extra
         for node in self.nodes:
-            text += f"NodeName={node.name} NodeAddr={node.address} CPUs={CPUS} RealMemory=2000 Gres=gpu:{GPUS}\n"
+            text += (
+                f"NodeName={node.name} NodeAddr={node.address} CPUs={CPUS} RealMemory=2000 Gres=gpu:{GPUS}\n"
+            )
         text += "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
         self.conf.write_text(text)
         names = ",".join(node.name for node in self.nodes)
@@ -118,7 +120,9 @@ class Slurm:
         known = {**self.env, **(env or {})}
         return (host or self.head).run(argv, env=known, cwd=cwd, check=check, timeout_s=timeout_s)
 
-    def popen(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str = "") -> LabProcess:
+    def popen(
+        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str = ""
+    ) -> LabProcess:
         """Start a command on the login node."""
         return self.head.popen(argv, env={**self.env, **(env or {})}, cwd=cwd)
 

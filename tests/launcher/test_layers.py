@@ -19,7 +19,7 @@ LAYERS = {
         ("report",),
         ("cleanup", "host_checks", "scaffold", "sync"),
         ("terminal",),
-        ("follow",),
+        ("follow", "slurm"),
         ("remote",),
         ("planning", "transports"),
         ("config", "lint", "rundir"),

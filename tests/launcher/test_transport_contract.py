@@ -1,5 +1,6 @@
 """What every transport keeps, tried on this machine by subprocess and through a real sshd."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -11,19 +12,42 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from launcher.errors import CommandTimedOut, ConnectionLost, OutputTooLarge, ProgramNotStarted
+from launcher.remote.programs import bootstrap, onhost_source, packed
 from launcher.transports.base import Connection, Endpoint, iter_stdout
 from launcher.transports.local import LocalConnection
+from launcher.transports.step.connection import StepConnection
+from launcher.transports.step.step import Step
 from tests.launcher.sshd import Sshd
+
+
+def relay_here(node: str) -> Step:
+    """Return a step whose one task runs here, without srun: what srun does to it is tried in tests/lab."""
+    argv = bootstrap(sys.executable, "gpulaunch-step")
+    step = Step(
+        argv,
+        (node,),
+        {**os.environ, "SLURMD_NODENAME": node},
+        packed(onhost_source("step_relay"), "step_relay.py"),
+    )
+    step.start()
+    step.task(node)
+    return step
+
 
 NUL_ENDED = "import os,sys; [sys.stdout.buffer.write(os.fsencode(a) + b'\\0') for a in sys.argv[1:]]"
 
 
-@pytest.fixture(scope="module", params=["local", "ssh"])
+@pytest.fixture(scope="module", params=["local", "ssh", "step"])
 def connection(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Connection]:
     if request.param == "local":
         yield LocalConnection(Endpoint("localhost", "local", ""))
+        return
+    if request.param == "step":
+        step = relay_here("node-1")
+        yield StepConnection(step, "node-1", "node-1")
+        step.close()
         return
     with Sshd.up(tmp_path_factory.mktemp("sshd")) as sshd, sshd.open() as opened:
         yield opened

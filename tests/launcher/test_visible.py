@@ -3,7 +3,6 @@
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.config.slurm import unused_nodes
 from launcher.config.visible_devices import read_visible, within_visible
 from preflight.decide.ranks import RanksRefused, map_ranks
 from preflight.job import GpuRequest, Job
@@ -49,11 +48,3 @@ def test_ranks_get_no_gpu_that_is_not_visible_and_the_plan_says_why() -> None:
     with pytest.raises(RanksRefused, match="CUDA_VISIBLE_DEVICES= leaves it no GPU") as caught:
         map_ranks(facts, Job(), allowed=nothing.gpus, allowed_by=nothing.gpus_from)
     assert caught.value.fix == "run with --gpus none, or change CUDA_VISIBLE_DEVICES"
-
-
-def test_an_allocation_of_which_one_node_is_used_is_told() -> None:
-    environ = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_NUM_NODES": "2"}
-    assert unused_nodes([HERE], environ) == "Slurm job 7 has 2 nodes; all of them: --hosts 'n[1-2]'"
-    assert unused_nodes([HERE], {**environ, "SLURM_JOB_NUM_NODES": "1"}) == ""
-    assert unused_nodes([HostEntry("n1"), HostEntry("n2")], environ) == ""
-    assert unused_nodes([HERE], {}) == ""

@@ -30,7 +30,7 @@ class StepConnection:
     def run(
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
     ) -> Completed:
-        """Run to the end; see the contract."""
+        """Run to the end; see the contract. What still runs at the deadline is killed, group and all."""
         deadline = time.monotonic() + timeout_s
         words = tuple(argv)
         try:
@@ -41,6 +41,9 @@ class StepConnection:
             return run_to_end(
                 stream, self.name, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output
             )
+        except HostError:
+            stream.kill()
+            raise
         finally:
             stream.close()
 

@@ -1,5 +1,6 @@
 """One step of a Slurm job on all of its nodes: srun below us, a relay in each of its tasks."""
 
+import json
 import os
 import re
 import secrets
@@ -29,9 +30,19 @@ class Step:
     """Starts with the first use. Threads may use it side by side."""
 
     def __init__(
-        self, argv: Sequence[str], nodes: Iterable[str], env: Mapping[str, str], relay: bytes
+        self,
+        argv: Sequence[str],
+        nodes: Iterable[str],
+        env: Mapping[str, str],
+        relay: bytes,
+        *,
+        linger_s: float = 3.0,
     ) -> None:
-        """`argv` is srun, its options, and the command that reads the program `relay` from its input."""
+        """`argv` is srun, its options, and the command that reads the program `relay` from its input.
+
+        `linger_s`: how long programs have to end once we are gone.
+        """
+        self._linger_s = linger_s
         self.nodes = tuple(nodes)
         self._argv = tuple(argv)
         self._env = dict(env)
@@ -46,6 +57,7 @@ class Step:
         self._streams: dict[tuple[str, str], StepStream] = {}
         self._channels = 0
         self._said = b""
+        self._threads: list[threading.Thread] = []
         self._ended = ""
 
     @property
@@ -70,8 +82,9 @@ class Step:
             assert self._process.stdin is not None  # noqa: S101 - asked for above
             os.set_blocking(self._process.stdin.fileno(), False)
             for work in (self._read_output, self._read_errors):
-                threading.Thread(target=work, args=(self._process,), daemon=True).start()
-        greeting = b'{"magic": "%s"}\n' % self._magic.encode()
+                self._threads.append(threading.Thread(target=work, args=(self._process,), daemon=True))
+                self._threads[-1].start()
+        greeting = json.dumps({"magic": self._magic, "linger_s": self._linger_s}).encode() + b"\n"
         self._write(lambda: self._relay + greeting)
 
     def task(self, node: str, timeout_s: float = START_S) -> Mapping[str, object]:
@@ -112,11 +125,6 @@ class Step:
         with self._news:
             self._streams.pop((node, channel), None)
 
-    def linger(self, seconds: float) -> None:
-        """Give programs so long to end once we are gone."""
-        for node in self.nodes:
-            self.send(node, "-", "linger", f"{seconds:g}")
-
     def close(self, timeout_s: float = _END_S) -> None:
         """End the input of all tasks, and with it the step; one that does not end is cancelled."""
         process = self._process
@@ -131,6 +139,8 @@ class Step:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout_s)
             process.kill()
+        for thread in self._threads:
+            thread.join(timeout_s)
 
     def _raise_if_gone(self, node: str) -> None:
         if node in self._gone:
@@ -160,9 +170,10 @@ class Step:
     def _read_output(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdout is not None  # noqa: S101 - asked for in start()
         reader = MessageReader(self._magic)
-        while data := os.read(process.stdout.fileno(), 1 << 16):
-            for found in reader.feed(data):
-                self._take(found)
+        with process.stdout as output:
+            while data := output.read(1 << 16):
+                for found in reader.feed(data):
+                    self._take(found)
         status = process.wait()
         time.sleep(0.05)  # what it has said last is read by the other thread
         how = f"ended by signal {-status}" if status < 0 else f"exit status {status}"
@@ -192,11 +203,12 @@ class Step:
     def _read_errors(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stderr is not None  # noqa: S101 - asked for in start()
         rest = b""
-        while data := os.read(process.stderr.fileno(), 1 << 16):
-            self._said = (self._said + data)[-_KEPT:]
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                self._note_error(clean(line, keep_lines=False))
+        with process.stderr as errors:
+            while data := errors.read(1 << 16):
+                self._said = (self._said + data)[-_KEPT:]
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    self._note_error(clean(line, keep_lines=False))
 
     def _note_error(self, line: str) -> None:
         """Learn from srun that a task or a node is gone."""

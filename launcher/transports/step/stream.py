@@ -122,6 +122,10 @@ class StepStream:
             self._step.send(self.host, self._channel, "drop")
         self._step.forget(self.host, self._channel)
 
+    def kill(self) -> None:
+        """Kill it, group and all."""
+        self._step.send(self.host, self._channel, "kill")
+
     def take(self, kind: str, data: bytes) -> None:
         """Take a message of the task."""
         with self._news:
@@ -173,4 +177,3 @@ class StepStream:
                 return
             taken, self._taken = self._taken, 0
         self._step.send(self.host, self._channel, "more", taken)
-

@@ -9,11 +9,13 @@ import time
 from typing import Any
 
 from ..client_files import STOP_GRACE_S, Wish, detach_run, request_stop, touch_client
+from ..files import read_json
 from ..protocol import frame, say
-from ..run_dir import is_alive, log_sizes, look, read_state
+from ..run_dir import SPEC, is_alive, log_sizes, look, read_state
 from .logs import Logs
 
 ALIVE_EVERY_S = 2.0
+CLIENT_GONE = "its client is gone, and with it the step of the Slurm job"
 
 
 def follow(run_dir: str, request: dict[str, Any]) -> int:
@@ -22,7 +24,18 @@ def follow(run_dir: str, request: dict[str, Any]) -> int:
     if not request.get("viewer"):
         touch_client(run_dir)
     say({"state": state, "alive": is_alive(state), "sizes": log_sizes(run_dir), "t": time.time()})
-    return Follower(run_dir, request).run()
+    return follow_to_end(run_dir, request)
+
+
+def follow_to_end(run_dir: str, request: dict[str, Any]) -> int:
+    """Follow; a run that is a step of a Slurm job ends with whoever follows it. Return the exit code."""
+    code = Follower(run_dir, request).run()
+    spec = read_json(os.path.join(run_dir, SPEC)) or {}
+    if spec.get("in_step") and not (request.get("viewer") or request.get("once")):
+        from .stop import stop_and_wait
+
+        stop_and_wait(run_dir, {"grace_s": spec.get("grace_s") or STOP_GRACE_S, "why": CLIENT_GONE})
+    return code
 
 
 class Follower:

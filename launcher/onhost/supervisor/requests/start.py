@@ -46,9 +46,9 @@ def start(spec: dict[str, Any], early: Egg | None = None) -> int:
     run_dir = make_run_dir(spec)
     ready = early.hatch(spec, run_dir) if early is not None else fork_guardian(spec, run_dir)
     say({"state": first_state(ready, run_dir), "t": time.time()})
-    from .follow import Follower  # compiled while the launcher starts
+    from .follow import follow_to_end  # compiled while the launcher starts
 
-    return Follower(run_dir, {}).run()
+    return follow_to_end(run_dir, {})
 
 
 def make_run_dir(spec: dict[str, Any]) -> str:

@@ -1,0 +1,59 @@
+"""The nodes of a Slurm job in place of hosts: inside the job, or from outside by its id."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from launcher.commands._host_options import Reaching
+from launcher.config.inventory import HostEntry, local_python
+from launcher.errors import BadInput
+from launcher.slurm.allocation import Allocation, is_inside, read_allocation
+from launcher.slurm.step_hosts import StepHosts, node_entries
+from launcher.transports.base import Connection
+
+SRUN, SSH = "srun", "ssh"
+
+transport_option = click.option(
+    "--transport",
+    type=click.Choice((SRUN, SSH)),
+    help="Inside a Slurm job: take its nodes by srun (default where no hosts are named) or by ssh.",
+)
+
+
+def find_job(options: dict[str, Any], *, names_hosts: bool) -> Allocation | None:
+    """Return the job whose nodes are to be taken, None where hosts are meant. Raises BadInput, SlurmError."""
+    transport = options.get("transport")
+    if transport is None and (names_hosts or not is_inside()):
+        return None
+    if transport == SSH and names_hosts:
+        return None
+    if options.get("detach"):
+        raise BadInput(
+            "--detach: in a Slurm job nothing outlives its step",
+            "gpulaunch submit -c NAME submits a job, which goes on without you",
+        )
+    return read_allocation()
+
+
+def reach_job(
+    ways: Reaching, job: Allocation, transport: str | None, base: Path, *, linger_s: float = 3.0
+) -> tuple[Reaching, tuple[HostEntry, ...]]:
+    """Return how to reach the nodes of a job, and their entries.
+
+    `linger_s`: how long what runs there has to end once this process is gone.
+    """
+    if transport == SSH:
+        return ways, ways.inventory.resolve(job.nodes)
+    listed = ways.inventory.entry(job.nodes[0])
+    python = listed.python if listed.listed or listed.python != HostEntry("").python else local_python()
+    hosts = StepHosts(job, python, linger_s=linger_s)
+    workdir = str((Path.cwd() / base).resolve())
+    entries = node_entries(job.nodes, ways.inventory, hosts, workdir=workdir)
+    names = {entry.name for entry in entries}
+
+    def open_entry(entry: HostEntry) -> Connection:
+        return hosts.open(entry) if entry.name in names else ways.open(entry)
+
+    return replace(ways, open=open_entry, close=hosts.close), entries

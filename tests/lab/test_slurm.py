@@ -1,0 +1,189 @@
+"""gpulaunch inside jobs of a real Slurm: a controller and four nodes, `slurmd -N`, proctrack/linuxproc."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab import slurm as slurm_lab
+from tests.lab.hosts import Lab
+from tests.lab.slurm import Slurm
+
+pytestmark = pytest.mark.lab
+
+CHECKOUT = Path(__file__).parents[2]
+TRAIN = """
+import os, torch
+from accelerate import Accelerator
+a = Accelerator()
+model = a.prepare(torch.nn.Linear(4, 1))
+model(torch.ones(2, 4)).sum().backward()
+print("sum", int(a.reduce(torch.tensor([a.process_index + 1.0]))), "of", a.num_processes,
+      os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_PROCID", "none"), flush=True)
+a.end_training()
+"""
+PLAIN = """
+import os, time
+print("up", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], "on", os.uname().nodename, flush=True)
+time.sleep(120)
+"""
+# A megabyte on its way to and fro many times, on each node at once, while other steps come and go.
+THROUGH_SRUN = """
+import hashlib, os, sys, threading
+from launcher.config.inventory import HostEntry
+from launcher.slurm.allocation import read_allocation
+from launcher.slurm.step_hosts import StepHosts
+job = read_allocation()
+hosts = StepHosts(job, sys.executable)
+data = os.urandom(1 << 20) * int(sys.argv[1])
+def echo(node, told):
+    connection = hosts.open(HostEntry(node, alias=node))
+    done = connection.run(("cat",), stdin=data, timeout_s=120, max_output=1 << 30)
+    told[node] = hashlib.sha256(done.stdout).digest() == hashlib.sha256(data).digest()
+told = {}
+threads = [threading.Thread(target=echo, args=(node, told)) for node in job.nodes]
+[thread.start() for thread in threads]; [thread.join() for thread in threads]
+connection = hosts.open(HostEntry(job.nodes[0], alias=job.nodes[0]))
+names = {connection.run(("hostname",)).stdout for _ in range(int(sys.argv[2]))}
+hosts.close()
+print(told == dict.fromkeys(job.nodes, True), names)
+"""
+
+
+class Cluster(Slurm):
+    """A Slurm whose users have gpulaunch."""
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(lab)
+        self.work = Path(lab.spec.out) / "shared" / "work"
+        self.work.mkdir()
+        command = f'#!/bin/sh\nPYTHONPATH={CHECKOUT} exec {sys.executable} -m launcher.cli "$@"\n'
+        self.gpulaunch = self.work / "gpulaunch"
+        self.gpulaunch.write_text(command)
+        self.gpulaunch.chmod(0o755)
+        (self.work / "plain.py").write_text(PLAIN)
+        (self.work / "train.py").write_text(TRAIN)
+        (self.work / "through.py").write_text(
+            f"import sys; sys.path.insert(0, {str(CHECKOUT)!r})\n{THROUGH_SRUN}"
+        )
+
+    def batch(self, command: str, *options: str) -> str:
+        """Submit a shell command as a job; return its id."""
+        script = self.work / f"job-{time.monotonic_ns()}.sh"
+        script.write_text(f"#!/bin/sh\n{command}\n")
+        done = self.run("sbatch", "--parsable", "-o", "%j.out", *options, str(script), cwd=str(self.work))
+        return done.stdout.strip()
+
+    def output(self, job: str) -> str:
+        """Return what a job has printed."""
+        path = self.work / f"{job}.out"
+        return path.read_text() if path.exists() else ""
+
+    def wait_output(self, job: str, words: str, count: int = 1, timeout_s: float = 60.0) -> str:
+        """Wait until a job has printed these words so often."""
+        deadline = time.monotonic() + timeout_s
+        while (text := self.output(job)).count(words) < count:
+            assert time.monotonic() < deadline, f"{text}\n{self.log()}"
+            time.sleep(0.1)
+        return text
+
+    def wait_over(self, job: str) -> str:
+        """Wait until a job is over, and nothing of it is left on any node; return its state."""
+        state = self.wait_state(job, "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
+        deadline = time.monotonic() + 20
+        while left := [
+            words for node in self.nodes for words in node.strays().values() if " gpulaunch" in words
+        ]:
+            assert time.monotonic() < deadline, left
+            time.sleep(0.1)
+        return state
+
+    def left(self) -> list[str]:
+        """Return the command lines of what gpulaunch has started on any node."""
+        lines = [line for node in self.nodes for line in node.strays().values()]
+        return [line for line in lines if " gpulaunch-" in line]
+
+    def outcome(self, job: str) -> dict[str, Any]:
+        """Return the outcome of the run that a job has named."""
+        place = self.output(job).split("logs: ")[1].split()[0]
+        document = json.loads((self.work / place / "outcome.json").read_text())
+        assert isinstance(document, dict)
+        return document
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    if reason := slurm_lab.missing():
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    out = tmp_path_factory.mktemp("slurm") / "lab"
+    with Lab.up(["head", "n1", "n2", "n3", "n4"], out, one_home=True) as lab:
+        found = Cluster(lab)
+        yield found
+        found.down()
+
+
+RUN = "./gpulaunch run {} --gpus none --guard off --no-restart"
+
+
+@pytest.mark.train
+def test_a_job_trains_on_its_nodes_without_ssh(cluster: Cluster) -> None:
+    for host in cluster.nodes:  # nobody may log in
+        host.kill(host.sshd_pid())
+    job = cluster.batch(f"exec {RUN.format('train.py')}", "-N2")
+    assert cluster.wait_over(job) == "COMPLETED", cluster.output(job)
+    text = cluster.output(job)
+    assert text.count(f"sum 3 of 2 {job} none") == 2, text
+    assert "2 ranks as planned" in text
+    assert "no process of the run is left on any host" in text
+    assert len({rank["host"] for rank in cluster.outcome(job)["ranks"]}) == 2
+
+
+def test_bytes_pass_through_srun_unchanged_while_all_processors_are_taken(cluster: Cluster) -> None:
+    holder = "srun -N2 --ntasks-per-node=4 sleep 60 & sleep 0.3; "
+    through = f"PYTHONPATH={CHECKOUT} {sys.executable} through.py 4 60"
+    job = cluster.batch(f"{holder} {through}; kill %1", "-N2", "--exclusive")
+    text = cluster.wait_output(job, "True")
+    assert text.split()[-1] == "{b'n1\\n'}", text
+    cluster.wait_over(job)
+
+
+def test_scancel_ends_the_run_everywhere(cluster: Cluster) -> None:
+    job = cluster.batch(f"exec {RUN.format('plain.py')}", "-N2")
+    cluster.wait_output(job, "] up ", 2)
+    cluster.run("scancel", job)
+    assert cluster.wait_over(job) == "CANCELLED"
+    assert "no process of the run is left on any host" in cluster.output(job)
+    assert cluster.outcome(job)["verdict"] == "interrupted"
+
+
+def test_a_killed_client_ends_the_run_and_the_job_goes_on(cluster: Cluster) -> None:
+    kill = "while ! grep -q '] up 1' $SLURM_JOB_ID.run; do sleep 0.1; done; kill -9 $!; wait"
+    left = "while srun --overlap ps -eo args | grep -q '[p]lain.py'; do sleep 0.3; done; echo over"
+    job = cluster.batch(f"{RUN.format('plain.py')} > $SLURM_JOB_ID.run & {kill}; {left}", "-N2")
+    cluster.wait_output(job, "over")
+    cluster.wait_over(job)
+
+
+def refused(cluster: Cluster, command: str, env: dict[str, str]) -> str:
+    done = cluster.run("sh", "-c", command, env=env, cwd=str(cluster.work), check=False)
+    assert done.returncode in (2, 3, 5), done
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_what_is_no_job_is_refused_with_a_sentence(cluster: Cluster) -> None:
+    preflight = f"{cluster.gpulaunch} preflight --gpus none"
+    assert "this is no job of Slurm" in refused(cluster, f"{preflight} --transport srun", {})
+    told = refused(cluster, preflight, {"SLURM_JOB_ID": "4711"})
+    assert "Slurm job 4711 does not run: Slurm does not know it any more" in told
+    told = refused(cluster, f"PATH=/nowhere {preflight}", {"SLURM_JOB_ID": "1"})
+    assert "squeue: there is no such command on the PATH" in told
+    told = refused(cluster, f"salloc -Q -N1 : -N1 {preflight}", {})
+    assert "is heterogeneous" in told
