@@ -34,7 +34,7 @@ class Departure:
 
     def step(self, now: float) -> Step:
         """Return what to do now; "detach" comes again where no promise follows."""
-        if self._watch.stopping or self._watch.refused or self._watch.lost:
+        if self._watch.stopping or self._watch.nodes.refused or self._watch.nodes.lost:
             return "wait"  # it is ending: that is followed to its end
         if self._asked is not None:
             return self._await_promises(now, self._asked)
@@ -52,9 +52,9 @@ class Departure:
         return "detach"
 
     def _ask_at_once(self, now: float) -> Step:
-        if len(self._watch.run_dirs) < len(self._watch.hosts):
+        if len(self._watch.nodes.run_dirs) < len(self._watch.hosts):
             return "wait"
-        if self._watch.detached.issuperset(self._watch.open_hosts):
+        if self._watch.nodes.detached.issuperset(self._watch.open_hosts):
             return "leave"
         self._asked = self._asked_last = now
         return "detach"
@@ -64,10 +64,10 @@ class Departure:
         return self._watch.compared or (self._placed is not None and now - self._placed > COMPARE_S)
 
     def _await_promises(self, now: float, asked: float) -> Step:
-        silent = set(self._watch.hosts) - self._watch.detached
+        silent = set(self._watch.hosts) - self._watch.nodes.detached
         if not silent:
             return "leave"
-        if now - asked > PROMISE_S and (self._at_once or not silent & self._watch.dropped):
+        if now - asked > PROMISE_S and (self._at_once or not silent & self._watch.nodes.dropped):
             return "leave"
         if now - self._asked_last > ASK_AGAIN_S:
             self._asked_last = now

@@ -17,9 +17,14 @@ class Promise:
     def due(self, now: float) -> bool:
         """Return whether to ask now."""
         watch = self._watch
-        if watch.stopping or watch.refused or watch.lost or len(watch.run_dirs) < len(watch.hosts):
+        if (
+            watch.stopping
+            or watch.nodes.refused
+            or watch.nodes.lost
+            or len(watch.nodes.run_dirs) < len(watch.hosts)
+        ):
             return False
-        if watch.detached.issuperset(watch.open_hosts) or now - self._asked < ASK_AGAIN_S:
+        if watch.nodes.detached.issuperset(watch.open_hosts) or now - self._asked < ASK_AGAIN_S:
             return False
         self._asked = now
         return True

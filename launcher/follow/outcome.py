@@ -120,7 +120,7 @@ def outcome_of(watch: Watch, directory: Path, seconds: float, attempts: int) -> 
         cleanup=_cleanup(watch),
         measurements=Measurements(rehearsed=dict(guarding.rehearsed), guard_told=tuple(guarding.told)),
         directory=directory,
-        run_dirs=dict(watch.run_dirs),
+        run_dirs=watch.nodes.run_dirs,
         seconds=seconds,
         attempts=attempts,
     )
@@ -133,10 +133,10 @@ def _verification(verifier: Verifier) -> Verification:
 
 
 def _cleanup(watch: Watch) -> Cleanup:
-    ends = {host: ended.state.get("exit") or {} for host, ended in watch.ended.items()}
+    ends = {host: ended.state.get("exit") or {} for host, ended in watch.nodes.ended.items()}
     return Cleanup(
-        lost=dict(watch.lost),
-        goes_on=tuple(sorted(watch.goes_on)),
+        lost=watch.nodes.lost,
+        goes_on=watch.nodes.going_on,
         left={host: tuple(end["left"]) for host, end in ends.items() if end.get("left")},
         port_free=ends.get(watch.hosts[0], {}).get("port_free"),
     )
@@ -150,8 +150,8 @@ def _follows(stopped_by: str, cause: Failure | None) -> bool:
 def _verdict(watch: Watch) -> tuple[Verdict, int, str]:
     if watch.verification.mismatches:
         return "not as planned", ExitCode.VERIFICATION_FAILED, watch.verification.mismatches[0]
-    if watch.refused:
-        first = next(iter(watch.refused.values()))
+    if watch.nodes.refused:
+        first = watch.nodes.refused[0]
         return "not carried through", ExitCode.ABORTED, f"{first.host}: {first.why}"
     cause = watch.root_cause
     if watch.interrupts and (cause is None or watch.stopped_by_interrupt):
@@ -164,8 +164,8 @@ def _verdict(watch: Watch) -> tuple[Verdict, int, str]:
         return "failed", ExitCode.HUNG, cause.what
     if cause is not None and cause.rank is not None:
         return "failed", shell_code(cause.code), cause.what
-    if watch.lost:
-        host, why = next(iter(watch.lost.items()))
+    if watch.nodes.lost:
+        host, why = next(iter(watch.nodes.lost.items()))
         return "not carried through", ExitCode.ABORTED, f"{host} was lost: {why}"
     if cause is not None:
         return "failed", ExitCode.ABORTED, cause.what

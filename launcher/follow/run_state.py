@@ -22,6 +22,7 @@ from launcher.follow.events import (
 from launcher.follow.failures import Failure, code_words, out_of_memory, root_cause
 from launcher.follow.guard_reports import STOP_EXIT, Guarding, GuardStop
 from launcher.follow.liveness import Quiet
+from launcher.follow.node_status import Nodes
 from launcher.follow.verification import Verifier
 from launcher.planning.plan import Plan
 from preflight.frozen import dataclass
@@ -64,36 +65,27 @@ class Watch:
         self.verification = Verifier(plan)
         self.guarding = Guarding(stops=plan.nodes[0].env.get("GPULAUNCH_GUARD") == "stop")
         self.failures: list[Failure] = []
+        self.nodes = Nodes(self.hosts)
         self.rank_codes: dict[int, int | None] = {}
-        self.launcher_codes: dict[str, int | None] = {}
-        self.ended: dict[str, Ended] = {}
-        self.lost: dict[str, str] = {}
-        self.refused: dict[str, Refused] = {}
-        self.run_dirs: dict[str, str] = {}
         self.interrupts = 0
         self.interrupted_by = ""
         self.stopped_by_interrupt = False
         self.stopping = ""
         self.stopped_by = ""  # who else asked for the end
         self.abandoned = ""  # a host has ended it because nobody followed it
-        self.goes_on: set[str] = set()  # lost hosts whose part of the run goes on, as far as is known
-        self.detached: set[str] = set()  # hosts that have promised to go on without a client
         self._exceptions: dict[int, Told] = {}
         self._left: set[int] = set()  # ranks whose script has ended
-        self.dropped: set[str] = set()  # hosts whose link is broken just now
         self._quiet = Quiet()
-        self._oom: dict[str, Told] = {}
 
     @property
     def done(self) -> bool:
         """Whether nothing more is to come from any host."""
-        return all(host in self.ended or host in self.lost or host in self.refused for host in self.hosts)
+        return not self.nodes.are_open
 
     @property
     def open_hosts(self) -> tuple[str, ...]:
         """The hosts of which more is to come."""
-        gone = {**self.ended, **self.lost, **self.refused}
-        return tuple(host for host in self.hosts if host not in gone)
+        return self.nodes.open_hosts
 
     @property
     def all_ranks_ended(self) -> bool:
@@ -114,23 +106,23 @@ class Watch:
         """Take what happened; yield what is to be done now."""
         match happening:
             case Started(host=host, run_dir=run_dir):
-                self.run_dirs[host] = run_dir
+                self.nodes[host].run_dir = run_dir
             case Refused():
-                self.refused[happening.host] = happening
+                self.nodes.close(happening.host).refused = happening
                 yield from self._stop_others(f"{happening.host}: {happening.why}")
             case Told():
                 yield from self._told(happening)
             case Ended():
                 yield from self._host_ended(happening)
             case Dropped(host=host, why=why):
-                if host not in self.dropped:
-                    self.dropped.add(host)
+                if not self.nodes[host].dropped:
+                    self.nodes[host].dropped = True
                     yield Say(
                         f"{host}: connection lost ({why}); reconnecting; the run continues on the host",
                         bad=True,
                     )
             case Resumed(host=host):
-                self.dropped.discard(host)
+                self.nodes[host].dropped = False
                 yield Say(f"{host}: connected again, nothing was lost")
             case Lost():
                 yield from self._lost(happening)
@@ -172,9 +164,9 @@ class Watch:
 
     def _note(self, told: Told, rank: object) -> None:
         if told.event == "detached":
-            self.detached.add(told.host)
+            self.nodes[told.host].detached = True
         elif told.event == "oom":
-            self._oom[told.host] = told
+            self.nodes[told.host].oom = told
         elif isinstance(rank, int) and told.event == "leaving":
             self._left.add(rank)
         elif isinstance(rank, int):
@@ -249,11 +241,10 @@ class Watch:
 
     def _lost(self, lost: Lost) -> Iterator[Action]:
         """End the run elsewhere without a host that has ended it; one that is only not reached goes on."""
-        self.lost[lost.host] = lost.why
+        self.nodes.give_up(lost.host, lost.why)
         yield Say(f"{lost.host}: lost: {lost.why}", bad=True)
-        if lost.goes_on:
-            self.goes_on.add(lost.host)
-        else:
+        self.nodes[lost.host].goes_on = lost.goes_on
+        if not lost.goes_on:
             yield from self._stop_others(f"{lost.host} was lost")
 
     @property
@@ -295,7 +286,7 @@ class Watch:
     def _launcher_exit(self, told: Told) -> Iterator[Action]:
         code = told.fields.get("code")
         code = code if isinstance(code, int) else None
-        self.launcher_codes[told.host] = code
+        self.nodes[told.host].launcher_ended = True
         if code == 0 or self.stopping:
             return
         killed, oom = out_of_memory(self._oom_before(told), code)
@@ -304,11 +295,11 @@ class Watch:
 
     def _oom_before(self, told: Told) -> Mapping[str, object] | None:
         """Return what a host's kernel said of memory just before something ended there."""
-        oom = self._oom.get(told.host)
+        oom = self.nodes[told.host].oom
         return oom.fields if oom is not None and abs(told.at - oom.at) < OOM_WITHIN_S else None
 
     def _host_ended(self, ended: Ended) -> Iterator[Action]:
-        self.ended[ended.host] = ended
+        self.nodes.close(ended.host).ended = ended
         if ended.state.get("phase") != "ended":
             what = f"{ended.host}: the supervisor is gone without a word; was the host restarted?"
             yield from self._fail(Failure(ended.host, float("inf"), None, None, what))
@@ -327,7 +318,8 @@ class Watch:
         for rank, code in (end.get("ranks") or {}).items():
             self.rank_codes.setdefault(int(rank), code)
         code = end.get("launcher_code")
-        if code and ended.host not in self.launcher_codes and not (self.stopping or self.failures):
+        unseen = not self.nodes[ended.host].launcher_ended
+        if code and unseen and not (self.stopping or self.failures):
             what = f"the launcher on {ended.host} {code_words(code)}"
             yield from self._fail(Failure(ended.host, float("inf"), None, code, what))
 

@@ -30,4 +30,4 @@ class Hurry:
         """Note the hosts of which more was to come; they end the run by themselves, as they were told."""
         if self.pressed:
             for host in self._watch.open_hosts:
-                self._watch.lost[host] = WHY
+                self._watch.nodes.give_up(host, WHY)

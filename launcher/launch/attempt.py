@@ -204,11 +204,11 @@ class Attempt:
             for host in self._watch.open_hosts:
                 self._followers[host].give_up("", goes_on=True)
         if not self._vigil_begun:
-            if len(self._watch.run_dirs) == len(self._watch.hosts):
+            if len(self._watch.nodes.run_dirs) == len(self._watch.hosts):
                 self._vigil_begun = True
                 self._vigil.begin()
             return
-        silent = self._watch.dropped - self._watch.ended.keys() - self._watch.lost.keys()
+        silent = self._watch.nodes.dropped - self._watch.nodes.ended.keys() - self._watch.nodes.lost.keys()
         for host, why in self._vigil.step(silent):
             self._followers[host].give_up(why)
 
@@ -223,7 +223,7 @@ class Attempt:
         if step == "detach":
             self._send_detach()
         if step == "leave":
-            silent = ", ".join(sorted(set(self._watch.hosts) - self._watch.detached))
+            silent = ", ".join(sorted(set(self._watch.hosts) - self._watch.nodes.detached))
             if silent:
                 limit = f"{self._launch.disconnect.host_timeout_s:g} s"
                 words = (
@@ -262,7 +262,7 @@ class Attempt:
 
     def _abandon(self) -> None:
         """Leave the run, or end it everywhere: our side has failed (its disk, its terminal)."""
-        if self._watch.detached.issuperset(self._watch.hosts) and not self._watch.stopping:
+        if self._watch.nodes.detached.issuperset(self._watch.hosts) and not self._watch.stopping:
             with suppress(OSError):  # the screen may be what failed
                 echo(f"the run continues: gpulaunch attach {self._plan.run_id}", err=True)
             self._leave()

@@ -117,9 +117,9 @@ class Attachment:
         for follower in self._followers.values():
             follower.detach()
         deadline = time.monotonic() + PROMISE_S
-        while not self._watch.done and not self._watch.detached.issuperset(self._watch.hosts):
+        while not self._watch.done and not self._watch.nodes.detached.issuperset(self._watch.hosts):
             if time.monotonic() > deadline:
-                silent = ", ".join(sorted(set(self._watch.hosts) - self._watch.detached))
+                silent = ", ".join(sorted(set(self._watch.hosts) - self._watch.nodes.detached))
                 self._screen.say(
                     f"{silent}: has not confirmed that the run continues without a client", bad=True
                 )
@@ -171,7 +171,7 @@ class Attachment:
         if not path_below(self._book.directory, OUTCOME).exists():
             self._book.keep(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
         outcome = replace(outcome, not_kept=self._book.failed)
-        times = [ended.at for ended in self._watch.ended.values() if ended.at is not None]
+        times = [ended.at for ended in self._watch.nodes.ended.values() if ended.at is not None]
         self._book.note(outcome.verdict, bad=outcome.exit_code != 0, at=max(times, default=None))
         return outcome
 
@@ -179,7 +179,7 @@ class Attachment:
         """Return how long it ran, by its hosts' clocks: we were there for a part of it only."""
         times = [
             float(end) - float(begin)
-            for ended in self._watch.ended.values()
+            for ended in self._watch.nodes.ended.values()
             if isinstance(begin := ended.state.get("started"), int | float)
             and isinstance(end := ended.state.get("ended"), int | float)
         ]

@@ -1,0 +1,92 @@
+"""What is known of each host's part of a run."""
+
+from collections.abc import Iterable
+
+from launcher.follow.events import Ended, Refused, Told
+from preflight.frozen import dataclass
+
+
+@dataclass(slots=True)
+class NodeStatus:
+    """What is known of one host's part of a run."""
+
+    run_dir: str = ""  # "": it has not started yet
+    refused: Refused | None = None
+    ended: Ended | None = None
+    lost: str | None = None  # why it was given up
+    goes_on: bool = False  # although it was lost, as far as is known
+    dropped: bool = False  # its link is broken just now
+    detached: bool = False  # it has promised to go on without a client
+    launcher_ended: bool = False
+    oom: Told | None = None  # what its kernel said last of memory
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to come from it."""
+        return self.refused is not None or self.ended is not None or self.lost is not None
+
+
+class Nodes:
+    """The status of every host of a run, and which of them are over, in the order in which that came."""
+
+    def __init__(self, hosts: Iterable[str]) -> None:
+        self._known = {host: NodeStatus() for host in hosts}
+        self._over: list[str] = []
+
+    def __getitem__(self, host: str) -> NodeStatus:
+        return self._known[host]
+
+    @property
+    def are_open(self) -> bool:
+        """Whether more is to come from any of them."""
+        return len(self._over) < len(self._known)
+
+    @property
+    def open_hosts(self) -> tuple[str, ...]:
+        """The hosts of which more is to come, in the plan's order."""
+        return tuple(host for host, node in self._known.items() if not node.is_over)
+
+    @property
+    def refused(self) -> tuple[Refused, ...]:
+        """What hosts have refused to start, the first one first."""
+        return tuple(why for host in self._over if (why := self[host].refused) is not None)
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """Why hosts were given up, by name, the first one first."""
+        return {host: why for host in self._over if (why := self[host].lost) is not None}
+
+    @property
+    def ended(self) -> dict[str, Ended]:
+        """The last states of hosts that have ended their part, the first one first."""
+        return {host: state for host in self._over if (state := self[host].ended) is not None}
+
+    @property
+    def run_dirs(self) -> dict[str, str]:
+        """The run directories on the hosts that have started, by host."""
+        return {host: node.run_dir for host, node in self._known.items() if node.run_dir}
+
+    @property
+    def dropped(self) -> set[str]:
+        """The hosts whose link is broken just now."""
+        return {host for host, node in self._known.items() if node.dropped}
+
+    @property
+    def detached(self) -> set[str]:
+        """The hosts that have promised to go on without a client."""
+        return {host for host, node in self._known.items() if node.detached}
+
+    @property
+    def going_on(self) -> tuple[str, ...]:
+        """The lost hosts on which the run goes on, as far as is known, by name."""
+        return tuple(sorted(host for host, node in self._known.items() if node.goes_on))
+
+    def give_up(self, host: str, why: str) -> None:
+        """Expect nothing more of a host."""
+        self.close(host).lost = why
+
+    def close(self, host: str) -> NodeStatus:
+        """Note that nothing more is to come from a host; return what is known of it."""
+        if host not in self._over:
+            self._over.append(host)
+        return self[host]
