@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from launcher.engines.command_line import python_options
-from launcher.engines.command_line.line import Line, require_known
+from launcher.engines.command_line.line import Line, require_known, without_values
 from launcher.engines.command_line.option_reader import Found, read_interspersed, read_options
 from launcher.engines.command_line.options import Table
 from launcher.engines.command_line.records import LauncherKind, ParsedCommand, ProgramKind, Request
@@ -137,13 +137,10 @@ def _record(
     line: Line, launcher: LauncherKind, kind: ProgramKind, program: int, others: tuple[int, ...] | None = None
 ) -> ParsedCommand:
     indices = range(program + 1, len(line.words)) if others is None else others[1:]
-    require_known(line.words[program], "the program")
-    for index in indices:
-        require_known(line.words[index], f"the argument {line.words[index].text}")
-    for one in line.found:
-        if one.option.fate == "kept":
-            for word in one.words:
-                require_known(word, one.use.spelling)
+    kept = [word for one in line.found if one.option.fate == "kept" for word in one.words]
+    needed = (*kept, *(line.words[index] for index in (program, *indices)))
+    if any(not word.is_known for word in needed):
+        raise without_values(needed, "the line")
     return ParsedCommand(
         words=tuple(word.text for word in line.words),
         launcher=launcher,

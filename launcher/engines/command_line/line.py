@@ -1,5 +1,7 @@
 """A line while it is read: what has been found so far."""
 
+from collections.abc import Sequence
+
 from launcher.engines.command_line.option_reader import Found
 from launcher.engines.command_line.options import Option
 from launcher.engines.command_line.records import Environment, OptionUse
@@ -91,11 +93,17 @@ class Line:
 
 
 def require_known(word: Word, where: str) -> None:
-    """Raise CommandRefused for a word that a shell would still have to fill in."""
+    """Raise CommandRefused for a word that a shell or a person would still have to fill in."""
     if not word.is_known:
-        missing = ", ".join(word.unresolved)
-        is_variable = all(part.startswith("$") and not part.startswith("$(") for part in word.unresolved)
-        raise CommandRefused(
-            f"{where} is {word.text!r}, and {missing} has no value",
-            "export it, or write its value" if is_variable else "write its value",
-        )
+        raise without_values((word,), where)
+
+
+def without_values(words: Sequence[Word], where: str) -> CommandRefused:
+    """Return the error for words without values, each part that lacks one named once."""
+    parts = tuple(dict.fromkeys(part for word in words for part in word.unresolved))
+    they = "them" if len(parts) > 1 else "it"
+    are_variables = all(part.startswith("$") and not part.startswith("$(") for part in parts)
+    return CommandRefused(
+        f"{where} has {', '.join(parts)}, which {'have' if len(parts) > 1 else 'has'} no value",
+        f"export {they}, or write the value" if are_variables else f"write a value for {they}",
+    )

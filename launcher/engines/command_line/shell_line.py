@@ -23,6 +23,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _REDIRECTION = re.compile(r"&?\d?(>>?|<)(&(\d|-)?)?$")
 _LOG = "every rank has a log of its own in gpulaunch-runs"
 _DETACH = "a run goes on without its client; --detach leaves at once"
+_PRINT_ONLY = ("echo", "printf", "pwd", "date", "hostname", "clear", "true", ":", "nvidia-smi")
 _LOOPS = ("for", "while", "until", "if", "case", "{")
 
 
@@ -119,6 +120,8 @@ class _Shell:
             self.unset += [word.text for word in rest if not word.text.startswith("-")]
         elif name == "set":
             self.dropped.append("set: of the shell that it was written for")
+        elif name in _PRINT_ONLY:
+            self.dropped.append(f"{name}: starts nothing")
         elif name in ("source", ".") and rest and rest[0].text.endswith("bin/activate"):
             self.environment = Environment(
                 "venv", path=posixpath.dirname(posixpath.dirname(rest[0].text)) or "."

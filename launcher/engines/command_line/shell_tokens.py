@@ -16,8 +16,8 @@ _VARIABLE = re.compile(
     r"\$(?:(?P<name>[A-Za-z_]\w*|[0-9@*#?$])"
     r"|\{(?P<braced>[A-Za-z_]\w*)(?P<all>\[[@*]\])?(?:(?P<mark>:?[-=])(?P<default>[^}]*))?\})"
 )
-_SUBSTITUTION = re.compile(r"\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`")
-_PLACEHOLDER = re.compile(r"<[A-Za-z][\w ./'-]*>")
+_SUBSTITUTION = re.compile(r"\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\$\{[^}]*\}")
+_PLACEHOLDER = re.compile(r"<[A-Za-z][\w ./'-]*>|\{[A-Za-z][\w ]*\}")
 _OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;|\d?>>|\d?>&(?:\d|-)?|\d?>|\d?<|[;&|()\n]")
 _SPACE = " \t\r\u00a0"
 _SMART = {"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u2013": "--", "\u2014": "--"}
@@ -121,14 +121,13 @@ class _WordReader:
         raise _no_end('"', self.text[start : start + 20])
 
     def _read_expansion(self, *, is_quoted: bool) -> bool:
-        substitution = _SUBSTITUTION.match(self.text, self.at)
-        if substitution is not None:
-            self._add_unresolved(substitution[0])
-            self.at = substitution.end()
-            return True
         match = _VARIABLE.match(self.text, self.at)
         if match is None:
-            return False
+            substitution = _SUBSTITUTION.match(self.text, self.at)
+            if substitution is not None:
+                self._add_unresolved(substitution[0])
+                self.at = substitution.end()
+            return substitution is not None
         self.at = match.end()
         value = self.values.get(match["name"] or match["braced"])
         if (value is None or (value == "" and match["mark"] and ":" in match["mark"])) and match["mark"]:

@@ -18,7 +18,7 @@ VERSION = "0.19.8"
 
 _SSH = "gpulaunch reaches the hosts, as hosts.yaml and your SSH configuration say"
 _LAUNCHER = "gpulaunch starts the ranks itself"
-_CORES = "cores are bound by DeepSpeed's own launcher, which does not run"
+_CORES = "gpulaunch binds no cores; OMP_NUM_THREADS is set for each rank"
 _ENV = "the interpreter is that of each host"
 
 OPTIONS: tuple[Option, ...] = (
@@ -54,8 +54,8 @@ OPTIONS: tuple[Option, ...] = (
         "run the autotuner on one host with deepspeed, then launch with the configuration that it wrote",
         choices=("tune", "run"),
     ),
-    refused("--bind_cores_to_rank", _CORES, "leave it out; OMP_NUM_THREADS is set for each rank", values=0),
-    refused("--bind_core_list", _CORES, "leave it out; OMP_NUM_THREADS is set for each rank"),
+    owned("--bind_cores_to_rank", _CORES, values=0),
+    owned("--bind_core_list", _CORES),
     owned("--ssh_port", _SSH, kind="int"),
     refused(
         "--venv_script",
