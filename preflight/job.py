@@ -22,6 +22,17 @@ DEFAULT_MAIN_PORT = 29500
 
 
 @dataclass(frozen=True, slots=True)
+class EngineTraits:
+    """What checks and decisions need to know of the engine that starts the ranks."""
+
+    name: str
+    packages: tuple[str, ...]  # distributions that every host must have installed
+    sets_precision: bool = (
+        True  # False: a script that uses no accelerate gets its mixed precision from no launch
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A run config after validation: one of `script` and `module` is set, or neither to only judge hosts."""
 
@@ -30,6 +41,7 @@ class Job:
     module: str = ""  # python -m MODULE
     args: tuple[str, ...] = ()
     send_script: bool = False  # the script lies beside the config here and travels with the launch
+    engine: EngineTraits | None = None  # None: chosen from the script once it is read
     gpus: GpuRequest = "all"
     processes_per_host: int | dict[str, int] | None = None  # only with gpus: none; by host where they differ
     precision: PrecisionRequest = "auto"

@@ -67,7 +67,9 @@ def host(
         host=name,
         agent_version="test",
         identity=Identity(name, f"boot-{name}", 1000, "ada", "6.1", 0.0, 1.0, "", initial_pid_namespace=True),
-        python=PythonEnv("/opt/venv/bin/python", "3.11.2", {"torch": "2.13.0"}, "12.8", "2.27"),
+        python=PythonEnv(
+            "/opt/venv/bin/python", "3.11.2", {"torch": "2.13.0", "accelerate": "1.15.0"}, "12.8", "2.27"
+        ),
         driver=NOT_ASKED,
         gpus=gpus if isinstance(gpus, Missing) else tuple(gpus),
         pci_gpus=(),

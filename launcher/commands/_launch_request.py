@@ -11,7 +11,8 @@ from launcher.config.local_entries import entries_here
 from launcher.config.rank_counts import settle_counts
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.config.script_config import lone_script, with_code
-from launcher.engines.base import DEFAULT_ENGINE, FIXED_ENV, OWNED_ENV, UNSET, load_engine
+from launcher.engines.base import FIXED_ENV, OWNED_ENV, UNSET, load_engine
+from launcher.engines.choice import guess_engine
 from launcher.errors import BadInput
 from launcher.follow.warm_start import EarlyStarts
 from launcher.rundir.run_id import new_run_id
@@ -88,7 +89,10 @@ def asked(config: str | None, extra: tuple[str, ...], options: dict[str, Any]) -
 
 def begin_early(what: Asked) -> EarlyStarts:
     """Begin on the hosts that need no connection for it: this machine."""
-    early = EarlyStarts(new_run_id(what.job.name), load_engine(DEFAULT_ENGINE).launcher_module)
+    engine = load_engine(guess_engine(what.job, _script_text(what)))
+    early = EarlyStarts(new_run_id(what.job.name), engine.launcher_module)
+    if not engine.launcher_module:
+        return early
     for entry in what.entries:
         if entry.is_local:
             theirs = {**entry.env, **what.job.env}
@@ -96,3 +100,12 @@ def begin_early(what: Asked) -> EarlyStarts:
             cwd = what.job.workdir or entry.workdir
             early.begin(entry, FIXED_ENV | env, UNSET, cwd, what.ways.open)
     return early
+
+
+def _script_text(what: Asked) -> str:
+    """Return the text of the script where it lies here; "" where it does not, or is no text."""
+    here = what.config.script_here or what.config.base / what.job.script
+    try:
+        return here.read_text(encoding="utf-8-sig") if what.job.script else ""
+    except (OSError, ValueError):
+        return ""

@@ -29,9 +29,9 @@ Examples:
 def command(script: str | None, *, hosts: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Find the Python environments of hosts; write ./hosts.yaml, and a run config for SCRIPT.
 
-    Of each host the environment with torch and accelerate is taken, and others are named. On the hosts
-    nothing is changed. A file that is here already is left as it is, and what it lacks is shown. Exit code 3:
-    a host did not answer, and nothing was written.
+    Of each host an environment with torch is taken, one that has accelerate too before others; others are
+    named. On the hosts nothing is changed. A file that is here already is left as it is, and what it lacks is
+    shown. Exit code 3: a host did not answer, and nothing was written.
     """
     if script is not None and not Path(script).is_file():
         raise BadInput(f"{script}: there is no such script locally", "gpulaunch init train.py")
@@ -66,7 +66,7 @@ def _next_steps(rows: Sequence[Named], place: Path, script: str | None) -> list[
     config = Path(script).stem
     if lacking:
         return [
-            f"install torch and accelerate on {', '.join(lacking)}, or set python: in {place}",
+            f"install torch on {', '.join(lacking)}, or set python: in {place}",
             f"gpulaunch preflight --config {config}",
         ]
     return [f"gpulaunch run --config {config} --dry-run"]
@@ -99,7 +99,7 @@ def _found(
 def _tell(answer: Answer, row: Named) -> None:
     chosen = best(row.found)
     if chosen is None:
-        answer.say(f"{row.name}: no environment with torch and accelerate among {len(row.found)}")
+        answer.say(f"{row.name}: no environment with torch among {len(row.found)}")
     else:
         answer.say(f"{row.name}: {chosen.path} ({chosen.words})")
 

@@ -192,8 +192,8 @@ def user_config_dir() -> Path:
 
 
 def local_python() -> str:
-    """Return localhost's interpreter: ours where accelerate is beside us, else python3 on the PATH."""
-    return sys.executable if find_spec("accelerate") else "python3"
+    """Return localhost's interpreter: ours where torch is beside us, else python3 on the PATH."""
+    return sys.executable if find_spec("torch") else "python3"
 
 
 @dataclass(frozen=True, slots=True)

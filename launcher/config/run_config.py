@@ -15,6 +15,7 @@ from launcher.config.schema import CONFIG, CONFIG_KEYS
 from launcher.config.sync_options import SyncSpec
 from launcher.config.templates import templates_dir
 from launcher.config.yaml_tree import Item, Mistakes, nearest
+from launcher.engines.base import ENGINES
 from launcher.errors import ConfigError
 from launcher.local.home import at_home
 from launcher.local.project import FOLDER, SUFFIXES, folders_up
@@ -117,6 +118,8 @@ def _validated(written: _Written, overrides: Overrides) -> RunConfig:
         data.pop("grace", DEFAULT_GRACE_S),
     )
     data["args"] = data.get("args", ()) + overrides.extra_args
+    engine = data.pop("engine", "auto")
+    data["engine"] = None if engine == "auto" else ENGINES[engine].traits
     job = Job(name=path.stem, **data)
     return RunConfig(path.stem, path, job, hosts, here, sync, restart, disconnect, ignore, bool(named))
 

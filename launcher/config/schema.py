@@ -31,6 +31,7 @@ from launcher.config.host_names import USER_PATTERN
 from launcher.config.restart_options import RESTART_KEYS, RestartKind
 from launcher.config.sync_options import SYNC_KEYS, SyncKind
 from launcher.config.yaml_tree import Item, nearest
+from launcher.engines.base import ENGINES
 from launcher.error_codes import host_codes
 from preflight.job import DEFAULT_MAIN_PORT, Expect
 
@@ -223,6 +224,13 @@ CONFIG_KEYS: tuple[Key, ...] = (
         ListOf(Scalar()),
         "Arguments of the script; they arrive exactly as written.",
         '["--epochs", 3]',
+    ),
+    Key(
+        "engine",
+        Choice(("auto", *ENGINES)),
+        "What starts the ranks; auto: accelerate where the script uses it or the Trainer, else torchrun.",
+        "torchrun",
+        "auto",
     ),
     Key("hosts", HOST_WORDS, "Where to run: names, ranges, groups, or all.", '["l40s-[01-02]"]', "localhost"),
     Key(

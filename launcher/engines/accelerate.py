@@ -16,11 +16,18 @@ accelerate applies nested sections (fp8_config) only if some option stood on the
 import json
 from collections.abc import Iterator
 
-from launcher.engines.base import RANK_PROGRAM, RUN_DIR, Engine, NodeSetup, World
+from launcher.engines.base import (
+    RANK_PROGRAM,
+    RENDEZVOUS_TIMEOUT_S,
+    RUN_DIR,
+    TORCH_LOGS,
+    Engine,
+    NodeSetup,
+    World,
+)
 
 MODULE = "accelerate.commands.launch"
 CONFIG = "accelerate.yaml"
-RENDEZVOUS_TIMEOUT_S = 300
 
 
 class Accelerate:
@@ -30,12 +37,8 @@ class Accelerate:
 
     def argv(self, world: World, node: NodeSetup) -> tuple[str, ...]:
         """Return the node's launcher command."""
-        # What accelerate's config file does not take. Without the directory torch's launcher would leave one
-        # in the host's temporary directory, after every run.
-        settings = (
-            *("--rdzv_conf", f"timeout={RENDEZVOUS_TIMEOUT_S}"),
-            *("--log_dir", f"{RUN_DIR}/torchelastic"),
-        )
+        # What accelerate's config file does not take.
+        settings = ("--rdzv_conf", f"timeout={RENDEZVOUS_TIMEOUT_S}", "--log_dir", TORCH_LOGS)
         return (
             *(node.python, "-m", MODULE, "--config_file", f"{RUN_DIR}/{CONFIG}"),
             *(settings if world.size > 1 else ()),

@@ -20,10 +20,13 @@ from typing import Protocol
 
 from preflight.decide.decision import NodeRanks
 from preflight.frozen import dataclass
-from preflight.job import Precision
+from preflight.job import EngineTraits, Precision
 
 RUN_DIR = "{run_dir}"
 RANK_PROGRAM = f"{RUN_DIR}/rank.py"
+TORCH_LOGS = f"{RUN_DIR}/torchelastic"
+"""Without one torch's launcher leaves a directory in the host's temporary directory after every run."""
+RENDEZVOUS_TIMEOUT_S = 300
 
 UNSET = (
     # What a former launcher leaves behind decides rank, world and precision of the next one.
@@ -140,19 +143,35 @@ class EngineRow:
     """An engine of the table."""
 
     module: str  # of this package; its ENGINE is the engine
+    traits: EngineTraits
     doc: str
+    opens_port_alone: bool = False  # whether even a world of one rank meets on the main port
 
 
 ENGINES: Mapping[str, EngineRow] = {
-    "accelerate": EngineRow("accelerate", "accelerate launch, configured by one YAML file per node"),
+    "accelerate": EngineRow(
+        "accelerate",
+        EngineTraits("accelerate", ("torch", "accelerate")),
+        "accelerate launch, configured by one YAML file per node",
+    ),
+    "torchrun": EngineRow(
+        "torchrun",
+        EngineTraits("torchrun", ("torch",), sets_precision=False),
+        "torchrun (torch.distributed.run) with a static rendezvous; accelerate need not be installed",
+        opens_port_alone=True,
+    ),
 }
-DEFAULT_ENGINE = "accelerate"
 
 
 def load_engine(name: str) -> Engine:
     """Return an engine of the table by its name."""
     engine: Engine = import_module(f"launcher.engines.{ENGINES[name].module}").ENGINE
     return engine
+
+
+def opens_port(engine: str, world_size: int) -> bool:
+    """Return whether the ranks of such a launch meet on the main port."""
+    return world_size > 1 or (engine in ENGINES and ENGINES[engine].opens_port_alone)
 
 
 def common_environment(world: World, node: NodeSetup) -> dict[str, str]:

@@ -86,7 +86,7 @@ def _spec(plan: Plan, node: NodePlan, disconnect: Disconnect, entries: Iterable[
         "usage_every_s": REHEARSED_USAGE_S if "GPULAUNCH_REHEARSE" in node.env else None,
         "gpus": [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],
         "launch": launch_record(plan, node, entries),
-        "main_port": plan.main_port if node.node_rank == 0 and plan.world_size > 1 else None,
+        "main_port": plan.main_port if node.node_rank == 0 and plan.opens_port else None,
         "rank_source": onhost_source("rank").decode(),
     }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from launcher.config.inventory import HostEntry
+from launcher.engines.choice import choose_engine
 from launcher.errors import GpulaunchError, HostError
 from launcher.planning.network import choose_main_address, choose_main_port
 from launcher.planning.plan import Sent
@@ -64,6 +65,7 @@ class PreflightResult:
     would_use: WouldUse | None = None
     not_asked: tuple[str, ...] = ()  # checks that this source holds no facts for
     clocks: dict[str, ClockOffset] = field(default_factory=dict)
+    script: ScriptReading | None = None  # as it lies on the main host, or will
 
     @property
     def exit_code(self) -> int:
@@ -183,7 +185,12 @@ def judge(
     if how.arriving is not None:
         gathered = replace(gathered, facts=_with_tree(gathered.facts, how.arriving))
     facts = gathered.facts
+    main = entries[0].name
+    if script is None and how.together and not how.from_file and main in facts:
+        script = script_on(entries[0], facts[main], job)
     settled = resolve_gpus(job, facts.values())
+    if script is not None or job.script or job.module:
+        settled, _ = choose_engine(settled, script, facts.values())
     ignored = {entry.name: how.ignore | entry.ignore for entry in entries}
     findings: list[Finding] = [_from_error(error, ignored[name]) for name, error in gathered.errors.items()]
     for entry in entries:
@@ -217,6 +224,7 @@ def judge(
         would_use=use,
         not_asked=_not_asked(ordered, settled) if how.from_file else (),
         clocks=dict(clocks or {}),
+        script=script,
     )
 
 
@@ -258,7 +266,6 @@ def _would_use(
     if gathered.errors:
         return WouldUse(problem=f"{', '.join(gathered.errors)} cannot be used")
     pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
-    script = script or script_on(*pairs[0], job)
     try:
         settled = settle(pairs, job, run_id="preflight", script=script)
     except GpulaunchError as refusal:

@@ -8,7 +8,7 @@ from launcher.errors import LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.follow.peer_check import Target
 from launcher.follow.phases import Phase
-from launcher.host_checks.preflight import Manner, PreflightResult, preflight, script_on
+from launcher.host_checks.preflight import Manner, PreflightResult, preflight
 from launcher.launch.attempt import Attempt
 from launcher.launch.request import Launch
 from launcher.planning.network import choose_main_address
@@ -90,8 +90,7 @@ def ask(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepare
     on_result(result)
     for error in result.errors.values():
         raise error
-    main = launch.entries[0]
-    return Prepared(launch, result, script_on(main, result.facts[main.name], launch.job))
+    return Prepared(launch, result, result.script)
 
 
 def examine(launch: Launch) -> PreflightResult:

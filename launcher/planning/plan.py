@@ -3,6 +3,7 @@
 What `--dry-run` prints is this very object, and it is what runs.
 """
 
+from launcher.engines.base import opens_port
 from preflight.checks.finding import Finding
 from preflight.decide.decision import Decision, NodeRanks, Reason
 from preflight.frozen import dataclass
@@ -50,7 +51,13 @@ class Plan:
     changes: tuple[Change, ...]
     because: tuple[Reason, ...]
     findings: tuple[Finding, ...]  # what preflight said, warnings included
+    engine: str = "accelerate"  # which engine of launcher/engines/ starts the ranks
     hang_timeout_s: float | None = None  # without a sign of life for so long, it is ended; None: it is told
+
+    @property
+    def opens_port(self) -> bool:
+        """Whether the ranks meet on the main port; a world of one rank mostly does not."""
+        return opens_port(self.engine, self.world_size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from launcher.config.inventory import HostEntry
 from launcher.engines.base import (
-    DEFAULT_ENGINE,
     OWNED_ENV,
     RUN_DIR,
     UNSET,
@@ -15,7 +14,9 @@ from launcher.engines.base import (
     common_environment,
     expected,
     load_engine,
+    opens_port,
 )
+from launcher.engines.choice import choose_engine
 from launcher.errors import LaunchRefused
 from launcher.planning.network import MainPort, choose_main_address, choose_main_port, socket_interface
 from launcher.planning.plan import Change, NodePlan, Plan, Sent
@@ -40,6 +41,7 @@ class Settled:
     """All that is decided for a launch, before any node's command is made of it."""
 
     job: Job
+    engine: str
     ranks: dict[str, NodeRanks]
     precision: Decision
     world: World
@@ -63,6 +65,8 @@ def settle(
     if not hosts:
         raise LaunchRefused("no host is left to launch on", "name hosts with --hosts")
     asked, job = job, resolve_gpus(job, [facts for _, facts in hosts])
+    job, why_engine = choose_engine(job, script, [facts for _, facts in hosts])
+    engine = "" if job.engine is None else job.engine.name
     ranks = {
         facts.host: map_ranks(facts, job, script, allowed=entry.gpus, allowed_by=entry.gpus_from)
         for entry, facts in hosts
@@ -73,7 +77,7 @@ def settle(
     decision = replace(decision, script_args=edit.args)
     size = sum(len(node.slots) for node in ranks.values())
     address, why_address = choose_main_address(hosts)
-    port = choose_main_port(hosts[0][1], job.main_port, needed=size > 1, avoid=avoid_ports)
+    port = choose_main_port(hosts[0][1], job.main_port, needed=opens_port(engine, size), avoid=avoid_ports)
     world = World(
         run_id=run_id,
         nodes=len(hosts),
@@ -89,9 +93,10 @@ def settle(
         *_port_changes(job, port),
         *_env_changes(hosts, job),
     )
-    because = (*decision.because, *(why for node in ranks.values() for why in node.because), why_address)
+    because = (*decision.because, why_engine, *(why for node in ranks.values() for why in node.because))
+    because = (*because, why_address)
     because = tuple(dict.fromkeys((*because, *port.because)))
-    return Settled(replace(job, args=edit.args), ranks, decision, world, changes, because)
+    return Settled(replace(job, args=edit.args), engine, ranks, decision, world, changes, because)
 
 
 def make_plan(
@@ -113,7 +118,7 @@ def make_plan(
     return Plan(
         run_id=run_id,
         job_name=job.name,
-        nodes=_nodes(hosts, settled.job, world, settled.ranks, sent),
+        nodes=_nodes(hosts, settled, sent),
         world_size=world.size,
         main_address=world.main_address,
         main_port=world.main_port,
@@ -121,18 +126,17 @@ def make_plan(
         changes=settled.changes,
         because=settled.because,
         findings=findings,
+        engine=settled.engine,
         hang_timeout_s=job.hang_timeout or None,
     )
 
 
-def _nodes(
-    hosts: Sequence[Host], job: Job, world: World, ranks: dict[str, NodeRanks], sent: Sent | None
-) -> tuple[NodePlan, ...]:
-    engine = load_engine(DEFAULT_ENGINE)
+def _nodes(hosts: Sequence[Host], settled: Settled, sent: Sent | None) -> tuple[NodePlan, ...]:
+    job, world, engine = settled.job, settled.world, load_engine(settled.engine)
     nodes: list[NodePlan] = []
     first_rank = 0
     for node_rank, (entry, facts) in enumerate(hosts):
-        mine = ranks[facts.host]
+        mine = settled.ranks[facts.host]
         words = (*_target(job, sent), *job.args)
         setup = NodeSetup(node_rank, first_rank, mine, entry.python, words, _threads(facts, mine))
         files = [*engine.files(world, setup), ("expected.json", expected(world, setup))]

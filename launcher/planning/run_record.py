@@ -79,6 +79,7 @@ class _Record:
     nodes: tuple[_Node, ...]
     guard: str = ""
     output: str | None = None
+    engine: str = ""
 
 
 def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> dict[str, Any]:
@@ -94,6 +95,7 @@ def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> d
         "main_address": plan.main_address,
         "main_port": plan.main_port,
         "mixed_precision": plan.precision.mixed_precision,
+        "engine": plan.engine,
         "guard": node.env.get("GPULAUNCH_GUARD", ""),
         "output": node.output,
         "nodes": [_node(each, ways.get(each.host)) for each in plan.nodes],
@@ -121,6 +123,7 @@ def read_record(data: object, *, sent: bool = True) -> Launched:
         changes=(),
         because=(),
         findings=(),
+        engine=record.engine,
     )
     entries = tuple(_entry(node) for node in record.nodes)
     launched = Launched(plan, entries, record.by, record.at, record.output != "")

@@ -27,7 +27,7 @@ def launch_lines(plan: Plan, where: str) -> Iterator[str]:
         yield change_text(change)
     ranks = counted(plan.world_size, "rank")
     nodes = ", ".join(f"{node.host} ({len(node.ranks.slots)})" for node in plan.nodes)
-    port = f", main port {plan.main_port}" if plan.world_size > 1 else ""
+    port = f", main port {plan.main_port}" if plan.opens_port else ""
     precision = plan.precision.mixed_precision
     yield f"run {plan.run_id}: {ranks} on {nodes}, mixed precision {precision}{port}"
     yield f"logs: {where}"
@@ -44,7 +44,7 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
         yield from _diagnosis_lines(outcome.cause.diagnosis)
     for text in outcome.verification.mismatches:
         yield f"not as planned: {text}"
-    if outcome.verdict == "finished" and outcome.plan.world_size > 1:
+    if outcome.verdict == "finished" and outcome.plan.opens_port:
         yield from unverified_lines(outcome)
     for host, why in outcome.cleanup.lost.items():
         then = "the run continues on the host, if it lives: gpulaunch attach " + outcome.plan.run_id

@@ -34,6 +34,7 @@ def plan_json(plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
         "run_id": plan.run_id,
         "job": plan.job_name,
         "world_size": plan.world_size,
+        "engine": plan.engine,
         "main_address": plan.main_address,
         "main_port": plan.main_port,
         "mixed_precision": plan.precision.mixed_precision,
@@ -91,7 +92,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     hosts = counted(len(plan.nodes), "host")
     name = f"{plan.job_name}: " if plan.job_name else ""
     yield f"{name}{ranks} on {hosts}, mixed precision {plan.precision.mixed_precision}"
-    if plan.world_size > 1:
+    if plan.opens_port:
         yield f"main address {plan.main_address}, main port {plan.main_port}, run {plan.run_id}"
     if plan.changes:
         yield ""

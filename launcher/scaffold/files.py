@@ -66,7 +66,7 @@ def _python_lines(found: Sequence[Environment]) -> Iterator[str]:
     """Yield the line for the interpreter, and what else there is as comments."""
     chosen = best(found)
     if chosen is None:
-        yield "python: python3   # none with torch and accelerate was found: the path of yours, on the host"
+        yield "python: python3   # none with torch was found: the path of yours, on the host"
     else:
         yield f"python: {_scalar(chosen.path)}   # {chosen.words}"
     others = [each for each in found if each is not chosen and (each.torch or chosen is None)]

@@ -29,7 +29,7 @@ class Environment:
     @property
     def trains(self) -> bool:
         """Whether a launch can start ranks with it."""
-        return bool(self.torch and self.accelerate)
+        return bool(self.torch)
 
     @property
     def words(self) -> str:
@@ -40,7 +40,7 @@ class Environment:
             ("transformers", self.transformers),
         )
         have = [f"{name} {version}" for name, version in packages if version]
-        return ", ".join([f"Python {self.python}", *(have or ["no torch, no accelerate"])])
+        return ", ".join([f"Python {self.python}", *(have or ["no torch"])])
 
 
 def look(
@@ -63,9 +63,9 @@ def look(
 
 
 def best(found: Sequence[Environment]) -> Environment | None:
-    """Return the one to take: it trains, has transformers if any of them has; the first of equals."""
+    """Return the one to take: it trains, has accelerate and transformers if any has; the first of equals."""
     able = [each for each in found if each.trains]
-    return max(able, key=lambda each: bool(each.transformers), default=None)
+    return max(able, key=lambda each: (bool(each.accelerate), bool(each.transformers)), default=None)
 
 
 def _call(connection: Connection, python: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from preflight.job import Job
 
 OLDEST_PYTHON = (3, 9)
 LAUNCH_NEEDS = ("torch", "accelerate")
+"""What an engine may need; which of them this launch does, its engine says."""
 
 HARMFUL = {
     "CUDA_LAUNCH_BLOCKING": "makes every kernel launch wait, which slows training several times",
@@ -64,21 +65,26 @@ def the_interpreter_is_new_enough(python: PythonEnv) -> Iterator[Problem]:
 
 @host_check("ENV002", gate=True)
 def the_launch_packages_are_installed(facts: HostFacts, python: PythonEnv, job: Job) -> Iterator[Problem]:
-    """That Python has torch and accelerate installed.
+    """That Python has torch installed, and accelerate where the launch goes by it.
 
-    `accelerate launch` starts the ranks, with torch's elastic agent. A host without them fails at once while
-    the other hosts wait minutes for it at the rendezvous.
+    torch's elastic agent starts the ranks: by itself (`engine: torchrun`), or through `accelerate launch`. A
+    host without what the engine needs fails at once while the other hosts wait minutes for it at the
+    rendezvous. Where no launch is meant yet, lacking accelerate is a warning: scripts that use it cannot run.
 
     Fix: install them with that interpreter, or point `python:` in hosts.yaml at the right environment;
     `gpulaunch init --hosts HOST` finds the environments there.
     Source: distribution metadata (importlib.metadata); nothing is imported to find out.
     """
-    lacking = [name for name in LAUNCH_NEEDS if name not in python.packages]
+    needed = LAUNCH_NEEDS if job.engine is None else job.engine.packages
+    lacking = [name for name in needed if name not in python.packages]
+    spared = job.engine is None and lacking == ["accelerate"]
     if lacking:
         yield Problem(
-            f"{' and '.join(lacking)} not installed for {python.executable}: no rank can start",
+            f"{' and '.join(lacking)} not installed for {python.executable}: "
+            + ("no script that uses it can run" if spared else "no rank can start"),
             f"set python: in hosts.yaml to an environment that has them (gpulaunch init --hosts {facts.host}"
             f" looks for one); or {install_command(facts, python, lacking, gpus=job.wants_gpus)}",
+            severity=Severity.WARNING if spared else None,
         )
 
 

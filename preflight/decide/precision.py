@@ -121,7 +121,31 @@ def decide(
     request = asked_in_args(job, script) if job.precision == "auto" else job.precision
     ceilings = [] if request == "no" else _ceilings(hosts, ranks)
     hardware = _for_cpu(request) if _all_cpu(ranks) else _for_gpus(request, ceilings, hosts)
+    if job.engine is not None and not job.engine.sets_precision and not _reaches(job, script):
+        return _left_to_torch(hardware, request, job.engine.name, script)
     return _heed_script(hardware, request, script, ceilings)
+
+
+def _reaches(job: Job, script: ScriptReading | None) -> bool:
+    """Return whether a script under an engine that sets no precision takes one from the launch all the same.
+
+    accelerate, which looks for it in the environment, or an option of the script's own does.
+    """
+    if script is None or script.problem or job.precision_args:
+        return True
+    by_option = any(site.option for site in script.precision) or asked_in_args(job, script) is not None
+    binding = any(site.binding and site.value for site in script.precision)
+    return script.style != "torch" or "accelerate" in script.imports or by_option or binding
+
+
+def _left_to_torch(
+    hardware: Decision, request: Precision | None, engine: str, script: ScriptReading | None
+) -> Decision:
+    own = (script.own_scaler or script.own_autocast) if script is not None else ""
+    what = "the script casts its forward itself" if own else "nothing in the script takes one"
+    why = Reason(f"{engine} sets no mixed precision, and {what}", own or (script.path if script else ""))
+    asked = request if request not in (None, "no") else hardware.changed_from
+    return Decision("no", (why, *hardware.because), changed_from=asked or "")
 
 
 def _all_cpu(ranks: Mapping[str, NodeRanks]) -> bool:
@@ -213,7 +237,7 @@ def _leave_to_the_script(hardware: Decision, script: ScriptReading) -> Decision 
     if not own or hardware.mixed_precision == "no":
         return None
     what = "scales its gradients" if script.own_scaler else "casts its forward"
-    why = Reason(f"the script {what} itself, so accelerate is to add no mixed precision of its own", own)
+    why = Reason(f"the script {what} itself, so the launch adds no mixed precision of its own", own)
     return Decision("no", (why, *hardware.because))
 
 

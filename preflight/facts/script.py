@@ -6,6 +6,9 @@ from preflight.frozen import dataclass
 
 Style: TypeAlias = Literal["trainer", "trl", "accelerate", "torch", "unknown"]
 
+LIBRARIES = ("accelerate", "trl", "lightning", "pytorch_lightning", "deepspeed")
+"""Libraries whose import says which launcher a script is for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -66,4 +69,7 @@ class ScriptReading:
     trained_dtype: Literal["", "float32", "float16", "bfloat16", "checkpoint"] = ""
     trained_dtype_evidence: str = ""
     manages_precision: str = ""  # DeepSpeed / FSDP: evidence that something else keeps fp32 masters
+    style_evidence: str = ""
+    reads_rank: str = ""  # evidence that it is written for a launcher: it reads LOCAL_RANK, or joins a group
+    imports: tuple[str, ...] = ()  # those of `LIBRARIES` that its own text imports
     problem: str = ""  # why the script could not be read (syntax error), "" when it was

@@ -1,11 +1,12 @@
 """What the planner wants to know of a script: its style, its precision switches, how it places its device."""
 
 import ast
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Literal, cast
 
-from preflight.facts.script import Option, Place, PrecisionSite, ScriptReading, Style
+from preflight.facts.script import LIBRARIES, Option, Place, PrecisionSite, ScriptReading, Style
 from preflight.frozen import dataclass
 from preflight.script.interpreter.arguments import Declared
 from preflight.script.interpreter.events import Event
@@ -25,6 +26,11 @@ _WORDS = ("no", "fp16", "bf16", "fp8")
 _VALUE_OPTIONS = frozenset({"mixed_precision", "precision", "amp_dtype", "dtype_mode"})
 _FATAL = frozenset({"P101", "P102", "P104", "P105", "P106", "P107", "P108", "P115"})
 
+_OF_A_RANK = re.compile(
+    r"""["'](?:LOCAL_RANK|RANK|WORLD_SIZE)["']|\binit_process_group\(|\binit_distributed\("""
+)
+_IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+(\w+)", re.MULTILINE)
+
 _MAX_SWITCHES = 8
 """Precision switches that are tried: each is one more reading of the script."""
 
@@ -36,6 +42,7 @@ class _Seen:
     """What one reading collects."""
 
     style: Style = "unknown"
+    style_at: Place | None = None
     sites: dict[Place, PrecisionSite] = field(default_factory=dict)
     options: dict[str, Option] = field(default_factory=dict)
     placed: Place | None = None
@@ -84,6 +91,9 @@ def read_script(
     return ScriptReading(
         path=path,
         style=seen.style,
+        style_evidence=_evidence(seen.style_at, lines, path),
+        reads_rank=_reads_rank(lines, path),
+        imports=_imports(text),
         places_device=_evidence(seen.placed, lines, path) if proven else "",
         precision=sites,
         options=tuple(seen.options.values()),
@@ -93,6 +103,19 @@ def read_script(
         trained_dtype_evidence=_evidence(where, lines, path),
         manages_precision=_evidence(seen.manages, lines, path),
     )
+
+
+def _reads_rank(lines: list[str], path: str) -> str:
+    """Return the first line that only a script under a launcher has."""
+    for number, line in enumerate(lines, 1):
+        if _OF_A_RANK.search(line.partition("#")[0]):
+            return f"{path}:{number}: {line.strip()}"
+    return ""
+
+
+def _imports(text: str) -> tuple[str, ...]:
+    found = {match[1] for match in _IMPORT.finditer(text)}
+    return tuple(name for name in LIBRARIES if name in found)
 
 
 def _collect(sources: Sources, text: str, path: str, target: Target) -> tuple[_Seen, bool]:
@@ -152,7 +175,7 @@ def _choices(event: Event) -> tuple[str, ...]:
 
 def _accelerator(it: Interpreter, event: Event, seen: _Seen) -> None:
     if seen.style in ("unknown", "torch"):
-        seen.style = "accelerate"
+        seen.style, seen.style_at = "accelerate", event.place
     _placed(it, event, seen)
     asked = event.values.get("asked", NONE)
     option = _feeding_option(it, event, ("mixed_precision",))
@@ -221,13 +244,13 @@ def _feeding_option(it: Interpreter, event: Event, keywords: tuple[str, ...]) ->
 def _trainer(it: Interpreter, event: Event, seen: _Seen) -> None:
     del it
     root, _ = root_and_last(event.what)
-    seen.style = "trl" if root == "trl" else "trainer"
+    seen.style, seen.style_at = "trl" if root == "trl" else "trainer", event.place
 
 
 def _plain_torch(it: Interpreter, event: Event, seen: _Seen) -> None:
     del it
     if seen.style == "unknown":
-        seen.style = "torch"
+        seen.style, seen.style_at = "torch", event.place
     if event.name == "scaler":
         seen.scaler = seen.scaler or event.place
     elif event.name == "autocast":

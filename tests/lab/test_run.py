@@ -1,5 +1,6 @@
 """`gpulaunch run` over real SSH on simulated hosts, with real accelerate and gloo."""
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -83,6 +84,48 @@ def test_three_hosts_with_unequal_ranks_train_as_one_world(lab: Lab, cli: Cli) -
     for rank, host in enumerate((first, second, second, third)):
         log = Path(cli.home, outcome["logs"], host, f"rank-{rank}.log").read_text()
         assert log.splitlines()[0] == f"args {words}"
+
+
+DDP = """
+import os, sys
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+rank, local = dist.get_rank(), int(os.environ["LOCAL_RANK"])
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    loss = model(torch.ones(2, 4) * (rank + 1)).pow(2).mean()
+    loss.backward(); optimizer.step(); optimizer.zero_grad()
+total = torch.tensor([rank + 1.0])
+dist.all_reduce(total)
+print("sum", int(total), "of", dist.get_world_size(), "local", local, flush=True)
+if "fail" in sys.argv and rank == 2: 1 / 0
+if "fail" in sys.argv: dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def test_a_plain_torch_script_trains_under_torchrun_on_unequal_hosts(lab: Lab, cli: Cli) -> None:
+    first, second = (host.name for host in lab.hosts[:2])
+    cli.write(DDP, processes_per_host={first: 2, second: 1}, precision="auto")
+    code, output = cli.run(names(lab, 2), "--", "a b", "$HOME", "")
+    assert code == 0, output
+    assert output.count("sum 6 of 3") == 3
+    assert "3 ranks as planned: world size 3, on the CPU" in output
+    assert "no process of the run is left on any host, port 29500 is free" in output
+    plan = json.loads(next(cli.home.glob("gpulaunch-runs/*/plan.json")).read_text())
+    assert plan["engine"] == "torchrun"
+    assert plan["nodes"][1]["argv"][1:3] == ["-m", "torch.distributed.run"]
+
+
+def test_a_failing_rank_under_torchrun_stops_every_host_and_is_named(lab: Lab, cli: Cli) -> None:
+    first, second = (host.name for host in lab.hosts[:2])
+    cli.write(DDP, processes_per_host={first: 2, second: 1}, engine="torchrun")
+    code, output = cli.run(names(lab, 2), "--", "fail")
+    assert code == 1, output
+    assert f"root cause: rank 2 on {second} failed with exit code 1: ZeroDivisionError" in output
+    assert "no process of the run is left on any host" in output
 
 
 def test_a_host_without_a_number_of_ranks_is_named_before_anything_starts(lab: Lab, cli: Cli) -> None:

@@ -58,7 +58,7 @@ def test_a_number_of_processes_that_is_not_that_of_the_ranks_is_explained() -> N
         in plan_text(uneven)
     )
     assert "the world is 3 ranks" in plan_text(uneven)
-    assert "starts" not in plan_text(plan(Job(script="train.py"), titan(2), l40s(2)))
+    assert "num_processes: 2 starts" not in plan_text(plan(Job(script="train.py"), titan(2), l40s(2)))
 
 
 def test_an_overruled_precision_is_shown_as_old_new_and_why() -> None:

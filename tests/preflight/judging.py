@@ -12,7 +12,7 @@ from preflight.checks.finding import Finding
 from preflight.checks.runner import judge_cluster, judge_host, table
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.json_codec import decode
-from preflight.job import Expect, Job
+from preflight.job import EngineTraits, Expect, Job
 
 CASES = Path(__file__).parent / "cases"
 
@@ -90,7 +90,10 @@ def _whole_table(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def make_job(values: dict[str, Any]) -> Job:
     """Return a job; lists are tuples there."""
-    return Job(**_tuples(values))
+    values = _tuples(values)
+    if "engine" in values:
+        values["engine"] = EngineTraits(**values["engine"])
+    return Job(**values)
 
 
 @cache

@@ -35,6 +35,7 @@ LATE = frozenset(
         "NCCL_SOCKET_IFNAME",
         "GLOO_SOCKET_IFNAME",
         "ACCELERATE_USE_CPU",
+        "ACCELERATE_MIXED_PRECISION",
         "PET_RDZV_ID",
     }
 )

@@ -1,4 +1,4 @@
-"""Plans carried out by the real accelerate on the CPU, with a pass-through in place of the guard."""
+"""Plans carried out by the real launchers on the CPU, with a pass-through in place of the guard."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.engines.base import RUN_DIR, NodeSetup, World, expected, load_engine
+from launcher.engines.base import ENGINES, RUN_DIR, NodeSetup, World, expected, load_engine
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.planner import make_plan
 from preflight.facts.host import BindTest, Ports
@@ -96,18 +96,21 @@ def _resized(made: Plan, job: Job, nodes: Sequence[tuple[HostEntry, object, int]
     first = 0
     for node, (_, _, count) in zip(made.nodes, nodes, strict=True):
         ranks = map_ranks(cpu_host(node.host), replace(job, processes_per_host=count))
+        engine = load_engine(made.engine)
         setup = NodeSetup(node.node_rank, first, ranks, sys.executable, ("t.py", *job.args), 1)
-        files = (*load_engine("accelerate").files(world, setup), ("expected.json", expected(world, setup)))
-        resized.append(replace(node, ranks=ranks, first_rank=first, files=files))
+        files = (*engine.files(world, setup), ("expected.json", expected(world, setup)))
+        resized.append(
+            replace(node, ranks=ranks, first_rank=first, files=files, argv=engine.argv(world, setup))
+        )
         first += count
     return replace(made, nodes=tuple(resized), world_size=size)
 
 
 def run_all(
-    plan: Plan, tmp_path: Path, extra_env: Mapping[str, str] | None = None
+    plan: Plan, tmp_path: Path, extra_env: Mapping[str, str] | None = None, script: str = SCRIPT
 ) -> list[dict[str, object]]:
     """Start every node at once, as hosts would, and return what the ranks wrote, by rank."""
-    (tmp_path / "t.py").write_text(SCRIPT)
+    (tmp_path / "t.py").write_text(script)
     started = [_start(node, tmp_path, dict(extra_env or {})) for node in plan.nodes]
     for process in started:
         output, _ = process.communicate(timeout=TIMEOUT_S)
@@ -181,3 +184,36 @@ def test_a_world_of_one_ignores_stale_environment_and_default_config(tmp_path: P
     (rank,) = run_all(plan, tmp_path, {**STALE, **hostile_home(tmp_path), "PYTHONPATH": str(tmp_path)})
     assert (rank["world"], rank["precision"], rank["device"]) == (1, "no", "cpu")
     assert rank["argv"] == ["--x", "--config_file", "y"]
+
+
+PLAIN = """
+import json, os, sys
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.ones(1)
+dist.all_reduce(total)
+out = {
+    "rank": dist.get_rank(), "world": dist.get_world_size(), "sum": total.item(), "argv": sys.argv[1:],
+    "local": int(os.environ["LOCAL_RANK"]), "id": os.environ.get("TORCHELASTIC_RUN_ID", ""),
+}
+with open(os.path.join(os.environ["OUT"], f"rank{dist.get_rank()}.json"), "w") as file:
+    json.dump(out, file)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("sizes", [(2, 1), (1,)])
+def test_torchrun_makes_one_world_of_unequal_nodes(tmp_path: Path, sizes: tuple[int, ...]) -> None:
+    args = ("--lr=1e-4", "a b", "--help", "--nnodes", "--", "-m", "$(id)", "")
+    job = Job(script="t.py", gpus="none", args=args, engine=ENGINES["torchrun"].traits)
+    (tmp_path / "tmp").mkdir()
+    ranks = run_all(
+        loopback_plan(job, sizes), tmp_path, {**STALE, "TMPDIR": str(tmp_path / "tmp")}, script=PLAIN
+    )
+    assert list((tmp_path / "tmp").glob("torchelastic_*")) == [], "what torch keeps is kept with the run"
+    assert [rank["rank"] for rank in ranks] == list(range(sum(sizes)))
+    assert [rank["local"] for rank in ranks] == [local for size in sizes for local in range(size)]
+    for rank in ranks:
+        assert (rank["world"], rank["sum"]) == (sum(sizes), float(sum(sizes)))
+        assert (rank["argv"], rank["id"]) == (list(args), "run-7")

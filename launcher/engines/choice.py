@@ -1,0 +1,76 @@
+"""Which engine starts the ranks: the one the user names, else the one the script is written for. Pure."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from launcher.engines.base import ENGINES
+from preflight.decide.decision import Reason
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
+from preflight.facts.script import ScriptReading
+from preflight.job import Job
+
+_BRINGS_ACCELERATE = re.compile(
+    r"^[ \t]*(?:import|from)[ \t]+(?:accelerate|transformers|trl)\b", re.MULTILINE
+)
+_FOR_TORCHRUN = re.compile(r"LOCAL_RANK|init_process_group|\.step\(")
+_OF_ACCELERATE = {"accelerate": "uses accelerate", "trainer": "uses transformers' Trainer", "trl": "uses trl"}
+
+
+def choose_engine(job: Job, script: ScriptReading | None, hosts: Iterable[HostFacts]) -> tuple[Job, Reason]:
+    """Return the job with its engine settled, and why that one.
+
+    A script that uses accelerate, or a library that brings it along, is started by accelerate; one that joins
+    a process group or reads its rank from the environment itself, by torchrun, which needs nothing but torch.
+    Where reading the script does not tell, accelerate starts it, unless a host lacks that.
+    """
+    if job.engine is not None:
+        return job, Reason(f"{job.engine.name} starts the ranks", "engine: of the run config or the command")
+    name, why, source = _written_for(script) if script is not None else ("", "", "")
+    if not name:
+        name, why, source = _installed(job, hosts)
+    chosen = replace(job, engine=ENGINES[name].traits)
+    return chosen, Reason(f"{name} starts the ranks: {why}", source)
+
+
+def _written_for(script: ScriptReading) -> tuple[str, str, str]:
+    """Return engine, reason and evidence; "" where reading the script does not tell."""
+    if script.style in _OF_ACCELERATE:
+        return (
+            "accelerate",
+            f"the script {_OF_ACCELERATE[script.style]}",
+            script.style_evidence or script.path,
+        )
+    library = next(iter(script.imports), "")
+    if library in ("accelerate", "trl"):
+        return "accelerate", f"the script imports {library}", script.path
+    if script.reads_rank:
+        return "torchrun", "the script is written for torchrun, and uses no accelerate", script.reads_rank
+    if library:
+        return "torchrun", f"the script imports {library}, which goes by torchrun's variables", script.path
+    if script.style == "torch":
+        why = "the script trains with torch alone, and uses no accelerate"
+        return "torchrun", why, script.style_evidence or script.path
+    return "", "", ""
+
+
+def guess_engine(job: Job, text: str) -> str:
+    """Return the engine that `choose_engine` will mostly choose, at a glance at the script's text."""
+    if job.engine is not None:
+        return job.engine.name
+    if _BRINGS_ACCELERATE.search(text) or not _FOR_TORCHRUN.search(text):
+        return "accelerate"
+    return "torchrun"
+
+
+def _installed(job: Job, hosts: Iterable[HostFacts]) -> tuple[str, str, str]:
+    what = "reading the script does not tell" if job.script else "the module is not read"
+    lacking = [facts.host for facts in hosts if _lacks_accelerate(facts)]
+    if lacking:
+        return "torchrun", f"{what}, and {lacking[0]} has no accelerate", "installed packages"
+    return "accelerate", f"{what}, and no host lacks accelerate", "installed packages"
+
+
+def _lacks_accelerate(facts: HostFacts) -> bool:
+    return not isinstance(facts.python, Missing) and "accelerate" not in facts.python.packages

@@ -1,0 +1,71 @@
+"""The torchrun engine: `torch.distributed.run` on each node, with a static rendezvous. Pure.
+
+    <python> -m torch.distributed.run --nnodes M --node_rank I --nproc_per_node N
+        --master_addr ADDRESS --master_port PORT --rdzv_backend static --rdzv_id RUN
+        --rdzv_conf timeout=N --log_dir {run_dir}/torchelastic
+        {run_dir}/rank.py SCRIPT args...          or          {run_dir}/rank.py -m MODULE args...
+
+A static rendezvous takes the node's rank as it is given and adds up what every node starts, so unequal hosts
+need nothing more. Without an id of its own every such rendezvous is called "none", and a stranger's launcher
+on the same address and port joins the job silently. The default of --max_restarts is none: whether a run
+starts again, and where, is decided by `restart:` for all hosts.
+
+It passes no mixed precision: torch has no such notion. A script that uses accelerate nevertheless finds the
+plan's in the variable that accelerate's own launcher would have set (accelerate/state.py), as it does
+ACCELERATE_USE_CPU where its ranks are on the CPU; nobody else reads either.
+"""
+
+from collections.abc import Iterator
+
+from launcher.engines.base import (
+    RANK_PROGRAM,
+    RENDEZVOUS_TIMEOUT_S,
+    TORCH_LOGS,
+    Engine,
+    NodeSetup,
+    World,
+)
+
+MODULE = "torch.distributed.run"
+
+
+class Torchrun:
+    """Starts ranks by torch's elastic launcher."""
+
+    launcher_module = MODULE
+
+    def argv(self, world: World, node: NodeSetup) -> tuple[str, ...]:
+        """Return the node's launcher command."""
+        return (
+            *(node.python, "-m", MODULE),
+            *("--nnodes", str(world.nodes)),
+            *("--node_rank", str(node.node_rank)),
+            *("--nproc_per_node", str(len(node.ranks.slots))),
+            *("--master_addr", world.main_address),
+            *("--master_port", str(world.main_port)),
+            *("--rdzv_backend", "static"),
+            *("--rdzv_id", world.run_id),
+            *("--rdzv_conf", f"timeout={RENDEZVOUS_TIMEOUT_S}"),
+            *("--log_dir", TORCH_LOGS),
+            *(RANK_PROGRAM, *node.words),
+        )
+
+    def environment(self, world: World, node: NodeSetup) -> dict[str, str]:
+        """Return what a script finds that uses accelerate."""
+        env: dict[str, str] = {"ACCELERATE_MIXED_PRECISION": world.mixed_precision}
+        if node.on_cpu:
+            env["ACCELERATE_USE_CPU"] = "true"
+        return env
+
+    def files(self, world: World, node: NodeSetup) -> tuple[tuple[str, str], ...]:
+        """Return no file: all is in the command."""
+        del world, node
+        return ()
+
+    def notes(self, world: World, node: NodeSetup) -> Iterator[str]:
+        """Yield nothing: the command says all."""
+        del world, node
+        yield from ()
+
+
+ENGINE: Engine = Torchrun()
