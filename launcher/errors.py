@@ -54,7 +54,7 @@ class CommandRefused(BadInput):
 
 
 class NoAnswer(BadInput):
-    """A question has nobody to answer it."""
+    """A question needs an answer, and stdin is not a terminal."""
 
     code: ClassVar[str] = "no-answer"
 
@@ -102,7 +102,7 @@ class StepEnded(ConnectionLost):
 
 
 class CommandTimedOut(ConnectionTimedOut):
-    """A command there did not end within its time."""
+    """A command on the host did not end within its time limit."""
 
 
 class ProgramNotStarted(HostError):
@@ -115,7 +115,7 @@ class ProgramNotStarted(HostError):
 
 
 class OutputTooLarge(HostError):
-    """A command there sent more than was asked for."""
+    """A command on the host sent more than its limit."""
 
 
 class PathRefused(GpulaunchError):
@@ -148,7 +148,7 @@ class NotAsked(HostError):
 
 
 class NoPython(HostError):
-    """The configured interpreter is absent there, or older than 3.9."""
+    """The configured interpreter does not exist on the host, or is older than 3.9."""
 
     code: ClassVar[str] = "HOST008"
 
@@ -172,7 +172,7 @@ class AgentTooSlow(HostError):
 
 
 class NoLoginShell(HostError):
-    """The account there runs no programs: its login shell (nologin, false) started no interpreter."""
+    """The account on the host runs no programs: its login shell (nologin, false) started no interpreter."""
 
     code: ClassVar[str] = "HOST012"
 
@@ -217,7 +217,7 @@ class SlurmError(GpulaunchError):
 
 
 class RunFailed(GpulaunchError):
-    """The run could not be carried through for a reason that is no rank's own exit."""
+    """The run could not be carried through for a reason other than a rank's own exit."""
 
     exit_code: ClassVar[int] = ExitCode.ABORTED
     code: ClassVar[str] = "aborted"

@@ -44,9 +44,9 @@ NEGATIVE_MEANS: dict[str, str] = {
     "preflight": "something is critical or could not be checked, a host that could not be reached included",
     "run": "findings stop the launch",
     "rehearse": "it ran to its end, and something is not proven",
-    "lint": "there are errors, or something was not judged",
+    "lint": "errors, or something was not judged",
     "clean-zombies": "something that may be ended still runs, or something could not be judged;"
-    " with `--dry-run`, there is something to end",
+    " with `--dry-run`, something could be ended",
     "stop": "something cannot be ended, or you said no",
     "stacks": "the run is over: it has no stacks any more",
     "fetch": "a file could not be read on the host",

@@ -37,7 +37,7 @@ class Answer:
             raise NoAnswer(fix) from None
 
     def finish(self, exit_code: int, **keys: Any) -> int:
-        """Print the document where it is asked for; return the exit code."""
+        """Print the document with --json; return the exit code."""
         if self._as_json:
             echo_json({"schema": self._schema, "exit_code": int(exit_code), **keys})
         return exit_code

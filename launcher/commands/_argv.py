@@ -47,7 +47,7 @@ class LaunchCommand(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.option_name == "-p":  # told for all commands
+            if error.option_name == "-p":  # launcher/cli.py words it for all commands
                 raise
             raise click.UsageError(_words(error, given, ctx.command_path), ctx) from None
 

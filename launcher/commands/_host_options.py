@@ -79,10 +79,12 @@ def hosts_argument(function: Function) -> Function:
 
 
 def reaching(inventory: Path | None, *, accept_new_host_keys: bool, parallel: int) -> Reaching:
-    """Return how to reach hosts; secrets are asked for only where somebody sits at a terminal."""
+    """Return how to reach hosts; gpulaunch asks for secrets only at a terminal."""
     loaded = load_inventory(inventory)
     if inventory is None and loaded.path is not None and loaded.path.parts[0] == "..":
-        echo(f"hosts of {loaded.path}", err=True)  # found above: nobody named it, and nobody stands beside it
+        echo(
+            f"hosts of {loaded.path}", err=True
+        )  # found in a parent directory: the user neither named it nor works beside it
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     options = OpenOptions(
         accept_new_host_keys=accept_new_host_keys,

@@ -1,4 +1,4 @@
-"""What Ctrl-C asks at a terminal whose run goes on meanwhile."""
+"""The question of Ctrl-C at a terminal; the run continues meanwhile."""
 
 import signal
 import sys

@@ -69,7 +69,7 @@ class Wishes:
     spares: tuple[HostEntry, ...] = ()  # for restarts
 
     def screen(self) -> Screen:
-        """Return where it is told; with --json that is stderr."""
+        """Return the screen for messages; with --json that is stderr."""
         stream = sys.stderr if self.as_json else sys.stdout
         return screen_on(stream, plain=self.plain, all_ranks=self.all_ranks)
 

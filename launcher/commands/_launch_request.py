@@ -1,4 +1,4 @@
-"""What the options of `run` and `rehearse` ask for. Imports little: nodes begin before the rest is loaded."""
+"""What the options of `run` and `rehearse` ask for. Imports little: nodes start before the rest is loaded."""
 
 from dataclasses import replace
 from typing import Any
@@ -88,7 +88,7 @@ def asked(config: str | None, extra: tuple[str, ...], options: dict[str, Any]) -
 
 
 def begin_early(what: Asked) -> EarlyStarts:
-    """Begin on the hosts that need no connection for it: this machine."""
+    """Start on the hosts that need no connection for it: this machine."""
     engine = load_engine(guess_engine(what.job, _script_text(what)))
     early = EarlyStarts(new_run_id(what.job.name), engine.launcher_module)
     if not engine.launcher_module:

@@ -62,14 +62,14 @@ def found_run(word: str, ways: Reaching, options: dict[str, Any]) -> FoundRun:
 
 
 def warn(text: str) -> None:
-    """Tell a person what is not as it should be."""
+    """Report what is not as it should be."""
     echo(text, err=True)
 
 
 def access(run: FoundRun, ways: Reaching, options: dict[str, Any]) -> Access:
     """Return the plan of a run and the way to its nodes; see `access_of`.
 
-    Raises BadInput when no record tells the plan.
+    Raises BadInput when no record has the plan.
     """
     if run.launched is None:
         raise BadInput(f"{run.run_id} left no record of its launch", "it was started by another gpulaunch")

@@ -1,4 +1,4 @@
-"""gpulaunch attach: back to a run, from here or from any other machine."""
+"""gpulaunch attach: follow a live run again, from any machine."""
 
 import sys
 import time
@@ -35,7 +35,7 @@ from preflight.checks.helpers import span
 @json_option
 @run_options
 def command(run: str, **options: Any) -> int:
-    """Follow RUN (a unique beginning of its id, or `last`) as `gpulaunch run` does, to its end.
+    """Follow RUN (the first characters of its id, or `last`) as `gpulaunch run` does, to its end.
 
     Of what was printed before, the last part is shown; the logs here get all of it. Ctrl-C asks whether to
     detach or to stop the run; without a terminal it detaches. The exit code is the run's; 0 after detaching.

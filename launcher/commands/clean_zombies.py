@@ -95,7 +95,7 @@ class _Cleaning:
     tell: Callable[[Iterable[Line]], None]
 
     def run(self, entries: tuple[HostEntry, ...], options: dict[str, Any]) -> int:
-        """Look, show, ask, end, tell; return the exit code."""
+        """Inspect, show, confirm, end, report; return the exit code."""
         found, errors = self._look(entries)
         for host in found:
             refuse_unknown(host.facts, self.manner.wish)
@@ -192,7 +192,7 @@ def _may_ask() -> bool:
 
 
 def _keep_audit(done: Cleaned, chosen: tuple[Classified, ...], place: Path) -> None:
-    """The host has its own audit log; a full disk here must not hide what was done there."""
+    """The host has its own audit log; a full local disk must not hide what was done on the host."""
     try:
         write_audit(done, chosen, place)
     except (OSError, PathRefused) as error:
@@ -209,7 +209,7 @@ def _exit_code(
     if errors:
         return ExitCode.UNREACHABLE
     if any(unjudged(host.facts) for host in found):
-        return ExitCode.NEGATIVE  # nobody knows what is left there
+        return ExitCode.NEGATIVE  # what is left on the host is not known
     if dry_run:
         return ExitCode.NEGATIVE if any(host.choice.at_once or host.choice.after_yes for host in found) else 0
     ended = {(name, r.pid) for name, done in cleaned.items() for r in done.reaped if r.is_gone}

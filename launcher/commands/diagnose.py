@@ -25,7 +25,7 @@ from preflight.diagnosis.diagnose import diagnose_logs
 def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     """Say what killed a run, how sure that is, the lines that prove it, and what to do.
 
-    FILE is any log or terminal paste, of one rank or many; RUN is a unique beginning of its id, or `last`,
+    FILE is any log or terminal paste, of one rank or many; RUN is the first characters of its id, or `last`,
     the default; - is stdin. Several are read as one run, put in order by the times they carry.
     """
     logs = logs or (LAST,)

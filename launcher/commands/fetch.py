@@ -1,4 +1,4 @@
-"""gpulaunch fetch: the logs and the output of a run, to here."""
+"""gpulaunch fetch: copy the logs and the output of a run to this machine."""
 
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,9 @@ from preflight.errors import BadInput
 def command(run: str, **options: Any) -> int:
     """Copy RUN's logs, records and output directory (TensorBoard events, checkpoints) to HOST/ below --to.
 
-    What is here already is not sent again; a file appears under its name once it is whole. After a broken
-    connection the same command goes on where it ended. Links are not followed. Exit code 1: a file could
-    not be read there; 3: a host could not be reached.
+    What exists locally is not sent again; a file appears under its name once it is whole. After a broken
+    connection the same command continues where it ended. Links are not followed. Exit code 1: a file could
+    not be read on a host; 3: a host could not be reached.
     """
     ways = ways_of(options)
     found = found_run(run, ways, options)

@@ -32,7 +32,7 @@ from preflight.errors import BadInput
 @json_option
 @run_options
 def command(run: str, **options: Any) -> int:
-    """Print the logs of RUN: a unique beginning of its id, or `last`. Looking changes nothing for the run.
+    """Print the logs of RUN: the first characters of its id, or `last`. Looking changes nothing for the run.
 
     Exit code 3: a host of the run could not be read to the end.
     """

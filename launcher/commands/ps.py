@@ -29,8 +29,8 @@ def command(
 ) -> int:
     """List your runs on HOSTS: those that run, and those that were lost.
 
-    Without HOSTS: all of hosts.yaml, this machine, and the hosts of runs that were started from here. Exit
-    code 3: a host that was named did not answer.
+    Without HOSTS: all of hosts.yaml, this machine, and the hosts of runs that were started on this machine.
+    Exit code 3: a host that was named did not answer.
     """
     ways = reaching(inventory, accept_new_host_keys=accept_new_host_keys, parallel=parallel)
     entries = hosts_to_ask(ways.inventory, hosts)

@@ -1,4 +1,4 @@
-"""gpulaunch report: a run that is kept here, as text, as one HTML file, or as a document for programs."""
+"""gpulaunch report: a run that is kept locally, as text, as one HTML file, or as a document for programs."""
 
 import sys
 from pathlib import Path
@@ -35,7 +35,7 @@ from launcher.terminal.output import echo, echo_json, echo_lines
 def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None:
     """Report a run: how it ended, its curves, what its ranks used, and what happened when.
 
-    RUN is a unique beginning of its id, or `last`. The page is one file with everything in it: no network,
+    RUN is the first characters of its id, or `last`. The page is one file with everything in it: no network,
     no script. What a detached run has printed since is on its hosts: `gpulaunch fetch RUN` first.
     """
     found = read_run(run_called(run, runs))

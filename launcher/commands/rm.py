@@ -20,9 +20,9 @@ from launcher.runs.render import run_line
 @json_option
 @run_options
 def command(run: str, **options: Any) -> int:
-    """Delete RUN's directory (logs, records) on every host of it. Its output and what is here stay.
+    """Delete RUN's directory (logs, records) on every host of it. Its output and the local files stay.
 
-    RUN is a unique beginning of its id, or `last`, which is always asked about. Only what is over is
+    RUN is the first characters of its id, or `last`, which is always asked about. Only what is over is
     deleted. Exit code 1: a host refused, or you said no; 3: a host could not be reached.
     """
     ways = ways_of(options)

@@ -111,15 +111,15 @@ Examples:
 def command(config: str | None, extra: tuple[str, ...], **options: Any) -> int:
     """Check the hosts, launch the training on all of them, and follow it to its end.
 
-    SCRIPT is a file here; it needs no run config, and is sent to the hosts. ARGS (after --) are the script's;
-    with a run config they are added to those in it.
+    SCRIPT is a local file; it needs no run config, and is sent to the hosts. ARGS (after --) are the
+    script's; with a run config they are added to those in it.
 
-    The run goes on without this client: when its terminal closes, the laptop sleeps, the link is lost or it
+    The run continues without this client: when its terminal closes, the laptop sleeps, the link is lost or it
     is killed. Ctrl-C at a terminal asks whether to stop it, to detach or to stay; elsewhere it stops it.
 
     The exit code is the first failing rank's; 1: findings stopped the launch; 3: a host could not be reached;
     4: the ranks were not as planned; 5: the run could not be carried through; 86: the guard stopped it;
-    124: it hung; 129: the terminal was closed, and the run goes on; 130: Ctrl-C stopped it (SIGTERM
+    124: it hung; 129: the terminal was closed, and the run continues; 130: Ctrl-C stopped it (SIGTERM
     everywhere; once more: SIGKILL).
     """
     if options["show_secrets"] and not options["dry_run"]:
@@ -127,7 +127,7 @@ def command(config: str | None, extra: tuple[str, ...], **options: Any) -> int:
     what = asked(config, extra, options)
     early = None if options["dry_run"] or options["rehearse"] else begin_early(what)
     try:
-        from launcher.commands import _launch  # noqa: PLC0415 - loads while what has begun early does, too
+        from launcher.commands import _launch  # noqa: PLC0415 - loads while the early starts do, too
 
         launch = _launch.launch_of(what, options, early)
         try:

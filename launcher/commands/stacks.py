@@ -1,4 +1,4 @@
-"""gpulaunch stacks: where every rank of a run stands, without stopping it."""
+"""gpulaunch stacks: what every rank of a run is executing, without stopping it."""
 
 from typing import Any
 
@@ -18,9 +18,10 @@ from launcher.text import one_line
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @run_options
 def command(run: str, *, as_json: bool, **options: Any) -> int:
-    """Say where every rank of RUN stands (a unique beginning of its id, or `last`); the run goes on.
+    """Show what every rank of RUN is executing (the first characters of its id, or `last`); the run
+    continues.
 
-    Each rank's main thread, the innermost call first, and which ranks stand apart from most. All threads
+    Each rank's main thread, the innermost call first, and which ranks differ from most. All threads
     and DataLoader workers are in stacks-rank-N.log of the run. Exit code 3: a host did not answer.
     """
     ways = ways_of(options)

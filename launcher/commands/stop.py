@@ -31,7 +31,7 @@ from launcher.text import one_line
 @json_option
 @run_options
 def command(run: str, **options: Any) -> int:
-    """Stop RUN (a unique beginning of its id, or `last`): SIGTERM on every node, a grace period, SIGKILL.
+    """Stop RUN (the first characters of its id, or `last`): SIGTERM on every node, a grace period, SIGKILL.
 
     Without RUN it is the last one, after a question. Two who stop one run do no harm: the shorter grace
     counts. Exit code 0: every node has answered that nothing of the run is left; 1: something cannot be

@@ -72,7 +72,7 @@ _OWNED_KEYS: Mapping[str, tuple[object, str]] = {
 _FROM_FILTER = "asked for as hosts and their GPUs; DeepSpeed's own launcher does not run"
 _DEEPSPEED_OWNED = {
     "deepspeed_multinode_launcher": "forced to standard: DeepSpeed's launchers would start ranks again",
-    "deepspeed_hostfile": "its hosts and slots are asked for; DeepSpeed's own launcher does not run",
+    "deepspeed_hostfile": "gpulaunch asks for its hosts and slots; DeepSpeed's own launcher does not run",
     "deepspeed_inclusion_filter": _FROM_FILTER,
     "deepspeed_exclusion_filter": _FROM_FILTER,
 }

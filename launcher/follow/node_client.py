@@ -326,7 +326,7 @@ class Follower(threading.Thread):
         if here is None:
             _demand("it reports more logs than a node has" if len(self._offsets) >= MOST_LOGS else "")
             here = offset if "since" in self._wishes else 0
-        _demand(f"{log!r} goes on at byte {offset}, and {here} are here" if offset != here else "")
+        _demand(f"{log!r} continues at byte {offset}, expected byte {here}" if offset != here else "")
         self._offsets[log] = offset + len(data)
         if log != EVENTS:
             self._put(Output(self.host, log, offset, data))

@@ -13,25 +13,25 @@ too, for the hosts, versions and arguments of that launch.
 Without options the script is judged for GPUs before and from Ampere on, and for a launch of several processes
 whose number is not known: what depends on either is at most a warning, or an info. `--processes N`,
 `--capability X.Y`, `--precision`, `--args`, `--version PACKAGE=X.Y` and `-c CONFIG` say more; then what is
-known to be wrong is an error. The exit code is 1 when there are errors, or when something was not judged.
+known to be wrong is an error. The exit code is 1 for errors, or when something was not judged.
 
 Reading has bounds: 400,000 steps, 400,000 words and signs in 60 modules, values of 20,000 items, strings of
-65,536 characters, integers of 4,096 bits. What lies beyond them is told as `not judged:`, in JSON under
+65,536 characters, integers of 4,096 bits. What lies beyond them is reported as `not judged:`, in JSON under
 `problems`, in SARIF as a notification, and by preflight as an unknown SCR001.
 
-A fault that two lines make together (float16 weights here, `fp16=True` there) is told at the line to
-change; the other is under `see:`, in `related`, and in JSON an info of its own with `part_of`.
+A fault that two lines make together (float16 weights in one, `fp16=True` in the other) is reported at the
+line to change; the other is under `see:`, in `related`, and in JSON an info of its own with `part_of`.
 
 Silence a rule on one line with `# gpulaunch: ignore[P101]`.
 
 Measured in November 2026: about 2000 mistakes planted at known lines of 155 example scripts (accelerate,
 peft, trl, diffusers, pytorch/examples). Where neither a library excuses the mistake (adapters, FSDP,
-DeepSpeed) nor default arguments leave the line out, all but a few were told at their line; so were 36 of 42
-mistakes in scripts written without knowing the rules, and four more at the other line of the same fault. On
-the unchanged examples of Hugging Face, with default arguments, the only errors are what stops them there:
-device_map="auto", a GPU by number or CUDA_VISIBLE_DEVICES in a launch of several processes, and bf16 asked
-for on GPUs before Ampere. Lightning's Trainer and Fabric are followed; LightningCLI, wrappers of unknown
-libraries and code built at run time are not.
+DeepSpeed) nor default arguments leave the line out, lint reported all but a few at their line, and 36 of
+42 mistakes in scripts written without knowing the rules, four more at the other line of the same fault.
+On the unchanged examples of Hugging Face, with default arguments, the only errors are what stops them:
+device_map="auto", a GPU by number or CUDA_VISIBLE_DEVICES in a launch of several processes, and bf16 on GPUs
+before Ampere. Lint follows Lightning's Trainer and Fabric, but not LightningCLI, wrappers of unknown
+libraries, and code built at run time.
 
 `--fix` shows a diff of the script and of its own modules, says how many errors stay, and writes after a yes
 (`--yes` in scripts). It names float32 at load or in the cast after it, renames `tokenizer` and

@@ -21,7 +21,7 @@ _Change = Callable[[Any], Any]
 
 
 class Plan:
-    """What becomes of each node, and why some places stay as they are."""
+    """The change of each node, and why some places stay as they are."""
 
     def __init__(self) -> None:
         self.changes: dict[libcst.CSTNode, _Change] = {}
@@ -34,7 +34,7 @@ class Plan:
 
 
 def planned(module: MetadataWrapper, wanted: dict[_Start, set[str]], scopes: Scopes) -> Plan:
-    """Return what to change; `wanted` is the codes that lint told at each place."""
+    """Return what to change; `wanted` is the codes that lint reported at each place."""
     finder = _Finder(wanted, scopes)
     module.visit(finder)
     return finder.plan
@@ -55,7 +55,7 @@ def applied(module: MetadataWrapper, plan: Plan) -> str:
 
 
 class _Finder(libcst.CSTVisitor):
-    """Plans a change for each node that stands where lint told a fault."""
+    """Plans a change for each node at which lint reported a fault."""
 
     METADATA_DEPENDENCIES = (PositionProvider, ParentNodeProvider)
 

@@ -41,7 +41,7 @@ def fixed(text: str, path: str, findings: Iterable[LintFinding]) -> Fixing:
     libcst = _library()
     mine = [item for item in findings if item.place.path == path and item.level is not Level.INFO]
     if not any(item.code in FIXABLE for item in mine):
-        return Fixing(text)  # and what is no Python is not given to another parser
+        return Fixing(text)  # and what is not Python is not given to another parser
     try:
         module = libcst.MetadataWrapper(libcst.parse_module(text))
     except (libcst.ParserSyntaxError, ValueError, RecursionError):

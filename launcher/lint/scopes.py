@@ -1,4 +1,4 @@
-"""Which Accelerator a line of a script can name: fixes must not use one that is not there yet."""
+"""Which Accelerator a line of a script can name: fixes must not use one that does not exist yet."""
 
 import ast
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _SEVERAL = "there are several Accelerators in scope"
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """One `name = Accelerator(...)`; `scope` is the function it stands in, None for the module."""
+    """One `name = Accelerator(...)`; `scope` is the function around it, None for the module."""
 
     name: str
     line: int

@@ -124,7 +124,7 @@ def the_script_is_equal(hosts: Hosts, job: Job) -> Iterator[Problem]:
 
     Ranks of two versions of a script wait for each other in different collectives, for ever.
 
-    Fix: `sync: true` in the run config sends the tree here before each launch; or `git pull` on all hosts.
+    Fix: `sync: true` in the run config sends the local tree before each launch; or `git pull` on all hosts.
     Source: SHA-256 of the file on each host.
     """
     if job.send_script:
@@ -189,7 +189,7 @@ def clocks_agree(hosts: Hosts, clocks: Mapping[str, ClockOffset], expect: Expect
     bounds = {name: clocks[name] for name in hosts if name in clocks}
     if len(bounds) < 2:
         return
-    # The client is one more clock: where two hosts differ, it tells which of them is off.
+    # The client is one more clock: where two hosts differ, it shows which of them is off.
     clocks_s = sorted([0.0, *((low + high) / 2 for low, high in bounds.values())])
     middle = clocks_s[len(clocks_s) // 2]
     for name, (low, high) in bounds.items():

@@ -1,4 +1,4 @@
-"""Claims: which GPUs live runs of gpulaunch hold on this host, whoever started them."""
+"""Claims: which GPUs live runs of gpulaunch hold on this host, of any user."""
 
 from collections.abc import Iterator
 
@@ -14,9 +14,9 @@ from preflight.facts.missing import Missing
 def no_other_run_claims_the_gpus(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     """No other live run of gpulaunch holds a GPU that the job uses.
 
-    A run claims its GPUs before its launcher starts, so this tells of a neighbour whose ranks have not
+    A run claims its GPUs before its launcher starts, so this reports a neighbour whose ranks have not
     opened the GPU yet and whom the driver's process list cannot show. A claim is believed while the run's
-    supervisor holds the lock on its file, which nobody but the file's owner can take; what a dead run left
+    supervisor holds the lock on its file, which only the file's owner can take; what a dead run left
     says nothing.
 
     Fix: wait for that run, `gpulaunch stop RUN` if it is yours, or use other GPUs with --gpus.
@@ -24,7 +24,7 @@ def no_other_run_claims_the_gpus(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Ite
     """
     claims = facts.claims
     if isinstance(claims, Missing):
-        if claims.code != "not-asked":  # a recording from before there were claims
+        if claims.code != "not-asked":  # a recording of a version without claims
             words = f"claims of other runs not checked: {claims.reason}"
             yield Problem(words, how_to_read(claims), severity=Severity.UNKNOWN)
         return

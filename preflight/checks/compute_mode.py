@@ -23,7 +23,7 @@ def no_gpu_refuses_contexts(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     A GPU in Prohibited compute mode refuses every context, so the rank mapped to it dies at start. Such a GPU
     is left out of the launch when others remain: administrators keep display cards from compute this way.
 
-    Fix: root: `nvidia-smi -i N -c DEFAULT` (the mode returns to Default at every reboot by itself).
+    Fix: root: `nvidia-smi -i N -c DEFAULT` (the mode returns to Default at every reboot).
     Source: NVML nvmlDeviceGetComputeMode; NVML documentation of nvmlDeviceSetComputeMode.
     """
     for gpu in gpus:

@@ -1,4 +1,4 @@
-"""The training environment's Python and the variables that a launch there inherits."""
+"""The training environment's Python and the variables that a launch on the host inherits."""
 
 from collections.abc import Iterator
 
@@ -72,7 +72,7 @@ def the_launch_packages_are_installed(facts: HostFacts, python: PythonEnv, job: 
     rendezvous. Where no launch is meant yet, lacking accelerate is a warning: scripts that use it cannot run.
 
     Fix: install them with that interpreter, or point `python:` in hosts.yaml at the right environment;
-    `gpulaunch init --hosts HOST` finds the environments there.
+    `gpulaunch init --hosts HOST` finds the environments of a host.
     Source: distribution metadata (importlib.metadata); nothing is imported to find out.
     """
     needed = LAUNCH_NEEDS if job.engine is None else job.engine.packages
@@ -121,7 +121,7 @@ def no_variable_slows_or_stops_cuda(environ: dict[str, str], job: Job) -> Iterat
 
     Left over in a shell's start-up files, such variables change every job on the host without a word.
 
-    Fix: unset it there, or set it in the run config's `env:` when it is meant.
+    Fix: unset it on the host, or set it in the run config's `env:` when it is meant.
     Source: NVIDIA DCGM's list of harmful variables; the NCCL and CUDA manuals' environment chapters.
     """
     for name, harm in HARMFUL.items():
@@ -138,9 +138,9 @@ def no_earlier_launch_is_inherited(environ: dict[str, str]) -> Iterator[Problem]
     """No rank or launcher settings of another launch are inherited.
 
     RANK, WORLD_SIZE, ACCELERATE_* and the like would override what this launch says; gpulaunch removes them
-    from the ranks' environment, so this is only told.
+    from the ranks' environment, so this is information only.
 
-    Fix: nothing is needed here; for launches without gpulaunch, unset them.
+    Fix: nothing; for launches without gpulaunch, unset them.
     Source: torch.distributed.run and accelerate read these names.
     """
     names = sorted(n for n in environ if n in SCRUBBED or n.startswith(SCRUBBED_PREFIXES))

@@ -7,7 +7,7 @@ from preflight.checks.runner import table
 
 
 def known_codes(others: Iterable[str] = ()) -> frozenset[str]:
-    """Return every code a finding can have; `others` are those that are no checks (errors of hosts)."""
+    """Return every code a finding can have; `others` are those of hosts that could not be used."""
     return frozenset(table()) | frozenset(others)
 
 

@@ -50,8 +50,9 @@ def no_xid_since_boot(facts: HostFacts, expect: Expect) -> Iterator[Problem]:
     """The kernel log holds no NVIDIA error (Xid) since boot that condemns a GPU.
 
     Some Xids mean that the GPU must be reset or replaced; others that a program misbehaved. The first kind
-    stops a launch unless the GPU was reset since; the second is told for a while and stops nothing. Where the
-    log cannot be read but every GPU's driver says that no recovery is needed, that is taken for an answer.
+    stops a launch unless the GPU was reset since; the second is reported for a while and stops nothing. Where
+    the log cannot be read but every GPU's driver says that no recovery is needed, that is taken for an
+    answer.
 
     Fix: NVIDIA's Xid catalogue says per code; `expect: {fatal_xids: [...]}` is the site's own list.
     Source: kernel log lines "NVRM: Xid"; https://docs.nvidia.com/deploy/xid-errors.

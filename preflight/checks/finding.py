@@ -37,7 +37,7 @@ class Problem:
     gpu: int | None = None
     unasked: bool = False  # unknown only because the source does not hold it (a saved nvidia-smi)
     hosts: tuple[str, ...] = ()
-    alike: str = ""  # problems of a check that have this in common are told as one, with a count
+    alike: str = ""  # problems of a check that have this in common are reported as one, with a count
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Finding:
     fix: str
     gate: bool = False  # an unknown of this check stops a launch
     ignored: bool = False  # demoted by --ignore; shown, stops nothing
-    alike: str = ""  # findings with the same are told as one; "": only those that say the same are
+    alike: str = ""  # findings with the same are reported as one; "": only those that say the same are
 
 
 def stops_launch(finding: Finding) -> bool:

@@ -48,11 +48,11 @@ def there_are_enough_gpus(gpus: tuple[Gpu, ...], use: Selection, job: Job) -> It
 
 @host_check("GPU002", gpu_only=True)
 def the_named_gpus_are_there(use: Selection) -> Iterator[Problem]:
-    """Every GPU that the run config or hosts.yaml names is there.
+    """Every GPU that the run config or hosts.yaml names exists.
 
     An index or UUID that the driver does not list is a typing mistake, a moved card, or a card that died.
 
-    Fix: `nvidia-smi -L` lists what is there.
+    Fix: `nvidia-smi -L` lists what the host has.
     Source: NVML device list.
     """
     for word in use.absent:
@@ -147,7 +147,7 @@ def no_gpu_is_in_mig_mode(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     A GPU in MIG mode shows only its instances to CUDA, one per process, and without peer-to-peer: a rank that
     was promised the whole GPU gets a slice or nothing.
 
-    Fix: root: `nvidia-smi -i N -mig 0` (ends what runs there), or leave the GPU out.
+    Fix: root: `nvidia-smi -i N -mig 0` (ends what runs on it), or leave the GPU out.
     Source: NVML nvmlDeviceGetMigMode; NVIDIA MIG user guide.
     """
     for gpu in gpus:

@@ -167,7 +167,7 @@ _THROTTLES = {
 def no_gpu_is_throttled(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     """No GPU is slowed down by heat or by its power supply.
 
-    One slow GPU slows all ranks. Idle clocks and the normal power cap are no fault and are not told.
+    One slow GPU slows all ranks. Idle clocks and the normal power cap are normal and are not reported.
 
     Fix: cooling, power cables, power supply: ask the administrator.
     Source: NVML nvmlDeviceGetCurrentClocksEventReasons.
@@ -315,7 +315,7 @@ def the_kernel_killed_nothing(facts: HostFacts) -> Iterator[Problem]:
     """
     kernel_log = facts.kernel_log
     if isinstance(kernel_log, Missing):
-        return  # only told; what a launch depends on is HEAL002
+        return  # information only; what a launch depends on is HEAL002
     if kernel_log.oom_kills:
         yield Problem(
             f"processes ended for lack of memory since boot: {len(kernel_log.oom_kills)}; the last: "

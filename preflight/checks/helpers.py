@@ -64,5 +64,5 @@ def gib(mib: float) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """Return a text of at most this many characters; "..." stands for what is left out."""
+    """Return a text of at most this many characters; "..." replaces what is left out."""
     return text if len(text) <= length else text[: length - 3] + "..."

@@ -37,7 +37,7 @@ def a_real_interface_is_up(network: Network) -> Iterator[Problem]:
 
 @host_check("NET002")
 def named_interfaces_exist(network: Network, environ: dict[str, str], job: Job) -> Iterator[Problem]:
-    """The interfaces that NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME name are there and up.
+    """The interfaces that NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME name exist and are up.
 
     A name from another host (eth0 against enp3s0) ends every rank with "no socket interface found".
 
@@ -64,10 +64,10 @@ def _chosen(interface: Interface, value: str) -> bool:
 
 @cluster_check("NET003", Severity.WARNING)
 def host_names_do_not_lead_home(hosts: Mapping[str, HostFacts]) -> Iterator[Problem]:
-    """No host's own name resolves only to a loopback address there.
+    """No host's own name resolves only to a loopback address on that host.
 
-    Debian writes "127.0.1.1 NAME" into /etc/hosts. A rank that announces itself by name then tells the others
-    to call themselves. gpulaunch gives the ranks an address, so only scripts that resolve names are hit.
+    Debian writes "127.0.1.1 NAME" into /etc/hosts. A rank that announces itself by name then makes the others
+    connect to themselves. gpulaunch gives the ranks an address, so only scripts that resolve names are hit.
 
     Fix: put the host's real address beside its name in /etc/hosts (root).
     Source: Debian reference, chapter 5.1.1; getaddrinfo on the host.

@@ -25,7 +25,7 @@ def the_paths_can_be_written(paths: tuple[PathFacts, ...]) -> Iterator[Problem]:
     """The working directory exists; output, cache, temporary and run directories can be written.
 
     A job that cannot write its checkpoint finds out hours after the start. The run directory, where gpulaunch
-    keeps records and logs, lies in the home: by NFS root may not write there (root_squash).
+    keeps records and logs, lies in the home: by NFS root may not write to it (root_squash).
 
     Fix: create the directory or have its owner changed; point `workdir:`, `output:` or HF_HOME elsewhere; for
     the run directory log in as the owner of the home, or set XDG_STATE_HOME on the host to a local disk.
@@ -77,7 +77,9 @@ def there_is_room(paths: tuple[PathFacts, ...], expect: Expect) -> Iterator[Prob
     Source: statvfs; thresholds `disk_free_percent`, `disk_free_mib`, `free_inodes_percent` of `expect:`.
     """
     told: set[object] = set()
-    for item in sorted(paths, key=lambda item: item.role not in _NEEDED):  # a mount is told for what matters
+    for item in sorted(
+        paths, key=lambda item: item.role not in _NEEDED
+    ):  # a mount is reported for what matters
         mount = (item.source, item.free_mib)
         if mount in told:
             continue
@@ -107,7 +109,7 @@ def _full(item: PathFacts) -> str:
 
 
 def _room(item: PathFacts, *, inodes: bool) -> str:
-    """Return how room is made there."""
+    """Return how room is made on the file system."""
     look = f"df -{'i' if inodes else 'h'} {shell_word(item.resolved or item.path)}"
     if item.role == "run_dir":
         return f"{look}; gpulaunch prune removes old runs from the host; remove what else is not needed"
@@ -139,8 +141,8 @@ def the_script_is_there(facts: HostFacts, job: Job) -> Iterator[Problem]:
 
     Ranks of a host without it end at once, and the other hosts wait for them.
 
-    Fix: `gpulaunch run --sync` sends the tree here with the script in it (`sync: true` in the run config, by
-    which preflight judges too); or copy it there, or correct `workdir:`.
+    Fix: `gpulaunch run --sync` sends the local tree with the script in it (`sync: true` in the run config, by
+    which preflight judges too); or copy it to the host, or correct `workdir:`.
     Source: the file itself, and its SHA-256.
     """
     if not job.script or job.send_script:

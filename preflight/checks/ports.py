@@ -25,7 +25,7 @@ def the_main_port_can_be_bound(
 ) -> Iterator[Problem]:
     """The main port can be bound on the main host.
 
-    The store of rank 0 listens there (29500 unless the run config says otherwise). If it is taken, accelerate
+    The store of rank 0 listens on it (29500 unless the run config says otherwise). If it is taken, accelerate
     stops on several hosts and moves silently to another port on one. It is tested by a real bind as torch
     does it, since a look at listening sockets misses ports that are bound and not listening, or on one
     address only.

@@ -18,7 +18,7 @@ def the_gpus_have_the_asked_precision(gpus: tuple[Gpu, ...], use: Selection, job
     """Every GPU that the job uses computes natively in the mixed precision that was asked for.
 
     bf16 is native from compute capability 8.0 and fp8 from 8.9. torch says "supported" for emulated bf16 too,
-    so nothing refuses it on a T4 or a TITAN RTX: it is slow there and fails later in kernels that have no
+    so nothing refuses it on a T4 or a TITAN RTX: it is slow on them and fails later in kernels that have no
     bf16 form. gpulaunch corrects the launch to what the hardware has, and says so.
 
     Fix: ask for `precision: auto`, or leave the slow GPUs out.

@@ -16,7 +16,7 @@ from preflight.leftovers.reapers import is_reaper
 
 
 def _alike(item: Classified) -> str:
-    """Return what processes have in common of which one stands for all."""
+    """Return what processes have in common that are reported as one."""
     return f"{item.kind.value} {item.process.user} {command_of(item.process)}"
 
 
@@ -118,7 +118,7 @@ def nothing_is_left_over(
     """No rank, launcher or DataLoader worker of an earlier run is left over.
 
     A crash leaves ranks whose launcher is gone, stopped processes and half-dead ones. They hold memory, ports
-    and device files until somebody ends them. Those that hold a GPU are told by PROC001 where the job wants
+    and device files until they are ended. PROC001 reports those that hold a GPU, where the job wants
     GPUs; PORT001 names the holder of the main port.
 
     Fix: `gpulaunch clean-zombies HOST`.
@@ -170,8 +170,8 @@ def no_zombies(facts: HostFacts, processes: ProcessTable, expect: Expect) -> Ite
     """No process is a zombie or stopped.
 
     A true zombie is already dead: it holds no GPU and no port and cannot be killed; its parent must collect
-    it. A stopped process (Ctrl-Z) keeps everything it had. They are told because people look for them after a
-    crash.
+    it. A stopped process (Ctrl-Z) keeps everything it had. They are reported because people look for them
+    after a crash.
 
     Fix: end or wake the parent of a zombie; `fg` or `kill -CONT` for a stopped process.
     Source: /proc/PID/stat.

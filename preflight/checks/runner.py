@@ -36,8 +36,8 @@ def judge_host(
 ) -> tuple[Finding, ...]:
     """Run every host check on one host's facts.
 
-    `allowed` is what hosts.yaml lets anybody use there. `asked_only` leaves out the checks whose facts the
-    source was never asked for (a saved nvidia-smi has no ports); `unasked` lists them.
+    `allowed` are the GPUs that hosts.yaml lets anybody use. `asked_only` leaves out the checks whose facts
+    the source was never asked for (a saved nvidia-smi has no ports); `unasked` lists them.
     """
     use = select(facts, job, allowed)
     supply: dict[str, Any] = {name: getattr(facts, name) for name in _FACT_NAMES}
@@ -112,7 +112,7 @@ Told = tuple[Check, Problem]
 
 
 def _unasked_told_once(told: list[Told]) -> Iterator[Told]:
-    """Tell once per check, as information, what the source does not hold; a gate stays unknown."""
+    """Report once per check, as information, what the source does not hold; a gate stays unknown."""
     codes: set[str] = set()
     for check, problem in told:
         if not problem.unasked or check.gate:

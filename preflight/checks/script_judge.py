@@ -30,7 +30,7 @@ def judge_script(
     try:
         launch = decide(hosts, job, script).mixed_precision
     except GpulaunchError:
-        launch = None  # told by the plan; here it means that the launch's precision is not known
+        launch = None  # the plan reports it; for a check it means that the launch's precision is not known
     args = agree(job, launch, script).args if launch else job.args
     kinds = capabilities or ([None] if not job.wants_gpus else [(7, 5), (8, 0)])
     targets = [Target(item, size, launch, args, versions) for item in kinds]

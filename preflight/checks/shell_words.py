@@ -12,7 +12,7 @@ def shell_word(path: str) -> str:
 
 
 def ssh_command(host: str, *words: str) -> str:
-    """Return `ssh HOST WORDS`; two shells read it, the one here and the one of the host."""
+    """Return `ssh HOST WORDS`; two shells read it, the local one and the one of the host."""
     there = " ".join(map(shell_word, words))
     plain = all(shell_word(word) == word for word in words)
     return f"ssh {shlex.quote(host)} {there if plain else shlex.quote(there)}"

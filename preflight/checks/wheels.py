@@ -2,8 +2,8 @@
 
 A table, so that nothing imports torch to find out. Sources: pytorch/pytorch issues 146265, 147607, 164471,
 172352, 172663, 175253, 182849 (release architecture lists), 160162 and 168065 (aarch64), pytorch's
-.ci/aarch64_linux/aarch64_ci_build.sh, torch/cuda/__init__.py PYTORCH_RELEASES_CODE_CC,
-and the CUDA release notes' table of driver versions. A row that is not here is unknown, and said to be.
+.ci/aarch64_linux/aarch64_ci_build.sh, torch/cuda/__init__.py PYTORCH_RELEASES_CODE_CC, and the CUDA release
+notes' table of driver versions. A version without a row is unknown, and reported as unknown.
 """
 
 from collections.abc import Iterable
@@ -109,7 +109,7 @@ _INDEX_URL = "https://download.pytorch.org/whl/"
 def index_for(gpus: Iterable[Capability], driver: str, machine: str) -> str:
     """Return the pip index whose torch runs on all these GPUs with this driver, "" when there is none.
 
-    On aarch64 PyPI's own torch is a CPU build, so that an index is always to be named there.
+    On aarch64 PyPI's own torch is a CPU build, so that an index must always be named for it.
     """
     wanted = tuple(gpus)
     for index in INDEXES:

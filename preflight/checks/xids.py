@@ -1,6 +1,6 @@
 """NVIDIA's Xid error codes that decide something: what they mean and what to do. A table.
 
-Source: NVIDIA's Xid catalogue (docs.nvidia.com/deploy/xid-errors). Others are told by their number.
+Source: NVIDIA's Xid catalogue (docs.nvidia.com/deploy/xid-errors). Others are reported by their number.
 """
 
 XIDS: dict[int, str] = {

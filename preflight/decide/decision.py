@@ -19,7 +19,7 @@ class Decision:
     mixed_precision: Precision
     because: tuple[Reason, ...]
     changed_from: str = ""
-    script_args: tuple[str, ...] = ()  # from precision_args: how this script wants to be told
+    script_args: tuple[str, ...] = ()  # from precision_args: how this script takes its precision
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from preflight.job import GpuRequest, Job
 class Selection:
     """The GPUs a job may use on one host. A bad candidate stops a launch unless enough others remain.
 
-    `absent` are the indices and UUIDs that were named (in the job or in hosts.yaml) and are not there.
+    `absent` are the indices and UUIDs that were named (in the job or in hosts.yaml) and do not exist.
     `set_aside` are GPUs that an administrator keeps from compute (Prohibited) while others remain.
     """
 
@@ -24,7 +24,7 @@ class Selection:
 
 
 def select(facts: HostFacts, job: Job, allowed: GpuRequest = "all") -> Selection:
-    """Return what `job` wants of the host's GPUs; `allowed` is what hosts.yaml lets anybody use there.
+    """Return what `job` wants of the host's GPUs; `allowed` are the GPUs that hosts.yaml lets anybody use.
 
     "all" means all of them: a sick one is not left out silently. Only a GPU in Prohibited mode is, since
     somebody has said that it is not for compute.

@@ -44,7 +44,7 @@ class _Row:
     best: Precision
     also: frozenset[Precision]
     note: str
-    name: str = ""  # only GPUs whose name matches this pattern; such rows stand before the general one
+    name: str = ""  # only GPUs whose name matches this pattern; such rows precede the general one
 
 
 _NO_TENSOR_CORES = r"GTX 16\d\d|\bT(400|500|550|600|1000|1200|2000)\b|\bMX(450|550)\b|CMP 30HX"

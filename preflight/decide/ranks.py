@@ -25,7 +25,7 @@ def resolve_gpus(job: Job, hosts: Iterable[HostFacts]) -> Job:
     """Return `job` with gpus "auto" settled: "all" when any of the hosts has a GPU, else "none".
 
     A host whose GPUs cannot be read although the PCI bus shows some counts as having them: its broken driver
-    must be told, not hidden by training on the CPU.
+    must be reported, not hidden by training on the CPU.
     """
     if job.gpus != "auto":
         return job
@@ -82,7 +82,7 @@ def _cpu_ranks(host: str, count: int) -> NodeRanks:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """A GPU with what stands against it: `broken` rules it out, `busy` only puts it last."""
+    """A GPU with the reasons against it: `broken` rules it out, `busy` only puts it last."""
 
     gpu: Gpu
     uuid: str

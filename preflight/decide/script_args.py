@@ -21,7 +21,7 @@ class ArgsEdit:
 
 @dataclass(frozen=True, slots=True)
 class _Switch:
-    """Words in `args[start:end]` that tell the script a precision."""
+    """Words in `args[start:end]` that set the precision of the script."""
 
     start: int
     end: int

@@ -87,7 +87,7 @@ class Seen:
         return os.waitstatus_to_exitcode(status), self.rows
 
     def close(self) -> None:
-        """End what a failed test has left: a run goes on without its client."""
+        """End what a failed test has left: a run continues without its client."""
         if self.pid:
             os.kill(self.pid, signal.SIGTERM)
             with suppress(AssertionError):

@@ -22,7 +22,7 @@ _PROMPT = re.compile(
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _REDIRECTION = re.compile(r"&?\d?(>>?|<)(&(\d|-)?)?$")
 _LOG = "every rank has a log of its own in gpulaunch-runs"
-_DETACH = "a run goes on without its client; --detach leaves at once"
+_DETACH = "a run continues without its client; --detach leaves at once"
 _PRINT_ONLY = ("echo", "printf", "pwd", "date", "hostname", "clear", "true", ":", "nvidia-smi")
 _LOOPS = ("for", "while", "until", "if", "case", "{")
 

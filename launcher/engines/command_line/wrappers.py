@@ -88,12 +88,12 @@ _INSTALLS = {"--with", "-w", "--with-editable", "--with-requirements", "--script
 _SAME = {"mamba": "conda", "micromamba": "conda", "hatch": "hatch", "rye": "pipenv"}
 
 _TRANSPARENT = {
-    "nohup": "nohup: a run goes on without its client; --detach leaves at once",
+    "nohup": "nohup: a run continues without its client; --detach leaves at once",
     "time": "time: the report says how long the run took",
     "exec": "exec: gpulaunch starts the processes itself",
     "command": "command: gpulaunch starts the processes itself",
-    "setsid": "setsid: a run goes on without its client; --detach leaves at once",
-    "caffeinate": "caffeinate: a run goes on without its client",
+    "setsid": "setsid: a run continues without its client; --detach leaves at once",
+    "caffeinate": "caffeinate: a run continues without its client",
     "stdbuf": "stdbuf: python runs unbuffered in every rank",
     "unbuffer": "unbuffer: python runs unbuffered in every rank",
     "ionice": "ionice: the priority of disks is left as it is",
@@ -116,8 +116,8 @@ _REFUSED = {
         "launch the command that is in the script",
     ),
     "salloc": ("salloc asks Slurm for hosts", "run gpulaunch inside of the allocation"),
-    "tmux": ("tmux keeps a terminal for the command", "leave it out: --detach lets the run go on"),
-    "screen": ("screen keeps a terminal for the command", "leave it out: --detach lets the run go on"),
+    "tmux": ("tmux keeps a terminal for the command", "leave it out: --detach lets the run continue"),
+    "screen": ("screen keeps a terminal for the command", "leave it out: --detach lets the run continue"),
     "timeout": (
         "timeout would end a launcher and leave ranks behind",
         "leave it out; gpulaunch stop ends a run",

@@ -49,7 +49,7 @@ def adapters_behind_reentrant_checkpoints(it: "Interpreter", event: Event) -> It
 
     Nothing inside such a block trains: "None of the inputs have requires_grad=True". It happens with adapters
     in a frozen base: the embeddings before the first block need no gradient. transformers before 5 and
-    torch.utils.checkpoint use the reentrant form unless told otherwise.
+    torch.utils.checkpoint use the reentrant form by default.
     Source: torch.utils.checkpoint; transformers/modeling_utils.py.
     """
     if event.name == "checkpoint":

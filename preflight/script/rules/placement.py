@@ -37,7 +37,7 @@ def _level(it: "Interpreter") -> Level | None:
 
 
 def _fixed(value: Value | None) -> Device | None:
-    """Return a device that is the same for every rank; -1 is how scripts say that there are no ranks."""
+    """Return a device that is the same for every rank; -1 is how scripts say that they have no ranks."""
     items = [item for item in alternatives(value or NONE) if isinstance(item, Device)]
     if any(item.of_rank for item in items):
         return None

@@ -34,7 +34,7 @@ def fp16_parameters_under_a_scaler(it: "Interpreter", event: Event) -> Iterator[
 
     fp16 mixed precision keeps float32 parameters and scales their gradients; with fp16 parameters torch's
     GradScaler stops at the first step with "Attempting to unscale FP16 gradients". No flag repairs that.
-    DeepSpeed and FSDP keep float32 masters of their own and are not meant here; PEFT adapters are float32.
+    DeepSpeed and FSDP keep float32 masters of their own and are not meant; PEFT adapters are float32.
     Source: torch/amp/grad_scaler.py; reproduced with torch 2.13 and transformers 5.23.
     """
     for training in trainings(it, event):
@@ -238,7 +238,7 @@ def trl_default_is_bf16(it: "Interpreter", event: Event) -> Iterator[Hit]:
 
 @rule("P132", "arguments")
 def bf16_on_the_cpu(it: "Interpreter", event: Event) -> Iterator[Hit]:
-    """bf16 is asked of TrainingArguments on CPU ranks, without use_cpu.
+    """TrainingArguments(bf16=True) on CPU ranks, without use_cpu.
 
     transformers then looks for a GPU and stops: "Your setup doesn't support bf16/gpu. You need to assign
     use_cpu if you want to train the model on CPU."
@@ -275,8 +275,8 @@ def model_cast_between_steps(it: "Interpreter", event: Event) -> Iterator[Hit]:
     """The model is cast between two steps of its optimizer.
 
     The optimizer's state keeps the old dtype, so the next step fails: "expected dtype float for `end` but got
-    dtype c10::BFloat16" (torch 2.1 and later; older ones and SGD go on silently). Usually in an evaluation,
-    demo or save that restores `next(model.parameters()).dtype` to the whole model.
+    dtype c10::BFloat16" (torch 2.1 and later; older ones and SGD continue silently). Usually in an
+    evaluation, demo or save that restores `next(model.parameters()).dtype` to the whole model.
     Source: reproduced with torch 2.13.
     """
     for training in trainings(it, event):

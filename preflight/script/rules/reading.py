@@ -1,4 +1,4 @@
-"""Rules P100 and P120: told by the reading itself, not by an event of one reading."""
+"""Rules P100 and P120: found by the reading itself, not by an event of one reading."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -276,7 +276,7 @@ def fp16_wherever_there_is_a_gpu(it: "Interpreter", event: Event) -> Iterator[Hi
 
 @rule("P130", "load", "attention")
 def flash_attention_on_old_gpus(it: "Interpreter", event: Event) -> Iterator[Hit]:
-    """flash_attention_2 is asked for on GPUs before Ampere.
+    """flash_attention_2 on GPUs before Ampere.
 
     "FlashAttention only supports Ampere GPUs or newer."
     Source: flash-attn's own check.
@@ -340,7 +340,7 @@ def _emulated(event: Event) -> Iterator[Hit]:
 def autocast_beside_the_launch(it: "Interpreter", event: Event) -> Iterator[Hit]:
     """The script's own autocast, of another precision than accelerate's or the Trainer's.
 
-    Inside the block the script's dtype wins, and nobody scales the loss for it: fp16 without a scaler loses
+    Inside the block the script's dtype wins, and nothing scales the loss for it: fp16 without a scaler loses
     small gradients, and bf16 under an fp16 scaler is scaled for nothing. With a bare Accelerator() the rest
     depends on the machine's flag or config file. accelerator.autocast() follows the launch.
     Source: accelerate/accelerator.py, prepare_model and autocast.

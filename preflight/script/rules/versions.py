@@ -78,7 +78,7 @@ def _tokenizer(it: "Interpreter", event: Event) -> Iterator[Hit]:
 
 
 def _may_take_it(it: "Interpreter", event: Event) -> bool:
-    """Whether a class that cannot be read stands before the library's: it may take a tokenizer= itself."""
+    """Whether a class that cannot be read precedes the library's: it may take a tokenizer= itself."""
     thing = it.thing(event.ref)
     cls = thing.get("__class__") if thing else NONE
     if not isinstance(cls, Class):
@@ -92,7 +92,7 @@ def _may_take_it(it: "Interpreter", event: Event) -> bool:
 def keyword_too_new(it: "Interpreter", event: Event) -> Iterator[Hit]:
     """`dtype=` in from_pretrained, with a transformers that only knows torch_dtype.
 
-    Before 4.56 it is passed on to the model's constructor and refused there.
+    Before 4.56 it is passed on to the model's constructor, which refuses it.
     Source: transformers' release notes for 4.56.
     """
     thing, call = it.thing(event.ref), event.call

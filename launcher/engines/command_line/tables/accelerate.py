@@ -80,7 +80,7 @@ GENERAL: tuple[Option, ...] = (
     refused("--aws_access_key_id", _AWS, _NO_AWS),
     refused("--aws_secret_access_key", _AWS, _NO_AWS),
     kept("--debug", values=0),
-    owned("--mpirun_hostfile", "its hosts and slots are asked for", sets="hostfile"),
+    owned("--mpirun_hostfile", "gpulaunch asks for its hosts and slots", sets="hostfile"),
 )
 
 _DYNAMO = (
@@ -118,7 +118,7 @@ _DEEPSPEED = (
     kept("--gradient_clipping", kind="float"),
     kept("--zero3_init_flag"),
     kept("--zero3_save_16bit_model"),
-    owned("--deepspeed_hostfile", "its hosts and slots are asked for", sets="hostfile"),
+    owned("--deepspeed_hostfile", "gpulaunch asks for its hosts and slots", sets="hostfile"),
     owned("--deepspeed_exclusion_filter", _FILTER, kind="node_filters", sets="exclude"),
     owned("--deepspeed_inclusion_filter", _FILTER, kind="node_filters", sets="include"),
     owned("--deepspeed_multinode_launcher", _STANDARD),

@@ -22,7 +22,7 @@ _CORES = "gpulaunch binds no cores; OMP_NUM_THREADS is set for each rank"
 _ENV = "the interpreter is that of each host"
 
 OPTIONS: tuple[Option, ...] = (
-    owned("--hostfile", "its hosts and slots are asked for", also=("-H",), sets="hostfile"),
+    owned("--hostfile", "gpulaunch asks for its hosts and slots", also=("-H",), sets="hostfile"),
     owned(
         "--include", "asked for as hosts and their GPUs", also=("-i",), kind="node_filters", sets="include"
     ),
@@ -50,7 +50,7 @@ OPTIONS: tuple[Option, ...] = (
     owned("--enable_each_rank_log", "every rank has a log of its own in gpulaunch-runs", sets="log_dir"),
     refused(
         "--autotuning",
-        "the autotuner starts many runs by itself, each with a launcher of its own",
+        "the autotuner starts many runs of its own, each with a launcher of its own",
         "run the autotuner on one host with deepspeed, then launch with the configuration that it wrote",
         choices=("tune", "run"),
     ),

@@ -23,7 +23,7 @@ OPTIONS: tuple[Option, ...] = (
     owned("--main_port", FROM_PORT, kind="int", sets="main_port"),
     owned(
         "--precision",
-        "mixed ones are decided for the GPUs of all hosts; others go on as LT_PRECISION",
+        "mixed ones are decided for the GPUs of all hosts; others are passed on as LT_PRECISION",
         kind="fabric_precision",
         sets="precision",
     ),
