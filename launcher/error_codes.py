@@ -48,6 +48,15 @@ _FIXES: dict[str, str] = {
     "HOST011": "Look at the host's load and at its storage (a hanging mount): `ssh HOST uptime`.",
     "HOST012": "Ask for a login shell on the host (`chsh`), or log in as another `user:`; a start-up file "
     "that ends the shell does the same. `ssh HOST true`.",
+    "HOST013": "Install the command where it is to run, or correct `via:` in hosts.yaml.",
+    "HOST014": "`docker start NAME` on the host; `docker ps -a` lists its containers. A run that was in the "
+    "container has ended with it.",
+    "HOST015": "On the host: `docker ps` as the same user. Ask for the group `docker`, or write `sudo: true` "
+    "beside the name in `via:`.",
+    "HOST016": "Try the command of `via:` by hand: what you type must arrive unchanged at `COMMAND cat`, "
+    "without a pseudo terminal.",
+    "HOST017": "Read the command. If you trust it, run gpulaunch at a terminal and answer yes, or move the "
+    "host to ~/.config/gpulaunch/hosts.yaml.",
 }
 
 

@@ -12,12 +12,16 @@ __all__ = [
     "AgentTooSlow",
     "AuthenticationFailed",
     "BadInput",
+    "CommandMissing",
+    "CommandNotAllowed",
     "CommandRefused",
     "CommandTimedOut",
     "ConfigError",
     "ConnectionLost",
     "ConnectionRefused",
     "ConnectionTimedOut",
+    "ContainerNotRunning",
+    "ContainersRefused",
     "GpulaunchError",
     "HostError",
     "HostKeyChanged",
@@ -32,6 +36,7 @@ __all__ = [
     "NotAsked",
     "OutputTooLarge",
     "PathRefused",
+    "PrefixFailed",
     "ProgramNotStarted",
     "RunFailed",
     "RunOver",
@@ -175,6 +180,36 @@ class NoLoginShell(HostError):
     """The account on the host runs no programs: its login shell (nologin, false) started no interpreter."""
 
     code: ClassVar[str] = "HOST012"
+
+
+class CommandMissing(HostError):
+    """The command of the host's `via:` (docker, kubectl, ...) is not installed where it is to run."""
+
+    code: ClassVar[str] = "HOST013"
+
+
+class ContainerNotRunning(HostError):
+    """The container is absent, stopped or paused; what ran in it has ended with it, or stands still."""
+
+    code: ClassVar[str] = "HOST014"
+
+
+class ContainersRefused(HostError):
+    """docker or podman is installed, and refuses: no permission, or its service is down."""
+
+    code: ClassVar[str] = "HOST015"
+
+
+class PrefixFailed(HostError):
+    """The command of the host's `via:` started nothing, or changes the bytes that it carries."""
+
+    code: ClassVar[str] = "HOST016"
+
+
+class CommandNotAllowed(HostError):
+    """A project's hosts.yaml names a command to run locally, and the user has not allowed it."""
+
+    code: ClassVar[str] = "HOST017"
 
 
 class HostsUnusable(GpulaunchError):

@@ -15,6 +15,7 @@ from launcher.config import host_ranges
 from launcher.config.host_fields import local_interpreter_expected
 from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_plain_host, is_user
 from launcher.config.schema import INVENTORY
+from launcher.config.via_options import NO_VIA, Via, via_problem
 from launcher.config.yaml_tree import Item, Mistakes, nearest, read_file
 from launcher.errors import BadInput
 from launcher.local.home import at_home, home
@@ -53,12 +54,18 @@ class HostEntry:
     interface: str = ""
     ignore: frozenset[str] = frozenset()  # codes of checks
     expect: Expect = field(default_factory=Expect)
+    via: Via | None = None
     alias: str = ""
     listed: bool = True  # False: not in hosts.yaml
 
     @property
     def is_local(self) -> bool:
-        """Whether this is the machine we run on, reached without SSH."""
+        """Whether this is the machine we run on, reached without SSH; not what runs in a container of it."""
+        return self.is_on_this_machine and self.via is None
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        """Whether this is the machine we run on, or what `via:` enters on it."""
         return self.name == LOCALHOST and not self.address
 
 
@@ -177,7 +184,7 @@ def entry_problem(entry: HostEntry, *, sent: bool = False) -> str:
         return f'"{entry.user}" is not a user: the name may hold {USER_RULE}'
     if entry.port is not None and not 0 < entry.port <= 65535:
         return f"{entry.port} is not a port: expected 1 to 65535"
-    return ""
+    return via_problem(entry.via) if entry.via else ""
 
 
 def _hops(words: Iterable[str]) -> Iterator[str]:
@@ -216,8 +223,10 @@ class _Reader:
             values["ignore"] = frozenset(values["ignore"])
         if "expect" in values:
             values["expect"] = Expect(**values["expect"])
+        if "via" in values and values["via"].kind == NO_VIA:
+            values["via"] = None
         entry = HostEntry(name, **values, alias=name)
-        expected = local_interpreter_expected(entry.python) if entry.is_local else ""
+        expected = local_interpreter_expected(entry.python) if entry.is_on_this_machine else ""
         if expected:
             self._mistake(
                 f"hosts.{name}.python", f'expected {expected} on this machine, got "{entry.python}"'

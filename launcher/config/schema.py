@@ -30,6 +30,7 @@ from launcher.config.host_fields import ADDRESS, INTERPRETER, MAX_GPUS, VERSIONS
 from launcher.config.host_names import USER_PATTERN
 from launcher.config.restart_options import RESTART_KEYS, RestartKind
 from launcher.config.sync_options import SYNC_KEYS, SyncKind
+from launcher.config.via_options import VIA
 from launcher.config.yaml_tree import Item, nearest
 from launcher.engines.base import ENGINES
 from launcher.error_codes import host_codes
@@ -143,6 +144,12 @@ HOST_KEYS: tuple[Key, ...] = (
         HOST_WORDS,
         "Jump hosts, outermost first; `none` overrides ssh_config's ProxyJump.",
         "[bastion]",
+    ),
+    Key(
+        "via",
+        VIA,
+        "What carries bytes to the host on top of SSH or in its place; see docs/containers.md.",
+        "{docker: train}",
     ),
     Key(
         "python",

@@ -9,6 +9,7 @@ from typing import Any
 
 from launcher.config.host_ranges import MAX_HOSTS
 from launcher.config.inventory import HostEntry, entry_problem
+from launcher.config.via_options import COMMAND, Via
 from launcher.errors import PathRefused
 from launcher.local.home import user_state_dir
 from launcher.local.safe_paths import path_below, write_below
@@ -47,12 +48,22 @@ class Launched:
 
 
 @dataclass(frozen=True, slots=True)
+class _Via:
+    """A preset of `via:`; of a command only that there was one: hosts.yaml alone says which."""
+
+    kind: str = ""
+    name: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class _Way:
     address: str = ""
     port: int | None = None
     user: str = ""
     jump: tuple[str, ...] = ()
     alias: str = ""
+    via: _Via = _Via()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +170,8 @@ def _problem(launched: Launched, *, sent: bool) -> str:
 def _way_problem(entry: HostEntry, *, sent: bool) -> str:
     if not entry.python.isprintable() or entry.python.startswith("-") or not entry.python:
         return f"{entry.python!r} is not an interpreter"
+    if entry.via is not None and entry.via.kind == COMMAND:
+        entry = replace(entry, via=None)  # it is opened by its entry in hosts.yaml, or not at all
     return entry_problem(entry, sent=sent)
 
 
@@ -176,6 +189,9 @@ def _node(node: NodePlan, way: HostEntry | None) -> dict[str, Any]:
     if way is not None:
         data["way"] = {"address": way.address, "port": way.port, "user": way.user, "jump": list(way.jump)}
         data["way"]["alias"] = way.alias
+        if way.via is not None:
+            options = [list(option) for option in way.via.options]
+            data["way"]["via"] = {"kind": way.via.kind, "name": way.via.name, "options": options}
     return data
 
 
@@ -205,6 +221,7 @@ def _entry(node: _Node) -> HostEntry:
         jump=way.jump,
         python=node.python,
         alias=way.alias or node.host,
+        via=Via(way.via.kind, way.via.name, way.via.options) if way.via.kind else None,
         listed=False,
     )
 

@@ -96,15 +96,18 @@ def _question(run: FoundRun, way: HostEntry) -> str:
     target = (f"{way.user}@" if way.user else "") + (way.address or way.alias)
     target += f":{way.port}" if way.port else ""
     jump = f" through {', '.join(way.jump)}" if way.jump else ""
+    inside = f", enter {way.via}," if way.via else ""
     teller = ", ".join(dict.fromkeys(node.entry.name for node in run.nodes))
     line = f"{way.name} is in no local file; {teller} says that {run.run_id} has runs, too"
-    return one_line(f"{line}. Log in to {target}{jump} and run {way.python}?", 400)
+    return one_line(f"{line}. Log in to {target}{jump}{inside} and run {way.python}?", 400)
 
 
 def is_this_machine(entry: HostEntry) -> bool:
     """Return whether an entry leads to the machine that follows it."""
-    if entry.is_local:
+    if entry.is_on_this_machine:
         return True
+    if entry.via is not None and not (entry.via.is_on_host or entry.address):
+        return True  # kubectl and its like would run locally
     name = (entry.address or entry.alias or entry.name).lower().rstrip(".")
     if name in ("localhost", "localhost.localdomain") or name.endswith(".localhost"):
         return True

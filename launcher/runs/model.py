@@ -6,6 +6,7 @@ from typing import Any
 
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
 from launcher.config.inventory import HostEntry
+from launcher.config.via_options import Via
 from launcher.planning.run_record import Launched, read_record
 from launcher.rundir.end_state import _WORST, Condition, condition_after, end_words, why_ended
 from launcher.runs.progress import Progress, read_progress
@@ -288,8 +289,8 @@ class _Claims:
         return ""
 
 
-def _place(entry: HostEntry) -> tuple[str, bool]:
-    return (entry.address or entry.alias or entry.name).lower(), entry.is_local
+def _place(entry: HostEntry) -> tuple[str, bool, Via | None]:
+    return (entry.address or entry.alias or entry.name).lower(), entry.is_local, entry.via
 
 
 def _is_same_keeper(one: NodeRun, other: NodeRun) -> bool:

@@ -20,6 +20,10 @@ def open_endpoint(endpoint: Endpoint, options: OpenOptions) -> Connection:
         from launcher.transports.local import LocalConnection  # noqa: PLC0415 - costs nothing until used
 
         return LocalConnection(endpoint)
+    if endpoint.transport == "prefix":
+        from launcher.transports.prefix_opening import open_prefix  # noqa: PLC0415 - few hosts need it
+
+        return open_prefix(endpoint, options, open_endpoint)
     _import_paramiko()
     from launcher.transports.ssh.connection import open_ssh  # noqa: PLC0415 - paramiko takes 0.1 s to import
 

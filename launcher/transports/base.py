@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
 
+from launcher.config.via_options import Via
 from preflight.frozen import dataclass
 
 NewHostKeys: TypeAlias = Literal["refuse", "ask", "accept", "unchecked"]
@@ -15,7 +16,8 @@ more than is given: a changed key is always refused."""
 class Endpoint:
     """How to reach one host, after hosts.yaml and ~/.ssh/config have been merged (hosts.yaml wins).
 
-    `name` is what the user typed and what every message uses. `transport` is "local" or "ssh".
+    `name` is what the user typed and what every message uses. `transport` is "local", "ssh" or "prefix": then
+    `via` is the prefix, and `base` the way to where that command runs.
     """
 
     name: str
@@ -35,6 +37,9 @@ class Endpoint:
     hash_known_hosts: bool = False  # a new key is saved without the host's name in clear
     host_key_alias: str = ""  # the name to look up in known_hosts instead of the address
     connect_timeout_s: float = 10.0  # for each step: resolve, connect, banner and key exchange, a channel
+    via: Via | None = None
+    base: "Endpoint | None" = None
+    own_command: bool = False  # the words of `via` are from the user's own hosts.yaml
 
 
 Prompt = Callable[[str], str]

@@ -11,6 +11,7 @@ import pytest
 
 from launcher.commands.stop import name_of
 from launcher.config.inventory import HostEntry, Inventory, local_python
+from launcher.config.via_options import Via
 from launcher.errors import HostError, NotAsked
 from launcher.local.user import user_name
 from launcher.planning.plan import Plan
@@ -131,6 +132,41 @@ def test_a_record_never_leads_to_this_machine(way: str) -> None:
     with pytest.raises(NotAsked, match="which is not this machine"):
         found.demand()
     assert found.plan.nodes[1].python != local_python()
+
+
+@pytest.mark.parametrize("via", [Via("command", words=("touch", "PWNED")), Via("kubectl", "w-0")])
+def test_a_record_leads_to_no_command_that_runs_locally(via: Via) -> None:
+    (run,) = gather((A, [told(ways=(A, HostEntry("b", via=via)))])).runs
+    with pytest.raises(NotAsked):
+        access(run, A, consent=lambda _: True).demand()
+    own = launch_record(PLAN, PLAN.nodes[0], (A, HostEntry("b", via=via)))
+    assert "PWNED" not in json.dumps(own)
+
+
+def test_a_person_is_asked_before_a_records_container_is_entered() -> None:
+    (run,) = gather((A, [told(ways=(A, replace(B, via=Via("docker", "train"))))])).runs
+    questions: list[str] = []
+
+    def yes(question: str) -> bool:
+        questions.append(question)
+        return True
+
+    entry = access(run, A, consent=yes).entries[1]
+    assert "Log in to 10.0.0.2, enter docker train, and run" in questions[0]
+    assert entry.via == Via("docker", "train")
+
+
+def test_a_container_of_a_record_has_a_name_and_no_option() -> None:
+    ways = (A, replace(B, via=Via("docker", "--privileged")))
+    with pytest.raises(BadInput, match="is not a name of a container"):
+        read_record(launch_record(PLAN, PLAN.nodes[0], ways))
+
+
+def test_two_containers_of_one_host_are_two_places() -> None:
+    ways = tuple(replace(A, name=name, via=Via("docker", name)) for name in ("a", "b"))
+    launched = read_record(launch_record(PLAN, PLAN.nodes[0], ways), sent=False)
+    found = gather((ways[0], [told(rank=1, ways=ways)]), known=launched)
+    assert "not believed" in found.strays[PLAN.run_id][0]
 
 
 def test_what_was_launched_from_here_is_reached_as_it_was_also_on_this_machine() -> None:

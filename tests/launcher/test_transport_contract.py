@@ -1,4 +1,4 @@
-"""What every transport keeps, tried on this machine by subprocess and through a real sshd."""
+"""What every transport keeps, tried on this machine by subprocess, a real sshd, and a prefix over each."""
 
 import os
 import sys
@@ -15,6 +15,7 @@ from launcher.errors import CommandTimedOut, ConnectionLost, OutputTooLarge, Pro
 from launcher.remote.programs import bootstrap, onhost_source, packed
 from launcher.transports.base import Connection, Endpoint, iter_stdout
 from launcher.transports.local import LocalConnection
+from launcher.transports.prefix import Prefix, PrefixConnection
 from launcher.transports.step.connection import StepConnection
 from launcher.transports.step.step import Step
 from tests.launcher.sshd import Sshd
@@ -37,12 +38,18 @@ def relay_here(node: str) -> Step:
 NUL_ENDED = "import os,sys; [sys.stdout.buffer.write(os.fsencode(a) + b'\\0') for a in sys.argv[1:]]"
 
 
-@pytest.fixture(scope="module", params=["local", "ssh", "step"])
+PIPE = str(Path(__file__).with_name("pipe_exec.py"))
+APPENDED = Prefix((sys.executable, "-IS", PIPE, "--"), by_shell=True)  # as kubectl exec POD -- COMMAND...
+QUOTED = Prefix((sys.executable, "-IS", PIPE, "--join", "--", "{command}"), by_shell=True)  # as tsh ssh
+
+
+@pytest.fixture(scope="module", params=["local", "ssh", "step", "prefix", "prefix over ssh"])
 def connection(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Connection]:
-    if request.param == "local":
-        yield LocalConnection(Endpoint("localhost", "local", ""))
+    local = LocalConnection(Endpoint("localhost", "local", ""))
+    if request.param in ("local", "prefix"):
+        yield local if request.param == "local" else PrefixConnection("pod", local, APPENDED)
         return
     if request.param == "step":
         step = relay_here("node-1")
@@ -50,10 +57,10 @@ def connection(
         step.close()
         return
     with Sshd.up(tmp_path_factory.mktemp("sshd")) as sshd, sshd.open() as opened:
-        yield opened
+        yield opened if request.param == "ssh" else PrefixConnection("pod", opened, QUOTED)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=6))
 def test_every_argument_arrives_unchanged(connection: Connection, arguments: list[str]) -> None:
     done = connection.run((sys.executable, "-ISc", NUL_ENDED, *arguments))

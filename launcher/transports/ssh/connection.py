@@ -2,8 +2,6 @@
 
 import contextlib
 import logging
-import re
-import shlex
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -17,6 +15,7 @@ import paramiko
 from launcher.errors import ConnectionLost, ConnectionRefused, ConnectionTimedOut, HostError, NameNotResolved
 from launcher.transports.base import Completed, Endpoint, OpenOptions
 from launcher.transports.command import run_to_end
+from launcher.transports.quoting import quoted
 from launcher.transports.ssh import auth, host_keys
 from launcher.transports.ssh.channel import SshStream
 from launcher.transports.ssh.dial import dial
@@ -24,9 +23,6 @@ from launcher.transports.ssh.known_hosts import Known
 from launcher.transports.ssh.transport import ChannelSocket, Wire
 
 T = TypeVar("T")
-
-_BARE = frozenset("\\!'")
-_SPECIAL = re.compile(r"([\\!'])")
 
 # paramiko logs tracebacks of lost connections; each of them becomes a HostError here.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -76,7 +72,7 @@ class SshConnection:
         self.close()
 
     def _exec(self, argv: Iterable[str]) -> SshStream:
-        command = _quoted(argv)
+        command = quoted(argv)
         if "\0" in command:
             raise HostError(self.name, "an argument holds a NUL byte, which no program can receive")
         limit_s = self._endpoint.connect_timeout_s
@@ -266,23 +262,6 @@ def _forward_error(said: str) -> type[HostError]:
 
 def _of_jump(endpoint: Endpoint, hop: Endpoint, failure: HostError) -> HostError:
     return type(failure)(endpoint.name, f"jump host {hop.name}: {failure.detail}", failure.fix)
-
-
-def _quoted(argv: Iterable[str]) -> str:
-    """Quote for the login shell there, which may expand one thing only: a leading ~/ of the program."""
-    program, *rest = argv
-    head = "~/" + _word(program[2:]) if program.startswith("~/") else _word(program)
-    return " ".join((head, *map(_word, rest)))
-
-
-def _word(text: str) -> str:
-    r"""Quote one word for sh, bash, zsh, fish and csh alike.
-
-    Inside single quotes csh still reads "!" and fish a backslash; outside of them a backslash before either,
-    and before the quote itself, means the same to all. For a line break csh has no quoting that others have.
-    """
-    parts = _SPECIAL.split(text)
-    return "".join("\\" + part if part in _BARE else part and shlex.quote(part) for part in parts) or "''"
 
 
 def _nothing() -> None:

@@ -9,10 +9,12 @@ from typing import TypeAlias
 
 from launcher.config.host_names import HOST_RULE, is_host
 from launcher.config.inventory import HostEntry, Inventory, entry_problem
-from launcher.errors import BadInput, ConfigError, NameNotResolved
+from launcher.config.via_options import COMMAND, Via
+from launcher.errors import BadInput, ConfigError, NameNotResolved, NotAsked
 from launcher.local.home import at_home
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, NewHostKeys, OpenOptions
+from launcher.transports.command_consent import is_users_own
 from launcher.transports.ssh.config_parser import Line, lookup
 from launcher.transports.ssh.config_values import Tokens, seconds
 
@@ -53,7 +55,30 @@ def endpoint_for(entry: HostEntry, inventory: Inventory, ssh_config: Path | None
     """
     if entry.is_local:
         return Endpoint(entry.name, "local", "")
-    return _endpoint(entry, inventory, ssh_config, ())
+    if entry.via is None:
+        return _endpoint(entry, inventory, ssh_config, ())
+    return _behind(entry, entry.via, inventory, ssh_config)
+
+
+def _behind(entry: HostEntry, via: Via, inventory: Inventory, ssh_config: Path | None) -> Endpoint:
+    """Return the endpoint of a host that `via:` reaches, with the endpoint of where its command runs."""
+    if via.kind == COMMAND and not via.words:
+        fix = "Type it where that hosts.yaml is, or name it with -i"
+        raise NotAsked(entry.name, "it is reached by a command that only a hosts.yaml holds", fix)
+    problem = entry_problem(entry)
+    if problem:
+        raise ConfigError(problem)
+    here = entry.is_on_this_machine or not (via.is_on_host or entry.address)
+    bare = replace(entry, via=None)
+    base = Endpoint(entry.name, "local", "") if here else _endpoint(bare, inventory, ssh_config, ())
+    return Endpoint(
+        entry.name,
+        "prefix",
+        entry.alias or entry.name,
+        via=via,
+        base=base,
+        own_command=is_users_own(inventory.path),
+    )
 
 
 def _endpoint(

@@ -1,0 +1,122 @@
+"""Which commands of a hosts.yaml may run locally: the user's own, and those that the user has confirmed.
+
+hosts.yaml may come with a repository, and a `via:` that is a list of words runs a program of this machine, as
+ProxyCommand does, which OpenSSH reads from the user's own files only. The presets need no consent: gpulaunch
+writes their commands, and a file adds nothing but checked names.
+"""
+
+import json
+import os
+import shlex
+import stat
+import threading
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+from launcher.config.inventory import user_config_dir
+from launcher.errors import CommandNotAllowed, PathRefused
+from launcher.local.safe_paths import write_below
+from launcher.transports.base import Endpoint, OpenOptions
+
+FILE_NAME = "allowed-commands"
+"""In the user's configuration directory: one JSON list of words a line."""
+_LARGEST_FILE = 1 << 20
+_TRIES = 3
+_LINE = 300
+_QUESTION = "Run it now and from now on (yes/no)?"
+
+
+class Consent:
+    """What was said of commands in this process: each is asked about once, however many hosts it reaches."""
+
+    def __init__(self, options: OpenOptions) -> None:
+        self._options = options
+        self._lock = threading.Lock()
+        self._said: dict[tuple[str, ...], bool] = {}
+
+    def demand(self, endpoint: Endpoint) -> None:
+        """Raise CommandNotAllowed unless the user's own file or the user allows the endpoint's command."""
+        words = endpoint.via.words if endpoint.via else ()
+        if endpoint.own_command:
+            return
+        with self._lock:
+            if words not in self._said:
+                self._said[words] = words in allowed_commands() or self._asked(endpoint.name, words)
+        if not self._said[words]:
+            shown = shlex.join(words)
+            fix = (
+                "If you trust it: type the command at a terminal, and answer yes; or move the host to"
+                f" {user_config_dir() / 'hosts.yaml'}, which is yours alone"
+            )
+            message = (
+                f"hosts.yaml of this project would run a command locally, and it is not allowed yet: {shown}"
+            )
+            raise CommandNotAllowed(endpoint.name, message, fix)
+
+    def _asked(self, host: str, words: tuple[str, ...]) -> bool:
+        if self._options.confirm is None:
+            return False
+        shown = shlex.join(words)
+        lines: tuple[str, ...] = (
+            f"hosts.yaml of this project reaches {host} by a command that runs locally, as you:",
+            *(shown[at : at + _LINE] for at in range(0, len(shown), _LINE)),
+        )
+        question = _QUESTION
+        with suppress(EOFError):
+            for _ in range(_TRIES):
+                answer = self._options.confirm(lines, question).strip().lower()
+                if answer in ("yes", "no"):
+                    if answer == "yes":
+                        _allow(words)
+                    return answer == "yes"
+                lines, question = (), "Please type 'yes' or 'no':"
+        return False
+
+
+@lru_cache(maxsize=4)
+def consent_for(options: OpenOptions) -> Consent:
+    """Return the consent that all calls with the same options share."""
+    return Consent(options)
+
+
+def is_users_own(path: Path | None) -> bool:
+    """Whether a hosts.yaml is the user's own: in the user's configuration directory, safe from others.
+
+    OpenSSH demands the same of ~/.ssh/config (`Bad owner or permissions`).
+    """
+    if path is None:
+        return False
+    with suppress(OSError):
+        if path.resolve() != (user_config_dir() / "hosts.yaml").resolve():
+            return False
+        return _is_private(path.stat()) and _is_private(path.resolve().parent.stat())
+    return False
+
+
+def allowed_commands() -> frozenset[tuple[str, ...]]:
+    """Return the commands that the user has confirmed; none where others could have written the file."""
+    path = user_config_dir() / FILE_NAME
+    try:
+        with path.open(encoding="utf-8") as file:
+            lines = file.read(_LARGEST_FILE).splitlines() if _is_private(os.fstat(file.fileno())) else []
+        found = [json.loads(line) for line in lines]
+    except (OSError, ValueError, RecursionError):
+        return frozenset()
+    return frozenset(
+        tuple(words)
+        for words in found
+        if isinstance(words, list) and all(isinstance(word, str) for word in words)
+    )
+
+
+def _allow(words: tuple[str, ...]) -> None:
+    """Keep a yes; where it cannot be kept it holds for this process."""
+    commands = sorted({*allowed_commands(), words})
+    text = "".join(json.dumps(list(command)) + "\n" for command in commands)
+    with suppress(OSError, PathRefused):
+        write_below(user_config_dir(), FILE_NAME, text)
+
+
+def _is_private(state: os.stat_result) -> bool:
+    return state.st_uid in (os.geteuid(), 0) and not state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

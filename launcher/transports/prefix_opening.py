@@ -1,0 +1,37 @@
+"""From an endpoint behind a prefix to its connection: the base is opened, the prefix found and tried."""
+
+from collections.abc import Callable
+
+from launcher.config.via_options import COMMAND
+from launcher.errors import CommandMissing, ProgramNotStarted
+from launcher.transports.base import Connection, Endpoint, OpenOptions
+from launcher.transports.command_consent import consent_for
+from launcher.transports.container import Runtime
+from launcher.transports.prefix import PrefixConnection, prefix_of
+
+Open = Callable[[Endpoint, OpenOptions], Connection]
+
+
+def open_prefix(endpoint: Endpoint, options: OpenOptions, open_base: Open) -> Connection:
+    """Open the base, then what `via` says on top of it. Raises HostError; nothing stays open then.
+
+    Raises CommandNotAllowed before anything runs, where a command would run locally without consent.
+    """
+    via, base_endpoint = endpoint.via, endpoint.base
+    if via is None or base_endpoint is None:
+        raise AssertionError("an endpoint of this transport has both")
+    if via.kind == COMMAND and base_endpoint.transport == "local":
+        consent_for(options).demand(endpoint)
+    base = open_base(base_endpoint, options)
+    try:
+        if via.is_on_host:
+            return PrefixConnection(endpoint.name, base, Runtime(endpoint.name, via, base).prefix())
+        connection = PrefixConnection(endpoint.name, base, prefix_of(via, endpoint.address))
+        connection.demand_bytes()
+    except ProgramNotStarted as failure:
+        base.close()
+        raise CommandMissing(endpoint.name, failure.detail) from None
+    except BaseException:
+        base.close()
+        raise
+    return connection
