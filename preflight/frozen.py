@@ -52,7 +52,9 @@ def _compile_init(made: type) -> Callable[..., None]:
         name, given = field.name, field.name
         if not field.init:
             continue
-        scope[f"set_{name}"] = made.__dict__[name].__set__
+        scope[f"set_{name}"] = getattr(
+            made, name
+        ).__set__  # its own slot, or one of the record that it extends
         if field.default is not dataclasses.MISSING:
             scope[f"default_{name}"] = field.default
             head.append(f"{name}=default_{name}")

@@ -33,6 +33,15 @@ class Reaching:
     close: Callable[[], None] = _nothing  # what all connections share
 
 
+@dataclass(frozen=True, slots=True)
+class HostOptions:
+    """The values of what `reaching_options` adds to a command."""
+
+    inventory: Path | None
+    accept_new_host_keys: bool
+    parallel: int
+
+
 def reaching_options(function: Function) -> Function:
     """Add --inventory, --accept-new-host-keys and --parallel to a command."""
     for option in (
@@ -78,17 +87,16 @@ def hosts_argument(function: Function) -> Function:
     return cast("Function", argument(option(command)))
 
 
-def reaching(inventory: Path | None, *, accept_new_host_keys: bool, parallel: int) -> Reaching:
+def reaching(asked: HostOptions) -> Reaching:
     """Return how to reach hosts; gpulaunch asks for secrets only at a terminal."""
-    loaded = load_inventory(inventory)
-    if inventory is None and loaded.path is not None and loaded.path.parts[0] == "..":
-        echo(
-            f"hosts of {loaded.path}", err=True
-        )  # found in a parent directory: the user neither named it nor works beside it
+    loaded = load_inventory(asked.inventory)
+    if asked.inventory is None and loaded.path is not None and loaded.path.parts[0] == "..":
+        # Found in a parent directory: the user neither named it nor works beside it.
+        echo(f"hosts of {loaded.path}", err=True)
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     options = OpenOptions(
-        accept_new_host_keys=accept_new_host_keys,
+        accept_new_host_keys=asked.accept_new_host_keys,
         prompt=ask_secret if asks else None,
         confirm=ask_visibly if asks else None,
     )
-    return Reaching(loaded, opener_for(loaded, options), parallel)
+    return Reaching(loaded, opener_for(loaded, options), asked.parallel)

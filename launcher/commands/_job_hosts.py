@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Final, Literal, TypeAlias
 
 import click
 
@@ -13,7 +13,9 @@ from launcher.slurm.allocation import Allocation, is_inside, read_allocation
 from launcher.slurm.step_hosts import StepHosts, node_entries
 from launcher.transports.base import Connection
 
-SRUN, SSH = "srun", "ssh"
+Transport: TypeAlias = Literal["srun", "ssh"]
+SRUN: Final = "srun"
+SSH: Final = "ssh"
 
 transport_option = click.option(
     "--transport",
@@ -22,14 +24,13 @@ transport_option = click.option(
 )
 
 
-def find_job(options: dict[str, Any], *, names_hosts: bool) -> Allocation | None:
+def find_job(transport: Transport | None, *, names_hosts: bool, detach: bool = False) -> Allocation | None:
     """Return the job whose nodes are to be taken, None where hosts are meant. Raises BadInput, SlurmError."""
-    transport = options.get("transport")
     if transport is None and (names_hosts or not is_inside()):
         return None
     if transport == SSH and names_hosts:
         return None
-    if options.get("detach"):
+    if detach:
         raise BadInput(
             "--detach: in a Slurm job nothing outlives its step",
             "gpulaunch submit -c NAME submits a job, which goes on without you",
@@ -38,7 +39,7 @@ def find_job(options: dict[str, Any], *, names_hosts: bool) -> Allocation | None
 
 
 def reach_job(
-    ways: Reaching, job: Allocation, transport: str | None, base: Path, *, linger_s: float = 3.0
+    ways: Reaching, job: Allocation, transport: Transport | None, base: Path, *, linger_s: float = 3.0
 ) -> tuple[Reaching, tuple[HostEntry, ...]]:
     """Return how to reach the nodes of a job, and their entries.
 

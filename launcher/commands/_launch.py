@@ -8,7 +8,7 @@ from typing import Any
 from launcher.cleanup.before_launch import leftovers, make_room
 from launcher.commands._confirm import confirm
 from launcher.commands._interrupt_prompt import asker
-from launcher.commands._launch_request import Asked
+from launcher.commands._launch_request import Asked, LaunchOptions
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
 from launcher.error_codes import read_codes
@@ -39,18 +39,18 @@ from launcher.text import one_line
 from preflight.frozen import dataclass
 
 
-def launch_of(what: Asked, options: dict[str, Any], early: EarlyStarts | None = None) -> Launch:
+def launch_of(what: Asked, options: LaunchOptions, early: EarlyStarts | None = None) -> Launch:
     """Return the launch that the options of `run` and `rehearse` describe."""
     return Launch(
         entries=what.entries,
         job=what.job,
         connections=Connections(what.ways.open),
         sent=sent_script(what.config),
-        ignore=read_codes(options["ignore"]) | what.config.ignore,
+        ignore=read_codes(options.ignore) | what.config.ignore,
         disconnect=what.config.disconnect,
-        logs=options["logs"],
+        logs=options.logs,
         width=what.ways.width,
-        detach=options.get("detach", False),
+        detach=options.detach,
         early=early,
     )
 

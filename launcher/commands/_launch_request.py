@@ -1,10 +1,10 @@
 """What the options of `run` and `rehearse` ask for. Imports little: nodes start before the rest is loaded."""
 
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
 
-from launcher.commands._host_options import Reaching, reaching
-from launcher.commands._job_hosts import SSH, find_job, reach_job
+from launcher.commands._host_options import HostOptions, Reaching, reaching
+from launcher.commands._job_hosts import SSH, Transport, find_job, reach_job
 from launcher.config.disconnect_options import bound_to_step
 from launcher.config.inventory import HostEntry
 from launcher.config.local_entries import entries_here
@@ -24,6 +24,36 @@ END_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchOptions(HostOptions):
+    """The values of what `run` takes; those that `rehearse` does not take have a default."""
+
+    hosts: tuple[str, ...]
+    gpus: str
+    port: str
+    precision: str
+    hang_timeout: str
+    sync: bool
+    sets: tuple[str, ...]
+    ignore: tuple[str, ...]
+    as_json: bool
+    plain: bool
+    all_ranks: bool
+    on_disconnect: str
+    disconnect_timeout: str
+    grace: str
+    logs: Path
+    transport: Transport | None
+    guard: str = ""
+    dry_run: bool = False
+    show_secrets: bool = False
+    clean: bool = False
+    rehearse: bool = False
+    detach: bool = False
+    restarts: str = ""
+    no_restart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """A run config, the hosts that it is for, and how to reach them."""
 
@@ -34,45 +64,39 @@ class Asked:
     spares: tuple[HostEntry, ...] = ()  # for restarts; none of `entries`
 
 
-def asked(config: str | None, extra: tuple[str, ...], options: dict[str, Any]) -> Asked:
+def asked(config: str | None, extra: tuple[str, ...], options: LaunchOptions) -> Asked:
     """Read the run config and the inventory; without a run config, the first word of `extra` is the script.
 
     Raises ConfigError and BadInput with every mistake in them.
     """
     overrides = Overrides(
-        sets=options["sets"],
-        hosts=options["hosts"],
-        gpus=options["gpus"],
-        port=options["port"],
-        precision=options["precision"],
-        guard=options["guard"],
-        restarts="0" if options.get("no_restart") else options.get("restarts", ""),
-        hang_timeout=options.get("hang_timeout", ""),
-        on_disconnect=options.get("on_disconnect", ""),
-        disconnect_timeout=options.get("disconnect_timeout", ""),
-        grace=options.get("grace", ""),
-        sync=options["sync"],
+        sets=options.sets,
+        hosts=options.hosts,
+        gpus=options.gpus,
+        port=options.port,
+        precision=options.precision,
+        guard=options.guard,
+        restarts="0" if options.no_restart else options.restarts,
+        hang_timeout=options.hang_timeout,
+        on_disconnect=options.on_disconnect,
+        disconnect_timeout=options.disconnect_timeout,
+        grace=options.grace,
+        sync=options.sync,
         extra_args=extra,
     )
     run_config = lone_script(extra, overrides) if config is None else load_run_config(config, overrides)
-    if run_config.restart is not None and options.get("detach"):
+    if run_config.restart is not None and options.detach:
         raise BadInput(
             "--detach: the client makes the restarts, and this one would be gone",
             "leave out --detach (in tmux it outlives your terminal), or add --no-restart",
         )
-    ways = reaching(
-        options["inventory"],
-        accept_new_host_keys=options["accept_new_host_keys"],
-        parallel=options["parallel"],
-    )
+    ways = reaching(options)
     job = settle_counts(run_config.job, ways.inventory)
-    slurm_job = find_job(options, names_hosts=run_config.names_hosts)
-    in_step = slurm_job is not None and options.get("transport") != SSH
+    slurm_job = find_job(options.transport, names_hosts=run_config.names_hosts, detach=options.detach)
+    in_step = slurm_job is not None and options.transport != SSH
     if slurm_job is not None:
         linger_s = run_config.disconnect.grace_s + END_S
-        ways, entries = reach_job(
-            ways, slurm_job, options.get("transport"), run_config.base, linger_s=linger_s
-        )
+        ways, entries = reach_job(ways, slurm_job, options.transport, run_config.base, linger_s=linger_s)
     else:
         entries = entries_here(ways.inventory.resolve(run_config.hosts), job, run_config.base)
     if in_step:

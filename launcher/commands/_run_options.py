@@ -10,7 +10,7 @@ import click
 
 from launcher.commands._completion import complete_hosts, complete_runs
 from launcher.commands._confirm import confirm
-from launcher.commands._host_options import Reaching, reaching, reaching_options
+from launcher.commands._host_options import HostOptions, Reaching, reaching_options
 from launcher.local.project import runs_here
 from launcher.runs.access import Access, Known, access_of
 from launcher.runs.model import LAST, FoundRun
@@ -20,8 +20,16 @@ from launcher.runs.search import find, hosts_to_ask
 from launcher.terminal.output import echo
 from launcher.transports.ssh.config_parser import is_named
 from preflight.errors import BadInput
+from preflight.frozen import dataclass
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRunOptions(HostOptions):
+    """The values of what `run_options` adds to a command."""
+
+    hosts: tuple[str, ...]
 
 
 def run_options(function: Function) -> Function:
@@ -42,18 +50,9 @@ def run_argument(function: Function) -> Function:
     return click.argument("run", default=LAST, shell_complete=complete_runs)(function)
 
 
-def ways_of(options: dict[str, Any]) -> Reaching:
-    """Return how to reach hosts."""
-    return reaching(
-        options["inventory"],
-        accept_new_host_keys=options["accept_new_host_keys"],
-        parallel=options["parallel"],
-    )
-
-
-def found_run(word: str, ways: Reaching, options: dict[str, Any]) -> FoundRun:
+def found_run(word: str, ways: Reaching, options: FoundRunOptions) -> FoundRun:
     """Return the run that a word means. Raises BadInput, or HostError when no host answered."""
-    hosts = hosts_to_ask(ways.inventory, options["hosts"])
+    hosts = hosts_to_ask(ways.inventory, options.hosts)
     last, listed = scope_here(runs_here()).last, ways.inventory.hosts
     found = find(word, hosts, ways.open, width=ways.width, warn=warn, listed=listed, last=last)
     if word == LAST:
@@ -66,14 +65,14 @@ def warn(text: str) -> None:
     echo(text, err=True)
 
 
-def access(run: FoundRun, ways: Reaching, options: dict[str, Any]) -> Access:
+def access(run: FoundRun, ways: Reaching, options: FoundRunOptions) -> Access:
     """Return the plan of a run and the way to its nodes; see `access_of`.
 
     Raises BadInput when no record has the plan.
     """
     if run.launched is None:
         raise BadInput(f"{run.run_id} left no record of its launch", "it was started by another gpulaunch")
-    asked = {entry.name: entry for entry in hosts_to_ask(ways.inventory, options["hosts"])}
+    asked = {entry.name: entry for entry in hosts_to_ask(ways.inventory, options.hosts)}
     person = sys.stdin.isatty() and sys.stderr.isatty()
     consent = confirm if person else None
     known = Known(asked, ways.inventory, partial(is_named, None), consent)

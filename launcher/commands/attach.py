@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
+from launcher.commands._host_options import reaching
 from launcher.commands._interrupt_prompt import asker
-from launcher.commands._run_options import access, found_run, run_argument, run_options, ways_of
+from launcher.commands._run_options import FoundRunOptions, access, found_run, run_argument, run_options
 from launcher.launch.signals import Choice
 from launcher.local.project import RUNS, runs_here
 from launcher.report.ending import tell
@@ -18,6 +19,18 @@ from launcher.runs.attach import Attachment
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
 from preflight.checks.helpers import span
+from preflight.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AttachOptions(FoundRunOptions):
+    """The values of what `attach` takes."""
+
+    stop_on_exit: bool
+    logs: Path
+    plain: bool
+    all_ranks: bool
+    as_json: bool
 
 
 @click.command("attach")
@@ -34,30 +47,31 @@ from preflight.checks.helpers import span
 @click.option("--all-ranks", is_flag=True, help="On a terminal, also lines that repeat another rank's.")
 @json_option
 @run_options
-def command(run: str, **options: Any) -> int:
+def command(run: str, **given: Any) -> int:
     """Follow RUN (the first characters of its id, or `last`) as `gpulaunch run` does, to its end.
 
     Of what was printed before, the last part is shown; the logs here get all of it. Ctrl-C asks whether to
     detach or to stop the run; without a terminal it detaches. The exit code is the run's; 0 after detaching.
     """
-    ways = ways_of(options)
+    options = AttachOptions(**given)
+    ways = reaching(options)
     found = found_run(run, ways, options)
     to = access(found, ways, options)
     to.demand()  # to follow a part of it would end the rest: a host that is not heard counts as lost
     plan = to.plan
-    stream = sys.stderr if options["as_json"] else sys.stdout
-    screen = screen_on(stream, plain=options["plain"], all_ranks=options["all_ranks"])
-    choose = _stop if options["stop_on_exit"] else asker(screen, again="detach") or _detach
+    stream = sys.stderr if options.as_json else sys.stdout
+    screen = screen_on(stream, plain=options.plain, all_ranks=options.all_ranks)
+    choose = _stop if options.stop_on_exit else asker(screen, again="detach") or _detach
     attachment = Attachment(
         plan,
         to.entries,
         to.open,
         screen,
-        logs=options["logs"],
+        logs=options.logs,
         run=found,
         choose=choose,
     )
-    for line in launch_lines(plan, str(options["logs"] / plan.run_id)):
+    for line in launch_lines(plan, str(options.logs / plan.run_id)):
         screen.say(line)
     if found.is_over:
         when = "" if found.ended is None else f" {span(time.time() - found.ended)} ago"
@@ -68,10 +82,10 @@ def command(run: str, **options: Any) -> int:
         screen.lift()
     if outcome is None:
         screen.say(f"detached; the run continues. Come back with: gpulaunch attach {plan.run_id}")
-        answer = Answer("gpulaunch.attach/1", as_json=options["as_json"])
+        answer = Answer("gpulaunch.attach/1", as_json=options.as_json)
         return answer.finish(0, run_id=plan.run_id, detached=True)
     tell(outcome, screen)
-    if options["as_json"]:
+    if options.as_json:
         echo_json(outcome_json(outcome))
     return outcome.exit_code
 

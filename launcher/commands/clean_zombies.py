@@ -12,7 +12,7 @@ import click
 from launcher.cleanup.clean import Cleaned, Manner, clean, judge, refuse_unknown, unjudged, write_audit
 from launcher.cleanup.render import choice_lines, cleaned_lines, document, host_json, named_lines, question
 from launcher.commands._confirm import confirm
-from launcher.commands._host_options import Reaching, hosts_argument, reaching, reaching_options
+from launcher.commands._host_options import HostOptions, Reaching, hosts_argument, reaching, reaching_options
 from launcher.commands._param_types import Duration
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.errors import BadInput, GpulaunchError, HostError, PathRefused
@@ -42,6 +42,21 @@ class _Host:
     choice: Choice
 
 
+@dataclass(frozen=True, slots=True)
+class CleanZombiesOptions(HostOptions):
+    """The values of what `clean-zombies` takes."""
+
+    yes: bool
+    dry_run: bool
+    gpus: tuple[int, ...]
+    ports: tuple[int, ...]
+    pids: tuple[int, ...]
+    include_suspect: bool
+    all_users: bool
+    grace: float
+    as_json: bool
+
+
 @click.command("clean-zombies")
 @hosts_argument
 @click.option("--yes", "-y", is_flag=True, help="End everything shown as `end?` without asking.")
@@ -62,23 +77,20 @@ class _Host:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @reaching_options
-def command(hosts: tuple[str, ...], **options: Any) -> int:
+def command(hosts: tuple[str, ...], **given: Any) -> int:
     """End what dead runs left on HOSTS (default: localhost): ranks, DataLoader workers, port holders.
 
     What a dead run of gpulaunch left is ended; what else is proven left over is ended after a yes. Live,
     foreign and system processes never are. Exit code 0: all that was asked is gone; 1: something is left.
     """
-    ways = reaching(
-        options["inventory"],
-        accept_new_host_keys=options["accept_new_host_keys"],
-        parallel=options["parallel"],
-    )
+    options = CleanZombiesOptions(**given)
+    ways = reaching(options)
     entries = ways.inventory.resolve(hosts or (LOCALHOST,))
-    if options["pids"] and len(entries) > 1:
+    if options.pids and len(entries) > 1:
         raise BadInput("--pid names a process of one host, but several hosts are named", "name one host")
-    wish = Wish(options["gpus"], options["ports"], options["pids"], options["include_suspect"])
-    manner = Manner(wish, all_users=options["all_users"], term_grace_s=options["grace"])
-    tell = _silent if options["as_json"] else echo_lines
+    wish = Wish(options.gpus, options.ports, options.pids, options.include_suspect)
+    manner = Manner(wish, all_users=options.all_users, term_grace_s=options.grace)
+    tell = _silent if options.as_json else echo_lines
     return _Cleaning(ways, manner, tell).run(entries, options)
 
 
@@ -94,7 +106,7 @@ class _Cleaning:
     manner: Manner
     tell: Callable[[Iterable[Line]], None]
 
-    def run(self, entries: tuple[HostEntry, ...], options: dict[str, Any]) -> int:
+    def run(self, entries: tuple[HostEntry, ...], options: CleanZombiesOptions) -> int:
         """Inspect, show, confirm, end, report; return the exit code."""
         found, errors = self._look(entries)
         for host in found:
@@ -104,13 +116,13 @@ class _Cleaning:
             self.tell((*choice_lines(host.facts, host.choice), *named))
         for error in errors.values():
             self.tell((error.message, *((f"  fix: {error.fix}",) if error.fix else ())))
-        approved = {} if options["dry_run"] else self._approve(found, options)
+        approved = {} if options.dry_run else self._approve(found, options)
         cleaned, failed = self._end([host for host in found if approved.get(host.entry.name)], approved)
         errors |= failed
         for done in cleaned.values():
             self.tell(cleaned_lines(done))
-        code = _exit_code(found, cleaned, errors, dry_run=options["dry_run"])
-        if options["as_json"]:
+        code = _exit_code(found, cleaned, errors, dry_run=options.dry_run)
+        if options.as_json:
             parts = {
                 host.entry.name: host_json(host.facts, host.choice, cleaned.get(host.entry.name))
                 for host in found
@@ -141,12 +153,10 @@ class _Cleaning:
         ]
         return found, dict(first.errors)
 
-    def _approve(self, found: list[_Host], options: dict[str, Any]) -> dict[str, tuple[Classified, ...]]:
+    def _approve(self, found: list[_Host], options: CleanZombiesOptions) -> dict[str, tuple[Classified, ...]]:
         """Return what may be ended on each host: what is certain, and the rest after a yes."""
         asked = sum(len(host.choice.after_yes) for host in found)
-        yes = options["yes"] or (
-            asked > 0 and not options["as_json"] and _may_ask() and confirm(question(asked))
-        )
+        yes = options.yes or (asked > 0 and not options.as_json and _may_ask() and confirm(question(asked)))
         if asked and not yes:
             self.tell((f"{asked} left as they are; add --yes to end what is shown as `end?`",))
         return {

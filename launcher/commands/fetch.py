@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, error_json, json_option
-from launcher.commands._run_options import access, found_run, run_argument, run_options, ways_of
+from launcher.commands._host_options import reaching
+from launcher.commands._run_options import FoundRunOptions, access, found_run, run_argument, run_options
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
@@ -18,6 +19,17 @@ from launcher.rundir.log_store import run_directory, safe_name
 from launcher.runs.fetch import Fetched, Receiver, fetch_host
 from launcher.text import one_line
 from preflight.errors import BadInput
+from preflight.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOptions(FoundRunOptions):
+    """The values of what `fetch` takes."""
+
+    to: Path | None
+    host: str
+    logs_only: bool
+    as_json: bool
 
 
 @click.command("fetch")
@@ -29,38 +41,39 @@ from preflight.errors import BadInput
 @click.option("--logs-only", is_flag=True, help="Logs and records, not the output directory.")
 @json_option
 @run_options
-def command(run: str, **options: Any) -> int:
+def command(run: str, **given: Any) -> int:
     """Copy RUN's logs, records and output directory (TensorBoard events, checkpoints) to HOST/ below --to.
 
     What exists locally is not sent again; a file appears under its name once it is whole. After a broken
     connection the same command continues where it ended. Links are not followed. Exit code 1: a file could
     not be read on a host; 3: a host could not be reached.
     """
-    ways = ways_of(options)
+    options = FetchOptions(**given)
+    ways = reaching(options)
     found = found_run(run, ways, options)
     to = access(found, ways, options)
     plan = to.plan
     nodes = list(zip(plan.nodes, to.entries, strict=True))
-    if options["host"]:
-        nodes = [pair for pair in nodes if pair[0].host == options["host"]]
+    if options.host:
+        nodes = [pair for pair in nodes if pair[0].host == options.host]
         if not nodes:
             raise BadInput(
-                f"{plan.run_id} has no node called {options['host']}", "gpulaunch ps --json names them"
+                f"{plan.run_id} has no node called {options.host}", "gpulaunch ps --json names them"
             )
-    directory = options["to"] or run_directory(runs_here(), plan.run_id)
+    directory = options.to or run_directory(runs_here(), plan.run_id)
 
     def one(pair: tuple[NodePlan, HostEntry]) -> Fetched:
         receiver = Receiver(path_below(directory, safe_name(pair[0].host)), pair[0].host)
-        return fetch_host(plan.run_id, pair[1], to.open, receiver, output=not options["logs_only"])
+        return fetch_host(plan.run_id, pair[1], to.open, receiver, output=not options.logs_only)
 
-    answer = Answer("gpulaunch.fetch/1", as_json=options["as_json"])
+    answer = Answer("gpulaunch.fetch/1", as_json=options.as_json)
     code = 0
     hosts = []
     for (node, _), result in zip(nodes, fanout(one, nodes, width=ways.width), strict=True):
         code = max(code, _tell(answer, node.host, result))
         hosts.append({"host": node.host, **_fetched_json(result)})
     answer.say(f"in {directory}")
-    if not options["logs_only"] and found.launched is not None and not found.launched.says_output:
+    if not options.logs_only and found.launched is not None and not found.launched.says_output:
         answer.say(
             "logs and records only: the run did not say where its script writes (output: in its config)"
         )

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_options import reaching, reaching_options
+from launcher.commands._host_options import HostOptions, reaching, reaching_options
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.errors import BadInput, GpulaunchError
 from launcher.local.atomic_write import write_whole
@@ -26,20 +26,17 @@ Examples:
 @click.option("--hosts", multiple=True, metavar="WORDS", help="As for ssh; repeatable. Default: localhost.")
 @json_option
 @reaching_options
-def command(script: str | None, *, hosts: tuple[str, ...], as_json: bool, **options: Any) -> int:
+def command(script: str | None, *, hosts: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Find the Python environments of hosts; write ./hosts.yaml, and a run config for SCRIPT.
 
     Of each host an environment with torch is taken, one that has accelerate too before others; others are
     named. On the hosts nothing is changed. A file that is here already is left as it is, and what it lacks is
     shown. Exit code 3: a host did not answer, and nothing was written.
     """
+    options = HostOptions(**given)
     if script is not None and not Path(script).is_file():
         raise BadInput(f"{script}: there is no such script locally", "gpulaunch init train.py")
-    ways = reaching(
-        options["inventory"],
-        accept_new_host_keys=options["accept_new_host_keys"],
-        parallel=options["parallel"],
-    )
+    ways = reaching(options)
     entries = ways.inventory.resolve(hosts or (LOCALHOST,))
     found = _found(entries, look(entries, ways.open, width=ways.width))
     rows = named(entries, found)

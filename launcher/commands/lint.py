@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -24,13 +25,33 @@ from launcher.local.source_files import read_source
 from launcher.terminal.output import echo, echo_json, echo_lines
 from preflight.facts.gpu import Capability
 from preflight.facts.script import Place
+from preflight.frozen import dataclass
 from preflight.job import Job
+from preflight.job import Precision as MixedPrecision
 from preflight.script.lint import LintResult, lint_for
 from preflight.script.rules.registry import Level
 from preflight.script.target import Target
 
 _PROBES: tuple[Capability, ...] = ((7, 5), (8, 0))
 _PACKAGES = ("torch", "transformers", "accelerate", "peft", "trl")
+
+
+@dataclass(frozen=True, slots=True)
+class LintOptions:
+    """The values of what `lint` takes."""
+
+    processes: int | None
+    capability: tuple[str, ...]
+    cpu: bool
+    precision: MixedPrecision | None
+    script_args: str
+    versions: tuple[str, ...]
+    quiet: bool
+    fix: bool
+    yes: bool
+    as_json: bool
+    markdown: Path | None
+    as_sarif: bool
 
 
 @click.command()
@@ -69,12 +90,13 @@ _PACKAGES = ("torch", "transformers", "accelerate", "peft", "trl")
     help="Write the page of all rules into FILE, and judge nothing.",
 )
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0.")
-def command(scripts: tuple[Path, ...], config: str, **options: Any) -> int:
+def command(scripts: tuple[Path, ...], config: str, **given: Any) -> int:
     """Read training scripts, and the modules of their own that they import, without executing them."""
-    if options["markdown"]:
-        write_whole(options["markdown"], page())
+    options = LintOptions(**given)
+    if options.markdown:
+        write_whole(options.markdown, page())
         return 0
-    if options["fix"] and (options["as_json"] or options["as_sarif"]):
+    if options.fix and (options.as_json or options.as_sarif):
         raise BadInput(
             "--fix shows a diff, which is not part of the document", "leave --json and --sarif out"
         )
@@ -85,19 +107,19 @@ def command(scripts: tuple[Path, ...], config: str, **options: Any) -> int:
     if not paths:
         raise BadInput("no script is named", "gpulaunch lint train.py")
     targets = _targets(job.job if job else Job(), options)
-    certain = bool(options["capability"]) or bool(options["cpu"])
+    certain = bool(options.capability) or bool(options.cpu)
     results = [_lint(path, targets, certain=certain) for path in paths]
     bad = any(result.errors or result.problems for result in results)
     code = ExitCode.NEGATIVE if bad else ExitCode.OK
-    if options["as_json"]:
+    if options.as_json:
         echo_json({**lint_json(results), "exit_code": int(code)}, indent=2)
-    elif options["as_sarif"]:
+    elif options.as_sarif:
         echo_json(sarif(results), indent=2)
     else:
-        echo_lines(lint_lines(results, _lines, show_info=not options["quiet"]))
-    if options["fix"]:
+        echo_lines(lint_lines(results, _lines, show_info=not options.quiet))
+    if options.fix:
         for path, result in zip(paths, results, strict=True):
-            _fix_all(path, result, targets, certain=certain, sure=options["yes"])
+            _fix_all(path, result, targets, certain=certain, sure=options.yes)
     return code
 
 
@@ -149,19 +171,14 @@ def _lines(path: str) -> Sequence[str]:
     return (_text(path) or "").splitlines()
 
 
-def _targets(job: Job, options: dict[str, Any]) -> list[Target]:
-    args = tuple(options["script_args"].split()) or job.args or None
-    launch = options["precision"] or (None if job.precision == "auto" else job.precision)
-    base = {
-        "processes": options["processes"],
-        "launch": launch,
-        "args": args,
-        "versions": _installed() | _told(options["versions"]),
-    }
-    if options["cpu"] or job.gpus == "none":
-        return [Target(capability=None, **base)]
-    told = tuple(_capability(word) for word in options["capability"])
-    return [Target(capability=item, **base) for item in told or _PROBES]
+def _targets(job: Job, options: LintOptions) -> list[Target]:
+    args = tuple(options.script_args.split()) or job.args or None
+    launch = options.precision or (None if job.precision == "auto" else job.precision)
+    cpu = Target(None, options.processes, launch, args, _installed() | _told(options.versions))
+    if options.cpu or job.gpus == "none":
+        return [cpu]
+    told = tuple(_capability(word) for word in options.capability)
+    return [replace(cpu, capability=item) for item in told or _PROBES]
 
 
 def _capability(word: str) -> Capability:

@@ -6,13 +6,27 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._run_options import access, found_run, run_argument, run_options, ways_of
+from launcher.commands._host_options import reaching
+from launcher.commands._run_options import FoundRunOptions, access, found_run, run_argument, run_options
 from launcher.exit_codes import ExitCode
 from launcher.runs.access import Access
 from launcher.runs.logs import Selection, read_since, show_logs
 from launcher.terminal.output import echo, write_bytes
 from launcher.terminal.screen import Screen
 from preflight.errors import BadInput
+from preflight.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LogsOptions(FoundRunOptions):
+    """The values of what `logs` takes."""
+
+    rank: int | None
+    host: str
+    follow: bool
+    since: str
+    lines: int | None
+    as_json: bool
 
 
 @click.command("logs")
@@ -31,25 +45,26 @@ from preflight.errors import BadInput
 @click.option("-n", "--lines", type=click.IntRange(0), metavar="N", help="Only the last N lines of each log.")
 @json_option
 @run_options
-def command(run: str, **options: Any) -> int:
+def command(run: str, **given: Any) -> int:
     """Print the logs of RUN: the first characters of its id, or `last`. Looking changes nothing for the run.
 
     Exit code 3: a host of the run could not be read to the end.
     """
+    options = LogsOptions(**given)
     selection = Selection(
-        rank=options["rank"],
-        host=options["host"],
+        rank=options.rank,
+        host=options.host,
         since=_since(options),
-        follow=options["follow"],
+        follow=options.follow,
     )
-    if options["as_json"] and options["follow"]:
+    if options.as_json and options.follow:
         raise BadInput("--json prints one document, and --follow has no end", "leave one of them out")
-    ways = ways_of(options)
+    ways = reaching(options)
     found = found_run(run, ways, options)
     to = access(found, ways, options)
-    if options["as_json"]:
+    if options.as_json:
         return _document(to, selection)
-    if options["rank"] is not None and not sys.stdout.isatty():
+    if options.rank is not None and not sys.stdout.isatty():
         viewed = show_logs(to.plan, to.entries, to.open, selection, _raw)
     else:
         screen = Screen(sys.stdout)
@@ -63,12 +78,12 @@ def command(run: str, **options: Any) -> int:
     return ExitCode.UNREACHABLE if viewed.lost else 0
 
 
-def _since(options: dict[str, Any]) -> dict[str, float] | None:
-    if options["lines"] is not None and options["since"]:
+def _since(options: LogsOptions) -> dict[str, float] | None:
+    if options.lines is not None and options.since:
         raise BadInput("--lines and --since both choose where a log starts", "leave one of them out")
-    if options["lines"] is not None:
-        return {"lines": options["lines"]}
-    return read_since(options["since"]) if options["since"] else None
+    if options.lines is not None:
+        return {"lines": options.lines}
+    return read_since(options.since) if options.since else None
 
 
 def _document(to: Access, selection: Selection) -> int:

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from launcher.commands._completion import complete_codes, complete_configs
-from launcher.commands._host_options import Reaching, hosts_argument, reaching, reaching_options
-from launcher.commands._job_hosts import find_job, reach_job, transport_option
+from launcher.commands._host_options import HostOptions, Reaching, hosts_argument, reaching, reaching_options
+from launcher.commands._job_hosts import Transport, find_job, reach_job, transport_option
 from launcher.commands._param_types import Precision
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.local_entries import HERE, entries_here
@@ -26,7 +26,7 @@ from launcher.remote.connection_pool import Connections
 from launcher.terminal.json_text import json_text
 from launcher.terminal.output import echo_json_text, echo_lines
 from preflight.frozen import dataclass
-from preflight.job import GpuRequest, Job
+from preflight.job import GpuRequest, Job, PrecisionRequest
 
 _JSON_DEPTH = 4
 """Down to a line for each finding of each host."""
@@ -51,6 +51,24 @@ Examples:
   gpulaunch preflight "l40s-[01-04]" -c paper_r64
   gpulaunch preflight --from-smi saved.xml
 """
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightCommandOptions(HostOptions):
+    """The values of what `preflight` takes."""
+
+    config: str | None
+    gpus: str
+    port: int | None
+    precision: PrecisionRequest | None
+    ignore: tuple[str, ...]
+    separately: bool
+    as_json: bool
+    facts: bool
+    verbose: bool
+    recordings: tuple[Path, ...]
+    smi_files: tuple[Path, ...]
+    transport: Transport | None
 
 
 @click.command(epilog=_EXAMPLES)
@@ -100,54 +118,51 @@ Examples:
 )
 @transport_option
 @reaching_options
-def command(hosts: tuple[str, ...], **options: Any) -> int:
+def command(hosts: tuple[str, ...], **given: Any) -> int:
     """Check HOSTS before a launch (default: the config's hosts, else localhost). Changes nothing on them.
 
     Several hosts are judged as one launch, the first being the main host. Exit code 0: nothing stops a launch
     and nothing was left unchecked; 1: something does, or could not be checked.
     """
+    options = PreflightCommandOptions(**given)
     asked = _asked(hosts, options)
     manner = Manner(
-        ignore=read_codes(options["ignore"]) | asked.ignore,
-        together=not options["separately"],
-        width=options["parallel"],
+        ignore=read_codes(options.ignore) | asked.ignore,
+        together=not options.separately,
+        width=options.parallel,
         sent=asked.sent,
         arriving=asked.arriving,
     )
-    if asked.arriving is not None and not options["as_json"]:
+    if asked.arriving is not None and not options.as_json:
         echo_lines([f"sync: hosts are judged as if {asked.arriving.name} were on them already"])
-    if options["recordings"] or options["smi_files"]:
+    if options.recordings or options.smi_files:
         result = _from_files(asked, options, manner)
     else:
-        ways = reaching(
-            options["inventory"],
-            accept_new_host_keys=options["accept_new_host_keys"],
-            parallel=options["parallel"],
-        )
+        ways = reaching(options)
         result = _from_hosts(asked, ways, manner, options)
     _show(result, options)
     return result.exit_code
 
 
-def _asked(hosts: tuple[str, ...], options: dict[str, Any]) -> _Asked:
-    if options["config"] is None:
+def _asked(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Asked:
+    if options.config is None:
         job = Job(gpus="auto")
-        if options["gpus"]:
-            job = replace(job, gpus=parse_gpus(options["gpus"]))
-        if options["port"]:
-            job = replace(job, main_port=options["port"])
-        if options["precision"]:
-            job = replace(job, precision=options["precision"])
+        if options.gpus:
+            job = replace(job, gpus=parse_gpus(options.gpus))
+        if options.port:
+            job = replace(job, main_port=options.port)
+        if options.precision:
+            job = replace(job, precision=options.precision)
         return _Asked(job, hosts or (LOCALHOST,), names_hosts=bool(hosts))
     from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - only for a run config
 
     overrides = Overrides(
         hosts=hosts,
-        gpus=options["gpus"],
-        port=str(options["port"] or ""),
-        precision=options["precision"] or "",
+        gpus=options.gpus,
+        port=str(options.port or ""),
+        precision=options.precision or "",
     )
-    config = load_run_config(options["config"], overrides)
+    config = load_run_config(options.config, overrides)
     return _Asked(
         config.job,
         config.hosts,
@@ -173,10 +188,12 @@ def parse_gpus(text: str) -> GpuRequest:
     return tuple(int(word) if word.isdigit() else word for word in words)
 
 
-def _from_hosts(asked: _Asked, ways: Reaching, manner: Manner, options: dict[str, Any]) -> PreflightResult:
-    slurm_job = find_job(options, names_hosts=asked.names_hosts)
+def _from_hosts(
+    asked: _Asked, ways: Reaching, manner: Manner, options: PreflightCommandOptions
+) -> PreflightResult:
+    slurm_job = find_job(options.transport, names_hosts=asked.names_hosts)
     if slurm_job is not None:
-        ways, entries = reach_job(ways, slurm_job, options["transport"], asked.base)
+        ways, entries = reach_job(ways, slurm_job, options.transport, asked.base)
     else:
         entries = entries_here(ways.inventory.resolve(asked.hosts), asked.job, asked.base)
     connections = Connections(ways.open)
@@ -195,22 +212,22 @@ def _from_hosts(asked: _Asked, ways: Reaching, manner: Manner, options: dict[str
         ways.close()
 
 
-def _from_files(asked: _Asked, options: dict[str, Any], manner: Manner) -> PreflightResult:
-    if options["recordings"] and options["smi_files"]:
+def _from_files(asked: _Asked, options: PreflightCommandOptions, manner: Manner) -> PreflightResult:
+    if options.recordings and options.smi_files:
         raise BadInput("--from and --from-smi are two sources", "judge them one after the other")
-    if options["smi_files"]:
+    if options.smi_files:
         from preflight.smi_reports import parse_smi  # noqa: PLC0415 - only for saved files
 
         facts = [
             parse_smi(path.read_text(encoding="utf-8", errors="replace"), path.stem)
-            for path in options["smi_files"]
+            for path in options.smi_files
         ]
     else:
         from launcher.remote.recording import load_recording  # noqa: PLC0415 - only for saved files
 
-        facts = [load_recording(path) for path in options["recordings"]]
+        facts = [load_recording(path) for path in options.recordings]
     job = asked.job
-    if options["smi_files"] and job.gpus == "auto":
+    if options.smi_files and job.gpus == "auto":
         job = replace(
             job, gpus="all"
         )  # who hands in what nvidia-smi said asks about GPUs, even if it found none
@@ -219,12 +236,12 @@ def _from_files(asked: _Asked, options: dict[str, Any], manner: Manner) -> Prefl
         raise BadInput("two files are of the same host", "judge them one after the other")
     entries = [HostEntry(name) for name in named]
     together = manner.together and len(facts) == 1
-    how = replace(manner, together=together, from_file=bool(options["smi_files"]))
+    how = replace(manner, together=together, from_file=bool(options.smi_files))
     return judge(entries, Gathered(named, {}), job, manner=how)
 
 
-def _show(result: PreflightResult, options: dict[str, Any]) -> None:
-    if options["as_json"]:
-        echo_json_text(json_text(preflight_json(result, facts=options["facts"]), depth=_JSON_DEPTH))
+def _show(result: PreflightResult, options: PreflightCommandOptions) -> None:
+    if options.as_json:
+        echo_json_text(json_text(preflight_json(result, facts=options.facts), depth=_JSON_DEPTH))
         return
-    echo_lines(report_lines(result, verbose=options["verbose"]))
+    echo_lines(report_lines(result, verbose=options.verbose))

@@ -6,15 +6,24 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_options import hosts_argument, reaching_options
+from launcher.commands._host_options import HostOptions, hosts_argument, reaching, reaching_options
 from launcher.commands._param_types import Duration
 from launcher.commands._remove import errors_json, may_delete, remove
-from launcher.commands._run_options import ways_of
 from launcher.durations import format_duration
 from launcher.exit_codes import ExitCode
 from launcher.runs.render import run_line
 from launcher.runs.search import hosts_to_ask, search
 from launcher.text import counted
+from preflight.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PruneOptions(HostOptions):
+    """The values of what `prune` takes."""
+
+    older_than: float
+    yes: bool
+    as_json: bool
 
 
 @click.command("prune")
@@ -25,17 +34,18 @@ from launcher.text import counted
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
 @reaching_options
-def command(hosts: tuple[str, ...], **options: Any) -> int:
+def command(hosts: tuple[str, ...], **given: Any) -> int:
     """Delete the directories of your runs on HOSTS that ended long ago; they are shown first.
 
     A run that lives on any of its hosts, or whose end is not known, is kept. Exit code 1: a host refused,
     or you said no; 3: a host could not be reached.
     """
-    age = float(options["older_than"])
-    ways = ways_of(options)
+    options = PruneOptions(**given)
+    age = float(options.older_than)
+    ways = reaching(options)
     entries, listed = hosts_to_ask(ways.inventory, hosts), ways.inventory.hosts
     found = search(entries, ways.open, width=ways.width, listed=listed, ended=True, tail=0)
-    answer = Answer("gpulaunch.removal/1", as_json=options["as_json"])
+    answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
     for name, error in found.errors.items():
         answer.say(f"{name}: not asked: {error.detail}", err=True)
     for name, run_ids in found.elsewhere.items():
@@ -53,6 +63,6 @@ def command(hosts: tuple[str, ...], **options: Any) -> int:
         answer.say(f"no run ended more than {format_duration(age)} ago")
         return remove([], ways.open, answer, named)
     runs = "this run" if len(old) == 1 else f"these {len(old)} runs"
-    if not may_delete(f"Delete the logs and records of {runs} on the hosts?", answer, yes=options["yes"]):
+    if not may_delete(f"Delete the logs and records of {runs} on the hosts?", answer, yes=options.yes):
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreached=errors_json(found.errors))
     return remove(old, ways.open, answer, named)

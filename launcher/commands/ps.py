@@ -1,11 +1,11 @@
 """gpulaunch ps: which runs there are, found by asking the hosts."""
 
 import time
-from pathlib import Path
+from typing import Any
 
 import click
 
-from launcher.commands._host_options import hosts_argument, reaching, reaching_options
+from launcher.commands._host_options import HostOptions, hosts_argument, reaching, reaching_options
 from launcher.exit_codes import ExitCode
 from launcher.runs.render import runs_json, runs_lines
 from launcher.runs.search import hosts_text, hosts_to_ask, search
@@ -23,16 +23,14 @@ def command(
     *,
     ended: bool,
     as_json: bool,
-    inventory: Path | None,
-    accept_new_host_keys: bool,
-    parallel: int,
+    **given: Any,
 ) -> int:
     """List your runs on HOSTS: those that run, and those that were lost.
 
     Without HOSTS: all of hosts.yaml, this machine, and the hosts of runs that were started on this machine.
     Exit code 3: a host that was named did not answer.
     """
-    ways = reaching(inventory, accept_new_host_keys=accept_new_host_keys, parallel=parallel)
+    ways = reaching(HostOptions(**given))
     entries = hosts_to_ask(ways.inventory, hosts)
     found = search(
         entries, ways.open, width=ways.width, listed=ways.inventory.hosts, ended=ended, gpu_use=True

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_options import hosts_argument, reaching, reaching_options
+from launcher.commands._host_options import HostOptions, hosts_argument, reaching, reaching_options
 from launcher.config.inventory import LOCALHOST
 from launcher.host_checks.preflight import Manner, preflight
 from launcher.local.atomic_write import write_whole
@@ -29,19 +29,16 @@ from preflight.job import Job
 @json_option
 @reaching_options
 def command(
-    hosts: tuple[str, ...], *, output: Path, mask: bool, force: bool, as_json: bool, **options: Any
+    hosts: tuple[str, ...], *, output: Path, mask: bool, force: bool, as_json: bool, **given: Any
 ) -> int:
     """Save the facts of one host (default: localhost) in a file.
 
     `gpulaunch preflight --from FILE` judges it again anywhere.
     """
+    options = HostOptions(**given)
     if output.exists() and not force:
         raise click.UsageError(f"{output} exists; --force writes over it")
-    ways = reaching(
-        options["inventory"],
-        accept_new_host_keys=options["accept_new_host_keys"],
-        parallel=options["parallel"],
-    )
+    ways = reaching(options)
     entries = ways.inventory.resolve(hosts or (LOCALHOST,))
     if len(entries) != 1:
         raise click.UsageError(f"{' '.join(hosts)} names {len(entries)} hosts; a recording is of one")

@@ -7,7 +7,7 @@ import click
 
 from launcher.commands._argv import LaunchCommand
 from launcher.commands._launch import launch_of, synced
-from launcher.commands._launch_request import asked
+from launcher.commands._launch_request import LaunchOptions, asked
 from launcher.commands.run import command as run_command
 from launcher.exit_codes import ExitCode
 from launcher.host_checks.preflight import PreflightResult
@@ -27,7 +27,7 @@ _SHARED: list[click.Parameter] = [each for each in run_command.params if each.na
     "--steps", type=click.IntRange(2, 1000), default=DEFAULT_STEPS, show_default=True, help="Optimizer steps."
 )
 @click.option("--fit", is_flag=True, help="On out-of-memory try again with half the batch (`batch_args`).")
-def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool, **options: Any) -> int:
+def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool, **given: Any) -> int:
     """Run a few real optimizer steps on the hosts, prove what can be proven, leave nothing behind.
 
     Shown for every rank: dtypes of parameters, gradients and optimizer state, the scaler, finite values,
@@ -35,11 +35,12 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
     saves once, if it ever would. The exit code is 0 only if all of it is proven; `run` then says what has
     changed since. Else it is that of the run, or 1.
     """
-    what = asked(config, extra, {**options, "guard": ""})
+    options = LaunchOptions(**given)
+    what = asked(config, extra, options)
     launch = launch_of(what, options)
-    as_json = options["as_json"]
+    as_json = options.as_json
     stream = sys.stderr if as_json else sys.stdout
-    screen = screen_on(stream, plain=options["plain"], all_ranks=options["all_ranks"])
+    screen = screen_on(stream, plain=options.plain, all_ranks=options.all_ranks)
 
     def on_result(result: PreflightResult) -> None:
         for line in report_lines(result):

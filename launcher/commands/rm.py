@@ -6,12 +6,22 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
+from launcher.commands._host_options import reaching
 from launcher.commands._remove import may_delete, remove
-from launcher.commands._run_options import found_run, run_argument, run_options, ways_of
+from launcher.commands._run_options import FoundRunOptions, found_run, run_argument, run_options
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.runs.model import LAST
 from launcher.runs.render import run_line
+from preflight.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveOptions(FoundRunOptions):
+    """The values of what `rm` takes."""
+
+    yes: bool
+    as_json: bool
 
 
 @click.command("rm")
@@ -19,19 +29,20 @@ from launcher.runs.render import run_line
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
 @run_options
-def command(run: str, **options: Any) -> int:
+def command(run: str, **given: Any) -> int:
     """Delete RUN's directory (logs, records) on every host of it. Its output and the local files stay.
 
     RUN is the first characters of its id, or `last`, which is always asked about. Only what is over is
     deleted. Exit code 1: a host refused, or you said no; 3: a host could not be reached.
     """
-    ways = ways_of(options)
+    options = RemoveOptions(**given)
+    ways = reaching(options)
     found = found_run(run, ways, options)
     fix = f"gpulaunch rm {found.run_id} --yes"
-    if run == LAST and options["yes"]:
+    if run == LAST and options.yes:
         raise BadInput("--yes needs a run's name: with each deletion another run becomes the last", fix)
-    answer = Answer("gpulaunch.removal/1", as_json=options["as_json"])
+    answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
     answer.say(run_line(found, time.time()))
-    if not may_delete("Delete its logs and records on the hosts?", answer, yes=options["yes"], fix=fix):
+    if not may_delete("Delete its logs and records on the hosts?", answer, yes=options.yes, fix=fix):
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreached={})
     return remove([found], ways.open, answer)

@@ -9,7 +9,7 @@ from launcher.commands._argv import LaunchCommand
 from launcher.commands._completion import complete_codes, complete_configs, complete_hosts
 from launcher.commands._host_options import reaching_options
 from launcher.commands._job_hosts import transport_option
-from launcher.commands._launch_request import asked, begin_early
+from launcher.commands._launch_request import LaunchOptions, asked, begin_early
 from launcher.local.project import RUNS, runs_here
 
 _EXAMPLES = """\b
@@ -108,7 +108,7 @@ Examples:
 @transport_option
 @reaching_options
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
-def command(config: str | None, extra: tuple[str, ...], **options: Any) -> int:
+def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     """Check the hosts, launch the training on all of them, and follow it to its end.
 
     SCRIPT is a local file; it needs no run config, and is sent to the hosts. ARGS (after --) are the
@@ -122,10 +122,11 @@ def command(config: str | None, extra: tuple[str, ...], **options: Any) -> int:
     124: it hung; 129: the terminal was closed, and the run continues; 130: Ctrl-C stopped it (SIGTERM
     everywhere; once more: SIGKILL).
     """
-    if options["show_secrets"] and not options["dry_run"]:
+    options = LaunchOptions(**given)
+    if options.show_secrets and not options.dry_run:
         raise click.UsageError("--show-secrets goes with --dry-run: what is kept never holds them")
     what = asked(config, extra, options)
-    early = None if options["dry_run"] or options["rehearse"] else begin_early(what)
+    early = None if options.dry_run or options.rehearse else begin_early(what)
     try:
         from launcher.commands import _launch  # noqa: PLC0415 - loads while the early starts do, too
 
@@ -135,13 +136,13 @@ def command(config: str | None, extra: tuple[str, ...], **options: Any) -> int:
                 what.config,
                 launch,
                 _launch.Wishes(
-                    dry_run=options["dry_run"],
-                    show_secrets=options["show_secrets"],
-                    as_json=options["as_json"],
-                    rehearse=options["rehearse"],
-                    clean=options["clean"],
-                    plain=options["plain"],
-                    all_ranks=options["all_ranks"],
+                    dry_run=options.dry_run,
+                    show_secrets=options.show_secrets,
+                    as_json=options.as_json,
+                    rehearse=options.rehearse,
+                    clean=options.clean,
+                    plain=options.plain,
+                    all_ranks=options.all_ranks,
                     spares=what.spares,
                 ),
             )

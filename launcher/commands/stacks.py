@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from launcher.commands._run_options import access, found_run, run_argument, run_options, ways_of
+from launcher.commands._host_options import reaching
+from launcher.commands._run_options import FoundRunOptions, access, found_run, run_argument, run_options
 from launcher.errors import HostError, RunOver
 from launcher.exit_codes import ExitCode
 from launcher.report.hang import SCHEMA, hang_json, hang_lines
@@ -17,14 +18,15 @@ from launcher.text import one_line
 @run_argument
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @run_options
-def command(run: str, *, as_json: bool, **options: Any) -> int:
+def command(run: str, *, as_json: bool, **given: Any) -> int:
     """Show what every rank of RUN is executing (the first characters of its id, or `last`); the run
     continues.
 
     Each rank's main thread, the innermost call first, and which ranks differ from most. All threads
     and DataLoader workers are in stacks-rank-N.log of the run. Exit code 3: a host did not answer.
     """
-    ways = ways_of(options)
+    options = FoundRunOptions(**given)
+    ways = reaching(options)
     found = found_run(run, ways, options)
     if found.condition not in ("running", "stopping"):
         raise RunOver(

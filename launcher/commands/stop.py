@@ -7,8 +7,9 @@ import click
 
 from launcher.commands._answer import Answer, error_json, json_option
 from launcher.commands._completion import complete_runs
+from launcher.commands._host_options import reaching
 from launcher.commands._param_types import Duration
-from launcher.commands._run_options import access, found_run, run_options, ways_of
+from launcher.commands._run_options import FoundRunOptions, access, found_run, run_options
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.follow.failures import end_words
@@ -17,6 +18,16 @@ from launcher.runs.model import LAST, LONGEST_GRACE_S
 from launcher.runs.search import hosts_text
 from launcher.runs.stop import stop_run
 from launcher.text import one_line
+from preflight.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StopOptions(FoundRunOptions):
+    """The values of what `stop` takes."""
+
+    now: bool
+    grace: float | None
+    as_json: bool
 
 
 @click.command("stop")
@@ -30,23 +41,24 @@ from launcher.text import one_line
 )
 @json_option
 @run_options
-def command(run: str, **options: Any) -> int:
+def command(run: str, **given: Any) -> int:
     """Stop RUN (the first characters of its id, or `last`): SIGTERM on every node, a grace period, SIGKILL.
 
     Without RUN it is the last one, after a question. Two who stop one run do no harm: the shorter grace
     counts. Exit code 0: every node has answered that nothing of the run is left; 1: something cannot be
     ended, or you said no; 3: a node could not be reached.
     """
-    ways = ways_of(options)
+    options = StopOptions(**given)
+    ways = reaching(options)
     found = found_run(run or LAST, ways, options)
-    answer = Answer("gpulaunch.stop/1", as_json=options["as_json"])
+    answer = Answer("gpulaunch.stop/1", as_json=options.as_json)
     if not run and not answer.confirm(f"Stop {found.run_id}?", f"gpulaunch stop {found.run_id}"):
         answer.say("nothing was stopped")
         return answer.finish(ExitCode.NEGATIVE, run_id=found.run_id, nodes=[])
     to = access(found, ways, options)
     plan = to.plan
-    grace_s = found.grace_s if options["grace"] is None else float(options["grace"])
-    grace_s = 0.0 if options["now"] else grace_s
+    grace_s = found.grace_s if options.grace is None else float(options.grace)
+    grace_s = 0.0 if options.now else grace_s
     why = f"stopped by {user_at_machine()}"
     results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why)
     code = 0

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.commands._host_options import reaching
+from launcher.commands._host_options import HostOptions, reaching
 from launcher.commands._interrupt_prompt import asker
 from launcher.launch.attempt import Attempt
 from launcher.launch.request import Launch
@@ -19,7 +19,7 @@ from tests.lab.survive_client import plain_plan
 
 
 def main(run_id: str, ranks: int, script: Path, *, all_ranks: bool) -> int:
-    ways = reaching(None, accept_new_host_keys=False, parallel=1)
+    ways = reaching(HostOptions(None, accept_new_host_keys=False, parallel=1))
     launch = Launch(ways.inventory.resolve(["localhost"]), Job(name="plain"), Connections(ways.open))
     screen = screen_on(sys.stdout, all_ranks=all_ranks)
     launch = replace(launch, choose=asker(screen, again="stop"))

@@ -50,6 +50,28 @@ class Empty:
     """A record that says all by being there."""
 
 
+@dataclass(frozen=True, slots=True)
+class Longer(Late):
+    """A record that extends another one."""
+
+    own: int = 7
+
+
+def test_a_record_extends_another_one() -> None:
+    made = Longer("a", (1,), own=8)
+    assert (made.first(), made.own, replace(made, name="b").name) == (1, 8, "b")
+    assert made == Longer("a", (1,), own=8) != Longer("a", (1,))
+    assert made != Late("a", (1,))
+    assert (hash(made), repr(made)) == (
+        hash(Longer("a", (1,), own=8)),
+        "Longer(name='a', sizes=(1,), named={}, own=8)",
+    )
+    assert pickle.loads(pickle.dumps(made)) == made
+    with pytest.raises(FrozenInstanceError):
+        made.own = 9  # type: ignore[misc]
+    assert Late("a").sizes == ()
+
+
 def test_a_record_may_have_no_field() -> None:
     assert (Empty(), repr(Empty()), hash(Empty())) == (Empty(), "Empty()", hash(()))
 
