@@ -2,8 +2,8 @@
 
     python -m tests.failures.provoke [--only NAME ...] [--out tests/preflight/logs/recorded]
 
-Needs root (mounts in a mount namespace of their own), torch, accelerate, transformers; no GPU, no network. One
-failure at a time. Paths, host name and interpreter are masked; nothing else is changed.
+Needs root (mounts in a mount namespace of their own), torch, accelerate, transformers; no GPU, no network.
+One failure at a time. Paths, host name and interpreter are masked; nothing else is changed.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.failures.kinds import SCRIPT, Kind, kinds
+from tests.failures.kinds import KINDS, SCRIPT, Kind
 
 HERE = Path(__file__).parent
 RECORDED = HERE.parent / "preflight" / "logs" / "recorded"
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RECORDED)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    for kind in kinds():
+    for kind in KINDS:
         if options.only and kind.name not in options.only:
             continue
         text = provoke(kind)

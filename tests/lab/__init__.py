@@ -10,7 +10,7 @@ root, alice and bob, an init that reaps, and an sshd with its own host key. The 
     python -m tests.lab down --out /tmp/lab
 
 In tests, the fixtures `lab` (three hosts, shared, to be left as found) and `fresh_lab` (to be broken); the
-faults are functions in these modules, each shown at work in test_lab.py:
+faults are functions in these modules, each shown at work in test_lab*.py:
 
     hosts      run and popen on a host, its files and processes, halt and boot
     network    cut and restore, slow and lossy cables, closed ports, hosts behind hosts

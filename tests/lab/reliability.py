@@ -1,6 +1,6 @@
 """The table in docs/reliability.md, written by the tests that prove it.
 
-GPULAUNCH_RELIABILITY=docs/reliability.md pytest tests/lab/test_survive.py
+GPULAUNCH_RELIABILITY=docs/reliability.md pytest tests/lab/test_survive.py tests/lab/test_survive_faults.py
 """
 
 import os

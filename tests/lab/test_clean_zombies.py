@@ -2,76 +2,24 @@
 
 import json
 import os
-import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import FreshLab
 from tests.lab.client import Client
-from tests.lab.hosts import Lab, LabHost, LabProcess
+from tests.lab.hosts import Lab, LabProcess
+from tests.lab.leftovers import COMPUTE, RANK, ROOT, alive, found, gpulaunch, holder, orphan, until
 
 pytestmark = pytest.mark.lab
-
-ROOT = Path(__file__).parents[2]
-RANK = {"TORCHELASTIC_RUN_ID": "left", "RANK": "0", "LOCAL_RANK": "0", "MASTER_PORT": "29500"}
-COMPUTE = [sys.executable, "-m", "tests.lab.silicon.compute"]
 
 
 @pytest.fixture
 def titan(fresh_lab: FreshLab) -> Lab:
     return fresh_lab("titan", profiles=["2xl40s"])
-
-
-def gpulaunch(lab: Lab, *argv: str, home: Path) -> "subprocess.CompletedProcess[str]":
-    """Run the command line as a user whose ssh_config knows the lab."""
-    (home / ".ssh").mkdir(parents=True, exist_ok=True, mode=0o700)
-    (home / ".ssh" / "known_hosts").write_bytes(Path(lab.known_hosts).read_bytes())
-    env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(home / "state")}
-    command = [sys.executable, "-m", "launcher.cli", *argv, "-i", str(lab.inventory_path)]
-    return subprocess.run(
-        command, env=env, text=True, capture_output=True, timeout=120, check=False, cwd=home
-    )
-
-
-def holder(host: LabHost, *options: str, env: dict[str, str] | None = None, user: str = "root") -> LabProcess:
-    """A process that holds simulated GPUs on the host; returns once it does."""
-    process = host.popen([*COMPUTE, *options], env={"PYTHONPATH": str(ROOT), **(env or {})}, user=user)
-    process.read_line()
-    return process
-
-
-def orphan(host: LabHost, *options: str) -> int:
-    """A rank whose launcher is gone; returns its pid as the host numbers it."""
-    code = textwrap.dedent(
-        """
-        import os, subprocess, sys
-        child = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True, start_new_session=True)
-        child.stdout.readline()
-        print(child.pid, flush=True)
-        os._exit(0)
-        """
-    )
-    done = host.run([sys.executable, "-c", code, *COMPUTE, *options], env={"PYTHONPATH": str(ROOT), **RANK})
-    return int(done.stdout)
-
-
-def alive(host: LabHost, pid: int) -> bool:
-    return host.state(pid) not in ("", "Z", "X")
-
-
-def until(condition: Callable[[], bool], within_s: float = 5.0) -> bool:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 @pytest.fixture
@@ -89,11 +37,6 @@ def live_run(titan: Lab) -> Iterator[LabProcess]:
     assert launcher.poll() is None, "the live run beside must not notice"
     launcher.kill()
     launcher.close()
-
-
-def found(answer: "subprocess.CompletedProcess[str]", host: str = "titan") -> dict[int, dict[str, Any]]:
-    document = json.loads(answer.stdout)
-    return {each["pid"]: each for each in document["hosts"][host]["processes"]}
 
 
 def test_orphans_and_half_dead_end_and_the_live_run_beside_them_does_not(

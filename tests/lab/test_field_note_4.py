@@ -14,8 +14,8 @@ import pytest
 from tests.lab.actors import hold_port
 from tests.lab.client import Client, document
 from tests.lab.hosts import Lab, LabHost, LabProcess
+from tests.lab.leftovers import holder, orphan
 from tests.lab.software import cuda_environment
-from tests.lab.test_clean_zombies import holder, orphan
 
 pytestmark = pytest.mark.lab
 

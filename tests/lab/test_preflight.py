@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.lab.hosts import Lab
-from tests.lab.test_clean_zombies import gpulaunch
+from tests.lab.leftovers import gpulaunch
 
 pytestmark = pytest.mark.lab
 

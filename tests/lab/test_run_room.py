@@ -9,7 +9,7 @@ import pytest
 
 from tests.lab.client import Client
 from tests.lab.hosts import Lab, LabHost
-from tests.lab.test_clean_zombies import COMPUTE, ROOT, alive, orphan
+from tests.lab.leftovers import COMPUTE, ROOT, alive, orphan
 
 pytestmark = pytest.mark.lab
 

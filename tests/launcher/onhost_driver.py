@@ -211,3 +211,10 @@ def pids_of(answer: dict[str, Any]) -> tuple[int, int, int]:
 def text(words: Sequence[str]) -> str:
     """Return lines as a script."""
     return "\n".join(words) + "\n"
+
+
+WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
+
+
+def up(run: Driver, ranks: int = 1) -> None:
+    run.until(lambda: all(b"up" in run.log(f"rank-{n}.log") for n in range(ranks)))

@@ -1,5 +1,6 @@
 """A real sshd on a loopback port for tests that need no namespaces, and endpoints to reach it."""
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -45,3 +46,31 @@ class Sshd:
         folder.mkdir(exist_ok=True)
         with Loopback.up(folder, 1, options=options) as loopback:
             yield cls(loopback)
+
+
+ACCEPT_NEW = OpenOptions(accept_new_host_keys=True)
+
+
+def keygen(path: Path, kind: str, passphrase: str = "") -> Path:
+    argv = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", path.name, "-f", str(path)]
+    subprocess.run(argv, check=True)
+    return path
+
+
+def authorize(sshd: Sshd, key: Path) -> None:
+    with (sshd.folder / "authorized_keys").open("a") as stream:
+        stream.write(Path(f"{key}.pub").read_text())
+
+
+def fingerprint(key: Path) -> str:
+    done = subprocess.run(["ssh-keygen", "-lf", str(key)], check=True, capture_output=True, text=True)
+    return done.stdout.split()[1]
+
+
+def public(key: Path) -> str:
+    return " ".join(Path(f"{key}.pub").read_text().split()[:2])
+
+
+def write(path: Path, text: str) -> tuple[str, ...]:
+    path.write_text(text)
+    return (str(path),)

@@ -8,7 +8,7 @@ from pathlib import Path
 from launcher.config.inventory import HostEntry
 from launcher.sync.host import Receiver
 from launcher.sync.sync import HostSync, Sync, send_tree
-from launcher.sync.tree import read_tree
+from launcher.sync.tree import Tree, read_tree
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
 
@@ -55,3 +55,11 @@ def receiver(target: Path) -> Receiver:
     found = Receiver(opener(ENTRY), sys.executable)
     found.begin(str(target), "a" * 32)
     return found
+
+
+def paths(tree: Tree) -> list[str]:
+    return [entry.path for entry in tree.entries]
+
+
+def read(root: Path, *exclude: str) -> Tree:
+    return read_tree(root, exclude=exclude, max_mib=16)

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tests.launcher.test_imports import ROOT
-from tests.launcher.test_layers import LAYERS
+from tests.launcher.layers import LAYERS
+from tests.launcher.sources import ROOT
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 

@@ -8,22 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.launcher.run_plans import run_id
+from tests.launcher.asked_runs import ALIVE, LONG, LOST, NEW, OLD, OLDER, RUN, ended
 from tests.launcher.terminal import Home, Terminal
 
 pytestmark = pytest.mark.slow
 
-LONG = """
-import time
-print("up", flush=True)
-for n in range(9999):
-    print("line", n, flush=True)
-    time.sleep(0.1)
-"""
 SHORT = "print('up', flush=True)\n"
 STUBBORN = "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('up', flush=True)\ntime.sleep(99)\n"
 CTRL_C, CTRL_D = "\x03", "\x04"
-RUN, OLD, OLDER, NEW, ALIVE, LOST = map(run_id, ("r-1", "old-1", "old-2", "new-1", "alive-1", "lost-1"))
 QUESTION = "[d]etach and let the run continue, [s]top the run, or Enter to stay?"
 
 
@@ -32,13 +24,6 @@ def home(tmp_path: Path) -> Iterator[Home]:
     home = Home(tmp_path / "home")
     yield home
     home.end_all()
-
-
-def ended(home: Home, run: str = RUN) -> None:
-    deadline = time.monotonic() + 20
-    while home.phase(run) != "ended":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(("keys", "words"), [("d\n", "d"), (CTRL_C, "Ctrl-C again"), (CTRL_D, "Ctrl-D")])

@@ -30,8 +30,8 @@ from launcher.follow.node_client import Follower
 from launcher.follow.outcome import outcome_of
 from launcher.follow.run_state import Watch
 from launcher.restart.decision import NoRestart, reason_of
+from tests.launcher.run_events import CPU, ended, replay, said, stops, told
 from tests.launcher.run_plans import NOWHERE, plan
-from tests.launcher.test_run_watch import CPU, ended, replay, said, stops, told
 
 BOTH = [Started("a", "/r"), Started("b", "/r")]
 

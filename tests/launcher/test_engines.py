@@ -17,7 +17,7 @@ from preflight.facts.missing import Missing
 from preflight.job import Job
 from preflight.script.analyze import read_script
 from tests.hardware import cpu_host, l40s, titan
-from tests.launcher.test_layers import EDGES
+from tests.launcher.layers import EDGES
 
 PACKAGE = "launcher.engines"
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +48,6 @@ while time.process_time() < until:
 print("used", flush=True)
 time.sleep(60)
 """
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Iterator[Driver]:
-    driver = Driver(tmp_path)
-    yield driver
-    driver.kill_everything()
 
 
 def start(run: Driver, script: str, ranks: int = 1, **spec: Any) -> None:

@@ -19,12 +19,13 @@ STOPPED = 86
 
 @pytest.fixture(scope="session")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """Every scenario of guard_driver.py, run once, each in a process of its own, with what travels."""
+    """Every scenario of guard_trainings, run once, each in a process of its own, with what travels."""
     folder = tmp_path_factory.mktemp("guarded")
     guard = folder / "guard.py"
     guard.write_bytes(onhost_source("guard"))
     done = subprocess.run(
-        [sys.executable, str(HERE / "guard_driver.py"), str(guard)],
+        [sys.executable, "-m", "tests.launcher.guard_trainings", str(guard)],
+        cwd=HERE.parents[1],
         capture_output=True,
         env={**os.environ, "TMPDIR": str(folder)},
         timeout=200,

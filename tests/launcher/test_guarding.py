@@ -1,30 +1,15 @@
 """What guards tell, at the client: warnings once, stops at once, ranks compared without a collective."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 from launcher.follow.events import Started, Told
 from launcher.follow.guard_reports import STOP_EXIT, Guarding, GuardStop
 from launcher.follow.outcome import outcome_of
 from launcher.follow.run_state import Action, Say, Stop, Watch
-from launcher.planning.plan import Plan
 from launcher.planning.run_record import launch_record, read_record
-from tests.launcher.run_plans import NOWHERE, plan
-
-FACTS: dict[str, Any] = {
-    "mixed_precision": "fp16",
-    "scaler": True,
-    "dtypes": {"float32": 4},
-    "versions": {"torch": "2.13.0"},
-    "gpu": "GPU-0",
-}
-
-
-def guarded(policy: str, *gpus: tuple[str | None, ...]) -> Plan:
-    made = plan(*gpus)
-    env = {"GPULAUNCH_GUARD": policy}
-    return replace(made, nodes=tuple(replace(node, env=env) for node in made.nodes))
+from tests.launcher.guarded_plans import FACTS, guarded
+from tests.launcher.run_plans import NOWHERE
 
 
 def compare(policy: str, **changes: Any) -> list[str | GuardStop]:

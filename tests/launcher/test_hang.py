@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +53,6 @@ for n in range(5):
     step(n)
     print("up", flush=True)
 """
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Iterator[Driver]:
-    driver = Driver(tmp_path)
-    yield driver
-    driver.kill_everything()
 
 
 def start(run: Driver, script: str, ranks: int = 1, **spec: Any) -> None:

@@ -1,83 +1,11 @@
 """Packages lie in layers: an import points down."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.launcher.test_imports import ROOT, SOURCES, reached, shown
-
-# From top to bottom; those of one layer do not import each other. Root modules have a place too.
-LAYERS = {
-    "launcher": (
-        ("__main__",),
-        ("cli",),
-        ("commands", "crash_log"),
-        ("restart",),
-        ("rehearsal", "runs"),
-        ("launch",),
-        ("report",),
-        ("cleanup", "host_checks", "scaffold", "sync"),
-        ("terminal",),
-        ("follow", "slurm"),
-        ("remote",),
-        ("planning", "transports"),
-        ("config", "lint", "rundir"),
-        ("engines", "error_codes", "local"),
-        ("errors",),
-        ("durations", "exit_codes", "onhost", "safe_json", "text", "version"),
-    ),
-    "preflight": (
-        ("checks", "diagnosis", "smi_reports"),
-        ("agent", "decide", "leftovers", "script"),
-        ("facts", "probes"),
-        ("errors", "job"),
-        ("frozen",),
-    ),
-}
-MOST_MODULES = {"launcher": 10, "preflight": 4}  # beside the packages
-CIRCLES = {
-    "preflight.script.interpreter": "statements hold expressions, these hold calls, calls run statements"
-}
-"""Packages whose own modules may import each other in a circle, and why."""
-
-MODULES = {
-    shown(path).removesuffix(".py").replace("/", ".").removesuffix(".__init__"): path for path in SOURCES
-}
-EDGES = {name: reached(path, set(MODULES), types=True) - {name} for name, path in MODULES.items()}
-"""What imports what, blocks for type checkers included."""
-
-
-def unit(module: str) -> str:
-    """Return the package of a wing that a module belongs to, or the module's own name."""
-    return ".".join(module.split(".")[:2])
-
-
-def circles(edges: Mapping[str, set[str]]) -> Iterator[list[str]]:
-    """Yield every set of names that reach each other (Tarjan)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-
-    def visit(name: str) -> Iterator[list[str]]:
-        index[name] = low[name] = len(index)
-        stack.append(name)
-        for other in sorted(edges.get(name, ())):
-            if other not in index:
-                yield from visit(other)
-                low[name] = min(low[name], low[other])
-            elif other in stack:
-                low[name] = min(low[name], index[other])
-        if low[name] == index[name]:
-            at = stack.index(name)
-            group = sorted(stack[at:])
-            del stack[at:]
-            if len(group) > 1:
-                yield group
-
-    for name in sorted(edges):
-        if name not in index:
-            yield from visit(name)
+from tests.launcher.layers import CIRCLES, EDGES, LAYERS, MODULES, MOST_MODULES, circles, unit
+from tests.launcher.sources import ROOT
 
 
 def test_circles_are_found() -> None:

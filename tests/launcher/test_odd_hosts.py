@@ -1,26 +1,22 @@
 """One odd host is no other's matter: whatever it sends, each reader gives a value or an error of ours."""
 
-import contextlib
 import copy
 import io
 import json
 import queue
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.cleanup.clean import reaped_in
-from launcher.config.inventory import HostEntry
-from launcher.errors import AgentGarbage, GpulaunchError, HostError
+from launcher.errors import AgentGarbage, HostError
 from launcher.follow.events import Dropped, Ended, Happening, Lost, Output, Refused, Started, Told
 from launcher.follow.node_client import MOST_LOGS, Follower, Running
 from launcher.follow.outcome import outcome_of
-from launcher.follow.protocol import MARKER
 from launcher.follow.run_state import Watch
 from launcher.launch.reporter import Telling
 from launcher.onhost.answer import MARKER as ANSWER_MARKER
@@ -46,106 +42,12 @@ from launcher.runs.stop import stop_run
 from launcher.scaffold.interpreters import environments_in
 from launcher.sync.host import Receiver as SyncReceiver
 from launcher.terminal.screen import Screen
-from launcher.transports.base import Completed, Connection, Stream
+from launcher.transports.base import Completed
 from preflight.checks.runner import judge_cluster, judge_host
 from preflight.job import Expect, Job
 from tests.launcher.garbage import JSON, mutated
-from tests.launcher.run_plans import plan
+from tests.launcher.odd_hosts import LIST, PLAN, RUN, STATE, A, B, Host, Sent, followed, frames, only_ours
 from tests.preflight.judging import _base
-
-A, B = HostEntry("a", address="10.0.0.1"), HostEntry("b", address="10.0.0.2")
-PLAN = plan((None,), (None,))
-STATE = {
-    "phase": "ended",
-    "run_dir": "/r",
-    "started": 1.0,
-    "ended": 2.0,
-    "exit": {"ranks": {"0": 3}, "why": "", "launcher_code": 0, "left": [], "port_free": True},
-}
-RUN = {
-    "run_id": PLAN.run_id,
-    "spec": {"node_rank": 0, "nodes": 2, "first_rank": 0, "ranks": 1, "job": "j", "gpus": ["GPU-1"]},
-    "state": STATE,
-    "alive": False,
-    "tail": "step 1 loss: 2",
-    "client_age_s": 3.0,
-    "usage": {"ranks": {"0": {"rss_mib": 1, "cpu": 2.0}}},
-}
-LIST = {"runs": [RUN, copy.deepcopy(RUN)], "user": "ana", "t": 9.0, "gpu_use": {"GPU-1": [1.0, 2.0]}}
-
-
-class Sent(Stream):
-    """A channel on which these bytes come, and then nothing."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def read(self, timeout_s: float | None = None) -> bytes | None:
-        del timeout_s
-        data, self._data = self._data, b""
-        return data
-
-    def write(self, data: bytes) -> None:
-        pass
-
-    def fits(self, data: bytes) -> bool:
-        return bool(data)
-
-    def close_stdin(self) -> None:
-        pass
-
-    def read_stderr(self) -> bytes:
-        return b""
-
-    def wait(self, timeout_s: float | None = None) -> int | None:
-        del timeout_s
-        return 0
-
-    def close(self) -> None:
-        pass
-
-
-class Host(Connection):
-    """A host that answers everything with these bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    @property
-    def name(self) -> str:
-        return "a"
-
-    def run(self, argv: Any, **options: Any) -> Completed:
-        del argv, options
-        return Completed(0, self._data, b"")
-
-    def start(self, argv: Any) -> Stream:
-        del argv
-        return Sent(self._data)
-
-    def close(self) -> None:
-        pass
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-def frames(*documents: Any) -> bytes:
-    """Return a supervisor's words: each with the bytes that it announces, where it announces any."""
-    words = []
-    for document in documents:
-        size = document.get("size") if isinstance(document, dict) else 0
-        data = b"x" * size if isinstance(size, int) and 0 < size < 1000 else b""
-        words.append(json.dumps(document).encode() + b"\n" + data)
-    return MARKER + b"".join(words)
-
-
-def only_ours(read: Callable[[], object]) -> None:
-    with contextlib.suppress(GpulaunchError):
-        read()
 
 
 @given(JSON | mutated(LIST))
@@ -331,18 +233,6 @@ def test_facts_of_hosts(document: Any) -> None:
         judge_cluster({"a": facts, "b": facts}, Job(), ())
 
     only_ours(read)
-
-
-def followed(*sent: bytes, wishes: dict[str, object] | None = None) -> list[Happening]:
-    """Return what becomes of one connection to a host that sends this."""
-    happenings: queue.Queue[Happening] = queue.Queue()
-    host = Host(MARKER + b"".join(sent))
-    running = Running(wishes=wishes or {})
-    follower = Follower(
-        PLAN.run_id, PLAN.nodes[0], lambda: host, running, patience_s=0.0, happenings=happenings
-    )
-    follower.run()
-    return list(happenings.queue)
 
 
 STARTED = b'{"state": {}, "t": 1}\n'

@@ -33,8 +33,8 @@ from launcher.terminal.screen import Screen
 from preflight.errors import MalformedFacts
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode, encode
-from tests.launcher.test_imports import SOURCES, is_on_host, shown
-from tests.launcher.test_runs_found import A, B, over, told
+from tests.launcher.found_runs import A, B, over, told
+from tests.launcher.sources import SOURCES, is_on_host, shown
 from tests.preflight.judging import host
 from tests.preflight.scenes import Scene, dead_launch
 

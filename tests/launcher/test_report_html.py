@@ -1,9 +1,7 @@
 """The report of a run, made from files as a run leaves them."""
 
-import json
 import math
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -20,8 +18,7 @@ from launcher.rundir.log_files import run_called
 from launcher.rundir.log_store import LogBook
 from launcher.rundir.metrics import CHUNK, Metrics, in_steps, metrics_of, read_metrics
 from launcher.text import duration
-
-EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e"
+from tests.launcher.report_runs import EVIL, make_run, parsed
 
 
 def read(text: str) -> Metrics:
@@ -161,85 +158,6 @@ def test_every_series_can_be_drawn(ys: list[float]) -> None:
     drawn = svg(Chart("loss", (Series("", [1.0, 2.0], ys),)))
     assert not re.search(r"\b(nan|inf)\b", re.sub(r'class="nan"', "", drawn))
     assert drawn.count('class="nan"') == sum(not math.isfinite(y) for y in ys)
-
-
-class Tags(HTMLParser):
-    """Every element that a browser would see, with its attributes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: list[tuple[str, dict[str, str | None]]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
-        if tag not in ("meta", "br"):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
-def make_run(directory: Path, *, evil: str = "") -> Path:
-    run = directory / "job-1"
-    book = LogBook(run)
-    run.mkdir(parents=True)
-    book.note("started")
-    log = "".join(
-        f"step {step} loss: {4 / step:.4f} grad_norm: 1.0{evil}\n" for step in range(1, 51)
-    ).encode()
-    book.write("titan", "rank-0.log", 0, log)
-    book.note(f"2 ranks as planned{evil}")
-    tail = f"step 51 loss: nan lr=1e-3{evil}\n".encode()
-    book.write("titan", "rank-0.log", len(log), tail)
-    book.note(f"rank 1 failed{evil}", bad=True)
-    book.close()
-    slots = [
-        {"local_rank": n, "gpu_uuid": f"GPU-{n}", "gpu_index": n, "gpu_name": f"L40S{evil}"} for n in (0, 1)
-    ]
-    plan = {
-        "run_id": f"job-1{evil}",
-        "job": f"job{evil}",
-        "world_size": 2,
-        "mixed_precision": "bf16",
-        "nodes": [{"host": "titan", "first_rank": 0, "ranks": {"slots": slots}, "command": f"python{evil}"}],
-        "changes": [{"what": "--mixed_precision", "old": "fp16", "new": "bf16", "why": f"the model{evil}"}],
-        "because": [{"text": f"because{evil}", "source": f"source{evil}"}],
-        "findings": [{"code": "GPU003", "severity": "warning", "hosts": ["titan"], "message": f"warm{evil}"}],
-    }
-    outcome = {
-        "verdict": "failed",
-        "why": f"rank 1 failed{evil}",
-        "exit_code": 1,
-        "seconds": 3723.5,
-        "ranks": [{"rank": 0, "host": "titan", "code": -15}, {"rank": 1, "host": "titan", "code": 1}],
-        "root_cause": {
-            "what": f"boom{evil}",
-            "where": f"x.py:1{evil}",
-            "host": "titan",
-            "last_lines": [f"E{evil}"],
-        },
-    }
-    source = {
-        "commit": "c" * 40,
-        "dirty": True,
-        "diff": f"+x{evil}",
-        "branch": f"main{evil}",
-        "from": f"/x{evil}",
-    }
-    for name, document in (("plan", plan), ("outcome", outcome), ("source", source)):
-        (run / f"{name}.json").write_text(json.dumps(document))
-    return run
-
-
-def parsed(page: str) -> Tags:
-    tags = Tags()
-    tags.feed(page)
-    assert tags.open == []
-    return tags
 
 
 def test_a_report_tells_how_it_ended_and_draws_what_was_printed(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from launcher.report.sparkline import sparkline
 from launcher.report.summary import summary_json, summary_lines
 from launcher.rundir.layout import read_run
 from launcher.rundir.log_store import LogBook
-from tests.launcher.test_report_html import EVIL, make_run
-from tests.launcher.test_report_usage import sample, with_usage
+from tests.launcher.report_runs import EVIL, make_run, sample, with_usage
 
 
 def test_the_text_tells_how_it_ended_its_curves_its_ranks_and_when(tmp_path: Path) -> None:

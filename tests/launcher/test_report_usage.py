@@ -12,29 +12,7 @@ from launcher.report.html.svg import HUES, Chart, Mark, Series, mean_over, runni
 from launcher.report.html.ticks import log_ticks, number_label, time_label, time_ticks
 from launcher.rundir.layout import read_run
 from launcher.rundir.usage_series import read_usage
-from tests.launcher.test_report_html import EVIL, make_run, parsed
-
-PLAN = {
-    "nodes": [
-        {
-            "host": "titan",
-            "first_rank": 0,
-            "ranks": {"slots": [{"local_rank": n, "gpu_uuid": f"GPU-{n}"} for n in (0, 1)]},
-        }
-    ]
-}
-
-
-def sample(t: float, busy: float | None = 90.0, **more: object) -> str:
-    gpus = {f"GPU-{n}": {"busy": busy, "memory_mib": 1024.0 * (n + 1), "power_w": None} for n in (0, 1)}
-    ranks = {str(n): {"rss_mib": 512.0, "cpu": 50.0} for n in (0, 1)}
-    return json.dumps({"event": "usage", "t": t, "gpus": gpus, "ranks": ranks, **more}) + "\n"
-
-
-def with_usage(run: Path, *lines: str) -> Path:
-    (run / "titan").mkdir(exist_ok=True)
-    (run / "titan" / "usage.jsonl").write_text("".join(lines))
-    return run
+from tests.launcher.report_runs import EVIL, PLAN, make_run, parsed, sample, with_usage
 
 
 def test_samples_are_by_rank_on_our_clock_and_damaged_ones_left_out(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ from launcher.follow.failure_diagnosis import with_reasons
 from launcher.follow.outcome import Outcome
 from launcher.report.outcome import outcome_json, outcome_lines
 from launcher.rundir.log_store import LogBook
-from tests.launcher.test_run_report import failed, over
-from tests.launcher.test_run_watch import GOOD
+from tests.launcher.run_events import GOOD, failed, over
 
 OOM = b"""Traceback (most recent call last):
   File "/home/ada/train.py", line 7, in <module>

@@ -3,33 +3,11 @@
 import io
 import json
 
-from launcher.follow.events import Happening
-from launcher.follow.outcome import Outcome, outcome_of
-from launcher.follow.run_state import Watch
 from launcher.report.outcome import outcome_json, outcome_lines
 from launcher.terminal.screen import Screen
-from tests.launcher.run_plans import NOWHERE, plan
-from tests.launcher.test_run_watch import GOOD, ended, replay, told
+from tests.launcher.run_events import GOOD, ended, failed, over, told
 
 CPU = (None,)
-
-
-def over(*history: Happening) -> Outcome:
-    watch = Watch(plan(CPU, CPU))
-    replay(watch, history)
-    return outcome_of(watch, NOWHERE, 12.34, 1)
-
-
-def failed() -> Outcome:
-    return over(
-        told(
-            "b", "exception", 2.0, rank=1, type="ValueError", message="no", where="/x.py:3", tail=["a", "b"]
-        ),
-        told("b", "rank_exit", 2.1, rank=1, code=1),
-        told("a", "rank_exit", 2.2, rank=0, code=-15, stopping=True),
-        ended("a"),
-        ended("b"),
-    )
 
 
 def test_a_good_end_is_two_lines() -> None:

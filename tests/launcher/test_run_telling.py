@@ -17,9 +17,8 @@ from launcher.report.usage import usage_lines
 from launcher.rundir.log_store import LogBook
 from launcher.terminal.screen import Screen
 from launcher.text import duration
+from tests.launcher.run_events import CPU, GOOD, ended, introduced, placed, replay, told
 from tests.launcher.run_plans import plan
-from tests.launcher.test_run_watch import CPU, GOOD, ended, placed, replay, told
-from tests.launcher.test_runs_leaving import introduced
 
 
 def sample(host: str, t: float, at: float | None = None, **fields: object) -> Told:

@@ -1,6 +1,5 @@
 """Histories of runs replayed: what is said, who is stopped, what the exit code is."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
@@ -14,59 +13,13 @@ from launcher.follow.events import (
     Resumed,
     Started,
     Tick,
-    Told,
 )
 from launcher.follow.failures import says_port_taken
-from launcher.follow.outcome import Outcome, outcome_of
-from launcher.follow.run_state import FAILURE_GRACE_S, Action, Say, Stop, Watch
+from launcher.follow.outcome import Outcome
+from launcher.follow.run_state import FAILURE_GRACE_S, Stop, Watch
 from launcher.report.outcome import outcome_lines
-from tests.launcher.run_plans import NOWHERE, plan
-
-CPU = (None,)
-
-
-def told(host: str, event: str, at: float = 1.0, **fields: Any) -> Told:
-    return Told(host, event, fields, at)
-
-
-def ended(host: str, **end: object) -> Ended:
-    return Ended(host, {"phase": "ended", "exit": {"left": [], "port_free": True, **end}})
-
-
-def placed(host: str, rank: int, world: int, **fields: Any) -> Told:
-    what = {"world_size": world, "world_rank": rank, "device": "cpu", "gpu": "", **fields}
-    return told(host, "state", rank=rank, **what)
-
-
-def replay(watch: Watch, history: Iterable[Happening]) -> list[Action]:
-    return [action for happening in history for action in watch.handle(happening)]
-
-
-def come_to(watch: Watch) -> Outcome:
-    assert watch.done
-    return outcome_of(watch, NOWHERE, 1.0, 1)
-
-
-def stops(actions: Iterable[Action]) -> list[Stop]:
-    return [action for action in actions if isinstance(action, Stop)]
-
-
-def said(actions: Iterable[Action]) -> str:
-    return "\n".join(action.text for action in actions if isinstance(action, Say))
-
-
-GOOD: list[Happening] = [
-    Started("a", "/r"),
-    Started("b", "/r"),
-    placed("a", 0, 2, mixed_precision="no"),
-    placed("b", 1, 2, mixed_precision="no"),
-    told("a", "rank_exit", rank=0, code=0),
-    told("b", "rank_exit", rank=1, code=0),
-    told("a", "launcher_exit", code=0),
-    told("b", "launcher_exit", code=0),
-    ended("a"),
-    ended("b"),
-]
+from tests.launcher.run_events import CPU, GOOD, come_to, ended, placed, quiet, replay, said, stops, told
+from tests.launcher.run_plans import plan
 
 
 def test_a_good_run_says_once_that_it_is_as_planned_and_stops_nobody() -> None:
@@ -307,10 +260,6 @@ def test_a_taken_port_is_recognised_in_what_torch_and_accelerate_say() -> None:
     assert says_port_taken([torch])
     assert says_port_taken([accelerate])
     assert not says_port_taken(["RuntimeError: CUDA error: out of memory"])
-
-
-def quiet(host: str, seconds: float, at: float, timeout_s: float | None = 600.0) -> Told:
-    return told(host, "quiet", at, seconds=seconds, timeout_s=timeout_s)
 
 
 def test_a_run_hangs_when_nothing_lives_on_any_host() -> None:

@@ -1,16 +1,12 @@
 """When a detached run may be left, and what a run followed by us does when somebody else stops it."""
 
 from launcher.follow.detach_policy import ASK_AGAIN_S, COMPARE_S, PROMISE_S, QUIET_S, VERIFY_S, Departure
-from launcher.follow.events import Dropped, Ended, Lost, Refused, Told
+from launcher.follow.events import Dropped, Ended, Lost, Refused
 from launcher.follow.outcome import outcome_of
 from launcher.follow.run_state import Stop, Watch
+from tests.launcher.guarded_plans import FACTS, guarded
+from tests.launcher.run_events import CPU, introduced, placed, replay, said, stops, told
 from tests.launcher.run_plans import NOWHERE, plan
-from tests.launcher.test_guarding import FACTS, guarded
-from tests.launcher.test_run_watch import CPU, placed, replay, said, stops, told
-
-
-def introduced(host: str, rank: int) -> Told:
-    return told(host, "rank", rank=rank, local_rank=0, world_size=2, pid=5, ticks=6)
 
 
 def test_a_detached_run_is_left_once_ranks_are_as_planned_and_every_host_has_promised() -> None:

@@ -18,13 +18,13 @@ from launcher.rundir.log_store import LogBook
 from launcher.runs.render import runs_lines
 from launcher.runs.scope import Scope, scope_here
 from preflight.errors import BadInput
+from tests.launcher.asked_runs import LONG
+from tests.launcher.asked_runs import ended as ended_there
+from tests.launcher.found_runs import A, B, found, over
+from tests.launcher.found_runs import told as told_run
+from tests.launcher.run_events import CPU, ended, placed, replay, said, stops, told
 from tests.launcher.run_plans import NOWHERE, plan, run_id
 from tests.launcher.terminal import RUN, Home
-from tests.launcher.test_asking import LONG
-from tests.launcher.test_asking import ended as ended_there
-from tests.launcher.test_run_watch import CPU, ended, placed, replay, said, stops, told
-from tests.launcher.test_runs_found import A, B, found, over
-from tests.launcher.test_runs_found import told as told_run
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from launcher.follow.hang_stacks import READ_BYTES, with_stacks
 from launcher.rundir.log_store import LogBook
 from tests.launcher.restart_cases import ended
-from tests.preflight.test_standing import REDUCES, SAVES, by_faulthandler
+from tests.preflight.stack_texts import REDUCES, SAVES, by_faulthandler
 
 
 def test_the_rank_that_stood_apart_at_the_end_is_the_root_cause_however_long_its_log_is(

@@ -12,8 +12,7 @@ from launcher.sync import git as asking
 from launcher.sync.errors import SyncFailed
 from launcher.sync.ignore import MAX_PATTERNS, Ignore
 from launcher.sync.tree import MAX_DEPTH, read_tree
-from tests.launcher.sync_tree import git, write
-from tests.launcher.test_sync_tree import paths, read
+from tests.launcher.sync_tree import git, paths, read, write
 
 HOOKS = ("post-index-change", "pre-commit", "fsmonitor-watchman", "post-checkout", "reference-transaction")
 

@@ -7,17 +7,8 @@ import pytest
 
 from launcher.sync import git as asking
 from launcher.sync.errors import SyncFailed
-from launcher.sync.tree import Tree, read_tree
-from tests.launcher.sync_tree import git, write
-
-
-def paths(tree: Tree) -> list[str]:
-    return [entry.path for entry in tree.entries]
-
-
-def read(root: Path, *exclude: str) -> Tree:
-    return read_tree(root, exclude=exclude, max_mib=16)
-
+from launcher.sync.tree import read_tree
+from tests.launcher.sync_tree import git, paths, read, write
 
 FILES = {
     "train.py": "print(1)\n",

@@ -12,7 +12,7 @@ from preflight.diagnosis.result import BENIGN, UNKNOWN
 from preflight.diagnosis.signatures.model import branches, longest_literal
 from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES, signature
 from tests.extra_recordings import LOGS as EXTRA_LOGS
-from tests.failures.kinds import kinds
+from tests.failures.kinds import KINDS
 from tests.failures.provoke import provoke
 from tests.preflight.diagnosis_logs import LOGS, SEEN_THROUGH, blocks, messages, near_misses, recorded
 
@@ -71,12 +71,12 @@ def test_a_message_is_known_with_a_traceback_and_alone() -> None:
 @pytest.mark.train
 @pytest.mark.parametrize("name", ["unscale", "cut-checkpoint", "rank-1-absent", "signal-11", "trains-ddp"])
 def test_a_failure_made_now_is_recognised(name: str) -> None:
-    kind = next(kind for kind in kinds() if kind.name == name)
+    kind = next(kind for kind in KINDS if kind.name == name)
     assert diagnose(provoke(kind)).verdict == kind.slug
 
 
 def test_every_kind_that_can_be_provoked_is_recorded() -> None:
-    assert {path.name for _, path in RECORDED} == {f"{kind.slug}__{kind.name}.txt" for kind in kinds()}
+    assert {path.name for _, path in RECORDED} == {f"{kind.slug}__{kind.name}.txt" for kind in KINDS}
 
 
 def test_enough_failures_were_provoked_for_real() -> None:

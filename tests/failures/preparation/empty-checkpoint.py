@@ -1,0 +1,1 @@
+open("checkpoint.pt", "w")

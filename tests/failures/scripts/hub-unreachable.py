@@ -1,0 +1,2 @@
+from transformers import AutoConfig
+AutoConfig.from_pretrained('openai-community/gpt2')

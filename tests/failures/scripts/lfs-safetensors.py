@@ -1,0 +1,2 @@
+from safetensors.torch import load_file
+load_file('model.safetensors')

@@ -1,0 +1,2 @@
+import torch
+torch.compile(lambda x: (x.sin() + x.cos()).sum())(torch.randn(64))

@@ -1,0 +1,2 @@
+from transformers import AutoModel
+AutoModel.from_pretrained('/data/models/llama')

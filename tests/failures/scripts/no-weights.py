@@ -1,0 +1,2 @@
+from transformers import AutoModelForCausalLM
+AutoModelForCausalLM.from_pretrained('model')

@@ -1,0 +1,1 @@
+kept = [open(__file__) for _ in range(200)]

@@ -1,0 +1,2 @@
+from transformers import TrainingArguments
+TrainingArguments(output_dir='out', evaluation_strategy='epoch')

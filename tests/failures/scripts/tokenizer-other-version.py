@@ -1,0 +1,2 @@
+from tokenizers import Tokenizer
+Tokenizer.from_file('tokenizer.json')

@@ -1,0 +1,3 @@
+import argparse
+parser = argparse.ArgumentParser()
+parser.parse_args(['--lr', '1'])

@@ -1,0 +1,35 @@
+"""Answers of hosts about the runs on them."""
+
+from dataclasses import replace
+from typing import Any
+
+from launcher.config.inventory import HostEntry
+from launcher.planning.run_record import Launched, launch_record
+from launcher.runs.model import FoundRun, RunsTold, gather_runs
+from tests.launcher.run_plans import plan, run_id
+
+A, B = HostEntry("a", address="10.0.0.1"), HostEntry("b", address="10.0.0.2", port=2222, user="ana")
+PLAN = plan((None,), (None, None))
+
+
+def told(word: str = "r1", node_rank: int = 0, **fields: Any) -> dict[str, Any]:
+    mine = replace(PLAN, run_id=run_id(word))
+    record = launch_record(mine, mine.nodes[node_rank], (A, B))
+    spec = {"node_rank": node_rank, "nodes": 2, "ranks": 1, "first_rank": node_rank, "launch": record}
+    state = {"phase": "running", "started": 1000.0 + node_rank, **fields.pop("state", {})}
+    return {"run_id": run_id(word), "spec": spec, "state": state, "alive": True, **fields}
+
+
+def over(word: str = "r1", node_rank: int = 0, ended: float = 2000.0, **end: Any) -> dict[str, Any]:
+    whole = {"ranks": {"0": 0}, "why": "", "launcher_code": 0, "left": [], **end}
+    return told(word, node_rank, state={"phase": "ended", "exit": whole, "ended": ended}, alive=False)
+
+
+def found(*answers: tuple[HostEntry, list[dict[str, Any]]]) -> tuple[FoundRun, ...]:
+    return told_by(*answers).runs
+
+
+def told_by(*answers: tuple[HostEntry, list[dict[str, Any]]], known: Launched | None = None) -> RunsTold:
+    memory = {} if known is None else {known.plan.run_id: known}
+    told = ((entry, {"runs": runs, "t": 5000.0, "user": "ana"}, 5000.0) for entry, runs in answers)
+    return gather_runs(told, memory)

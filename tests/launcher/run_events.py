@@ -1,0 +1,86 @@
+"""Events of runs, and what a run makes of them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from launcher.follow.events import (
+    Ended,
+    Happening,
+    Started,
+    Told,
+)
+from launcher.follow.outcome import Outcome, outcome_of
+from launcher.follow.run_state import Action, Say, Stop, Watch
+from tests.launcher.run_plans import NOWHERE, plan
+
+CPU = (None,)
+
+
+def told(host: str, event: str, at: float = 1.0, **fields: Any) -> Told:
+    return Told(host, event, fields, at)
+
+
+def ended(host: str, **end: object) -> Ended:
+    return Ended(host, {"phase": "ended", "exit": {"left": [], "port_free": True, **end}})
+
+
+def placed(host: str, rank: int, world: int, **fields: Any) -> Told:
+    what = {"world_size": world, "world_rank": rank, "device": "cpu", "gpu": "", **fields}
+    return told(host, "state", rank=rank, **what)
+
+
+def replay(watch: Watch, history: Iterable[Happening]) -> list[Action]:
+    return [action for happening in history for action in watch.handle(happening)]
+
+
+def come_to(watch: Watch) -> Outcome:
+    assert watch.done
+    return outcome_of(watch, NOWHERE, 1.0, 1)
+
+
+def stops(actions: Iterable[Action]) -> list[Stop]:
+    return [action for action in actions if isinstance(action, Stop)]
+
+
+def said(actions: Iterable[Action]) -> str:
+    return "\n".join(action.text for action in actions if isinstance(action, Say))
+
+
+GOOD: list[Happening] = [
+    Started("a", "/r"),
+    Started("b", "/r"),
+    placed("a", 0, 2, mixed_precision="no"),
+    placed("b", 1, 2, mixed_precision="no"),
+    told("a", "rank_exit", rank=0, code=0),
+    told("b", "rank_exit", rank=1, code=0),
+    told("a", "launcher_exit", code=0),
+    told("b", "launcher_exit", code=0),
+    ended("a"),
+    ended("b"),
+]
+
+
+def quiet(host: str, seconds: float, at: float, timeout_s: float | None = 600.0) -> Told:
+    return told(host, "quiet", at, seconds=seconds, timeout_s=timeout_s)
+
+
+def over(*history: Happening) -> Outcome:
+    watch = Watch(plan(CPU, CPU))
+    replay(watch, history)
+    return outcome_of(watch, NOWHERE, 12.34, 1)
+
+
+def failed() -> Outcome:
+    return over(
+        told(
+            "b", "exception", 2.0, rank=1, type="ValueError", message="no", where="/x.py:3", tail=["a", "b"]
+        ),
+        told("b", "rank_exit", 2.1, rank=1, code=1),
+        told("a", "rank_exit", 2.2, rank=0, code=-15, stopping=True),
+        ended("a"),
+        ended("b"),
+    )
+
+
+def introduced(host: str, rank: int) -> Told:
+    return told(host, "rank", rank=rank, local_rank=0, world_size=2, pid=5, ticks=6)

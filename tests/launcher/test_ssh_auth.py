@@ -1,0 +1,168 @@
+"""Which keys, certificates and agents let a user in, against a real sshd."""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import (
+    AuthenticationFailed,
+)
+from launcher.transports.base import OpenOptions
+from launcher.transports.ssh.connection import SshOpener
+from tests.launcher.sshd import Sshd, authorize, keygen, write
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "rsa", "ecdsa"])
+def test_every_kind_of_key_lets_in(sshd: Sshd, tmp_path: Path, kind: str) -> None:
+    key = keygen(tmp_path / "key", kind)
+    authorize(sshd, key)
+    with sshd.open(identity_files=(str(key),)) as opened:
+        assert opened.run(("echo", "in")).stdout == b"in\n"
+
+
+def test_a_certificate_beside_the_key_lets_in(sshd: Sshd, tmp_path: Path) -> None:
+    key = keygen(tmp_path / "key", "ed25519")
+    argv = [
+        "ssh-keygen",
+        "-q",
+        "-s",
+        str(sshd.folder / "ca"),
+        "-I",
+        "t",
+        "-n",
+        sshd.endpoint.user,
+        f"{key}.pub",
+    ]
+    subprocess.run(argv, check=True, capture_output=True)
+    sshd.open(identity_files=(str(key),)).close()
+
+
+@pytest.mark.parametrize("from_agent", [False, True])
+def test_a_certificate_file_goes_with_the_key_that_it_certifies(
+    sshd: Sshd, tmp_path: Path, agent: str, *, from_agent: bool
+) -> None:
+    key, other = keygen(tmp_path / "key", "ed25519"), keygen(tmp_path / "other", "ed25519")
+    sign = ["ssh-keygen", "-q", "-s", str(sshd.folder / "ca"), "-I", "t", "-n", sshd.endpoint.user]
+    subprocess.run([*sign, f"{key}.pub"], check=True, capture_output=True)
+    certificate = tmp_path / "elsewhere.pub"
+    (tmp_path / "key-cert.pub").rename(certificate)
+    if from_agent:
+        subprocess.run(["ssh-add", "-q", str(key)], check=True, env=os.environ | {"SSH_AUTH_SOCK": agent})
+        key.unlink()
+    files = (str(other), str(key))
+    with pytest.raises(AuthenticationFailed):
+        sshd.open(identity_files=files, identity_agent=agent)
+    sshd.open(identity_files=files, identity_agent=agent, certificate_files=(str(certificate),)).close()
+
+
+def test_a_certificate_file_that_is_none_is_named(sshd: Sshd, tmp_path: Path) -> None:
+    key = keygen(tmp_path / "key", "ed25519")
+    with pytest.raises(AuthenticationFailed) as told:
+        sshd.open(identity_files=(str(key),), certificate_files=(f"{key}.pub", str(tmp_path / "absent")))
+    assert f"certificate {key}.pub: not an SSH certificate" in told.value.message
+    assert f"certificate {tmp_path / 'absent'}: no such file" in told.value.message
+
+
+def test_a_passphrase_is_asked_for_once_for_all_hosts(sshd: Sshd, tmp_path: Path) -> None:
+    key = keygen(tmp_path / "key", "ed25519", "open sesame")
+    authorize(sshd, key)
+    asked: list[str] = []
+
+    def prompt(question: str) -> str:
+        asked.append(question)
+        return "open sesame"
+
+    opener = SshOpener(OpenOptions(prompt=prompt))
+    for _ in range(3):
+        opener(replace(sshd.endpoint, identity_files=(str(key),))).close()
+    assert asked == [f"Passphrase for {key}: "]
+
+
+def test_without_a_terminal_nothing_is_asked_and_the_message_says_what_was_tried(
+    sshd: Sshd, tmp_path: Path
+) -> None:
+    locked = keygen(tmp_path / "locked", "ed25519", "secret")
+    stranger = keygen(tmp_path / "stranger", "ed25519")
+    with pytest.raises(AuthenticationFailed) as told:
+        sshd.open(identity_files=(str(locked), str(stranger), str(tmp_path / "absent")))
+    assert f"{locked}: encrypted, and there is no terminal" in told.value.message
+    assert f"key {stranger}" in told.value.message
+    assert f"{tmp_path / 'absent'}: no such file" in told.value.message
+    assert "the host takes publickey" in told.value.message
+    assert told.value.fix.startswith(
+        f"{tmp_path / 'absent'} does not exist: correct identity_file in hosts.yaml"
+    )
+
+
+def test_a_file_that_is_no_key_is_named(sshd: Sshd, tmp_path: Path) -> None:
+    with pytest.raises(AuthenticationFailed, match="junk: not a usable private key"):
+        sshd.open(identity_files=write(tmp_path / "junk", "\0garbage"))
+
+
+def test_an_identity_file_that_never_ends_is_not_read(sshd: Sshd, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "key").write_text("a key")
+    (tmp_path / "key-cert.pub").symlink_to("/dev/zero")
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(1 << 40)
+    for name, why in (
+        ("fifo", "not a regular file"),
+        ("zero", "not a regular file"),
+        ("key", "not a regular file"),
+        ("huge", "too large for a key"),
+    ):
+        with pytest.raises(AuthenticationFailed, match=f"{name}: {why}"):
+            sshd.open(identity_files=(str(tmp_path / name),))
+        with pytest.raises(AuthenticationFailed, match=why):
+            sshd.open(
+                certificate_files=(str(tmp_path / name.replace("key", "key-cert.pub")),), identity_files=()
+            )
+
+
+def test_a_host_that_hangs_up_on_too_many_keys_is_an_authentication_failure(
+    sshd: Sshd, tmp_path: Path
+) -> None:
+    keys = tuple(str(keygen(tmp_path / f"key{number}", "ed25519")) for number in range(8))
+    with pytest.raises(AuthenticationFailed, match="hung up"):
+        sshd.open(identity_files=keys)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[str]:
+    path = tmp_path / "agent"
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 10
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    yield str(path)
+    process.terminate()
+    process.wait()
+
+
+def test_keys_of_the_agent_let_in(sshd: Sshd, tmp_path: Path, agent: str) -> None:
+    key = keygen(tmp_path / "key", "rsa")
+    authorize(sshd, key)
+    subprocess.run(["ssh-add", "-q", str(key)], check=True, env=os.environ | {"SSH_AUTH_SOCK": agent})
+    sshd.open(identity_files=(str(tmp_path / "absent"),), identity_agent=agent).close()
+    with pytest.raises(AuthenticationFailed):
+        sshd.open(identity_files=(str(tmp_path / "absent"),), identity_agent=agent, identities_only=True)
+
+
+def test_an_encrypted_key_that_the_agent_holds_needs_no_passphrase(
+    sshd: Sshd, tmp_path: Path, agent: str
+) -> None:
+    key = keygen(tmp_path / "key", "ed25519")
+    authorize(sshd, key)
+    subprocess.run(["ssh-add", "-q", str(key)], check=True, env=os.environ | {"SSH_AUTH_SOCK": agent})
+    subprocess.run(
+        ["ssh-keygen", "-q", "-p", "-N", "secret", "-f", str(key)], check=True, capture_output=True
+    )
+    sshd.open(identity_files=(str(key),), identity_agent=agent, identities_only=True).close()
