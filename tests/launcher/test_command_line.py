@@ -107,6 +107,15 @@ def test_whether_the_script_gets_a_local_rank(line: str, option: str) -> None:
     assert parse_line(line).local_rank_option == option
 
 
+def test_an_option_behind_the_script_is_remarked() -> None:
+    parsed = parse_line("deepspeed train.py --hostfile=hosts --deepspeed ds.json")
+    assert parsed.request.hostfile == ""
+    assert parsed.remarks == (
+        "--hostfile is after train.py, and so an argument of it, not an option of deepspeed",
+    )
+    assert parse_line("deepspeed --hostfile=hosts train.py --lr 1").remarks == ()
+
+
 def test_conda_run_names_an_environment() -> None:
     parsed = parse_line("conda run --no-capture-output -n train python a.py")
     assert parsed.environment == Environment("conda", "train")
@@ -117,6 +126,9 @@ def test_conda_run_names_an_environment() -> None:
     [
         ("torchrun --nnodes 1:4 a.py", "elastic launch of 1 to 4 nodes", "the number of hosts"),
         ("torchrun --rdzv_backend=etcd-v2 a.py", "needs an etcd server", "leave --rdzv_backend"),
+        ("MIN_NNODES=1 MAX_NNODES=3 llamafactory-cli train a.yaml", "elastic launch of 1 to 3", "number"),
+        ("fabric run --accelerator tpu a.py", "is tpu", "cuda"),
+        ("srun -w 'a[1-' python a.py", "takes names of hosts", "a,b"),
         ("torchrun --nprocs 4 a.py", "torchrun has no option --nprocs", "did you mean --nproc"),
         ("torchrun --nproc_per_node --nnodes 2 a.py", "needs a value, and has '--nnodes'", "VALUE"),
         ("torchrun --nproc_per_node 4", "torchrun has no script", "write the script"),

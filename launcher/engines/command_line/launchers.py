@@ -47,6 +47,7 @@ _OTHER_COMMANDS = {
     "fabric": "only fabric run starts a training",
     "lightning": "only lightning run starts a training",
 }
+_WORLD = ("nodes", "per_node", "total", "hostfile", "include", "exclude", "node_rank", "config_file")
 _PROCESS_COUNTS = ("total", "per_node")
 
 
@@ -114,9 +115,22 @@ def _read_table(line: Line, start: int, launcher: LauncherKind, table: Table) ->
                 f"--module and --no_python of {launcher} exclude each other", "leave one of them out"
             )
         kind = "executable"
+    record = _record(line, launcher, kind, reading.program, others)
     return replace(
-        _record(line, launcher, kind, reading.program, others),
+        record,
         local_rank_option=_local_rank_option(launcher, names, kind),
+        remarks=_misplaced(table, record.args, record.program),
+    )
+
+
+def _misplaced(table: Table, args: tuple[str, ...], program: str) -> tuple[str, ...]:
+    """Name options behind the script that mostly are meant for the launcher, which does not see them."""
+    known = table.spellings()
+    names = [word.partition("=")[0] for word in args if word.partition("=")[0] in known]
+    return tuple(
+        f"{name} is after {program}, and so an argument of it, not an option of {table.owner}"
+        for name in dict.fromkeys(names)
+        if known[name].sets in _WORLD and name.startswith("--")
     )
 
 

@@ -2,59 +2,34 @@
 
 from collections.abc import Sequence
 
+from launcher.engines.command_line import values
 from launcher.engines.command_line.option_reader import Found
-from launcher.engines.command_line.options import Option
+from launcher.engines.command_line.options import Option, ValueKind
 from launcher.engines.command_line.records import Environment, OptionUse
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 
+_HOSTS = "the hosts are those of --hosts"
+_COUNT = "the plan counts the processes of each host"
 _RANK = "ranks and addresses are the plan's"
+
+
+def _owned(*names: str, why: str, kind: ValueKind = "text", sets: str = "") -> dict[str, Option]:
+    return {name: Option(name, "owned", why, kind=kind, sets=sets) for name in names}
+
+
 VARIABLES: dict[str, Option] = {
-    option.name: option
-    for option in (
-        Option("CUDA_VISIBLE_DEVICES", "owned", "asked for as GPUs of each host", kind="gpus", sets="gpus"),
-        Option("MASTER_ADDR", "owned", "the plan takes the first host's address", sets="main_address"),
-        Option("MASTER_PORT", "owned", "asked for as the main port", kind="int", sets="main_port"),
-        Option("NNODES", "owned", "the hosts are those of --hosts", kind="nodes", sets="nodes"),
-        Option(
-            "NPROC_PER_NODE",
-            "owned",
-            "the plan counts the processes of each host",
-            kind="per_node",
-            sets="per_node",
-        ),
-        Option("PET_NNODES", "owned", "the hosts are those of --hosts", kind="nodes", sets="nodes"),
-        Option(
-            "PET_NPROC_PER_NODE",
-            "owned",
-            "the plan counts the processes of each host",
-            kind="per_node",
-            sets="per_node",
-        ),
-        Option(
-            "ACCELERATE_MIXED_PRECISION",
-            "owned",
-            "asked for as precision",
-            kind="precision",
-            sets="precision",
-        ),
-        *(
-            Option(name, "owned", _RANK)
-            for name in (
-                *(
-                    "RANK",
-                    "LOCAL_RANK",
-                    "WORLD_SIZE",
-                    "LOCAL_WORLD_SIZE",
-                    "NODE_RANK",
-                    "GROUP_RANK",
-                    "CUDA_DEVICE_ORDER",
-                ),
-                *("PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_RDZV_ID", "PET_RDZV_BACKEND"),
-                *("PET_RDZV_ENDPOINT", "ACCELERATE_USE_CPU", "GPULAUNCH_RUN_ID"),
-            )
-        ),
-    )
+    **_owned("CUDA_VISIBLE_DEVICES", why="asked for as GPUs of each host", kind="gpus", sets="gpus"),
+    **_owned("MASTER_ADDR", why="the plan takes the first host's address", sets="main_address"),
+    **_owned("MASTER_PORT", why="asked for as the main port", kind="int", sets="main_port"),
+    **_owned("NNODES", "PET_NNODES", why=_HOSTS, kind="nodes", sets="nodes"),
+    **_owned("NPROC_PER_NODE", "PET_NPROC_PER_NODE", why=_COUNT, kind="per_node", sets="per_node"),
+    **_owned("MIN_NNODES", "MAX_NNODES", why=_HOSTS, kind="int"),  # LLaMA-Factory's
+    **_owned("ACCELERATE_MIXED_PRECISION", why="asked for as precision", kind="precision", sets="precision"),
+    **_owned("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", why=_RANK),
+    **_owned("PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_RDZV_ID", "RDZV_ID", why=_RANK),
+    **_owned("PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "GPULAUNCH_RUN_ID", why=_RANK),
+    **_owned("ACCELERATE_USE_CPU", "CUDA_DEVICE_ORDER", why="the plan decides it from the GPUs"),
 }
 """Environment variables in front of a command that the plan replaces."""
 
@@ -85,6 +60,12 @@ class Line:
             return
         require_known(value, f"the variable {name}")
         self.env[name] = value.text
+
+    def check_elastic(self) -> None:
+        """Refuse LLaMA-Factory's elastic launch: `MIN_NNODES=1 MAX_NNODES=3`."""
+        named = {one.use.name: one.use.value for one in self.found if one.use.name.endswith("_NNODES")}
+        if {"MIN_NNODES", "MAX_NNODES"} <= set(named):
+            values.nodes("MIN_NNODES:MAX_NNODES", f"{named['MIN_NNODES']}:{named['MAX_NNODES']}")
 
     def enter(self, environment: Environment | None, directory: str) -> None:
         """Take the environment and directory that a wrapper enters; the innermost counts."""

@@ -19,6 +19,7 @@ ValueKind: TypeAlias = Literal[
     "endpoint",  # host or host:port
     "precision",
     "fabric_precision",
+    "accelerator",  # Fabric's: cuda, gpu, auto, cpu
     "rendezvous_conf",
     "backend",  # of the rendezvous
     "variables",  # A=1,B (B as it is locally)

@@ -53,6 +53,7 @@ def _parse(shell: ShellLine) -> ParsedCommand:
             continue
         after = read_prefix(line, at)
         if after is None:
+            line.check_elastic()
             return read_launcher(line, at)
         at = after
     raise CommandRefused(

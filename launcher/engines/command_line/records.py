@@ -106,6 +106,7 @@ class ParsedCommand:
     environment: Environment | None = None
     directory: str = ""  # `cd DIR && ...`, `torchrun` run in it
     local_rank_option: str = ""  # "--local_rank" or "--local-rank": the launcher adds it for each rank
+    remarks: tuple[str, ...] = ()  # what looks like a mistake of the line, a sentence each
     dropped: tuple[str, ...] = ()  # words around the command without a meaning here, as a sentence each
 
     def kept_words(self) -> tuple[str, ...]:

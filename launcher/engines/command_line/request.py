@@ -9,6 +9,7 @@ from launcher.engines.command_line.option_reader import Found
 from launcher.engines.command_line.records import Request
 from launcher.errors import CommandRefused
 
+_LOOPBACK = ("", "localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - what lines say, nothing is bound
 _COUNTS = ("nodes", "per_node", "total")
 
 
@@ -39,12 +40,17 @@ def _fields(one: Found) -> Mapping[str, Any]:
     option, name, text = one.option, one.use.spelling, one.use.value
     if option.kind == "endpoint":
         host, number = values.endpoint(name, text)
-        return {"main_address": host or None, "main_port": number or None}
+        return {"main_address": None if host in _LOOPBACK else host, "main_port": number or None}
+    if option.sets == "main_address" and text in _LOOPBACK:
+        return {}
     if option.kind == "backend":
         values.check_backend(name, text)
         return {}
     if option.kind == "rendezvous_conf":
         return {"rendezvous_timeout": values.rendezvous_timeout(name, text)}
+    if option.kind == "accelerator":
+        values.check_accelerator(name, text)
+        return {"on_cpu": True} if text == "cpu" else {}
     if option.kind == "devices":
         return _devices(name, text)
     if option.kind in ("int", "float") and one.words:

@@ -17,7 +17,7 @@ _VARIABLE = re.compile(
     r"|\{(?P<braced>[A-Za-z_]\w*)(?P<all>\[[@*]\])?(?:(?P<mark>:?[-=])(?P<default>[^}]*))?\})"
 )
 _SUBSTITUTION = re.compile(r"\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\$\{[^}]*\}")
-_PLACEHOLDER = re.compile(r"<[A-Za-z][\w ./'-]*>|\{[A-Za-z][\w ]*\}")
+_PLACEHOLDER = re.compile(r"<[A-Za-z][\w ./'-]*>|\{(?!\w+\.\.)[A-Za-z][\w ./-]*\}")
 _OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;|\d?>>|\d?>&(?:\d|-)?|\d?>|\d?<|[;&|()\n]")
 _SPACE = " \t\r\u00a0"
 _SMART = {"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u2013": "--", "\u2014": "--"}

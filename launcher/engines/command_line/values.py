@@ -122,9 +122,14 @@ def host_slots(name: str, text: str) -> tuple[HostFilter, ...]:
     return tuple(HostFilter(host, slots=slots) for host, slots in merged.items())
 
 
-def host_names(_: str, text: str) -> tuple[HostFilter, ...]:
-    """Return the hosts of `a,b` or Slurm's `n[01-04,07],m1`, ranges left for the inventory."""
-    return tuple(HostFilter(host.strip()) for host in _outside_brackets(text) if host.strip())
+def host_names(name: str, text: str) -> tuple[HostFilter, ...]:
+    """Return the hosts of `a,b` or Slurm's `n[01-04,07],m1`."""
+    from ClusterShell.NodeSet import NodeSet, NodeSetException  # noqa: PLC0415 - few lines name hosts
+
+    try:
+        return tuple(HostFilter(str(host)) for host in NodeSet(text))
+    except NodeSetException:
+        raise CommandRefused(f"{name} is {text!r}, and takes names of hosts", f"write {name} a,b") from None
 
 
 def endpoint(name: str, text: str) -> tuple[str, int | None]:
@@ -184,6 +189,14 @@ def check_backend(name: str, text: str) -> None:
     )
 
 
+def check_accelerator(name: str, text: str) -> None:
+    """Refuse Fabric's accelerators that gpulaunch does not launch on."""
+    if text in ("mps", "tpu"):
+        raise CommandRefused(
+            f"{name} is {text}, and gpulaunch launches on NVIDIA GPUs and CPUs", f"write {name} cuda"
+        )
+
+
 def variables(text: str) -> Iterator[tuple[str, str | None]]:
     """Yield NAME, VALUE of `A=1,B`, without ALL and NONE; VALUE is None where the local one is meant."""
     for part in text.split(","):
@@ -212,7 +225,3 @@ def _pair(name: str, text: str) -> tuple[str, str]:
             f"{name} has {text!r}, and takes KEY=VALUE with commas", f"write {name} timeout=900"
         )
     return key.strip(), value.strip()
-
-
-def _outside_brackets(text: str) -> list[str]:
-    return re.split(r",(?![^\[]*\])", text)

@@ -13,7 +13,10 @@ from launcher.engines.command_line.options import (
 
 OPTIONS: tuple[Option, ...] = (
     kept(
-        "--accelerator", "LT_ACCELERATOR of each rank", choices=("cpu", "gpu", "cuda", "mps", "tpu", "auto")
+        "--accelerator",
+        "LT_ACCELERATOR of each rank",
+        kind="accelerator",
+        choices=("cpu", "gpu", "cuda", "mps", "tpu", "auto"),
     ),
     kept("--strategy", "LT_STRATEGY of each rank"),
     owned("--devices", "asked for as GPUs of each host; LT_DEVICES is the host's count", kind="devices"),

@@ -1,0 +1,84 @@
+"""Commands of public READMEs and documentation pages, each with what it asks for.
+
+The lines are facts about these projects, shortened to what a launcher sees; the sources are named.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from launcher.engines.command_line.parse import parse_command, parse_line
+from launcher.engines.command_line.records import HostFilter, ParsedCommand, Request
+from launcher.errors import CommandRefused
+
+COMMANDS: list[dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("public_commands.yaml").read_text(encoding="utf-8")
+)
+PROJECTS = (
+    *("trl", "axolotl", "LLaMA-Factory", "torchtitan", "nanoGPT", "DeepSpeedExamples", "accelerate"),
+    *("Lightning", "diffusers", "open_clip", "fairseq", "Megatron-LM"),
+)
+
+
+def written(value: object) -> object:
+    """Return a value of a request as the file writes it."""
+    if isinstance(value, HostFilter):
+        return value.host + (":" + ",".join(map(str, value.gpus)) if value.gpus else "")
+    return [written(one) for one in value] if isinstance(value, tuple) else value
+
+
+def seen(parsed: ParsedCommand) -> Mapping[str, object]:
+    """Return everything that a record says, without what is empty."""
+    plain = Request()
+    asked = {
+        field.name: written(getattr(parsed.request, field.name))
+        for field in fields(Request)
+        if getattr(parsed.request, field.name) != getattr(plain, field.name)
+    }
+    said = {
+        "request": asked,
+        "env": parsed.env,
+        "kept": " ".join(parsed.kept_words()),
+        "prefix": parsed.prefix,
+        "python": parsed.python,
+        "directory": parsed.directory,
+        "local_rank_option": parsed.local_rank_option,
+        "dropped": [sentence.partition(":")[0] for sentence in parsed.dropped],
+        "remarks": list(parsed.remarks),
+    }
+    return {
+        "launcher": parsed.launcher,
+        "program": f"{parsed.program_kind} {parsed.program}",
+        "args": list(parsed.args),
+        **{name: value for name, value in said.items() if value},
+    }
+
+
+def test_sixty_commands_of_twelve_projects() -> None:
+    assert len(COMMANDS) >= 60
+    assert set(PROJECTS) <= {command["source"].split()[0] for command in COMMANDS}
+    assert len({command["line"] for command in COMMANDS}) == len(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command["line"].splitlines()[-1][:70])
+def test_a_public_command_is_understood(command: dict[str, Any]) -> None:
+    expected = {name: value for name, value in command.items() if name not in ("source", "line", "plan")}
+    if "refused" in expected:
+        with pytest.raises(CommandRefused) as caught:
+            parse_line(command["line"])
+        assert caught.value.message == expected["refused"]
+        return
+    parsed = parse_line(command["line"])
+    assert seen(parsed) == expected
+    for use in parsed.owned:
+        if use.position >= 0:
+            words = parsed.words[use.position : use.position + use.width]
+            assert words[0].startswith(use.spelling)
+    if all("$" not in word and "<" not in word and "{" not in word for word in parsed.words):
+        again = parse_command(parsed.words)  # as a shell would have split the line
+        assert again.request == parsed.request or parsed.env
+        assert again.args == parsed.args
