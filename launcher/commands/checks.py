@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from launcher.error_codes import host_codes
+from launcher.exit_codes import ExitCode
 from launcher.host_checks.docs import pages
 from launcher.local.safe_paths import make_directory
 from launcher.terminal.output import echo, echo_json
@@ -30,8 +31,8 @@ def command(*, as_json: bool, markdown: Path | None) -> None:
         return
     checks = table().values()
     if as_json:
-        document = {"schema": "gpulaunch.checks/1", "checks": [_json(check) for check in checks]}
-        echo_json(document, indent=2)
+        rows = [_json(check) for check in checks]
+        echo_json({"schema": "gpulaunch.checks/1", "exit_code": int(ExitCode.OK), "checks": rows}, indent=2)
         return
     for check in checks:
         gate = "gate" if check.gate else ""

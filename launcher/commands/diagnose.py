@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from launcher.exit_codes import ExitCode
 from launcher.local.project import RUNS, runs_here
 from launcher.report.diagnosis import document, lines
 from launcher.rundir.log_files import LAST, read_logs, run_called
@@ -34,7 +35,7 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     read = read_logs(logs, runs)
     found = diagnose_logs(read)
     if as_json:
-        echo_json(document(found, read))
+        echo_json({**document(found, read), "exit_code": int(ExitCode.OK)})
         return
     echo_lines(lines(found))
     for log in read:

@@ -8,6 +8,7 @@ import click
 from launcher.commands._completion import complete_codes
 from launcher.error_codes import explain_host, host_codes
 from launcher.errors import BadInput
+from launcher.exit_codes import ExitCode
 from launcher.follow.guard_codes import GUARD_CODES, explain_guard
 from launcher.local.atomic_write import write_whole
 from launcher.terminal.output import echo_json, echo_lines
@@ -35,7 +36,7 @@ def command(codes: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> 
     told = [(code.upper(), *explain(code.upper())) for code in codes]
     if as_json:
         rows = [{"code": code, "kind": kind, "text": text} for code, kind, text in told]
-        echo_json({"schema": "gpulaunch.explain/1", "codes": rows}, indent=2)
+        echo_json({"schema": "gpulaunch.explain/1", "exit_code": int(ExitCode.OK), "codes": rows}, indent=2)
         return
     echo_lines("\n".join(text for _, _, text in told).removesuffix("\n").split("\n"))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from launcher.commands._run_options import run_argument
+from launcher.exit_codes import ExitCode
 from launcher.local.atomic_write import write_whole
 from launcher.local.project import RUNS, runs_here
 from launcher.report.html.page import html
@@ -42,7 +43,7 @@ def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None
     if target is not None:
         _write(found, target)
     if as_json:
-        echo_json(summary_json(found))
+        echo_json({**summary_json(found), "exit_code": int(ExitCode.OK)})
     elif target is None:
         plain = "utf" not in (sys.stdout.encoding or "").lower()
         echo_lines(summary_lines(found, ascii_only=plain))

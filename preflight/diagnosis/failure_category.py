@@ -108,6 +108,7 @@ _OF: dict[str, NatureName] = {
     "sigabrt": "crash",
     # what somebody must provide
     "bad-checkpoint": "setup",
+    "broken-interpreter": "setup",
     "device-busy": "setup",
     "disk-full": "setup",
     "driver-mismatch": "setup",

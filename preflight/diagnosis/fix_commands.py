@@ -79,6 +79,7 @@ def _disk(text: str) -> str:
 
 
 _MAKERS: dict[str, Callable[[str], str]] = {
+    "S65": lambda _: "unset PYTHONHOME PYTHONPATH",
     "S89": _install,
     "S91": lambda _: "pip install -U bitsandbytes",
     "S90": _rename,

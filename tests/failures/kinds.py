@@ -163,6 +163,8 @@ KINDS: tuple[Kind, ...] = (
     Kind("no-data", "missing-file"),
     Kind("no-script", "missing-file", shell="{python} nowhere.py"),
     # packages and drivers
+    Kind("python-home", "broken-interpreter", shell="PYTHONHOME=/nonexistent {python} train.py"),
+    Kind("python-path", "broken-interpreter", shell="PYTHONPATH=lib {python} train.py"),
     Kind("missing-module", "missing-module"),
     Kind("missing-name", "missing-module"),
     Kind("missing-deepspeed", "missing-module"),

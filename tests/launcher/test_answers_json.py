@@ -67,6 +67,7 @@ def test_stop_and_fetch_say_of_each_host_how_it_went(home: Home) -> None:
     (host,) = fetched["hosts"]
     assert (host["host"], host["skipped"], host["error"]) == ("localhost", [], None)
     assert (home.home / fetched["directory"] / "localhost" / "rank-0.log").is_file()
+    assert document(home, "report", fetched["run_id"])["run_id"] == fetched["run_id"]
 
 
 def test_a_recording_is_of_one_host_given_either_way(home: Home) -> None:
@@ -81,6 +82,8 @@ def test_a_document_has_the_exit_code_of_its_command(home: Home) -> None:
     assert document(home, "ps", "root@127.0.0.1:1", code=3)["exit_code"] == 3
     (home.home / "bad.py").write_text("x = (\n")
     assert document(home, "lint", "bad.py", code=1)["exit_code"] == 1
+    for words in (("checks",), ("explain", "GPU001"), ("diagnose", "bad.py")):
+        document(home, *words)
 
 
 def test_deleting_needs_a_yes_and_says_what_went(home: Home) -> None:

@@ -34,6 +34,13 @@ ROWS: tuple[Signature, ...] = (
               "the installed transformers or trl no longer (or not yet) takes this keyword",
               "tokenizer -> processing_class, evaluation_strategy -> eval_strategy, max_seq_length -> max_length, no_cuda ->"
               " use_cpu, load_in_8bit -> quantization_config, dtype -> torch_dtype below 4.56", "run"),
+    Signature("S65", "broken-interpreter", ROOT,
+              r"No module named '(?:encodings|codecs|abc|site)'$|Fatal Python error: (?:init_?fs_?encoding|Failed to import (?:encodings|the site) module|init_import_site)|Fatal Python error: Py_Initialize: (?:[Uu]nable|can't)"
+              r"|Could not find platform (?:in)?dependent libraries <|AssertionError: SRE module mismatch|Consider setting \$PYTHONHOME to <prefix>",
+              "the Python interpreter does not find a standard library of its own version: PYTHONHOME or PYTHONPATH names another"
+              " one, or the installation is incomplete",
+              "remove PYTHONHOME and PYTHONPATH from env: of the run config and from the start-up files of the host; else install"
+              " the environment again", "run"),
     Signature("S91", "missing-module", ROOT,
               r"[Rr]equires (?:the latest version of )?`?bitsandbytes|CUDA Setup failed despite|[Bb]its[Aa]nd[Bb]ytes.{0,120}(?:not|isn't) (?:installed|available|compiled)|The installed version of bitsandbytes was compiled without GPU support"
               r"|libbitsandbytes_\w+\.so.{0,60}(?:No such file|cannot open|undefined)|undefined symbol: c(?:get_managed_ptr|quantize|dequantize|adam32bit)\w*|Using `bitsandbytes` \S+ quantization requires",
