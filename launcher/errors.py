@@ -256,3 +256,7 @@ class RunFailed(GpulaunchError):
 
     exit_code: ClassVar[int] = ExitCode.ABORTED
     code: ClassVar[str] = "aborted"
+
+
+class SyncFailed(RunFailed):
+    """The tree could not be read locally, or could not be written on a host; nothing has been launched."""

@@ -8,13 +8,11 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
 from launcher.remote.supervisor_program import command, packed
-from launcher.transports.base import Completed, Connection, Stream
+from launcher.transports.base import Closing, Completed, Connection, Stream
 
 _END_S = 2.0
 
@@ -64,7 +62,7 @@ def early_request(
     return packed("warm_start", json.dumps({**wish, "run_id": run_id}).encode())
 
 
-class EarlyWay:
+class EarlyWay(Closing):
     """A node that waits for its plan, as a connection whose first command has been started already."""
 
     def __init__(self, connection: Connection, stream: Stream, request: bytes) -> None:
@@ -104,14 +102,6 @@ class EarlyWay:
                 stream.wait(_END_S)
                 stream.close()
         self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _write(stream: Stream, request: bytes) -> None:

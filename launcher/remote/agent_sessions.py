@@ -1,15 +1,13 @@
 """Agents that have answered and wait on their hosts, for one more program over the same channel."""
 
 from contextlib import ExitStack, suppress
-from types import TracebackType
-from typing import Self
 
 from launcher.errors import ConnectionLost, GpulaunchError
 from launcher.remote.programs import framed
-from launcher.transports.base import Stream
+from launcher.transports.base import Closing, Stream
 
 
-class Waiting:
+class Waiting(Closing):
     """Agents' streams by host: what a second question costs is two messages, and no second interpreter."""
 
     def __init__(self) -> None:
@@ -36,11 +34,3 @@ class Waiting:
             _, (_, held) = self._kept.popitem()
             with suppress(GpulaunchError, OSError):
                 held.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -3,11 +3,10 @@
 import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Self
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
-from launcher.transports.base import Completed, Connection, Stream
+from launcher.transports.base import Closing, Completed, Connection, Stream
 
 Open = Callable[[HostEntry], Connection]
 
@@ -47,7 +46,7 @@ class Connections:
             connection.close()
 
 
-class _Lent:
+class _Lent(Closing):
     """A connection whose close() gives it back, unless it has shown an error."""
 
     def __init__(self, owner: Connections, name: str, connection: Connection) -> None:
@@ -75,9 +74,6 @@ class _Lent:
         connection, self._connection = self._connection, None
         if connection is not None:
             self._owner.keep(self._name, connection)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

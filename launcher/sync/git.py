@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from launcher.errors import HostError
-from launcher.sync.errors import SyncFailed
+from launcher.errors import HostError, SyncFailed
 from launcher.text import one_line
 from launcher.transports.base import Completed, Endpoint, iter_stdout
 from launcher.transports.local import LocalConnection

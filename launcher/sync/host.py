@@ -4,18 +4,16 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
-from launcher.errors import AgentGarbage, GpulaunchError, HostError, ProgramNotStarted
+from launcher.errors import AgentGarbage, GpulaunchError, HostError, ProgramNotStarted, SyncFailed
 from launcher.remote.programs import onhost_source, stdin_for
 from launcher.remote.rpc import Answers, line_of
 from launcher.remote.shell_errors import no_python
 from launcher.sync import rsync
-from launcher.sync.errors import SyncFailed
 from launcher.sync.tree import CHUNK, STATE, Entry
 from launcher.text import one_line
-from launcher.transports.base import Connection, Stream
+from launcher.transports.base import Closing, Connection, Stream
 from preflight.errors import MalformedFacts
 from preflight.facts.json_codec import decode
 from preflight.frozen import dataclass
@@ -41,7 +39,7 @@ class Done:
     edited: tuple[str, ...] = ()  # such ones that somebody has edited there: never deleted
 
 
-class Receiver:
+class Receiver(Closing):
     """A sync that goes on with one host. Closing it before `commit` leaves the host as it was."""
 
     def __init__(self, connection: Connection, python: str) -> None:
@@ -53,14 +51,6 @@ class Receiver:
         self._nonce = ""
         self._root = ""
         self._rsync = ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End it; idempotent. Waits a moment, so that the host has removed what was not committed."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from launcher.config.inventory import HostEntry
 from launcher.config.sync_options import SyncSpec
+from launcher.errors import SyncFailed
 from launcher.local.home import at_home
 from launcher.remote.agent import Open
 from launcher.sync import git
-from launcher.sync.errors import SyncFailed
 from launcher.sync.provenance import source_json, source_text
 from launcher.sync.sync import HERE, HostSync, Say, Sync, send_tree
 from launcher.sync.tree import Tree, read_tree

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from launcher.sync.errors import SyncFailed
+from launcher.errors import SyncFailed
 from launcher.sync.host import Receiver
 from launcher.sync.tree import Tree
 

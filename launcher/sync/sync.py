@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import GpulaunchError, HostError, HostsUnusable
+from launcher.errors import GpulaunchError, HostError, HostsUnusable, SyncFailed
 from launcher.remote.agent import Open
 from launcher.remote.fanout import WIDTH, fanout
-from launcher.sync.errors import SyncFailed
 from launcher.sync.host import Done, Receiver
 from launcher.sync.rsync import WORTH_BYTES
 from launcher.sync.shared_dirs import await_sight, tree_stamps

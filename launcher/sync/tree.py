@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
+from launcher.errors import SyncFailed
 from launcher.local.home import home
 from launcher.sync import git
-from launcher.sync.errors import SyncFailed
 from launcher.sync.ignore import Ignore, NotAPattern
 from launcher.text import one_line
 from preflight.frozen import dataclass

@@ -97,6 +97,22 @@ class Stream(Protocol):
         """Drop the channel; the far side sees EOF or SIGPIPE."""
 
 
+class Closing:
+    """What `with` closes at its end."""
+
+    def close(self) -> None:
+        """Let go of what is held; idempotent."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
 class Connection(Protocol):
     """An open way to one host. argv is quoted for the remote shell here, and nowhere else.
 

@@ -9,12 +9,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from types import TracebackType
-from typing import IO, Self
+from typing import IO
 
 from launcher.errors import ConnectionLost, HostError, ProgramNotStarted
 from launcher.local.home import at_home
-from launcher.transports.base import Completed, Endpoint
+from launcher.transports.base import Closing, Completed, Endpoint
 from launcher.transports.command import run_to_end
 
 _CHUNK = 1 << 16
@@ -26,7 +25,7 @@ _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 """What a shell answers where exec fails, so that both transports answer alike."""
 
 
-class LocalConnection:
+class LocalConnection(Closing):
     """The local machine; see `base.Connection` for the contract."""
 
     def __init__(self, endpoint: Endpoint, env: Mapping[str, str] | None = None) -> None:
@@ -83,14 +82,6 @@ class LocalConnection:
 
     def close(self) -> None:
         """Nothing is held open."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class LocalStream:

@@ -7,13 +7,11 @@ import contextlib
 import shlex
 import time
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Self
 
 from launcher.config.via_options import COMMAND, Via, filled
 from launcher.errors import CommandMissing, HostError, PrefixFailed
 from launcher.text import clean, one_line
-from launcher.transports.base import Completed, Connection, Stream
+from launcher.transports.base import Closing, Completed, Connection, Stream
 from launcher.transports.quoting import quoted
 from preflight.frozen import dataclass
 
@@ -60,7 +58,7 @@ class Prefix:
         return (*self.words, program, *rest)
 
 
-class PrefixConnection:
+class PrefixConnection(Closing):
     """A host behind a prefix; see `base.Connection` for the contract. It owns the connection it runs over."""
 
     def __init__(self, name: str, base: Connection, prefix: Prefix) -> None:
@@ -87,14 +85,6 @@ class PrefixConnection:
     def close(self) -> None:
         """Close; idempotent."""
         self._base.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def demand_bytes(self) -> None:
         """Try whether the prefix carries every byte and argument, and the end of the input.

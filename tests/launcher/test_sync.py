@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.errors import HostError
-from launcher.sync.errors import SyncFailed
+from launcher.errors import HostError, SyncFailed
 from launcher.sync.sync import Sync, send_tree
 from launcher.sync.tree import read_tree
 from tests.launcher.sync_tree import ENTRY, listing, opener, receiver, sync, write

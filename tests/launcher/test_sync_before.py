@@ -10,10 +10,9 @@ import pytest
 from launcher.commands._launch import synced
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.config.sync_options import SyncSpec
-from launcher.errors import ConfigError
+from launcher.errors import ConfigError, SyncFailed
 from launcher.launch.request import Launch
 from launcher.remote.connection_pool import Connections
-from launcher.sync.errors import SyncFailed
 from launcher.sync.host import Done
 from launcher.sync.pre_launch import Ways, sync_before, sync_lines, targets_of
 from launcher.sync.sync import HostSync

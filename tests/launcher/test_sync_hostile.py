@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from launcher.errors import SyncFailed
 from launcher.sync import git as asking
-from launcher.sync.errors import SyncFailed
 from launcher.sync.ignore import MAX_PATTERNS, Ignore
 from launcher.sync.tree import MAX_DEPTH, read_tree
 from tests.launcher.sync_tree import git, paths, read, write

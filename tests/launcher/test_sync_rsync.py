@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from launcher.errors import SyncFailed
 from launcher.sync import rsync
-from launcher.sync.errors import SyncFailed
 from tests.launcher.sync_tree import listing, sync, write
 
 MIB = 1 << 20

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from launcher.errors import SyncFailed
 from launcher.onhost.sync.lock import boot_id, sweep, take_lock
 from launcher.onhost.sync.safe_dir import Directory
-from launcher.sync.errors import SyncFailed
 from launcher.sync.shared_dirs import await_sight, tree_stamps
 from launcher.sync.tree import read_tree
 from tests.launcher.sync_tree import receiver, sync, write

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from launcher.errors import SyncFailed
 from launcher.sync import git as asking
-from launcher.sync.errors import SyncFailed
 from launcher.sync.tree import read_tree
 from tests.launcher.sync_tree import git, paths, read, write
 

@@ -7,13 +7,12 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import paramiko
 
 from launcher.errors import ConnectionLost, ConnectionRefused, ConnectionTimedOut, HostError, NameNotResolved
-from launcher.transports.base import Completed, Endpoint, OpenOptions
+from launcher.transports.base import Closing, Completed, Endpoint, OpenOptions
 from launcher.transports.command import run_to_end
 from launcher.transports.quoting import quoted
 from launcher.transports.ssh import auth, host_keys
@@ -30,7 +29,7 @@ logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
 logging.getLogger("paramiko").propagate = False
 
 
-class SshConnection:
+class SshConnection(Closing):
     """An open SSH connection; see `base.Connection` for the contract."""
 
     def __init__(self, endpoint: Endpoint, wire: Wire, release: Callable[[], None]) -> None:
@@ -62,14 +61,6 @@ class SshConnection:
         self._wire.close()
         release, self._release = self._release, _nothing
         release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _exec(self, argv: Iterable[str]) -> SshStream:
         command = quoted(argv)

@@ -2,11 +2,9 @@
 
 import time
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Self
 
 from launcher.errors import HostError, ProgramNotStarted
-from launcher.transports.base import Completed
+from launcher.transports.base import Closing, Completed
 from launcher.transports.command import run_to_end
 from launcher.transports.step.step import Step
 from launcher.transports.step.stream import StepStream
@@ -14,7 +12,7 @@ from launcher.transports.step.stream import StepStream
 _START_S = 30.0
 
 
-class StepConnection:
+class StepConnection(Closing):
     """See `base.Connection` for the contract; the step is shared, and outlives it."""
 
     def __init__(self, step: Step, node: str, name: str) -> None:
@@ -62,11 +60,3 @@ class StepConnection:
 
     def close(self) -> None:
         """Nothing of its own is held open."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
