@@ -49,13 +49,13 @@ _OWNED_KEYS: Mapping[str, tuple[object, str]] = {
     "num_processes": (-1, "the plan counts the processes of each host from its GPUs"),
     "num_machines": (None, "the hosts are those of --hosts"),
     "machine_rank": (0, "ranks follow from the order of the hosts"),
-    "gpu_ids": ("all", "asked for as GPUs of each host; the plan names them by UUID"),
+    "gpu_ids": ("all", "read as GPUs of each host; the plan names them by UUID"),
     "main_process_ip": (None, "the plan takes the first host's address, as the others reach it"),
-    "main_process_port": (None, "asked for as the main port; another free one is taken when it is busy"),
+    "main_process_port": (None, "read as the main port; gpulaunch takes another free one when it is busy"),
     "rdzv_backend": ("static", "every host joins a static rendezvous at the main host"),
     "same_network": (None, ""),
-    "use_cpu": (False, "asked for as gpus: none"),
-    "mixed_precision": (None, "asked for as precision; decided for the GPUs of all hosts"),
+    "use_cpu": (False, "read as gpus: none"),
+    "mixed_precision": (None, "read as precision; decided for the GPUs of all hosts"),
     "main_training_function": ("main", "for notebooks and TPUs only"),
     "mpirun_config": (None, "no MPI starts the processes"),
     "tpu_name": (None, ""),
@@ -66,13 +66,13 @@ _OWNED_KEYS: Mapping[str, tuple[object, str]] = {
     "tpu_env": (None, ""),
     "command_file": (None, ""),
     "commands": (None, ""),
-    "fp16": (None, "asked for as precision; decided for the GPUs of all hosts"),
+    "fp16": (None, "read as precision; decided for the GPUs of all hosts"),
     "dynamo_backend": (None, ""),
 }
-_FROM_FILTER = "asked for as hosts and their GPUs; DeepSpeed's own launcher does not run"
+_FROM_FILTER = "read as hosts and their GPUs; DeepSpeed's own launcher does not run"
 _DEEPSPEED_OWNED = {
     "deepspeed_multinode_launcher": "forced to standard: DeepSpeed's launchers would start ranks again",
-    "deepspeed_hostfile": "gpulaunch asks for its hosts and slots; DeepSpeed's own launcher does not run",
+    "deepspeed_hostfile": "gpulaunch reads hosts and slots from it; DeepSpeed's launcher does not run",
     "deepspeed_inclusion_filter": _FROM_FILTER,
     "deepspeed_exclusion_filter": _FROM_FILTER,
 }
@@ -172,7 +172,7 @@ def with_options(settings: AccelerateSettings, kept: Iterable[OptionUse]) -> Acc
             strategy = _STRATEGIES[use.name]
         elif use.name == "--debug":
             keys["debug"] = True
-        elif (section := _section_of(name)) is not None:
+        elif (section := section_of(name)) is not None:
             sections.setdefault(section, {})[name] = _option_value(use)
     if strategy == "DEEPSPEED":
         sections.setdefault("deepspeed_config", {})["deepspeed_multinode_launcher"] = "standard"
@@ -187,7 +187,7 @@ def section_options(kept: Iterable[OptionUse]) -> tuple[OptionUse, ...]:
         if use.owner == ACCELERATE.owner
         and (
             use.name in (*_STRATEGIES, "--use_parallelism_config", "--debug")
-            or _section_of(use.name[2:]) is not None
+            or section_of(use.name[2:]) is not None
         )
     )
 
@@ -287,7 +287,8 @@ def _with_filters(request: Request, section: Section) -> Request:
     )
 
 
-def _section_of(option: str) -> str | None:
+def section_of(option: str) -> str | None:
+    """Return the section that an option of `accelerate launch` belongs to; its name is without dashes."""
     if option in _DEEPSPEED_KEYS:
         return "deepspeed_config"
     prefixed = ((name, prefix) for name, prefix in SECTIONS.items() if prefix)

@@ -3,10 +3,12 @@
 import argparse
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from launcher.engines.command_line.options import OPTIONAL, Option, Table
+from launcher.engines.command_line.reference import options_reference
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.deepspeed import DEEPSPEED
 from launcher.engines.command_line.tables.fabric import FABRIC
@@ -114,3 +116,9 @@ def test_options_that_set_a_field_set_one_that_exists() -> None:
     fields = set(Request.__slots__)
     rows: list[Option] = [option for table in TABLES for option in table.options]
     assert {option.sets for option in rows if option.sets} <= fields
+
+
+def test_the_page_of_options_is_current() -> None:
+    written = (Path(__file__).resolve().parents[2] / "docs/launcher-options.md").read_text(encoding="utf-8")
+    anew = "python -c 'import launcher.engines.command_line.reference as r; print(r.options_reference())'"
+    assert written.endswith(options_reference()), f"replace the tables of docs/launcher-options.md by: {anew}"

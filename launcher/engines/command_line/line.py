@@ -19,13 +19,13 @@ def _owned(*names: str, why: str, kind: ValueKind = "text", sets: str = "") -> d
 
 
 VARIABLES: dict[str, Option] = {
-    **_owned("CUDA_VISIBLE_DEVICES", why="asked for as GPUs of each host", kind="gpus", sets="gpus"),
+    **_owned("CUDA_VISIBLE_DEVICES", why="read as GPUs of each host", kind="gpus", sets="gpus"),
     **_owned("MASTER_ADDR", why="the plan takes the first host's address", sets="main_address"),
-    **_owned("MASTER_PORT", why="asked for as the main port", kind="int", sets="main_port"),
+    **_owned("MASTER_PORT", why="read as the main port", kind="int", sets="main_port"),
     **_owned("NNODES", "PET_NNODES", why=_HOSTS, kind="nodes", sets="nodes"),
     **_owned("NPROC_PER_NODE", "PET_NPROC_PER_NODE", why=_COUNT, kind="per_node", sets="per_node"),
     **_owned("MIN_NNODES", "MAX_NNODES", why=_HOSTS, kind="int"),  # LLaMA-Factory's
-    **_owned("ACCELERATE_MIXED_PRECISION", why="asked for as precision", kind="precision", sets="precision"),
+    **_owned("ACCELERATE_MIXED_PRECISION", why="read as precision", kind="precision", sets="precision"),
     **_owned("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", why=_RANK),
     **_owned("PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_RDZV_ID", "RDZV_ID", why=_RANK),
     **_owned("PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "GPULAUNCH_RUN_ID", why=_RANK),

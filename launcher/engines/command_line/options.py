@@ -89,6 +89,6 @@ def refused(name: str, why: str, fix: str, **more: object) -> Option:
 FROM_HOSTS = "the hosts are those of --hosts, in its order"
 FROM_PLAN = "the plan counts the processes of each host from its GPUs"
 FROM_MAIN = "the plan takes the first host's address, as the others reach it"
-FROM_PORT = "asked for as the main port; another free one is taken when it is busy"
+FROM_PORT = "read as the main port; gpulaunch takes another free one when it is busy"
 FROM_RANKS = "ranks follow from the order of the hosts"
-FROM_GPUS = "asked for as GPUs of each host; the plan names them by UUID"
+FROM_GPUS = "read as GPUs of each host; the plan names them by UUID"

@@ -23,7 +23,7 @@ _NO_AWS = "leave it out, and name the hosts with --hosts"
 _STANDARD = (
     "DeepSpeed's own multi-node launchers are replaced by torch's (deepspeed_multinode_launcher: standard)"
 )
-_FILTER = "asked for as hosts and their GPUs; DeepSpeed's own launcher does not run"
+_FILTER = "read as hosts and their GPUs; DeepSpeed's own launcher does not run"
 
 GENERAL: tuple[Option, ...] = (
     owned(
@@ -32,12 +32,12 @@ GENERAL: tuple[Option, ...] = (
         sets="config_file",
     ),
     kept("--quiet", values=0, also=("-q",)),
-    owned("--cpu", "asked for as gpus: none", values=0, sets="on_cpu"),
+    owned("--cpu", "read as gpus: none", values=0, sets="on_cpu"),
     owned("--multi_gpu", _SET, values=0),
     refused("--tpu", _TPU, _NO_TPU, values=0),
     owned(
         "--mixed_precision",
-        "asked for as precision; decided for the GPUs of all hosts",
+        "read as precision; decided for the GPUs of all hosts",
         kind="precision",
         sets="precision",
         choices=("no", "fp16", "bf16", "fp8"),
@@ -79,8 +79,8 @@ GENERAL: tuple[Option, ...] = (
     kept("--downcast_bf16", values=0),
     refused("--aws_access_key_id", _AWS, _NO_AWS),
     refused("--aws_secret_access_key", _AWS, _NO_AWS),
-    kept("--debug", values=0),
-    owned("--mpirun_hostfile", "gpulaunch asks for its hosts and slots", sets="hostfile"),
+    kept("--debug", "a key of the config file", values=0),
+    owned("--mpirun_hostfile", "gpulaunch reads the hosts and their slots from it", sets="hostfile"),
 )
 
 _DYNAMO = (
@@ -107,7 +107,7 @@ _DYNAMO = (
 )
 
 _DEEPSPEED = (
-    kept("--use_deepspeed", values=0),
+    kept("--use_deepspeed", "`distributed_type: DEEPSPEED`", values=0),
     kept("--deepspeed_config_file", "the file travels to every host", sets="deepspeed_config"),
     kept("--zero_stage", kind="int"),
     kept("--offload_optimizer_device"),
@@ -118,7 +118,7 @@ _DEEPSPEED = (
     kept("--gradient_clipping", kind="float"),
     kept("--zero3_init_flag"),
     kept("--zero3_save_16bit_model"),
-    owned("--deepspeed_hostfile", "gpulaunch asks for its hosts and slots", sets="hostfile"),
+    owned("--deepspeed_hostfile", "gpulaunch reads the hosts and their slots from it", sets="hostfile"),
     owned("--deepspeed_exclusion_filter", _FILTER, kind="node_filters", sets="exclude"),
     owned("--deepspeed_inclusion_filter", _FILTER, kind="node_filters", sets="include"),
     owned("--deepspeed_multinode_launcher", _STANDARD),
@@ -126,7 +126,7 @@ _DEEPSPEED = (
 )
 
 _FSDP = (
-    kept("--use_fsdp", values=0),
+    kept("--use_fsdp", "`distributed_type: FSDP`", values=0),
     kept("--fsdp_version", choices=("1", "2")),
     kept("--fsdp_offload_params"),
     kept("--fsdp_min_num_params", kind="int"),
@@ -145,7 +145,7 @@ _FSDP = (
 )
 
 _MEGATRON = (
-    kept("--use_megatron_lm", values=0),
+    kept("--use_megatron_lm", "`distributed_type: MEGATRON_LM`", values=0),
     kept("--megatron_lm_tp_degree", kind="int"),
     kept("--megatron_lm_use_custom_fsdp"),
     kept("--megatron_lm_no_load_optim"),
@@ -190,7 +190,7 @@ _FP8 = (
 )
 
 _PARALLELISM = (
-    kept("--use_parallelism_config", values=0),
+    kept("--use_parallelism_config", "implied by a section `parallelism_config`", values=0),
     kept("--parallelism_config_dp_replicate_size", kind="int"),
     kept("--parallelism_config_dp_shard_size", kind="int"),
     kept("--parallelism_config_tp_size", kind="int"),

@@ -8,7 +8,6 @@ from launcher.engines.command_line.options import (
     FROM_RANKS,
     Option,
     Table,
-    kept,
     owned,
     refused,
 )
@@ -18,17 +17,16 @@ VERSION = "0.19.8"
 
 _SSH = "gpulaunch reaches the hosts, as hosts.yaml and your SSH configuration say"
 _LAUNCHER = "gpulaunch starts the ranks itself"
+_QUIET = "for DeepSpeed's launcher only, which does not run"
 _CORES = "gpulaunch binds no cores; OMP_NUM_THREADS is set for each rank"
 _ENV = "the interpreter is that of each host"
 
 OPTIONS: tuple[Option, ...] = (
-    owned("--hostfile", "gpulaunch asks for its hosts and slots", also=("-H",), sets="hostfile"),
-    owned(
-        "--include", "asked for as hosts and their GPUs", also=("-i",), kind="node_filters", sets="include"
-    ),
+    owned("--hostfile", "gpulaunch reads the hosts and their slots from it", also=("-H",), sets="hostfile"),
+    owned("--include", "read as hosts and their GPUs", also=("-i",), kind="node_filters", sets="include"),
     owned(
         "--exclude",
-        "asked for as hosts and GPUs to leave out",
+        "read as hosts and GPUs to leave out",
         also=("-e",),
         kind="node_filters",
         sets="exclude",
@@ -62,12 +60,8 @@ OPTIONS: tuple[Option, ...] = (
         f"{_ENV}, and no activation script is run",
         "write python: PATH/bin/python for the host in hosts.yaml",
     ),
-    kept(
-        "--log_level",
-        "for DeepSpeed's launcher only, which does not run",
-        choices=("debug", "info", "warning", "error", "critical"),
-    ),
-    kept("--quiet", "for DeepSpeed's launcher only, which does not run", values=0, also=("-q",)),
+    owned("--log_level", _QUIET, choices=("debug", "info", "warning", "error", "critical")),
+    owned("--quiet", _QUIET, values=0, also=("-q",)),
 )
 
 DEEPSPEED = Table("deepspeed", OPTIONS, both_dashes=False)
