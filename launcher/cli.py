@@ -45,6 +45,7 @@ GROUPS: dict[str, dict[str, Row]] = {
             "launcher.commands.preflight", "Check hosts before a launch; change nothing on them."
         ),
         "run": Row("launcher.commands.run", "Check, launch on all hosts, follow to the end."),
+        "submit": Row("launcher.commands.submit", "Submit a run to Slurm as one batch job."),
         "clean-zombies": Row(
             "launcher.commands.clean_zombies", "End what dead runs left: ranks, ports, GPU memory."
         ),

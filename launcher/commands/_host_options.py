@@ -31,6 +31,7 @@ class Reaching:
     open: Callable[[HostEntry], Connection]
     width: int
     close: Callable[[], None] = _nothing  # what all connections share
+    nodes: tuple[HostEntry, ...] = ()  # of the Slurm job that is meant; they take the place of hosts
 
 
 @dataclass(frozen=True, slots=True)

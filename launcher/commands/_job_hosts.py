@@ -1,5 +1,6 @@
 """The nodes of a Slurm job in place of hosts: inside the job, or from outside by its id."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -9,7 +10,7 @@ import click
 from launcher.commands._host_options import Reaching
 from launcher.config.inventory import HostEntry, local_python
 from launcher.errors import BadInput
-from launcher.slurm.allocation import Allocation, is_inside, read_allocation
+from launcher.slurm.allocation import Allocation, is_inside, read_allocation, read_job
 from launcher.slurm.step_hosts import StepHosts, node_entries
 from launcher.transports.base import Connection
 
@@ -57,4 +58,21 @@ def reach_job(
     def open_entry(entry: HostEntry) -> Connection:
         return hosts.open(entry) if entry.name in names else ways.open(entry)
 
-    return replace(ways, open=open_entry, close=hosts.close), entries
+    return replace(ways, open=open_entry, close=hosts.close, nodes=entries), entries
+
+
+def reach_run(ways: Reaching, run: str, hosts: Sequence[str]) -> Reaching:
+    """Return how to reach what a word of a command means: the id of a Slurm job means its nodes.
+
+    Raises BadInput for a job that does not run.
+    """
+    if hosts or not is_job_id(run):
+        return ways
+    found, _ = reach_job(ways, read_job(run), SRUN, Path())
+    click.get_current_context().call_on_close(found.close)
+    return found
+
+
+def is_job_id(word: str) -> bool:
+    """Return whether a word can only be the id of a Slurm job: a run's id has more than digits."""
+    return word.isascii() and word.isdecimal()

@@ -99,8 +99,8 @@ def asked(config: str | None, extra: tuple[str, ...], options: LaunchOptions) ->
         ways, entries = reach_job(ways, slurm_job, options.transport, run_config.base, linger_s=linger_s)
     else:
         entries = entries_here(ways.inventory.resolve(run_config.hosts), job, run_config.base)
-    if in_step:
-        run_config = replace(run_config, disconnect=bound_to_step(run_config.disconnect))
+    if slurm_job is not None and in_step:
+        run_config = _in_step(run_config, slurm_job.job)
     elif config is None:
         run_config, entries = with_code(replace(run_config, job=job), entries, overrides)
         job = run_config.job
@@ -109,6 +109,12 @@ def asked(config: str | None, extra: tuple[str, ...], options: LaunchOptions) ->
     names = {entry.name for entry in entries}
     others = tuple(spare for spare in spares if spare.name not in names)
     return Asked(run_config, job, entries, ways, others)
+
+
+def _in_step(config: RunConfig, job: str) -> RunConfig:
+    """Return what holds in a job's step: nothing outlives it, and its nodes have the directory we are in."""
+    sync = config.sync if config.sync is not None and config.sync.to else None
+    return replace(config, disconnect=bound_to_step(config.disconnect, job), sync=sync)
 
 
 def begin_early(what: Asked) -> EarlyStarts:

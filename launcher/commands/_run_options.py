@@ -52,12 +52,22 @@ def run_argument(function: Function) -> Function:
 
 def found_run(word: str, ways: Reaching, options: FoundRunOptions) -> FoundRun:
     """Return the run that a word means. Raises BadInput, or HostError when no host answered."""
+    if ways.nodes:
+        return find(LAST, ways.nodes, ways.open, width=ways.width, warn=warn, last=partial(_of_job, word))
     hosts = hosts_to_ask(ways.inventory, options.hosts)
     last, listed = scope_here(runs_here()).last, ways.inventory.hosts
     found = find(word, hosts, ways.open, width=ways.width, warn=warn, listed=listed, last=last)
     if word == LAST:
         echo(f"last is {run_line(found, time.time())}", err=True)
     return found
+
+
+def _of_job(job: str, runs: tuple[FoundRun, ...]) -> FoundRun:
+    """Return the last run of a Slurm job: its nodes may have those of other jobs, too. Raises BadInput."""
+    own = [run for run in runs if run.slurm_job == job]
+    if not own:
+        raise BadInput(f"Slurm job {job} has no run of gpulaunch yet", f"see its output, slurm-{job}.out")
+    return own[-1]
 
 
 def warn(text: str) -> None:
@@ -72,7 +82,8 @@ def access(run: FoundRun, ways: Reaching, options: FoundRunOptions) -> Access:
     """
     if run.launched is None:
         raise BadInput(f"{run.run_id} left no record of its launch", "it was started by another gpulaunch")
-    asked = {entry.name: entry for entry in hosts_to_ask(ways.inventory, options.hosts)}
+    hosts = ways.nodes or hosts_to_ask(ways.inventory, options.hosts)
+    asked = {entry.name: entry for entry in hosts}
     person = sys.stdin.isatty() and sys.stderr.isatty()
     consent = confirm if person else None
     known = Known(asked, ways.inventory, partial(is_named, None), consent)

@@ -10,6 +10,7 @@ import click
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._host_options import reaching
 from launcher.commands._interrupt_prompt import asker
+from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, access, found_run, run_argument, run_options
 from launcher.launch.signals import Choice
 from launcher.local.project import RUNS, runs_here
@@ -54,7 +55,7 @@ def command(run: str, **given: Any) -> int:
     detach or to stop the run; without a terminal it detaches. The exit code is the run's; 0 after detaching.
     """
     options = AttachOptions(**given)
-    ways = reaching(options)
+    ways = reach_run(reaching(options), run, options.hosts)
     found = found_run(run, ways, options)
     to = access(found, ways, options)
     to.demand()  # to follow a part of it would end the rest: a host that is not heard counts as lost

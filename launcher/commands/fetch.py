@@ -7,6 +7,7 @@ import click
 
 from launcher.commands._answer import Answer, error_json, json_option
 from launcher.commands._host_options import reaching
+from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, access, found_run, run_argument, run_options
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
@@ -49,7 +50,7 @@ def command(run: str, **given: Any) -> int:
     not be read on a host; 3: a host could not be reached.
     """
     options = FetchOptions(**given)
-    ways = reaching(options)
+    ways = reach_run(reaching(options), run, options.hosts)
     found = found_run(run, ways, options)
     to = access(found, ways, options)
     plan = to.plan

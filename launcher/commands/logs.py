@@ -7,6 +7,7 @@ import click
 
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._host_options import reaching
+from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, access, found_run, run_argument, run_options
 from launcher.exit_codes import ExitCode
 from launcher.runs.access import Access
@@ -59,7 +60,7 @@ def command(run: str, **given: Any) -> int:
     )
     if options.as_json and options.follow:
         raise BadInput("--json prints one document, and --follow has no end", "leave one of them out")
-    ways = reaching(options)
+    ways = reach_run(reaching(options), run, options.hosts)
     found = found_run(run, ways, options)
     to = access(found, ways, options)
     if options.as_json:

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from launcher.commands._host_options import HostOptions, hosts_argument, reaching, reaching_options
+from launcher.commands._job_hosts import reach_run
 from launcher.exit_codes import ExitCode
 from launcher.runs.render import runs_json, runs_lines
 from launcher.runs.search import hosts_text, hosts_to_ask, search
@@ -28,10 +29,11 @@ def command(
     """List your runs on HOSTS: those that run, and those that were lost.
 
     Without HOSTS: all of hosts.yaml, this machine, and the hosts of runs that were started on this machine.
+    The id of a Slurm job means its nodes, in this command and wherever a command takes RUN.
     Exit code 3: a host that was named did not answer.
     """
-    ways = reaching(HostOptions(**given))
-    entries = hosts_to_ask(ways.inventory, hosts)
+    ways = reach_run(reaching(HostOptions(**given)), hosts[0] if len(hosts) == 1 else "", ())
+    entries = ways.nodes or hosts_to_ask(ways.inventory, hosts)
     found = search(
         entries, ways.open, width=ways.width, listed=ways.inventory.hosts, ended=ended, gpu_use=True
     )

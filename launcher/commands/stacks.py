@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from launcher.commands._host_options import reaching
+from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, access, found_run, run_argument, run_options
 from launcher.errors import HostError, RunOver
 from launcher.exit_codes import ExitCode
@@ -26,7 +27,7 @@ def command(run: str, *, as_json: bool, **given: Any) -> int:
     and DataLoader workers are in stacks-rank-N.log of the run. Exit code 3: a host did not answer.
     """
     options = FoundRunOptions(**given)
-    ways = reaching(options)
+    ways = reach_run(reaching(options), run, options.hosts)
     found = found_run(run, ways, options)
     if found.condition not in ("running", "stopping"):
         raise RunOver(

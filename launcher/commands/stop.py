@@ -8,6 +8,7 @@ import click
 from launcher.commands._answer import Answer, error_json, json_option
 from launcher.commands._completion import complete_runs
 from launcher.commands._host_options import reaching
+from launcher.commands._job_hosts import is_job_id, reach_run
 from launcher.commands._param_types import Duration
 from launcher.commands._run_options import FoundRunOptions, access, found_run, run_options
 from launcher.errors import GpulaunchError, HostError
@@ -17,8 +18,12 @@ from launcher.local.user import user_at_machine
 from launcher.runs.model import LAST, LONGEST_GRACE_S
 from launcher.runs.search import hosts_text
 from launcher.runs.stop import stop_run
+from launcher.slurm.jobs import await_end, cancel_job, cancel_waiting
 from launcher.text import one_line
 from preflight.frozen import dataclass
+
+JOB_END_S = 30.0
+"""After its run has ended a job may still fetch and report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +49,19 @@ class StopOptions(FoundRunOptions):
 def command(run: str, **given: Any) -> int:
     """Stop RUN (the first characters of its id, or `last`): SIGTERM on every node, a grace period, SIGKILL.
 
+    RUN may be the id of a Slurm job: its run is stopped, which ends the job; one that waits is cancelled.
     Without RUN it is the last one, after a question. Two who stop one run do no harm: the shorter grace
     counts. Exit code 0: every node has answered that nothing of the run is left; 1: something cannot be
     ended, or you said no; 3: a node could not be reached.
     """
     options = StopOptions(**given)
-    ways = reaching(options)
-    found = found_run(run or LAST, ways, options)
     answer = Answer("gpulaunch.stop/1", as_json=options.as_json)
+    slurm_job = run if is_job_id(run) and not options.hosts else ""
+    if slurm_job and cancel_waiting(slurm_job):
+        answer.say(f"Slurm job {slurm_job} had not started; it is cancelled")
+        return answer.finish(0, run_id=None, nodes=[])
+    ways = reach_run(reaching(options), run, options.hosts)
+    found = found_run(run or LAST, ways, options)
     if not run and not answer.confirm(f"Stop {found.run_id}?", f"gpulaunch stop {found.run_id}"):
         answer.say("nothing was stopped")
         return answer.finish(ExitCode.NEGATIVE, run_id=found.run_id, nodes=[])
@@ -69,6 +79,9 @@ def command(run: str, **given: Any) -> int:
         code = max(code, worse)
         answer.say(f"{name}: {words}", err=worse != 0)
         nodes.append({"host": node.host, "ended": worse == 0, "message": words, **_end_json(result)})
+    if slurm_job and not await_end(slurm_job, JOB_END_S):
+        cancel_job(slurm_job)
+        answer.say(f"Slurm job {slurm_job} had not ended {JOB_END_S:g} s after its run; it is cancelled")
     if code == 0:
         answer.say(f"{plan.run_id} has ended on {hosts_text(names)}; no process of it is left on the host")
     return answer.finish(code, run_id=plan.run_id, nodes=nodes)

@@ -30,7 +30,7 @@ class Disconnect:
     policy: Policy = "continue"
     timeout_s: float = DEFAULT_TIMEOUT_S
     grace_s: float = DEFAULT_GRACE_S
-    in_step: bool = False  # the run is a step of a Slurm job: it ends with its client, and with the job
+    slurm_job: str = ""  # the job that the run is a step of: it ends with its client, and with the job
 
     @property
     def continues(self) -> bool:
@@ -43,15 +43,15 @@ class Disconnect:
         return START_TIMEOUT_S if self.continues else self.timeout_s
 
 
-def bound_to_step(disconnect: Disconnect) -> Disconnect:
+def bound_to_step(disconnect: Disconnect, job: str) -> Disconnect:
     """Return what holds of a run that is a step of a Slurm job: nothing of it outlives its client."""
-    return replace(disconnect, policy="stop", timeout_s=STEP_TIMEOUT_S, in_step=True)
+    return replace(disconnect, policy="stop", timeout_s=STEP_TIMEOUT_S, slurm_job=job)
 
 
 def disconnect_words(disconnect: Disconnect, run_id: str, *, asks: bool, remote: bool) -> str:
     """Return in one line what Ctrl-C, a closed terminal and a lost link do. `asks`: Ctrl-C asks first."""
     ctrl_c = "Ctrl-C asks: stop, detach or stay" if asks else "Ctrl-C stops the run"
-    if disconnect.in_step:
+    if disconnect.slurm_job:
         return "the run is a step of this Slurm job: Ctrl-C, the end of this process or of the job ends it"
     if disconnect.continues:
         link = " or the link is lost" if remote else ""

@@ -12,6 +12,7 @@ from launcher.config.host_ranges import parse_spot, split
 from launcher.config.inventory import LOCALHOST, user_config_dir
 from launcher.config.restart_options import RestartSpec
 from launcher.config.schema import CONFIG, CONFIG_KEYS
+from launcher.config.slurm_options import SlurmSpec
 from launcher.config.sync_options import SyncSpec
 from launcher.config.templates import templates_dir
 from launcher.config.yaml_tree import Item, Mistakes, nearest
@@ -59,6 +60,7 @@ class RunConfig:
     restart: RestartSpec | None = None  # None: a run that failed stays ended
     disconnect: Disconnect = Disconnect()
     ignore: frozenset[str] = frozenset()
+    slurm: SlurmSpec | None = None
     names_hosts: bool = True  # False: `hosts` is only what is taken where nobody names any
     base: Path = Path()  # what relative paths here start from: the folder with the gpulaunch/ of its file
 
@@ -110,6 +112,7 @@ def _validated(written: _Written, overrides: Overrides) -> RunConfig:
     hosts = named or (LOCALHOST,)
     sync = data.pop("sync", None)
     ignore = frozenset(data.pop("ignore", ()))
+    slurm: SlurmSpec | None = data.pop("slurm", None)
     restart: RestartSpec | None = data.pop("restart", None)
     restart = restart if restart is not None and restart.max else None
     disconnect = Disconnect(
@@ -121,7 +124,19 @@ def _validated(written: _Written, overrides: Overrides) -> RunConfig:
     engine = data.pop("engine", "auto")
     data["engine"] = None if engine == "auto" else ENGINES[engine].traits
     job = Job(name=path.stem, **data)
-    return RunConfig(path.stem, path, job, hosts, here, sync, restart, disconnect, ignore, bool(named))
+    return RunConfig(
+        path.stem,
+        path,
+        job,
+        hosts,
+        here,
+        sync,
+        restart,
+        disconnect,
+        ignore,
+        slurm=slurm,
+        names_hosts=bool(named),
+    )
 
 
 def find_config(name_or_path: str) -> Path:

@@ -29,6 +29,7 @@ from launcher.config.fields import (
 from launcher.config.host_fields import ADDRESS, INTERPRETER, MAX_GPUS, VERSIONS, gpus
 from launcher.config.host_names import USER_PATTERN
 from launcher.config.restart_options import RESTART_KEYS, RestartKind
+from launcher.config.slurm_options import SLURM_KEYS, SlurmKind
 from launcher.config.sync_options import SYNC_KEYS, SyncKind
 from launcher.config.via_options import VIA
 from launcher.config.yaml_tree import Item, nearest
@@ -351,6 +352,12 @@ CONFIG_KEYS: tuple[Key, ...] = (
         "Start a run that failed again, from its own last checkpoint; see docs/reliability.md.",
         "{max: 2}",
     ),
+    Key(
+        "slurm",
+        SlurmKind(),
+        "The job that `gpulaunch submit` asks Slurm for; see docs/slurm.md.",
+        "{nodes: 2, gpus_per_node: 8}",
+    ),
 )
 
 INVENTORY = Record(INVENTORY_KEYS, elsewhere=_elsewhere)
@@ -381,6 +388,7 @@ def reference() -> str:
         ("A run config", CONFIG_KEYS),
         ("`sync` of a run config", SYNC_KEYS),
         ("`restart` of a run config", RESTART_KEYS),
+        ("`slurm` of a run config", SLURM_KEYS),
     ]
     return "\n".join(_section(title, keys) for title, keys in parts)
 

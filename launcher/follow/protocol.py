@@ -81,7 +81,7 @@ def _spec(plan: Plan, node: NodePlan, disconnect: Disconnect, entries: Iterable[
         "on_disconnect": disconnect.policy,
         "disconnect_timeout_s": disconnect.host_timeout_s,
         "grace_s": disconnect.grace_s,
-        "in_step": disconnect.in_step,
+        "slurm_job": disconnect.slurm_job,
         "hang_timeout_s": plan.hang_timeout_s,
         "usage_every_s": REHEARSED_USAGE_S if "GPULAUNCH_REHEARSE" in node.env else None,
         "gpus": [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],

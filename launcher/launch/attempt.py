@@ -115,7 +115,7 @@ class Attempt:
         self._book.keep("plan.json", json.dumps(plan_json(self._plan), indent=1) + "\n")
         for name, text in self._launch.kept:
             self._book.keep(name, text)
-        if not self._launch.disconnect.in_step:  # nobody reaches those nodes once the job is over
+        if not self._launch.disconnect.slurm_job:  # nobody reaches those nodes once the job is over
             remember(launch_record(self._plan, self._plan.nodes[0], self._launch.entries))
         self._book.note("started")
         for line in (*launch_lines(self._plan, str(directory)), self._disconnect_words()):

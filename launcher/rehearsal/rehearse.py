@@ -65,7 +65,7 @@ def rehearse(
     fit: bool = False,
 ) -> Rehearsed:
     """Rehearse; with `fit` again with half the batch while it does not fit. Raises what `check` raises."""
-    launch = replace(launch, disconnect=replace(ATTENDED, in_step=launch.disconnect.in_step))
+    launch = replace(launch, disconnect=replace(ATTENDED, slurm_job=launch.disconnect.slurm_job))
     tried: list[tuple[str, ...]] = []
     args = launch.job.args
     while True:

@@ -24,6 +24,7 @@ class _Spec:
     world_size: int | None = None
     job: str | None = None
     gpus: tuple[str, ...] | None = None
+    slurm_job: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

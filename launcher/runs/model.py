@@ -152,6 +152,11 @@ class FoundRun:
         return max(int(node.told["spec"].get("nodes") or 1) for node in self.nodes)
 
     @property
+    def slurm_job(self) -> str:
+        """The Slurm job that it is a step of, "" for none."""
+        return str(self.nodes[0].told["spec"].get("slurm_job") or "")
+
+    @property
     def grace_s(self) -> float:
         """From SIGTERM to SIGKILL, as it was launched: `grace` of its config, or --grace."""
         said = [node.told["spec"].get("grace_s") for node in self.nodes]

@@ -1,4 +1,4 @@
-"""The job of Slurm that we are in."""
+"""Jobs of Slurm that run: the one that we are in, or one by its id."""
 
 import os
 import re
@@ -11,7 +11,9 @@ from launcher.slurm.environment import step_environment
 from preflight.frozen import dataclass
 
 JOB_ID = "SLURM_JOB_ID"
-_GONE = re.compile(r"[Ii]nvalid job id|Job/step already completing or completed|[Ee]xpired", re.IGNORECASE)
+LIVES = ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "REQUEUED")
+_GONE = re.compile(r"invalid job id", re.IGNORECASE)
+_OUTPUT = re.compile(r"^\s*StdOut=(\S.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +44,58 @@ def read_allocation(environ: Mapping[str, str] = os.environ) -> Allocation:
             f"Slurm job {job} is heterogeneous: it consists of several jobs, and one step cannot span them",
             "ask for all nodes in one job, or name the nodes: --hosts NODES --transport ssh",
         )
-    clean = step_environment(environ)
-    state, nodelist = _state(job, clean)
-    names = run_slurm(local_commands(clean), ("scontrol", "show", "hostnames", nodelist)).split()
-    if not names or not all(map(is_plain_host, names)):
-        raise SlurmError(f"the nodes of Slurm job {job} ({state}) cannot be read: {nodelist!r}", "")
-    restarts = environ.get("SLURM_RESTART_COUNT", "")
-    return Allocation(job, tuple(names), clean, int(restarts) if restarts.isdecimal() else 0)
+    state, nodelist = job_state(job, environ)
+    if state != "RUNNING":
+        raise BadInput(
+            f"Slurm job {job} does not run: {_described(state)}; this shell has outlived it",
+            "leave the shell (or `unset SLURM_JOB_ID`), and ask for a new job",
+        )
+    return _running(job, nodelist, environ)
 
 
-def _state(job: str, environ: Mapping[str, str]) -> tuple[str, str]:
+def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
+    """Return a job that runs, by its id. Raises BadInput for one that does not."""
+    state, nodelist = job_state(job, environ)
+    if state == "RUNNING":
+        return _running(job, nodelist, environ)
+    fix = (
+        "`squeue -u $USER` lists your jobs; gpulaunch-runs, where it was submitted, has the logs of its runs"
+    )
+    if state and (path := _output(job, environ)):
+        fix = f"its output is in {path}; gpulaunch-runs, where it was submitted, has the logs of its runs"
+    raise BadInput(f"Slurm job {job} does not run: {_described(state)}", fix)
+
+
+def job_state(job: str, environ: Mapping[str, str] = os.environ) -> tuple[str, str]:
+    """Return the state of a job and its nodes as Slurm writes them; "" where Slurm knows no such job."""
+    argv = ("squeue", "-h", "-t", "all", "-j", job, "-o", "%T|%N")
     try:
-        argv = ("squeue", "-h", "-t", "all", "-j", job, "-o", "%T|%N")
-        told = run_slurm(local_commands(environ), argv).strip()
+        told = run_slurm(local_commands(step_environment(environ)), argv).strip()
     except SlurmError as failure:
         if not _GONE.search(failure.message):
             raise
         told = ""
     state, _, nodelist = told.partition("|")
-    if state != "RUNNING":
-        how = f"it is {state}" if state else "Slurm does not know it any more"
-        raise BadInput(
-            f"Slurm job {job} does not run: {how}; this shell has outlived it",
-            "leave the shell (or `unset SLURM_JOB_ID`), and ask for a new job",
-        )
     return state, nodelist
+
+
+def _described(state: str) -> str:
+    return f"it is {state}" if state else "Slurm does not know it any more"
+
+
+def _running(job: str, nodelist: str, environ: Mapping[str, str]) -> Allocation:
+    clean = step_environment(environ)
+    names = run_slurm(local_commands(clean), ("scontrol", "show", "hostnames", nodelist)).split()
+    if not names or not all(map(is_plain_host, names)):
+        raise SlurmError(f"the nodes of Slurm job {job} cannot be read: {nodelist!r}", "")
+    restarts = environ.get("SLURM_RESTART_COUNT", "")
+    return Allocation(job, tuple(names), clean, int(restarts) if restarts.isdecimal() else 0)
+
+
+def _output(job: str, environ: Mapping[str, str]) -> str:
+    try:
+        told = run_slurm(local_commands(step_environment(environ)), ("scontrol", "show", "job", job))
+    except SlurmError:
+        return ""
+    found = _OUTPUT.search(told)
+    return found[1] if found else ""

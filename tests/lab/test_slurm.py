@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -79,6 +80,13 @@ class Cluster(Slurm):
         done = self.run("sbatch", "--parsable", "-o", "%j.out", *options, str(script), cwd=str(self.work))
         return done.stdout.strip()
 
+    def call(self, words: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
+        """Run gpulaunch on the login node."""
+        done = self.run(str(self.gpulaunch), *words.split(), cwd=str(self.work), check=False)
+        assert done.returncode == code, done
+        assert "Traceback" not in done.stderr
+        return done
+
     def output(self, job: str) -> str:
         """Return what a job has printed."""
         path = self.work / f"{job}.out"
@@ -86,8 +94,13 @@ class Cluster(Slurm):
 
     def wait_output(self, job: str, words: str, count: int = 1, timeout_s: float = 60.0) -> str:
         """Wait until a job has printed these words so often."""
+        return self.wait_file(f"{job}.out", words, count, timeout_s)
+
+    def wait_file(self, name: str, words: str, count: int = 1, timeout_s: float = 60.0) -> str:
+        """Wait until a file of the work directory has these words so often."""
         deadline = time.monotonic() + timeout_s
-        while (text := self.output(job)).count(words) < count:
+        path = self.work / name
+        while (text := path.read_text() if path.exists() else "").count(words) < count:
             assert time.monotonic() < deadline, f"{text}\n{self.log()}"
             time.sleep(0.1)
         return text
@@ -169,6 +182,51 @@ def test_a_killed_client_ends_the_run_and_the_job_goes_on(cluster: Cluster) -> N
     job = cluster.batch(f"{RUN.format('plain.py')} > $SLURM_JOB_ID.run & {kill}; {left}", "-N2")
     cluster.wait_output(job, "over")
     cluster.wait_over(job)
+
+
+CONFIG = """\
+script: plain.py
+gpus: none
+guard: "off"
+hosts: elsewhere
+slurm: {nodes: 2, time: 10, partition: main, sbatch: {comment: two words}}
+"""
+
+
+def test_a_submitted_job_is_followed_and_stopped_by_its_id(cluster: Cluster) -> None:
+    (cluster.work / "submitted.yaml").write_text(CONFIG)
+    submitted = cluster.call("submit -c ./submitted.yaml --json")
+    job = json.loads(submitted.stdout)["job"]
+    cluster.wait_file(f"slurm-{job}.out", "] up ", 2)
+    listed = json.loads(cluster.call(f"ps {job} --json").stdout)
+    assert [run["state"] for run in listed["runs"]] == ["running"]
+    assert len(listed["runs"][0]["nodes"]) == 2
+    assert cluster.call(f"logs {job} --rank 1").stdout.startswith("up 1 of 2 on n")
+    fetched = cluster.call(f"fetch {job} --to fetched")
+    assert "in fetched" in fetched.stdout
+    assert len(list(cluster.work.glob("fetched/n*/rank-*.log"))) == 2
+    stopped = cluster.call(f"stop {job} --grace 2")
+    assert "no process of it is left" in stopped.stdout
+    assert cluster.wait_over(job) == "FAILED"  # exit code 130
+    over = cluster.call(f"logs {job}", code=2)
+    assert f"Slurm job {job} does not run: it is FAILED" in over.stderr
+    assert f"slurm-{job}.out" in over.stderr
+
+
+def test_what_slurm_refuses_is_one_error_with_its_fix(cluster: Cluster) -> None:
+    (cluster.work / "submitted.yaml").write_text(CONFIG)
+    done = cluster.call("submit -c ./submitted.yaml --set slurm.partition=nowhere", code=5)
+    assert "sbatch: Batch job submission failed: Invalid partition name specified" in done.stderr.replace(
+        "invalid partition specified: nowhere; ", ""
+    )
+    assert "`sinfo -o %P` lists the partitions" in done.stderr
+    done = cluster.call("submit -c ./submitted.yaml --set slurm.gpus_per_node=9", code=5)
+    assert "set `gpus_per_node` of slurm:" in done.stderr
+    printed = cluster.call("submit -c ./submitted.yaml -n").stdout
+    assert printed.startswith("#!/bin/bash\n#SBATCH --job-name=submitted\n#SBATCH --nodes=2\n")
+    waits = cluster.batch("sleep 60", "--begin=now+1hour")
+    assert "is cancelled" in cluster.call(f"stop {waits}").stdout
+    assert cluster.state(waits) == "CANCELLED"
 
 
 def refused(cluster: Cluster, command: str, env: dict[str, str]) -> str:

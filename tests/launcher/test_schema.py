@@ -15,6 +15,7 @@ from launcher.config import fields as kinds
 from launcher.config import schema
 from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RESTART_KEYS, RestartSpec
+from launcher.config.slurm_options import SLURM_KEYS, SlurmSpec
 from launcher.config.sync_options import SYNC_KEYS
 from launcher.config.yaml_tree import Mistakes, parse_text
 from preflight.job import Expect, Job
@@ -32,10 +33,20 @@ def names(keys: tuple[kinds.Key, ...]) -> set[str]:
 
 def test_every_key_has_a_field_and_every_field_a_key() -> None:
     assert names(schema.HOST_KEYS) == fields(HostEntry) - {"name", "alias", "listed", "gpus_from"}
-    elsewhere = {"hosts", "sync", "restart", "on_disconnect", "disconnect_timeout", "grace", "ignore"}
+    elsewhere = {
+        "hosts",
+        "sync",
+        "restart",
+        "on_disconnect",
+        "disconnect_timeout",
+        "grace",
+        "ignore",
+        "slurm",
+    }
     assert names(schema.CONFIG_KEYS) - elsewhere == fields(Job) - {"name", "rehearse_steps"}
     assert names(schema.EXPECT_KEYS) == fields(Expect)
     assert names(RESTART_KEYS) == fields(RestartSpec)
+    assert names(SLURM_KEYS) == fields(SlurmSpec)
 
 
 @pytest.mark.parametrize("what", schema.SCHEMAS)
@@ -62,6 +73,7 @@ def test_what_we_ship_follows_its_schema(what: str, path: str) -> None:
         *schema.INVENTORY_KEYS,
         *SYNC_KEYS,
         *RESTART_KEYS,
+        *SLURM_KEYS,
     ],
     ids=lambda key: key.name,
 )

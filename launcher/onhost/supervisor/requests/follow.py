@@ -31,7 +31,7 @@ def follow_to_end(run_dir: str, request: dict[str, Any]) -> int:
     """Follow; a run that is a step of a Slurm job ends with whoever follows it. Return the exit code."""
     code = Follower(run_dir, request).run()
     spec = read_json(os.path.join(run_dir, SPEC)) or {}
-    if spec.get("in_step") and not (request.get("viewer") or request.get("once")):
+    if spec.get("slurm_job") and not (request.get("viewer") or request.get("once")):
         from .stop import stop_and_wait
 
         stop_and_wait(run_dir, {"grace_s": spec.get("grace_s") or STOP_GRACE_S, "why": CLIENT_GONE})

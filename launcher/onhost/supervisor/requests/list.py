@@ -27,6 +27,7 @@ TOLD = (
     "world_size",
     "gpus",
     "launch",
+    "slurm_job",
 )
 
 

@@ -1,0 +1,120 @@
+"""gpulaunch submit: a run as a job of Slurm."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from launcher.commands._answer import Answer, json_option
+from launcher.commands._completion import complete_configs, complete_hosts
+from launcher.commands._host_options import HostOptions, Reaching, reaching, reaching_options
+from launcher.config.run_config import Overrides, RunConfig, load_run_config
+from launcher.errors import BadInput
+from launcher.local.project import RUNS, runs_here
+from launcher.slurm.commands import local_commands
+from launcher.slurm.sbatch import sbatch_text
+from launcher.slurm.submit import submit_job
+from launcher.terminal.output import echo_lines
+from preflight.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitOptions(HostOptions):
+    """The values of what `submit` takes."""
+
+    dry_run: bool
+    login: str
+    sets: tuple[str, ...]
+    logs: Path
+    as_json: bool
+
+
+_EXAMPLES = """\b
+Examples:
+  gpulaunch submit -c paper_r64 -n
+  gpulaunch submit -c paper_r64 --set slurm.time=2-00:00:00 -- --epochs 3
+  gpulaunch submit -c paper_r64 --login cluster
+"""
+
+
+@click.command("submit", epilog=_EXAMPLES)
+@click.option(
+    "-c",
+    "--config",
+    "config",
+    required=True,
+    metavar="NAME",
+    shell_complete=complete_configs,
+    help="Run config with `slurm:`: a name, or a path to a YAML file.",
+)
+@click.option("-n", "--dry-run", is_flag=True, help="Print the batch script; submit nothing.")
+@click.option(
+    "--login",
+    default="",
+    metavar="HOST",
+    shell_complete=complete_hosts,
+    help="Submit on this login node by SSH, after the tree was sent to it.",
+)
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a key of the run config.")
+@click.option(
+    "--logs",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=runs_here,
+    show_default=RUNS,
+    help="With --login: what the tree goes without.",
+)
+@json_option
+@reaching_options
+@click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
+def command(config: str, extra: tuple[str, ...], **given: Any) -> int:
+    """Submit a run config to Slurm as one batch job, whose nodes `gpulaunch run` then takes.
+
+    `slurm:` of the run config names nodes, GPUs, time and so on. The batch script is printed by -n, and
+    holds all that is submitted. Prints the job's id; `logs`, `attach`, `stop`, `ps` and `fetch` take it.
+    """
+    options = SubmitOptions(**given)
+    found = load_run_config(config, Overrides(sets=options.sets, extra_args=extra))
+    if found.slurm is None:
+        raise BadInput(
+            f"{found.path}: there is no `slurm:` in it, so it does not say which nodes to ask for",
+            "add, for example: slurm: {nodes: 2, gpus_per_node: 8, time: 12:00:00}",
+        )
+    ways = reaching(options)
+    words = (config, *(f"--set={text}" for text in options.sets), *(("--", *extra) if extra else ()))
+    if options.login:
+        text, job = _submit_there(found, words, ways, options)
+    else:
+        text = _text(found, (sys.executable,), words, str(Path.cwd()))
+        job = "" if options.dry_run else submit_job(local_commands(), text)
+    answer = Answer("gpulaunch.submit/1", as_json=options.as_json)
+    if not job and not options.as_json:
+        echo_lines(text.removesuffix("\n").split("\n"))
+    if job:
+        answer.say(f"job {job}: gpulaunch logs {job} -f, attach {job}, stop {job}")
+    return answer.finish(0, job=job or None, script=text)
+
+
+def _text(found: RunConfig, python: tuple[str, ...], words: tuple[str, ...], workdir: str) -> str:
+    assert found.slurm is not None  # noqa: S101 - the command has asked
+    run = (*python, "-m", "gpulaunch", "run", "--transport", "srun", "-c", *words)
+    return sbatch_text(found.name, found.slurm, run, workdir=workdir)
+
+
+def _submit_there(
+    found: RunConfig, words: tuple[str, ...], ways: Reaching, options: SubmitOptions
+) -> tuple[str, str]:
+    """Send the tree to a login node and submit there; return the script and the job's id."""
+    from launcher.config.sync_options import SyncSpec  # noqa: PLC0415 - only for a login node
+    from launcher.sync.pre_launch import Ways, sync_before, targets_of  # noqa: PLC0415 - as above
+
+    entries = ways.inventory.resolve((options.login,))
+    spec = found.sync or SyncSpec()
+    target = targets_of(spec, found.job, entries)[entries[0].name]
+    text = _text(found, (entries[0].python,), words, "")
+    if options.dry_run:
+        return text, ""
+    answer = Answer("", as_json=options.as_json)
+    sync_before(spec, found.job, Ways(entries, ways.open, ways.width), answer.say, logs=options.logs)
+    with ways.open(entries[0]) as connection:
+        return text, submit_job(connection, text, workdir=target)

@@ -1,0 +1,118 @@
+"""`slurm:` of a run config: the job that `gpulaunch submit` asks for."""
+
+from dataclasses import field
+from typing import Any
+
+from launcher.config.fields import Duration, Integer, Key, MapOf, Record, Scalar, Schema, Text
+from launcher.config.yaml_tree import Item, Mistakes
+from preflight.frozen import dataclass
+
+DEFAULT_WARN_S = 300.0
+MAX_NODES = 4096
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.,:@/+-]*"
+TIME = r"\d+(?::\d{1,2}){0,2}|\d+-\d{1,2}(?::\d{1,2}){0,2}"
+"""man sbatch, --time: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes and
+days-hours:minutes:seconds. UNLIMITED is refused by most partitions, and such jobs wait for ever."""
+_OPTION = r"[a-z][a-z0-9-]*"
+_WRITTEN = {
+    "nodes": "nodes",
+    "ntasks-per-node": "",
+    "gpus-per-node": "gpus_per_node",
+    "time": "time",
+    "partition": "partition",
+    "account": "account",
+    "qos": "qos",
+    "requeue": "requeue",
+    "no-requeue": "requeue",
+    "signal": "warn",
+    "no-kill": "spare_nodes",
+}
+"""Options of sbatch that are written from keys of ours, "": for every job."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmSpec:
+    """What `slurm:` says. `requeue` is how often the job may be started again."""
+
+    nodes: int = 1
+    spare_nodes: int = 0
+    gpus_per_node: int = 0
+    time: str = ""
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    requeue: int = 0
+    warn: float = DEFAULT_WARN_S
+    sbatch: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def all_nodes(self) -> int:
+        """How many nodes are asked for."""
+        return self.nodes + self.spare_nodes
+
+
+SLURM_KEYS: tuple[Key, ...] = (
+    Key("nodes", Integer(1, MAX_NODES), "Nodes that the run uses.", "2", "1"),
+    Key("spare_nodes", Integer(0, 64), "Nodes asked for on top, for the places of bad ones.", "1", "0"),
+    Key("gpus_per_node", Integer(0, 64), "GPUs of each node; 0: none is asked for.", "8", "0"),
+    Key(
+        "time",
+        Text("a time such as 12:00:00 or 2-00:00:00", TIME),
+        "Time limit.",
+        '"12:00:00"',
+    ),
+    Key("partition", Text("a partition", _NAME), "Partition.", "gpu"),
+    Key("account", Text("an account", _NAME), "Account that is charged.", "proj42"),
+    Key("qos", Text("a quality of service", _NAME), "Quality of service.", "long"),
+    Key("requeue", Integer(0, 1000), "How often Slurm may start the job again.", "3", "0"),
+    Key(
+        "warn",
+        Duration(),
+        "How long before the time limit the run is ended, with `before_stop`; 0: no warning.",
+        "10m",
+        f"{DEFAULT_WARN_S:g}",
+    ),
+    Key(
+        "sbatch",
+        MapOf(Scalar(), "an option of sbatch without its dashes, such as reservation", _OPTION),
+        "Any other option of sbatch; true: an option without a value.",
+        "{reservation: maint, exclude: n3}",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmKind:
+    """A mapping of SLURM_KEYS."""
+
+    expected: str = "a mapping of nodes, gpus_per_node, time, partition, sbatch and so on"
+
+    def read(self, item: Item, mistakes: Mistakes) -> SlurmSpec | None:
+        """Return the spec; None after a mistake."""
+        if not isinstance(item.value, dict):
+            mistakes.expected(item, self.expected)
+            return None
+        data: dict[str, Any] = Record(SLURM_KEYS).read(item, mistakes) or {}
+        options = item.value.get("sbatch")
+        for name, part in (
+            options.value.items() if options is not None and isinstance(options.value, dict) else ()
+        ):
+            _refuse_option(name, part, mistakes)
+        return SlurmSpec(**data)
+
+    def schema(self) -> Schema:
+        """Return it as JSON Schema."""
+        return {**Record(SLURM_KEYS).schema(), "type": "object"}
+
+
+def _refuse_option(name: str, part: Item, mistakes: Mistakes) -> None:
+    """Find options that keys of ours write, and values that would not stay one option."""
+    if name in _WRITTEN:
+        key = _WRITTEN[name]
+        mistakes.add(
+            part, f"say it with `{key}` of slurm:" if key else "is written for every job: a task per node"
+        )
+    elif isinstance(part.value, str) and any(
+        not sign.isprintable() or sign in "\"'\\" for sign in part.value
+    ):
+        mistakes.add(part, "expected a value without line breaks, quotes and backslashes")

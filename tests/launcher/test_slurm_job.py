@@ -1,0 +1,107 @@
+"""The batch script of a job, its options, and what Slurm's variables become. No Slurm is needed."""
+
+from pathlib import Path
+
+import pytest
+
+from launcher.config.run_config import load_run_config
+from launcher.config.slurm_options import SlurmSpec
+from launcher.errors import ConfigError
+from launcher.slurm.environment import step_environment
+from launcher.slurm.sbatch import read_job_id, sbatch_text
+
+FULL = """\
+script: train.py
+slurm:
+  nodes: 2
+  spare_nodes: 1
+  gpus_per_node: 8
+  time: 2-12:00:00
+  partition: gpu,long
+  account: proj42
+  qos: high
+  requeue: 3
+  warn: 10m
+  sbatch: {reservation: maint, exclude: "n[3-4]", comment: "two words", exclusive: true, contiguous: false}
+"""
+
+
+def test_a_batch_script_holds_all_that_is_asked_for_and_becomes_one_command(tmp_path: Path) -> None:
+    path = tmp_path / "paper.yaml"
+    path.write_text(FULL)
+    spec = load_run_config(str(path)).slurm
+    assert spec is not None
+    run = ("/opt/py thon", "-m", "gpulaunch", "run", "-c", "paper", "--", "$x", "it's")
+    assert sbatch_text("paper", spec, run, workdir="/home/ada/my project") == (
+        "#!/bin/bash\n"
+        "#SBATCH --job-name=paper\n"
+        "#SBATCH --nodes=3\n"
+        "#SBATCH --ntasks-per-node=1\n"
+        "#SBATCH --gpus-per-node=8\n"
+        "#SBATCH --time=2-12:00:00\n"
+        "#SBATCH --partition=gpu,long\n"
+        "#SBATCH --account=proj42\n"
+        "#SBATCH --qos=high\n"
+        "#SBATCH --requeue\n"
+        "#SBATCH --no-kill\n"
+        "#SBATCH --signal=B:USR1@600\n"
+        "#SBATCH --open-mode=append\n"
+        "#SBATCH --output=slurm-%j.out\n"
+        '#SBATCH --chdir="/home/ada/my project"\n'
+        "#SBATCH --reservation=maint\n"
+        "#SBATCH --exclude=n[3-4]\n"
+        '#SBATCH --comment="two words"\n'
+        "#SBATCH --exclusive\n"
+        "\n"
+        "exec '/opt/py thon' -m gpulaunch run -c paper -- '$x' 'it'\"'\"'s'\n"
+    )
+
+
+def test_a_small_job_asks_for_no_more_than_it_says() -> None:
+    text = sbatch_text("x", SlurmSpec(warn=0.0), ("true",), workdir="")
+    assert [line.partition("=")[0] for line in text.splitlines()[1:-2]] == [
+        "#SBATCH --job-name",
+        "#SBATCH --nodes",
+        "#SBATCH --ntasks-per-node",
+        "#SBATCH --no-requeue",
+        "#SBATCH --open-mode",
+        "#SBATCH --output",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("nodes: 0", "a whole number from 1"),
+        ("time: soon", "such as 12:00:00"),
+        ("time: UNLIMITED", "such as 12:00:00"),
+        ("partition: a b", "a partition"),
+        ('partition: "gpu\\n#SBATCH --uid=0"', "a partition"),
+        ("sbatch: {time: 1:00}", "say it with `time` of slurm:"),
+        ("sbatch: {Exclude: n3}", "an option of sbatch without its dashes"),
+        ('sbatch: {comment: "a\\nb"}', "without line breaks, quotes and backslashes"),
+        ("sbatch: {comment: 'say \"no\"'}", "without line breaks, quotes and backslashes"),
+        ("sbatch: {ntasks-per-node: 8}", "a task per node"),
+        ("gpus: 8", "unknown key"),
+    ],
+)
+def test_what_slurm_would_misread_is_a_mistake_with_its_line(tmp_path: Path, line: str, words: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(f"script: train.py\nslurm:\n  {line}\n")
+    with pytest.raises(ConfigError) as caught:
+        load_run_config(str(path))
+    assert words in caught.value.message
+    assert ":3:" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "job"), [("17\n", "17"), ("17;cluster\n", "17"), ("warning\n17\n", "17"), ("", ""), ("no", "")]
+)
+def test_the_job_id_is_read_from_what_sbatch_prints(text: str, job: str) -> None:
+    assert read_job_id(text) == job
+
+
+def test_srun_gets_no_variable_of_an_outer_step() -> None:
+    kept = {"PATH": "/bin", "SLURM_JOB_ID": "7", "SLURM_CONF": "/c", "SLURM_ARRAY_TASK_ID": "3", "HOME": "/h"}
+    dropped = ("SLURM_NNODES", "SLURM_CPU_BIND", "SLURM_MEM_PER_CPU", "SLURM_CPUS_PER_TASK", "SRUN_DEBUG")
+    assert step_environment({**kept, **dict.fromkeys(dropped, "1"), "PMI_RANK": "0"}) == kept
