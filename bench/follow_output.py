@@ -107,7 +107,7 @@ def gpulaunch(lab: Lab, home: Path, ranks: int, lines: int) -> Taken:
     config = home / "survive.json"
     config.write_text(json.dumps(document))
     env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": ""}
-    argv = [sys.executable, "-m", "tests.lab.survive_client", str(config)]
+    argv = [sys.executable, "-m", "tests.lab.fault_client", str(config)]
     return follow(argv, env, home, len(names) * ranks * lines)
 
 

@@ -102,8 +102,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as run_dir:
         module = load_guard(Path(run_dir))
         note = lambda *event, **fields: told.append((event, fields))  # noqa: E731
-        tools = module.Tools(note, lambda _: None, lambda _: "")
-        meter = Meter(module.Guard(module.Place(0, 0, run_dir), tools, stops=True))
+        tools = module.RankServices(note, lambda _: None, lambda _: "")
+        meter = Meter(module.Guard(module.GuardContext(0, 0, run_dir), tools, stops=True))
         train(meter, options.steps, options.switch_every)
     counted = meter.per_step[WARM_STEPS:]
     on = [whole for guarded, whole, _ in counted if guarded]
@@ -118,7 +118,7 @@ def main() -> None:
         "inside_ms_worst_step": round(1000 * sampled, 3),
         "inside_percent": round(100 * statistics.mean(inside) / statistics.mean(off), 3),
         "side_by_side_percent": round(100 * (statistics.median(on) / statistics.median(off) - 1), 2),
-        "guard_failed": [fields for event, fields in told if "guard_failed" in event],
+        "internal_error": [fields for event, fields in told if "internal_error" in event],
     }
     print(json.dumps(result, indent=1))
 

@@ -76,7 +76,7 @@ def supervised(home: Path, number: int, seconds: float) -> tuple[float, float]:
     argv = ("env", f"XDG_STATE_HOME={home}", *protocol.command(sys.executable, "start", run_id))
     stream = LocalConnection(Endpoint("here", "local", "")).start(argv)
     stream.write(protocol.request({"mode": "start", "spec": spec}))
-    reader, keepers, log, used = protocol.Reader(), [], b"", 0.0
+    reader, keepers, log, used = protocol.FrameReader(), [], b"", 0.0
     began = last = time.monotonic()
     ended = False
     while not ended:

@@ -21,7 +21,7 @@ from bench.common import ROOT, Cost, Target, side_by_side, tell
 from bench.loopback import Loopback
 from launcher.config.inventory import load_inventory
 from launcher.sync import rsync
-from launcher.sync.sync import Sync, send_tree
+from launcher.sync.sync import SyncJob, send_tree
 from launcher.sync.tree import read_tree
 from launcher.transports.base import OpenOptions
 from launcher.transports.ssh.endpoint import opener_for
@@ -62,7 +62,7 @@ def carried(loopback: Loopback, root: Path, *, by_rsync: bool) -> Cost:
     os.environ["PATH"] = path if by_rsync else ""
     try:
         started, before = time.monotonic(), cpu_s()
-        found = send_tree(Sync(tree, {loopback.names[0]: str(target)}), entries, opener, lambda _: None)
+        found = send_tree(SyncJob(tree, {loopback.names[0]: str(target)}), entries, opener, lambda _: None)
         cost = Cost(cpu_s() - before, time.monotonic() - started)
     finally:
         os.environ["PATH"] = path

@@ -16,9 +16,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from launcher.crash_log import keep_traceback
-from launcher.errors import BadInput, GpulaunchError, NoAnswer, RunFailed
+from launcher.errors import BadInput, ConfirmationRequired, GpulaunchError, RunAborted
 from launcher.exit_codes import ExitCode
-from launcher.terminal.cell_width import Line
+from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import clean
 from launcher.version import version
@@ -29,58 +29,72 @@ _ENVIRONMENT_ERRNOS = frozenset(
 _FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-class Row(NamedTuple):
+class CommandEntry(NamedTuple):
     """A command: the module whose `command` it is, and its line in --help."""
 
     module: str
     help: str
 
 
-GROUPS: dict[str, dict[str, Row]] = {
+GROUPS: dict[str, dict[str, CommandEntry]] = {
     "Begin": {
-        "init": Row("launcher.commands.init", "Find the hosts' Python environments; write the first files."),
+        "init": CommandEntry(
+            "launcher.commands.init", "Find the hosts' Python environments; write the first files."
+        ),
     },
     "Check and launch": {
-        "preflight": Row(
+        "preflight": CommandEntry(
             "launcher.commands.preflight", "Check hosts before a launch; change nothing on them."
         ),
-        "run": Row("launcher.commands.run", "Check, launch on all hosts, follow to the end."),
-        "submit": Row("launcher.commands.submit", "Submit a run to Slurm as one batch job."),
-        "clean-zombies": Row(
+        "run": CommandEntry("launcher.commands.run", "Check, launch on all hosts, follow to the end."),
+        "submit": CommandEntry("launcher.commands.submit", "Submit a run to Slurm as one batch job."),
+        "clean-zombies": CommandEntry(
             "launcher.commands.clean_zombies", "End what dead runs left: ranks, ports, GPU memory."
         ),
     },
     "Prove a script before a long run": {
-        "lint": Row("launcher.commands.lint", "Find precision and placement faults by reading it."),
-        "rehearse": Row("launcher.commands.rehearse", "Take a few real steps; leave nothing behind."),
+        "lint": CommandEntry("launcher.commands.lint", "Find precision and placement faults by reading it."),
+        "rehearse": CommandEntry(
+            "launcher.commands.rehearse", "Take a few real steps; leave nothing behind."
+        ),
     },
     "Live runs": {
-        "ps": Row("launcher.commands.ps", "List runs: state, step and loss, GPUs, who, since when."),
-        "logs": Row("launcher.commands.logs", "Print what the ranks of a run have printed, or follow it."),
-        "attach": Row(
+        "ps": CommandEntry("launcher.commands.ps", "List runs: state, step and loss, GPUs, who, since when."),
+        "logs": CommandEntry(
+            "launcher.commands.logs", "Print what the ranks of a run have printed, or follow it."
+        ),
+        "attach": CommandEntry(
             "launcher.commands.attach", "Follow a live run again, from this machine or another one."
         ),
-        "stacks": Row(
+        "stacks": CommandEntry(
             "launcher.commands.stacks", "Show what every rank of a run is executing; the run continues."
         ),
-        "stop": Row("launcher.commands.stop", "Stop a run on all of its hosts."),
+        "stop": CommandEntry("launcher.commands.stop", "Stop a run on all of its hosts."),
     },
     "Finished runs": {
-        "diagnose": Row("launcher.commands.diagnose", "Find what killed a run, from its log."),
-        "report": Row("launcher.commands.report", "Report how a run went: text, HTML with plots, JSON."),
-        "fetch": Row("launcher.commands.fetch", "Copy a run's logs and output to this machine."),
-        "rm": Row("launcher.commands.rm", "Delete a run's logs and records from its hosts."),
-        "prune": Row("launcher.commands.prune", "The same for all runs that ended long ago."),
+        "diagnose": CommandEntry("launcher.commands.diagnose", "Find what killed a run, from its log."),
+        "report": CommandEntry(
+            "launcher.commands.report", "Report how a run went: text, HTML with plots, JSON."
+        ),
+        "fetch": CommandEntry("launcher.commands.fetch", "Copy a run's logs and output to this machine."),
+        "rm": CommandEntry("launcher.commands.rm", "Delete a run's logs and records from its hosts."),
+        "prune": CommandEntry("launcher.commands.prune", "The same for all runs that ended long ago."),
     },
     "Look things up": {
-        "explain": Row("launcher.commands.explain", "Say what a finding's code means and what to do."),
-        "checks": Row("launcher.commands.checks", "List every check of a preflight."),
-        "record": Row("launcher.commands.record", "Save a host's facts, to be judged again anywhere."),
-        "schema": Row("launcher.commands.schema", "Print the JSON Schema of hosts.yaml or of run configs."),
+        "explain": CommandEntry(
+            "launcher.commands.explain", "Say what a finding's code means and what to do."
+        ),
+        "checks": CommandEntry("launcher.commands.checks", "List every check of a preflight."),
+        "record": CommandEntry(
+            "launcher.commands.record", "Save a host's facts, to be judged again anywhere."
+        ),
+        "schema": CommandEntry(
+            "launcher.commands.schema", "Print the JSON Schema of hosts.yaml or of run configs."
+        ),
     },
 }
 """The commands in the order of --help."""
-COMMANDS: dict[str, Row] = {name: row for rows in GROUPS.values() for name, row in rows.items()}
+COMMANDS: dict[str, CommandEntry] = {name: row for rows in GROUPS.values() for name, row in rows.items()}
 
 
 class LazyGroup(click.Group):
@@ -182,7 +196,7 @@ def _open_streams() -> None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
-class _Bug(GpulaunchError):
+class _InternalError(GpulaunchError):
     """Whatever no class foresees; its traceback is kept for the report."""
 
     exit_code: ClassVar[int] = ExitCode.BUG
@@ -233,7 +247,7 @@ def _failure(error: BaseException) -> GpulaunchError:
             return _Interrupted("interrupted")
         with suppress(OSError):
             echo(err=True)  # the question stands on this line
-        return _tell(NoAnswer())
+        return _tell(ConfirmationRequired())
     if isinstance(error, click.ClickException):
         return _tell_usage(error)
     if isinstance(error, GpulaunchError):
@@ -263,7 +277,7 @@ def _invoke(argv: Sequence[str], group: click.Command) -> int:
 
 def _tell(error: GpulaunchError) -> GpulaunchError:
     first, *more = error.message.split("\n")
-    lines: list[Line] = [[("1;31", "error:"), ("", f" {first}")], *(f"  {line}" for line in more)]
+    lines: list[StyledLine] = [[("1;31", "error:"), ("", f" {first}")], *(f"  {line}" for line in more)]
     if error.fix:
         indents = chain(["  fix: "], repeat(" " * 7))
         lines += [f"{indent}{line}" for indent, line in zip(indents, error.fix.split("\n"), strict=False)]
@@ -286,11 +300,11 @@ def _tell_usage(error: click.ClickException) -> GpulaunchError:
 def _of_system(error: OSError) -> GpulaunchError:
     where = f": {error.filename}" if error.filename else ""
     if error.errno in _FULL_ERRNOS:
-        return RunFailed(f"no space left{where}", "make room, then try again")
+        return RunAborted(f"no space left{where}", "make room, then try again")
     if error.errno in _ENVIRONMENT_ERRNOS and where:
-        return RunFailed(f"{error.strerror or error}{where}")
+        return RunAborted(f"{error.strerror or error}{where}")
     if error.errno == errno.ENOENT and not _has_directory():
-        return RunFailed("the current directory has been deleted", "cd to one that is")
+        return RunAborted("the current directory has been deleted", "cd to one that is")
     return _bug(error)
 
 
@@ -305,7 +319,7 @@ def _has_directory() -> bool:
 def _bug(error: BaseException) -> GpulaunchError:
     kept = keep_traceback(error, version())
     text = f"gpulaunch itself failed ({type(error).__name__}); this is a bug"
-    return _Bug(text, f"please report it with {kept}" if kept else "please report it")
+    return _InternalError(text, f"please report it with {kept}" if kept else "please report it")
 
 
 def _drop(stream: TextIO) -> None:

@@ -8,8 +8,8 @@ from preflight.errors import BadInput, GpulaunchError, MalformedFacts
 
 __all__ = [
     "AgentCrashed",
-    "AgentGarbage",
-    "AgentTooSlow",
+    "AgentProtocolError",
+    "AgentTimedOut",
     "AuthenticationFailed",
     "BadInput",
     "CommandMissing",
@@ -17,6 +17,7 @@ __all__ = [
     "CommandRefused",
     "CommandTimedOut",
     "ConfigError",
+    "ConfirmationRequired",
     "ConnectionLost",
     "ConnectionRefused",
     "ConnectionTimedOut",
@@ -26,20 +27,19 @@ __all__ = [
     "HostError",
     "HostKeyChanged",
     "HostKeyUnknown",
+    "HostNotContacted",
     "HostsUnusable",
     "LaunchRefused",
+    "LoginShellDisabled",
     "MalformedFacts",
     "NameNotResolved",
-    "NoAnswer",
-    "NoLoginShell",
-    "NoPython",
-    "NotAsked",
     "OutputTooLarge",
     "PathRefused",
     "PrefixFailed",
     "ProgramNotStarted",
-    "RunFailed",
-    "RunOver",
+    "PythonNotFound",
+    "RunAborted",
+    "RunAlreadyEnded",
     "SlurmError",
     "StepEnded",
     "VerificationFailed",
@@ -58,7 +58,7 @@ class CommandRefused(BadInput):
     code: ClassVar[str] = "command"
 
 
-class NoAnswer(BadInput):
+class ConfirmationRequired(BadInput):
     """A question needs an answer, and stdin is not a terminal."""
 
     code: ClassVar[str] = "no-answer"
@@ -148,11 +148,11 @@ class AuthenticationFailed(HostError):
     code: ClassVar[str] = "HOST007"
 
 
-class NotAsked(HostError):
+class HostNotContacted(HostError):
     """A host that only a run's record names; gpulaunch has not logged in to it."""
 
 
-class NoPython(HostError):
+class PythonNotFound(HostError):
     """The configured interpreter does not exist on the host, or is older than 3.9."""
 
     code: ClassVar[str] = "HOST008"
@@ -164,19 +164,19 @@ class AgentCrashed(HostError):
     code: ClassVar[str] = "HOST009"
 
 
-class AgentGarbage(HostError):
+class AgentProtocolError(HostError):
     """What came back is not an answer of the agent."""
 
     code: ClassVar[str] = "HOST010"
 
 
-class AgentTooSlow(HostError):
+class AgentTimedOut(HostError):
     """The agent did not answer within its deadline."""
 
     code: ClassVar[str] = "HOST011"
 
 
-class NoLoginShell(HostError):
+class LoginShellDisabled(HostError):
     """The account on the host runs no programs: its login shell (nologin, false) started no interpreter."""
 
     code: ClassVar[str] = "HOST012"
@@ -230,7 +230,7 @@ class LaunchRefused(GpulaunchError):
     code: ClassVar[str] = "refused"
 
 
-class RunOver(GpulaunchError):
+class RunAlreadyEnded(GpulaunchError):
     """The run has ended, and what was asked of it needs living ranks."""
 
     exit_code: ClassVar[int] = ExitCode.NEGATIVE
@@ -251,12 +251,12 @@ class SlurmError(GpulaunchError):
     code: ClassVar[str] = "slurm"
 
 
-class RunFailed(GpulaunchError):
+class RunAborted(GpulaunchError):
     """The run could not be carried through for a reason other than a rank's own exit."""
 
     exit_code: ClassVar[int] = ExitCode.ABORTED
     code: ClassVar[str] = "aborted"
 
 
-class SyncFailed(RunFailed):
+class SyncFailed(RunAborted):
     """The tree could not be read locally, or could not be written on a host; nothing has been launched."""

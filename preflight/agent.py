@@ -37,9 +37,9 @@ import zlib
 from typing import BinaryIO
 
 from .probes.assembly import assemble_gpus, assemble_paths, merge_named, named_pids
-from .probes.children import Probe, run_probes
 from .probes.fact import Emit, Json, missing
-from .probes.request import Ask, read_request
+from .probes.probe_runner import Probe, run_probes
+from .probes.request import ProbeRequest, read_request
 
 AGENT_VERSION = "1"
 MARKER = b"GPULAUNCH-FACTS-1"
@@ -63,7 +63,7 @@ def serve(stdin: BinaryIO, stdout: BinaryIO) -> int:
     return 0
 
 
-def look(ask: Ask) -> Json:
+def look(ask: ProbeRequest) -> Json:
     """Return the fields of HostFacts as JSON types: every probe in its own child, all side by side."""
     start = time.monotonic()
     answer: Json = {}
@@ -119,49 +119,49 @@ def _read_exactly(stream: BinaryIO, count: int) -> bytes:
 # that is skipped not at all.
 
 
-def _gpus(ask: Ask, emit: Emit) -> None:
+def _gpus(ask: ProbeRequest, emit: Emit) -> None:
     from .probes.gpus import probe_gpus
 
     probe_gpus(ask, emit)
 
 
-def _survey(ask: Ask, emit: Emit) -> None:
-    from .probes.survey import probe_survey
+def _survey(ask: ProbeRequest, emit: Emit) -> None:
+    from .probes.processes_and_ports import probe_survey
 
     probe_survey(ask, emit)
 
 
-def _network(_: Ask, emit: Emit) -> None:
+def _network(_: ProbeRequest, emit: Emit) -> None:
     from .probes.network import probe_network
 
     probe_network(emit)
 
 
-def _kernel_log(_: Ask, emit: Emit) -> None:
+def _kernel_log(_: ProbeRequest, emit: Emit) -> None:
     from .probes.kernel_log import probe_kernel_log
 
     probe_kernel_log(emit)
 
 
-def _paths(ask: Ask, emit: Emit) -> None:
+def _paths(ask: ProbeRequest, emit: Emit) -> None:
     from .probes.paths import probe_paths
 
     probe_paths(ask, emit)
 
 
-def _script(ask: Ask, emit: Emit) -> None:
+def _script(ask: ProbeRequest, emit: Emit) -> None:
     from .probes.script import probe_script
 
     probe_script(ask, emit)
 
 
-def _python(_: Ask, emit: Emit) -> None:
+def _python(_: ProbeRequest, emit: Emit) -> None:
     from .probes.python_env import probe_python
 
     probe_python(emit)
 
 
-def _host(_: Ask, emit: Emit) -> None:
+def _host(_: ProbeRequest, emit: Emit) -> None:
     from .probes.host import probe_host
 
     probe_host(emit)
@@ -183,7 +183,7 @@ PROBES = (
 def _named(answer: Json) -> Probe:
     """Return the probe for what only another probe's answer brought up."""
 
-    def run(_: Ask, emit: Emit) -> None:
+    def run(_: ProbeRequest, emit: Emit) -> None:
         from .probes.processes.driver_pids import probe_named
 
         probe_named(emit, answer)

@@ -6,18 +6,18 @@ What to end is judged and ended exactly as `gpulaunch clean-zombies` does it (la
 from collections.abc import Callable
 from dataclasses import replace
 
-from launcher.cleanup.clean import Cleaned, Manner, clean, judge, write_audit
+from launcher.cleanup.clean import CleanOptions, CleanResult, clean, judge, write_audit
 from launcher.cleanup.render import choice_lines, cleaned_lines, question
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.local.home import user_state_dir
 from launcher.remote.agent import AgentRequest, ask
-from launcher.remote.connection_pool import Connections
+from launcher.remote.connection_pool import ConnectionPool
 from launcher.remote.fanout import fanout
 from preflight.facts.host import HostFacts
 from preflight.frozen import dataclass
-from preflight.leftovers.classify import Classified
-from preflight.leftovers.selection import Choice
+from preflight.leftovers.classify import ClassifiedProcess
+from preflight.leftovers.selection import CleanSelection
 
 Say = Callable[[str], None]
 Confirm = Callable[[str], bool]
@@ -27,12 +27,12 @@ _SKIP = ("paths", "script", "kernel_log", "infiniband", "system", "pci_gpus", "p
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class HostLeftovers:
     """One host with what is left over on it."""
 
     entry: HostEntry
     facts: HostFacts
-    choice: Choice
+    choice: CleanSelection
 
     @property
     def blocks(self) -> bool:
@@ -40,10 +40,10 @@ class Room:
         return any(each.holds for each in (*self.choice.at_once, *self.choice.after_yes))
 
 
-def leftovers(entries: tuple[HostEntry, ...], facts: dict[str, HostFacts]) -> tuple[Room, ...]:
+def leftovers(entries: tuple[HostEntry, ...], facts: dict[str, HostFacts]) -> tuple[HostLeftovers, ...]:
     """Return the hosts on which something is left over that the user may end."""
     rooms = tuple(
-        Room(entry, facts[entry.name], judge(facts[entry.name], Manner()))
+        HostLeftovers(entry, facts[entry.name], judge(facts[entry.name], CleanOptions()))
         for entry in entries
         if entry.name in facts
     )
@@ -51,7 +51,12 @@ def leftovers(entries: tuple[HostEntry, ...], facts: dict[str, HostFacts]) -> tu
 
 
 def make_room(
-    rooms: tuple[Room, ...], connections: Connections, say: Say, *, certain: bool, confirm: Confirm | None
+    rooms: tuple[HostLeftovers, ...],
+    connections: ConnectionPool,
+    say: Say,
+    *,
+    certain: bool,
+    confirm: Confirm | None,
 ) -> bool:
     """End leftovers; return whether anything was ended.
 
@@ -79,10 +84,12 @@ def make_room(
     return done
 
 
-def _end(room: Room, approved: tuple[Classified, ...], connections: Connections) -> Cleaned:
+def _end(
+    room: HostLeftovers, approved: tuple[ClassifiedProcess, ...], connections: ConnectionPool
+) -> CleanResult:
     request = AgentRequest(host=room.entry.name, ports=_ports(approved), skip=_SKIP)
     pids = tuple(each.process.pid for each in approved)
-    manner = Manner()
+    manner = CleanOptions()
     manner = replace(manner, wish=replace(manner.wish, pids=pids))
     with connections.borrow(room.entry) as connection:
         python = room.entry.python
@@ -96,5 +103,5 @@ def _end(room: Room, approved: tuple[Classified, ...], connections: Connections)
     return done
 
 
-def _ports(approved: tuple[Classified, ...]) -> tuple[int, ...]:
+def _ports(approved: tuple[ClassifiedProcess, ...]) -> tuple[int, ...]:
     return tuple(sorted({port for each in approved for port in each.holds.ports}))

@@ -12,7 +12,7 @@ from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
-from launcher.errors import AgentGarbage, BadInput
+from launcher.errors import AgentProtocolError, BadInput
 from launcher.local.safe_paths import open_below
 from launcher.remote import rpc
 from launcher.transports.base import Connection
@@ -20,24 +20,24 @@ from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, ProcessTable
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
-from preflight.leftovers.classify import DEFAULT_STOPPED_S, Classified, Kind, classify
+from preflight.leftovers.classify import DEFAULT_STOPPED_S, ClassifiedProcess, ProcessClass, classify
 from preflight.leftovers.process_tree import environ
-from preflight.leftovers.selection import Choice, Wish, choose
+from preflight.leftovers.selection import CleanFilter, CleanSelection, choose
 
 # Beyond the grace periods: starting Python there and writing the answer.
 _REAP_SLACK_S = 20.0
 
 _NO_GPUS = ("no-library", "no-devices")
 
-Look = Callable[[], HostFacts]
+Inspect = Callable[[], HostFacts]
 """Asks the host's agent again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class CleanOptions:
     """How to judge and how to end. Grace periods are in seconds."""
 
-    wish: Wish = field(default_factory=Wish)
+    wish: CleanFilter = field(default_factory=CleanFilter)
     all_users: bool = False
     stopped_s: float = DEFAULT_STOPPED_S
     term_grace_s: float = 10.0
@@ -45,12 +45,12 @@ class Manner:
 
 
 @dataclass(frozen=True, slots=True)
-class Reaped:
+class KillResult:
     """What became of one chosen process."""
 
     pid: int
     start_ticks: int
-    result: str  # "ended", "gone", "left alone: why", "resisted: why", "refused: why"
+    result: str  # "ended", "gone", "skipped: why", "survived: why", "denied: why"
     signals: tuple[str, ...]
 
     @property
@@ -60,7 +60,7 @@ class Reaped:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuBeforeAfter:
+class GpuMemoryChange:
     """Memory of one GPU around the cleaning; None where it could not be read."""
 
     index: int
@@ -69,12 +69,12 @@ class GpuBeforeAfter:
 
 
 @dataclass(frozen=True, slots=True)
-class Cleaned:
+class CleanResult:
     """What a cleaning of one host did and what came free."""
 
     host: str
-    reaped: tuple[Reaped, ...]
-    gpus: tuple[GpuBeforeAfter, ...]
+    reaped: tuple[KillResult, ...]
+    gpus: tuple[GpuMemoryChange, ...]
     ports_freed: tuple[int, ...]
     ports_still_held: tuple[int, ...]
     audit: str  # path of the audit log on the host, or why it could not be written
@@ -85,7 +85,7 @@ class Cleaned:
         return all(each.is_gone for each in self.reaped)
 
 
-def judge(facts: HostFacts, manner: Manner, earlier: ProcessTable | None = None) -> Choice:
+def judge(facts: HostFacts, manner: CleanOptions, earlier: ProcessTable | None = None) -> CleanSelection:
     """Choose among one host's processes."""
     classified = classify(facts, all_users=manner.all_users, stopped_s=manner.stopped_s, earlier=earlier)
     return choose(classified, manner.wish)
@@ -95,10 +95,10 @@ def clean(
     connection: Connection,
     python: str,
     before: HostFacts,
-    approved: Iterable[Classified],
-    manner: Manner,
-    look: Look,
-) -> Cleaned:
+    approved: Iterable[ClassifiedProcess],
+    manner: CleanOptions,
+    look: Inspect,
+) -> CleanResult:
     """End the approved processes of one host and say what came free.
 
     The host is looked at once more first: what is no longer chosen, or is another process by now, is left
@@ -110,7 +110,7 @@ def clean(
     victims = tuple(now[_identity(each)] for each in wanted if _still(each, now.get(_identity(each))))
     kept = {_identity(each) for each in victims}
     changed = tuple(
-        Reaped(*_identity(each), "left alone: a second look no longer shows it as a leftover", ())
+        KillResult(*_identity(each), "skipped: a second look no longer shows it as a leftover", ())
         for each in wanted
         if _identity(each) not in kept
     )
@@ -119,7 +119,7 @@ def clean(
     gone = _settled(changed, after)
     asked = tuple(sorted({port for each in wanted for port in each.holds.ports}))
     held = _ports_held(asked, after)
-    return Cleaned(
+    return CleanResult(
         host=connection.name,
         reaped=(*reaped, *gone),
         gpus=_memory(before, after),
@@ -129,7 +129,7 @@ def clean(
     )
 
 
-def write_audit(cleaned: Cleaned, chosen: Iterable[Classified], state_dir: Path) -> Path:
+def write_audit(cleaned: CleanResult, chosen: Iterable[ClassifiedProcess], state_dir: Path) -> Path:
     """Append what was done to the audit log here; return its path. Raises OSError, PathRefused."""
     # Named as on the host (onhost/kill_processes.py): hosts and this machine may share a home.
     path = state_dir / f"audit-{re.sub('[^A-Za-z0-9.-]', '_', os.uname().nodename)[:64]}.jsonl"
@@ -148,7 +148,7 @@ def write_audit(cleaned: Cleaned, chosen: Iterable[Classified], state_dir: Path)
     return path
 
 
-def refuse_unknown(facts: HostFacts, wish: Wish) -> None:
+def refuse_unknown(facts: HostFacts, wish: CleanFilter) -> None:
     """Refuse a GPU or a process that is not there: to end nothing would look as if it had been free.
 
     Raises BadInput.
@@ -204,21 +204,21 @@ def unseen(facts: HostFacts) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _still(approved: Classified, now: Classified | None) -> bool:
+def _still(approved: ClassifiedProcess, now: ClassifiedProcess | None) -> bool:
     """Whether the second look bears out the first; a suspect, or who was named by pid, may be either."""
     if now is None:
         return False
-    unproven = (Kind.SUSPECT, Kind.LIVE)
+    unproven = (ProcessClass.SUSPECT, ProcessClass.LIVE)
     return now.kind is approved.kind or (now.kind in unproven and approved.kind in unproven)
 
 
-def _identity(each: Classified) -> tuple[int, int]:
+def _identity(each: ClassifiedProcess) -> tuple[int, int]:
     return each.process.pid, each.process.start_ticks
 
 
 def _reap(
-    connection: Connection, python: str, victims: tuple[Classified, ...], manner: Manner
-) -> tuple[tuple[Reaped, ...], str]:
+    connection: Connection, python: str, victims: tuple[ClassifiedProcess, ...], manner: CleanOptions
+) -> tuple[tuple[KillResult, ...], str]:
     request = {
         "victims": [
             {
@@ -229,7 +229,7 @@ def _reap(
                 "class": each.kind.value,
                 "evidence": list(each.evidence),
                 "mark": environ(each.process).get("GPULAUNCH_SUPERVISOR", "")
-                if each.kind is Kind.OURS_DEAD
+                if each.kind is ProcessClass.DEAD_RUN
                 else "",
             }
             for each in victims
@@ -250,26 +250,26 @@ def _reap(
     return reaped_in(answer, connection.name)
 
 
-def reaped_in(answer: Mapping[str, Any], host: str) -> tuple[tuple[Reaped, ...], str]:
+def reaped_in(answer: Mapping[str, Any], host: str) -> tuple[tuple[KillResult, ...], str]:
     """Return what launcher/onhost/kill_processes.py has answered: what became of each, and its audit log.
 
-    Raises AgentGarbage.
+    Raises AgentProtocolError.
     """
     try:
         records = tuple(
-            Reaped(int(r["pid"]), int(r["start_ticks"]), str(r["result"]), tuple(map(str, r["signals"])))
+            KillResult(int(r["pid"]), int(r["start_ticks"]), str(r["result"]), tuple(map(str, r["signals"])))
             for r in answer["records"]
         )
         return records, str(answer["audit"])
     except (ValueError, KeyError, TypeError) as error:
-        raise AgentGarbage(
+        raise AgentProtocolError(
             host,
             "the answer about ended processes cannot be read",
             f"gpulaunch clean-zombies {host} --dry-run",
         ) from error
 
 
-def _settled(changed: tuple[Reaped, ...], after: HostFacts) -> tuple[Reaped, ...]:
+def _settled(changed: tuple[KillResult, ...], after: HostFacts) -> tuple[KillResult, ...]:
     """What vanished by itself between two looks is gone, not left alone."""
     if isinstance(after.processes, Missing):
         return changed
@@ -279,9 +279,9 @@ def _settled(changed: tuple[Reaped, ...], after: HostFacts) -> tuple[Reaped, ...
     )
 
 
-def _memory(before: HostFacts, after: HostFacts) -> tuple[GpuBeforeAfter, ...]:
+def _memory(before: HostFacts, after: HostFacts) -> tuple[GpuMemoryChange, ...]:
     then, now = _used(before), _used(after)
-    return tuple(GpuBeforeAfter(index, then.get(index), now.get(index)) for index in sorted(then | now))
+    return tuple(GpuMemoryChange(index, then.get(index), now.get(index)) for index in sorted(then | now))
 
 
 def _used(facts: HostFacts) -> dict[int, int | None]:

@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from launcher.cleanup.clean import Cleaned, GpuBeforeAfter, unjudged, unseen
+from launcher.cleanup.clean import CleanResult, GpuMemoryChange, unjudged, unseen
 from launcher.text import duration, gib, one_line
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.facts.redaction import redact_words
-from preflight.leftovers.classify import ENDED_AFTER_YES, Classified, Kind
-from preflight.leftovers.selection import Choice, Wish, remedy
+from preflight.leftovers.classify import ENDED_AFTER_YES, ClassifiedProcess, ProcessClass
+from preflight.leftovers.selection import CleanFilter, CleanSelection, remedy
 
 SCHEMA = "gpulaunch.clean/1"
 _ARGV_WIDTH = 60
 
 
-def choice_lines(facts: HostFacts, choice: Choice) -> list[str]:
+def choice_lines(facts: HostFacts, choice: CleanSelection) -> list[str]:
     """Return what was found on one host and what may be ended, one process on two lines."""
     lines = [f"{facts.host}: {_headline(facts, choice)}"]
     for each in choice.at_once:
@@ -33,7 +33,7 @@ def question(count: int) -> str:
     return f"End {count} process" + ("?" if count == 1 else "es?")
 
 
-def named_lines(facts: HostFacts, choice: Choice, wish: Wish) -> Iterator[str]:
+def named_lines(facts: HostFacts, choice: CleanSelection, wish: CleanFilter) -> Iterator[str]:
     """Yield what is to be said of a process or GPU that was named and that `choice_lines` says nothing of."""
     told = {each.process.pid for each in (*choice.at_once, *choice.after_yes, *_worth_showing(choice))}
     shown = {each.process.pid: each for each in choice.shown}
@@ -63,9 +63,9 @@ def _unheld(facts: HostFacts, port: int) -> str:
     return f"held{whose}, by no process that can be seen: {bind.error}"
 
 
-def _headline(facts: HostFacts, choice: Choice) -> str:
+def _headline(facts: HostFacts, choice: CleanSelection) -> str:
     proven = [each for each in choice.after_yes if each.kind in ENDED_AFTER_YES]
-    suspect = [each for each in choice.after_yes if each.kind is Kind.SUSPECT]
+    suspect = [each for each in choice.after_yes if each.kind is ProcessClass.SUSPECT]
     counts = [
         (len(choice.at_once), "left by dead runs of gpulaunch"),
         (len(proven), "left over, ended after a yes"),
@@ -81,13 +81,13 @@ def _headline(facts: HostFacts, choice: Choice) -> str:
     return "not everything could be judged" if unjudged(facts) else "nothing left over that may be ended"
 
 
-def _worth_showing(choice: Choice) -> list[Classified]:
+def _worth_showing(choice: CleanSelection) -> list[ClassifiedProcess]:
     """Launchers and ranks that live and hold nothing are no news here."""
-    quiet = (Kind.LIVE, Kind.SYSTEM)
+    quiet = (ProcessClass.LIVE, ProcessClass.SYSTEM)
     return [each for each in choice.shown if each.kind not in quiet or each.holds or each.holds.listed]
 
 
-def _process_lines(verb: str, facts: HostFacts, each: Classified) -> list[str]:
+def _process_lines(verb: str, facts: HostFacts, each: ClassifiedProcess) -> list[str]:
     process = each.process
     argv = "" if isinstance(process.argv, Missing) else " ".join(redact_words(process.argv))
     command = one_line(argv, _ARGV_WIDTH) or f"[{one_line(process.comm)}]"
@@ -102,7 +102,7 @@ def _process_lines(verb: str, facts: HostFacts, each: Classified) -> list[str]:
     return lines
 
 
-def held_text(facts: HostFacts, each: Classified) -> str:
+def held_text(facts: HostFacts, each: ClassifiedProcess) -> str:
     """Return what it keeps from others: "gpu0 (39.1 GiB), port 29500"."""
     told = [f"gpu{index}{_share(facts, index, each.process.pid)}" for index in each.holds.gpus]
     told += [
@@ -120,7 +120,7 @@ def _share(facts: HostFacts, index: int, pid: int) -> str:
     return ""
 
 
-def cleaned_lines(cleaned: Cleaned) -> list[str]:
+def cleaned_lines(cleaned: CleanResult) -> list[str]:
     """Return what was done on one host and what came free."""
     lines = []
     for each in cleaned.reaped:
@@ -134,16 +134,16 @@ def cleaned_lines(cleaned: Cleaned) -> list[str]:
     return lines
 
 
-def _tells(gpu: GpuBeforeAfter) -> bool:
+def _tells(gpu: GpuMemoryChange) -> bool:
     return gpu.before_mib != gpu.after_mib or gpu.after_mib is None
 
 
-def _memory(gpu: GpuBeforeAfter) -> str:
+def _memory(gpu: GpuMemoryChange) -> str:
     before, after = ("unknown" if value is None else gib(value) for value in (gpu.before_mib, gpu.after_mib))
     return f"{before} -> {after}"
 
 
-def process_json(each: Classified, verb: str) -> dict[str, Any]:
+def process_json(each: ClassifiedProcess, verb: str) -> dict[str, Any]:
     """Return one process as the documented JSON object."""
     process = each.process
     return {
@@ -161,11 +161,11 @@ def process_json(each: Classified, verb: str) -> dict[str, Any]:
         "gpus": list(each.holds.gpus),
         "ports": list(each.holds.ports),
         "action": verb,
-        "remedy": remedy(each),
+        "advice": remedy(each),
     }
 
 
-def host_json(facts: HostFacts, choice: Choice, cleaned: Cleaned | None) -> dict[str, Any]:
+def host_json(facts: HostFacts, choice: CleanSelection, cleaned: CleanResult | None) -> dict[str, Any]:
     """Return one host's part of the document."""
     return {
         "processes": [
@@ -173,16 +173,16 @@ def host_json(facts: HostFacts, choice: Choice, cleaned: Cleaned | None) -> dict
             *(process_json(each, "end-after-yes") for each in choice.after_yes),
             *(process_json(each, "keep") for each in choice.shown),
         ],
-        "unseen": list(unseen(facts)),
+        "visibility_limits": list(unseen(facts)),
         "cleaned": None if cleaned is None else cleaned_json(cleaned),
     }
 
 
-def cleaned_json(cleaned: Cleaned) -> dict[str, Any]:
+def cleaned_json(cleaned: CleanResult) -> dict[str, Any]:
     """Return what was done on one host."""
     return {
         "complete": cleaned.complete,
-        "reaped": [
+        "killed": [
             {"pid": r.pid, "start_ticks": r.start_ticks, "result": r.result, "signals": list(r.signals)}
             for r in cleaned.reaped
         ],

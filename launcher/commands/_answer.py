@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 import click
 
 from launcher.commands._confirm import confirm
-from launcher.errors import GpulaunchError, HostError, NoAnswer
-from launcher.terminal.cell_width import Line
+from launcher.errors import ConfirmationRequired, GpulaunchError, HostError
+from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -22,19 +22,19 @@ class Answer:
         self._schema = schema
         self._as_json = as_json
 
-    def say(self, line: Line = "", *, err: bool = False) -> None:
+    def say(self, line: StyledLine = "", *, err: bool = False) -> None:
         """Say one line to a person."""
         echo(line, err=err or self._as_json)
 
     def confirm(self, question: str, fix: str = "use --yes in scripts") -> bool:
-        """Ask a person; with --json on stderr. Raises NoAnswer with this fix where there is none."""
+        """Ask the user; with --json on stderr. Raises ConfirmationRequired without a terminal."""
         try:
             return confirm(question, err=self._as_json)
         except click.Abort as error:
             if not isinstance(error.__context__, EOFError):  # Ctrl-C
                 raise
             self.say(err=True)  # the question stands on this line
-            raise NoAnswer(fix) from None
+            raise ConfirmationRequired(fix) from None
 
     def finish(self, exit_code: int, **keys: Any) -> int:
         """Print the document with --json; return the exit code."""

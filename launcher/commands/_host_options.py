@@ -24,7 +24,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Reaching:
+class HostAccess:
     """The inventory, and how to open its hosts."""
 
     inventory: Inventory
@@ -88,7 +88,7 @@ def hosts_argument(function: Function) -> Function:
     return cast("Function", argument(option(command)))
 
 
-def reaching(asked: HostOptions) -> Reaching:
+def reaching(asked: HostOptions) -> HostAccess:
     """Return how to reach hosts; gpulaunch asks for secrets only at a terminal."""
     loaded = load_inventory(asked.inventory)
     if asked.inventory is None and loaded.path is not None and loaded.path.parts[0] == "..":
@@ -100,4 +100,4 @@ def reaching(asked: HostOptions) -> Reaching:
         prompt=ask_secret if asks else None,
         confirm=ask_visibly if asks else None,
     )
-    return Reaching(loaded, opener_for(loaded, options), asked.parallel)
+    return HostAccess(loaded, opener_for(loaded, options), asked.parallel)

@@ -4,20 +4,20 @@ import signal
 import sys
 from collections.abc import Callable
 
-from launcher.launch.signals import Choice
+from launcher.launch.signals import InterruptChoice
 from launcher.terminal.screen import Screen
 
-_CHOICES: dict[str, Choice] = {"d": "detach", "s": "stop"}
+_CHOICES: dict[str, InterruptChoice] = {"d": "detach", "s": "stop"}
 
 
-def asker(screen: Screen, *, again: Choice) -> Callable[[], Choice] | None:
+def asker(screen: Screen, *, again: InterruptChoice) -> Callable[[], InterruptChoice] | None:
     """Return what asks, None without a terminal. `again`: what a second Ctrl-C at the question means."""
     if not (sys.stdin.isatty() and screen.stream.isatty()):
         return None
     return lambda: _ask(screen, again)
 
 
-def _ask(screen: Screen, again: Choice) -> Choice:
+def _ask(screen: Screen, again: InterruptChoice) -> InterruptChoice:
     """Ask; the end of the terminal detaches: nothing is lost by that."""
     screen.say(
         f"Ctrl-C: [d]etach and let the run continue, [s]top the run, or Enter to stay? (Ctrl-C: {again})"

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 import click
 
-from launcher.commands._host_options import Reaching
+from launcher.commands._host_options import HostAccess
 from launcher.config.inventory import HostEntry, local_python
 from launcher.errors import BadInput
 from launcher.slurm.allocation import Allocation, is_inside, read_allocation, read_job
@@ -40,8 +40,8 @@ def find_job(transport: Transport | None, *, names_hosts: bool, detach: bool = F
 
 
 def reach_job(
-    ways: Reaching, job: Allocation, transport: Transport | None, base: Path, *, linger_s: float = 3.0
-) -> tuple[Reaching, tuple[HostEntry, ...]]:
+    ways: HostAccess, job: Allocation, transport: Transport | None, base: Path, *, linger_s: float = 3.0
+) -> tuple[HostAccess, tuple[HostEntry, ...]]:
     """Return how to reach the nodes of a job, and their entries.
 
     `linger_s`: how long what runs there has to end once this process is gone.
@@ -61,7 +61,7 @@ def reach_job(
     return replace(ways, open=open_entry, close=hosts.close, nodes=entries), entries
 
 
-def reach_run(ways: Reaching, run: str, hosts: Sequence[str]) -> Reaching:
+def reach_run(ways: HostAccess, run: str, hosts: Sequence[str]) -> HostAccess:
     """Return how to reach what a word of a command means: the id of a Slurm job means its nodes.
 
     Raises BadInput for a job that does not run.

@@ -8,7 +8,7 @@ from typing import Any
 from launcher.cleanup.before_launch import leftovers, make_room
 from launcher.commands._confirm import confirm
 from launcher.commands._interrupt_prompt import asker
-from launcher.commands._launch_request import Asked, LaunchOptions
+from launcher.commands._launch_request import LaunchOptions, RunRequest
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
 from launcher.error_codes import read_codes
@@ -16,18 +16,18 @@ from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.exit_codes import ExitCode
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Stopwatch, phase_words
-from launcher.follow.warm_start import EarlyStarts
+from launcher.follow.warm_start import WarmStarts
 from launcher.host_checks.preflight import PreflightResult
 from launcher.host_checks.render_json import preflight_json
 from launcher.host_checks.render_text import report_lines
-from launcher.launch.launch import Prepared, ask, carry_out
-from launcher.launch.request import Launch
+from launcher.launch.launch import CheckedLaunch, ask, carry_out
+from launcher.launch.request import LaunchRequest
 from launcher.local.home import at_home
 from launcher.planning.script_file import arriving_script, sent_script
 from launcher.rehearsal.proof_store import fingerprint, keep, standing
 from launcher.rehearsal.rehearse import rehearse
 from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
-from launcher.remote.connection_pool import Connections
+from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.ending import tell
 from launcher.report.outcome import outcome_json
 from launcher.report.plan import plan_json, plan_text
@@ -39,12 +39,12 @@ from launcher.text import one_line
 from preflight.frozen import dataclass
 
 
-def launch_of(what: Asked, options: LaunchOptions, early: EarlyStarts | None = None) -> Launch:
+def launch_of(what: RunRequest, options: LaunchOptions, early: WarmStarts | None = None) -> LaunchRequest:
     """Return the launch that the options of `run` and `rehearse` describe."""
-    return Launch(
+    return LaunchRequest(
         entries=what.entries,
         job=what.job,
-        connections=Connections(what.ways.open),
+        connections=ConnectionPool(what.ways.open),
         sent=sent_script(what.config),
         ignore=read_codes(options.ignore) | what.config.ignore,
         disconnect=what.config.disconnect,
@@ -56,7 +56,7 @@ def launch_of(what: Asked, options: LaunchOptions, early: EarlyStarts | None = N
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RunOptions:
     """How `run` is to go about it."""
 
     dry_run: bool = False
@@ -74,7 +74,7 @@ class Wishes:
         return screen_on(stream, plain=self.plain, all_ranks=self.all_ranks)
 
 
-def run(config: RunConfig, launch: Launch, wishes: Wishes) -> int:
+def run(config: RunConfig, launch: LaunchRequest, wishes: RunOptions) -> int:
     """Carry `gpulaunch run` through; return its exit code."""
     screen = wishes.screen()
     launch = replace(launch, choose=asker(screen, again="stop"))
@@ -84,7 +84,7 @@ def run(config: RunConfig, launch: Launch, wishes: Wishes) -> int:
         screen.lift()
 
 
-def _run(config: RunConfig, launch: Launch, wishes: Wishes, screen: Screen) -> int:
+def _run(config: RunConfig, launch: LaunchRequest, wishes: RunOptions, screen: Screen) -> int:
     before = Stopwatch()
     if config.sync is not None:
         with before.phase("sync"):
@@ -110,7 +110,7 @@ def _run(config: RunConfig, launch: Launch, wishes: Wishes, screen: Screen) -> i
     return outcome.exit_code
 
 
-def _prepared(launch: Launch, wishes: Wishes, screen: Screen, before: Stopwatch) -> Prepared:
+def _prepared(launch: LaunchRequest, wishes: RunOptions, screen: Screen, before: Stopwatch) -> CheckedLaunch:
     """Check the hosts, after leftovers have made room where they may."""
     told: list[PreflightResult] = []
 
@@ -136,11 +136,13 @@ def _prepared(launch: Launch, wishes: Wishes, screen: Screen, before: Stopwatch)
     return prepared
 
 
-def _carried_through(config: RunConfig, prepared: Prepared, screen: Screen, wishes: Wishes) -> Outcome:
+def _carried_through(
+    config: RunConfig, prepared: CheckedLaunch, screen: Screen, wishes: RunOptions
+) -> Outcome:
     """Run to the end, through the restarts that the run config allows."""
     if config.restart is None:
         return carry_out(prepared, screen)
-    from launcher.restart.restarter import Means, carry_through  # noqa: PLC0415 - most launches do without it
+    from launcher.restart.restarter import RestartContext, carry_through  # noqa: PLC0415 - most launches do without it
 
     def told(result: PreflightResult) -> None:
         for line in report_lines(result):
@@ -151,17 +153,19 @@ def _carried_through(config: RunConfig, prepared: Prepared, screen: Screen, wish
             sent = synced(config, replace(prepared.launch, entries=(spare,)), screen)
             _refuse_other_tree(prepared.launch, sent, spare)
 
-    return carry_through(prepared, screen, Means(config.restart, wishes.spares, welcome, told))
+    return carry_through(prepared, screen, RestartContext(config.restart, wishes.spares, welcome, told))
 
 
-def _refuse_other_tree(first: Launch, sent: Launch, spare: HostEntry) -> None:
+def _refuse_other_tree(first: LaunchRequest, sent: LaunchRequest, spare: HostEntry) -> None:
     """A tree that was edited since the launch would have a spare run other code than its neighbours."""
     before, now = (json.loads(dict(each.kept)["source.json"])["content_sha256"] for each in (first, sent))
     if before != now:
         raise LaunchRefused(f"the local tree has changed since the launch, so {spare.name} has other code")
 
 
-def synced(config: RunConfig, launch: Launch, screen: Screen, *, dry_run: bool = False) -> Launch:
+def synced(
+    config: RunConfig, launch: LaunchRequest, screen: Screen, *, dry_run: bool = False
+) -> LaunchRequest:
     """Send the working tree where the run config says so; return the launch that keeps what was sent."""
     if config.sync is None:
         return launch
@@ -176,14 +180,14 @@ def synced(config: RunConfig, launch: Launch, screen: Screen, *, dry_run: bool =
         screen.say(f"sync: nothing is sent in a dry run; hosts are judged {what}")
         screen.say(f"sync: a launch sends {tree}")
         return replace(launch, arriving=arriving)
-    from launcher.sync.pre_launch import Ways, sync_before  # noqa: PLC0415 - most launches do without it
+    from launcher.sync.pre_launch import SyncHosts, sync_before  # noqa: PLC0415 - most launches do without it
 
-    ways = Ways(launch.entries, launch.connections.borrow, launch.width)
+    ways = SyncHosts(launch.entries, launch.connections.borrow, launch.width)
     source = sync_before(config.sync, launch.job, ways, screen.say, logs=launch.logs)
     return replace(launch, kept=(("source.json", source),))
 
 
-def _made_room(prepared: Prepared, screen: Screen, wishes: Wishes) -> bool:
+def _made_room(prepared: CheckedLaunch, screen: Screen, wishes: RunOptions) -> bool:
     """End leftovers of the user's own that block the launch, or all of them with --clean."""
     launch = prepared.launch
     rooms = leftovers(launch.entries, prepared.result.facts)
@@ -198,7 +202,7 @@ def _made_room(prepared: Prepared, screen: Screen, wishes: Wishes) -> bool:
     return done
 
 
-def _show_plan(prepared: Prepared, config: RunConfig, wishes: Wishes) -> int:
+def _show_plan(prepared: CheckedLaunch, config: RunConfig, wishes: RunOptions) -> int:
     """Print the plan, also where findings stop it; those are raised then."""
     spec, spares, as_json = config.restart, wishes.spares, wishes.as_json
     refusal = prepared.refusal()
@@ -220,7 +224,7 @@ def _show_plan(prepared: Prepared, config: RunConfig, wishes: Wishes) -> int:
     return 0
 
 
-def rehearsed_well(config: RunConfig, launch: Launch, screen: Screen) -> bool:
+def rehearsed_well(config: RunConfig, launch: LaunchRequest, screen: Screen) -> bool:
     """Rehearse before a run; keep the proof."""
     done = rehearse(launch, lambda _: None, screen)
     for line in rehearsal_lines(done, launch.job):

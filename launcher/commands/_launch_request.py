@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.commands._host_options import HostOptions, Reaching, reaching
+from launcher.commands._host_options import HostAccess, HostOptions, reaching
 from launcher.commands._job_hosts import SSH, Transport, find_job, reach_job
 from launcher.config.disconnect_options import bound_to_step
 from launcher.config.inventory import HostEntry
@@ -14,7 +14,7 @@ from launcher.config.script_config import lone_script, with_code
 from launcher.engines.base import FIXED_ENV, OWNED_ENV, UNSET, load_engine
 from launcher.engines.choice import guess_engine
 from launcher.errors import BadInput
-from launcher.follow.warm_start import EarlyStarts
+from launcher.follow.warm_start import WarmStarts
 from launcher.rundir.run_id import new_run_id
 from preflight.frozen import dataclass
 from preflight.job import Job
@@ -54,17 +54,17 @@ class LaunchOptions(HostOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunRequest:
     """A run config, the hosts that it is for, and how to reach them."""
 
     config: RunConfig
     job: Job
     entries: tuple[HostEntry, ...]
-    ways: Reaching
+    ways: HostAccess
     spares: tuple[HostEntry, ...] = ()  # for restarts; none of `entries`
 
 
-def asked(config: str | None, extra: tuple[str, ...], options: LaunchOptions) -> Asked:
+def asked(config: str | None, extra: tuple[str, ...], options: LaunchOptions) -> RunRequest:
     """Read the run config and the inventory; without a run config, the first word of `extra` is the script.
 
     Raises ConfigError and BadInput with every mistake in them.
@@ -108,7 +108,7 @@ def asked(config: str | None, extra: tuple[str, ...], options: LaunchOptions) ->
     spares = entries_here(ways.inventory.resolve(words), job, run_config.base) if words else ()
     names = {entry.name for entry in entries}
     others = tuple(spare for spare in spares if spare.name not in names)
-    return Asked(run_config, job, entries, ways, others)
+    return RunRequest(run_config, job, entries, ways, others)
 
 
 def _in_step(config: RunConfig, job: str) -> RunConfig:
@@ -117,10 +117,10 @@ def _in_step(config: RunConfig, job: str) -> RunConfig:
     return replace(config, disconnect=bound_to_step(config.disconnect, job), sync=sync)
 
 
-def begin_early(what: Asked) -> EarlyStarts:
+def begin_early(what: RunRequest) -> WarmStarts:
     """Start on the hosts that need no connection for it: this machine."""
     engine = load_engine(guess_engine(what.job, _script_text(what)))
-    early = EarlyStarts(new_run_id(what.job.name), engine.launcher_module)
+    early = WarmStarts(new_run_id(what.job.name), engine.launcher_module)
     if not engine.launcher_module:
         return early
     for entry in what.entries:
@@ -132,7 +132,7 @@ def begin_early(what: Asked) -> EarlyStarts:
     return early
 
 
-def _script_text(what: Asked) -> str:
+def _script_text(what: RunRequest) -> str:
     """Return the text of the script where it lies here; "" where it does not, or is no text."""
     here = what.config.script_here or what.config.base / what.job.script
     try:

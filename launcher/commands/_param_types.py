@@ -8,7 +8,7 @@ from launcher.config.schema import PRECISION_ALIASES, PRECISIONS
 from launcher.durations import EXPECTED, format_duration, parse_duration
 
 
-class Duration(click.FloatRange):
+class DurationParam(click.FloatRange):
     """Seconds within bounds, written as `90`, `30s`, `10m`, `2h` or `30d`."""
 
     name = "duration"
@@ -32,7 +32,7 @@ class Duration(click.FloatRange):
         return float(super().convert(seconds, param, ctx))
 
 
-class Precision(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on only
+class PrecisionParam(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on only
     """A mixed precision in accelerate's words; `fp32` and torch's names are understood."""
 
     def __init__(self, words: tuple[str, ...] = PRECISIONS) -> None:

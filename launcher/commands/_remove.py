@@ -7,7 +7,7 @@ from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.planning.run_record import forget
 from launcher.remote.connection_pool import Open
-from launcher.runs.model import FoundRun
+from launcher.runs.model import RemoteRun
 from launcher.runs.stop import remove_run
 from launcher.text import counted, one_line
 
@@ -21,7 +21,7 @@ def may_delete(question: str, answer: Answer, *, yes: bool, fix: str = "use --ye
 
 
 def remove(
-    runs: Iterable[FoundRun], open_entry: Open, answer: Answer, others: Mapping[str, HostError] | None = None
+    runs: Iterable[RemoteRun], open_entry: Open, answer: Answer, others: Mapping[str, HostError] | None = None
 ) -> int:
     """Delete the runs where they were found; return the exit code. `others` are hosts that were not asked."""
     code = int(ExitCode.UNREACHABLE if others else ExitCode.OK)
@@ -42,7 +42,7 @@ def remove(
                 forget(run.run_id)
             answer.say(f"{run.run_id}: removed from {counted(len(entries), 'host')}")
         removed.append({"run_id": run.run_id, "hosts": hosts})
-    return answer.finish(code, runs=removed, unreached=errors_json(others or {}))
+    return answer.finish(code, runs=removed, unreachable=errors_json(others or {}))
 
 
 def errors_json(errors: Mapping[str, HostError]) -> dict[str, str]:

@@ -10,10 +10,10 @@ import click
 
 from launcher.commands._completion import complete_hosts, complete_runs
 from launcher.commands._confirm import confirm
-from launcher.commands._host_options import HostOptions, Reaching, reaching_options
+from launcher.commands._host_options import HostAccess, HostOptions, reaching_options
 from launcher.local.project import runs_here
-from launcher.runs.access import Access, Known, access_of
-from launcher.runs.model import LAST, FoundRun
+from launcher.runs.access import KnownHosts, RunAccess, access_of
+from launcher.runs.model import LAST, RemoteRun
 from launcher.runs.render import run_line
 from launcher.runs.scope import scope_here
 from launcher.runs.search import find, hosts_to_ask
@@ -50,7 +50,7 @@ def run_argument(function: Function) -> Function:
     return click.argument("run", default=LAST, shell_complete=complete_runs)(function)
 
 
-def found_run(word: str, ways: Reaching, options: FoundRunOptions) -> FoundRun:
+def found_run(word: str, ways: HostAccess, options: FoundRunOptions) -> RemoteRun:
     """Return the run that a word means. Raises BadInput, or HostError when no host answered."""
     if ways.nodes:
         return find(LAST, ways.nodes, ways.open, width=ways.width, warn=warn, last=partial(_of_job, word))
@@ -62,7 +62,7 @@ def found_run(word: str, ways: Reaching, options: FoundRunOptions) -> FoundRun:
     return found
 
 
-def _of_job(job: str, runs: tuple[FoundRun, ...]) -> FoundRun:
+def _of_job(job: str, runs: tuple[RemoteRun, ...]) -> RemoteRun:
     """Return the last run of a Slurm job: its nodes may have those of other jobs, too. Raises BadInput."""
     own = [run for run in runs if run.slurm_job == job]
     if not own:
@@ -75,7 +75,7 @@ def warn(text: str) -> None:
     echo(text, err=True)
 
 
-def access(run: FoundRun, ways: Reaching, options: FoundRunOptions) -> Access:
+def access(run: RemoteRun, ways: HostAccess, options: FoundRunOptions) -> RunAccess:
     """Return the plan of a run and the way to its nodes; see `access_of`.
 
     Raises BadInput when no record has the plan.
@@ -86,5 +86,5 @@ def access(run: FoundRun, ways: Reaching, options: FoundRunOptions) -> Access:
     asked = {entry.name: entry for entry in hosts}
     person = sys.stdin.isatty() and sys.stderr.isatty()
     consent = confirm if person else None
-    known = Known(asked, ways.inventory, partial(is_named, None), consent)
+    known = KnownHosts(asked, ways.inventory, partial(is_named, None), consent)
     return access_of(run, run.launched, known, ways.open)

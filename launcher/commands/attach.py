@@ -12,11 +12,11 @@ from launcher.commands._host_options import reaching
 from launcher.commands._interrupt_prompt import asker
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, access, found_run, run_argument, run_options
-from launcher.launch.signals import Choice
+from launcher.launch.signals import InterruptChoice
 from launcher.local.project import RUNS, runs_here
 from launcher.report.ending import tell
 from launcher.report.outcome import launch_lines, outcome_json
-from launcher.runs.attach import Attachment
+from launcher.runs.attach import AttachedRun
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
 from preflight.checks.helpers import span
@@ -63,7 +63,7 @@ def command(run: str, **given: Any) -> int:
     stream = sys.stderr if options.as_json else sys.stdout
     screen = screen_on(stream, plain=options.plain, all_ranks=options.all_ranks)
     choose = _stop if options.stop_on_exit else asker(screen, again="detach") or _detach
-    attachment = Attachment(
+    attachment = AttachedRun(
         plan,
         to.entries,
         to.open,
@@ -91,9 +91,9 @@ def command(run: str, **given: Any) -> int:
     return outcome.exit_code
 
 
-def _stop() -> Choice:
+def _stop() -> InterruptChoice:
     return "stop"
 
 
-def _detach() -> Choice:
+def _detach() -> InterruptChoice:
     return "detach"

@@ -9,24 +9,38 @@ from typing import Any
 
 import click
 
-from launcher.cleanup.clean import Cleaned, Manner, clean, judge, refuse_unknown, unjudged, write_audit
+from launcher.cleanup.clean import (
+    CleanOptions,
+    CleanResult,
+    clean,
+    judge,
+    refuse_unknown,
+    unjudged,
+    write_audit,
+)
 from launcher.cleanup.render import choice_lines, cleaned_lines, document, host_json, named_lines, question
 from launcher.commands._confirm import confirm
-from launcher.commands._host_options import HostOptions, Reaching, hosts_argument, reaching, reaching_options
-from launcher.commands._param_types import Duration
+from launcher.commands._host_options import (
+    HostAccess,
+    HostOptions,
+    hosts_argument,
+    reaching,
+    reaching_options,
+)
+from launcher.commands._param_types import DurationParam
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.errors import BadInput, GpulaunchError, HostError, PathRefused
 from launcher.exit_codes import ExitCode
 from launcher.local.home import user_state_dir
 from launcher.remote.agent import AgentRequest, ask, gather
 from launcher.remote.fanout import fanout
-from launcher.terminal.cell_width import Line
+from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json, echo_lines
 from preflight.facts.host import HostFacts, ProcessTable
 from preflight.frozen import dataclass
 from preflight.job import DEFAULT_MAIN_PORT
-from preflight.leftovers.classify import Classified
-from preflight.leftovers.selection import Choice, Wish
+from preflight.leftovers.classify import ClassifiedProcess
+from preflight.leftovers.selection import CleanFilter, CleanSelection
 
 BETWEEN_LOOKS_S = 5.0  # long enough for a live rank to use some CPU
 # Facts that cleaning has no use for; the agent answers sooner without them.
@@ -39,7 +53,7 @@ class _Host:
 
     entry: HostEntry
     facts: HostFacts
-    choice: Choice
+    choice: CleanSelection
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +87,7 @@ class CleanZombiesOptions(HostOptions):
 @click.option("--include-suspect", is_flag=True, help="Also end what looks left over without proof.")
 @click.option("--all-users", is_flag=True, help="Judge other users' processes too (root only).")
 @click.option(
-    "--grace", type=Duration(0, 3600), default="10s", show_default=True, help="From SIGTERM to SIGKILL."
+    "--grace", type=DurationParam(0, 3600), default="10s", show_default=True, help="From SIGTERM to SIGKILL."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @reaching_options
@@ -88,23 +102,23 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     entries = ways.inventory.resolve(hosts or (LOCALHOST,))
     if options.pids and len(entries) > 1:
         raise BadInput("--pid names a process of one host, but several hosts are named", "name one host")
-    wish = Wish(options.gpus, options.ports, options.pids, options.include_suspect)
-    manner = Manner(wish, all_users=options.all_users, term_grace_s=options.grace)
+    wish = CleanFilter(options.gpus, options.ports, options.pids, options.include_suspect)
+    manner = CleanOptions(wish, all_users=options.all_users, term_grace_s=options.grace)
     tell = _silent if options.as_json else echo_lines
-    return _Cleaning(ways, manner, tell).run(entries, options)
+    return _CleanSession(ways, manner, tell).run(entries, options)
 
 
-def _silent(lines: Iterable[Line]) -> None:
+def _silent(lines: Iterable[StyledLine]) -> None:
     """Say nothing: the document says it all."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Cleaning:
+class _CleanSession:
     """One run of the command over several hosts."""
 
-    ways: Reaching
-    manner: Manner
-    tell: Callable[[Iterable[Line]], None]
+    ways: HostAccess
+    manner: CleanOptions
+    tell: Callable[[Iterable[StyledLine]], None]
 
     def run(self, entries: tuple[HostEntry, ...], options: CleanZombiesOptions) -> int:
         """Inspect, show, confirm, end, report; return the exit code."""
@@ -153,7 +167,9 @@ class _Cleaning:
         ]
         return found, dict(first.errors)
 
-    def _approve(self, found: list[_Host], options: CleanZombiesOptions) -> dict[str, tuple[Classified, ...]]:
+    def _approve(
+        self, found: list[_Host], options: CleanZombiesOptions
+    ) -> dict[str, tuple[ClassifiedProcess, ...]]:
         """Return what may be ended on each host: what is certain, and the rest after a yes."""
         asked = sum(len(host.choice.after_yes) for host in found)
         yes = options.yes or (asked > 0 and not options.as_json and _may_ask() and confirm(question(asked)))
@@ -164,9 +180,9 @@ class _Cleaning:
         }
 
     def _end(
-        self, hosts: list[_Host], approved: dict[str, tuple[Classified, ...]]
-    ) -> tuple[dict[str, Cleaned], dict[str, GpulaunchError]]:
-        def end(host: _Host) -> Cleaned:
+        self, hosts: list[_Host], approved: dict[str, tuple[ClassifiedProcess, ...]]
+    ) -> tuple[dict[str, CleanResult], dict[str, GpulaunchError]]:
+        def end(host: _Host) -> CleanResult:
             with self.ways.open(host.entry) as connection:
                 done = clean(
                     connection,
@@ -182,11 +198,11 @@ class _Cleaning:
         results = fanout(end, hosts, width=self.ways.width)
         named = {host.entry.name: result for host, result in zip(hosts, results, strict=True)}
         return (
-            {name: result for name, result in named.items() if isinstance(result, Cleaned)},
+            {name: result for name, result in named.items() if isinstance(result, CleanResult)},
             {name: result for name, result in named.items() if isinstance(result, GpulaunchError)},
         )
 
-    def _second_look(self, approved: tuple[Classified, ...]) -> Manner:
+    def _second_look(self, approved: tuple[ClassifiedProcess, ...]) -> CleanOptions:
         """What a single second look must still show: a suspect was approved by the person who saw it."""
         pids = tuple(each.process.pid for each in approved)
         return replace(self.manner, wish=replace(self.manner.wish, pids=pids))
@@ -201,7 +217,7 @@ def _may_ask() -> bool:
     return sys.stdin.isatty()
 
 
-def _keep_audit(done: Cleaned, chosen: tuple[Classified, ...], place: Path) -> None:
+def _keep_audit(done: CleanResult, chosen: tuple[ClassifiedProcess, ...], place: Path) -> None:
     """The host has its own audit log; a full local disk must not hide what was done on the host."""
     try:
         write_audit(done, chosen, place)
@@ -214,7 +230,7 @@ def _code(error: GpulaunchError) -> str:
 
 
 def _exit_code(
-    found: list[_Host], cleaned: dict[str, Cleaned], errors: dict[str, GpulaunchError], *, dry_run: bool
+    found: list[_Host], cleaned: dict[str, CleanResult], errors: dict[str, GpulaunchError], *, dry_run: bool
 ) -> int:
     if errors:
         return ExitCode.UNREACHABLE

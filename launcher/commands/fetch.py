@@ -17,7 +17,7 @@ from launcher.local.safe_paths import path_below
 from launcher.planning.plan import NodePlan
 from launcher.remote.fanout import fanout
 from launcher.rundir.log_store import run_directory, safe_name
-from launcher.runs.fetch import Fetched, Receiver, fetch_host
+from launcher.runs.fetch import FetchResult, FileReceiver, fetch_host
 from launcher.text import one_line
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
@@ -63,8 +63,8 @@ def command(run: str, **given: Any) -> int:
             )
     directory = options.to or run_directory(runs_here(), plan.run_id)
 
-    def one(pair: tuple[NodePlan, HostEntry]) -> Fetched:
-        receiver = Receiver(path_below(directory, safe_name(pair[0].host)), pair[0].host)
+    def one(pair: tuple[NodePlan, HostEntry]) -> FetchResult:
+        receiver = FileReceiver(path_below(directory, safe_name(pair[0].host)), pair[0].host)
         return fetch_host(plan.run_id, pair[1], to.open, receiver, output=not options.logs_only)
 
     answer = Answer("gpulaunch.fetch/1", as_json=options.as_json)
@@ -81,13 +81,13 @@ def command(run: str, **given: Any) -> int:
     return answer.finish(code, run_id=plan.run_id, directory=str(directory), hosts=hosts)
 
 
-def _fetched_json(result: Fetched | GpulaunchError) -> dict[str, Any]:
+def _fetched_json(result: FetchResult | GpulaunchError) -> dict[str, Any]:
     if isinstance(result, GpulaunchError):
         return {"files": 0, "bytes": 0, "skipped": [], "error": error_json(result)}
     return {"files": result.files, "bytes": result.bytes, "skipped": list(result.skipped), "error": None}
 
 
-def _tell(answer: Answer, host: str, result: Fetched | GpulaunchError) -> int:
+def _tell(answer: Answer, host: str, result: FetchResult | GpulaunchError) -> int:
     if isinstance(result, GpulaunchError):
         detail = result.detail if isinstance(result, HostError) else result.message
         answer.say(f"{host}: {one_line(detail, 400)}", err=True)

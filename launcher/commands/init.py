@@ -11,8 +11,8 @@ from launcher.commands._host_options import HostOptions, reaching, reaching_opti
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.errors import BadInput, GpulaunchError
 from launcher.local.atomic_write import write_whole
-from launcher.scaffold.files import Named, config_text, entry_lines, hosts_text, named
-from launcher.scaffold.interpreters import Environment, best, look
+from launcher.scaffold.files import HostDraft, config_text, entry_lines, hosts_text, named
+from launcher.scaffold.interpreters import PythonEnvironment, best, look
 
 _EXAMPLES = """\b
 Examples:
@@ -55,7 +55,7 @@ def command(script: str | None, *, hosts: tuple[str, ...], as_json: bool, **give
     return answer.finish(0, hosts=[_host_json(row) for row in rows], files=files, next=steps)
 
 
-def _next_steps(rows: Sequence[Named], place: Path, script: str | None) -> list[str]:
+def _next_steps(rows: Sequence[HostDraft], place: Path, script: str | None) -> list[str]:
     """Return what a person does now: where no environment can train, a launch is not it."""
     lacking = [row.name for row in rows if best(row.found) is None]
     if script is None:
@@ -69,7 +69,7 @@ def _next_steps(rows: Sequence[Named], place: Path, script: str | None) -> list[
     return [f"gpulaunch run --config {config} --dry-run"]
 
 
-def _host_json(row: Named) -> dict[str, Any]:
+def _host_json(row: HostDraft) -> dict[str, Any]:
     chosen = best(row.found)
     return {
         "name": row.name,
@@ -82,10 +82,10 @@ def _host_json(row: Named) -> dict[str, Any]:
 
 
 def _found(
-    entries: Sequence[HostEntry], results: Sequence["tuple[Environment, ...] | GpulaunchError"]
-) -> dict[str, tuple[Environment, ...]]:
+    entries: Sequence[HostEntry], results: Sequence["tuple[PythonEnvironment, ...] | GpulaunchError"]
+) -> dict[str, tuple[PythonEnvironment, ...]]:
     """Return the environments by host. Raises the error of the first host that did not answer."""
-    found: dict[str, tuple[Environment, ...]] = {}
+    found: dict[str, tuple[PythonEnvironment, ...]] = {}
     for entry, result in zip(entries, results, strict=True):
         if isinstance(result, GpulaunchError):
             raise result
@@ -93,7 +93,7 @@ def _found(
     return found
 
 
-def _tell(answer: Answer, row: Named) -> None:
+def _tell(answer: Answer, row: HostDraft) -> None:
     chosen = best(row.found)
     if chosen is None:
         answer.say(f"{row.name}: no environment with torch among {len(row.found)}")
@@ -101,7 +101,7 @@ def _tell(answer: Answer, row: Named) -> None:
         answer.say(f"{row.name}: {chosen.path} ({chosen.words})")
 
 
-def _lacking(rows: Sequence[Named], entries: Sequence[HostEntry]) -> list[str]:
+def _lacking(rows: Sequence[HostDraft], entries: Sequence[HostEntry]) -> list[str]:
     """Return what a hosts.yaml that is here already should say: of hosts that start another interpreter."""
     lines: list[str] = []
     for row, entry in zip(rows, entries, strict=True):
@@ -122,4 +122,4 @@ def _write(answer: Answer, path: Path, text: str, lacking: Sequence[str]) -> dic
         answer.say(f"{path}: exists, and is left as it is{hint}")
         for line in lacking:
             answer.say(line)
-    return {"path": str(path), "written": written, "lacks": [] if written else list(lacking)}
+    return {"path": str(path), "written": written, "missing_lines": [] if written else list(lacking)}

@@ -12,25 +12,25 @@ import click
 
 from launcher.commands._completion import complete_configs
 from launcher.commands._confirm import confirm
-from launcher.commands._param_types import Precision
+from launcher.commands._param_types import PrecisionParam
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.config.schema import PRECISIONS
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.lint.docs import page
-from launcher.lint.fix import Left, diff, fixed
+from launcher.lint.fix import UnfixedFinding, diff, fixed
 from launcher.lint.render import lint_json, lint_lines, sarif
 from launcher.local.atomic_write import write_whole
 from launcher.local.source_files import read_source
 from launcher.terminal.output import echo, echo_json, echo_lines
 from preflight.facts.gpu import Capability
-from preflight.facts.script import Place
+from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.job import Job
 from preflight.job import Precision as MixedPrecision
 from preflight.script.lint import LintResult, lint_for
 from preflight.script.rules.registry import Level
-from preflight.script.target import Target
+from preflight.script.target import RankTarget
 
 _PROBES: tuple[Capability, ...] = ((7, 5), (8, 0))
 _PACKAGES = ("torch", "transformers", "accelerate", "peft", "trl")
@@ -72,7 +72,7 @@ class LintOptions:
 @click.option("--cpu", is_flag=True, help="Judge for CPU ranks.")
 @click.option(
     "--precision",
-    type=Precision(PRECISIONS[1:]),
+    type=PrecisionParam(PRECISIONS[1:]),
     help="Mixed precision that the launch gives.",
 )
 @click.option("--args", "script_args", default="", metavar="WORDS", help="The script's own arguments.")
@@ -123,15 +123,19 @@ def command(scripts: tuple[Path, ...], config: str, **given: Any) -> int:
     return code
 
 
-def _fix_all(path: Path, result: LintResult, targets: Sequence[Target], *, certain: bool, sure: bool) -> None:
+def _fix_all(
+    path: Path, result: LintResult, targets: Sequence[RankTarget], *, certain: bool, sure: bool
+) -> None:
     """Show what would change in the script and in its own modules; write it only after a yes."""
     change: dict[str, str] = {}
-    left: list[Left] = []
+    left: list[UnfixedFinding] = []
     for name in result.files:
         try:
             before = Path(name).read_bytes().decode("utf-8")
         except ValueError:
-            left.append(Left(Place(name, 1), "P100", "the file is not UTF-8, and stays as it is"))
+            left.append(
+                UnfixedFinding(CodeLocation(name, 1), "P100", "the file is not UTF-8, and stays as it is")
+            )
             continue
         fixing = fixed(before, name, result.findings)
         left += fixing.left
@@ -156,7 +160,7 @@ def _fix_all(path: Path, result: LintResult, targets: Sequence[Target], *, certa
             Path(name).write_bytes(text.encode("utf-8"))
 
 
-def _lint(path: Path, targets: Sequence[Target], *, certain: bool) -> LintResult:
+def _lint(path: Path, targets: Sequence[RankTarget], *, certain: bool) -> LintResult:
     text = _text(str(path))
     if text is None:
         raise BadInput(f"{path}: there is no such file, or it cannot be read", "name a Python file")
@@ -171,10 +175,10 @@ def _lines(path: str) -> Sequence[str]:
     return (_text(path) or "").splitlines()
 
 
-def _targets(job: Job, options: LintOptions) -> list[Target]:
+def _targets(job: Job, options: LintOptions) -> list[RankTarget]:
     args = tuple(options.script_args.split()) or job.args or None
     launch = options.precision or (None if job.precision == "auto" else job.precision)
-    cpu = Target(None, options.processes, launch, args, _installed() | _told(options.versions))
+    cpu = RankTarget(None, options.processes, launch, args, _installed() | _told(options.versions))
     if options.cpu or job.gpus == "none":
         return [cpu]
     told = tuple(_capability(word) for word in options.capability)

@@ -10,8 +10,8 @@ from launcher.commands._host_options import reaching
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, access, found_run, run_argument, run_options
 from launcher.exit_codes import ExitCode
-from launcher.runs.access import Access
-from launcher.runs.logs import Selection, read_since, show_logs
+from launcher.runs.access import RunAccess
+from launcher.runs.logs import LogSelection, read_since, show_logs
 from launcher.terminal.output import echo, write_bytes
 from launcher.terminal.screen import Screen
 from preflight.errors import BadInput
@@ -52,7 +52,7 @@ def command(run: str, **given: Any) -> int:
     Exit code 3: a host of the run could not be read to the end.
     """
     options = LogsOptions(**given)
-    selection = Selection(
+    selection = LogSelection(
         rank=options.rank,
         host=options.host,
         since=_since(options),
@@ -87,7 +87,7 @@ def _since(options: LogsOptions) -> dict[str, float] | None:
     return read_since(options.since) if options.since else None
 
 
-def _document(to: Access, selection: Selection) -> int:
+def _document(to: RunAccess, selection: LogSelection) -> int:
     """Print every log as text in one document."""
     logs: dict[tuple[str, str], bytearray] = {}
 
@@ -104,7 +104,7 @@ def _document(to: Access, selection: Selection) -> int:
             {"host": host, "log": log, "text": data.decode("utf-8", "replace")}
             for (host, log), data in sorted(logs.items())
         ],
-        unreached=dict(lost),
+        unreachable=dict(lost),
     )
 
 

@@ -7,22 +7,28 @@ from typing import Any
 import click
 
 from launcher.commands._completion import complete_codes, complete_configs
-from launcher.commands._host_options import HostOptions, Reaching, hosts_argument, reaching, reaching_options
+from launcher.commands._host_options import (
+    HostAccess,
+    HostOptions,
+    hosts_argument,
+    reaching,
+    reaching_options,
+)
 from launcher.commands._job_hosts import Transport, find_job, reach_job, transport_option
-from launcher.commands._param_types import Precision
+from launcher.commands._param_types import PrecisionParam
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.local_entries import HERE, entries_here
 from launcher.config.rank_counts import settle_counts
 from launcher.error_codes import read_codes
 from launcher.errors import BadInput
-from launcher.host_checks.live_table import LiveHosts
-from launcher.host_checks.preflight import Manner, PreflightResult, judge, preflight, reach_probe
+from launcher.host_checks.live_table import HostTable
+from launcher.host_checks.preflight import PreflightOptions, PreflightResult, judge, preflight, reach_probe
 from launcher.host_checks.render_json import preflight_json
 from launcher.host_checks.render_text import report_lines
-from launcher.planning.plan import Sent
+from launcher.planning.plan import ScriptFile
 from launcher.planning.script_file import arriving_script, sent_script
-from launcher.remote.agent import Gathered
-from launcher.remote.connection_pool import Connections
+from launcher.remote.agent import GatherResult
+from launcher.remote.connection_pool import ConnectionPool
 from launcher.terminal.json_text import json_text
 from launcher.terminal.output import echo_json_text, echo_lines
 from preflight.frozen import dataclass
@@ -33,13 +39,13 @@ _JSON_DEPTH = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _PreflightRequest:
     """What the hosts are to be judged for."""
 
     job: Job
     hosts: tuple[str, ...]
-    sent: Sent | None = None
-    arriving: Sent | None = None  # the script in the tree that a sync will bring
+    sent: ScriptFile | None = None
+    arriving: ScriptFile | None = None  # the script in the tree that a sync will bring
     ignore: frozenset[str] = frozenset()
     base: Path = HERE
     names_hosts: bool = True
@@ -90,7 +96,7 @@ class PreflightCommandOptions(HostOptions):
 @click.option(
     "--port", type=click.IntRange(1, 65535), metavar="N", help="Main port, instead of the config's or 29500."
 )
-@click.option("--precision", type=Precision(), help="Mixed precision to judge for.")
+@click.option("--precision", type=PrecisionParam(), help="Mixed precision to judge for.")
 @click.option(
     "--ignore",
     multiple=True,
@@ -126,7 +132,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     """
     options = PreflightCommandOptions(**given)
     asked = _asked(hosts, options)
-    manner = Manner(
+    manner = PreflightOptions(
         ignore=read_codes(options.ignore) | asked.ignore,
         together=not options.separately,
         width=options.parallel,
@@ -144,7 +150,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     return result.exit_code
 
 
-def _asked(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Asked:
+def _asked(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _PreflightRequest:
     if options.config is None:
         job = Job(gpus="auto")
         if options.gpus:
@@ -153,7 +159,7 @@ def _asked(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Asked:
             job = replace(job, main_port=options.port)
         if options.precision:
             job = replace(job, precision=options.precision)
-        return _Asked(job, hosts or (LOCALHOST,), names_hosts=bool(hosts))
+        return _PreflightRequest(job, hosts or (LOCALHOST,), names_hosts=bool(hosts))
     from launcher.config.run_config import Overrides, load_run_config  # noqa: PLC0415 - only for a run config
 
     overrides = Overrides(
@@ -163,7 +169,7 @@ def _asked(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Asked:
         precision=options.precision or "",
     )
     config = load_run_config(options.config, overrides)
-    return _Asked(
+    return _PreflightRequest(
         config.job,
         config.hosts,
         sent_script(config),
@@ -189,16 +195,16 @@ def parse_gpus(text: str) -> GpuRequest:
 
 
 def _from_hosts(
-    asked: _Asked, ways: Reaching, manner: Manner, options: PreflightCommandOptions
+    asked: _PreflightRequest, ways: HostAccess, manner: PreflightOptions, options: PreflightCommandOptions
 ) -> PreflightResult:
     slurm_job = find_job(options.transport, names_hosts=asked.names_hosts)
     if slurm_job is not None:
         ways, entries = reach_job(ways, slurm_job, options.transport, asked.base)
     else:
         entries = entries_here(ways.inventory.resolve(asked.hosts), asked.job, asked.base)
-    connections = Connections(ways.open)
+    connections = ConnectionPool(ways.open)
     try:
-        with LiveHosts(entries) as live:
+        with HostTable(entries) as live:
             return preflight(
                 entries,
                 settle_counts(asked.job, ways.inventory),
@@ -212,7 +218,9 @@ def _from_hosts(
         ways.close()
 
 
-def _from_files(asked: _Asked, options: PreflightCommandOptions, manner: Manner) -> PreflightResult:
+def _from_files(
+    asked: _PreflightRequest, options: PreflightCommandOptions, manner: PreflightOptions
+) -> PreflightResult:
     if options.recordings and options.smi_files:
         raise BadInput("--from and --from-smi are two sources", "judge them one after the other")
     if options.smi_files:
@@ -237,7 +245,7 @@ def _from_files(asked: _Asked, options: PreflightCommandOptions, manner: Manner)
     entries = [HostEntry(name) for name in named]
     together = manner.together and len(facts) == 1
     how = replace(manner, together=together, from_file=bool(options.smi_files))
-    return judge(entries, Gathered(named, {}), job, manner=how)
+    return judge(entries, GatherResult(named, {}), job, manner=how)
 
 
 def _show(result: PreflightResult, options: PreflightCommandOptions) -> None:

@@ -7,7 +7,7 @@ import click
 
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._host_options import HostOptions, hosts_argument, reaching, reaching_options
-from launcher.commands._param_types import Duration
+from launcher.commands._param_types import DurationParam
 from launcher.commands._remove import errors_json, may_delete, remove
 from launcher.durations import format_duration
 from launcher.exit_codes import ExitCode
@@ -29,7 +29,11 @@ class PruneOptions(HostOptions):
 @click.command("prune")
 @hosts_argument
 @click.option(
-    "--older-than", type=Duration(), default="30d", show_default=True, help="Ended at least this long ago."
+    "--older-than",
+    type=DurationParam(),
+    default="30d",
+    show_default=True,
+    help="Ended at least this long ago.",
 )
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
@@ -64,5 +68,5 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
         return remove([], ways.open, answer, named)
     runs = "this run" if len(old) == 1 else f"these {len(old)} runs"
     if not may_delete(f"Delete the logs and records of {runs} on the hosts?", answer, yes=options.yes):
-        return answer.finish(ExitCode.NEGATIVE, runs=[], unreached=errors_json(found.errors))
+        return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable=errors_json(found.errors))
     return remove(old, ways.open, answer, named)

@@ -9,7 +9,7 @@ import click
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._host_options import HostOptions, hosts_argument, reaching, reaching_options
 from launcher.config.inventory import LOCALHOST
-from launcher.host_checks.preflight import Manner, preflight
+from launcher.host_checks.preflight import PreflightOptions, preflight
 from launcher.local.atomic_write import write_whole
 from launcher.remote.recording import record_json
 from preflight.job import Job
@@ -42,7 +42,7 @@ def command(
     entries = ways.inventory.resolve(hosts or (LOCALHOST,))
     if len(entries) != 1:
         raise click.UsageError(f"{' '.join(hosts)} names {len(entries)} hosts; a recording is of one")
-    result = preflight(entries, Job(gpus="auto"), ways.open, manner=Manner(together=False))
+    result = preflight(entries, Job(gpus="auto"), ways.open, manner=PreflightOptions(together=False))
     for error in result.errors.values():
         raise error
     facts = result.facts[entries[0].name]

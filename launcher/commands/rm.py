@@ -44,5 +44,5 @@ def command(run: str, **given: Any) -> int:
     answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
     answer.say(run_line(found, time.time()))
     if not may_delete("Delete its logs and records on the hosts?", answer, yes=options.yes, fix=fix):
-        return answer.finish(ExitCode.NEGATIVE, runs=[], unreached={})
+        return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
     return remove([found], ways.open, answer)

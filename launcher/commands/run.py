@@ -135,7 +135,7 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
             return _launch.run(
                 what.config,
                 launch,
-                _launch.Wishes(
+                _launch.RunOptions(
                     dry_run=options.dry_run,
                     show_secrets=options.show_secrets,
                     as_json=options.as_json,

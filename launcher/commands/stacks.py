@@ -7,7 +7,7 @@ import click
 from launcher.commands._host_options import reaching
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import FoundRunOptions, access, found_run, run_argument, run_options
-from launcher.errors import HostError, RunOver
+from launcher.errors import HostError, RunAlreadyEnded
 from launcher.exit_codes import ExitCode
 from launcher.report.hang import SCHEMA, hang_json, hang_lines
 from launcher.runs.stacks import ask_stacks
@@ -30,7 +30,7 @@ def command(run: str, *, as_json: bool, **given: Any) -> int:
     ways = reach_run(reaching(options), run, options.hosts)
     found = found_run(run, ways, options)
     if found.condition not in ("running", "stopping"):
-        raise RunOver(
+        raise RunAlreadyEnded(
             f"{found.run_id} is over ({found.condition}): its ranks have no stacks any more",
             f"gpulaunch fetch {found.run_id} brings the stacks that gpulaunch took when it hung, if it did",
         )
@@ -43,7 +43,7 @@ def command(run: str, *, as_json: bool, **given: Any) -> int:
     }
     code = ExitCode.UNREACHABLE if told else ExitCode.OK
     if as_json:
-        document = {"schema": SCHEMA, "run_id": plan.run_id, **hang_json(hang), "unreached": told}
+        document = {"schema": SCHEMA, "run_id": plan.run_id, **hang_json(hang), "unreachable": told}
         echo_json({**document, "exit_code": int(code)})
     else:
         echo_lines(hang_lines(hang))

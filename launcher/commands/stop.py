@@ -9,7 +9,7 @@ from launcher.commands._answer import Answer, error_json, json_option
 from launcher.commands._completion import complete_runs
 from launcher.commands._host_options import reaching
 from launcher.commands._job_hosts import is_job_id, reach_run
-from launcher.commands._param_types import Duration
+from launcher.commands._param_types import DurationParam
 from launcher.commands._run_options import FoundRunOptions, access, found_run, run_options
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
@@ -40,7 +40,7 @@ class StopOptions(FoundRunOptions):
 @click.option("--now", is_flag=True, help="SIGKILL right after SIGTERM: no time for a last checkpoint.")
 @click.option(
     "--grace",
-    type=Duration(0, LONGEST_GRACE_S),
+    type=DurationParam(0, LONGEST_GRACE_S),
     show_default="as the run was launched",
     help="From SIGTERM to SIGKILL: time for a last checkpoint.",
 )
@@ -98,7 +98,7 @@ def _end_json(result: "dict[str, Any] | GpulaunchError") -> dict[str, Any]:
     end = state.get("exit") or {}
     return {
         "ranks": end.get("ranks") or {},
-        "remaining_pids": end.get("left") or [],
+        "remaining_pids": end.get("remaining_pids") or [],
         "port_free": end.get("port_free"),
         "error": error_json(failed),
     }
@@ -111,8 +111,10 @@ def told_of(result: "dict[str, Any] | GpulaunchError") -> tuple[str, int]:
         return f"not stopped: {one_line(detail, 300)}", ExitCode.UNREACHABLE
     state = result.get("state") or {}
     end = state.get("exit") or {}
-    if end.get("left"):
-        return "could not be ended: " + ", ".join(str(pid) for pid in end["left"]), ExitCode.NEGATIVE
+    if end.get("remaining_pids"):
+        return "could not be ended: " + ", ".join(
+            str(pid) for pid in end["remaining_pids"]
+        ), ExitCode.NEGATIVE
     if state.get("phase") != "ended" and result.get("alive"):
         return "has not ended in time", ExitCode.NEGATIVE
     if state.get("phase") != "ended":

@@ -8,7 +8,7 @@ import click
 
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._completion import complete_configs, complete_hosts
-from launcher.commands._host_options import HostOptions, Reaching, reaching, reaching_options
+from launcher.commands._host_options import HostAccess, HostOptions, reaching, reaching_options
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.errors import BadInput
 from launcher.local.project import RUNS, runs_here
@@ -102,19 +102,19 @@ def _text(found: RunConfig, python: tuple[str, ...], words: tuple[str, ...], wor
 
 
 def _submit_there(
-    found: RunConfig, words: tuple[str, ...], ways: Reaching, options: SubmitOptions
+    found: RunConfig, words: tuple[str, ...], ways: HostAccess, options: SubmitOptions
 ) -> tuple[str, str]:
     """Send the tree to a login node and submit there; return the script and the job's id."""
-    from launcher.config.sync_options import SyncSpec  # noqa: PLC0415 - only for a login node
-    from launcher.sync.pre_launch import Ways, sync_before, targets_of  # noqa: PLC0415 - as above
+    from launcher.config.sync_options import SyncOptions  # noqa: PLC0415 - only for a login node
+    from launcher.sync.pre_launch import SyncHosts, sync_before, targets_of  # noqa: PLC0415 - as above
 
     entries = ways.inventory.resolve((options.login,))
-    spec = found.sync or SyncSpec()
+    spec = found.sync or SyncOptions()
     target = targets_of(spec, found.job, entries)[entries[0].name]
     text = _text(found, (entries[0].python,), words, "")
     if options.dry_run:
         return text, ""
     answer = Answer("", as_json=options.as_json)
-    sync_before(spec, found.job, Ways(entries, ways.open, ways.width), answer.say, logs=options.logs)
+    sync_before(spec, found.job, SyncHosts(entries, ways.open, ways.width), answer.say, logs=options.logs)
     with ways.open(entries[0]) as connection:
         return text, submit_job(connection, text, workdir=target)

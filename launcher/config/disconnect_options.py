@@ -5,8 +5,8 @@ from typing import Literal, TypeAlias
 
 from preflight.frozen import dataclass
 
-Policy: TypeAlias = Literal["continue", "stop"]
-POLICIES: tuple[Policy, ...] = ("continue", "stop")
+DisconnectPolicy: TypeAlias = Literal["continue", "stop"]
+POLICIES: tuple[DisconnectPolicy, ...] = ("continue", "stop")
 
 DEFAULT_GRACE_S = 10.0
 """From SIGTERM to SIGKILL when a person, or a lost client, stops a run: time for a last checkpoint."""
@@ -20,14 +20,14 @@ START_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Disconnect:
+class DisconnectOptions:
     """`on_disconnect`, `disconnect_timeout` and `grace` of a run.
 
     The timeout is how long hosts wait for a client before they stop a run (policy stop), and how long a
     client that is awake waits for hosts of which none answers any more.
     """
 
-    policy: Policy = "continue"
+    policy: DisconnectPolicy = "continue"
     timeout_s: float = DEFAULT_TIMEOUT_S
     grace_s: float = DEFAULT_GRACE_S
     slurm_job: str = ""  # the job that the run is a step of: it ends with its client, and with the job
@@ -43,12 +43,12 @@ class Disconnect:
         return START_TIMEOUT_S if self.continues else self.timeout_s
 
 
-def bound_to_step(disconnect: Disconnect, job: str) -> Disconnect:
+def bound_to_step(disconnect: DisconnectOptions, job: str) -> DisconnectOptions:
     """Return what holds of a run that is a step of a Slurm job: nothing of it outlives its client."""
     return replace(disconnect, policy="stop", timeout_s=STEP_TIMEOUT_S, slurm_job=job)
 
 
-def disconnect_words(disconnect: Disconnect, run_id: str, *, asks: bool, remote: bool) -> str:
+def disconnect_words(disconnect: DisconnectOptions, run_id: str, *, asks: bool, remote: bool) -> str:
     """Return in one line what Ctrl-C, a closed terminal and a lost link do. `asks`: Ctrl-C asks first."""
     ctrl_c = "Ctrl-C asks: stop, detach or stay" if asks else "Ctrl-C stops the run"
     if disconnect.slurm_job:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from launcher import durations
-from launcher.config.yaml_tree import Item, Mistakes, nearest
+from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
 from preflight.frozen import dataclass
 
 Schema = dict[str, Any]
@@ -19,14 +19,14 @@ MAX_TEXT = 4096
 _SCALAR_SCHEMA = ["string", "number", "boolean"]
 
 
-class Kind(Protocol):
+class FieldType(Protocol):
     """A type of value. `read` returns None after it has recorded a mistake."""
 
     @property
     def expected(self) -> str:
         """What a message says was expected."""
 
-    def read(self, item: Item, mistakes: Mistakes) -> Any:
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> Any:
         """Return the value."""
 
     def schema(self) -> Schema:
@@ -41,7 +41,7 @@ class Text:
     pattern: str = r"[^\x00-\x1f\x7f]+"
     example: str = ""
 
-    def read(self, item: Item, mistakes: Mistakes) -> str | None:
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> str | None:
         if isinstance(item.value, str) and len(item.value) > MAX_TEXT:
             mistakes.add(item, f"has {len(item.value)} characters, expected at most {MAX_TEXT}")
             return None
@@ -60,7 +60,7 @@ class Scalar:
 
     expected: str = "text or a number"
 
-    def read(self, item: Item, mistakes: Mistakes) -> str | None:
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> str | None:
         if item.value is None:
             mistakes.expected(item, f'{self.expected}; write "" for empty text')
             return None
@@ -84,7 +84,7 @@ class Integer:
     def expected(self) -> str:
         return f"a whole number from {self.low} to {self.high}"
 
-    def read(self, item: Item, mistakes: Mistakes) -> int | None:
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> int | None:
         if isinstance(item.value, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", item.value):
             number = int(item.value)
             if self.low <= number <= self.high:
@@ -102,7 +102,7 @@ class Number:
 
     expected: str = "a number from 0"
 
-    def read(self, item: Item, mistakes: Mistakes) -> float | None:
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> float | None:
         if isinstance(item.value, str) and re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", item.value):
             return float(item.value)
         mistakes.expected(item, self.expected)
@@ -118,7 +118,7 @@ class Duration:
 
     expected: str = durations.EXPECTED
 
-    def read(self, item: Item, mistakes: Mistakes) -> float | None:
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> float | None:
         seconds = durations.parse_duration(item.value) if isinstance(item.value, str) else None
         if seconds is None:
             mistakes.expected(item, self.expected)
@@ -134,12 +134,12 @@ class Duration:
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
+class Boolean:
     """True or false."""
 
     expected: str = "true or false"
 
-    def read(self, item: Item, mistakes: Mistakes) -> bool | None:
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> bool | None:
         text = item.value.lower() if isinstance(item.value, str) else ""
         if text in _TRUE | _FALSE:
             return text in _TRUE
@@ -151,7 +151,7 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Keyword:
     """One word of a list, or what people type for it."""
 
     words: tuple[str, ...]
@@ -161,7 +161,7 @@ class Choice:
     def expected(self) -> str:
         return "one of " + ", ".join(self.words)
 
-    def read(self, item: Item, mistakes: Mistakes) -> str | None:
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> str | None:
         word = dict(self.aliases).get(item.value, item.value) if isinstance(item.value, str) else None
         if word in self.words:
             return word
@@ -178,14 +178,14 @@ class Choice:
 class ListOf:
     """A list. A single scalar is taken as a list of one where `lone` says so."""
 
-    kind: Kind
+    kind: FieldType
     lone: bool = False
 
     @property
     def expected(self) -> str:
         return f"a list, each {self.kind.expected}"
 
-    def read(self, item: Item, mistakes: Mistakes) -> tuple[Any, ...] | None:
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> tuple[Any, ...] | None:
         if isinstance(item.value, str) and self.lone:
             value = self.kind.read(item, mistakes)
             return None if value is None else (value,)
@@ -209,7 +209,7 @@ HOST_WORDS = ListOf(
 class MapOf:
     """A mapping from free names to one kind of value. Nothing at all is an empty mapping."""
 
-    kind: Kind
+    kind: FieldType
     name_expected: str
     name_pattern: str
     names: tuple[str, ...] = ()  # when only these are allowed
@@ -218,7 +218,7 @@ class MapOf:
     def expected(self) -> str:
         return f"a mapping, each value {self.kind.expected}"
 
-    def read(self, item: Item, mistakes: Mistakes) -> dict[str, Any] | None:
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> dict[str, Any] | None:
         if item.value is None:
             return {}
         if not isinstance(item.value, dict):
@@ -249,17 +249,17 @@ class MapOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
+class ScalarOrMap:
     """One scalar for all, or a mapping."""
 
-    scalar: Kind
+    scalar: FieldType
     mapping: MapOf
 
     @property
     def expected(self) -> str:
         return f"{self.scalar.expected}, or {self.mapping.expected}"
 
-    def read(self, item: Item, mistakes: Mistakes) -> Any:
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> Any:
         if isinstance(item.value, dict):
             return self.mapping.read(item, mistakes) or None
         if not isinstance(item.value, str):
@@ -272,25 +272,25 @@ class Either:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class Field:
     """One row of a table: a key, what it holds, what it is for, and a value that works."""
 
     name: str
-    kind: Kind
+    kind: FieldType
     doc: str
     example: str
     default: str = ""  # for the reference; "" = not set
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Section:
     """A mapping with known keys. Nothing at all is an empty record."""
 
-    keys: tuple[Key, ...]
+    keys: tuple[Field, ...]
     expected: str = "a mapping (key: value)"
     elsewhere: Callable[[str], str] = lambda _: ""  # says of what else a name is a key
 
-    def read(self, item: Item, mistakes: Mistakes) -> dict[str, Any] | None:
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> dict[str, Any] | None:
         if item.value is None:
             return {}
         if not isinstance(item.value, dict):
@@ -314,14 +314,14 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Special:
+class Custom:
     """A kind with a grammar of its own. `parse` returns the value or raises ValueError with what it wants."""
 
     expected: str
-    parse: Callable[[Item], Any]
+    parse: Callable[[YamlNode], Any]
     shape: Callable[[], Schema]
 
-    def read(self, item: Item, mistakes: Mistakes) -> Any:
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> Any:
         try:
             return self.parse(item)
         except ValueError as error:

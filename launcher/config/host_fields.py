@@ -4,9 +4,9 @@ import posixpath
 import re
 from typing import Any
 
-from launcher.config.fields import MAX_TEXT, Schema, Special, Text
+from launcher.config.fields import MAX_TEXT, Custom, Schema, Text
 from launcher.config.host_ranges import parse_spot
-from launcher.config.yaml_tree import Item
+from launcher.config.yaml_tree import YamlNode
 from launcher.errors import BadInput
 from launcher.local.home import at_home
 from preflight.checks.versions import check_specifier
@@ -22,7 +22,7 @@ _PYTHON_NAME = re.compile(r"(?:python|pypy)[A-Za-z0-9_.+-]*")
 _FOLDERS = re.compile(r"\.?v?env|bin|.*/envs/[^/]+")
 
 
-def _fitting(kind: Text, item: Item, expected: str) -> str:
+def _fitting(kind: Text, item: YamlNode, expected: str) -> str:
     """Return the text where it fits the kind. Raises ValueError."""
     text = item.value if isinstance(item.value, str) else ""
     if len(text) > MAX_TEXT or not re.fullmatch(kind.pattern, text):
@@ -30,7 +30,7 @@ def _fitting(kind: Text, item: Item, expected: str) -> str:
     return text
 
 
-def _address(item: Item) -> str:
+def _address(item: YamlNode) -> str:
     text = item.value if isinstance(item.value, str) else ""
     try:
         spot = parse_spot(text)
@@ -44,7 +44,7 @@ def _address(item: Item) -> str:
     raise ValueError(f"{_ADDRESS.expected} alone (write {', '.join(keys)})")
 
 
-def _interpreter(item: Item) -> str:
+def _interpreter(item: YamlNode) -> str:
     path = _fitting(_PATH, item, "the path of an interpreter on the host")
     words = path.split()
     if len(words) > 1 and (words[0] in _ENV_TOOLS or "/" not in words[0]):
@@ -83,7 +83,7 @@ def _which(words: list[str]) -> str:
     return "in that environment on the host, `which python` prints it"
 
 
-def _specifier(item: Item) -> str:
+def _specifier(item: YamlNode) -> str:
     text = item.value if isinstance(item.value, str) else ""
     try:
         check_specifier(text)
@@ -96,7 +96,7 @@ def _versions_schema() -> Schema:
     return {"type": "string", "pattern": r"^ *(==|!=|>=|<=|>|<) *[0-9][0-9. *,<>=!]*$"}
 
 
-def _gpu_list(item: Item) -> tuple[int | str, ...]:
+def _gpu_list(item: YamlNode) -> tuple[int | str, ...]:
     expected = "a list of GPU indices or UUIDs, each once, such as [0, 1]"
     parts = item.value if isinstance(item.value, tuple) else ()
     found: list[int | str] = []
@@ -113,12 +113,12 @@ def _gpu_list(item: Item) -> tuple[int | str, ...]:
     return tuple(found)
 
 
-def gpus(words: tuple[str, ...], *, count: bool) -> Special:
+def gpus(words: tuple[str, ...], *, count: bool) -> Custom:
     """Return the kind of `gpus`: these words, a list, and a count where one is allowed."""
     names = ", ".join(words) + (", a count per host" if count else "")
     expected = f"{names} or a list of indices or UUIDs"
 
-    def parse(item: Item) -> Any:
+    def parse(item: YamlNode) -> Any:
         if isinstance(item.value, tuple):
             return _gpu_list(item)
         if item.value in words:
@@ -141,9 +141,9 @@ def gpus(words: tuple[str, ...], *, count: bool) -> Special:
         counts = [{"type": "integer", "minimum": 1, "maximum": MAX_GPUS}] if count else []
         return {"anyOf": [{"enum": list(words)}, *counts, many]}
 
-    return Special(expected, parse, shape)
+    return Custom(expected, parse, shape)
 
 
-ADDRESS = Special(_ADDRESS.expected, _address, _ADDRESS.schema)
-INTERPRETER = Special("a path on the host", _interpreter, _PATH.schema)
-VERSIONS = Special("a version specifier such as >=570", _specifier, _versions_schema)
+ADDRESS = Custom(_ADDRESS.expected, _address, _ADDRESS.schema)
+INTERPRETER = Custom("a path on the host", _interpreter, _PATH.schema)
+VERSIONS = Custom("a version specifier such as >=570", _specifier, _versions_schema)

@@ -21,7 +21,7 @@ _OPERATORS = frozenset("!&^,")
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class SshTarget:
     """An address as ssh takes it."""
 
     host: str
@@ -29,7 +29,7 @@ class Spot:
     port: int | None = None
 
 
-def parse_spot(word: str) -> Spot:
+def parse_spot(word: str) -> SshTarget:
     """Return what `host`, `user@host`, `user@host:port`, `[::1]:22` or `::1` name. Raises BadInput."""
     match = _V6.fullmatch(word) or _BARE_V6.fullmatch(word) or _PLAIN.fullmatch(word)
     if not match and re.fullmatch(r"[\w.@:-]+([ ]+[\w.@:-]+)+", word.strip()):
@@ -44,7 +44,7 @@ def parse_spot(word: str) -> Spot:
     port = parts.get("port")
     if port is not None and not 0 < int(port[:9]) <= 65535:
         raise BadInput(f'"{word}": {port} is not a port: expected 1 to 65535')
-    return Spot(match["host"], match["user"] or "", int(port) if port else None)
+    return SshTarget(match["host"], match["user"] or "", int(port) if port else None)
 
 
 def is_address(word: str) -> bool:

@@ -16,7 +16,7 @@ from launcher.config.host_fields import local_interpreter_expected
 from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_plain_host, is_user
 from launcher.config.schema import INVENTORY
 from launcher.config.via_options import NO_VIA, Via, via_problem
-from launcher.config.yaml_tree import Item, Mistakes, nearest, read_file
+from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest, read_file
 from launcher.errors import BadInput
 from launcher.local.home import at_home, home
 from launcher.local.project import find_up
@@ -113,7 +113,7 @@ class Inventory:
             listed=False,
         )
 
-    def _listed_at(self, spot: host_ranges.Spot) -> HostEntry | None:
+    def _listed_at(self, spot: host_ranges.SshTarget) -> HostEntry | None:
         """Return the listed host of just this user@host:port, None where none or several are that."""
         fit = [
             entry
@@ -155,7 +155,7 @@ def load_inventory(path: Path | None) -> Inventory:
         users = user_config_dir() / FILE_NAME
         found = find_up(FILE_NAME) or (users if users.is_file() else None)
         return load_inventory(found) if found else Inventory()
-    mistakes = Mistakes()
+    mistakes = ConfigIssues()
     root = read_file(path, mistakes)
     data = INVENTORY.read(root, mistakes) or {}
     reader = _Reader(path, root, mistakes)
@@ -208,8 +208,8 @@ class _Reader:
     """Builds entries from validated data; what only several keys together can get wrong is found here."""
 
     path: Path
-    root: Item
-    mistakes: Mistakes
+    root: YamlNode
+    mistakes: ConfigIssues
 
     def entry(self, name: str, data: Mapping[str, Any]) -> HostEntry:
         values = dict(data)
@@ -376,7 +376,7 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _find(root: Item, key: str) -> Item:
+def _find(root: YamlNode, key: str) -> YamlNode:
     """Return the item nearest to a dotted key; names may themselves hold dots."""
     item = root
     rest = key

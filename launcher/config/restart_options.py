@@ -5,19 +5,19 @@ from typing import Any, Literal
 
 from launcher.config.fields import (
     HOST_WORDS,
-    Choice,
+    Boolean,
     Duration,
-    Flag,
+    Field,
     Integer,
-    Key,
+    Keyword,
     ListOf,
-    Record,
     Scalar,
     Schema,
+    Section,
     Text,
 )
-from launcher.config.yaml_tree import Item, Mistakes, nearest
-from preflight.diagnosis.failure_category import LASTING, NATURES, NatureName
+from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
+from preflight.diagnosis.failure_category import LASTING, NATURES, FailureCategoryName
 from preflight.frozen import dataclass
 
 CHECKPOINT = "{checkpoint}"
@@ -31,7 +31,7 @@ _BRACES = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
-class RestartSpec:
+class RestartOptions:
     """What `restart:` says."""
 
     max: int = DEFAULT_MAX
@@ -40,10 +40,10 @@ class RestartSpec:
     resume_args: tuple[str, ...] = ()  # {checkpoint} is filled in; only where there is a checkpoint
     checkpoints: tuple[str, ...] = CHECKPOINTS  # below output, or the working directory where there is none
     checkpoint_on: Literal["every", "main"] = "every"  # host that must have it
-    also: tuple[NatureName, ...] = ()  # natures of failure that are tried again although they last
+    also: tuple[FailureCategoryName, ...] = ()  # natures of failure that are tried again although they last
     backoff_s: float = DEFAULT_BACKOFF_S
 
-    def passes(self, nature: NatureName) -> bool:
+    def passes(self, nature: FailureCategoryName) -> bool:
         """Whether a failure of this nature is worth another start."""
         return NATURES[nature].passes or nature in self.also
 
@@ -52,23 +52,23 @@ class RestartSpec:
         return min(self.backoff_s * 2.0 ** min(restarts, 16), max(self.backoff_s, LONGEST_BACKOFF_S))
 
 
-RESTART_KEYS: tuple[Key, ...] = (
-    Key("max", Integer(0, 1000), "How many times at most; 0: never.", "2", str(DEFAULT_MAX)),
-    Key(
+RESTART_KEYS: tuple[Field, ...] = (
+    Field("max", Integer(0, 1000), "How many times at most; 0: never.", "2", str(DEFAULT_MAX)),
+    Field(
         "exclude_failed_hosts",
-        Flag(),
+        Boolean(),
         "Continue without a host or GPU that has gone bad; false: on all of them or not at all.",
         "false",
         "true",
     ),
-    Key("spares", HOST_WORDS, "Hosts that take the places of bad ones, in this order.", '["l40s-[03-04]"]'),
-    Key(
+    Field("spares", HOST_WORDS, "Hosts that take the places of bad ones, in this order.", '["l40s-[03-04]"]'),
+    Field(
         "resume_args",
         ListOf(Scalar()),
         "Arguments added when there is a checkpoint to resume from; `{checkpoint}` is its path.",
         '["--resume_from_checkpoint", "{checkpoint}"]',
     ),
-    Key(
+    Field(
         "checkpoints",
         ListOf(
             Text(
@@ -80,20 +80,20 @@ RESTART_KEYS: tuple[Key, ...] = (
         '["step_*"]',
         ", ".join(CHECKPOINTS),
     ),
-    Key(
+    Field(
         "checkpoint_on",
-        Choice(("every", "main")),
+        Keyword(("every", "main")),
         "Hosts that must see the checkpoint; main: only rank 0's, if the script loads it on rank 0 alone.",
         "main",
         "every",
     ),
-    Key(
+    Field(
         "also",
-        ListOf(Choice(LASTING), lone=True),
+        ListOf(Keyword(LASTING), lone=True),
         "Kinds of failure that are tried again although they would only happen again.",
         "[oom]",
     ),
-    Key(
+    Field(
         "backoff_s",
         Duration(),
         "How long to wait before the first restart; twice as long before each next one.",
@@ -104,30 +104,30 @@ RESTART_KEYS: tuple[Key, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class RestartKind:
+class RestartField:
     """A mapping of RESTART_KEYS."""
 
     expected: str = (
         "a mapping of max, spares, resume_args, checkpoints, checkpoint_on, also, backoff_s and so on"
     )
 
-    def read(self, item: Item, mistakes: Mistakes) -> RestartSpec | None:
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> RestartOptions | None:
         """Return the spec; None after a mistake."""
         if not isinstance(item.value, dict):
             mistakes.expected(item, self.expected)
             return None
-        data: dict[str, Any] = Record(RESTART_KEYS).read(item, mistakes) or {}
+        data: dict[str, Any] = Section(RESTART_KEYS).read(item, mistakes) or {}
         args = item.value.get("resume_args")
         for part in args.value if args is not None and isinstance(args.value, tuple) else ():
             _refuse_other_braces(part, mistakes)
-        return RestartSpec(**data)
+        return RestartOptions(**data)
 
     def schema(self) -> Schema:
         """Return it as JSON Schema."""
-        return {**Record(RESTART_KEYS).schema(), "type": "object"}
+        return {**Section(RESTART_KEYS).schema(), "type": "object"}
 
 
-def _refuse_other_braces(part: Item, mistakes: Mistakes) -> None:
+def _refuse_other_braces(part: YamlNode, mistakes: ConfigIssues) -> None:
     """Find {ckpt} and {chekpoint}: nothing would fill them in."""
     for name in _BRACES.findall(part.value if isinstance(part.value, str) else ""):
         if name != "checkpoint":

@@ -7,15 +7,20 @@ from pathlib import Path
 from typing import Any, cast
 
 from launcher.config import yaml_tree
-from launcher.config.disconnect_options import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, LEAST_TIMEOUT_S, Disconnect
+from launcher.config.disconnect_options import (
+    DEFAULT_GRACE_S,
+    DEFAULT_TIMEOUT_S,
+    LEAST_TIMEOUT_S,
+    DisconnectOptions,
+)
 from launcher.config.host_ranges import parse_spot, split
 from launcher.config.inventory import LOCALHOST, user_config_dir
-from launcher.config.restart_options import RestartSpec
+from launcher.config.restart_options import RestartOptions
 from launcher.config.schema import CONFIG, CONFIG_KEYS
 from launcher.config.slurm_options import SlurmSpec
-from launcher.config.sync_options import SyncSpec
+from launcher.config.sync_options import SyncOptions
 from launcher.config.templates import templates_dir
-from launcher.config.yaml_tree import Item, Mistakes, nearest
+from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
 from launcher.engines.base import ENGINES
 from launcher.errors import ConfigError
 from launcher.local.home import at_home
@@ -56,9 +61,9 @@ class RunConfig:
     job: Job
     hosts: tuple[str, ...]
     script_here: Path | None = None
-    sync: SyncSpec | None = None
-    restart: RestartSpec | None = None  # None: a run that failed stays ended
-    disconnect: Disconnect = Disconnect()
+    sync: SyncOptions | None = None
+    restart: RestartOptions | None = None  # None: a run that failed stays ended
+    disconnect: DisconnectOptions = DisconnectOptions()
     ignore: frozenset[str] = frozenset()
     slurm: SlurmSpec | None = None
     names_hosts: bool = True  # False: `hosts` is only what is taken where nobody names any
@@ -68,9 +73,9 @@ class RunConfig:
 def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> RunConfig:
     """Return a run config by name or path. Raises ConfigError with every mistake of file and overrides."""
     path = find_config(name_or_path)
-    mistakes = Mistakes()
+    mistakes = ConfigIssues()
     root = yaml_tree.read_file(path, mistakes)
-    found = _validated(_Written(path, path.parent, root, mistakes), overrides or Overrides())
+    found = _validated(_ConfigSource(path, path.parent, root, mistakes), overrides or Overrides())
     if path.parts[0] != ".." or "/" in name_or_path:
         return found
     base = path.parents[1]  # found by its name in a folder above
@@ -84,26 +89,26 @@ def script_config(script: str, overrides: Overrides | None = None) -> RunConfig:
     Raises ConfigError with every mistake of the overrides.
     """
     told = {"script": script, "gpus": "auto"}
-    root = Item({key: Item(value, script, key=key) for key, value in told.items()}, script)
-    return _validated(_Written(Path(script), Path(), root, Mistakes()), overrides or Overrides())
+    root = YamlNode({key: YamlNode(value, script, key=key) for key, value in told.items()}, script)
+    return _validated(_ConfigSource(Path(script), Path(), root, ConfigIssues()), overrides or Overrides())
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _ConfigSource:
     """What a run config says before it is overridden and judged."""
 
     path: Path
     folder: Path  # where a script that is to be sent lies
-    root: Item
-    mistakes: Mistakes
+    root: YamlNode
+    mistakes: ConfigIssues
 
 
-def _validated(written: _Written, overrides: Overrides) -> RunConfig:
+def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
     path, root, mistakes = written.path, written.root, written.mistakes
     for key, item in _overriding(overrides, mistakes):
         root = _put(root, key, item, mistakes)
     if overrides.sync and not _has_keys(root, "sync"):
-        root = _put(root, "sync", Item("true", "--sync", key="sync"), mistakes)
+        root = _put(root, "sync", YamlNode("true", "--sync", key="sync"), mistakes)
     data = CONFIG.read(root, mistakes) or {}
     _judge_together(root, data, mistakes)
     here = _script_here(root, written.folder, data, mistakes)
@@ -113,9 +118,9 @@ def _validated(written: _Written, overrides: Overrides) -> RunConfig:
     sync = data.pop("sync", None)
     ignore = frozenset(data.pop("ignore", ()))
     slurm: SlurmSpec | None = data.pop("slurm", None)
-    restart: RestartSpec | None = data.pop("restart", None)
+    restart: RestartOptions | None = data.pop("restart", None)
     restart = restart if restart is not None and restart.max else None
-    disconnect = Disconnect(
+    disconnect = DisconnectOptions(
         data.pop("on_disconnect", "continue"),
         data.pop("disconnect_timeout", DEFAULT_TIMEOUT_S),
         data.pop("grace", DEFAULT_GRACE_S),
@@ -191,17 +196,19 @@ def known_configs() -> dict[str, Path]:
     return found
 
 
-def _overriding(overrides: Overrides, mistakes: Mistakes) -> Iterator[tuple[str, Item]]:
+def _overriding(overrides: Overrides, mistakes: ConfigIssues) -> Iterator[tuple[str, YamlNode]]:
     """Yield the keys that the command line sets, in the order in which the later wins."""
     for text in overrides.sets:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            mistakes.add(Item(None, "--set"), f'expected key=value, got "{text}"')
+            mistakes.add(YamlNode(None, "--set"), f'expected key=value, got "{text}"')
             continue
         yield key.strip(), _parse(value, f"--set {key.strip()}", mistakes)
     if overrides.hosts:
-        words = tuple(Item(part, "--hosts", key="hosts") for word in overrides.hosts for part in _words(word))
-        yield "hosts", Item(words, "--hosts", key="hosts")
+        words = tuple(
+            YamlNode(part, "--hosts", key="hosts") for word in overrides.hosts for part in _words(word)
+        )
+        yield "hosts", YamlNode(words, "--hosts", key="hosts")
     if overrides.gpus:
         text = overrides.gpus
         looks_like_list = "," in text or re.match(r"GPU-|MIG-", text)
@@ -209,16 +216,16 @@ def _overriding(overrides: Overrides, mistakes: Mistakes) -> Iterator[tuple[str,
             text = f"[{text.strip(',')}]"
         yield "gpus", _parse(text, "--gpus", mistakes)
     if overrides.port:
-        yield "main_port", Item(overrides.port, "--port")
+        yield "main_port", YamlNode(overrides.port, "--port")
     if overrides.precision:
-        yield "precision", Item(overrides.precision, "--precision")
+        yield "precision", YamlNode(overrides.precision, "--precision")
     if overrides.guard:
-        yield "guard", Item(overrides.guard, "--guard")
+        yield "guard", YamlNode(overrides.guard, "--guard")
     if overrides.restarts:
-        yield "restart.max", Item(overrides.restarts, "--restarts")
+        yield "restart.max", YamlNode(overrides.restarts, "--restarts")
     for key in ("hang_timeout", "on_disconnect", "disconnect_timeout", "grace"):
         if text := getattr(overrides, key):
-            yield key, Item(text, f"--{key.replace('_', '-')}")
+            yield key, YamlNode(text, f"--{key.replace('_', '-')}")
 
 
 def _words(word: str) -> list[str]:
@@ -230,17 +237,17 @@ def _words(word: str) -> list[str]:
     return parts
 
 
-def _parse(text: str, source: str, mistakes: Mistakes) -> Item:
+def _parse(text: str, source: str, mistakes: ConfigIssues) -> YamlNode:
     return yaml_tree.parse_text(text, source, mistakes, in_file=False)
 
 
-def _put(root: Item, dotted: str, value: Item, mistakes: Mistakes) -> Item:
+def _put(root: YamlNode, dotted: str, value: YamlNode, mistakes: ConfigIssues) -> YamlNode:
     """Return the tree with the value at a dotted key in place of what the file says."""
     name, dot, rest = dotted.partition(".")
     entries = root.value if isinstance(root.value, dict) else {}
     key = f"{root.key}.{name}" if root.key else name
     if dot and rest:
-        below = entries.get(name, Item({}, value.source, key=key))
+        below = entries.get(name, YamlNode({}, value.source, key=key))
         if not isinstance(below.value, dict | None):
             mistakes.add(replace(value, key=dotted), f"{key} has no keys of its own")
             return root
@@ -250,9 +257,9 @@ def _put(root: Item, dotted: str, value: Item, mistakes: Mistakes) -> Item:
     return replace(root, value={**entries, name: replace(value, key=key)})
 
 
-def _judge_together(root: Item, data: dict[str, Any], mistakes: Mistakes) -> None:
+def _judge_together(root: YamlNode, data: dict[str, Any], mistakes: ConfigIssues) -> None:
     """Find what only several keys together can get wrong."""
-    entries = cast("dict[str, Item]", root.value)
+    entries = cast("dict[str, YamlNode]", root.value)
     if "script" in entries and "module" in entries:
         mistakes.add(entries["module"], "script is set too; keep one of them")
     if "script" not in entries and "module" not in entries:
@@ -271,21 +278,21 @@ def _judge_together(root: Item, data: dict[str, Any], mistakes: Mistakes) -> Non
         mistakes.add(entries["send_script"], "sync sends the script with its tree already; keep one of them")
 
 
-def _is_override(item: Item | None) -> bool:
+def _is_override(item: YamlNode | None) -> bool:
     """Whether the command line set it."""
     return item is not None and item.source.startswith("--")
 
 
-def _has_keys(root: Item, name: str) -> bool:
+def _has_keys(root: YamlNode, name: str) -> bool:
     entry = root.value.get(name) if isinstance(root.value, dict) else None
     return entry is not None and isinstance(entry.value, dict)
 
 
-def _script_here(root: Item, folder: Path, data: dict[str, Any], mistakes: Mistakes) -> Path | None:
+def _script_here(root: YamlNode, folder: Path, data: dict[str, Any], mistakes: ConfigIssues) -> Path | None:
     if not data.get("send_script") or "script" not in data:
         return None
     here = folder / at_home(data["script"])
     if not here.is_file():
-        entry = cast("dict[str, Item]", root.value)["script"]
+        entry = cast("dict[str, YamlNode]", root.value)["script"]
         mistakes.add(entry, f"{here}: there is no such local file, which send_script: true needs")
     return here

@@ -10,29 +10,29 @@ from launcher.config.disconnect_options import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_
 from launcher.config.fields import (
     HOST_WORD,
     HOST_WORDS,
-    Choice,
+    Boolean,
+    Custom,
     Duration,
-    Either,
-    Flag,
+    Field,
+    FieldType,
     Integer,
-    Key,
-    Kind,
+    Keyword,
     ListOf,
     MapOf,
     Number,
-    Record,
     Scalar,
+    ScalarOrMap,
     Schema,
-    Special,
+    Section,
     Text,
 )
 from launcher.config.host_fields import ADDRESS, INTERPRETER, MAX_GPUS, VERSIONS, gpus
 from launcher.config.host_names import USER_PATTERN
-from launcher.config.restart_options import RESTART_KEYS, RestartKind
+from launcher.config.restart_options import RESTART_KEYS, RestartField
 from launcher.config.slurm_options import SLURM_KEYS, SlurmKind
-from launcher.config.sync_options import SYNC_KEYS, SyncKind
+from launcher.config.sync_options import SYNC_KEYS, SyncField
 from launcher.config.via_options import VIA
-from launcher.config.yaml_tree import Item, nearest
+from launcher.config.yaml_tree import YamlNode, nearest
 from launcher.engines.base import ENGINES
 from launcher.error_codes import host_codes
 from preflight.job import DEFAULT_MAIN_PORT, Expect
@@ -50,7 +50,7 @@ _XIDS = ListOf(Integer(1, 1000))
 _DEFAULTS = Expect()
 
 
-def _read_code(item: Item) -> str:
+def _read_code(item: YamlNode) -> str:
     from preflight.checks.explain import known_codes  # noqa: PLC0415 - the checks are loaded only where one is named
 
     code = item.value.upper() if isinstance(item.value, str) else ""
@@ -62,7 +62,7 @@ def _read_code(item: Item) -> str:
     return code
 
 
-_CODE = Special(
+_CODE = Custom(
     "a check's code such as PROC001", _read_code, lambda: {"type": "string", "pattern": "^[A-Z]+[0-9]{3}$"}
 )
 _IGNORE = ListOf(_CODE, lone=True)
@@ -80,14 +80,14 @@ def _elsewhere(name: str) -> str:
     return f"; it is a key {' and '.join(found)}" if found else ""
 
 
-def _expect(name: str, kind: Kind, doc: str, example: str = "") -> Key:
+def _expect(name: str, kind: FieldType, doc: str, example: str = "") -> Field:
     """Return a row whose default is the one in `Expect`, which is also the example unless one is given."""
     default = getattr(_DEFAULTS, name)
     shown = "" if default is None else str(list(default) if isinstance(default, tuple) else default)
-    return Key(name, kind, doc, example or shown, shown)
+    return Field(name, kind, doc, example or shown, shown)
 
 
-EXPECT_KEYS: tuple[Key, ...] = (
+EXPECT_KEYS: tuple[Field, ...] = (
     _expect("gpus", Integer(0, MAX_GPUS), "How many GPUs the host should have.", "4"),
     _expect("driver", VERSIONS, "Which driver versions are right.", '">=570"'),
     _expect(
@@ -125,81 +125,81 @@ EXPECT_KEYS: tuple[Key, ...] = (
     _expect("stopped_s", Duration(), "A stopped process older than this is half dead."),
 )
 
-HOST_KEYS: tuple[Key, ...] = (
-    Key(
+HOST_KEYS: tuple[Field, ...] = (
+    Field(
         "address",
         ADDRESS,
         "Where to connect; else ssh_config's HostName, else the name.",
         "10.0.0.7",
     ),
-    Key("port", Integer(1, 65535), "SSH port; else ssh_config's, else 22.", "2222"),
-    Key("user", Text("a user name", USER_PATTERN), "User name on the host.", "ada"),
-    Key(
+    Field("port", Integer(1, 65535), "SSH port; else ssh_config's, else 22.", "2222"),
+    Field("user", Text("a user name", USER_PATTERN), "User name on the host.", "ada"),
+    Field(
         "identity_file",
         Text("a local path"),
         "Local path of the private key; `~` is your local home.",
         "~/.ssh/cluster",
     ),
-    Key(
+    Field(
         "jump",
         HOST_WORDS,
         "Jump hosts, outermost first; `none` overrides ssh_config's ProxyJump.",
         "[bastion]",
     ),
-    Key(
+    Field(
         "via",
         VIA,
         "What carries bytes to the host on top of SSH or in its place; see docs/containers.md.",
         "{docker: train}",
     ),
-    Key(
+    Field(
         "python",
         INTERPRETER,
         "The interpreter of the training environment, on the host.",
         "~/venv/bin/python",
         "python3",
     ),
-    Key(
+    Field(
         "workdir",
         Text("a path on the host"),
         "Directory on the host that scripts and outputs are relative to.",
         "~/project",
     ),
-    Key("gpus", gpus(("all",), count=False), "Which GPUs of the host may be used.", "[0, 1]", "all"),
-    Key("env", _ENV, "Environment variables for every run on this host.", "{NCCL_IB_DISABLE: 1}"),
-    Key(
+    Field("gpus", gpus(("all",), count=False), "Which GPUs of the host may be used.", "[0, 1]", "all"),
+    Field("env", _ENV, "Environment variables for every run on this host.", "{NCCL_IB_DISABLE: 1}"),
+    Field(
         "interface",
         Text("a network interface", r"[^\s/\x00-\x1f\x7f]{1,15}"),
         "Interface that ranks talk over.",
         "eno1",
     ),
-    Key("ignore", _IGNORE, "Codes of checks that stop no launch on this host.", "[HEAL012]"),
-    Key(
+    Field("ignore", _IGNORE, "Codes of checks that stop no launch on this host.", "[HEAL012]"),
+    Field(
         "expect",
-        Record(EXPECT_KEYS, elsewhere=_elsewhere),
+        Section(EXPECT_KEYS, elsewhere=_elsewhere),
         "What is normal for this host; preflight measures against it.",
         "{gpus: 4}",
     ),
 )
 
-INVENTORY_KEYS: tuple[Key, ...] = (
-    Key(
+INVENTORY_KEYS: tuple[Field, ...] = (
+    Field(
         "defaults",
-        Record(HOST_KEYS, elsewhere=_elsewhere),
+        Section(HOST_KEYS, elsewhere=_elsewhere),
         "Keys that every host has unless it says otherwise.",
         "{user: ada}",
     ),
-    Key(
+    Field(
         "hosts",
         MapOf(
-            Record(HOST_KEYS, elsewhere=_elsewhere),
+            Section(HOST_KEYS, elsewhere=_elsewhere),
             "a host name or a range such as l40s-[01-04]",
             r"[A-Za-z0-9_\[][A-Za-z0-9_.:,/\[\]-]*",
         ),
         "Hosts by name; a range means several, and a plain name refines the range it is in.",
         "{titan: {address: 10.0.0.7}}",
     ),
-    Key(
+    Field(
         "groups",
         MapOf(HOST_WORDS, "a group's name", r"[A-Za-z0-9_][A-Za-z0-9_.-]*"),
         "Names for several hosts: names, ranges and other groups.",
@@ -207,50 +207,52 @@ INVENTORY_KEYS: tuple[Key, ...] = (
     ),
 )
 
-CONFIG_KEYS: tuple[Key, ...] = (
-    Key(
+CONFIG_KEYS: tuple[Field, ...] = (
+    Field(
         "script",
         Text("a path"),
         "Training script on the hosts, relative to workdir. Or give `module`.",
         "train.py",
     ),
-    Key(
+    Field(
         "module",
         Text("a Python module", r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"),
         "Run as python -m instead.",
         "pkg.train",
     ),
-    Key(
+    Field(
         "send_script",
-        Flag(),
+        Boolean(),
         "The script lies beside this file and travels with the launch.",
         "true",
         "false",
     ),
-    Key(
+    Field(
         "args",
         ListOf(Scalar()),
         "Arguments of the script; they arrive exactly as written.",
         '["--epochs", 3]',
     ),
-    Key(
+    Field(
         "engine",
-        Choice(("auto", *ENGINES)),
+        Keyword(("auto", *ENGINES)),
         "What starts the ranks; auto: accelerate where the script uses it or the Trainer, else torchrun.",
         "torchrun",
         "auto",
     ),
-    Key("hosts", HOST_WORDS, "Where to run: names, ranges, groups, or all.", '["l40s-[01-02]"]', "localhost"),
-    Key(
+    Field(
+        "hosts", HOST_WORDS, "Where to run: names, ranges, groups, or all.", '["l40s-[01-02]"]', "localhost"
+    ),
+    Field(
         "gpus",
         gpus(("all", "auto", "none"), count=True),
         "GPUs of each host: all, a count, a list, none for CPU ranks, auto for GPUs where there are any.",
         "all",
         "all",
     ),
-    Key(
+    Field(
         "processes_per_host",
-        Either(
+        ScalarOrMap(
             Integer(1, 4096),
             MapOf(Integer(1, 4096), "a host: a name, a range such as l40s-[01-04], or a group", HOST_WORD),
         ),
@@ -258,101 +260,101 @@ CONFIG_KEYS: tuple[Key, ...] = (
         "{l40s-01: 2, l40s-02: 1}",
         "1",
     ),
-    Key(
+    Field(
         "precision",
-        Choice(PRECISIONS, tuple(PRECISION_ALIASES.items())),
+        Keyword(PRECISIONS, tuple(PRECISION_ALIASES.items())),
         "Mixed precision; auto decides from the GPUs and the script.",
         "auto",
         "auto",
     ),
-    Key(
+    Field(
         "precision_args",
         MapOf(ListOf(Scalar()), "a precision", r"\w+", PRECISIONS[1:]),
         "The argument by which this script takes its precision.",
         '{fp16: ["--fp16"], bf16: ["--bf16"]}',
     ),
-    Key(
+    Field(
         "main_port",
         Integer(1, 65535),
         "Port that ranks meet on; another is used when it is taken.",
         "29500",
         str(DEFAULT_MAIN_PORT),
     ),
-    Key("env", _ENV, "Environment variables of every rank.", "{TOKENIZERS_PARALLELISM: false}"),
-    Key(
+    Field("env", _ENV, "Environment variables of every rank.", "{TOKENIZERS_PARALLELISM: false}"),
+    Field(
         "workdir",
         Text("a path on the host"),
         "Directory on the host; else the workdir of the host in hosts.yaml.",
         "~/project",
     ),
-    Key(
+    Field(
         "output",
         Text("a path on the host"),
         "Where the script writes; preflight checks that it can, and a rehearsal stays away from it.",
         "output/paper_r64",
     ),
-    Key(
+    Field(
         "guard",
-        Choice(GUARDS),
+        Keyword(GUARDS),
         "What the guard in each rank does when a run cannot train; off: no guard.",
         "warn",
         "stop",
     ),
-    Key(
+    Field(
         "hang_timeout",
         Duration(),
         "End the run after so long without output, step or use of GPU or CPU on any rank; 0: only report it.",
         "30m",
         "0",
     ),
-    Key(
+    Field(
         "on_disconnect",
-        Choice(POLICIES),
+        Keyword(POLICIES),
         "What a run does when its client is gone: terminal closed, laptop asleep, link lost.",
         "stop",
         "continue",
     ),
-    Key(
+    Field(
         "disconnect_timeout",
         Duration(),
         "With `on_disconnect: stop`: end the run after so long without a client.",
         "60s",
         f"{DEFAULT_TIMEOUT_S:g}",
     ),
-    Key(
+    Field(
         "grace",
         Duration(),
         "From SIGTERM to SIGKILL when a person, or a lost client, stops the run: time for a last checkpoint.",
         "60s",
         f"{DEFAULT_GRACE_S:g}",
     ),
-    Key("ignore", _IGNORE, "Codes of checks that stop no launch with this config.", "[DISK002]"),
-    Key(
+    Field("ignore", _IGNORE, "Codes of checks that stop no launch with this config.", "[DISK002]"),
+    Field(
         "batch_args",
         MapOf(Scalar(), "batch or accumulation", r"\w+", BATCH_KINDS),
         "The script's options for both; `rehearse --fit` halves one and doubles the other.",
         '{batch: "--batch-size", accumulation: "--gradient-accumulation"}',
     ),
-    Key(
+    Field(
         "rehearse_args",
         ListOf(Scalar()),
         "Arguments added in a rehearsal; `{scratch}` is a directory of its own, removed afterwards.",
         '["--output", "{scratch}/out", "--eval-steps", 5]',
     ),
-    Key(
+    Field(
         "sync",
-        SyncKind(),
+        SyncField(),
         "Send the local working tree to the hosts before the launch; see docs/sync.md.",
         "true",
         "false",
     ),
-    Key(
+    Field(
         "restart",
-        RestartKind(),
+        RestartField(),
         "Start a run that failed again, from its own last checkpoint; see docs/reliability.md.",
         "{max: 2}",
     ),
-    Key(
+    Field(
         "slurm",
         SlurmKind(),
         "The job that `gpulaunch submit` asks Slurm for; see docs/slurm.md.",
@@ -360,8 +362,8 @@ CONFIG_KEYS: tuple[Key, ...] = (
     ),
 )
 
-INVENTORY = Record(INVENTORY_KEYS, elsewhere=_elsewhere)
-CONFIG = Record(CONFIG_KEYS, elsewhere=_elsewhere)
+INVENTORY = Section(INVENTORY_KEYS, elsewhere=_elsewhere)
+CONFIG = Section(CONFIG_KEYS, elsewhere=_elsewhere)
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -393,7 +395,7 @@ def reference() -> str:
     return "\n".join(_section(title, keys) for title, keys in parts)
 
 
-def _section(title: str, keys: tuple[Key, ...]) -> str:
+def _section(title: str, keys: tuple[Field, ...]) -> str:
     rows = [
         f"## {title}",
         "",
@@ -408,5 +410,5 @@ def _section(title: str, keys: tuple[Key, ...]) -> str:
     return "\n".join([*rows, ""])
 
 
-def _cell(kind: Kind) -> str:
+def _cell(kind: FieldType) -> str:
     return kind.expected.replace("|", "\\|")

@@ -3,8 +3,8 @@
 from dataclasses import field
 from typing import Any
 
-from launcher.config.fields import Duration, Integer, Key, MapOf, Record, Scalar, Schema, Text
-from launcher.config.yaml_tree import Item, Mistakes
+from launcher.config.fields import Duration, Field, Integer, MapOf, Scalar, Schema, Section, Text
+from launcher.config.yaml_tree import ConfigIssues, YamlNode
 from preflight.frozen import dataclass
 
 DEFAULT_WARN_S = 300.0
@@ -51,28 +51,28 @@ class SlurmSpec:
         return self.nodes + self.spare_nodes
 
 
-SLURM_KEYS: tuple[Key, ...] = (
-    Key("nodes", Integer(1, MAX_NODES), "Nodes that the run uses.", "2", "1"),
-    Key("spare_nodes", Integer(0, 64), "Nodes asked for on top, for the places of bad ones.", "1", "0"),
-    Key("gpus_per_node", Integer(0, 64), "GPUs of each node; 0: none is asked for.", "8", "0"),
-    Key(
+SLURM_KEYS: tuple[Field, ...] = (
+    Field("nodes", Integer(1, MAX_NODES), "Nodes that the run uses.", "2", "1"),
+    Field("spare_nodes", Integer(0, 64), "Nodes asked for on top, for the places of bad ones.", "1", "0"),
+    Field("gpus_per_node", Integer(0, 64), "GPUs of each node; 0: none is asked for.", "8", "0"),
+    Field(
         "time",
         Text("a time such as 12:00:00 or 2-00:00:00", TIME),
         "Time limit.",
         '"12:00:00"',
     ),
-    Key("partition", Text("a partition", _NAME), "Partition.", "gpu"),
-    Key("account", Text("an account", _NAME), "Account that is charged.", "proj42"),
-    Key("qos", Text("a quality of service", _NAME), "Quality of service.", "long"),
-    Key("requeue", Integer(0, 1000), "How often Slurm may start the job again.", "3", "0"),
-    Key(
+    Field("partition", Text("a partition", _NAME), "Partition.", "gpu"),
+    Field("account", Text("an account", _NAME), "Account that is charged.", "proj42"),
+    Field("qos", Text("a quality of service", _NAME), "Quality of service.", "long"),
+    Field("requeue", Integer(0, 1000), "How often Slurm may start the job again.", "3", "0"),
+    Field(
         "warn",
         Duration(),
         "How long before the time limit the run is ended, with `before_stop`; 0: no warning.",
         "10m",
         f"{DEFAULT_WARN_S:g}",
     ),
-    Key(
+    Field(
         "sbatch",
         MapOf(Scalar(), "an option of sbatch without its dashes, such as reservation", _OPTION),
         "Any other option of sbatch; true: an option without a value.",
@@ -87,12 +87,12 @@ class SlurmKind:
 
     expected: str = "a mapping of nodes, gpus_per_node, time, partition, sbatch and so on"
 
-    def read(self, item: Item, mistakes: Mistakes) -> SlurmSpec | None:
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> SlurmSpec | None:
         """Return the spec; None after a mistake."""
         if not isinstance(item.value, dict):
             mistakes.expected(item, self.expected)
             return None
-        data: dict[str, Any] = Record(SLURM_KEYS).read(item, mistakes) or {}
+        data: dict[str, Any] = Section(SLURM_KEYS).read(item, mistakes) or {}
         options = item.value.get("sbatch")
         for name, part in (
             options.value.items() if options is not None and isinstance(options.value, dict) else ()
@@ -102,10 +102,10 @@ class SlurmKind:
 
     def schema(self) -> Schema:
         """Return it as JSON Schema."""
-        return {**Record(SLURM_KEYS).schema(), "type": "object"}
+        return {**Section(SLURM_KEYS).schema(), "type": "object"}
 
 
-def _refuse_option(name: str, part: Item, mistakes: Mistakes) -> None:
+def _refuse_option(name: str, part: YamlNode, mistakes: ConfigIssues) -> None:
     """Find options that keys of ours write, and values that would not stay one option."""
     if name in _WRITTEN:
         key = _WRITTEN[name]

@@ -4,8 +4,8 @@ import posixpath
 import re
 from dataclasses import field
 
-from launcher.config.fields import Schema, Special
-from launcher.config.yaml_tree import Item, nearest
+from launcher.config.fields import Custom, Schema
+from launcher.config.yaml_tree import YamlNode, nearest
 from preflight.frozen import dataclass
 
 COMMAND = "command"
@@ -119,7 +119,7 @@ def _words_problem(words: tuple[str, ...]) -> str:
     return ""
 
 
-def _read(item: Item) -> Via:
+def _read(item: YamlNode) -> Via:
     via = _shape(item)
     problem = "" if via.kind == NO_VIA else via_problem(via)
     if problem:
@@ -127,7 +127,7 @@ def _read(item: Item) -> Via:
     return via
 
 
-def _shape(item: Item) -> Via:
+def _shape(item: YamlNode) -> Via:
     if isinstance(item.value, tuple):
         return Via(COMMAND, words=tuple(_text(part) for part in item.value))
     if isinstance(item.value, dict):
@@ -143,7 +143,7 @@ def _shape(item: Item) -> Via:
     raise ValueError(_EXPECTED)
 
 
-def _text(item: Item) -> str:
+def _text(item: YamlNode) -> str:
     if not isinstance(item.value, str):
         raise ValueError(f"{_EXPECTED}; {item.kind} is not a word")  # noqa: TRY004 - how a kind says so
     return item.value
@@ -166,4 +166,4 @@ def _schema() -> Schema:
     return {"anyOf": [{"enum": [*alone, NO_VIA]}, *mappings, words]}
 
 
-VIA = Special(_EXPECTED, _read, _schema)
+VIA = Custom(_EXPECTED, _read, _schema)

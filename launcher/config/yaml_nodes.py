@@ -12,7 +12,7 @@ _PURE_BYTES = 1 << 16
 """Up to here an error is looked for again with the pure loader, which words it better and is slow."""
 
 
-class Unbounded(yaml.YAMLError):
+class YamlLimitExceeded(yaml.YAMLError):
     """The text nests too deep, holds too many values, or an alias of it does. `line` counts from 1."""
 
     def __init__(self, line: int, words: str) -> None:
@@ -30,7 +30,7 @@ def compose(text: str) -> yaml.Node | None:
     if fast is not None:
         try:
             return _compose(text, fast)
-        except Unbounded:
+        except YamlLimitExceeded:
             raise
         except yaml.YAMLError:
             if len(text) > _PURE_BYTES:
@@ -62,9 +62,9 @@ def _check_events(text: str, loader: type[yaml.SafeLoader]) -> bool:
         has_alias = has_alias or isinstance(event, yaml.AliasEvent)
         depth += isinstance(event, yaml.CollectionStartEvent)
         if depth > MAX_DEPTH:
-            raise Unbounded(_line(event.start_mark), "nested too deep")
+            raise YamlLimitExceeded(_line(event.start_mark), "nested too deep")
         if values > 2 * MAX_VALUES:  # keys are no values
-            raise Unbounded(_line(event.start_mark), f"more than {MAX_VALUES} values")
+            raise YamlLimitExceeded(_line(event.start_mark), f"more than {MAX_VALUES} values")
     return has_alias
 
 
@@ -79,13 +79,13 @@ class _Measure:
         line = _line(node.start_mark)
         if id(node) not in self._known:
             if depth > MAX_DEPTH:
-                raise Unbounded(line, "nested too deep, or an alias refers to itself")
+                raise YamlLimitExceeded(line, "nested too deep, or an alias refers to itself")
             self._known[id(node)] = self._count(node, depth)
         values, levels = self._known[id(node)]
         if depth + levels > MAX_DEPTH:
-            raise Unbounded(line, "nested too deep, or an alias refers to itself")
+            raise YamlLimitExceeded(line, "nested too deep, or an alias refers to itself")
         if values > MAX_VALUES:
-            raise Unbounded(line, f"its aliases expand to more than {MAX_VALUES} values")
+            raise YamlLimitExceeded(line, f"its aliases expand to more than {MAX_VALUES} values")
         return values, levels
 
     def _count(self, node: yaml.Node, depth: int) -> tuple[int, int]:
@@ -98,7 +98,7 @@ class _Measure:
             more, deep = self.of(part, depth + 1)
             values, levels = values + more, max(levels, deep + 1)
             if values > 2 * MAX_VALUES:
-                raise Unbounded(
+                raise YamlLimitExceeded(
                     _line(node.start_mark), f"its aliases expand to more than {MAX_VALUES} values"
                 )
         return values, levels

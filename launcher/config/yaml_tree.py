@@ -23,7 +23,7 @@ MAX_PATHS = 1 << 24  # characters of all those paths
 MOST_TOLD = 20  # mistakes; a file with more is mostly another kind of file
 MOST_FOUND = 50  # then nobody looks for more: each is compared with all names for its remedy
 
-Value: TypeAlias = "str | tuple[Item, ...] | dict[str, Item] | None"
+YamlValue: TypeAlias = "str | tuple[YamlNode, ...] | dict[str, YamlNode] | None"
 
 _NULL_TEXTS = frozenset({"", "~", "null", "Null", "NULL"})
 _MERGE_KEY = "<<"
@@ -35,10 +35,10 @@ _PLAIN_TAGS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class YamlNode:
     """One value: scalar text, None (empty), a list or a mapping, and where it was written."""
 
-    value: Value
+    value: YamlValue
     source: str  # the file as the user knows it, or an option such as "--set"
     line: int = 0  # 1-based; 0 = not in a file
     key: str = ""  # dotted path: "hosts.titan.port"
@@ -54,7 +54,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Mistake:
+class ConfigIssue:
     """One thing that is wrong in a file; sorted as a reader meets them."""
 
     source: str
@@ -69,18 +69,18 @@ class Mistake:
 
 
 @dataclass(slots=True)
-class Mistakes:
+class ConfigIssues:
     """Collects every mistake, so that all are told at once."""
 
-    found: list[Mistake] = field(default_factory=list)
+    found: list[ConfigIssue] = field(default_factory=list)
 
-    def add(self, item: Item, text: str) -> None:
+    def add(self, item: YamlNode, text: str) -> None:
         """Record a mistake at `item`. Raises ConfigError when there are MOST_FOUND."""
-        self.found.append(Mistake(item.source, item.line, item.key, text))
+        self.found.append(ConfigIssue(item.source, item.line, item.key, text))
         if len(self.found) >= MOST_FOUND:
             self.raise_if_any()
 
-    def expected(self, item: Item, expected: str, choices: tuple[str, ...] = ()) -> None:
+    def expected(self, item: YamlNode, expected: str, choices: tuple[str, ...] = ()) -> None:
         """Record a value of the wrong type or spelling, with the nearest valid spelling."""
         near = nearest(item.value, choices) if isinstance(item.value, str) else ""
         self.add(item, f"expected {expected}, got {item.kind}" + near)
@@ -106,7 +106,7 @@ def nearest(word: str, choices: tuple[str, ...]) -> str:
     return f'; did you mean "{lowered[close[0]]}"?' if close else ""
 
 
-def read_file(path: Path, mistakes: Mistakes) -> Item:
+def read_file(path: Path, mistakes: ConfigIssues) -> YamlNode:
     """Return the mapping in the file. Raises ConfigError when it cannot be read as YAML at all."""
     shown = str(path)
     try:
@@ -118,7 +118,7 @@ def read_file(path: Path, mistakes: Mistakes) -> Item:
         raise ConfigError(f"{shown}: cannot be read: {error.strerror}") from None
     root = parse_text(_decode(data, shown), shown, mistakes)
     if root.value is None:
-        return Item({}, shown, 1)
+        return YamlNode({}, shown, 1)
     if not isinstance(root.value, dict):
         raise ConfigError(f"{shown}:{root.line}: expected a mapping (key: value) at the top, got {root.kind}")
     return root
@@ -141,11 +141,11 @@ def _decode(data: bytes, shown: str) -> str:
         ) from None
 
 
-def parse_text(text: str, source: str, mistakes: Mistakes, *, in_file: bool = True) -> Item:
+def parse_text(text: str, source: str, mistakes: ConfigIssues, *, in_file: bool = True) -> YamlNode:
     """Return YAML text as an Item tree; raises ConfigError with the line where it is not YAML."""
     try:
         node = yaml_nodes.compose(text)
-    except yaml_nodes.Unbounded as error:
+    except yaml_nodes.YamlLimitExceeded as error:
         where = f"{source}:{error.line}" if in_file else source
         raise ConfigError(f"{where}: {error}") from None
     except yaml.MarkedYAMLError as error:
@@ -155,7 +155,7 @@ def parse_text(text: str, source: str, mistakes: Mistakes, *, in_file: bool = Tr
         where = f"{source}:{text[:position].count(chr(10)) + 1}" if in_file else source
         raise ConfigError(f"{where}: a control character is not allowed in YAML") from None
     if node is None:
-        return Item(None, source, 1 if in_file else 0)
+        return YamlNode(None, source, 1 if in_file else 0)
     return _Builder(source, mistakes, in_file=in_file).item(node, "")
 
 
@@ -179,13 +179,13 @@ def _yaml_message(error: yaml.MarkedYAMLError, text: str, source: str, *, in_fil
 class _Builder:
     """Turns composed nodes into Items; duplicates and foreign tags become mistakes."""
 
-    def __init__(self, source: str, mistakes: Mistakes, *, in_file: bool) -> None:
+    def __init__(self, source: str, mistakes: ConfigIssues, *, in_file: bool) -> None:
         self.source = source
         self.mistakes = mistakes
         self.in_file = in_file
         self.paths = 0
 
-    def item(self, node: yaml.Node, key: str) -> Item:
+    def item(self, node: yaml.Node, key: str) -> YamlNode:
         line = node.start_mark.line + 1 if self.in_file else 0
         self.paths += len(key)
         if self.paths > MAX_PATHS:
@@ -193,12 +193,13 @@ class _Builder:
             raise ConfigError(f"{where}: too many values under long keys")
         if node.tag not in _PLAIN_TAGS:
             self.mistakes.add(
-                Item(None, self.source, line, key), f"the tag {node.tag} is not used in this file; remove it"
+                YamlNode(None, self.source, line, key),
+                f"the tag {node.tag} is not used in this file; remove it",
             )
-            return Item(None, self.source, line, key)
-        return Item(self._value(node, key), self.source, line, key)
+            return YamlNode(None, self.source, line, key)
+        return YamlNode(self._value(node, key), self.source, line, key)
 
-    def _value(self, node: yaml.Node, key: str) -> Value:
+    def _value(self, node: yaml.Node, key: str) -> YamlValue:
         if isinstance(node, yaml.ScalarNode):
             text = str(node.value)
             return None if not node.style and text in _NULL_TEXTS else text
@@ -206,17 +207,17 @@ class _Builder:
             return tuple(self.item(child, f"{key}[{n}]") for n, child in enumerate(node.value))
         return self._mapping(node, key)
 
-    def _mapping(self, node: yaml.Node, key: str) -> dict[str, Item]:
-        own: dict[str, Item] = {}
-        merged: dict[str, Item] = {}
+    def _mapping(self, node: yaml.Node, key: str) -> dict[str, YamlNode]:
+        own: dict[str, YamlNode] = {}
+        merged: dict[str, YamlNode] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1 if self.in_file else 0
             if not isinstance(key_node, yaml.ScalarNode):
-                self.mistakes.add(Item(None, self.source, line, key), "a key must be plain text")
+                self.mistakes.add(YamlNode(None, self.source, line, key), "a key must be plain text")
                 continue
             name = str(key_node.value)
             if len(name) > MAX_KEY:
-                shown = Item(None, self.source, line, key)
+                shown = YamlNode(None, self.source, line, key)
                 self.mistakes.add(shown, f"a key has {len(name)} characters, expected at most {MAX_KEY}")
                 continue
             path = f"{key}.{name}" if key else name
@@ -225,16 +226,16 @@ class _Builder:
                 continue
             if name in own:
                 first = f" (first on line {own[name].line})" if line else ""
-                self.mistakes.add(Item(None, self.source, line, path), f"written twice{first}; keep one")
+                self.mistakes.add(YamlNode(None, self.source, line, path), f"written twice{first}; keep one")
                 continue
             value = self.item(value_node, path)
-            own[name] = Item(value.value, self.source, line, path)
+            own[name] = YamlNode(value.value, self.source, line, path)
         return merged | own
 
-    def _merged(self, node: yaml.Node, key: str) -> dict[str, Item]:
+    def _merged(self, node: yaml.Node, key: str) -> dict[str, YamlNode]:
         value = self.item(node, key)
         parts = value.value if isinstance(value.value, tuple) else (value,)
-        found: dict[str, Item] = {}
+        found: dict[str, YamlNode] = {}
         for part in reversed(parts):  # YAML's merge: the first mapping in a list wins
             if isinstance(part.value, dict):
                 found |= part.value

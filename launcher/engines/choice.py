@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from launcher.engines.base import ENGINES
-from preflight.decide.decision import Reason
+from preflight.decide.decision import DecisionReason
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
-from preflight.facts.script import ScriptReading
+from preflight.facts.script import ScriptAnalysis
 from preflight.job import Job
 
 _BRINGS_ACCELERATE = re.compile(
@@ -18,7 +18,9 @@ _FOR_TORCHRUN = re.compile(r"LOCAL_RANK|init_process_group|\.step\(")
 _OF_ACCELERATE = {"accelerate": "uses accelerate", "trainer": "uses transformers' Trainer", "trl": "uses trl"}
 
 
-def choose_engine(job: Job, script: ScriptReading | None, hosts: Iterable[HostFacts]) -> tuple[Job, Reason]:
+def choose_engine(
+    job: Job, script: ScriptAnalysis | None, hosts: Iterable[HostFacts]
+) -> tuple[Job, DecisionReason]:
     """Return the job with its engine settled, and why that one.
 
     A script that uses accelerate, or a library that brings it along, is started by accelerate; one that joins
@@ -26,15 +28,17 @@ def choose_engine(job: Job, script: ScriptReading | None, hosts: Iterable[HostFa
     Where reading the script does not tell, accelerate starts it, unless a host lacks that.
     """
     if job.engine is not None:
-        return job, Reason(f"{job.engine.name} starts the ranks", "engine: of the run config or the command")
+        return job, DecisionReason(
+            f"{job.engine.name} starts the ranks", "engine: of the run config or the command"
+        )
     name, why, source = _written_for(script) if script is not None else ("", "", "")
     if not name:
         name, why, source = _installed(job, hosts)
     chosen = replace(job, engine=ENGINES[name].traits)
-    return chosen, Reason(f"{name} starts the ranks: {why}", source)
+    return chosen, DecisionReason(f"{name} starts the ranks: {why}", source)
 
 
-def _written_for(script: ScriptReading) -> tuple[str, str, str]:
+def _written_for(script: ScriptAnalysis) -> tuple[str, str, str]:
     """Return engine, reason and evidence; "" where reading the script does not tell."""
     if script.style in _OF_ACCELERATE:
         return (

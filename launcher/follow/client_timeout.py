@@ -1,13 +1,13 @@
 """When a client gives up a run that goes on without it: no host of it has answered for a long time."""
 
 from launcher.follow.awake_clock import AwakeClock
-from launcher.follow.run_state import Watch
+from launcher.follow.run_state import RunState
 
 
-class Silence:
+class ClientTimeout:
     """Measures, awake, for how long no host has answered. As long as one does, the others are waited for."""
 
-    def __init__(self, watch: Watch, timeout_s: float, awake: AwakeClock) -> None:
+    def __init__(self, watch: RunState, timeout_s: float, awake: AwakeClock) -> None:
         self._watch = watch
         self._timeout_s = timeout_s
         self._awake = awake

@@ -2,9 +2,9 @@
 
 from typing import Literal, TypeAlias
 
-from launcher.follow.run_state import Watch
+from launcher.follow.run_state import RunState
 
-Step: TypeAlias = Literal["wait", "detach", "leave"]
+DetachStep: TypeAlias = Literal["wait", "detach", "leave"]
 
 VERIFY_S = 120.0
 """A script may import for minutes before it sets up its world; then we leave, and say what was not seen."""
@@ -18,10 +18,12 @@ ASK_AGAIN_S = 5.0
 """A word that was on its way when a link broke may not have arrived."""
 
 
-class Departure:
+class DetachPolicy:
     """Decides when to go. Until every host has promised, the run is attached, and ends if we die."""
 
-    def __init__(self, watch: Watch, now: float, *, quiet_s: float = QUIET_S, at_once: bool = False) -> None:
+    def __init__(
+        self, watch: RunState, now: float, *, quiet_s: float = QUIET_S, at_once: bool = False
+    ) -> None:
         """`at_once`: as soon as all nodes have started; ranks and broken links are not waited for."""
         self._watch = watch
         self._at_once = at_once
@@ -32,7 +34,7 @@ class Departure:
         self._asked: float | None = None
         self._asked_last = now
 
-    def step(self, now: float) -> Step:
+    def step(self, now: float) -> DetachStep:
         """Return what to do now; "detach" comes again where no promise follows."""
         if self._watch.stopping or self._watch.nodes.refused or self._watch.nodes.lost:
             return "wait"  # it is ending: that is followed to its end
@@ -51,7 +53,7 @@ class Departure:
         self._asked = self._asked_last = now
         return "detach"
 
-    def _ask_at_once(self, now: float) -> Step:
+    def _ask_at_once(self, now: float) -> DetachStep:
         if len(self._watch.nodes.run_dirs) < len(self._watch.hosts):
             return "wait"
         if self._watch.nodes.detached.issuperset(self._watch.open_hosts):
@@ -63,7 +65,7 @@ class Departure:
         """Return whether the guards have been compared, or this has been waited for long enough."""
         return self._watch.compared or (self._placed is not None and now - self._placed > COMPARE_S)
 
-    def _await_promises(self, now: float, asked: float) -> Step:
+    def _await_promises(self, now: float, asked: float) -> DetachStep:
         silent = set(self._watch.hosts) - self._watch.nodes.detached
         if not silent:
             return "leave"

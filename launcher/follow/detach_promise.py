@@ -4,13 +4,13 @@ Until then a client that vanishes leaves half a run behind, which its hosts end 
 """
 
 from launcher.follow.detach_policy import ASK_AGAIN_S
-from launcher.follow.run_state import Watch
+from launcher.follow.run_state import RunState
 
 
-class Promise:
+class DetachPromise:
     """Says when to ask every host to go on without us; asked again while one has not promised it."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: RunState) -> None:
         self._watch = watch
         self._asked = float("-inf")
 

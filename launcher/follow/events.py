@@ -11,7 +11,7 @@ from preflight.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class HostStarted:
     """The host's supervisor runs and has started the launcher, now or (attached to) some time ago."""
 
     host: str
@@ -20,7 +20,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class StartRefused:
     """The host's supervisor could not be started, or could not start the launcher."""
 
     host: str
@@ -29,7 +29,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class LogOutput:
     """Bytes of a log, exactly as they were written there."""
 
     host: str
@@ -39,7 +39,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class HostReport:
     """One line of the host's events.jsonl or usage.jsonl, by the supervisor, its gauge or a rank."""
 
     host: str
@@ -49,7 +49,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class HostEnded:
     """Nothing of the run is left on the host, or `left` says what; its logs are complete here."""
 
     host: str
@@ -58,7 +58,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class Disconnected:
     """The connection broke; it is being opened again."""
 
     host: str
@@ -66,19 +66,19 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed:
+class Reconnected:
     """The connection is back, and following goes on at the exact byte."""
 
     host: str
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """The host could not be reached again in time; `goes_on`: what runs there goes on, if the host lives."""
+class HostLost:
+    """The host could not be reached again in time; `still_running`: its ranks may still run."""
 
     host: str
     why: str
-    goes_on: bool = False
+    still_running: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,15 @@ class Tick:
     at: float
 
 
-Happening: TypeAlias = (
-    Started | Refused | Output | Told | Ended | Dropped | Resumed | Lost | Interrupted | Tick
+RunEvent: TypeAlias = (
+    HostStarted
+    | StartRefused
+    | LogOutput
+    | HostReport
+    | HostEnded
+    | Disconnected
+    | Reconnected
+    | HostLost
+    | Interrupted
+    | Tick
 )

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from launcher.follow.outcome import Outcome
-from launcher.rundir.log_store import LogBook
+from launcher.rundir.log_store import LogStore
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose_logs
 from preflight.diagnosis.lines import Log
@@ -13,7 +13,7 @@ LAST_LINES = 400
 SHOWN_LINES = 20
 
 
-def with_last_lines(outcome: Outcome, book: LogBook) -> Outcome:
+def with_last_lines(outcome: Outcome, book: LogStore) -> Outcome:
     """Return the outcome with what the log of the root cause ended with, where no exception told it."""
     cause = outcome.cause.failure
     if cause is None or cause.last_lines:
@@ -23,7 +23,7 @@ def with_last_lines(outcome: Outcome, book: LogBook) -> Outcome:
     return replace(outcome, cause=replace(outcome.cause, failure=replace(cause, last_lines=lines)))
 
 
-def with_reasons(outcome: Outcome, book: LogBook) -> Outcome:
+def with_reasons(outcome: Outcome, book: LogStore) -> Outcome:
     """Return the outcome with a diagnosis where a rank or a launcher failed; logs are read from memory."""
     cause = outcome.cause.failure
     if cause is None or cause.hung:  # its logs end with our own SIGTERM; its stacks say more

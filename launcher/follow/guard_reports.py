@@ -22,7 +22,7 @@ class GuardStop:
     lines: tuple[str, ...]
 
 
-class Guarding:
+class GuardReports:
     """Collects what guards tell."""
 
     def __init__(self, *, stops: bool) -> None:

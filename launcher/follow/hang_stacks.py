@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from launcher.follow.outcome import Outcome
-from launcher.rundir.log_store import LogBook
+from launcher.rundir.log_store import LogStore
 from launcher.text import clean
 from preflight.diagnosis.stack_analysis import Hang, compare, read_stacks
 
@@ -12,7 +12,7 @@ READ_BYTES = 1 << 20
 _SHOWN_FRAMES = 20
 
 
-def with_stacks(outcome: Outcome, book: LogBook) -> Outcome:
+def with_stacks(outcome: Outcome, book: LogStore) -> Outcome:
     """Return the outcome with where the ranks stood; its root cause then names the rank that stood apart."""
     cause = outcome.cause.failure
     if cause is None or not cause.hung:
@@ -33,7 +33,7 @@ def with_stacks(outcome: Outcome, book: LogBook) -> Outcome:
     return replace(outcome, why=found.what, cause=replace(outcome.cause, failure=found, hang=hang))
 
 
-def _read(outcome: Outcome, book: LogBook) -> Hang:
+def _read(outcome: Outcome, book: LogStore) -> Hang:
     standings = []
     for end in outcome.ranks:
         path = book.path(end.host, f"stacks-rank-{end.rank}.log")

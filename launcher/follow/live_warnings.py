@@ -2,7 +2,7 @@
 
 import re
 
-from preflight.diagnosis.live import LiveDiagnosis, LiveWarning
+from preflight.diagnosis.live_diagnosis import LiveDiagnosis, LiveWarning
 
 _RANK_LOG = re.compile(r"rank-(\d+)\.log")
 # Only such lines are read, so that a rank that prints without end costs next to nothing.
@@ -13,7 +13,7 @@ _AT_ONCE = 200
 hold up the run's own output. Those with a NaN are read first, then the latest."""
 
 
-class LiveReading:
+class LiveLogScanner:
     """Cuts logs into lines as their bytes come and reads those about training."""
 
     def __init__(self) -> None:

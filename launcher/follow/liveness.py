@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 
-from launcher.follow.events import Told
+from launcher.follow.events import HostReport
 
 SAID_S = 60.0
 """A host repeats every 15 s that it is quiet for too long; older words are read from a log of long ago."""
 
 
-class Quiet:
+class HostLiveness:
     """What hosts said last of their quiet."""
 
     def __init__(self) -> None:
-        self._last: dict[str, Told] = {}
+        self._last: dict[str, HostReport] = {}
 
-    def tell(self, told: Told) -> str:
-        """Take "quiet" or "active"; return what a person should hear of it, "" for nothing."""
+    def tell(self, told: HostReport) -> str:
+        """Take "idle" or "active"; return what a person should hear of it, "" for nothing."""
         if told.event == "active":
             was = self._last.pop(told.host, None)
             return "" if was is None else f"{told.host}: active again"
@@ -34,11 +34,11 @@ class Quiet:
         return min(_seconds(each) for each in told) if fresh else 0.0
 
 
-def _seconds(told: Told) -> float:
+def _seconds(told: HostReport) -> float:
     seconds = told.fields.get("seconds")
     return float(seconds) if isinstance(seconds, int | float) else 0.0
 
 
-def _is_over(told: Told) -> bool:
+def _is_over(told: HostReport) -> bool:
     limit = told.fields.get("timeout_s")
     return isinstance(limit, int | float) and limit > 0 and _seconds(told) >= limit

@@ -16,22 +16,22 @@ from launcher.errors import (
     HostError,
     HostKeyChanged,
     HostKeyUnknown,
+    HostNotContacted,
     NameNotResolved,
-    NoPython,
-    NotAsked,
+    PythonNotFound,
 )
 from launcher.follow import protocol
 from launcher.follow.awake_clock import AwakeClock
 from launcher.follow.events import (
-    Dropped,
-    Ended,
-    Happening,
-    Lost,
-    Output,
-    Refused,
-    Resumed,
-    Started,
-    Told,
+    Disconnected,
+    HostEnded,
+    HostLost,
+    HostReport,
+    HostStarted,
+    LogOutput,
+    Reconnected,
+    RunEvent,
+    StartRefused,
 )
 from launcher.planning.plan import NodePlan
 from launcher.remote.shell_errors import last_lines, no_answer
@@ -54,7 +54,14 @@ STACKS_S = 60.0
 BYE = b"bye\n"
 MOST_LOGS = 8192
 """Of one node, whatever its script calls .log: each is a file here."""
-_HOPELESS = (AuthenticationFailed, HostKeyUnknown, HostKeyChanged, NameNotResolved, NoPython, NotAsked)
+_HOPELESS = (
+    AuthenticationFailed,
+    HostKeyUnknown,
+    HostKeyChanged,
+    NameNotResolved,
+    PythonNotFound,
+    HostNotContacted,
+)
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 _POLL_S = 0.1
 QUEUE_LENGTH = 16
@@ -64,14 +71,14 @@ LEAVE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class ResumePoint:
     """A run that is there already: what of its logs we have, and what protocol.follow_request may be told."""
 
     offsets: Mapping[str, int] = field(default_factory=dict)
     wishes: Mapping[str, object] = field(default_factory=dict)
 
 
-class Follower(threading.Thread):
+class NodeClient(threading.Thread):
     """Puts everything that happens on one host into the run's queue, until the run has ended there."""
 
     def __init__(
@@ -79,10 +86,10 @@ class Follower(threading.Thread):
         run_id: str,
         node: NodePlan,
         open_way: Callable[[], Connection],
-        start: bytes | Running,
+        start: bytes | ResumePoint,
         *,
         patience_s: float,
-        happenings: "queue.Queue[Happening]",
+        happenings: "queue.Queue[RunEvent]",
         awake: AwakeClock | None = None,
     ) -> None:
         """`patience_s`: how long, awake, it may be silent; then its supervisor has ended the run there."""
@@ -91,7 +98,7 @@ class Follower(threading.Thread):
         self._node = node
         self._open_way = open_way
         self._start_request = start if isinstance(start, bytes) else None
-        known = start if isinstance(start, Running) else Running()
+        known = start if isinstance(start, ResumePoint) else ResumePoint()
         self._patience_s = patience_s
         self._happenings = happenings
         self._stream: Stream | None = None
@@ -108,7 +115,7 @@ class Follower(threading.Thread):
         self._left = False  # nobody reads what happens any more
         self._give_up_at = float("inf")
         self._why_given_up = ""
-        self._given_up = self._goes_on = False
+        self._given_up = self._still_running = False
 
     @property
     def host(self) -> str:
@@ -126,10 +133,10 @@ class Follower(threading.Thread):
         patience_s = STOP_PATIENCE_S + (STACKS_S if stacks else 0.0)
         self._give_up_at = min(self._give_up_at, self._awake.now() + grace_s + patience_s)
 
-    def give_up(self, why: str, *, goes_on: bool = False) -> None:
-        """Wait for the host no longer: it has died; `goes_on`: or it is only not reached."""
+    def give_up(self, why: str, *, still_running: bool = False) -> None:
+        """Wait for the host no longer: it has died; `still_running`: or it is only not reached."""
         self._why_given_up = f"{why}; " if why else ""
-        self._given_up, self._goes_on = True, goes_on
+        self._given_up, self._still_running = True, still_running
 
     def detach(self) -> None:
         """Have the run go on without us; the host answers with the event "detached"."""
@@ -147,9 +154,9 @@ class Follower(threading.Thread):
             while not self._done:
                 self._again()
         except Exception as error:  # noqa: BLE001 - a thread's error must reach the loop, or the run would wait forever
-            self._finish(Lost(self.host, f"following it failed: {error!r}"))
+            self._finish(HostLost(self.host, f"following it failed: {error!r}"))
 
-    def _put(self, happening: Happening) -> None:
+    def _put(self, happening: RunEvent) -> None:
         """Hand it to the loop; while a slow terminal holds that up, the host still hears that we live.
 
         If it has told all and gone, or the link is, what it has told is handed over all the same.
@@ -164,7 +171,7 @@ class Follower(threading.Thread):
             else:
                 return
 
-    def _finish(self, last: Happening) -> None:
+    def _finish(self, last: RunEvent) -> None:
         self._done = True
         self._put(last)
 
@@ -176,16 +183,16 @@ class Follower(threading.Thread):
                 self._converse(connection, argv, self._start_request, self._on_start)
         except HostError as error:
             if not self._running_there:
-                self._finish(Refused(self.host, error.detail, error.fix))
+                self._finish(StartRefused(self.host, error.detail, error.fix))
                 return
-            self._put(Dropped(self.host, error.detail))
+            self._put(Disconnected(self.host, error.detail))
 
     def _again(self) -> None:
         """Reconnect with growing pauses until it works or patience ends; it is tried before it is judged."""
         for attempt in range(1000):
             if self._given_up or (attempt and self._is_lost()):
                 why = f"{self._why_given_up}not reached again for {self._silent_s():.0f} s"
-                self._finish(Lost(self.host, why, goes_on=self._goes_on))
+                self._finish(HostLost(self.host, why, still_running=self._still_running))
                 return
             if self._running_there or attempt:
                 time.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
@@ -200,11 +207,11 @@ class Follower(threading.Thread):
                     return
             except _HOPELESS as error:
                 if not self._running_there:  # we were never let in: no patience changes that
-                    self._finish(Lost(self.host, error.message))
+                    self._finish(HostLost(self.host, error.message))
                     return
-                self._put(Dropped(self.host, error.message))
+                self._put(Disconnected(self.host, error.message))
             except GpulaunchError as error:
-                self._put(Dropped(self.host, error.message))
+                self._put(Disconnected(self.host, error.message))
                 if attempt and self._silent_s() < 1.0:
                     return  # it was back for a while: begin the pauses anew
 
@@ -227,14 +234,14 @@ class Follower(threading.Thread):
         try:
             stream.write(body)
             self._carry(stream, on_answer)
-        except protocol.Garbled as error:
+        except protocol.ProtocolError as error:
             raise HostError(self.host, f"the supervisor's answer cannot be read: {error}") from None
         finally:
             self._stream = None
             stream.close()
 
     def _carry(self, stream: Stream, on_answer: Callable[[dict[str, Any]], None]) -> None:
-        reader = protocol.Reader()
+        reader = protocol.FrameReader()
         answered, stderr = False, b""
         heard = self._awake.now()
         while not self._done:
@@ -282,25 +289,25 @@ class Follower(threading.Thread):
 
     def _on_start(self, answer: dict[str, Any]) -> None:
         if "refused" in answer:
-            self._finish(Refused(self.host, str(answer["refused"])))
+            self._finish(StartRefused(self.host, str(answer["refused"])))
             return
         _demand(misfit_of_answer(answer))
         self._running_there = True
         self._see_clock(answer)
-        self._put(Started(self.host, str((answer.get("state") or {}).get("run_dir") or "")))
+        self._put(HostStarted(self.host, str((answer.get("state") or {}).get("run_dir") or "")))
 
     def _on_follow(self, answer: dict[str, Any]) -> None:
         if "refused" in answer:
-            self._finish(Lost(self.host, str(answer["refused"])))
+            self._finish(HostLost(self.host, str(answer["refused"])))
             return
         _demand(misfit_of_answer(answer))
         if self._running_there:
-            self._put(Resumed(self.host))
+            self._put(Reconnected(self.host))
             return
         self._running_there = True
         self._see_clock(answer)
         run_dir = str((answer.get("state") or {}).get("run_dir") or "")
-        self._put(Started(self.host, run_dir, dict(answer.get("sizes") or {})))
+        self._put(HostStarted(self.host, run_dir, dict(answer.get("sizes") or {})))
 
     def _on_frame(self, frame: protocol.Frame) -> None:
         header = frame.header
@@ -311,14 +318,16 @@ class Follower(threading.Thread):
         elif "end" in header:
             wrong = misfit_of_state(header["end"])
             last = (
-                Lost(self.host, f"how it ended is not understood: {one_line(wrong, 160)}") if wrong else None
+                HostLost(self.host, f"how it ended is not understood: {one_line(wrong, 160)}")
+                if wrong
+                else None
             )
             self._finish(last or self._end_of(dict(header["end"])))
 
-    def _end_of(self, state: dict[str, Any]) -> Ended:
+    def _end_of(self, state: dict[str, Any]) -> HostEnded:
         at = state.get("ended")
         ours = float(at) + (self._skew_s or 0.0) if isinstance(at, int | float) else None
-        return Ended(self.host, state, ours)
+        return HostEnded(self.host, state, ours)
 
     def _on_log(self, log: str, offset: int, data: bytes) -> None:
         """Take a log's next bytes; what leaves a gap would make the file here as long as a host likes."""
@@ -329,7 +338,7 @@ class Follower(threading.Thread):
         _demand(f"{log!r} continues at byte {offset}, expected byte {here}" if offset != here else "")
         self._offsets[log] = offset + len(data)
         if log != EVENTS:
-            self._put(Output(self.host, log, offset, data))
+            self._put(LogOutput(self.host, log, offset, data))
         if log not in LINES:
             return
         *lines, self._rests[log] = (self._rests[log] + data).split(b"\n")
@@ -341,7 +350,7 @@ class Follower(threading.Thread):
             if misfit_of_event(event):
                 continue  # the file lies in the user's hands; a line that is not ours says nothing to us
             at = float(event["t"]) + (self._skew_s or 0.0)
-            self._put(Told(self.host, event["event"], event, at))
+            self._put(HostReport(self.host, event["event"], event, at))
 
     def _see_clock(self, header: Mapping[str, Any]) -> None:
         if header.get("t") is not None:
@@ -351,4 +360,4 @@ class Follower(threading.Thread):
 
 def _demand(misfit: str) -> None:
     if misfit:
-        raise protocol.Garbled(one_line(misfit, 160))
+        raise protocol.ProtocolError(one_line(misfit, 160))

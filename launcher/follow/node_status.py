@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from launcher.follow.events import Ended, Refused, Told
+from launcher.follow.events import HostEnded, HostReport, StartRefused
 from preflight.frozen import dataclass
 
 
@@ -11,14 +11,14 @@ class NodeStatus:
     """What is known of one host's part of a run."""
 
     run_dir: str = ""  # "": it has not started yet
-    refused: Refused | None = None
-    ended: Ended | None = None
+    refused: StartRefused | None = None
+    ended: HostEnded | None = None
     lost: str | None = None  # why it was given up
-    goes_on: bool = False  # although it was lost, as far as is known
+    still_running: bool = False  # although it was lost, as far as is known
     dropped: bool = False  # its link is broken just now
     detached: bool = False  # it has promised to go on without a client
     launcher_ended: bool = False
-    oom: Told | None = None  # what its kernel said last of memory
+    oom: HostReport | None = None  # what its kernel said last of memory
 
     @property
     def is_over(self) -> bool:
@@ -47,7 +47,7 @@ class Nodes:
         return tuple(host for host, node in self._known.items() if not node.is_over)
 
     @property
-    def refused(self) -> tuple[Refused, ...]:
+    def refused(self) -> tuple[StartRefused, ...]:
         """What hosts have refused to start, the first one first."""
         return tuple(why for host in self._over if (why := self[host].refused) is not None)
 
@@ -57,7 +57,7 @@ class Nodes:
         return {host: why for host in self._over if (why := self[host].lost) is not None}
 
     @property
-    def ended(self) -> dict[str, Ended]:
+    def ended(self) -> dict[str, HostEnded]:
         """The last states of hosts that have ended their part, the first one first."""
         return {host: state for host in self._over if (state := self[host].ended) is not None}
 
@@ -79,7 +79,7 @@ class Nodes:
     @property
     def going_on(self) -> tuple[str, ...]:
         """The lost hosts on which the run goes on, as far as is known, by name."""
-        return tuple(sorted(host for host, node in self._known.items() if node.goes_on))
+        return tuple(sorted(host for host, node in self._known.items() if node.still_running))
 
     def give_up(self, host: str, why: str) -> None:
         """Expect nothing more of a host."""

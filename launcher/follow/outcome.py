@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias
 from launcher.exit_codes import ExitCode
 from launcher.follow.failures import Failure, shell_code
 from launcher.follow.phases import Phase
-from launcher.follow.restart_history import Restarts
-from launcher.follow.run_state import Watch
+from launcher.follow.restart_history import RestartHistory
+from launcher.follow.run_state import RunState
 from launcher.follow.usage import RankUsage
 from launcher.follow.verification import Verifier
 from launcher.planning.plan import Plan
@@ -19,12 +19,12 @@ from preflight.diagnosis.stack_analysis import Hang
 from preflight.frozen import dataclass
 
 Verdict: TypeAlias = Literal[
-    "finished", "failed", "interrupted", "not as planned", "not carried through", "detached"
+    "finished", "failed", "interrupted", "verification_failed", "aborted", "detached"
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class RankEnd:
+class RankExit:
     """How one rank ended. `code` None: not seen; negative: ended by that signal."""
 
     rank: int
@@ -57,7 +57,7 @@ class Cleanup:
     """What of a run is left on its hosts; mappings are by host."""
 
     lost: Mapping[str, str] = field(default_factory=dict)  # why
-    goes_on: tuple[str, ...] = ()  # lost hosts on which the run goes on, as far as is known
+    still_running: tuple[str, ...] = ()  # lost hosts on which the run goes on, as far as is known
     left: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # pids that could not be ended
     port_free: bool | None = None  # the main port, on the main host; None: there is none, or unknown
 
@@ -74,7 +74,7 @@ class Measurements:
     phases: tuple[Phase, ...] = ()  # where the time went, in order
     usage: tuple[RankUsage, ...] = ()  # mean use and peak memory of each measured rank
     usage_missing: Mapping[str, str] = field(default_factory=dict)  # host -> why its GPUs were not measured
-    clock_behind_s: Mapping[str, float] = field(default_factory=dict)  # host -> to be added to its clock
+    clock_offset_s: Mapping[str, float] = field(default_factory=dict)  # host -> to be added to its clock
     rehearsed: Mapping[int, Mapping[str, Any]] = field(
         default_factory=dict
     )  # by rank: what its guard measured
@@ -90,7 +90,7 @@ class Outcome:
     exit_code: int
     why: str  # one line; "" when it finished
     cause: Cause
-    ranks: tuple[RankEnd, ...]
+    ranks: tuple[RankExit, ...]
     verification: Verification
     cleanup: Cleanup
     measurements: Measurements
@@ -98,11 +98,11 @@ class Outcome:
     run_dirs: Mapping[str, str]  # host -> run directory there
     seconds: float
     attempts: int = 1
-    restarts: Restarts | None = None  # None: there were to be none
-    not_kept: str = ""  # why not all is in the directory here; the hosts have it
+    restarts: RestartHistory | None = None  # None: there were to be none
+    logs_incomplete: str = ""  # why not all is in the directory here; the hosts have it
 
 
-def outcome_of(watch: Watch, directory: Path, seconds: float, attempts: int) -> Outcome:
+def outcome_of(watch: RunState, directory: Path, seconds: float, attempts: int) -> Outcome:
     """Return what a watched run came to."""
     verdict, code, why = _verdict(watch)
     hosts = {
@@ -115,7 +115,7 @@ def outcome_of(watch: Watch, directory: Path, seconds: float, attempts: int) -> 
         exit_code=code,
         why=why,
         cause=Cause(watch.root_cause if verdict == "failed" else None),
-        ranks=tuple(RankEnd(rank, host, watch.rank_codes.get(rank)) for rank, host in sorted(hosts.items())),
+        ranks=tuple(RankExit(rank, host, watch.rank_codes.get(rank)) for rank, host in sorted(hosts.items())),
         verification=_verification(watch.verification),
         cleanup=_cleanup(watch),
         measurements=Measurements(rehearsed=dict(guarding.rehearsed), guard_told=tuple(guarding.told)),
@@ -132,12 +132,12 @@ def _verification(verifier: Verifier) -> Verification:
     )
 
 
-def _cleanup(watch: Watch) -> Cleanup:
+def _cleanup(watch: RunState) -> Cleanup:
     ends = {host: ended.state.get("exit") or {} for host, ended in watch.nodes.ended.items()}
     return Cleanup(
         lost=watch.nodes.lost,
-        goes_on=watch.nodes.going_on,
-        left={host: tuple(end["left"]) for host, end in ends.items() if end.get("left")},
+        still_running=watch.nodes.going_on,
+        left={host: tuple(end["remaining_pids"]) for host, end in ends.items() if end.get("remaining_pids")},
         port_free=ends.get(watch.hosts[0], {}).get("port_free"),
     )
 
@@ -147,26 +147,26 @@ def _follows(stopped_by: str, cause: Failure | None) -> bool:
     return cause is not None and one_line(cause.what, 200) == stopped_by
 
 
-def _verdict(watch: Watch) -> tuple[Verdict, int, str]:
+def _verdict(watch: RunState) -> tuple[Verdict, int, str]:
     if watch.verification.mismatches:
-        return "not as planned", ExitCode.VERIFICATION_FAILED, watch.verification.mismatches[0]
+        return "verification_failed", ExitCode.VERIFICATION_FAILED, watch.verification.mismatches[0]
     if watch.nodes.refused:
         first = watch.nodes.refused[0]
-        return "not carried through", ExitCode.ABORTED, f"{first.host}: {first.why}"
+        return "aborted", ExitCode.ABORTED, f"{first.host}: {first.why}"
     cause = watch.root_cause
     if watch.interrupts and (cause is None or watch.stopped_by_interrupt):
         return "interrupted", ExitCode.INTERRUPTED, watch.interrupted_by
     if watch.stopped_by and not _follows(watch.stopped_by, cause):
         return "interrupted", ExitCode.INTERRUPTED, watch.stopped_by
     if watch.abandoned:
-        return "not carried through", ExitCode.ABORTED, watch.abandoned
+        return "aborted", ExitCode.ABORTED, watch.abandoned
     if cause is not None and cause.hung:
         return "failed", ExitCode.HUNG, cause.what
     if cause is not None and cause.rank is not None:
         return "failed", shell_code(cause.code), cause.what
     if watch.nodes.lost:
         host, why = next(iter(watch.nodes.lost.items()))
-        return "not carried through", ExitCode.ABORTED, f"{host} was lost: {why}"
+        return "aborted", ExitCode.ABORTED, f"{host} was lost: {why}"
     if cause is not None:
         return "failed", ExitCode.ABORTED, cause.what
     return "finished", 0, ""

@@ -19,16 +19,20 @@ ASK_EVERY_S = 6.0
 ROUNDS = 3
 """So often in a row nothing of it must answer: about 20 s, which a short fault of a switch does not last."""
 
-Target: TypeAlias = tuple[str, int]
-Knock: TypeAlias = "Callable[[str, tuple[Target, ...]], tuple[bool, ...]]"
+PeerAddress: TypeAlias = tuple[str, int]
+ProbePeers: TypeAlias = "Callable[[str, tuple[PeerAddress, ...]], tuple[bool, ...]]"
 """Asks a host which of these addresses answer it, if only with a refusal. Raises HostError."""
 
 
-class Vigil:
+class PeerCheck:
     """Watches over hosts whose link is broken, with the eyes of the others."""
 
     def __init__(
-        self, targets: Mapping[str, Target], knock: Knock, *, clock: Callable[[], float] = time.monotonic
+        self,
+        targets: Mapping[str, PeerAddress],
+        knock: ProbePeers,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`targets` has an address of every host that has one the others may reach, the main host first."""
         self._targets = dict(targets)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from launcher.follow.run_state import Watch
+from launcher.follow.run_state import RunState
 from launcher.text import duration
 from preflight.frozen import dataclass
 
@@ -46,7 +46,7 @@ class Stopwatch:
 class Phases:
     """Sees by what a watched run tells which phase it is in. Times are of one clock, whichever."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: RunState) -> None:
         self._watch = watch
         self._began: float | None = None
         self._introduced: float | None = None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from launcher import safe_json
-from launcher.config.disconnect_options import Disconnect
+from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import HostEntry
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.run_record import launch_record
@@ -30,7 +30,7 @@ MAX_HEADER = 16 << 20
 MAX_SIZE = 64 << 20
 
 
-class Garbled(Exception):
+class ProtocolError(Exception):
     """What came back does not follow the protocol."""
 
 
@@ -48,7 +48,7 @@ def request(document: Mapping[str, Any]) -> bytes:
 
 
 def start_request(
-    plan: Plan, node: NodePlan, disconnect: Disconnect, entries: Iterable[HostEntry] = ()
+    plan: Plan, node: NodePlan, disconnect: DisconnectOptions, entries: Iterable[HostEntry] = ()
 ) -> bytes:
     """Return the request that starts one node of a plan.
 
@@ -57,13 +57,17 @@ def start_request(
     return request({"mode": "start", "spec": _spec(plan, node, disconnect, entries)})
 
 
-def order(plan: Plan, node: NodePlan, disconnect: Disconnect, entries: Iterable[HostEntry] = ()) -> bytes:
+def order(
+    plan: Plan, node: NodePlan, disconnect: DisconnectOptions, entries: Iterable[HostEntry] = ()
+) -> bytes:
     """Return what a node that has begun early waits for."""
     body = json.dumps({"mode": "start", "spec": _spec(plan, node, disconnect, entries)}).encode()
     return b"%d\n" % len(body) + body
 
 
-def _spec(plan: Plan, node: NodePlan, disconnect: Disconnect, entries: Iterable[HostEntry]) -> dict[str, Any]:
+def _spec(
+    plan: Plan, node: NodePlan, disconnect: DisconnectOptions, entries: Iterable[HostEntry]
+) -> dict[str, Any]:
     return {
         "run_id": plan.run_id,
         "job": plan.job_name,
@@ -110,7 +114,7 @@ def follow_request(run_id: str, offsets: Mapping[str, int], **wishes: object) ->
     return request({"mode": "follow", "run_id": run_id, "offsets": dict(offsets), **wishes})
 
 
-class Reader:
+class FrameReader:
     """Turns the bytes of a channel into the marker's document and then frames, whatever the chunks are."""
 
     def __init__(self) -> None:
@@ -133,7 +137,7 @@ class Reader:
         self.noise = bytes(self._rest[: at if end >= 0 else None][-NOISE_KEPT:])
         if end < 0:
             if len(self._rest) > MAX_HEADER:
-                raise Garbled("no answer of the supervisor among much other output")
+                raise ProtocolError("no answer of the supervisor among much other output")
             return None
         line = bytes(self._rest[at + len(MARKER) : end])
         del self._rest[: end + 1]
@@ -144,12 +148,12 @@ class Reader:
         end = self._rest.find(b"\n", 0, MAX_HEADER)
         if end < 0:
             if len(self._rest) > MAX_HEADER:
-                raise Garbled("a header without end")
+                raise ProtocolError("a header without end")
             return None
         header = _parse(bytes(self._rest[:end]))
         size = header.get("size", 0)
         if not isinstance(size, int) or not 0 <= size <= MAX_SIZE:
-            raise Garbled(f"a frame of size {size!r}")
+            raise ProtocolError(f"a frame of size {size!r}")
         if len(self._rest) < end + 1 + size:
             return None
         data = bytes(self._rest[end + 1 : end + 1 + size])
@@ -161,7 +165,7 @@ def _parse(line: bytes) -> Mapping[str, Any]:
     try:
         document = safe_json.parse(line)
     except ValueError:
-        raise Garbled(f"not a header: {line[:80]!r}") from None
+        raise ProtocolError(f"not a header: {line[:80]!r}") from None
     if not isinstance(document, dict):
-        raise Garbled(f"not a header: {line[:80]!r}")
+        raise ProtocolError(f"not a header: {line[:80]!r}")
     return document

@@ -4,7 +4,7 @@ from preflight.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Former:
+class StartRecord:
     """One start that is over."""
 
     run_id: str
@@ -25,11 +25,11 @@ class Former:
 
 
 @dataclass(frozen=True, slots=True)
-class Restarts:
+class RestartHistory:
     """How often a run was started, and why not once more."""
 
     max: int
-    starts: tuple[Former, ...]  # all of them, in order
+    starts: tuple[StartRecord, ...]  # all of them, in order
     stopped: str  # why there was no further start; "" when the last one ended well
 
     @property

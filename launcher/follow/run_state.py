@@ -8,20 +8,20 @@ from typing import TypeAlias
 
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
 from launcher.follow.events import (
-    Dropped,
-    Ended,
-    Happening,
+    Disconnected,
+    HostEnded,
+    HostLost,
+    HostReport,
+    HostStarted,
     Interrupted,
-    Lost,
-    Refused,
-    Resumed,
-    Started,
+    Reconnected,
+    RunEvent,
+    StartRefused,
     Tick,
-    Told,
 )
 from launcher.follow.failures import Failure, code_words, out_of_memory, root_cause
-from launcher.follow.guard_reports import STOP_EXIT, Guarding, GuardStop
-from launcher.follow.liveness import Quiet
+from launcher.follow.guard_reports import STOP_EXIT, GuardReports, GuardStop
+from launcher.follow.liveness import HostLiveness
 from launcher.follow.node_status import Nodes
 from launcher.follow.verification import Verifier
 from launcher.planning.plan import Plan
@@ -33,7 +33,7 @@ OOM_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class Notify:
     """Tell the person at the terminal; `bad` is for what went wrong."""
 
     text: str
@@ -41,7 +41,7 @@ class Say:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopHosts:
     """End the run on these hosts; `stacks`: it hangs, and where each rank stands is written down first."""
 
     hosts: tuple[str, ...]
@@ -50,10 +50,10 @@ class Stop:
     stacks: bool = False
 
 
-Action: TypeAlias = Say | Stop
+Action: TypeAlias = Notify | StopHosts
 
 
-class Watch:
+class RunState:
     """What is known of a run, and what follows from each new thing."""
 
     def __init__(self, plan: Plan, *, grace_s: float = DEFAULT_GRACE_S, over: bool = False) -> None:
@@ -63,7 +63,7 @@ class Watch:
         self._over = over
         self.hosts = tuple(node.host for node in plan.nodes)
         self.verification = Verifier(plan)
-        self.guarding = Guarding(stops=plan.nodes[0].env.get("GPULAUNCH_GUARD") == "stop")
+        self.guarding = GuardReports(stops=plan.nodes[0].env.get("GPULAUNCH_GUARD") == "stop")
         self.failures: list[Failure] = []
         self.nodes = Nodes(self.hosts)
         self.rank_codes: dict[int, int | None] = {}
@@ -73,9 +73,9 @@ class Watch:
         self.stopping = ""
         self.stopped_by = ""  # who else asked for the end
         self.abandoned = ""  # a host has ended it because nobody followed it
-        self._exceptions: dict[int, Told] = {}
+        self._exceptions: dict[int, HostReport] = {}
         self._left: set[int] = set()  # ranks whose script has ended
-        self._quiet = Quiet()
+        self._quiet = HostLiveness()
 
     @property
     def done(self) -> bool:
@@ -102,29 +102,29 @@ class Watch:
         """The first failure by what is known now, with the exception the rank told."""
         return root_cause(self.failures)
 
-    def handle(self, happening: Happening) -> Iterator[Action]:
+    def handle(self, happening: RunEvent) -> Iterator[Action]:
         """Take what happened; yield what is to be done now."""
         match happening:
-            case Started(host=host, run_dir=run_dir):
+            case HostStarted(host=host, run_dir=run_dir):
                 self.nodes[host].run_dir = run_dir
-            case Refused():
+            case StartRefused():
                 self.nodes.close(happening.host).refused = happening
                 yield from self._stop_others(f"{happening.host}: {happening.why}")
-            case Told():
+            case HostReport():
                 yield from self._told(happening)
-            case Ended():
+            case HostEnded():
                 yield from self._host_ended(happening)
-            case Dropped(host=host, why=why):
+            case Disconnected(host=host, why=why):
                 if not self.nodes[host].dropped:
                     self.nodes[host].dropped = True
-                    yield Say(
+                    yield Notify(
                         f"{host}: connection lost ({why}); reconnecting; the run continues on the host",
                         bad=True,
                     )
-            case Resumed(host=host):
+            case Reconnected(host=host):
                 self.nodes[host].dropped = False
-                yield Say(f"{host}: connected again, nothing was lost")
-            case Lost():
+                yield Notify(f"{host}: connected again, nothing was lost")
+            case HostLost():
                 yield from self._lost(happening)
             case Interrupted():
                 yield from self._interrupted(happening)
@@ -133,21 +133,21 @@ class Watch:
             case _:
                 pass
 
-    def _told(self, told: Told) -> Iterator[Action]:
+    def _told(self, told: HostReport) -> Iterator[Action]:
         rank = told.fields.get("rank")
         if told.event in ("rank", "state") and isinstance(rank, int):
             for words in self.verification.tell(told.host, rank, told.fields):
-                yield Say(words)
+                yield Notify(words)
             if self.verification.mismatches and not self.stopping:
-                yield Say("stopped: the ranks are not what was planned", bad=True)
+                yield Notify("stopped: the ranks are not what was planned", bad=True)
                 yield from self._stop_all(
                     "not as planned: " + self.verification.mismatches[0], FAILURE_GRACE_S
                 )
-        elif told.event in ("leaving", "exception", "detached", "oom"):
+        elif told.event in ("script_exit", "exception", "detached", "oom"):
             self._note(told, rank)
         elif told.event == "stopping":
             yield from self._stopped_there(told)
-        elif told.event in ("quiet", "active", "hung"):
+        elif told.event in ("idle", "active", "hung"):
             yield from self._life_told(told)
         elif told.event == "rank_exit" and isinstance(rank, int):
             yield from self._rank_exit(told, rank)
@@ -157,17 +157,17 @@ class Watch:
             yield from self._fail(Failure(told.host, told.at, None, None, "the supervisor was killed"))
         elif told.event in ("guard", "guard_facts", "rehearsal") and isinstance(rank, int):
             yield from self._guard_told(told, rank)
-        elif told.event == "guard_failed":
-            yield Say(
+        elif told.event == "internal_error":
+            yield Notify(
                 f"{told.host}: {told.fields.get('what')} did not work: {told.fields.get('error')}", bad=True
             )
 
-    def _note(self, told: Told, rank: object) -> None:
+    def _note(self, told: HostReport, rank: object) -> None:
         if told.event == "detached":
             self.nodes[told.host].detached = True
         elif told.event == "oom":
             self.nodes[told.host].oom = told
-        elif isinstance(rank, int) and told.event == "leaving":
+        elif isinstance(rank, int) and told.event == "script_exit":
             self._left.add(rank)
         elif isinstance(rank, int):
             self._exceptions[rank] = told
@@ -178,7 +178,7 @@ class Watch:
         guarded = self.plan.nodes[0].env.get("GPULAUNCH_GUARD") in ("stop", "warn")
         return not guarded or self.guarding.compared >= self.plan.world_size or self.plan.world_size == 1
 
-    def _guard_told(self, told: Told, rank: int) -> Iterator[Action]:
+    def _guard_told(self, told: HostReport, rank: int) -> Iterator[Action]:
         """A stop is told before its rank has ended, which may hang in its own shutdown: end all of it now."""
         if told.event == "rehearsal":
             self.guarding.rehearsed[rank] = told.fields
@@ -189,13 +189,13 @@ class Watch:
                 stop = Failure(told.host, told.at, rank, STOP_EXIT, said.what, last_lines=said.lines)
                 yield from self._fail(stop)
             else:
-                yield Say(said, bad=True)
+                yield Notify(said, bad=True)
 
-    def _life_told(self, told: Told) -> Iterator[Action]:
+    def _life_told(self, told: HostReport) -> Iterator[Action]:
         if told.event == "hung":
             yield from self._hung(str(told.fields.get("why")), told.host, told.at)
         elif (words := self._quiet.tell(told)) and not self.stopping:
-            yield Say(words, bad=told.event == "quiet")
+            yield Notify(words, bad=told.event == "idle")
 
     def _judge_quiet(self, now: float) -> Iterator[Action]:
         """End a run of several hosts when nothing lives on any of them; one host judges itself."""
@@ -212,16 +212,16 @@ class Watch:
         self.failures.append(Failure(host, at, None, None, why, hung=True))
         self.stopping = why
         then = "" if self._over else "; collecting the stacks of all ranks, then stopping all nodes"
-        yield Say(f"{why}{then}", bad=True)
+        yield Notify(f"{why}{then}", bad=True)
         if (hosts := self.open_hosts) and not self._over:
-            yield Stop(hosts, FAILURE_GRACE_S, why, stacks=True)
+            yield StopHosts(hosts, FAILURE_GRACE_S, why, stacks=True)
 
     def _all_left(self, host: str) -> bool:
         """Return whether every rank of a host has ended."""
         (node,) = (node for node in self.plan.nodes if node.host == host)
         return all(node.first_rank + slot.local_rank in self.rank_codes for slot in node.ranks.slots)
 
-    def _stopped_there(self, told: Told) -> Iterator[Action]:
+    def _stopped_there(self, told: HostReport) -> Iterator[Action]:
         """Have every host end: whoever asked one of them may not have reached the others.
 
         What nobody has asked for and no failure explains is the end of a run that nobody followed.
@@ -229,29 +229,29 @@ class Watch:
         if self.stopping or self.failures:
             return
         why = str(told.fields.get("why") or "")
-        if told.fields.get("asked"):
+        if told.fields.get("requested"):
             self.stopped_by = why or "somebody"
         else:
             self.abandoned = why
         grace = told.fields.get("grace_s")
-        yield Say(f"{told.host}: {why or 'somebody'}{self._then_stopping}", bad=True)
+        yield Notify(f"{told.host}: {why or 'somebody'}{self._then_stopping}", bad=True)
         yield from self._stop_all(
             why or "somebody", float(grace) if isinstance(grace, int | float) else self._grace_s
         )
 
-    def _lost(self, lost: Lost) -> Iterator[Action]:
+    def _lost(self, lost: HostLost) -> Iterator[Action]:
         """End the run elsewhere without a host that has ended it; one that is only not reached goes on."""
         self.nodes.give_up(lost.host, lost.why)
-        yield Say(f"{lost.host}: lost: {lost.why}", bad=True)
-        self.nodes[lost.host].goes_on = lost.goes_on
-        if not lost.goes_on:
+        yield Notify(f"{lost.host}: lost: {lost.why}", bad=True)
+        self.nodes[lost.host].still_running = lost.still_running
+        if not lost.still_running:
             yield from self._stop_others(f"{lost.host} was lost")
 
     @property
     def _then_stopping(self) -> str:
         return "" if self._over else "; stopping every node"
 
-    def _rank_exit(self, told: Told, rank: int) -> Iterator[Action]:
+    def _rank_exit(self, told: HostReport, rank: int) -> Iterator[Action]:
         code = told.fields.get("code")
         code = code if isinstance(code, int) else None
         self.rank_codes[rank] = code
@@ -262,7 +262,9 @@ class Watch:
             return  # the launcher saw it end and will say how
         yield from self._fail(self._rank_failure(told, rank, code, said))
 
-    def _rank_failure(self, told: Told, rank: int, code: int | None, said: Told | None) -> Failure:
+    def _rank_failure(
+        self, told: HostReport, rank: int, code: int | None, said: HostReport | None
+    ) -> Failure:
         killed, oom = out_of_memory(self._oom_before(told), code)
         what = f"rank {rank} on {told.host} {killed or code_words(code)}"
         if said is None and rank in self._left and (code is None or code < 0):
@@ -278,12 +280,12 @@ class Watch:
             rank=rank,
             code=code,
             what=f"{what}: {error.get('type')}: {first_line}".removesuffix(": "),
-            where=str(error.get("where", "")),
+            where=str(error.get("location", "")),
             last_lines=tuple(str(line) for line in tail) if isinstance(tail, list) else (),
             exception=error,
         )
 
-    def _launcher_exit(self, told: Told) -> Iterator[Action]:
+    def _launcher_exit(self, told: HostReport) -> Iterator[Action]:
         code = told.fields.get("code")
         code = code if isinstance(code, int) else None
         self.nodes[told.host].launcher_ended = True
@@ -293,26 +295,26 @@ class Watch:
         what = f"the launcher on {told.host} {killed or code_words(code)}"
         yield from self._fail(Failure(told.host, told.at, None, code, what, oom=oom))
 
-    def _oom_before(self, told: Told) -> Mapping[str, object] | None:
+    def _oom_before(self, told: HostReport) -> Mapping[str, object] | None:
         """Return what a host's kernel said of memory just before something ended there."""
         oom = self.nodes[told.host].oom
         return oom.fields if oom is not None and abs(told.at - oom.at) < OOM_WITHIN_S else None
 
-    def _host_ended(self, ended: Ended) -> Iterator[Action]:
+    def _host_ended(self, ended: HostEnded) -> Iterator[Action]:
         self.nodes.close(ended.host).ended = ended
         if ended.state.get("phase") != "ended":
             what = f"{ended.host}: the supervisor is gone without a word; was the host restarted?"
             yield from self._fail(Failure(ended.host, float("inf"), None, None, what))
         yield from self._untold(ended)
-        left = (ended.state.get("exit") or {}).get("left")
+        left = (ended.state.get("exit") or {}).get("remaining_pids")
         if left:
             pids = ", ".join(str(pid) for pid in left)
-            yield Say(f"{ended.host}: these processes cannot be ended: {pids}", bad=True)
+            yield Notify(f"{ended.host}: these processes cannot be ended: {pids}", bad=True)
         why = str((ended.state.get("exit") or {}).get("why") or "")
         if why and not self.stopping:
             yield from self._fail(Failure(ended.host, float("inf"), None, None, f"{ended.host}: {why}"))
 
-    def _untold(self, ended: Ended) -> Iterator[Action]:
+    def _untold(self, ended: HostEnded) -> Iterator[Action]:
         """Take from the last state what no event has told: a full disk may have kept it."""
         end = ended.state.get("exit") or {}
         for rank, code in (end.get("ranks") or {}).items():
@@ -326,7 +328,7 @@ class Watch:
     def _fail(self, failure: Failure) -> Iterator[Action]:
         self.failures.append(failure)
         if not self.stopping:
-            yield Say(f"{failure.what}{self._then_stopping}", bad=True)
+            yield Notify(f"{failure.what}{self._then_stopping}", bad=True)
             yield from self._stop_all(failure.what, FAILURE_GRACE_S)
 
     def _interrupted(self, interrupted: Interrupted) -> Iterator[Action]:
@@ -336,21 +338,21 @@ class Watch:
         self.interrupted_by = self.interrupted_by or by
         if self.interrupts == 1:
             self.stopped_by_interrupt = not self.stopping
-            yield Say(
+            yield Notify(
                 f"stopping every node (SIGTERM, {self._grace_s:g} s, SIGKILL);"
                 " Ctrl-C again kills and leaves at once"
             )
             yield from self._stop_all(by + signature, self._grace_s)
         elif self.interrupts == 2:
-            yield Say("killing every node's processes now", bad=True)
+            yield Notify("killing every node's processes now", bad=True)
             twice = f"{by} twice" if by == "Ctrl-C" else by
-            yield Stop(self.open_hosts, 0.0, twice + signature)
+            yield StopHosts(self.open_hosts, 0.0, twice + signature)
 
     def _stop_all(self, why: str, grace_s: float) -> Iterator[Action]:
         self.stopping = self.stopping or why
         hosts = () if self._over else self.open_hosts
         if hosts:
-            yield Stop(hosts, grace_s, why)
+            yield StopHosts(hosts, grace_s, why)
 
     def _stop_others(self, why: str) -> Iterator[Action]:
         if not self.stopping:

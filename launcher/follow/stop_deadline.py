@@ -1,16 +1,16 @@
 """When an interrupted client waits for the hosts no longer."""
 
-from launcher.follow.run_state import Watch
+from launcher.follow.run_state import RunState
 
 LEAVE_AFTER_S = 2.0
 """After the second Ctrl-C: time for the word to arrive, and for the hosts to say that nothing is left."""
 WHY = "left at the second Ctrl-C, before it reported the end"
 
 
-class Hurry:
+class StopDeadline:
     """Counts what a person asks for: the first Ctrl-C stops a run, the second kills it and leaves."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: RunState) -> None:
         self._watch = watch
         self._leave_at = float("inf")
 

@@ -4,22 +4,22 @@ import queue
 import time
 from collections.abc import Callable
 
-from launcher.follow.events import Happening, Tick
+from launcher.follow.events import RunEvent, Tick
 
 EVERY_S = 0.1
 
 
-class Ticking:
+class TickerQueue:
     """Takes from the run's queue; many chatty hosts never leave it empty, and what waits must be judged."""
 
     def __init__(
-        self, happenings: "queue.Queue[Happening]", *, clock: Callable[[], float] = time.monotonic
+        self, happenings: "queue.Queue[RunEvent]", *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._happenings = happenings
         self._clock = clock
         self._ticked = clock()
 
-    def next(self) -> Happening:
+    def next(self) -> RunEvent:
         """Return what happened next; a Tick where the last is EVERY_S ago, or nothing comes for so long."""
         if self._clock() - self._ticked < EVERY_S:
             try:

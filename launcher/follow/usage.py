@@ -62,7 +62,7 @@ _FEW_SAMPLES = 3
 _NAMES = ("busy", "memory_mib", "power_w", "rss_mib", "cpu")
 
 
-class Usages:
+class UsageTracker:
     """Takes every sample of every host."""
 
     def __init__(self, plan: Plan) -> None:
@@ -77,7 +77,7 @@ class Usages:
         self._seen: dict[str, float] = {}
         self.missing: dict[str, str] = {}
         """By host: why its GPUs could not be read."""
-        self.clock_behind_s: dict[str, float] = {}
+        self.clock_offset_s: dict[str, float] = {}
         """By host: what is to be added to its clock to have ours."""
 
     def feed(self, host: str, sample: Mapping[str, Any], at: float) -> None:
@@ -86,7 +86,7 @@ class Usages:
         if not isinstance(told, int | float) or told <= self._seen.get(host, -math.inf):
             return
         self._seen[host] = float(told)
-        self.clock_behind_s[host] = at - float(told)
+        self.clock_offset_s[host] = at - float(told)
         if sample.get("gpus_missing"):
             self.missing[host] = str(sample["gpus_missing"])
         gpus, ranks = _mapping(sample.get("gpus")), _mapping(sample.get("ranks"))

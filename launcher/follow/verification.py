@@ -10,7 +10,7 @@ from preflight.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedRank:
     """What one rank of the plan must find itself to be."""
 
     rank: int
@@ -21,10 +21,10 @@ class Expected:
     mixed_precision: str
 
 
-def expectations(plan: Plan) -> dict[int, Expected]:
+def expectations(plan: Plan) -> dict[int, ExpectedRank]:
     """Return what each rank must be, by rank."""
     return {
-        node.first_rank + slot.local_rank: Expected(
+        node.first_rank + slot.local_rank: ExpectedRank(
             rank=node.first_rank + slot.local_rank,
             host=node.host,
             local_rank=slot.local_rank,
@@ -37,7 +37,7 @@ def expectations(plan: Plan) -> dict[int, Expected]:
     }
 
 
-def contradictions(expected: Expected, host: str, told: Mapping[str, Any]) -> Iterator[str]:
+def contradictions(expected: ExpectedRank, host: str, told: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a rank told that is not as planned; what it did not tell contradicts nothing.
 
     `told` holds fields of the events "rank" (local_rank, world_size) and "state" (world_size, world_rank,
@@ -58,7 +58,7 @@ def contradictions(expected: Expected, host: str, told: Mapping[str, Any]) -> It
     yield from _wrong_device(expected, host, told)
 
 
-def _wrong_device(expected: Expected, host: str, told: Mapping[str, Any]) -> Iterator[str]:
+def _wrong_device(expected: ExpectedRank, host: str, told: Mapping[str, Any]) -> Iterator[str]:
     kind = str(told.get("device", "")).partition(":")[0]
     uuid = str(told.get("gpu", ""))
     if not kind:
@@ -74,7 +74,7 @@ def _wrong_device(expected: Expected, host: str, told: Mapping[str, Any]) -> Ite
         yield f"rank {expected.rank} ({host}) opened {uuid} instead of {wanted}"
 
 
-def placed(expected: Expected, told: Mapping[str, Any]) -> bool:
+def placed(expected: ExpectedRank, told: Mapping[str, Any]) -> bool:
     """Return whether a rank has told world, rank and device. One that sees no GPU can only be on the CPU."""
     blind = expected.slot.gpu_uuid is None and told.get("visible") == ""
     return "world_rank" in told and ("device" in told or blind)

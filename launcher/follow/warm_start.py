@@ -12,19 +12,19 @@ from contextlib import suppress
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
 from launcher.remote.supervisor_program import command, packed
-from launcher.transports.base import Closing, Completed, Connection, Stream
+from launcher.transports.base import Closing, CommandResult, Connection, Stream
 
 _END_S = 2.0
 
 
-class EarlyStarts:
+class WarmStarts:
     """What has begun, by host; each is taken by the launch of this run id, or ended by `close`."""
 
     def __init__(self, run_id: str, module: str) -> None:
         """`module`: what the launch will run as `python -m`, and what is imported early."""
         self.run_id = run_id
         self._module = module
-        self._begun: dict[str, EarlyWay] = {}
+        self._begun: dict[str, WarmConnection] = {}
 
     def begin(
         self,
@@ -41,9 +41,9 @@ class EarlyStarts:
             request = early_request(
                 self._module, self.run_id, python=entry.python, env=env, unset=unset, cwd=cwd
             )
-            self._begun[entry.name] = EarlyWay(connection, stream, request)
+            self._begun[entry.name] = WarmConnection(connection, stream, request)
 
-    def take(self, host: str, run_id: str) -> "EarlyWay | None":
+    def take(self, host: str, run_id: str) -> "WarmConnection | None":
         """Return what has begun there for this run, which is then the caller's to close."""
         return self._begun.pop(host, None) if run_id == self.run_id else None
 
@@ -62,7 +62,7 @@ def early_request(
     return packed("warm_start", json.dumps({**wish, "run_id": run_id}).encode())
 
 
-class EarlyWay(Closing):
+class WarmConnection(Closing):
     """A node that waits for its plan, as a connection whose first command has been started already."""
 
     def __init__(self, connection: Connection, stream: Stream, request: bytes) -> None:
@@ -79,7 +79,7 @@ class EarlyWay(Closing):
 
     def run(
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
-    ) -> Completed:
+    ) -> CommandResult:
         """See base.Connection."""
         return self._connection.run(argv, stdin=stdin, timeout_s=timeout_s, max_output=max_output)
 

@@ -18,7 +18,7 @@ ROWS = 24
 """Hosts shown at once: those still awaited come first, so that a large fleet fits a small terminal."""
 
 
-class LiveHosts:
+class HostTable:
     """Shows who has answered, on stderr, only where that is a terminal and several hosts are asked."""
 
     def __init__(self, hosts: tuple[HostEntry, ...]) -> None:

@@ -12,36 +12,38 @@ from launcher.config.inventory import HostEntry
 from launcher.engines.choice import choose_engine
 from launcher.errors import GpulaunchError, HostError
 from launcher.planning.network import choose_main_address, choose_main_port
-from launcher.planning.plan import Sent
+from launcher.planning.plan import ScriptFile
 from launcher.planning.planner import settle
-from launcher.remote.agent import AgentRequest, Gathered, Open, gather
-from launcher.remote.agent_sessions import Waiting
+from launcher.remote.agent import AgentRequest, GatherResult, OpenConnection, gather
+from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.fanout import WIDTH
-from launcher.remote.reachability import Begin, probe_reach
+from launcher.remote.reachability import StartProgram, probe_reach
 from preflight.checks.finding import Finding, Severity, exit_code
 from preflight.checks.registry import ClockOffset
 from preflight.checks.runner import judge_cluster, judge_host, table, unasked
 from preflight.decide.ranks import resolve_gpus
 from preflight.facts.host import HostFacts, Reach, ScriptFacts
 from preflight.facts.missing import Missing
-from preflight.facts.script import ScriptReading
+from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
 from preflight.job import Job
 
 FREE_PORTS = 4
 """Ports that each host proves free: one to use instead of the main port, others in case it is stolen."""
 
-Probe: TypeAlias = Callable[[Sequence[HostEntry], Mapping[str, HostFacts], int, Begin], tuple[Reach, ...]]
+ReachabilityProbe: TypeAlias = Callable[
+    [Sequence[HostEntry], Mapping[str, HostFacts], int, StartProgram], tuple[Reach, ...]
+]
 """Connects from every other node to the first one on the port that the launch will use.
 
-`Begin` starts a program on a host that has answered.
+`StartProgram` starts a program on a host that has answered.
 """
 
-OnDone: TypeAlias = Callable[[HostEntry, "HostFacts | GpulaunchError"], None]
+OnHostDone: TypeAlias = Callable[[HostEntry, "HostFacts | GpulaunchError"], None]
 
 
 @dataclass(frozen=True, slots=True)
-class WouldUse:
+class LaunchPreview:
     """What a launch on these hosts would take; `problem` says why there is no such launch."""
 
     precision: str = ""
@@ -62,10 +64,10 @@ class PreflightResult:
     reach: tuple[Reach, ...]
     findings: tuple[Finding, ...]
     seconds: float
-    would_use: WouldUse | None = None
-    not_asked: tuple[str, ...] = ()  # checks that this source holds no facts for
+    would_use: LaunchPreview | None = None
+    not_collected: tuple[str, ...] = ()  # checks that this source holds no facts for
     clocks: dict[str, ClockOffset] = field(default_factory=dict)
-    script: ScriptReading | None = None  # as it lies on the main host, or will
+    script: ScriptAnalysis | None = None  # as it lies on the main host, or will
 
     @property
     def exit_code(self) -> int:
@@ -78,7 +80,7 @@ class PreflightResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class PreflightOptions:
     """How to ask and judge."""
 
     ignore: frozenset[str] = frozenset()
@@ -87,32 +89,34 @@ class Manner:
     deadline_s: float = 20.0
     skip: tuple[str, ...] = ()
     from_file: bool = False  # leave out checks whose facts a saved nvidia-smi cannot hold
-    sent: Sent | None = None  # the script that travels with the launch: read here, as it will lie there
-    arriving: Sent | None = None  # the script in a tree that a sync will bring, working directory and all
+    sent: ScriptFile | None = None  # the script that travels with the launch: read here, as it will lie there
+    arriving: ScriptFile | None = (
+        None  # the script in a tree that a sync will bring, working directory and all
+    )
 
 
 def preflight(
     entries: Iterable[HostEntry],
     job: Job,
-    opener: Open,
+    opener: OpenConnection,
     *,
-    manner: Manner | None = None,
-    script: ScriptReading | None = None,
-    probe: Probe | None = None,
-    on_done: OnDone | None = None,
+    manner: PreflightOptions | None = None,
+    script: ScriptAnalysis | None = None,
+    probe: ReachabilityProbe | None = None,
+    on_done: OnHostDone | None = None,
 ) -> PreflightResult:
     """Ask all hosts and judge them; the first one is the main host.
 
     Hosts that cannot be reached become findings with the code of their error. `probe` tests the way between
     the nodes; without it that stays unknown. Raises BadInput for mistakes in the user's files only.
     """
-    how = manner or Manner()
+    how = manner or PreflightOptions()
     hosts = tuple(entries)
-    watch = _Watch(on_done)
+    watch = _ClockBounds(on_done)
     probe = probe if how.together and len(hosts) > 1 else None
     reached: tuple[Reach, ...] = ()
     main = hosts[0].name
-    with Waiting() as waiting:
+    with AgentSessions() as waiting:
         gathered = gather(
             hosts,
             lambda entry: request_for(entry, job, how),
@@ -128,11 +132,11 @@ def preflight(
     return replace(result, seconds=time.monotonic() - watch.started)
 
 
-def reach_probe(*, width: int = WIDTH) -> Probe:
+def reach_probe(*, width: int = WIDTH) -> ReachabilityProbe:
     """Return a probe that connects for real."""
 
     def probe(
-        entries: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int, begin: Begin
+        entries: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int, begin: StartProgram
     ) -> tuple[Reach, ...]:
         main, others = entries[0], entries[1:]
         try:
@@ -147,7 +151,7 @@ def reach_probe(*, width: int = WIDTH) -> Probe:
     return probe
 
 
-def request_for(entry: HostEntry, job: Job, manner: Manner | None = None) -> AgentRequest:
+def request_for(entry: HostEntry, job: Job, manner: PreflightOptions | None = None) -> AgentRequest:
     """Return what the agent of one host is asked for this job."""
     workdir = job.workdir or entry.workdir or (str(Path.cwd()) if entry.is_local else "~")
     paths = {"workdir": workdir, "hf_cache": "", "tmp": "", "run_dir": ""}
@@ -155,7 +159,7 @@ def request_for(entry: HostEntry, job: Job, manner: Manner | None = None) -> Age
         paths["output"] = job.output_in(workdir)
     if "HF_HOME" in job.env or "HF_HOME" in entry.env:
         paths["hf_cache"] = job.env.get("HF_HOME") or entry.env.get("HF_HOME", "")
-    how = manner or Manner()
+    how = manner or PreflightOptions()
     return AgentRequest(
         host=entry.name,
         ports=(job.main_port,),
@@ -170,16 +174,16 @@ def request_for(entry: HostEntry, job: Job, manner: Manner | None = None) -> Age
 
 def judge(
     entries: Sequence[HostEntry],
-    gathered: Gathered,
+    gathered: GatherResult,
     job: Job,
     *,
     reach: tuple[Reach, ...] = (),
-    manner: Manner | None = None,
+    manner: PreflightOptions | None = None,
     clocks: Mapping[str, ClockOffset] | None = None,
-    script: ScriptReading | None = None,
+    script: ScriptAnalysis | None = None,
 ) -> PreflightResult:
     """Judge what was gathered; pure."""
-    how = manner or Manner()
+    how = manner or PreflightOptions()
     if how.sent is not None:
         gathered = replace(gathered, facts=_with_script(gathered.facts, how.sent))
     if how.arriving is not None:
@@ -210,7 +214,7 @@ def judge(
         findings += judge_cluster(
             ordered, settled, reach, expect=expect, clocks=clocks or {}, ignore=how.ignore
         )
-    use: WouldUse | None = None
+    use: LaunchPreview | None = None
     if how.together and not how.from_file:
         use = _would_use(entries, gathered, settled, script)
     return PreflightResult(
@@ -222,7 +226,7 @@ def judge(
         findings=_in_table_order(findings),
         seconds=0.0,
         would_use=use,
-        not_asked=_not_asked(ordered, settled) if how.from_file else (),
+        not_collected=_not_collected(ordered, settled) if how.from_file else (),
         clocks=dict(clocks or {}),
         script=script,
     )
@@ -247,7 +251,7 @@ def _in_table_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda finding: order.get(finding.code, -1)))
 
 
-def _not_asked(facts: Mapping[str, HostFacts], job: Job) -> tuple[str, ...]:
+def _not_collected(facts: Mapping[str, HostFacts], job: Job) -> tuple[str, ...]:
     codes = {code for host in facts.values() for code in unasked(host)}
     return tuple(c.code for c in table().values() if c.code in codes and (job.wants_gpus or not c.gpu_only))
 
@@ -261,17 +265,17 @@ def _port_to_use(main: HostFacts, job: Job) -> int:
 
 
 def _would_use(
-    entries: Sequence[HostEntry], gathered: Gathered, job: Job, script: ScriptReading | None
-) -> WouldUse:
+    entries: Sequence[HostEntry], gathered: GatherResult, job: Job, script: ScriptAnalysis | None
+) -> LaunchPreview:
     if gathered.errors:
-        return WouldUse(problem=f"{', '.join(gathered.errors)} cannot be used")
+        return LaunchPreview(problem=f"{', '.join(gathered.errors)} cannot be used")
     pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
     try:
         settled = settle(pairs, job, run_id="preflight", script=script)
     except GpulaunchError as refusal:
-        return WouldUse(problem=refusal.message)
+        return LaunchPreview(problem=refusal.message)
     because = settled.precision.because
-    return WouldUse(
+    return LaunchPreview(
         precision=settled.precision.mixed_precision,
         why_precision=because[0].text if because else "",
         main_port=settled.world.main_port,
@@ -279,14 +283,14 @@ def _would_use(
     )
 
 
-def _with_script(facts: Mapping[str, HostFacts], sent: Sent) -> dict[str, HostFacts]:
+def _with_script(facts: Mapping[str, HostFacts], sent: ScriptFile) -> dict[str, HostFacts]:
     """Return the facts with the script that the launch will bring along."""
     raw = sent.text.encode()
     script = ScriptFacts(sent.name, hashlib.sha256(raw).hexdigest(), len(raw), sent.text)
     return {name: replace(host, script=script) for name, host in facts.items()}
 
 
-def _with_tree(facts: Mapping[str, HostFacts], arriving: Sent) -> dict[str, HostFacts]:
+def _with_tree(facts: Mapping[str, HostFacts], arriving: ScriptFile) -> dict[str, HostFacts]:
     """Return the facts as they will be once a sync has made the directory and put the script there."""
     there = _with_script(facts, arriving)
     for name, host in there.items():
@@ -296,7 +300,7 @@ def _with_tree(facts: Mapping[str, HostFacts], arriving: Sent) -> dict[str, Host
     return there
 
 
-def script_on(entry: HostEntry, main: HostFacts, job: Job) -> ScriptReading | None:
+def script_on(entry: HostEntry, main: HostFacts, job: Job) -> ScriptAnalysis | None:
     """Read the training script as it lies on the main host; None when it is not known here.
 
     Modules of its own are read where the main host is this machine; of other hosts only the script is known.
@@ -311,10 +315,10 @@ def script_on(entry: HostEntry, main: HostFacts, job: Job) -> ScriptReading | No
     return read_script(main.script.text, main.script.path, find=find, args=job.args, versions=versions)
 
 
-class _Watch:
+class _ClockBounds:
     """Notes when each host answered, which bounds how far its clock can be off."""
 
-    def __init__(self, on_done: OnDone | None) -> None:
+    def __init__(self, on_done: OnHostDone | None) -> None:
         self.clocks: dict[str, ClockOffset] = {}
         self.started = time.monotonic()
         self._started_unix = time.time()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from launcher.host_checks.merge import Merged, merge
+from launcher.host_checks.merged_findings import MergedFinding, merge
 from launcher.host_checks.preflight import PreflightResult
 from preflight.checks.finding import Finding, Severity, finding_json
 from preflight.facts.host import HostFacts
@@ -24,12 +24,12 @@ def preflight_json(result: PreflightResult, *, facts: bool = False) -> dict[str,
         "findings": [merged_json(each) for each in merge(result.findings)],
         "would_use": None if result.would_use is None else encode(result.would_use),
         "reach": encode(result.reach),
-        "not_asked": list(result.not_asked),
+        "not_collected": list(result.not_collected),
     }
     return document
 
 
-def merged_json(merged: Merged) -> dict[str, Any]:
+def merged_json(merged: MergedFinding) -> dict[str, Any]:
     """Return equal findings of one host as one, with what they are about and their number."""
     return {**finding_json(merged.finding), "subjects": list(merged.subjects), "count": merged.count}
 

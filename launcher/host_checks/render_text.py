@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from launcher.config.host_sets import host_range
-from launcher.host_checks.merge import merge
+from launcher.host_checks.merged_findings import merge
 from launcher.host_checks.preflight import PreflightResult
-from launcher.terminal.cell_width import Line, Span
+from launcher.terminal.cell_width import Span, StyledLine
 from launcher.text import clean, counted, one_line
 from preflight.checks.finding import Finding, Severity
 from preflight.checks.registry import NOT_HELD
@@ -30,7 +30,7 @@ _WIDTH = 9  # of the verdict column
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class FindingGroup:
     """Findings that say the same of several hosts, or of several subjects of one host."""
 
     severity: Severity
@@ -43,7 +43,7 @@ class Folded:
     count: int = 1  # of what its check calls alike
 
 
-def fold(findings: Iterable[Finding]) -> tuple[Folded, ...]:
+def fold(findings: Iterable[Finding]) -> tuple[FindingGroup, ...]:
     """Join the same words on several hosts or subjects, and the checks that one unread fact hides."""
     by_words: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
@@ -73,7 +73,7 @@ def _without_name(text: str, hosts: tuple[str, ...], instead: str = "HOST") -> s
     return re.sub(rf"(?<![\w.-]){re.escape(hosts[0])}(?![\w.-])", lambda _: instead, text)
 
 
-def _merge(group: list[Finding]) -> Folded:
+def _merge(group: list[Finding]) -> FindingGroup:
     first = group[0]
     hosts = tuple(dict.fromkeys(host for finding in group for host in finding.hosts))
     message, fix = first.message, first.fix
@@ -83,7 +83,7 @@ def _merge(group: list[Finding]) -> Folded:
         message = _without_name(message, first.hosts, host_range(hosts))
         typed = hosts[0] if "ssh -" in fix else host_range(hosts)  # ssh takes one host, our commands a range
         fix = _without_name(fix, first.hosts, typed)
-    return Folded(
+    return FindingGroup(
         severity=first.severity,
         codes=tuple(dict.fromkeys(finding.code for finding in group)),
         hosts=hosts,
@@ -99,9 +99,9 @@ def _subjects(group: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(finding.subject for finding in group if finding.subject))
 
 
-def _same_hosts_and_words(folded: Iterable[Folded]) -> list[Folded]:
+def _same_hosts_and_words(folded: Iterable[FindingGroup]) -> list[FindingGroup]:
     """Join what differs in its subject only: eight GPUs of one host with one trouble are one line."""
-    joined: dict[tuple[object, ...], Folded] = {}
+    joined: dict[tuple[object, ...], FindingGroup] = {}
     for item in folded:
         index = item.subjects[0].removeprefix("gpu") if item.subjects else ""
         fix = item.fix.replace(f"-i {index}", "-i INDEX") if index.isdigit() else item.fix
@@ -110,7 +110,7 @@ def _same_hosts_and_words(folded: Iterable[Folded]) -> list[Folded]:
         joined[key] = (
             item
             if seen is None
-            else Folded(
+            else FindingGroup(
                 item.severity,
                 item.codes,
                 item.hosts,
@@ -124,7 +124,7 @@ def _same_hosts_and_words(folded: Iterable[Folded]) -> list[Folded]:
     return list(joined.values())
 
 
-def report_lines(result: PreflightResult, *, verbose: bool = False) -> Iterator[Line]:
+def report_lines(result: PreflightResult, *, verbose: bool = False) -> Iterator[StyledLine]:
     """Yield the whole report for people, line by line."""
     if verbose:
         for facts in result.facts.values():
@@ -135,15 +135,15 @@ def report_lines(result: PreflightResult, *, verbose: bool = False) -> Iterator[
     for item in shown:
         yield from _finding_lines(item)
     yield from more
-    if result.not_asked:
-        yield f"not asked of this source: {' '.join(result.not_asked)}"
+    if result.not_collected:
+        yield f"not asked of this source: {' '.join(result.not_collected)}"
     yield from _would_use_lines(result)
     yield _last_line(result)
 
 
-def _shortened(folded: tuple[Folded, ...]) -> tuple[tuple[Folded, ...], tuple[str, ...]]:
+def _shortened(folded: tuple[FindingGroup, ...]) -> tuple[tuple[FindingGroup, ...], tuple[str, ...]]:
     """Keep the first few pieces of information of a kind; what matters more is always told in full."""
-    shown: list[Folded] = []
+    shown: list[FindingGroup] = []
     left: dict[str, int] = {}
     for item in folded:
         code = item.codes[0]
@@ -159,7 +159,7 @@ def _notable(findings: Iterable[Finding]) -> bool:
     return any(f.severity not in (Severity.INFO, Severity.PASS) and not f.ignored for f in findings)
 
 
-def _quiet_lines(result: PreflightResult, quiet: list[str]) -> Iterator[Line]:
+def _quiet_lines(result: PreflightResult, quiet: list[str]) -> Iterator[StyledLine]:
     """Say "fine" once for hosts that look the same."""
     groups: dict[str, list[str]] = {}
     for name in quiet:
@@ -184,7 +184,7 @@ def summary(facts: HostFacts) -> str:
     return one_line(", ".join(parts), 400)
 
 
-def _finding_lines(item: Folded) -> Iterator[Line]:
+def _finding_lines(item: FindingGroup) -> Iterator[StyledLine]:
     word = "ignored" if item.ignored else item.severity.value
     codes = " ".join(item.codes)
     more = f" and {len(item.subjects) - _SUBJECTS_SHOWN} more" if len(item.subjects) > _SUBJECTS_SHOWN else ""
@@ -209,7 +209,7 @@ def _would_use_lines(result: PreflightResult) -> Iterator[str]:
     yield clean(f"a launch would use: {ranks}, mixed precision {use.precision}{why}{port}", keep_lines=False)
 
 
-def _last_line(result: PreflightResult) -> Line:
+def _last_line(result: PreflightResult) -> StyledLine:
     told = [each.finding for each in merge(result.findings)]
     counts = {severity: sum(f.severity is severity and not f.ignored for f in told) for severity in _ORDER}
     words = ", ".join(f"{count} {severity.value}" for severity, count in counts.items() if count)

@@ -13,26 +13,26 @@ from launcher.config.inventory import HostEntry
 from launcher.exit_codes import ExitCode
 from launcher.follow import protocol
 from launcher.follow.awake_clock import AwakeClock
-from launcher.follow.client_timeout import Silence
-from launcher.follow.detach_policy import Departure
-from launcher.follow.detach_promise import Promise
-from launcher.follow.events import Happening, Interrupted, Output, Tick
+from launcher.follow.client_timeout import ClientTimeout
+from launcher.follow.detach_policy import DetachPolicy
+from launcher.follow.detach_promise import DetachPromise
+from launcher.follow.events import Interrupted, LogOutput, RunEvent, Tick
 from launcher.follow.failure_diagnosis import with_last_lines, with_reasons
 from launcher.follow.failures import says_port_taken
 from launcher.follow.hang_stacks import with_stacks
-from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, Follower
+from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient
 from launcher.follow.outcome import Outcome, outcome_of
-from launcher.follow.peer_check import Target, Vigil
-from launcher.follow.run_state import FAILURE_GRACE_S, Watch
-from launcher.follow.stop_deadline import Hurry
-from launcher.follow.ticker import Ticking
-from launcher.launch.reporter import Telling
-from launcher.launch.request import Launch
+from launcher.follow.peer_check import PeerAddress, PeerCheck
+from launcher.follow.run_state import FAILURE_GRACE_S, RunState
+from launcher.follow.stop_deadline import StopDeadline
+from launcher.follow.ticker import TickerQueue
+from launcher.launch.reporter import RunReporter
+from launcher.launch.request import LaunchRequest
 from launcher.launch.signals import (
     CTRL_C,
     TERMINAL_CLOSED,
-    Choice,
-    Interrupts,
+    InterruptChoice,
+    SignalCounter,
     drop_terminal,
     interrupts_counted,
     is_terminal_closed,
@@ -44,7 +44,7 @@ from launcher.remote.reachability import which_answer
 from launcher.report.outcome import launch_lines, outcome_json
 from launcher.report.plan import plan_json
 from launcher.rundir.layout import OUTCOME
-from launcher.rundir.log_store import LogBook, run_directory
+from launcher.rundir.log_store import LogStore, run_directory
 from launcher.terminal.output import echo
 from launcher.terminal.screen import Screen
 from launcher.text import duration
@@ -58,44 +58,44 @@ class Attempt:
 
     def __init__(
         self,
-        launch: Launch,
+        launch: LaunchRequest,
         plan: Plan,
         screen: Screen,
         *,
         number: int = 1,
-        targets: Mapping[str, Target] | None = None,
+        targets: Mapping[str, PeerAddress] | None = None,
     ) -> None:
         """`targets`: where hosts are for each other, so that they can tell whether a silent one lives."""
         self._number = number
         self._launch = launch
         self._plan = plan
         self._screen = screen
-        self._book = LogBook(run_directory(launch.logs, plan.run_id))
-        self._watch = Watch(plan, grace_s=launch.disconnect.grace_s)
-        self._telling = Telling(self._watch, screen, self._book)
-        self._happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
-        departure = Departure(self._watch, time.monotonic(), quiet_s=launch.quiet_s)
+        self._book = LogStore(run_directory(launch.logs, plan.run_id))
+        self._watch = RunState(plan, grace_s=launch.disconnect.grace_s)
+        self._telling = RunReporter(self._watch, screen, self._book)
+        self._happenings: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
+        departure = DetachPolicy(self._watch, time.monotonic(), quiet_s=launch.quiet_s)
         self._departure = departure if launch.detach else None
-        self._promise = Promise(self._watch) if launch.disconnect.continues else None
+        self._promise = DetachPromise(self._watch) if launch.disconnect.continues else None
         self._left = False
         self._left_by = ""
         self._terminal_closed = False
-        self._hurry = Hurry(self._watch)
+        self._hurry = StopDeadline(self._watch)
         self._awake = AwakeClock()
-        self._silence = Silence(self._watch, launch.disconnect.timeout_s, self._awake)
-        self._vigil = Vigil(targets or {}, self._knock)
+        self._silence = ClientTimeout(self._watch, launch.disconnect.timeout_s, self._awake)
+        self._vigil = PeerCheck(targets or {}, self._knock)
         self._vigil_begun = False
         self._followers = {
             node.host: self._follower(node, entry)
             for node, entry in zip(plan.nodes, launch.entries, strict=True)
         }
 
-    def _follower(self, node: NodePlan, entry: HostEntry) -> Follower:
+    def _follower(self, node: NodePlan, entry: HostEntry) -> NodeClient:
         launch, plan = self._launch, self._plan
         way = partial(launch.connections.take, entry)
         early = launch.early.take(node.host, plan.run_id) if launch.early else None
         start = protocol.start_request if early is None else protocol.order
-        return Follower(
+        return NodeClient(
             plan.run_id,
             node,
             way if early is None else partial(_first, [early], way),
@@ -143,7 +143,7 @@ class Attempt:
             outcome = replace(outcome, verdict="detached", exit_code=code)
         else:
             self._book.keep(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
-        outcome = replace(outcome, not_kept=self._book.failed)
+        outcome = replace(outcome, logs_incomplete=self._book.failed)
         self._book.note(outcome.verdict, bad=outcome.exit_code != 0)
         self._book.close()
         return outcome
@@ -158,8 +158,8 @@ class Attempt:
         lines += self._book.last_lines(main, "rank-0.log", 200)
         return says_port_taken([*lines, *(cause.last_lines if cause else ())])
 
-    def _loop(self, interrupts: "Interrupts") -> None:
-        ticking = Ticking(self._happenings)
+    def _loop(self, interrupts: "SignalCounter") -> None:
+        ticking = TickerQueue(self._happenings)
         while not self._watch.done and not self._may_leave() and not self._hurry.leaves(time.monotonic()):
             try:
                 if by := interrupts.take():
@@ -181,7 +181,7 @@ class Attempt:
 
         `asks` is false where the next one waits already: who is in a hurry is not asked.
         """
-        choice: Choice = "stop"
+        choice: InterruptChoice = "stop"
         if by == TERMINAL_CLOSED and self._terminal_closed:
             return  # noticed by a write before the signal came
         if by == TERMINAL_CLOSED:
@@ -196,13 +196,13 @@ class Attempt:
             self._screen.stop(at_once=self._hurry.pressed)
         elif choice == "detach":
             self._left_by = by
-            self._departure = Departure(self._watch, time.monotonic(), at_once=True)
+            self._departure = DetachPolicy(self._watch, time.monotonic(), at_once=True)
 
     def _look_after_the_silent(self) -> None:
         """Give up hosts that have died, by the word of the others, and all of them once none answers us."""
         if self._launch.disconnect.continues and self._silence.is_over():
             for host in self._watch.open_hosts:
-                self._followers[host].give_up("", goes_on=True)
+                self._followers[host].give_up("", still_running=True)
         if not self._vigil_begun:
             if len(self._watch.nodes.run_dirs) == len(self._watch.hosts):
                 self._vigil_begun = True
@@ -212,7 +212,7 @@ class Attempt:
         for host, why in self._vigil.step(silent):
             self._followers[host].give_up(why)
 
-    def _knock(self, asker: str, targets: tuple[Target, ...]) -> tuple[bool, ...]:
+    def _knock(self, asker: str, targets: tuple[PeerAddress, ...]) -> tuple[bool, ...]:
         entry = next(entry for entry in self._launch.entries if entry.name == asker)
         with self._launch.connections.borrow(entry) as connection:
             return which_answer(connection, entry.python, targets)
@@ -250,8 +250,8 @@ class Attempt:
         asks = self._launch.choose is not None
         return disconnect_words(self._launch.disconnect, self._plan.run_id, asks=asks, remote=remote)
 
-    def _act(self, happening: Happening) -> None:
-        if isinstance(happening, Output):
+    def _act(self, happening: RunEvent) -> None:
+        if isinstance(happening, LogOutput):
             self._telling.output(happening)
             return
         for stop in self._telling.take(happening):

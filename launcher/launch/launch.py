@@ -6,18 +6,18 @@ from dataclasses import replace
 
 from launcher.errors import LaunchRefused
 from launcher.follow.outcome import Outcome
-from launcher.follow.peer_check import Target
+from launcher.follow.peer_check import PeerAddress
 from launcher.follow.phases import Phase
-from launcher.host_checks.preflight import Manner, PreflightResult, preflight
+from launcher.host_checks.preflight import PreflightOptions, PreflightResult, preflight
 from launcher.launch.attempt import Attempt
-from launcher.launch.request import Launch
+from launcher.launch.request import LaunchRequest
 from launcher.planning.network import choose_main_address
 from launcher.planning.plan import Plan
 from launcher.planning.planner import make_plan
 from launcher.rundir.run_id import new_run_id
 from launcher.terminal.screen import Screen
-from preflight.checks.finding import stops_launch
-from preflight.facts.script import ScriptReading
+from preflight.checks.finding import blocks_launch
+from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
 
 PORT_ATTEMPTS = 3
@@ -25,12 +25,12 @@ SSH_PORT = 22
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class CheckedLaunch:
     """A preflight, and all that a plan needs."""
 
-    launch: Launch
+    launch: LaunchRequest
     result: PreflightResult
-    script: ScriptReading | None
+    script: ScriptAnalysis | None
 
     def plan(self, avoid_ports: frozenset[int] = frozenset()) -> Plan:
         """Return a plan of its own name. Raises LaunchRefused and the refusals of planning."""
@@ -48,10 +48,10 @@ class Prepared:
         nodes = (replace(node, files=(*node.files, *self.launch.kept)) for node in plan.nodes)
         return replace(plan, nodes=tuple(nodes))
 
-    def targets(self) -> dict[str, Target]:
+    def targets(self) -> dict[str, PeerAddress]:
         """Return where the others would meet each host; one that lives answers there, or refuses."""
         hosts = [(entry, self.result.facts[entry.name]) for entry in self.launch.entries]
-        found: dict[str, Target] = {}
+        found: dict[str, PeerAddress] = {}
         for entry, facts in hosts:
             others = [each for each in hosts if each[0] is not entry]
             with suppress(LaunchRefused):
@@ -61,7 +61,7 @@ class Prepared:
 
     def refusal(self) -> LaunchRefused | None:
         """Return why the launch may not happen, None when it may."""
-        stopping = [finding for finding in self.result.findings if stops_launch(finding)]
+        stopping = [finding for finding in self.result.findings if blocks_launch(finding)]
         if not stopping:
             return None
         codes = ",".join(dict.fromkeys(finding.code for finding in stopping))
@@ -77,30 +77,32 @@ class Prepared:
             raise refusal
 
 
-def check(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepared:
+def check(launch: LaunchRequest, on_result: Callable[[PreflightResult], None]) -> CheckedLaunch:
     """Preflight the hosts. Raises the HostError of one that cannot be used, or LaunchRefused."""
     prepared = ask(launch, on_result)
     prepared.demand()
     return prepared
 
 
-def ask(launch: Launch, on_result: Callable[[PreflightResult], None]) -> Prepared:
+def ask(launch: LaunchRequest, on_result: Callable[[PreflightResult], None]) -> CheckedLaunch:
     """Preflight the hosts, whatever is found. Raises the HostError of one that cannot be used."""
     result = examine(launch)
     on_result(result)
     for error in result.errors.values():
         raise error
-    return Prepared(launch, result, result.script)
+    return CheckedLaunch(launch, result, result.script)
 
 
-def examine(launch: Launch) -> PreflightResult:
+def examine(launch: LaunchRequest) -> PreflightResult:
     """Preflight the hosts; what cannot be used is among the findings and errors."""
-    manner = Manner(ignore=launch.ignore, width=launch.width, sent=launch.sent, arriving=launch.arriving)
+    manner = PreflightOptions(
+        ignore=launch.ignore, width=launch.width, sent=launch.sent, arriving=launch.arriving
+    )
     return preflight(launch.entries, launch.job, launch.connections.borrow, manner=manner, probe=launch.probe)
 
 
 def carry_out(
-    prepared: Prepared, screen: Screen, given_up: Callable[[Outcome], object] | None = None
+    prepared: CheckedLaunch, screen: Screen, given_up: Callable[[Outcome], object] | None = None
 ) -> Outcome:
     """Launch and follow to the end; on a port that somebody took meanwhile, again on another one.
 

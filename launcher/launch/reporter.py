@@ -5,14 +5,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from launcher.follow.events import Happening, Output, Tick, Told
+from launcher.follow.events import HostReport, LogOutput, RunEvent, Tick
 from launcher.follow.failures import code_words
-from launcher.follow.live_warnings import LiveReading
+from launcher.follow.live_warnings import LiveLogScanner
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Phase, Phases
-from launcher.follow.run_state import Say, Stop, Watch
-from launcher.follow.usage import Usages
-from launcher.rundir.log_store import LogBook
+from launcher.follow.run_state import Notify, RunState, StopHosts
+from launcher.follow.usage import UsageTracker
+from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
 from launcher.text import duration, one_line
 
@@ -24,34 +24,34 @@ _MOST_CHECKPOINTS = 200
 _MAIN = "rank-0.log"
 
 
-class Telling:
+class RunReporter:
     """Takes every happening of a run: `take` yields the stops that follow from it, all else is done here."""
 
     def __init__(
         self,
-        watch: Watch,
+        watch: RunState,
         screen: Screen,
-        book: LogBook,
+        book: LogStore,
         *,
         clock: Callable[[], float] = time.monotonic,
         over: bool = False,
     ) -> None:
         """`over`: the run has ended long ago; it is kept as it was, and nothing of it happens now."""
         self._over = over
-        self.usages = Usages(watch.plan)
+        self.usages = UsageTracker(watch.plan)
         self.phases = Phases(watch)
         self._watch = watch
         self._screen = screen
         self._book = book
         self._clock = clock
-        self._live = LiveReading()
+        self._live = LiveLogScanner()
         self._phase = ("", 0.0)
         self._start_told = False
         self._failure_said = False
         self._told_usage = float("-inf")
         self._checkpoints: set[str] = set()
 
-    def output(self, output: Output, *, shown_from: int = 0, new_from: int = 0) -> None:
+    def output(self, output: LogOutput, *, shown_from: int = 0, new_from: int = 0) -> None:
         """Keep bytes of a log; show them from one offset on. From `new_from` on they are of now."""
         self._book.write(output.host, output.log, output.offset, output.data)
         self._say_what_failed()
@@ -68,7 +68,7 @@ class Telling:
         if output.log == _MAIN:  # of every rank, looking would cost a tenth of it all
             self._note_checkpoints(output.host, new)
 
-    def take(self, happening: Happening) -> Iterator[Stop]:
+    def take(self, happening: RunEvent) -> Iterator[StopHosts]:
         """Take all but output."""
         at = getattr(happening, "at", None)
         if isinstance(happening, Tick):
@@ -77,19 +77,19 @@ class Telling:
             self._say_what_failed()
             for text in () if self._over else self._live.stalled(now):
                 self.say(text, bad=True)
-        elif isinstance(happening, Told) and happening.event == "usage":
+        elif isinstance(happening, HostReport) and happening.event == "usage":
             self._take_usage(happening)
-        elif isinstance(happening, Told) and happening.event == "leaving":
+        elif isinstance(happening, HostReport) and happening.event == "script_exit":
             self.usages.end(happening.host, happening.fields)
-        told_at = happening.at if isinstance(happening, Told) else None
+        told_at = happening.at if isinstance(happening, HostReport) else None
         if self._watch.all_ranks_fine:
             self._screen.quiet_launcher()  # torch's exit barrier: the last node misses the first one's store
         for action in self._watch.handle(happening):
-            if isinstance(action, Say):
+            if isinstance(action, Notify):
                 self.say(action.text, bad=action.bad, at=told_at)
             else:
                 yield action
-        if isinstance(happening, Told):
+        if isinstance(happening, HostReport):
             self._note_end(happening)
         if at is not None and not (self._over and isinstance(happening, Tick)):
             self._see_phase(float(at))
@@ -105,8 +105,10 @@ class Telling:
         """Say once that no more is kept here: this side's disk ends no run."""
         if self._book.failed and not self._failure_said:
             self._failure_said = True
-            goes_on = "" if self._over else "the run continues, and "
-            words = f"local logs are no longer written ({self._book.failed}); {goes_on}its hosts keep all"
+            still_running = "" if self._over else "the run continues, and "
+            words = (
+                f"local logs are no longer written ({self._book.failed}); {still_running}its hosts keep all"
+            )
             self._screen.say(f"{words}: gpulaunch fetch {self._watch.plan.run_id}", bad=True)
 
     def measured(self, outcome: Outcome, before: tuple[Phase, ...] = ()) -> Outcome:
@@ -116,11 +118,11 @@ class Telling:
             phases=(*before, *self.phases.over()),
             usage=self.usages.over_all(),
             usage_missing=dict(self.usages.missing),
-            clock_behind_s=dict(self.usages.clock_behind_s),
+            clock_offset_s=dict(self.usages.clock_offset_s),
         )
         return replace(outcome, measurements=measured)
 
-    def _take_usage(self, told: Told) -> None:
+    def _take_usage(self, told: HostReport) -> None:
         missing = set(self.usages.missing)
         self.usages.feed(told.host, told.fields, told.at)
         for host in sorted(set(self.usages.missing) - missing):
@@ -144,7 +146,7 @@ class Telling:
             self._phase = phase
             self._screen.phase(phase[0], self._clock() - max(0.0, time.time() - phase[1]))
 
-    def _note_end(self, told: Told) -> None:
+    def _note_end(self, told: HostReport) -> None:
         rank, code = told.fields.get("rank"), told.fields.get("code")
         if told.event == "rank_exit" and isinstance(rank, int):
             how = (

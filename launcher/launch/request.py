@@ -3,43 +3,45 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from launcher.config.disconnect_options import Disconnect
+from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import HostEntry
 from launcher.follow.detach_policy import QUIET_S
 from launcher.follow.phases import Phase
-from launcher.follow.warm_start import EarlyStarts
-from launcher.launch.signals import Choice
+from launcher.follow.warm_start import WarmStarts
+from launcher.launch.signals import InterruptChoice
 from launcher.planning.network import choose_main_address
-from launcher.planning.plan import Sent
-from launcher.remote.connection_pool import Connections
-from launcher.remote.reachability import Begin, probe_reach
+from launcher.planning.plan import ScriptFile
+from launcher.remote.connection_pool import ConnectionPool
+from launcher.remote.reachability import StartProgram, probe_reach
 from preflight.facts.host import HostFacts, Reach
 from preflight.frozen import dataclass
 from preflight.job import Job
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchRequest:
     """What is to be launched, and how it is watched."""
 
     entries: tuple[HostEntry, ...]
     job: Job
-    connections: Connections
-    sent: Sent | None = None
-    arriving: Sent | None = None  # dry run: the script as a sync would bring it
+    connections: ConnectionPool
+    sent: ScriptFile | None = None
+    arriving: ScriptFile | None = None  # dry run: the script as a sync would bring it
     ignore: frozenset[str] = frozenset()
-    disconnect: Disconnect = Disconnect()
-    choose: Callable[[], Choice] | None = None  # asks at a terminal what Ctrl-C shall do; None: it stops
+    disconnect: DisconnectOptions = DisconnectOptions()
+    choose: Callable[[], InterruptChoice] | None = (
+        None  # asks at a terminal what Ctrl-C shall do; None: it stops
+    )
     logs: Path = Path("gpulaunch-runs")
     width: int = 64
     detach: bool = False  # leave the run once its ranks are as planned
     quiet_s: float = QUIET_S  # how long ranks that set up no world are waited for before that
-    early: EarlyStarts | None = None  # nodes that have begun already
+    early: WarmStarts | None = None  # nodes that have begun already
     kept: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, here and on every host
     before: tuple[Phase, ...] = ()  # what has taken time already
 
     def probe(
-        self, order: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int, begin: Begin
+        self, order: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int, begin: StartProgram
     ) -> tuple[Reach, ...]:
         """Let every node connect to the main one, where the launch would meet."""
         address, _ = choose_main_address([(entry, facts[entry.name]) for entry in order])

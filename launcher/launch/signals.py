@@ -8,14 +8,14 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Literal, TypeAlias
 
-Choice: TypeAlias = Literal["detach", "stop", "stay"]
+InterruptChoice: TypeAlias = Literal["detach", "stop", "stay"]
 """What a person at a terminal wants of a run after Ctrl-C."""
 
 CTRL_C = "Ctrl-C"
 TERMINAL_CLOSED = "SIGHUP"
 
 
-class Interrupts:
+class SignalCounter:
     """Ctrl-C and its like, counted by the signal handler and taken by the loop."""
 
     def __init__(self) -> None:
@@ -40,9 +40,9 @@ class Interrupts:
 
 
 @contextmanager
-def interrupts_counted() -> Iterator[Interrupts]:
+def interrupts_counted() -> Iterator[SignalCounter]:
     """Count SIGINT, SIGTERM and SIGHUP instead of ending by them."""
-    interrupts = Interrupts()
+    interrupts = SignalCounter()
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
         numbers.append(signal.SIGHUP)

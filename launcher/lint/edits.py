@@ -20,7 +20,7 @@ _Start = tuple[int, int]
 _Change = Callable[[Any], Any]
 
 
-class Plan:
+class EditPlan:
     """The change of each node, and why some places stay as they are."""
 
     def __init__(self) -> None:
@@ -33,14 +33,14 @@ class Plan:
         return "" if (start, code) in self.done else self.why.get((start, code), _NOT_MECHANICAL)
 
 
-def planned(module: MetadataWrapper, wanted: dict[_Start, set[str]], scopes: Scopes) -> Plan:
+def planned(module: MetadataWrapper, wanted: dict[_Start, set[str]], scopes: Scopes) -> EditPlan:
     """Return what to change; `wanted` is the codes that lint reported at each place."""
     finder = _Finder(wanted, scopes)
     module.visit(finder)
     return finder.plan
 
 
-def applied(module: MetadataWrapper, plan: Plan) -> str:
+def applied(module: MetadataWrapper, plan: EditPlan) -> str:
     """Return the changed text."""
 
     class Changer(libcst.CSTTransformer):
@@ -63,7 +63,7 @@ class _Finder(libcst.CSTVisitor):
         super().__init__()
         self.wanted = wanted
         self.scopes = scopes
-        self.plan = Plan()
+        self.plan = EditPlan()
 
     def on_visit(self, node: libcst.CSTNode) -> bool:
         begin = self.get_metadata(PositionProvider, node, None)

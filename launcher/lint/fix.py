@@ -7,30 +7,30 @@ from typing import Any
 from launcher.errors import BadInput
 from launcher.lint.codes import FIXABLE
 from launcher.lint.scopes import Scopes
-from preflight.facts.script import Place
+from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.lint import LintFinding
 from preflight.script.rules.registry import Level
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class UnfixedFinding:
     """A finding that is not fixed, and why."""
 
-    place: Place
+    place: CodeLocation
     code: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Fixing:
+class FixResult:
     """A script after its mechanical fixes; the same text when there is nothing to fix."""
 
     text: str
-    left: tuple[Left, ...] = ()
+    left: tuple[UnfixedFinding, ...] = ()
 
 
-def fixed(text: str, path: str, findings: Iterable[LintFinding]) -> Fixing:
+def fixed(text: str, path: str, findings: Iterable[LintFinding]) -> FixResult:
     """Return the script with what can be fixed mechanically, with LibCST so that all else keeps its look.
 
     Fixed are: the dtype named at load or by a cast after it, a removed keyword that has a new name,
@@ -41,11 +41,13 @@ def fixed(text: str, path: str, findings: Iterable[LintFinding]) -> Fixing:
     libcst = _library()
     mine = [item for item in findings if item.place.path == path and item.level is not Level.INFO]
     if not any(item.code in FIXABLE for item in mine):
-        return Fixing(text)  # and what is not Python is not given to another parser
+        return FixResult(text)  # and what is not Python is not given to another parser
     try:
         module = libcst.MetadataWrapper(libcst.parse_module(text))
     except (libcst.ParserSyntaxError, ValueError, RecursionError):
-        return Fixing(text, tuple(Left(item.place, item.code, "not Python") for item in mine[:1]))
+        return FixResult(
+            text, tuple(UnfixedFinding(item.place, item.code, "not Python") for item in mine[:1])
+        )
     from launcher.lint.edits import applied, planned  # noqa: PLC0415 - it imports LibCST, which only --fix needs
 
     codes: dict[tuple[int, int], set[str]] = {}
@@ -57,8 +59,8 @@ def fixed(text: str, path: str, findings: Iterable[LintFinding]) -> Fixing:
     for item in mine:
         reason = plan.reason(_start(text, item.place), item.code)
         if item.code in FIXABLE and reason:
-            left.append(Left(item.place, item.code, reason))
-    return Fixing(applied(module, plan), tuple(left))
+            left.append(UnfixedFinding(item.place, item.code, reason))
+    return FixResult(applied(module, plan), tuple(left))
 
 
 def diff(before: str, after: str, path: str) -> str:
@@ -69,7 +71,7 @@ def diff(before: str, after: str, path: str) -> str:
     return "".join(lines)
 
 
-def _start(text: str, place: Place) -> tuple[int, int]:
+def _start(text: str, place: CodeLocation) -> tuple[int, int]:
     """Return a place as LibCST counts: characters, where Python's own parser counts bytes."""
     lines = text.removeprefix("\ufeff").splitlines()
     line = lines[place.line - 1] if 0 < place.line <= len(lines) else ""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from launcher.version import version
-from preflight.facts.script import Place
+from preflight.facts.script import CodeLocation
 from preflight.script.lint import LintFinding, LintResult
 from preflight.script.rules.registry import RULES, Level
 
@@ -83,7 +83,7 @@ def _finding_lines(finding: LintFinding, lines: Lines) -> Iterator[str]:
         yield f"    fix: {finding.fix}"
 
 
-def _excerpt(place: Place, lines: Lines) -> str:
+def _excerpt(place: CodeLocation, lines: Lines) -> str:
     text = lines(place.path)
     return f"  {text[place.line - 1].strip()}" if 0 < place.line <= len(text) else ""
 
@@ -126,7 +126,7 @@ def _sarif_result(finding: LintFinding) -> dict[str, Any]:
     }
 
 
-def _location(place: Place) -> dict[str, Any]:
+def _location(place: CodeLocation) -> dict[str, Any]:
     region = {"startLine": place.line, "startColumn": place.column}
     return {"physicalLocation": {"artifactLocation": {"uri": place.path}, "region": region}}
 

@@ -12,7 +12,7 @@ _SEVERAL = "there are several Accelerators in scope"
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _AcceleratorAssignment:
     """One `name = Accelerator(...)`; `scope` is the function around it, None for the module."""
 
     name: str
@@ -27,7 +27,7 @@ class Scopes:
     def __init__(self, text: str) -> None:
         tree = ast.parse(text.removeprefix("\ufeff"))
         self._defs: list[tuple[ast.AST, ...]] = []
-        self._made: list[_Made] = []
+        self._made: list[_AcceleratorAssignment] = []
         imports = [item for node in tree.body if isinstance(node, ast.Import) for item in node.names]
         self.has_torch = any(item.name == "torch" and not item.asname for item in imports)
         self._walk(tree, ())
@@ -88,10 +88,12 @@ class Scopes:
         scope = functions[-1] if functions else None
         cls = classes[-1] if classes else None
         if isinstance(target, ast.Name | ast.Attribute):
-            self._made.append(_Made(ast.unparse(target), node.end_lineno or node.lineno, scope, cls))
+            self._made.append(
+                _AcceleratorAssignment(ast.unparse(target), node.end_lineno or node.lineno, scope, cls)
+            )
 
 
-def _chosen(here: list[_Made], line: int) -> tuple[str, str]:
+def _chosen(here: list[_AcceleratorAssignment], line: int) -> tuple[str, str]:
     before = {item.name for item in here if item.line < line}
     if len(before) == 1:
         return before.pop(), ""

@@ -139,7 +139,7 @@ def why_not(
     return ""
 
 
-class Target:
+class ProcessHandle:
     """A victim held by its pidfd, so that a signal can never reach a process that took its pid."""
 
     def __init__(self, victim: Dict[str, Any]) -> None:
@@ -152,7 +152,7 @@ class Target:
     def open(self, untouchable: Set[int]) -> None:
         """Take hold of the process and prove that it is the one that was judged."""
         if not proc_is_ours():
-            self.result = "left alone: /proc is that of another PID namespace"
+            self.result = "skipped: /proc is that of another PID namespace"
             return
         if hasattr(os, "pidfd_open"):
             try:
@@ -167,12 +167,12 @@ class Target:
             self.result = (
                 "gone"
                 if read_identity(self.pid) is None
-                else "left alone: its pid is that of another process in this namespace"
+                else "skipped: its pid is that of another process in this namespace"
             )
             return
         reason = self.doubt(untouchable)
         if reason:
-            self.result = "gone" if reason == "gone" else "left alone: " + reason
+            self.result = "gone" if reason == "gone" else "skipped: " + reason
 
     def doubt(self, untouchable: Set[int]) -> str:
         """Return why it must be left alone, or ""."""
@@ -187,7 +187,7 @@ class Target:
         reason = self.doubt(untouchable)
         # After the first signal a parent may well change (its own parent was a victim too): identity decides.
         if reason and not (self.signals and reason.startswith("its parent")):
-            self.result = "ended" if reason == "gone" else "left alone: " + reason
+            self.result = "ended" if reason == "gone" else "skipped: " + reason
             return
         try:
             if self.fd >= 0 and hasattr(signal, "pidfd_send_signal"):
@@ -198,7 +198,7 @@ class Target:
         except ProcessLookupError:
             self.result = "ended"
         except PermissionError:
-            self.result = "refused: not permitted to signal it"
+            self.result = "denied: not permitted to signal it"
 
     def there(self) -> bool:
         """Whether it is still there (a collected or collectable corpse is not)."""
@@ -213,7 +213,7 @@ class Target:
             os.close(self.fd)
 
 
-def wait_all(targets: List[Target], seconds: float) -> List[Target]:
+def wait_all(targets: List[ProcessHandle], seconds: float) -> List[ProcessHandle]:
     """Wait until none of the targets is there, at most `seconds`; mark those that ended."""
     deadline = time.monotonic() + seconds
     while True:
@@ -232,7 +232,7 @@ def wait_all(targets: List[Target], seconds: float) -> List[Target]:
         select.select(pidfds, [], [], min(rest, 0.2))
 
 
-def resisted(target: Target) -> str:
+def resisted(target: ProcessHandle) -> str:
     """Say why a target outlived SIGKILL."""
     found = read_identity(target.pid)
     if found is None:
@@ -243,16 +243,16 @@ def resisted(target: Target) -> str:
                 where = file.read().strip()
         except OSError:
             where = ""
-        return "resisted: state D%s; SIGKILL waits until the kernel call returns" % (
+        return "survived: state D%s; SIGKILL waits until the kernel call returns" % (
             " in " + where if where else ""
         )
-    return "resisted: state %s after SIGKILL" % found[0]
+    return "survived: state %s after SIGKILL" % found[0]
 
 
 def reap(victims: List[Dict[str, Any]], term_grace_s: float, kill_grace_s: float) -> List[Dict[str, Any]]:
     """End the victims; return one record for each."""
     untouchable = above_me()
-    targets = [Target(victim) for victim in victims]
+    targets = [ProcessHandle(victim) for victim in victims]
     for target in targets:
         target.open(untouchable)
     for target in targets:

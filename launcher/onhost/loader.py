@@ -13,7 +13,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 
-class Modules:
+class MemoryFinder:
     """Finder and loader of one program's modules; of any other name it knows nothing.
 
     It has no base class: importlib.abc takes longer to import than all of the modules.
@@ -60,7 +60,7 @@ class Modules:
 def begin(name: str, source: str, sources: dict[str, str], scope: dict[str, Any]) -> None:
     """Run `source` in `scope` as the program's first module, beside modules of these dotted names."""
     package = "gpulaunch_" + name
-    loader: Any = Modules(package, {name: source, **sources})
+    loader: Any = MemoryFinder(package, {name: source, **sources})
     sys.meta_path.insert(0, loader)
     spec = ModuleSpec("%s.%s" % (package, name), loader)
     scope.update(__package__=package, __spec__=spec)

@@ -91,7 +91,7 @@ def family_of(pid: int) -> list[int]:
     return found[:FAMILY_SHOWN]
 
 
-class Dump:
+class StackFile:
     """One rank's log of stacks; rank.py has opened it for appending too."""
 
     def __init__(self, run_dir: str, rank: int) -> None:
@@ -136,7 +136,7 @@ def ask_py_spy(py_spy: str, pid: int) -> Any:
     return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
-def by_py_spy(py_spy: str, dumps: list[tuple[Dump, int, list[int]]], until: float) -> set[int]:
+def by_py_spy(py_spy: str, dumps: list[tuple[StackFile, int, list[int]]], until: float) -> set[int]:
     """Dump whatever py-spy may look at; return the pids of which it told."""
     asked = [
         (dump, main, pid, ask_py_spy(py_spy, pid))
@@ -165,7 +165,7 @@ def stands_still(pid: int) -> bool:
     return process is None or process.state in "Tt"
 
 
-def by_faulthandler(dump: Dump, main: int, pid: int) -> str:
+def by_faulthandler(dump: StackFile, main: int, pid: int) -> str:
     """Have a process write its stacks itself; return why not, "" when it did."""
     if stands_still(pid):
         dump.head(pid, main, "no stacks")
@@ -193,7 +193,7 @@ def by_faulthandler(dump: Dump, main: int, pid: int) -> str:
 
 def dump_all(run_dir: str) -> None:
     """Dump every living rank, then say so."""
-    dumps = [(Dump(run_dir, rank), pid, family_of(pid)) for rank, pid in living_ranks(run_dir).items()]
+    dumps = [(StackFile(run_dir, rank), pid, family_of(pid)) for rank, pid in living_ranks(run_dir).items()]
     py_spy = find_py_spy(run_dir)
     told = by_py_spy(py_spy, dumps, time.monotonic() + PY_SPY_S) if py_spy else set()
     how = "py-spy" if told else "faulthandler"

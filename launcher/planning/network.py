@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import LaunchRefused
-from preflight.decide.decision import Reason
+from preflight.decide.decision import DecisionReason
 from preflight.facts.host import HostFacts, Interface, Network, Ports
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
@@ -21,24 +21,26 @@ class MainPort:
 
     port: int
     why: str = ""
-    because: tuple[Reason, ...] = ()
+    because: tuple[DecisionReason, ...] = ()
 
 
-def choose_main_address(hosts: Sequence[Host]) -> tuple[str, Reason]:
+def choose_main_address(hosts: Sequence[Host]) -> tuple[str, DecisionReason]:
     """Return the address of the first host that every other node can be told, with the reason.
 
     Raises LaunchRefused when only a loopback address is known for a launch over several hosts.
     """
     entry, facts = hosts[0]
     if len(hosts) == 1:
-        return LOOPBACK, Reason("a launch on one host meets on its loopback", "main address")
+        return LOOPBACK, DecisionReason("a launch on one host meets on its loopback", "main address")
     if isinstance(facts.network, Missing):
         raise LaunchRefused(f"{facts.host}: its network is not known: {facts.network.reason}")
     for address, why in _candidates(entry, facts.network):
         if _routable(address):
-            return address, Reason(f"main address {address} of {facts.host}", why)
+            return address, DecisionReason(f"main address {address} of {facts.host}", why)
     if _one_machine(hosts):
-        return LOOPBACK, Reason("all nodes are on one machine and it has no other address", "main address")
+        return LOOPBACK, DecisionReason(
+            "all nodes are on one machine and it has no other address", "main address"
+        )
     raise LaunchRefused(
         f"{facts.host}: no address is known that the other hosts could reach; its name is on loopback only",
         f"set `interface:` of {facts.host} in hosts.yaml to the network that the hosts share",
@@ -97,7 +99,8 @@ def choose_main_port(facts: HostFacts, asked: int, *, needed: bool, avoid: froze
         if asked in avoid:
             raise LaunchRefused(f"{facts.host}: port {asked} is taken, and no other is known to be free")
         return MainPort(
-            asked, because=(Reason(f"port {asked} was not checked: {facts.ports.reason}", facts.host),)
+            asked,
+            because=(DecisionReason(f"port {asked} was not checked: {facts.ports.reason}", facts.host),),
         )
     trouble = (
         "it was taken when the launch tried it" if asked in avoid else _trouble(facts, facts.ports, asked)

@@ -5,7 +5,7 @@ What `--dry-run` prints is this very object, and it is what runs.
 
 from launcher.engines.base import opens_port
 from preflight.checks.finding import Finding
-from preflight.decide.decision import Decision, NodeRanks, Reason
+from preflight.decide.decision import Decision, DecisionReason, NodeRanks
 from preflight.frozen import dataclass
 
 
@@ -49,7 +49,7 @@ class Plan:
     main_port: int
     precision: Decision
     changes: tuple[Change, ...]
-    because: tuple[Reason, ...]
+    because: tuple[DecisionReason, ...]
     findings: tuple[Finding, ...]  # what preflight said, warnings included
     engine: str = "accelerate"  # which engine of launcher/engines/ starts the ranks
     hang_timeout_s: float | None = None  # without a sign of life for so long, it is ended; None: it is told
@@ -61,7 +61,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class ScriptFile:
     """A script that lies here and travels with the launch."""
 
     name: str

@@ -19,15 +19,15 @@ from launcher.engines.base import (
 from launcher.engines.choice import choose_engine
 from launcher.errors import LaunchRefused
 from launcher.planning.network import MainPort, choose_main_address, choose_main_port, socket_interface
-from launcher.planning.plan import Change, NodePlan, Plan, Sent
+from launcher.planning.plan import Change, NodePlan, Plan, ScriptFile
 from preflight.checks.finding import Finding
-from preflight.decide.decision import Decision, NodeRanks, Reason
+from preflight.decide.decision import Decision, DecisionReason, NodeRanks
 from preflight.decide.precision import decide, fp8_backend
 from preflight.decide.ranks import map_ranks, resolve_gpus
 from preflight.decide.script_args import agree
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
-from preflight.facts.script import ScriptReading
+from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
 from preflight.job import Job
 
@@ -37,7 +37,7 @@ _MAX_THREADS_PER_GPU_RANK = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class LaunchDecisions:
     """All that is decided for a launch, before any node's command is made of it."""
 
     job: Job
@@ -46,7 +46,7 @@ class Settled:
     precision: Decision
     world: World
     changes: tuple[Change, ...]
-    because: tuple[Reason, ...]
+    because: tuple[DecisionReason, ...]
 
 
 def settle(
@@ -54,9 +54,9 @@ def settle(
     job: Job,
     *,
     run_id: str,
-    script: ScriptReading | None = None,
+    script: ScriptAnalysis | None = None,
     avoid_ports: frozenset[int] = frozenset(),
-) -> Settled:
+) -> LaunchDecisions:
     """Decide precision, ranks, main address and port; the first host is the main host (node rank 0).
 
     `script` is what reading the training script found, `avoid_ports` are ports that turned out to be taken
@@ -96,7 +96,7 @@ def settle(
     because = (*decision.because, why_engine, *(why for node in ranks.values() for why in node.because))
     because = (*because, why_address)
     because = tuple(dict.fromkeys((*because, *port.because)))
-    return Settled(replace(job, args=edit.args), engine, ranks, decision, world, changes, because)
+    return LaunchDecisions(replace(job, args=edit.args), engine, ranks, decision, world, changes, because)
 
 
 def make_plan(
@@ -104,8 +104,8 @@ def make_plan(
     job: Job,
     *,
     run_id: str,
-    script: ScriptReading | None = None,
-    sent: Sent | None = None,
+    script: ScriptAnalysis | None = None,
+    sent: ScriptFile | None = None,
     findings: tuple[Finding, ...] = (),
     avoid_ports: frozenset[int] = frozenset(),
 ) -> Plan:
@@ -131,7 +131,7 @@ def make_plan(
     )
 
 
-def _nodes(hosts: Sequence[Host], settled: Settled, sent: Sent | None) -> tuple[NodePlan, ...]:
+def _nodes(hosts: Sequence[Host], settled: LaunchDecisions, sent: ScriptFile | None) -> tuple[NodePlan, ...]:
     job, world, engine = settled.job, settled.world, load_engine(settled.engine)
     nodes: list[NodePlan] = []
     first_rank = 0
@@ -162,7 +162,7 @@ def _nodes(hosts: Sequence[Host], settled: Settled, sent: Sent | None) -> tuple[
     return tuple(nodes)
 
 
-def _target(job: Job, sent: Sent | None) -> tuple[str, ...]:
+def _target(job: Job, sent: ScriptFile | None) -> tuple[str, ...]:
     """Return what `python` takes before the script's arguments, with the path as the host will see it."""
     if job.module:
         return ("-m", job.module)

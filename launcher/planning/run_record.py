@@ -31,7 +31,7 @@ _MOST_RANKS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Launched:
+class RunRecord:
     """A launch as its record tells it."""
 
     plan: Plan  # argv, environment (but for the guard's mode) and files are not told again
@@ -40,7 +40,7 @@ class Launched:
     at: float  # when, by that machine's clock
     says_output: bool = True  # whether it was said where the script writes
 
-    def is_same_launch(self, other: "Launched") -> bool:
+    def is_same_launch(self, other: "RunRecord") -> bool:
         """Return whether two nodes' records tell of one launch; guard and output are each node's own."""
         mine, theirs = ([replace(node, env={}) for node in each.plan.nodes] for each in (self, other))
         same = replace(self.plan, nodes=()) == replace(other.plan, nodes=())
@@ -57,7 +57,7 @@ class _Via:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _ConnectionRecord:
     address: str = ""
     port: int | None = None
     user: str = ""
@@ -67,18 +67,18 @@ class _Way:
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class _NodeRecord:
     host: str
     node_rank: int
     first_rank: int
     python: str
     slots: tuple[tuple[int, str | None, int | None, str], ...]
     masked: bool
-    way: _Way = _Way()
+    way: _ConnectionRecord = _ConnectionRecord()
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class _RecordShape:
     run_id: str
     job: str
     by: str
@@ -87,7 +87,7 @@ class _Record:
     main_address: str
     main_port: int
     mixed_precision: Precision
-    nodes: tuple[_Node, ...]
+    nodes: tuple[_NodeRecord, ...]
     guard: str = ""
     output: str | None = None
     engine: str = ""
@@ -113,13 +113,13 @@ def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> d
     }
 
 
-def read_record(data: object, *, sent: bool = True) -> Launched:
+def read_record(data: object, *, sent: bool = True) -> RunRecord:
     """Return the launch that a record tells. Raises BadInput when it does not tell one that could be.
 
     `sent`: a host has sent it; such a one names hosts by IP addresses and DNS names only.
     """
     try:
-        record = decode(_Record, data)
+        record = decode(_RecordShape, data)
     except MalformedFacts as misfit:
         words = one_line(misfit.message)
         raise BadInput(f"the record of this launch cannot be read: {words}") from None
@@ -137,14 +137,14 @@ def read_record(data: object, *, sent: bool = True) -> Launched:
         engine=record.engine,
     )
     entries = tuple(_entry(node) for node in record.nodes)
-    launched = Launched(plan, entries, record.by, record.at, record.output != "")
+    launched = RunRecord(plan, entries, record.by, record.at, record.output != "")
     problem = _problem(launched, sent=sent)
     if problem:
         raise BadInput(f"the record of this launch cannot be right: {one_line(problem)}")
     return launched
 
 
-def _problem(launched: Launched, *, sent: bool) -> str:
+def _problem(launched: RunRecord, *, sent: bool) -> str:
     """Return why no launch of ours can have left this record, "" where one can."""
     plan = launched.plan
     if not is_run_id(plan.run_id):
@@ -195,7 +195,7 @@ def _node(node: NodePlan, way: HostEntry | None) -> dict[str, Any]:
     return data
 
 
-def _plan_node(node: _Node, guard: str) -> NodePlan:
+def _plan_node(node: _NodeRecord, guard: str) -> NodePlan:
     slots = tuple(RankSlot(*slot) for slot in node.slots)
     return NodePlan(
         host=node.host,
@@ -211,7 +211,7 @@ def _plan_node(node: _Node, guard: str) -> NodePlan:
     )
 
 
-def _entry(node: _Node) -> HostEntry:
+def _entry(node: _NodeRecord) -> HostEntry:
     way = node.way
     return HostEntry(
         name=node.host,
@@ -247,9 +247,9 @@ def forget(run_id: str) -> None:
     path_below(records_dir(), f"{run_id}.json").unlink(missing_ok=True)
 
 
-def remembered() -> dict[str, Launched]:
+def remembered() -> dict[str, RunRecord]:
     """Return the launches that this machine remembers, by run id."""
-    found: dict[str, Launched] = {}
+    found: dict[str, RunRecord] = {}
     for path in sorted(records_dir().glob("*.json")) if records_dir().is_dir() else ():
         try:
             launched = read_record(json.loads(path.read_text()), sent=False)

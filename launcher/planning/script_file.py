@@ -5,15 +5,15 @@ from pathlib import Path
 from launcher.config.run_config import RunConfig
 from launcher.errors import BadInput
 from launcher.local.home import at_home
-from launcher.planning.plan import Sent
+from launcher.planning.plan import ScriptFile
 
 
-def sent_script(config: RunConfig) -> Sent | None:
+def sent_script(config: RunConfig) -> ScriptFile | None:
     """Return the script to send, None when it lies on the hosts already. Raises BadInput."""
     return None if config.script_here is None else _read(config.script_here, config.script_here.name)
 
 
-def arriving_script(config: RunConfig) -> Sent | None:
+def arriving_script(config: RunConfig) -> ScriptFile | None:
     """Return the script that a sync would put on the hosts, None where none surely is. Raises BadInput."""
     if config.sync is None or config.sync.to or not config.job.script:
         return None
@@ -21,8 +21,8 @@ def arriving_script(config: RunConfig) -> Sent | None:
     return _read(here, config.job.script) if here.is_file() else None
 
 
-def _read(path: Path, name: str) -> Sent:
+def _read(path: Path, name: str) -> ScriptFile:
     try:
-        return Sent(name, path.read_text(encoding="utf-8"))
+        return ScriptFile(name, path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         raise BadInput(f"{path}: the script to send is not UTF-8 text", "save it as UTF-8") from None

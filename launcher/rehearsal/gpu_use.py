@@ -7,15 +7,15 @@ from typing import Any
 from launcher.rundir.usage_series import RankSeries
 
 
-def gpu_use(series: RankSeries, measured: Mapping[str, Any], clock_behind_s: float) -> float | None:
+def gpu_use(series: RankSeries, measured: Mapping[str, Any], clock_offset_s: float) -> float | None:
     """Return the mean percentage between the ends of the first and the last step; None: no sample fell there.
 
-    `measured` is the guard's; its times are of the host's clock, which `clock_behind_s` brings to ours.
+    `measured` is the guard's; its times are of the host's clock, which `clock_offset_s` brings to ours.
     """
     span = measured.get("stepping")
     if not isinstance(span, list) or len(span) != 2:
         return None
-    begin, end = (float(at) + clock_behind_s for at in span)
+    begin, end = (float(at) + clock_offset_s for at in span)
     inside = [
         percent
         for at, percent in zip(series.at, series.values["busy"], strict=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from launcher.local.home import home
 from launcher.local.safe_paths import write_below
-from launcher.planning.plan import Sent
+from launcher.planning.plan import ScriptFile
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
@@ -41,7 +41,7 @@ class Fingerprint:
         }
 
 
-def fingerprint(job: Job, facts: Mapping[str, HostFacts], sent: Sent | None) -> Fingerprint:
+def fingerprint(job: Job, facts: Mapping[str, HostFacts], sent: ScriptFile | None) -> Fingerprint:
     """Return what identifies script, config, hosts and versions of a launch."""
     settings = {name: getattr(job, name) for name in _CONFIG_FIELDS}
     script = hashlib.sha256(sent.text.encode()).hexdigest() if sent else ""

@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from launcher.config.disconnect_options import Disconnect
+from launcher.config.disconnect_options import DisconnectOptions
 from launcher.errors import GpulaunchError
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.preflight import PreflightResult
-from launcher.launch.launch import Prepared, carry_out, check
-from launcher.launch.request import Launch
+from launcher.launch.launch import CheckedLaunch, carry_out, check
+from launcher.launch.request import LaunchRequest
 from launcher.planning.plan import NodePlan
 from launcher.rehearsal.batch_args import halved
 from launcher.rehearsal.gpu_use import gpu_use
 from launcher.rehearsal.proof_store import Fingerprint, fingerprint
-from launcher.rehearsal.verdict import Proof, Verdict, judge
+from launcher.rehearsal.verdict import Proof, RehearsalVerdict, judge
 from launcher.remote.programs import ISOLATED
 from launcher.remote.rpc import answer_in
 from launcher.report.plan import plan_json
@@ -29,18 +29,18 @@ from preflight.frozen import dataclass
 from preflight.job import Job
 
 DEFAULT_STEPS = 10
-ATTENDED = Disconnect("stop", 60.0)
+ATTENDED = DisconnectOptions("stop", 60.0)
 """A rehearsal proves something to a client; without one it is to end."""
 CLEAN_S = 120.0
 """Removing a scratch directory with checkpoints of a few hundred GB on a slow file system takes its time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsed:
+class RehearsalResult:
     """A rehearsal that is over, and for which arguments of the script it was."""
 
     outcome: Outcome
-    verdict: Verdict
+    verdict: RehearsalVerdict
     fingerprint: Fingerprint
     args: tuple[str, ...]
     tried: tuple[tuple[str, ...], ...]  # arguments that did not fit
@@ -57,13 +57,13 @@ def rehearsal_of(job: Job, steps: int) -> Job:
 
 
 def rehearse(
-    launch: Launch,
+    launch: LaunchRequest,
     on_result: Callable[[PreflightResult], None],
     screen: Screen,
     *,
     steps: int = DEFAULT_STEPS,
     fit: bool = False,
-) -> Rehearsed:
+) -> RehearsalResult:
     """Rehearse; with `fit` again with half the batch while it does not fit. Raises what `check` raises."""
     launch = replace(launch, disconnect=replace(ATTENDED, slurm_job=launch.disconnect.slurm_job))
     tried: list[tuple[str, ...]] = []
@@ -79,7 +79,7 @@ def rehearse(
         smaller = halved(args, job.batch_args)
         if not (fit and verdict.out_of_memory and smaller):
             found = fingerprint(job, prepared.result.facts, launch.sent)
-            return Rehearsed(outcome, verdict, found, args, tuple(tried))
+            return RehearsalResult(outcome, verdict, found, args, tuple(tried))
         tried.append(args)
         screen.say(f"out of GPU memory; rehearsing again with {' '.join(smaller)}", bad=True)
         args = smaller
@@ -87,19 +87,19 @@ def rehearse(
 
 def used(outcome: Outcome) -> dict[int, float]:
     """Return how busy each rank's GPU was while it stepped, where its host has measured that."""
-    series = read_usage(outcome.directory, plan_json(outcome.plan), outcome.measurements.clock_behind_s)
+    series = read_usage(outcome.directory, plan_json(outcome.plan), outcome.measurements.clock_offset_s)
     found = {
         each.rank: gpu_use(
             each,
             outcome.measurements.rehearsed.get(each.rank, {}),
-            outcome.measurements.clock_behind_s.get(each.host, 0.0),
+            outcome.measurements.clock_offset_s.get(each.host, 0.0),
         )
         for each in series
     }
     return {rank: percent for rank, percent in found.items() if percent is not None}
 
 
-def clean_up(prepared: Prepared, outcome: Outcome) -> Iterator[Proof]:
+def clean_up(prepared: CheckedLaunch, outcome: Outcome) -> Iterator[Proof]:
     """Remove the scratch directory on every host; yield whether it is gone and no real output changed."""
     for entry, node in zip(prepared.launch.entries, outcome.plan.nodes, strict=True):
         run_dir = outcome.run_dirs.get(node.host)

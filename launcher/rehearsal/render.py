@@ -6,8 +6,8 @@ from typing import Any
 
 from launcher.rehearsal.batch_args import halved
 from launcher.rehearsal.proof_store import SCHEMA
-from launcher.rehearsal.rehearse import Rehearsed
-from launcher.rehearsal.verdict import Proof, RankVerdict, Verdict
+from launcher.rehearsal.rehearse import RehearsalResult
+from launcher.rehearsal.verdict import Proof, RankVerdict, RehearsalVerdict
 from launcher.report.outcome import outcome_json
 from launcher.text import clean, duration
 from preflight.facts.redaction import redact_words
@@ -16,7 +16,7 @@ from preflight.job import Job
 _MARKS = {True: "ok", False: "NOT OK", None: "NOT SEEN"}
 
 
-def rehearsal_lines(done: Rehearsed, job: Job) -> Iterator[str]:
+def rehearsal_lines(done: RehearsalResult, job: Job) -> Iterator[str]:
     """Yield the verdict, worst news last so that it stands above the prompt."""
     yield "rehearsal:"
     for proof in done.verdict.together:
@@ -48,7 +48,7 @@ def _rank_lines(ranks: tuple[RankVerdict, ...]) -> Iterator[str]:
         yield from (f"  {_proof_line(proof)}" for proof in proofs)
 
 
-def _estimate_lines(verdict: Verdict) -> Iterator[str]:
+def _estimate_lines(verdict: RehearsalVerdict) -> Iterator[str]:
     estimate = verdict.estimate
     if estimate.step_s is None:
         return
@@ -66,7 +66,7 @@ def _estimate_lines(verdict: Verdict) -> Iterator[str]:
     yield "  speed: " + ", ".join(parts)
 
 
-def _fit_lines(done: Rehearsed, job: Job) -> Iterator[str]:
+def _fit_lines(done: RehearsalResult, job: Job) -> Iterator[str]:
     smaller = halved(done.args, job.batch_args)
     if smaller:
         yield "  out of GPU memory; half the batch and twice the accumulation is next to try (--fit does):"
@@ -80,7 +80,7 @@ def _fit_lines(done: Rehearsed, job: Job) -> Iterator[str]:
         )
 
 
-def rehearsal_json(done: Rehearsed, config: str) -> dict[str, Any]:
+def rehearsal_json(done: RehearsalResult, config: str) -> dict[str, Any]:
     """Return it as plain JSON types, schema gpulaunch.rehearsal/1; this is also what is kept."""
     estimate = done.verdict.estimate
     return {
@@ -90,8 +90,8 @@ def rehearsal_json(done: Rehearsed, config: str) -> dict[str, Any]:
         "proven": done.verdict.proven,
         "out_of_memory": done.verdict.out_of_memory,
         "args": list(redact_words(done.args)),
-        "did_not_fit": [list(redact_words(args)) for args in done.tried],
-        "together": [_proof_json(proof) for proof in done.verdict.together],
+        "rejected_args": [list(redact_words(args)) for args in done.tried],
+        "overall": [_proof_json(proof) for proof in done.verdict.together],
         "ranks": [
             {
                 "rank": rank.rank,

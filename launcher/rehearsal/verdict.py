@@ -48,7 +48,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RehearsalVerdict:
     """A rehearsal, judged."""
 
     ranks: tuple[RankVerdict, ...]
@@ -71,13 +71,13 @@ class Verdict:
 
 def judge(
     outcome: Outcome, scratch: tuple[Proof, ...] = (), gpu_use: Mapping[int, float] | None = None
-) -> Verdict:
+) -> RehearsalVerdict:
     """Judge a rehearsal that is over.
 
     `scratch` says what became of its files, `gpu_use` how busy each rank's GPU was, in percent.
     """
     ranks = tuple(_ranks(outcome, gpu_use or {}))
-    return Verdict(
+    return RehearsalVerdict(
         ranks=ranks,
         together=(_finished(outcome), _world(outcome), *scratch),
         estimate=_estimate(ranks),

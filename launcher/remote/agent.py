@@ -15,14 +15,14 @@ from typing import TypeAlias
 from launcher.config.inventory import HostEntry
 from launcher.errors import (
     AgentCrashed,
-    AgentGarbage,
-    AgentTooSlow,
+    AgentProtocolError,
+    AgentTimedOut,
     GpulaunchError,
     HostError,
     MalformedFacts,
     ProgramNotStarted,
 )
-from launcher.remote.agent_sessions import Waiting
+from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.remote.programs import agent_source, bootstrap, packed
 from launcher.remote.shell_errors import last_lines, no_answer, no_python
@@ -46,7 +46,7 @@ _STDERR_KEPT = 1 << 14
 _STDERR_TURN_S = 0.5
 """While stdout is silent, stderr is drained this often; it holds 2 MiB."""
 
-Open: TypeAlias = Callable[[HostEntry], Connection]
+OpenConnection: TypeAlias = Callable[[HostEntry], Connection]
 """Opens a connection to a host of the inventory, or raises the HostError that says why not."""
 
 
@@ -66,7 +66,7 @@ class AgentRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class GatherResult:
     """Facts of the hosts that answered and errors of those that did not, in the order they were asked."""
 
     facts: dict[str, HostFacts]
@@ -76,12 +76,12 @@ class Gathered:
 def gather(
     entries: Iterable[HostEntry],
     request_for: Callable[[HostEntry], AgentRequest],
-    opener: Open,
+    opener: OpenConnection,
     *,
     width: int = WIDTH,
     on_done: "Callable[[HostEntry, HostFacts | GpulaunchError], None] | None" = None,
-    waiting: Waiting | None = None,
-) -> Gathered:
+    waiting: AgentSessions | None = None,
+) -> GatherResult:
     """Ask all hosts side by side; one connection and one channel for each.
 
     Where `waiting` is given, agents that have answered stay there, for one more program each.
@@ -109,13 +109,13 @@ def gather(
             errors[entry.name] = result
         else:
             raise result  # a mistake in the user's files: no host's matter
-    return Gathered(facts, errors)
+    return GatherResult(facts, errors)
 
 
 def ask(connection: Connection, python: str, request: AgentRequest) -> HostFacts:
     """Stream the agent through an open connection and return its answer.
 
-    Raises NoPython, AgentCrashed, AgentGarbage, AgentTooSlow, or the HostError of a broken connection.
+    Raises PythonNotFound, AgentCrashed, AgentProtocolError, AgentTimedOut, or another HostError.
     """
     with closing(_start(connection, python)) as stream:
         return _ask(stream, connection.name, python, request)
@@ -180,10 +180,12 @@ class _Answer:
         self._body: tuple[int, int] | None = None  # start, end
 
     def add(self, data: bytes) -> bytes | None:
-        """Take more output; return the whole document once it is there. Raises AgentGarbage."""
+        """Take more output; return the whole document once it is there. Raises AgentProtocolError."""
         self._data += data
         if len(self._data) > MAX_ANSWER:
-            raise AgentGarbage(self._host, f"sent more than {MAX_ANSWER >> 20} MiB; it was not read further")
+            raise AgentProtocolError(
+                self._host, f"sent more than {MAX_ANSWER >> 20} MiB; it was not read further"
+            )
         if self._body is None:
             self._find()
         if self._body is None or len(self._data) < self._body[1]:
@@ -216,7 +218,7 @@ class _Answer:
             return
         length = bytes(self._data[at + 1 + len(MARKER) : end])
         if end < 0 or not length.isdigit() or int(length) > MAX_ANSWER:
-            raise AgentGarbage(self._host, f"its answer announces no length: {one_line(length, 60)!r}")
+            raise AgentProtocolError(self._host, f"its answer announces no length: {one_line(length, 60)!r}")
         self._body = (end + 1, end + 1 + int(length))
 
 
@@ -241,9 +243,9 @@ def _decode(host: str, document: bytes) -> HostFacts:
     try:
         return decode(HostFacts, json.loads(document))
     except (ValueError, RecursionError) as failure:
-        raise AgentGarbage(host, f"its answer is not JSON: {one_line(str(failure), 120)}") from None
+        raise AgentProtocolError(host, f"its answer is not JSON: {one_line(str(failure), 120)}") from None
     except MalformedFacts as failure:
-        raise AgentGarbage(
+        raise AgentProtocolError(
             host, f"its answer does not hold facts: {one_line(failure.message, 160)}"
         ) from None
 
@@ -255,7 +257,7 @@ def _ended_early(host: str, python: str, answer: _Answer, status: int | None, st
     said = last_lines(stderr)
     if status == 0 and not answer.begun:
         message = f"{python} answered nothing of ours" + (f", but: {answer.noise}" if answer.noise else "")
-        return AgentGarbage(host, message, f"Check with: {ssh_command(host, python, '-V')}")
+        return AgentProtocolError(host, message, f"Check with: {ssh_command(host, python, '-V')}")
     if status == _EXIT_BAD_PAYLOAD:
         return AgentCrashed(host, f"the request did not arrive whole: {said}")
     ended = f"ended by signal {-status}" if status is not None and status < 0 else f"exit status {status}"
@@ -265,8 +267,8 @@ def _ended_early(host: str, python: str, answer: _Answer, status: int | None, st
     )
 
 
-def _too_slow(host: str, answer: _Answer, stderr: bytes) -> AgentTooSlow:
+def _too_slow(host: str, answer: _Answer, stderr: bytes) -> AgentTimedOut:
     said = last_lines(stderr) or answer.noise
     what = "a part of an answer" if answer.begun else (f"only: {said}" if said else "nothing")
     fix = "Is its load or its disk (NFS) the cause? Log in and look"
-    return AgentTooSlow(host, f"the agent did not answer in time; it sent {what}", fix)
+    return AgentTimedOut(host, f"the agent did not answer in time; it sent {what}", fix)

@@ -7,7 +7,7 @@ from launcher.remote.programs import framed
 from launcher.transports.base import Closing, Stream
 
 
-class Waiting(Closing):
+class AgentSessions(Closing):
     """Agents' streams by host: what a second question costs is two messages, and no second interpreter."""
 
     def __init__(self) -> None:

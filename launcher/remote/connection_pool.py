@@ -6,12 +6,12 @@ from types import TracebackType
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
-from launcher.transports.base import Closing, Completed, Connection, Stream
+from launcher.transports.base import Closing, CommandResult, Connection, Stream
 
 Open = Callable[[HostEntry], Connection]
 
 
-class Connections:
+class ConnectionPool:
     """Opens hosts, and keeps what others only lend back instead of closing it."""
 
     def __init__(self, open_entry: Open) -> None:
@@ -21,7 +21,7 @@ class Connections:
 
     def borrow(self, entry: HostEntry) -> Connection:
         """Return a connection that closing gives back, for the next to use. Raises HostError."""
-        return _Lent(self, entry.name, self.take(entry))
+        return _PooledConnection(self, entry.name, self.take(entry))
 
     def take(self, entry: HostEntry) -> Connection:
         """Return a kept connection, which is then the caller's to close, or open one. Raises HostError."""
@@ -46,10 +46,10 @@ class Connections:
             connection.close()
 
 
-class _Lent(Closing):
+class _PooledConnection(Closing):
     """A connection whose close() gives it back, unless it has shown an error."""
 
-    def __init__(self, owner: Connections, name: str, connection: Connection) -> None:
+    def __init__(self, owner: ConnectionPool, name: str, connection: Connection) -> None:
         self._owner = owner
         self._name = name
         self._connection: Connection | None = connection
@@ -61,7 +61,7 @@ class _Lent(Closing):
 
     def run(
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
-    ) -> Completed:
+    ) -> CommandResult:
         """See base.Connection."""
         return self._own().run(argv, stdin=stdin, timeout_s=timeout_s, max_output=max_output)
 

@@ -31,7 +31,7 @@ def fanout(
     """
     todo = list(items)
     pending: queue.SimpleQueue[tuple[int, Item]] = queue.SimpleQueue()
-    done: queue.SimpleQueue[tuple[int, Value | GpulaunchError | _Bug]] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[int, Value | GpulaunchError | _WorkerError]] = queue.SimpleQueue()
     stopped = threading.Event()
     for numbered in enumerate(todo):
         pending.put(numbered)
@@ -41,7 +41,7 @@ def fanout(
     try:
         while len(results) < len(todo):
             index, result = done.get()
-            if isinstance(result, _Bug):
+            if isinstance(result, _WorkerError):
                 raise result.error
             results[index] = result
             if on_done is not None:
@@ -51,7 +51,7 @@ def fanout(
     return [results[index] for index in range(len(todo))]
 
 
-class _Bug:
+class _WorkerError:
     """An exception that no host is to blame for."""
 
     def __init__(self, error: BaseException) -> None:
@@ -61,7 +61,7 @@ class _Bug:
 def _work(
     function: Callable[[Item], Value],
     pending: "queue.SimpleQueue[tuple[int, Item]]",
-    done: "queue.SimpleQueue[tuple[int, Value | GpulaunchError | _Bug]]",
+    done: "queue.SimpleQueue[tuple[int, Value | GpulaunchError | _WorkerError]]",
     stopped: threading.Event,
 ) -> None:
     while not stopped.is_set():
@@ -74,4 +74,4 @@ def _work(
         except GpulaunchError as error:
             done.put((index, error))
         except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
-            done.put((index, _Bug(error)))
+            done.put((index, _WorkerError(error)))

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import AgentGarbage, HostError
+from launcher.errors import AgentProtocolError, HostError
 from launcher.remote import rpc
 from launcher.remote.fanout import WIDTH
 from launcher.remote.programs import onhost_source
@@ -19,7 +19,7 @@ from preflight.frozen import dataclass
 CONNECT_TIMEOUT_S = 3.0
 """A connect inside a cluster takes milliseconds; a filtered port never answers."""
 
-Begin: TypeAlias = Callable[[str, bytes, bytes], Stream]
+StartProgram: TypeAlias = Callable[[str, bytes, bytes], Stream]
 """Starts a program with its input on a host, by name, and keeps its stream for closing. Raises HostError."""
 
 _START_S = 15.0
@@ -42,7 +42,7 @@ class _Listening:
 def probe_reach(
     main: HostEntry,
     others: Sequence[HostEntry],
-    begin: Begin,
+    begin: StartProgram,
     *,
     address: str,
     port: int,
@@ -120,11 +120,11 @@ def which_answer(connection: Connection, python: str, targets: Sequence[tuple[st
     except (KeyError, TypeError, ValueError):
         errors = []
     if len(errors) != len(targets):
-        raise AgentGarbage(connection.name, f"the answer of {_NAME} was not understood")
+        raise AgentProtocolError(connection.name, f"the answer of {_NAME} was not understood")
     return tuple(not error.startswith(_NOBODY) for error in errors)
 
 
-def _from_batch(batch: Sequence[HostEntry], begin: Begin, targets: _Targets) -> tuple[Reach, ...]:
+def _from_batch(batch: Sequence[HostEntry], begin: StartProgram, targets: _Targets) -> tuple[Reach, ...]:
     """Start all, then read all: they connect at the same time, and no thread waits for each."""
     asked = {
         "role": "connect",
@@ -179,10 +179,10 @@ def _reached(
             for address, held, error, ms in answer["reached"]
         )
     except (KeyError, TypeError, ValueError):
-        raise AgentGarbage(entry.name, f"the answer of {_NAME} was not understood") from None
+        raise AgentProtocolError(entry.name, f"the answer of {_NAME} was not understood") from None
 
 
-def _start(begin: Begin, entry: HostEntry, asked: dict[str, Any]) -> Stream:
+def _start(begin: StartProgram, entry: HostEntry, asked: dict[str, Any]) -> Stream:
     return begin(entry.name, onhost_source("probe_ports"), rpc.line_of(asked))
 
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher import safe_json
-from launcher.errors import AgentGarbage, AgentTooSlow, HostError
+from launcher.errors import AgentProtocolError, AgentTimedOut, HostError
 from launcher.remote.programs import onhost_source, stdin_for
 from launcher.remote.shell_errors import last_lines, no_answer
 from launcher.text import one_line
-from launcher.transports.base import Completed, Connection, Stream
+from launcher.transports.base import CommandResult, Connection, Stream
 
 MAX_ANSWER = 64 << 20
 """Bytes taken from one host, a login shell's words included."""
@@ -34,7 +34,7 @@ def call(
 ) -> dict[str, Any]:
     """Run a program of launcher/onhost/ to its end and return its answer. `name` is what messages call it.
 
-    Raises AgentGarbage when it gave none, with its last words, or the HostError that says why nothing ran.
+    Raises AgentProtocolError, with its last words, when it gave none, or the HostError that says why.
     """
     argv, stdin = stdin_for(python, onhost_source(program), line_of(request), name=f"{program}.py")
     done = connection.run(argv, stdin=stdin, timeout_s=timeout_s, max_output=MAX_ANSWER)
@@ -46,7 +46,7 @@ def line_of(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document).encode() + b"\n"
 
 
-def answer_in(done: Completed, host: str, python: str, name: str) -> dict[str, Any]:
+def answer_in(done: CommandResult, host: str, python: str, name: str) -> dict[str, Any]:
     """Return the answer of a program that has ended. Raises as `call`."""
     noise, marker, rest = done.stdout.rpartition(_MARKER)
     line, end, _ = rest.partition(b"\n")
@@ -65,7 +65,7 @@ class Answers:
         self._stderr = b""
 
     def next(self, timeout_s: float) -> dict[str, Any]:
-        """Return the next one. Raises AgentTooSlow, and what `call` raises once the program has ended."""
+        """Return the next one. Raises AgentTimedOut, and what `call` raises once the program has ended."""
         host, python, name = self._who
         deadline = time.monotonic() + timeout_s
         while True:
@@ -74,7 +74,7 @@ class Answers:
                 return _parsed(line, host, name)
             left_s = deadline - time.monotonic()
             if left_s <= 0:
-                raise AgentTooSlow(host, f"{name} did not answer within {timeout_s:g} s")
+                raise AgentTimedOut(host, f"{name} did not answer within {timeout_s:g} s")
             part = self._stream.read(min(1.0, left_s))
             self._stderr = (self._stderr + self._stream.read_stderr())[-_STDERR_KEPT:]
             self._data += part or b""
@@ -98,7 +98,7 @@ def _unanswered(
 ) -> HostError:
     refusal = no_answer(host, python, status, stderr=stderr, noise=noise)
     said = last_lines(stderr or noise) or "it said nothing"
-    return refusal or AgentGarbage(host, f"{name} ended without an answer: {said}")
+    return refusal or AgentProtocolError(host, f"{name} ended without an answer: {said}")
 
 
 def _parsed(line: bytes, host: str, name: str) -> dict[str, Any]:
@@ -107,5 +107,5 @@ def _parsed(line: bytes, host: str, name: str) -> dict[str, Any]:
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        raise AgentGarbage(host, f"the answer of {name} is not JSON: {one_line(line, 80)}")
+        raise AgentProtocolError(host, f"the answer of {name} is not JSON: {one_line(line, 80)}")
     return answer

@@ -3,7 +3,7 @@
 One rule for every program that is sent to hosts: what `preflight` says of a host, `run` and `ps` say too.
 """
 
-from launcher.errors import HostError, NoLoginShell, NoPython
+from launcher.errors import HostError, LoginShellDisabled, PythonNotFound
 from launcher.remote.programs import EXIT_OLD_PYTHON, ISOLATED
 from launcher.text import clean, one_line
 from preflight.checks.shell_words import ssh_command
@@ -29,7 +29,7 @@ def no_answer(
         status is not None and 0 < status < _CANNOT_START[0] and not said
     ):  # every program of ours that fails says why on stderr
         words = last_lines(noise) or "it said nothing"
-        return NoLoginShell(
+        return LoginShellDisabled(
             host,
             f"{python} ran nothing of gpulaunch (exit status  {status}): {words}",
             f"Check with: {ssh_command(host, python, '-V')};"
@@ -38,12 +38,12 @@ def no_answer(
     return None
 
 
-def no_python(host: str, python: str, said: str) -> NoPython:
+def no_python(host: str, python: str, said: str) -> PythonNotFound:
     """Return what is told where the interpreter cannot be started."""
     fix = f"Set `python:` of {host} in hosts.yaml to the training environment's interpreter"
     if any(words in said.lower() for words in ("is a directory", "permission denied")) and "/" in python:
         fix += f"; if {python} is an environment's directory, to {python.rstrip('/')}/bin/python"
-    return NoPython(host, f"{python} cannot be started on the host:  {said}", fix)
+    return PythonNotFound(host, f"{python} cannot be started on the host:  {said}", fix)
 
 
 def last_lines(output: bytes, count: int = 3) -> str:
@@ -52,6 +52,6 @@ def last_lines(output: bytes, count: int = 3) -> str:
     return one_line(" | ".join(lines[-count:]), 300)
 
 
-def _old_python(host: str, python: str, version: str) -> NoPython:
+def _old_python(host: str, python: str, version: str) -> PythonNotFound:
     message = f"{python} is Python {version}; gpulaunch needs 3.9 or newer"
-    return NoPython(host, message, f"Set `python:` of {host} in hosts.yaml to a newer interpreter")
+    return PythonNotFound(host, message, f"Set `python:` of {host} in hosts.yaml to a newer interpreter")

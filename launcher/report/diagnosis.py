@@ -80,7 +80,7 @@ def _cause(cause: Cause) -> dict[str, Any]:
         "cause": cause.cause,
         "fix": cause.fix,
         "command": cause.command,
-        "place": cause.place,
+        "location": cause.place,
         "host": cause.host,
         "rank": cause.rank,
         "evidence": [

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from launcher.text import clean, one_line
-from preflight.diagnosis.stack_analysis import Frame, Hang
+from preflight.diagnosis.stack_analysis import Hang, StackFrame
 
 SCHEMA = "gpulaunch.stacks/1"
 _FRAMES = 30
@@ -17,15 +17,15 @@ _ENTERS = re.compile(r"(?:^|\.)(?:_wrapped)?_call_impl$")
 def hang_json(hang: Hang) -> dict[str, Any]:
     """Return it as plain JSON types."""
     return {
-        "apart": list(hang.apart),
-        "words": one_line(hang.words, 2000),
+        "outliers": list(hang.apart),
+        "summary": one_line(hang.words, 2000),
         "missing": list(hang.missing),
         "ranks": [
             {
                 "rank": standing.rank,
                 "host": standing.host,
                 "kind": standing.kind,
-                "place": one_line(standing.place, 500),
+                "location": one_line(standing.place, 500),
                 "state": one_line(standing.state, 100),
                 "stack": [one_line(frame.words, 300) for frame in standing.frames[:_FRAMES]],
             }
@@ -39,7 +39,7 @@ def hang_lines(hang: Hang) -> Iterator[str]:
 
     Calls that a rank shares with one before it are told once; those by which torch enters modules, never.
     """
-    told: dict[tuple[Frame, ...], int] = {}
+    told: dict[tuple[StackFrame, ...], int] = {}
     for standing in hang.standings:
         yield clean(f"rank {standing.rank} on {standing.host} {standing.place}", keep_lines=False)
         first = told.setdefault(standing.frames, standing.rank)
@@ -54,7 +54,7 @@ def hang_lines(hang: Hang) -> Iterator[str]:
         yield clean(hang.words, keep_lines=False)
 
 
-def _folded(frames: Sequence[Frame]) -> Iterator[str]:
+def _folded(frames: Sequence[StackFrame]) -> Iterator[str]:
     calls = [frame.words for frame in frames if not _ENTERS.search(frame.function)]
     for words, group in groupby(calls[:_FRAMES]):
         times = len(list(group))

@@ -48,7 +48,7 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
         yield from unverified_lines(outcome)
     for host, why in outcome.cleanup.lost.items():
         then = "the run continues on the host, if it lives: gpulaunch attach " + outcome.plan.run_id
-        if host not in outcome.cleanup.goes_on:
+        if host not in outcome.cleanup.still_running:
             then = "its supervisor ends its part of the run automatically"
         yield f"{host} was lost ({why}); {then}"
     for host, pids in outcome.cleanup.left.items():
@@ -81,9 +81,9 @@ def _detached_lines(outcome: Outcome) -> Iterator[str]:
 
 
 def _not_kept_lines(outcome: Outcome) -> Iterator[str]:
-    if outcome.not_kept:
+    if outcome.logs_incomplete:
         fetch = f"gpulaunch fetch {outcome.plan.run_id}"
-        yield f"the local logs are not complete ({outcome.not_kept}); the hosts keep all: {fetch}"
+        yield f"the local logs are not complete ({outcome.logs_incomplete}); the hosts keep all: {fetch}"
 
 
 def _cause_lines(outcome: Outcome, cause: Failure) -> Iterator[str]:
@@ -130,15 +130,15 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
             "world_ranks_devices": outcome.verification.placed,
             "mixed_precision": outcome.verification.precise,
             "mismatches": list(outcome.verification.mismatches),
-            "silent_ranks": list(outcome.verification.silent),
-            "unplaced_ranks": list(outcome.verification.unplaced),
+            "unreported_ranks": list(outcome.verification.silent),
+            "ranks_without_device": list(outcome.verification.unplaced),
         },
-        "lost": dict(outcome.cleanup.lost),
-        "goes_on": list(outcome.cleanup.goes_on),
-        "left": {host: list(pids) for host, pids in outcome.cleanup.left.items()},
+        "lost_hosts": dict(outcome.cleanup.lost),
+        "still_running": list(outcome.cleanup.still_running),
+        "remaining_pids": {host: list(pids) for host, pids in outcome.cleanup.left.items()},
         "port_free": outcome.cleanup.port_free,
         "logs": str(outcome.directory),
-        "not_kept": outcome.not_kept,
+        "logs_incomplete": outcome.logs_incomplete,
         "run_dirs": dict(outcome.run_dirs),
         "seconds": round(outcome.seconds, 3),
         "attempts": outcome.attempts,
@@ -148,8 +148,8 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         ],
         "usage": [usage_json(used) for used in outcome.measurements.usage],
         "usage_missing": dict(outcome.measurements.usage_missing),
-        "clock_behind_s": {
-            host: round(seconds, 3) for host, seconds in outcome.measurements.clock_behind_s.items()
+        "clock_offset_s": {
+            host: round(seconds, 3) for host, seconds in outcome.measurements.clock_offset_s.items()
         },
     }
 
@@ -159,8 +159,8 @@ def _cause_json(cause: Failure) -> dict[str, Any]:
         "host": cause.host,
         "rank": cause.rank,
         "code": cause.code,
-        "what": one_line(cause.what, 2000),
-        "where": one_line(cause.where, 500),
+        "summary": one_line(cause.what, 2000),
+        "location": one_line(cause.where, 500),
         "exception": cause.exception.get("type"),
         "last_lines": [clean(line) for line in cause.last_lines],
     }

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.engines.base import RUN_DIR
-from launcher.host_checks.merge import merge
+from launcher.host_checks.merged_findings import merge
 from launcher.host_checks.render_json import merged_json
 from launcher.planning.plan import Change, NodePlan, Plan
 from launcher.text import clean, counted
@@ -40,7 +40,7 @@ def plan_json(plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
         "mixed_precision": plan.precision.mixed_precision,
         "hang_timeout_s": plan.hang_timeout_s,
         "changes": encode(plan.changes),
-        "because": encode(plan.because),
+        "reasons": encode(plan.because),
         "nodes": [_node_json(node) for node in plan.nodes],
         "findings": [merged_json(each) for each in merge(plan.findings)],
     }

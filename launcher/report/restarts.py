@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from launcher.config.inventory import HostEntry
-from launcher.config.restart_options import RestartSpec
-from launcher.follow.restart_history import Former, Restarts
+from launcher.config.restart_options import RestartOptions
+from launcher.follow.restart_history import RestartHistory, StartRecord
 from preflight.diagnosis.failure_category import NATURES
 from preflight.facts.redaction import redact_words
 
@@ -13,7 +13,7 @@ RECORD_SCHEMA = "gpulaunch.restart/1"
 
 
 def policy_lines(
-    spec: RestartSpec, spares: Iterable[HostEntry], *, show_secrets: bool = False
+    spec: RestartOptions, spares: Iterable[HostEntry], *, show_secrets: bool = False
 ) -> Iterator[str]:
     """Yield what happens when the run fails."""
     yield "When it fails:"
@@ -33,12 +33,12 @@ def policy_lines(
         yield "  with the same arguments: no resume_args"
 
 
-def _resume_args(spec: RestartSpec, *, show_secrets: bool) -> tuple[str, ...]:
+def _resume_args(spec: RestartOptions, *, show_secrets: bool) -> tuple[str, ...]:
     return spec.resume_args if show_secrets else redact_words(spec.resume_args)
 
 
 def policy_json(
-    spec: RestartSpec, spares: Iterable[HostEntry], *, show_secrets: bool = False
+    spec: RestartOptions, spares: Iterable[HostEntry], *, show_secrets: bool = False
 ) -> dict[str, Any]:
     """Return the same for programs."""
     return {
@@ -67,7 +67,7 @@ def restart_json(
     }
 
 
-def restarts_json(restarts: Restarts) -> dict[str, Any]:
+def restarts_json(restarts: RestartHistory) -> dict[str, Any]:
     """Return all starts of a run, for its outcome."""
     return {
         "max": restarts.max,
@@ -77,14 +77,14 @@ def restarts_json(restarts: Restarts) -> dict[str, Any]:
     }
 
 
-def _start(start: Former) -> dict[str, Any]:
+def _start(start: StartRecord) -> dict[str, Any]:
     nature, code, host = start.identity
     return {
         "run_id": start.run_id,
         "verdict": start.verdict,
         "exit_code": start.exit_code,
         "why": start.why,
-        "cause": {"nature": nature, "code": code, "host": host} if nature else None,
+        "cause": {"category": nature, "code": code, "host": host} if nature else None,
         "hosts": list(start.hosts),
         "world_size": start.world_size,
         "mixed_precision": start.mixed_precision,
@@ -96,7 +96,7 @@ def _start(start: Former) -> dict[str, Any]:
     }
 
 
-def restart_lines(restarts: Restarts) -> Iterator[str]:
+def restart_lines(restarts: RestartHistory) -> Iterator[str]:
     """Yield the starts of a run that was started more than once, and why there were no more."""
     if restarts.count:
         for number, start in enumerate(restarts.starts, 1):

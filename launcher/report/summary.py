@@ -43,7 +43,7 @@ def summary_json(run: RunFiles) -> dict[str, Any]:
         "schema": SCHEMA,
         "run_id": clean(run.run_id, keep_lines=False),
         "outcome": run.outcome or None,
-        "told_by": None if log is None else {"rank": log.rank, "host": log.host},
+        "source": None if log is None else {"rank": log.rank, "host": log.host},
         "curves": {name: _points(samples) for name, samples in _series(run)},
         "usage": [_usage_json(series) for series in run.usage],
         "events": [{"at": each.at, "text": clean(each.text), "bad": each.bad} for each in run.events],
@@ -74,7 +74,7 @@ def _head(run: RunFiles) -> Iterator[str]:
         yield one_line(f"{words}{plan.get('mixed_precision', '?')}", 400)
     cause = outcome.get("root_cause")
     if isinstance(cause, Mapping):
-        yield f"root cause: {one_line(str(cause.get('what', '?')), 400)}"
+        yield f"root cause: {one_line(str(cause.get('summary', '?')), 400)}"
 
 
 def _series(run: RunFiles) -> Iterator[tuple[str, Sequence[Sample]]]:

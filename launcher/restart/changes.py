@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from launcher.planning.plan import Plan
 from launcher.planning.script_args import value_of
-from launcher.restart.replacement import Lineup
+from launcher.restart.replacement import HostAssignment
 from preflight.job import Job
 
 
-def changes(old: Plan, new: Plan, lineup: Lineup, job: Job) -> Iterator[str]:
+def changes(old: Plan, new: Plan, lineup: HostAssignment, job: Job) -> Iterator[str]:
     """Yield who is left out and who comes in, then what that does to the world and to the numbers."""
     here = {entry.name for entry in lineup.entries}
     for host, why in lineup.out.items():
@@ -27,7 +27,7 @@ def changes(old: Plan, new: Plan, lineup: Lineup, job: Job) -> Iterator[str]:
     yield from _precision(old, new)
 
 
-def _gone_gpus(old: Plan, new: Plan, lineup: Lineup) -> Iterator[str]:
+def _gone_gpus(old: Plan, new: Plan, lineup: HostAssignment) -> Iterator[str]:
     """Name the GPUs that hosts have lost without a finding: the driver no longer lists them."""
     now = {node.host: {slot.gpu_uuid for slot in node.ranks.slots} for node in new.nodes}
     for node in old.nodes:

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.config.inventory import HostEntry
-from launcher.config.restart_options import CHECKPOINT, RestartSpec
-from launcher.errors import AgentGarbage, GpulaunchError
+from launcher.config.restart_options import CHECKPOINT, RestartOptions
+from launcher.errors import AgentProtocolError, GpulaunchError
 from launcher.remote import rpc
-from launcher.remote.agent import Open
+from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.text import one_line
 from preflight.frozen import dataclass
@@ -31,7 +31,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class CheckpointChoice:
     """What a new start goes on from. `last` is the main host's last whole one, whether it is used or not."""
 
     checkpoint: Checkpoint | None
@@ -48,7 +48,7 @@ Seen = Mapping[str, Sequence[Checkpoint]]
 
 
 def look(
-    entries: Sequence[HostEntry], job: Job, patterns: Sequence[str], opener: Open, *, age_s: float
+    entries: Sequence[HostEntry], job: Job, patterns: Sequence[str], opener: OpenConnection, *, age_s: float
 ) -> dict[str, tuple[Checkpoint, ...]]:
     """Return the checkpoints on each host, last first, written in the last `age_s`. Raises HostError."""
 
@@ -75,7 +75,7 @@ def base_of(entry: HostEntry, job: Job) -> str:
 
 
 def checkpoints_in(answer: Mapping[str, Any], host: str) -> tuple[Checkpoint, ...]:
-    """Return what launcher/onhost/find_checkpoints.py has answered. Raises AgentGarbage."""
+    """Return what launcher/onhost/find_checkpoints.py has answered. Raises AgentProtocolError."""
     try:
         return tuple(
             Checkpoint(
@@ -88,10 +88,10 @@ def checkpoints_in(answer: Mapping[str, Any], host: str) -> tuple[Checkpoint, ..
             for each in answer["found"]
         )
     except (ValueError, KeyError, TypeError):
-        raise AgentGarbage(host, f"the answer of {_NAME} was not understood") from None
+        raise AgentProtocolError(host, f"the answer of {_NAME} was not understood") from None
 
 
-def choose(seen: Seen, main: str, spec: RestartSpec, *, main_is_new: bool = False) -> Chosen:
+def choose(seen: Seen, main: str, spec: RestartOptions, *, main_is_new: bool = False) -> CheckpointChoice:
     """Return the last checkpoint that is whole on every host that must have it.
 
     `main_is_new`: the host that rank 0 was on is gone, and what it had not shared with it.
@@ -101,18 +101,20 @@ def choose(seen: Seen, main: str, spec: RestartSpec, *, main_is_new: bool = Fals
     notes = [f"{each.path} on {main} {each.why}: not used" for each in seen[main] if not each.whole]
     whole = list(there[main].values())
     if not spec.resume_args:
-        return Chosen(whole[0] if whole else None)
+        return CheckpointChoice(whole[0] if whole else None)
     for each in whole:
         lacking = [host for host in others if each.path not in there[host]]
         if not lacking:
-            return Chosen(each, tuple(notes))
+            return CheckpointChoice(each, tuple(notes))
         notes.append(f"{each.path} is not whole on {', '.join(lacking)}: not used")
     if whole:
-        return Chosen(None, tuple(notes), _elsewhere(whole[0], main, others, there))
+        return CheckpointChoice(None, tuple(notes), _elsewhere(whole[0], main, others, there))
     if main_is_new:
         why = f"{main} sees no checkpoint of this run, and the host that rank 0 was on is gone"
-        return Chosen(None, tuple(notes), f"{why}; let `output` be on a file system that all hosts share")
-    return Chosen(None, tuple(notes))
+        return CheckpointChoice(
+            None, tuple(notes), f"{why}; let `output` be on a file system that all hosts share"
+        )
+    return CheckpointChoice(None, tuple(notes))
 
 
 def _elsewhere(
@@ -125,7 +127,7 @@ def _elsewhere(
     )
 
 
-def resumed(job: Job, spec: RestartSpec, checkpoint: Checkpoint | None) -> tuple[str, ...]:
+def resumed(job: Job, spec: RestartOptions, checkpoint: Checkpoint | None) -> tuple[str, ...]:
     """Return the script's arguments for a start from a checkpoint."""
     if checkpoint is None:
         return job.args

@@ -6,14 +6,14 @@ itself says, then how its processes ended.
 
 from collections.abc import Callable, Sequence
 
-from launcher.config.restart_options import RestartSpec
+from launcher.config.restart_options import RestartOptions
 from launcher.follow.failures import SIGTERM_EXITS, Failure
 from launcher.follow.guard_reports import STOP_EXIT
 from launcher.follow.outcome import Outcome
-from launcher.follow.restart_history import Former
-from preflight.diagnosis.failure_category import NATURES, NatureName, nature_of
+from launcher.follow.restart_history import StartRecord
+from preflight.diagnosis.failure_category import NATURES, FailureCategoryName, nature_of
 from preflight.diagnosis.result import Cause
-from preflight.diagnosis.signatures.table import Depth, signature
+from preflight.diagnosis.signatures.table import CausalDepth, signature
 from preflight.frozen import dataclass
 
 QUICK_S = 60.0
@@ -25,10 +25,10 @@ GPU_LOST = "S40"
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class RunFailure:
     """Why a run ended, as far as a restart cares."""
 
-    nature: NatureName
+    nature: FailureCategoryName
     words: str  # one line
     host: str = ""
     code: str = ""  # of the signature, where the logs told
@@ -49,11 +49,11 @@ class NoRestart:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RestartRule:
     """One row: what it looks like, and what it is. A text means that nobody would want a restart."""
 
     fits: Callable[[Outcome], bool]
-    is_: NatureName | str
+    is_: FailureCategoryName | str
 
 
 def _cause(outcome: Outcome) -> Failure | None:
@@ -69,7 +69,7 @@ def _told(outcome: Outcome) -> Cause | None:
 def _explains(told: Cause) -> bool:
     """Whether it says more than the outcome does, which names exceptions and signals already."""
     row = signature(told.code)
-    return row is not None and row.depth <= Depth.GENERAL
+    return row is not None and row.depth <= CausalDepth.GENERAL
 
 
 def _is_echo(outcome: Outcome) -> bool:
@@ -78,30 +78,34 @@ def _is_echo(outcome: Outcome) -> bool:
     return cause is None or cause.is_consequence or told is None or nature_of(told).passes
 
 
-_RULES: tuple[Rule, ...] = (
-    Rule(lambda o: o.verdict == "finished", "it finished"),
-    Rule(lambda o: o.verdict == "detached", "it continues"),
-    Rule(lambda o: bool(o.cleanup.goes_on), "it may continue on a host that cannot be reached"),
-    Rule(lambda o: o.verdict == "interrupted" and o.why == HOST_GOES_DOWN, "outside"),
-    Rule(lambda o: o.verdict == "interrupted", "it was stopped by hand"),
-    Rule(lambda o: o.verdict == "not as planned", "its ranks were not as planned, and would not be again"),
-    Rule(lambda o: (c := _cause(o)) is not None and c.code == STOP_EXIT, "precision"),
-    Rule(lambda o: (c := _cause(o)) is not None and c.hung, "hang"),
-    Rule(lambda o: bool(o.cleanup.lost) and _is_echo(o), "host"),
-    Rule(lambda o: o.verdict == "not carried through", "host"),  # could not be started there
-    Rule(lambda o: _told(o) is not None, "told"),
-    Rule(lambda o: (c := _cause(o)) is not None and bool(c.exception), "script"),
-    Rule(
-        lambda o: (c := _cause(o)) is not None and c.rank is None and c.code is None, "outside"
+_RULES: tuple[RestartRule, ...] = (
+    RestartRule(lambda o: o.verdict == "finished", "it finished"),
+    RestartRule(lambda o: o.verdict == "detached", "it continues"),
+    RestartRule(lambda o: bool(o.cleanup.still_running), "it may continue on a host that cannot be reached"),
+    RestartRule(lambda o: o.verdict == "interrupted" and o.why == HOST_GOES_DOWN, "external"),
+    RestartRule(lambda o: o.verdict == "interrupted", "it was stopped by hand"),
+    RestartRule(
+        lambda o: o.verdict == "verification_failed", "its ranks were not as planned, and would not be again"
+    ),
+    RestartRule(lambda o: (c := _cause(o)) is not None and c.code == STOP_EXIT, "precision"),
+    RestartRule(lambda o: (c := _cause(o)) is not None and c.hung, "hang"),
+    RestartRule(lambda o: bool(o.cleanup.lost) and _is_echo(o), "host"),
+    RestartRule(lambda o: o.verdict == "aborted", "host"),  # could not be started there
+    RestartRule(lambda o: _told(o) is not None, "told"),
+    RestartRule(lambda o: (c := _cause(o)) is not None and bool(c.exception), "script"),
+    RestartRule(
+        lambda o: (c := _cause(o)) is not None and c.rank is None and c.code is None, "external"
     ),  # supervisor
-    Rule(lambda o: (c := _cause(o)) is not None and c.code in _FROM_OUTSIDE, "outside"),
-    Rule(lambda o: (c := _cause(o)) is not None and c.code is not None and c.code < 0, "crash"),
-    Rule(lambda o: (c := _cause(o)) is not None and c.rank is not None and c.code is not None, "script"),
-    Rule(lambda _: True, "unknown"),
+    RestartRule(lambda o: (c := _cause(o)) is not None and c.code in _FROM_OUTSIDE, "external"),
+    RestartRule(lambda o: (c := _cause(o)) is not None and c.code is not None and c.code < 0, "crash"),
+    RestartRule(
+        lambda o: (c := _cause(o)) is not None and c.rank is not None and c.code is not None, "script"
+    ),
+    RestartRule(lambda _: True, "unknown"),
 )
 
 
-def reason_of(outcome: Outcome) -> Reason | NoRestart:
+def reason_of(outcome: Outcome) -> RunFailure | NoRestart:
     """Return why a run ended."""
     is_ = next(rule.is_ for rule in _RULES if rule.fits(outcome))
     told, cause = _told(outcome), _cause(outcome)
@@ -109,16 +113,16 @@ def reason_of(outcome: Outcome) -> Reason | NoRestart:
         condemned = told.rank if told.code == GPU_LOST else None
         where = told.host or (cause.host if cause is not None else "")
         words = f"{outcome.why} ({told.cause})" if _explains(told) else outcome.why
-        return Reason(nature_of(told).name, words, where, told.code, condemned)
+        return RunFailure(nature_of(told).name, words, where, told.code, condemned)
     nature = next((name for name in NATURES if name == is_), None)
     if nature is None:
         return NoRestart(is_)
     lost = next(iter(outcome.cleanup.lost), "") if nature == "host" else ""
     words = f"{lost} was lost: {outcome.cleanup.lost[lost]}" if lost else outcome.why
-    return Reason(nature, words, lost or (cause.host if cause is not None else ""))
+    return RunFailure(nature, words, lost or (cause.host if cause is not None else ""))
 
 
-def worth_it(reason: Reason | NoRestart, spec: RestartSpec, restarts: int) -> Reason | NoRestart:
+def worth_it(reason: RunFailure | NoRestart, spec: RestartOptions, restarts: int) -> RunFailure | NoRestart:
     """Return the reason where another start may end otherwise and is still allowed."""
     if isinstance(reason, NoRestart):
         return reason
@@ -130,7 +134,7 @@ def worth_it(reason: Reason | NoRestart, spec: RestartSpec, restarts: int) -> Re
     return reason
 
 
-def stuck(before: Sequence[Former], now: Former) -> NoRestart | None:
+def stuck(before: Sequence[StartRecord], now: StartRecord) -> NoRestart | None:
     """Return why a run that failed as it did before has come no further since; None when it has."""
     if not before or before[-1].identity != now.identity:
         return None

@@ -6,7 +6,7 @@ from dataclasses import field, replace
 
 from launcher.config.inventory import HostEntry
 from launcher.host_checks.preflight import PreflightResult
-from preflight.checks.finding import Finding, stops_launch
+from preflight.checks.finding import Finding, blocks_launch
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
@@ -17,7 +17,7 @@ _REACHES_MAIN = "NET004"
 
 
 @dataclass(frozen=True, slots=True)
-class Lineup:
+class HostAssignment:
     """Hosts in the order of their node ranks, and what was changed to get there."""
 
     entries: tuple[HostEntry, ...]
@@ -31,7 +31,7 @@ class Lineup:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class HostFault:
     """What stands against a host, or only against some of its GPUs."""
 
     host: str
@@ -39,7 +39,7 @@ class Fault:
     gpus: tuple[int | str, ...] = ()  # indices (a lost GPU tells no UUID) and UUIDs
 
 
-def replaced(lineup: Lineup, host: str, why: str) -> Lineup:
+def replaced(lineup: HostAssignment, host: str, why: str) -> HostAssignment:
     """Leave a host out; the next spare takes its place, else the others close up."""
     whose = lineup.places.get(host, host)  # a spare that does not fit gives its place on
     came = lineup.spares[:1]
@@ -58,7 +58,9 @@ def replaced(lineup: Lineup, host: str, why: str) -> Lineup:
     )
 
 
-def improved(lineup: Lineup, result: PreflightResult, job: Job, condemned: Sequence[Fault] = ()) -> Lineup:
+def improved(
+    lineup: HostAssignment, result: PreflightResult, job: Job, condemned: Sequence[HostFault] = ()
+) -> HostAssignment:
     """Return the lineup without what this preflight, or `condemned`, says is bad; itself if nothing is."""
     for fault in (*condemned, *faults(lineup, result)):
         entry = next((entry for entry in lineup.entries if entry.name == fault.host), None)
@@ -75,44 +77,44 @@ def improved(lineup: Lineup, result: PreflightResult, job: Job, condemned: Seque
     return lineup
 
 
-def faults(lineup: Lineup, result: PreflightResult) -> tuple[Fault, ...]:
+def faults(lineup: HostAssignment, result: PreflightResult) -> tuple[HostFault, ...]:
     """Return what stops a launch and can be left out; of what hosts say about each other one guess."""
     stopping = [
-        each for each in result.findings if stops_launch(each) and not set(each.hosts) & set(result.errors)
+        each for each in result.findings if blocks_launch(each) and not set(each.hosts) & set(result.errors)
     ]
     alone = [each for each in stopping if len(each.hosts) == 1 and each.code != _REACHES_MAIN]
     told = dict.fromkeys(each.hosts[0] for each in alone)
     found = (
-        *(Fault(host, f"cannot be used: {error.detail}") for host, error in result.errors.items()),
+        *(HostFault(host, f"cannot be used: {error.detail}") for host, error in result.errors.items()),
         *(_fault(host, [each for each in alone if each.hosts[0] == host]) for host in told),
     )
     return found or _guess(lineup, [each for each in stopping if each not in alone])
 
 
-def _fault(host: str, findings: Sequence[Finding]) -> Fault:
+def _fault(host: str, findings: Sequence[Finding]) -> HostFault:
     words = "; ".join(
         f"{each.subject}: {each.message}" if each.subject else each.message for each in findings
     )
     indices = [int(match[1]) for each in findings if (match := _GPU.fullmatch(each.subject))]
     only_gpus = len(indices) == len(findings)
-    return Fault(host, words, tuple(dict.fromkeys(indices)) if only_gpus else ())
+    return HostFault(host, words, tuple(dict.fromkeys(indices)) if only_gpus else ())
 
 
-def _guess(lineup: Lineup, findings: Sequence[Finding]) -> tuple[Fault, ...]:
+def _guess(lineup: HostAssignment, findings: Sequence[Finding]) -> tuple[HostFault, ...]:
     """Return whom the others do not get on with: a main host that nobody reaches, else who came last."""
     if not findings:
         return ()
     cut_off = [each for each in findings if each.code == _REACHES_MAIN]
     main, others = lineup.entries[0].name, {entry.name for entry in lineup.entries[1:]}
     if cut_off and len(others) > 1 and {host for each in cut_off for host in each.hosts} == others:
-        return (Fault(main, "no other host reaches it"),)
+        return (HostFault(main, "no other host reaches it"),)
     if cut_off:
-        return (Fault(cut_off[0].hosts[0], cut_off[0].message),)
+        return (HostFault(cut_off[0].hosts[0], cut_off[0].message),)
     newest = [entry.name for entry in lineup.entries if entry.name in lineup.places]
-    return (Fault(newest[-1], f"does not fit the others: {findings[0].message}"),) if newest else ()
+    return (HostFault(newest[-1], f"does not fit the others: {findings[0].message}"),) if newest else ()
 
 
-def _rest(entry: HostEntry, result: PreflightResult, fault: Fault, job: Job) -> HostEntry | None:
+def _rest(entry: HostEntry, result: PreflightResult, fault: HostFault, job: Job) -> HostEntry | None:
     """Return the host with the GPUs that are left to it; None when it cannot go on with those."""
     facts = result.facts.get(entry.name)
     if facts is None or not fault.gpus or isinstance(facts.gpus, Missing) or job.gpus not in ("all", "auto"):
@@ -131,7 +133,7 @@ def _listed(gpu: Gpu, words: object) -> bool:
     return str(gpu.index) in names or any(uuid.startswith(name) for name in names if not name.isdigit())
 
 
-def counted(job: Job, lineup: Lineup) -> Job:
+def counted(job: Job, lineup: HostAssignment) -> Job:
     """Return the job with as many CPU ranks on a spare as the host had whose place it takes."""
     counts = job.processes_per_host
     if not isinstance(counts, dict):

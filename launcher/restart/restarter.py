@@ -6,25 +6,25 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry
-from launcher.config.restart_options import RestartSpec
+from launcher.config.restart_options import RestartOptions
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Phase
-from launcher.follow.restart_history import Former, Restarts
+from launcher.follow.restart_history import RestartHistory, StartRecord
 from launcher.host_checks.preflight import PreflightResult, script_on
-from launcher.launch.launch import Prepared, carry_out
-from launcher.launch.request import Launch
+from launcher.launch.launch import CheckedLaunch, carry_out
+from launcher.launch.request import LaunchRequest
 from launcher.report.outcome import outcome_json
 from launcher.report.restarts import restart_json
 from launcher.restart.changes import changes
 from launcher.restart.checkpoints import Checkpoint, choose, look, resumed
-from launcher.restart.decision import NoRestart, Reason, reason_of, stuck, worth_it
+from launcher.restart.decision import NoRestart, RunFailure, reason_of, stuck, worth_it
+from launcher.restart.host_set import SparePolicy, regroup
 from launcher.restart.kernel_log import reconsidered
-from launcher.restart.regroup import Choice, regroup
-from launcher.restart.replacement import Lineup, counted
+from launcher.restart.replacement import HostAssignment, counted
 from launcher.rundir.layout import OUTCOME
-from launcher.rundir.log_store import LogBook
+from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
 from preflight.facts.host import HostFacts
 from preflight.facts.redaction import redact_text
@@ -34,18 +34,18 @@ RECORD = "restart.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class RestartContext:
     """How restarts are made."""
 
-    spec: RestartSpec
+    spec: RestartOptions
     spares: tuple[HostEntry, ...]
     welcome: Callable[[HostEntry], None]  # what a spare gets before it takes part; raises GpulaunchError
     told: Callable[[PreflightResult], None]
 
 
-def carry_through(prepared: Prepared, screen: Screen, means: Means) -> Outcome:
+def carry_through(prepared: CheckedLaunch, screen: Screen, means: RestartContext) -> Outcome:
     """Launch and follow to the end, again and again as `restart:` says; return the last outcome."""
-    story = _Story(prepared, screen, means)
+    story = _RestartLoop(prepared, screen, means)
     outcome: Outcome | None = None
     while True:
         try:
@@ -66,10 +66,10 @@ def carry_through(prepared: Prepared, screen: Screen, means: Means) -> Outcome:
         story.prepared = following
 
 
-class _Story:
+class _RestartLoop:
     """All starts of one run, and what is left for the next."""
 
-    def __init__(self, prepared: Prepared, screen: Screen, means: Means) -> None:
+    def __init__(self, prepared: CheckedLaunch, screen: Screen, means: RestartContext) -> None:
         self.prepared = prepared
         self._first = prepared.launch
         # Without what a restart adds to its arguments; a run on GPUs does not go on as one on CPUs.
@@ -83,7 +83,7 @@ class _Story:
         )
         self._began = time.monotonic()
         self._facts: dict[str, HostFacts] = dict(prepared.result.facts)
-        self._starts: list[Former] = []
+        self._starts: list[StartRecord] = []
         self._changes: tuple[str, ...] = ()  # in the start that goes on, against the one before
         self._attempts = 0
         self._tried = 0  # restarts, also those for which no host was there
@@ -95,7 +95,7 @@ class _Story:
         self._attempts += outcome.attempts
         self._before = dict(self._facts)
         self._starts.append(
-            Former(
+            StartRecord(
                 run_id=outcome.plan.run_id,
                 verdict=outcome.verdict,
                 exit_code=outcome.exit_code,
@@ -114,18 +114,18 @@ class _Story:
     def end(self, outcome: Outcome, why: NoRestart) -> Outcome:
         """Return the last outcome with all that came before, and keep it so."""
         fine = outcome.exit_code == 0
-        restarts = Restarts(self._means.spec.max, tuple(self._starts), "" if fine else why.why)
+        restarts = RestartHistory(self._means.spec.max, tuple(self._starts), "" if fine else why.why)
         whole = replace(outcome, attempts=self._attempts, restarts=restarts)
         if outcome.verdict == "detached":
             return whole  # it goes on: how it ends is not known yet
-        book = LogBook(whole.directory)
+        book = LogStore(whole.directory)
         book.keep(OUTCOME, json.dumps(outcome_json(whole), indent=1) + "\n")
-        return replace(whole, not_kept=whole.not_kept or book.failed)
+        return replace(whole, logs_incomplete=whole.logs_incomplete or book.failed)
 
-    def follow_up(self, outcome: Outcome) -> Prepared | NoRestart:
+    def follow_up(self, outcome: Outcome) -> CheckedLaunch | NoRestart:
         """Return the next start, or why there is none."""
         spec, found = self._means.spec, reason_of(outcome)
-        if isinstance(found, Reason):
+        if isinstance(found, RunFailure):
             self._starts[-1] = replace(self._starts[-1], identity=found.identity)
         reason = worth_it(found, spec, self._tried)
         if isinstance(reason, NoRestart):
@@ -133,11 +133,11 @@ class _Story:
         self._screen.say(reason.words, bad=True)
         while True:
             following = self._after_a_pause(outcome, reason)
-            if isinstance(following, Prepared) or not following.later or self._tried >= spec.max:
+            if isinstance(following, CheckedLaunch) or not following.later or self._tried >= spec.max:
                 return following
             self._screen.say(following.why, bad=True)
 
-    def _after_a_pause(self, outcome: Outcome, reason: Reason) -> Prepared | NoRestart:
+    def _after_a_pause(self, outcome: Outcome, reason: RunFailure) -> CheckedLaunch | NoRestart:
         pause = self._means.spec.pause_s(self._tried)
         self._tried += 1
         words = f"restart {self._tried} of {self._means.spec.max} in {pause:g} s; Ctrl-C leaves it ended"
@@ -148,11 +148,11 @@ class _Story:
         except GpulaunchError as error:
             return NoRestart(error.message, later=isinstance(error, HostError))
 
-    def _prepare(self, outcome: Outcome, reason: Reason) -> Prepared | NoRestart:
+    def _prepare(self, outcome: Outcome, reason: RunFailure) -> CheckedLaunch | NoRestart:
         spec, before = self._means.spec, self._before
         begun = (*self.prepared.launch.before, Phase(f"attempt {len(self._starts)}", outcome.seconds))
         last = replace(self.prepared.launch, early=None, kept=self._first.kept, job=self._job, before=begun)
-        choice = Choice(self._spares, spec.exclude_failed_hosts, self._means.welcome)
+        choice = SparePolicy(self._spares, spec.exclude_failed_hosts, self._means.welcome)
         settled = regroup(last, outcome, reason, choice)
         self._facts |= settled.facts
         if settled.result is None:
@@ -171,7 +171,7 @@ class _Story:
         return self._planned(launch, result, lineup, outcome, checkpoint)
 
     def _checkpoint(
-        self, launch: Launch, outcome: Outcome, reason: Reason
+        self, launch: LaunchRequest, outcome: Outcome, reason: RunFailure
     ) -> "Checkpoint | NoRestart | None":
         """Return what the next start goes on from, None for the start; note how far this one came."""
         spec, job = self._means.spec, self._job
@@ -197,12 +197,12 @@ class _Story:
 
     def _planned(
         self,
-        launch: Launch,
+        launch: LaunchRequest,
         result: PreflightResult,
-        lineup: Lineup,
+        lineup: HostAssignment,
         outcome: Outcome,
         checkpoint: Checkpoint | None,
-    ) -> Prepared | NoRestart:
+    ) -> CheckedLaunch | NoRestart:
         """Return the start as it will be, told; its plan is made once here to say what it changes."""
         spec = self._means.spec
         for error in result.errors.values():
@@ -210,7 +210,7 @@ class _Story:
         job = replace(launch.job, args=resumed(launch.job, spec, checkpoint))
         main = launch.entries[0]
         script = script_on(main, result.facts[main.name], job)
-        prepared = Prepared(replace(launch, job=job), result, script)
+        prepared = CheckedLaunch(replace(launch, job=job), result, script)
         refusal = prepared.refusal()
         if refusal is not None:
             return NoRestart(refusal.message)

@@ -4,15 +4,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
-Condition: TypeAlias = Literal["running", "stopping", "finished", "failed", "stopped", "lost"]
+RunStatus: TypeAlias = Literal["running", "stopping", "finished", "failed", "stopped", "lost"]
 _FAILED = re.compile("failed|killed|hung")
-_WORST: tuple[Condition, ...] = ("running", "stopping", "lost", "failed", "stopped", "finished")
+_WORST: tuple[RunStatus, ...] = ("running", "stopping", "lost", "failed", "stopped", "finished")
 
 
-def condition_after(end: Mapping[str, Any]) -> Condition:
+def condition_after(end: Mapping[str, Any]) -> RunStatus:
     """Return what a node has come to, by the `exit` of its state.json."""
     why = str(end.get("why") or "")
-    if why and end.get("asked"):
+    if why and end.get("requested"):
         return "stopped"  # whatever its ranks made of SIGTERM
     codes = (end.get("ranks") or {}).values()
     if any(code for code in codes if code not in (-15, -9)):
@@ -40,10 +40,10 @@ def end_words(condition: str, why: str) -> str:
     return f"{condition}: {why}" if why else condition
 
 
-def how_all_ended(ends: Iterable[Mapping[str, Any]]) -> tuple[Condition, str]:
+def how_all_ended(ends: Iterable[Mapping[str, Any]]) -> tuple[RunStatus, str]:
     """Return the worst that became of any node, and why: the reason of the first that came to that."""
     ordered = sorted(ends, key=lambda end: float(end.get("since") or 0.0))
     found = {condition_after(end) for end in ordered}
-    worst: Condition = next((condition for condition in _WORST if condition in found), "lost")
+    worst: RunStatus = next((condition for condition in _WORST if condition in found), "lost")
     whys = (why_ended(end) for end in ordered if condition_after(end) == worst)
     return worst, next((why for why in whys if why), "")

@@ -37,7 +37,7 @@ class _Exception:
     rank: int
     type: str | None = None
     message: str | None = None
-    where: str | None = None
+    location: str | None = None
     tail: tuple[str, ...] | None = None
 
 
@@ -110,13 +110,13 @@ class _Rehearsal:
 _SHAPES: dict[str, type[Any]] = {
     "rank": _OfRank,
     "state": _OfRank,
-    "leaving": _OfRank,
+    "script_exit": _OfRank,
     "exception": _Exception,
     "rank_exit": _Exit,
     "launcher_exit": _Exit,
     "stopping": _Stopping,
     "hung": _Stopping,
-    "quiet": _Quiet,
+    "idle": _Quiet,
     "guard": _Guard,
     "guard_facts": _GuardFacts,
     "rehearsal": _Rehearsal,

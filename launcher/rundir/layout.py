@@ -21,7 +21,7 @@ MAX_DOCUMENT = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class LoggedEvent:
     """Something that was told while the run went on, and how long each log was here at that moment."""
 
     at: float
@@ -49,7 +49,7 @@ class RunFiles:
     plan: Mapping[str, Any]
     outcome: Mapping[str, Any]
     source: Mapping[str, Any]
-    events: tuple[Event, ...]
+    events: tuple[LoggedEvent, ...]
     logs: tuple[RankLog, ...]
     usage: tuple[RankSeries, ...] = ()
     ends: tuple[Mapping[str, Any], ...] = ()  # how each node ended, as `gpulaunch fetch` brought it
@@ -61,7 +61,7 @@ def read_run(directory: Path) -> RunFiles:
     if not plan and not rank_logs(directory):
         raise BadInput(f"{directory}: there is no run in this directory", "name a run id; they are in --logs")
     outcome = _document(directory / OUTCOME)
-    behind = outcome.get("clock_behind_s")
+    behind = outcome.get("clock_offset_s")
     return RunFiles(
         run_id=str(plan.get("run_id") or directory.name),
         directory=directory,
@@ -93,8 +93,8 @@ def _document(path: Path) -> Mapping[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _events(path: Path) -> tuple[Event, ...]:
-    found: list[Event] = []
+def _events(path: Path) -> tuple[LoggedEvent, ...]:
+    found: list[LoggedEvent] = []
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -105,7 +105,7 @@ def _events(path: Path) -> tuple[Event, ...]:
             sizes = {str(name): int(size) for name, size in said["sizes"].items()}
             at = float(said["at"])
             if math.isfinite(at):
-                found.append(Event(at, str(said["text"]), bool(said.get("bad")), sizes))
+                found.append(LoggedEvent(at, str(said["text"]), bool(said.get("bad")), sizes))
         except (ValueError, KeyError, TypeError, AttributeError):
             continue  # the line that a killed client was writing
     return tuple(sorted(found, key=lambda event: event.at))  # who attached later noted what was before

@@ -24,7 +24,7 @@ _LONGEST_NAME = 160
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-class LogBook:
+class LogStore:
     """Writes HOST/rank-N.log and HOST/launcher.log below a directory. Overlapping writes change nothing.
 
     A disk that fills up ends no run: from then on nothing is written here, `failed` says why, and the hosts

@@ -31,10 +31,10 @@ class _Spec:
 class _Exit:
     ranks: dict[str, int | None] | None = None
     why: str | None = None
-    asked: bool | None = None
+    requested: bool | None = None
     since: float | None = None
     launcher_code: int | None = None
-    left: tuple[int, ...] | None = None
+    remaining_pids: tuple[int, ...] | None = None
     port_free: bool | None = None
 
 
@@ -61,7 +61,7 @@ class _About:
     t: float | None = None
     gpu_use: dict[str, tuple[float, float]] | None = None
     host: str | None = None
-    elsewhere: dict[str, tuple[str, ...]] | None = None
+    other_hosts: dict[str, tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,12 +40,12 @@ class RankSeries:
 
 
 def read_usage(
-    directory: Path, plan: Mapping[str, Any], clock_behind_s: Mapping[str, Any]
+    directory: Path, plan: Mapping[str, Any], clock_offset_s: Mapping[str, Any]
 ) -> tuple[RankSeries, ...]:
     """Return the samples of every rank of a plan. What cannot be read is left out."""
     found: list[RankSeries] = []
     for host, slots in _slots(plan):
-        behind = clock_behind_s.get(host)
+        behind = clock_offset_s.get(host)
         path = directory / safe_name(host) / USAGE
         ranks = {rank: RankSeries(rank, host) for rank in slots}
         for sample in _samples(path):

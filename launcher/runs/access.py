@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from launcher.config.inventory import LOCALHOST, HostEntry, Inventory
-from launcher.errors import NotAsked
+from launcher.errors import HostNotContacted
 from launcher.planning.plan import NodePlan, Plan
-from launcher.planning.run_record import Launched
+from launcher.planning.run_record import RunRecord
 from launcher.remote.connection_pool import Open
-from launcher.runs.model import FoundRun
+from launcher.runs.model import RemoteRun
 from launcher.text import one_line
 from launcher.transports.base import Connection
 from preflight.frozen import dataclass
@@ -19,7 +19,7 @@ Consent = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownHosts:
     """What the user has said of hosts."""
 
     asked: Mapping[str, HostEntry]  # those that were asked for the run, by name
@@ -29,39 +29,39 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RunAccess:
     """A run's plan, and the way to each of its nodes."""
 
     plan: Plan
     entries: tuple[HostEntry, ...]
-    refused: tuple[tuple[HostEntry, NotAsked], ...]  # entries of `entries` that may not be opened
+    refused: tuple[tuple[HostEntry, HostNotContacted], ...]  # entries of `entries` that may not be opened
     open_known: Open
 
     def open(self, entry: HostEntry) -> Connection:
-        """Open a node. Raises NotAsked for one that only a record names, HostError as opening does."""
+        """Open a node. Raises HostNotContacted for one that only a record names, or HostError."""
         for other, why in self.refused:
             if other is entry:
                 raise why
         return self.open_known(entry)
 
     def demand(self) -> None:
-        """Raise the NotAsked of the first node that may not be opened."""
+        """Raise the HostNotContacted of the first node that may not be opened."""
         for _, why in self.refused:
             raise why
 
 
-def access_of(run: FoundRun, launched: Launched, known: Known, open_known: Open) -> Access:
+def access_of(run: RemoteRun, launched: RunRecord, known: KnownHosts, open_known: Open) -> RunAccess:
     """Return the way to each node: as it has answered, as the user says, as this machine launched it.
 
     A node that only the record of a host names is asked about, or refused.
     """
     here = {node.rank: node.entry for node in run.nodes}
     entries: list[HostEntry] = []
-    refused: list[tuple[HostEntry, NotAsked]] = []
+    refused: list[tuple[HostEntry, HostNotContacted]] = []
     for node, way in zip(launched.plan.nodes, launched.entries, strict=True):
         try:
             entry = here.get(node.node_rank) or _entry(run, node, way, launched, known)
-        except NotAsked as why:
+        except HostNotContacted as why:
             entry = way
             refused.append((way, why))
         entries.append(entry)
@@ -69,10 +69,12 @@ def access_of(run: FoundRun, launched: Launched, known: Known, open_known: Open)
     nodes = tuple(
         replace(node, python=entry.python) for node, entry in zip(launched.plan.nodes, entries, strict=True)
     )
-    return Access(replace(launched.plan, nodes=nodes), tuple(entries), tuple(refused), open_known)
+    return RunAccess(replace(launched.plan, nodes=nodes), tuple(entries), tuple(refused), open_known)
 
 
-def _entry(run: FoundRun, node: NodePlan, way: HostEntry, launched: Launched, known: Known) -> HostEntry:
+def _entry(
+    run: RemoteRun, node: NodePlan, way: HostEntry, launched: RunRecord, known: KnownHosts
+) -> HostEntry:
     said = known.asked.get(node.host) or known.inventory.hosts.get(node.host)
     if node.host == LOCALHOST and not run.from_here:
         said = None  # it was the launching machine's word for itself
@@ -82,17 +84,17 @@ def _entry(run: FoundRun, node: NodePlan, way: HostEntry, launched: Launched, kn
         return way
     if is_this_machine(way):
         words = f"not asked: it is {way.name} of {one_line(launched.by, 80)}, which is not this machine"
-        raise NotAsked(way.name, words, "--hosts with the name of that machine")
+        raise HostNotContacted(way.name, words, "--hosts with the name of that machine")
     if known.is_named(node.host):
         return known.inventory.entry(node.host)
     if known.consent is not None and known.consent(_question(run, way)):
         return way
     fix = f"list it in hosts.yaml, or add --hosts {node.host}"
     words = f"not asked: only the record of {run.run_id} names it; it is in no local file"
-    raise NotAsked(way.name, words, fix)
+    raise HostNotContacted(way.name, words, fix)
 
 
-def _question(run: FoundRun, way: HostEntry) -> str:
+def _question(run: RemoteRun, way: HostEntry) -> str:
     target = (f"{way.user}@" if way.user else "") + (way.address or way.alias)
     target += f":{way.port}" if way.port else ""
     jump = f" through {', '.join(way.jump)}" if way.jump else ""

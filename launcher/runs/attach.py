@@ -10,20 +10,20 @@ from pathlib import Path
 
 from launcher.config.inventory import HostEntry
 from launcher.follow.detach_policy import PROMISE_S
-from launcher.follow.events import Happening, Interrupted, Output, Started
+from launcher.follow.events import HostStarted, Interrupted, LogOutput, RunEvent
 from launcher.follow.failure_diagnosis import with_last_lines, with_reasons
 from launcher.follow.hang_stacks import with_stacks
-from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, Follower, Running
+from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient, ResumePoint
 from launcher.follow.outcome import Outcome, outcome_of
-from launcher.follow.run_state import Watch
-from launcher.follow.stop_deadline import Hurry
-from launcher.follow.ticker import Ticking
-from launcher.launch.reporter import Telling
+from launcher.follow.run_state import RunState
+from launcher.follow.stop_deadline import StopDeadline
+from launcher.follow.ticker import TickerQueue
+from launcher.launch.reporter import RunReporter
 from launcher.launch.signals import (
     CTRL_C,
     TERMINAL_CLOSED,
-    Choice,
-    Interrupts,
+    InterruptChoice,
+    SignalCounter,
     drop_terminal,
     interrupts_counted,
 )
@@ -33,15 +33,15 @@ from launcher.planning.plan import Plan
 from launcher.remote.connection_pool import Open
 from launcher.report.outcome import outcome_json
 from launcher.rundir.layout import OUTCOME
-from launcher.rundir.log_store import LogBook, run_directory
-from launcher.runs.model import FoundRun
+from launcher.rundir.log_store import LogStore, run_directory
+from launcher.runs.model import RemoteRun
 from launcher.terminal.screen import Screen
 
 SHOWN = 10 << 10
 """How much of each log that was there before is shown; the file here gets all of it."""
 
 
-class Attachment:
+class AttachedRun:
     """Follows every node of a run from the bytes on that are here."""
 
     def __init__(
@@ -52,28 +52,28 @@ class Attachment:
         screen: Screen,
         *,
         logs: Path,
-        run: FoundRun,
-        choose: Callable[[], Choice],
+        run: RemoteRun,
+        choose: Callable[[], InterruptChoice],
     ) -> None:
         """`run`: as its hosts tell of it; one that is over is shown as it was."""
         self._screen = screen
         self._choose = choose
         self._over = over = run.is_over
-        self._book = LogBook(run_directory(logs, plan.run_id), again=True)
-        self._watch = Watch(plan, grace_s=run.grace_s, over=over)
-        self._telling = Telling(self._watch, screen, self._book, over=over)
-        self._hurry = Hurry(self._watch)
-        happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
-        self._ticking = Ticking(happenings)
+        self._book = LogStore(run_directory(logs, plan.run_id), again=True)
+        self._watch = RunState(plan, grace_s=run.grace_s, over=over)
+        self._telling = RunReporter(self._watch, screen, self._book, over=over)
+        self._hurry = StopDeadline(self._watch)
+        happenings: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
+        self._ticking = TickerQueue(happenings)
         self._old: dict[tuple[str, str], int] = {}  # below this, bytes are not shown
         self._new: dict[tuple[str, str], int] = {}  # below this, bytes are history
         self._here = {node.host: self._book.sizes(node.host) for node in plan.nodes}
         self._followers = {
-            node.host: Follower(
+            node.host: NodeClient(
                 plan.run_id,
                 node,
                 partial(open_entry, entry),
-                Running(self._here[node.host]),
+                ResumePoint(self._here[node.host]),
                 patience_s=float("inf"),  # it goes on there whatever becomes of our way to it
                 happenings=happenings,
             )
@@ -96,7 +96,7 @@ class Attachment:
         self._book.close()
         return outcome
 
-    def _loop(self, interrupts: Interrupts) -> bool:
+    def _loop(self, interrupts: SignalCounter) -> bool:
         """Return whether the run was left before it ended."""
         while not self._watch.done and not self._hurry.leaves(time.monotonic()):
             if (by := interrupts.take()) and self._interrupted(by):
@@ -108,7 +108,7 @@ class Attachment:
         """Ask what Ctrl-C shall mean; return whether to leave. Raises KeyboardInterrupt for what is over."""
         if self._over:
             raise KeyboardInterrupt
-        choice: Choice = "stop" if self._watch.stopping else self._choice(by)
+        choice: InterruptChoice = "stop" if self._watch.stopping else self._choice(by)
         if choice == "stop":
             self._act(Interrupted(by, user_at_machine()))
             self._screen.stop(at_once=self._hurry.pressed)
@@ -132,20 +132,20 @@ class Attachment:
             follower.join(max(0.0, give_up - time.monotonic()))
         return True
 
-    def _choice(self, by: str) -> Choice:
+    def _choice(self, by: str) -> InterruptChoice:
         if by == CTRL_C:
             return self._choose()
         if by == TERMINAL_CLOSED:
             drop_terminal()
         return "detach"
 
-    def _act(self, happening: Happening) -> None:
-        if isinstance(happening, Output):
+    def _act(self, happening: RunEvent) -> None:
+        if isinstance(happening, LogOutput):
             shown_from = self._old.get((happening.host, happening.log), 0)
             new_from = self._new.get((happening.host, happening.log), 0)
             self._telling.output(happening, shown_from=shown_from, new_from=new_from)
             return
-        if isinstance(happening, Started):
+        if isinstance(happening, HostStarted):
             self._note_history(happening.host, happening.sizes)
         for stop in self._telling.take(happening):
             self._screen.stop()
@@ -170,7 +170,7 @@ class Attachment:
         outcome = self._telling.measured(outcome)
         if not path_below(self._book.directory, OUTCOME).exists():
             self._book.keep(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
-        outcome = replace(outcome, not_kept=self._book.failed)
+        outcome = replace(outcome, logs_incomplete=self._book.failed)
         times = [ended.at for ended in self._watch.nodes.ended.values() if ended.at is not None]
         self._book.note(outcome.verdict, bad=outcome.exit_code != 0, at=max(times, default=None))
         return outcome

@@ -16,7 +16,7 @@ from launcher.follow import protocol
 from launcher.local.safe_paths import open_below, path_below
 from launcher.remote.connection_pool import Open
 from launcher.remote.shell_errors import last_lines
-from launcher.runs.request import NotThere
+from launcher.runs.request import RequestDenied
 from launcher.text import one_line
 from launcher.transports.base import Stream
 from preflight.facts.json_codec import decode
@@ -31,7 +31,7 @@ _LOCAL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno
 
 
 @dataclass(slots=True)
-class Fetched:
+class FetchResult:
     """What came from one host."""
 
     files: int = 0
@@ -57,12 +57,12 @@ class _End:
     skipped: tuple[tuple[str, str], ...] = ()
 
 
-class Receiver:
+class FileReceiver:
     """Writes what one host sends below a directory of ours. Names from the host never lead out of it."""
 
     def __init__(self, directory: Path, host: str = "") -> None:
         self.directory = directory
-        self.fetched = Fetched()
+        self.fetched = FetchResult()
         self._host = host or directory.name
         self._part = ""  # the file that is open, as a name below the directory
         self._fd = -1
@@ -165,10 +165,10 @@ def fetch_host(
     run_id: str,
     entry: HostEntry,
     open_entry: Open,
-    receiver: Receiver,
+    receiver: FileReceiver,
     *,
     output: bool,
-) -> Fetched:
+) -> FetchResult:
     """Fetch one node's files. Raises HostError when it breaks; call again to go on."""
     request = {"mode": "fetch", "run_id": run_id, "output": output, **receiver.wanted()}
     try:
@@ -184,8 +184,8 @@ def fetch_host(
     return receiver.fetched
 
 
-def _receive(host: str, stream: Stream, receiver: Receiver) -> None:
-    reader = protocol.Reader()
+def _receive(host: str, stream: Stream, receiver: FileReceiver) -> None:
+    reader = protocol.FrameReader()
     answered, stderr = False, b""
     heard = time.monotonic()
     while True:
@@ -206,12 +206,12 @@ def _receive(host: str, stream: Stream, receiver: Receiver) -> None:
                 if not answered:
                     answered = True
                     if "refused" in frame.header:
-                        raise NotThere(f"{host}: {one_line(str(frame.header['refused']), 300)}")
+                        raise RequestDenied(f"{host}: {one_line(str(frame.header['refused']), 300)}")
                 elif "file" in frame.header:
                     receiver.take(frame.header, frame.data)
                 elif "end" in frame.header:
                     skipped = decode(_End, dict(frame.header)).skipped
                     receiver.fetched.skipped += [f"{name}: {why}" for name, why in skipped]
                     return
-        except (protocol.Garbled, MalformedFacts) as error:
+        except (protocol.ProtocolError, MalformedFacts) as error:
             raise HostError(host, f"what it sent cannot be read: {one_line(str(error))}") from None

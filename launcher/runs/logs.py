@@ -9,8 +9,8 @@ from typing import Any
 
 from launcher.config.inventory import HostEntry
 from launcher.durations import parse_duration
-from launcher.follow.events import Dropped, Ended, Happening, Lost, Output
-from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, Follower, Running
+from launcher.follow.events import Disconnected, HostEnded, HostLost, LogOutput, RunEvent
+from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient, ResumePoint
 from launcher.launch.signals import interrupts_counted
 from launcher.planning.plan import NodePlan, Plan
 from launcher.remote.connection_pool import Open
@@ -27,7 +27,7 @@ _SIZES = {"B": 1, "kB": 1000, "KB": 1000, "MB": 1000**2, "GB": 1000**3}
 
 
 @dataclass(frozen=True, slots=True)
-class Viewed:
+class LogsResult:
     """The hosts that were lost and why, and how each node stood at the end, by its rank."""
 
     lost: Mapping[str, str]
@@ -35,7 +35,7 @@ class Viewed:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class LogSelection:
     """Which logs are looked at, and from where on."""
 
     rank: int | None = None
@@ -84,10 +84,10 @@ def read_since(word: str) -> dict[str, float]:
 
 
 def show_logs(
-    plan: Plan, entries: Iterable[HostEntry], open_entry: Open, selection: Selection, show: Show
-) -> Viewed:
+    plan: Plan, entries: Iterable[HostEntry], open_entry: Open, selection: LogSelection, show: Show
+) -> LogsResult:
     """Show the logs, to the end of the run with `follow`, until Ctrl-C; return how the hosts stood."""
-    happenings: queue.Queue[Happening] = queue.Queue(QUEUE_LENGTH)
+    happenings: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
     ways = {node.host: entry for node, entry in zip(plan.nodes, entries, strict=True)}
     open_hosts = {node.host: node for node in selection.nodes(plan)}
     followers = []
@@ -99,11 +99,11 @@ def show_logs(
         }
         if selection.since is not None:
             wishes["since"] = dict(selection.since)
-        follower = Follower(
+        follower = NodeClient(
             plan.run_id,
             node,
             partial(open_entry, ways[node.host]),
-            Running(wishes=wishes),
+            ResumePoint(wishes=wishes),
             patience_s=PATIENCE_S,
             happenings=happenings,
         )
@@ -114,14 +114,14 @@ def show_logs(
     with interrupts_counted() as interrupts:
         while open_hosts and not interrupts.take():
             match _next(happenings):
-                case Output(host=host, log=log, data=data):
+                case LogOutput(host=host, log=log, data=data):
                     show(host, log, data, time.monotonic())
-                case Ended(host=host, state=state):
+                case HostEnded(host=host, state=state):
                     states[open_hosts.pop(host).node_rank] = state
-                case Lost(host=host, why=why):
+                case HostLost(host=host, why=why):
                     lost[host] = why
                     del open_hosts[host]
-                case Dropped(host=host, why=why) if host not in lost and not selection.follow:
+                case Disconnected(host=host, why=why) if host not in lost and not selection.follow:
                     lost[host] = why
                     del open_hosts[host]
                 case _:
@@ -131,10 +131,10 @@ def show_logs(
     deadline = time.monotonic() + LEAVE_S
     for follower in followers:
         follower.join(max(0.0, deadline - time.monotonic()))
-    return Viewed(lost, states)
+    return LogsResult(lost, states)
 
 
-def _next(happenings: "queue.Queue[Happening]") -> Happening | None:
+def _next(happenings: "queue.Queue[RunEvent]") -> RunEvent | None:
     try:
         return happenings.get(timeout=_POLL_S)
     except queue.Empty:

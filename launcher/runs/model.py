@@ -7,9 +7,9 @@ from typing import Any
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
 from launcher.config.inventory import HostEntry
 from launcher.config.via_options import Via
-from launcher.planning.run_record import Launched, read_record
-from launcher.rundir.end_state import _WORST, Condition, condition_after, end_words, why_ended
-from launcher.runs.progress import Progress, read_progress
+from launcher.planning.run_record import RunRecord, read_record
+from launcher.rundir.end_state import _WORST, RunStatus, condition_after, end_words, why_ended
+from launcher.runs.progress import PrintedProgress, read_progress
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
@@ -43,7 +43,7 @@ class NodeRun:
         return int(self.told["spec"].get("node_rank") or 0)
 
     @property
-    def launched(self) -> Launched | None:
+    def launched(self) -> RunRecord | None:
         """The launch by the record that the host keeps."""
         record = self.told["spec"].get("launch")
         if record is None:
@@ -55,7 +55,7 @@ class NodeRun:
         return launched if launched.plan.run_id == self.told["run_id"] else None
 
     @property
-    def rank_use(self) -> Mapping[str, Mapping[str, Any]]:
+    def rank_usage(self) -> Mapping[str, Mapping[str, Any]]:
         """By rank, what its processes used a moment ago; {} when that was not measured."""
         usage = self.told.get("usage")
         ranks = usage.get("ranks") if isinstance(usage, Mapping) else None
@@ -64,7 +64,7 @@ class NodeRun:
         return {str(rank): use for rank, use in ranks.items() if isinstance(use, Mapping)}
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> RunStatus:
         """What has become of this node."""
         if self.state.get("phase") == "ended":
             return condition_after(self.end)
@@ -87,17 +87,17 @@ class NodeRun:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundRun:
+class RemoteRun:
     """A run, with those of its nodes whose hosts have answered."""
 
     run_id: str
-    launched: Launched | None  # None: started by a gpulaunch that left no record
+    launched: RunRecord | None  # None: started by a gpulaunch that left no record
     nodes: tuple[NodeRun, ...]
     from_here: bool = False  # this machine has launched it, and `launched` is its own record
     conflict: str = ""  # why it is not known which of the hosts that tell of it are right
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> RunStatus:
         """The whole run's: it runs while any node does; otherwise the worst that is known."""
         found = {node.condition for node in self.nodes}
         return next(condition for condition in _WORST if condition in found)
@@ -118,7 +118,7 @@ class FoundRun:
         """What has become of it, in words: `stopped by ada@laptop`, `failed: rank 0 ...`."""
         return end_words(self.condition, self.why)
 
-    def later(self, states: Mapping[int, Mapping[str, Any]]) -> "FoundRun":
+    def later(self, states: Mapping[int, Mapping[str, Any]]) -> "RemoteRun":
         """Return it as nodes (by their rank) have told their state since."""
         nodes = tuple(
             replace(node, told={**node.told, "state": state})
@@ -164,7 +164,7 @@ class FoundRun:
         return min(max(0.0, *known), LONGEST_GRACE_S) if known else DEFAULT_GRACE_S
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> PrintedProgress:
         """Step and loss by the log of the lowest rank found."""
         first = min(self.nodes, key=lambda node: node.told["spec"].get("first_rank") or 0)
         return read_progress(str(first.told.get("tail") or ""))
@@ -181,19 +181,19 @@ class FoundRun:
 
 
 @dataclass(frozen=True, slots=True)
-class RunsTold:
+class MergedRuns:
     """Runs put together from what hosts have told, and what of that is not believed."""
 
-    runs: tuple[FoundRun, ...]
+    runs: tuple[RemoteRun, ...]
     strays: Mapping[str, tuple[str, ...]]  # run id -> who tells of it, though it is not theirs to tell
 
 
 def gather_runs(
     answers: Iterable[tuple[HostEntry, Mapping[str, Any], float]],
-    known: Mapping[str, Launched] | None = None,
+    known: Mapping[str, RunRecord] | None = None,
     *,
     names: Collection[str] = (),
-) -> RunsTold:
+) -> MergedRuns:
     """Return the runs in (host, its answer, our time then), the newest last.
 
     A host answers for itself only. Of a launch that this machine remembers (`known`), each node is believed
@@ -213,14 +213,14 @@ def gather_runs(
     claims = [_Claims(run_id, each, asked, (known or {}).get(run_id)) for run_id, each in nodes.items()]
     runs = [run for each in claims if (run := each.put_together()) is not None]
     strays = {each.run_id: each.strays for each in claims if each.strays}
-    return RunsTold(tuple(sorted(runs, key=lambda run: run.started)), strays)
+    return MergedRuns(tuple(sorted(runs, key=lambda run: run.started)), strays)
 
 
 class _Claims:
     """All that hosts tell of one run."""
 
     def __init__(
-        self, run_id: str, nodes: Iterable[NodeRun], asked: Collection[str], known: Launched | None
+        self, run_id: str, nodes: Iterable[NodeRun], asked: Collection[str], known: RunRecord | None
     ) -> None:
         self.run_id = run_id
         self._known = known
@@ -234,7 +234,7 @@ class _Claims:
         self.strays = tuple(self._stray_words(node) for node in others)
         self._own = own
 
-    def put_together(self) -> FoundRun | None:
+    def put_together(self) -> RemoteRun | None:
         """Return the run, None where nobody tells of it who could know."""
         kept: dict[int, NodeRun] = {}
         conflict = self._unlike_records()
@@ -249,7 +249,7 @@ class _Claims:
             return None
         ordered = tuple(kept[rank] for rank in sorted(kept))
         launched = self._known or next((node.launched for node in ordered if node.launched), None)
-        return FoundRun(self.run_id, launched, ordered, self._known is not None, conflict)
+        return RemoteRun(self.run_id, launched, ordered, self._known is not None, conflict)
 
     def _is_own(self, node: NodeRun) -> bool:
         """Return whether what a host tells is its own to tell, by what is known here."""
@@ -282,7 +282,7 @@ class _Claims:
         """Return which hosts report different launches under this name, "" where none do."""
         if self._known is not None:
             return ""
-        first: tuple[NodeRun, Launched] | None = None
+        first: tuple[NodeRun, RunRecord] | None = None
         for node in self._own:
             record = node.launched
             if record is None:
@@ -306,8 +306,8 @@ def _is_same_keeper(one: NodeRun, other: NodeRun) -> bool:
 
 
 def choose(
-    runs: Iterable[FoundRun], word: str, last: Callable[[tuple[FoundRun, ...]], FoundRun] | None = None
-) -> FoundRun:
+    runs: Iterable[RemoteRun], word: str, last: Callable[[tuple[RemoteRun, ...]], RemoteRun] | None = None
+) -> RemoteRun:
     """Return the run that a word means: `last`, a whole id, or the beginning of exactly one.
 
     `last` says which of them that word means; the newest where nothing is said. Raises BadInput.
@@ -330,7 +330,7 @@ def choose(
     )
 
 
-def _believed(run: FoundRun) -> FoundRun:
+def _believed(run: RemoteRun) -> RemoteRun:
     if run.conflict:
         raise BadInput(
             f"{run.run_id}: {run.conflict}; gpulaunch cannot decide which is right",

@@ -14,7 +14,7 @@ _STEP = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PrintedProgress:
     """The last step and loss that were printed; None: none was seen."""
 
     step: int | None
@@ -22,7 +22,7 @@ class Progress:
     loss: float | None
 
 
-def read_progress(text: str) -> Progress:
+def read_progress(text: str) -> PrintedProgress:
     """Return the last of each in the text, which may begin and end anywhere."""
     step = steps = None
     loss = None
@@ -35,4 +35,4 @@ def read_progress(text: str) -> Progress:
         point = reader.point_of(Line(0, line, None))
         if point is not None and point.loss is not None:
             loss = point.loss
-    return Progress(step, steps, loss)
+    return PrintedProgress(step, steps, loss)

@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.config.host_sets import host_range
 from launcher.rundir.end_state import end_words
-from launcher.runs.model import FoundRun, NodeRun
+from launcher.runs.model import NodeRun, RemoteRun
 from launcher.text import clean, counted, gib, one_line
 from preflight.checks.helpers import span
 
@@ -15,7 +15,7 @@ SCHEMA = "gpulaunch.runs/1"
 _TITLES = ("RUN", "STATE", "STEP", "LOSS", "HOSTS", "RUNS ON", "BY", "STARTED")
 
 
-def runs_lines(runs: Sequence[FoundRun], now: float) -> Iterator[str]:
+def runs_lines(runs: Sequence[RemoteRun], now: float) -> Iterator[str]:
     """Yield the table, newest run last, and below it what needs a person's eye."""
     rows = [_TITLES, *(_row(run, now) for run in runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_TITLES))]
@@ -25,26 +25,26 @@ def runs_lines(runs: Sequence[FoundRun], now: float) -> Iterator[str]:
         yield from _remarks(run)
 
 
-def run_line(run: FoundRun, now: float) -> str:
+def run_line(run: RemoteRun, now: float) -> str:
     """Return one run as one line."""
     return "  ".join(word for word in _row(run, now) if word != "-")
 
 
 def runs_json(
-    runs: Iterable[FoundRun],
+    runs: Iterable[RemoteRun],
     errors: dict[str, str],
     strays: Mapping[str, Sequence[str]] | None = None,
     elsewhere: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """Return the runs as plain JSON types, schema gpulaunch.runs/1."""
     told = [_run_json(run) for run in runs]
-    not_believed = [f"{run_id}: {words}" for run_id, each in (strays or {}).items() for words in each]
+    rejected_statements = [f"{run_id}: {words}" for run_id, each in (strays or {}).items() for words in each]
     others = {one_line(host, 100): list(run_ids) for host, run_ids in (elsewhere or {}).items()}
-    about = {"unreached": errors, "not_believed": not_believed, "elsewhere": others}
+    about = {"unreachable": errors, "rejected_statements": rejected_statements, "other_hosts": others}
     return {"schema": SCHEMA, "runs": told, **about}
 
 
-def _row(run: FoundRun, now: float) -> tuple[str, ...]:
+def _row(run: RemoteRun, now: float) -> tuple[str, ...]:
     progress = run.progress
     step = "-" if progress.step is None else str(progress.step)
     if progress.step is not None and progress.steps is not None:
@@ -64,14 +64,14 @@ def _row(run: FoundRun, now: float) -> tuple[str, ...]:
     )
 
 
-def _hosts(run: FoundRun) -> str:
+def _hosts(run: RemoteRun) -> str:
     """Return the hosts that tell of it, and how many more there are."""
     names = one_line(host_range(node.entry.name for node in run.nodes), 60)
     missing = run.total_nodes - len(run.nodes)
     return f"{names} and {missing} more" if missing > 0 else names
 
 
-def _state(run: FoundRun) -> str:
+def _state(run: RemoteRun) -> str:
     condition = run.condition
     if condition == "finished":
         return "finished 0"
@@ -82,7 +82,7 @@ def _state(run: FoundRun) -> str:
     return condition
 
 
-def _hardware(run: FoundRun) -> str:
+def _hardware(run: RemoteRun) -> str:
     uuids = [uuid for node in run.nodes for uuid in node.told["spec"].get("gpus") or ()]
     if not uuids:
         ranks = sum(int(node.told["spec"].get("ranks") or 0) for node in run.nodes)
@@ -101,20 +101,20 @@ def _hardware(run: FoundRun) -> str:
     return words
 
 
-def _cpu_use(run: FoundRun) -> str:
+def _cpu_use(run: RemoteRun) -> str:
     """Return the mean CPU use of the ranks and their memory together, where it was measured just now."""
-    ranks = [rank for node in run.nodes for rank in node.rank_use.values()]
+    ranks = [rank for node in run.nodes for rank in node.rank_usage.values()]
     cpu = [rank["cpu"] for rank in ranks if isinstance(rank.get("cpu"), int | float)]
     memory = [rank["rss_mib"] for rank in ranks if isinstance(rank.get("rss_mib"), int | float)]
     words = f" {statistics.mean(cpu):.0f}%" if cpu else ""
     return words + (f" {gib(sum(memory))}" if memory else "")
 
 
-def _remarks(run: FoundRun) -> Iterator[str]:
+def _remarks(run: RemoteRun) -> Iterator[str]:
     if run.conflict:
         yield clean(f"{run.run_id}: {run.conflict}; --hosts HOST asks one of them only", keep_lines=False)
     for node in run.nodes:
-        left = node.end.get("left")
+        left = node.end.get("remaining_pids")
         if left:
             pids = ", ".join(str(pid) for pid in left)
             yield clean(f"{run.run_id}: on {node.entry.name} could not be ended: {pids}", keep_lines=False)
@@ -135,14 +135,14 @@ def _remarks(run: FoundRun) -> Iterator[str]:
         yield clean(f"{run.run_id}: {missing} of its nodes not asked or not heard: {names}", keep_lines=False)
 
 
-def _missing(run: FoundRun) -> list[str]:
+def _missing(run: RemoteRun) -> list[str]:
     if run.launched is None:
         return ["unknown"]
     here = {int(node.told["spec"].get("node_rank") or 0) for node in run.nodes}
     return [node.host for node in run.launched.plan.nodes if node.node_rank not in here]
 
 
-def _run_json(run: FoundRun) -> dict[str, Any]:
+def _run_json(run: RemoteRun) -> dict[str, Any]:
     progress = run.progress
     return {
         "run_id": run.run_id,
@@ -155,7 +155,7 @@ def _run_json(run: FoundRun) -> dict[str, Any]:
         if progress.loss is None or abs(progress.loss) < float("inf")
         else str(progress.loss),
         "conflict": run.conflict,
-        "by": None if run.launched is None else run.launched.by,
+        "started_by": None if run.launched is None else run.launched.by,
         "started": run.started,
         "ended": run.ended,
         "unattended_s": run.unattended_s,
@@ -175,9 +175,9 @@ def _node_json(node: NodeRun) -> dict[str, Any]:
         "user": node.user,
         "detached": bool(node.told.get("detached")),
         "gpus": {uuid: node.gpu_use.get(uuid) for uuid in spec.get("gpus") or ()},
-        "rank_use": dict(node.rank_use),
+        "rank_usage": dict(node.rank_usage),
         "ranks": node.end.get("ranks") or {},
-        "left": node.end.get("left") or [],
+        "remaining_pids": node.end.get("remaining_pids") or [],
         "run_dir": node.state.get("run_dir"),
         "age_s": round(time.time() + node.clock_ahead_s - float(node.state.get("started") or 0.0), 3),
     }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.errors import AgentGarbage, BadInput, HostError
+from launcher.errors import AgentProtocolError, BadInput, HostError
 from launcher.follow import protocol
 from launcher.remote.shell_errors import last_lines, no_answer
 from launcher.rundir.state_schema import misfit_of_answer
@@ -13,7 +13,7 @@ from launcher.transports.base import Connection
 ANSWER_S = 60.0
 
 
-class NotThere(BadInput):
+class RequestDenied(BadInput):
     """The host has answered that it cannot do what was asked; the message says why."""
 
 
@@ -22,18 +22,18 @@ def ask(
 ) -> dict[str, Any]:
     """Send one request and return the answer.
 
-    Raises NotThere when the host refuses, HostError when it cannot be asked.
+    Raises RequestDenied when the host refuses, HostError when it cannot be asked.
     """
     mode = str(document["mode"])
     argv = protocol.command(python, mode, str(document.get("run_id", "-")))
     done = connection.run(argv, stdin=protocol.request(document), timeout_s=timeout_s)
-    reader = protocol.Reader()
+    reader = protocol.FrameReader()
     try:
         for frame in reader.feed(done.stdout):
             if "refused" in frame.header:
-                raise NotThere(f"{connection.name}: {one_line(str(frame.header['refused']), 300)}")
+                raise RequestDenied(f"{connection.name}: {one_line(str(frame.header['refused']), 300)}")
             return dict(frame.header)
-    except protocol.Garbled as error:
+    except protocol.ProtocolError as error:
         raise HostError(connection.name, f"its answer cannot be read: {error}") from None
     refusal = no_answer(connection.name, python, done.exit_status, stderr=done.stderr, noise=reader.noise)
     said = last_lines(done.stderr or reader.noise)
@@ -49,5 +49,5 @@ def ask_state(
     misfit = misfit_of_answer(answer)
     if misfit:
         words = f"what it reports of the run is not understood: {one_line(misfit, 160)}"
-        raise AgentGarbage(connection.name, words)
+        raise AgentProtocolError(connection.name, words)
     return answer

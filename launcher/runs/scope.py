@@ -6,20 +6,20 @@ from pathlib import Path
 from launcher.config.run_config import local_folders
 from launcher.local.project import SUFFIXES
 from launcher.local.user import user_name
-from launcher.runs.model import FoundRun
+from launcher.runs.model import RemoteRun
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class SearchScope:
     """What is known of this working directory and of whoever works in it."""
 
     kept: frozenset[str]  # runs whose logs are kept here
     jobs: frozenset[str]  # names of the run configs here
     user: str
 
-    def last(self, runs: Iterable[FoundRun]) -> FoundRun:
+    def last(self, runs: Iterable[RemoteRun]) -> RemoteRun:
         """Return the newest run (of some, the newest last) of this directory, else of this user.
 
         Any host can say that it has a newer one than was launched from here: then it must be named.
@@ -46,19 +46,19 @@ class Scope:
         return found[-1]
 
 
-def scope_here(logs: Path) -> Scope:
+def scope_here(logs: Path) -> SearchScope:
     """Return the scope of the working directory."""
     kept = [path.name for path in logs.iterdir() if path.is_dir()] if logs.is_dir() else []
     files = [path for folder in local_folders() for path in folder.glob("*.y*ml")]
     jobs = [path.stem for path in files if path.suffix in SUFFIXES and path.stem != "hosts"]
-    return Scope(frozenset(kept), frozenset(jobs), user_name())
+    return SearchScope(frozenset(kept), frozenset(jobs), user_name())
 
 
-def _owner(run: FoundRun) -> str:
+def _owner(run: RemoteRun) -> str:
     if run.launched is not None:
         return run.launched.by.partition("@")[0]
     return run.nodes[0].user
 
 
-def _job(run: FoundRun) -> str:
+def _job(run: RemoteRun) -> str:
     return str(run.nodes[0].told["spec"].get("job") or "")

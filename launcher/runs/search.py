@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from launcher.config.inventory import ALL, LOCALHOST, HostEntry, Inventory
-from launcher.errors import AgentGarbage, GpulaunchError, HostError
+from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.planning.run_record import remembered
-from launcher.remote.agent import Open
+from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.rundir.state_schema import understood
-from launcher.runs.model import LAST, FoundRun, choose, gather_runs
+from launcher.runs.model import LAST, RemoteRun, choose, gather_runs
 from launcher.runs.request import ask
 from launcher.runs.shared_home import runs_elsewhere
 from launcher.text import one_line
@@ -21,10 +21,10 @@ _NAMED = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SearchResult:
     """What the hosts told, and which could not be asked."""
 
-    runs: tuple[FoundRun, ...]
+    runs: tuple[RemoteRun, ...]
     errors: Mapping[str, HostError]
     strays: Mapping[str, tuple[str, ...]]  # run id -> what of it is not believed
     elsewhere: Mapping[str, tuple[str, ...]]  # host -> its runs, told of by hosts that share its home
@@ -45,12 +45,12 @@ def hosts_to_ask(inventory: Inventory, words: Sequence[str]) -> tuple[HostEntry,
 
 def search(
     entries: Iterable[HostEntry],
-    open_entry: Open,
+    open_entry: OpenConnection,
     *,
     width: int,
     listed: Iterable[str] = (),
     **request: object,
-) -> Search:
+) -> SearchResult:
     """Ask every host for its runs, side by side. `request` is what mode list of the supervisor takes.
 
     `listed` are the names of hosts.yaml: none of these hosts is told of by another, though it is not asked.
@@ -64,7 +64,7 @@ def search(
         answer, problem = understood(answer)
         if problem:  # its other runs are good, and so are other hosts'
             detail = f"what it reports of a run is not understood: {one_line(problem, 160)}"
-            problems[entry.name] = AgentGarbage(entry.name, detail)
+            problems[entry.name] = AgentProtocolError(entry.name, detail)
         return entry, answer, now
 
     hosts = tuple(entries)
@@ -77,19 +77,21 @@ def search(
     }
     names = {*listed, *(entry.name for entry in hosts)}
     told = gather_runs(good, remembered(), names=names)
-    return Search(told.runs, problems | errors, told.strays, runs_elsewhere(answer for _, answer, _ in good))
+    return SearchResult(
+        told.runs, problems | errors, told.strays, runs_elsewhere(answer for _, answer, _ in good)
+    )
 
 
 def find(
     word: str,
     entries: Iterable[HostEntry],
-    open_entry: Open,
+    open_entry: OpenConnection,
     *,
     width: int,
     warn: Callable[[str], None],
     listed: Iterable[str] = (),
-    last: Callable[[tuple[FoundRun, ...]], FoundRun] | None = None,
-) -> FoundRun:
+    last: Callable[[tuple[RemoteRun, ...]], RemoteRun] | None = None,
+) -> RemoteRun:
     """Return the run that a word means on these hosts. Raises BadInput, or HostError when none answered.
 
     `warn` is given what hosts say of that run that is not believed; `listed` is as in

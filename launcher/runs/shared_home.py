@@ -17,7 +17,7 @@ def runs_elsewhere(answers: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str,
     asked = {str(answer.get("host") or "") for answer in told}
     found: dict[str, set[str]] = {}
     for answer in told:
-        for host, run_ids in (answer.get("elsewhere") or {}).items():
+        for host, run_ids in (answer.get("other_hosts") or {}).items():
             if host not in asked:
                 found.setdefault(host, set()).update(run_ids)
             elif host == answer.get("host"):

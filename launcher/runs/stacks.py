@@ -9,7 +9,7 @@ from launcher.remote.connection_pool import Open
 from launcher.remote.fanout import fanout
 from launcher.runs.request import ask
 from launcher.text import clean
-from preflight.diagnosis.stack_analysis import Hang, Standing, compare, read_stacks
+from preflight.diagnosis.stack_analysis import Hang, RankStack, compare, read_stacks
 
 ASK_S = 90.0
 """Writing stacks down takes a minute at most, where something does not answer."""
@@ -27,7 +27,7 @@ def ask_stacks(
             return said if isinstance(said, dict) else {}
 
     errors: dict[str, GpulaunchError] = {}
-    standings: list[Standing] = []
+    standings: list[RankStack] = []
     # All at once, so that they tell of one moment.
     for node, result in zip(plan.nodes, fanout(one, entries, width=max(1, len(entries))), strict=True):
         if isinstance(result, GpulaunchError):

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from launcher.config.host_ranges import Spot, parse_spot
+from launcher.config.host_ranges import SshTarget, parse_spot
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.script_config import TREES
-from launcher.scaffold.interpreters import Environment, best
+from launcher.scaffold.interpreters import PythonEnvironment, best
 from preflight.frozen import dataclass
 
 _PLAIN = re.compile(r"[A-Za-z_~/.][A-Za-z0-9_~/.@-]*")
@@ -18,20 +18,22 @@ _OTHERS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class HostDraft:
     """A host as hosts.yaml will call it."""
 
     name: str
-    spot: Spot
-    found: tuple[Environment, ...]
+    spot: SshTarget
+    found: tuple[PythonEnvironment, ...]
 
 
-def named(entries: Sequence[HostEntry], found: Mapping[str, tuple[Environment, ...]]) -> tuple[Named, ...]:
+def named(
+    entries: Sequence[HostEntry], found: Mapping[str, tuple[PythonEnvironment, ...]]
+) -> tuple[HostDraft, ...]:
     """Return the hosts with names for hosts.yaml: of user@host:port the host, or host-port for two of one."""
-    spots = [Spot(entry.name) if entry.is_local else parse_spot(entry.name) for entry in entries]
+    spots = [SshTarget(entry.name) if entry.is_local else parse_spot(entry.name) for entry in entries]
     hosts = [spot.host for spot in spots]
     return tuple(
-        Named(
+        HostDraft(
             spot.host if hosts.count(spot.host) == 1 else f"{spot.host}-{spot.port or 22}",
             spot,
             found.get(entry.name, ()),
@@ -40,19 +42,19 @@ def named(entries: Sequence[HostEntry], found: Mapping[str, tuple[Environment, .
     )
 
 
-def hosts_text(hosts: Sequence[Named]) -> str:
+def hosts_text(hosts: Sequence[HostDraft]) -> str:
     """Return a hosts.yaml."""
     lines = ["# Every key: docs/configuration.md, or gpulaunch schema hosts.", "hosts:"]
     return "\n".join([*lines, *(line for host in hosts for line in entry_lines(host))]) + "\n"
 
 
-def entry_lines(host: Named) -> Iterator[str]:
+def entry_lines(host: HostDraft) -> Iterator[str]:
     """Yield a host as it stands under `hosts:`."""
     yield f"  {_scalar(host.name)}:"
     yield from (f"    {line}" for line in _keys(host))
 
 
-def _keys(host: Named) -> Iterator[str]:
+def _keys(host: HostDraft) -> Iterator[str]:
     if host.spot.host not in (host.name, LOCALHOST):
         yield f"address: {_scalar(host.spot.host)}"
     if host.spot.port:
@@ -62,7 +64,7 @@ def _keys(host: Named) -> Iterator[str]:
     yield from _python_lines(host.found)
 
 
-def _python_lines(found: Sequence[Environment]) -> Iterator[str]:
+def _python_lines(found: Sequence[PythonEnvironment]) -> Iterator[str]:
     """Yield the line for the interpreter, and what else there is as comments."""
     chosen = best(found)
     if chosen is None:
@@ -74,7 +76,7 @@ def _python_lines(found: Sequence[Environment]) -> Iterator[str]:
         yield f"# also on the host: {each.path}   {each.words}"
 
 
-def config_text(script: str, hosts: Sequence[Named], project: str) -> str:
+def config_text(script: str, hosts: Sequence[HostDraft], project: str) -> str:
     """Return a run config of a script here for hosts; where some are elsewhere, the tree is sent to them."""
     stem = PurePosixPath(script).stem
     rows = [

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import AgentGarbage, GpulaunchError, NoLoginShell, NoPython
+from launcher.errors import AgentProtocolError, GpulaunchError, LoginShellDisabled, PythonNotFound
 from launcher.remote import rpc
-from launcher.remote.agent import Open
+from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.text import one_line
 from launcher.transports.base import Connection
@@ -17,7 +17,7 @@ _ANSWER_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class PythonEnvironment:
     """An interpreter on a host; versions are "" for what it does not have."""
 
     path: str
@@ -44,25 +44,25 @@ class Environment:
 
 
 def look(
-    entries: Sequence[HostEntry], opener: Open, *, width: int
-) -> list["tuple[Environment, ...] | GpulaunchError"]:
+    entries: Sequence[HostEntry], opener: OpenConnection, *, width: int
+) -> list["tuple[PythonEnvironment, ...] | GpulaunchError"]:
     """Return the environments of each host, or why it could not be asked.
 
     The system's interpreter is asked first: the one that hosts.yaml names may be what is wrong.
     """
 
-    def one(entry: HostEntry) -> tuple[Environment, ...]:
+    def one(entry: HostEntry) -> tuple[PythonEnvironment, ...]:
         with opener(entry) as connection:
             try:
                 answer = _call(connection, "python3")
-            except (NoPython, NoLoginShell, AgentGarbage):
+            except (PythonNotFound, LoginShellDisabled, AgentProtocolError):
                 answer = _call(connection, entry.python)
         return environments_in(answer, entry.name)
 
     return fanout(one, entries, width=width)
 
 
-def best(found: Sequence[Environment]) -> Environment | None:
+def best(found: Sequence[PythonEnvironment]) -> PythonEnvironment | None:
     """Return the one to take: it trains, has accelerate and transformers if any has; the first of equals."""
     able = [each for each in found if each.trains]
     return max(able, key=lambda each: (bool(each.accelerate), bool(each.transformers)), default=None)
@@ -72,10 +72,12 @@ def _call(connection: Connection, python: str) -> dict[str, Any]:
     return rpc.call(connection, python, "find_interpreters", {}, name=_NAME, timeout_s=_ANSWER_S)
 
 
-def environments_in(answer: Mapping[str, Any], host: str) -> tuple[Environment, ...]:
-    """Return what launcher/onhost/find_interpreters.py has answered. Raises AgentGarbage."""
+def environments_in(answer: Mapping[str, Any], host: str) -> tuple[PythonEnvironment, ...]:
+    """Return what launcher/onhost/find_interpreters.py has answered. Raises AgentProtocolError."""
     names = ("path", "python", "torch", "accelerate", "transformers")
     try:
-        return tuple(Environment(*(one_line(str(row[name])) for name in names)) for row in answer["found"])
+        return tuple(
+            PythonEnvironment(*(one_line(str(row[name])) for name in names)) for row in answer["found"]
+        )
     except (KeyError, TypeError):
-        raise AgentGarbage(host, f"the answer of {_NAME} was not understood") from None
+        raise AgentProtocolError(host, f"the answer of {_NAME} was not understood") from None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from launcher.errors import HostError, SyncFailed
 from launcher.text import one_line
-from launcher.transports.base import Completed, Endpoint, iter_stdout
+from launcher.transports.base import CommandResult, Endpoint, iter_stdout
 from launcher.transports.local import LocalConnection
 from preflight.frozen import dataclass
 
@@ -51,14 +51,14 @@ _NOT_THERE = (126, 127)
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class GitState:
     """What a tree is a version of. Without git, or before the first commit, `commit` is ""."""
 
     commit: str = ""
     branch: str = ""
     dirty: bool = False
     diff: str = ""  # of tracked files against the commit
-    diff_is_whole: bool = True
+    diff_complete: bool = True
 
 
 def is_checkout(root: Path) -> bool:
@@ -89,19 +89,19 @@ def listed_files(root: Path) -> list[str]:
     return sorted(names)
 
 
-def version_of(root: Path, checkouts: Sequence[str] = ()) -> Version:
+def version_of(root: Path, checkouts: Sequence[str] = ()) -> GitState:
     """Return what the tree is a version of; `checkouts` are those inside it, whose edits count too."""
     head = _git(root, "rev-parse", "--verify", "--quiet", "HEAD")
     if head.exit_status != 0:
-        return Version()
+        return GitState()
     branch = _git(root, "symbolic-ref", "--quiet", "--short", "HEAD")
     diff, whole = _diff(root)
-    return Version(
+    return GitState(
         commit=head.stdout.decode("ascii", "replace").strip(),
         branch=branch.stdout.decode("utf-8", "replace").strip(),
         dirty=any(_is_dirty(root / below) for below in ("", *checkouts)),
         diff=diff.decode("utf-8", "replace"),
-        diff_is_whole=whole,
+        diff_complete=whole,
     )
 
 
@@ -145,7 +145,7 @@ def _no_filters(root: Path) -> tuple[str, ...]:
     )
 
 
-def _git(root: Path, *words: str, settings: Sequence[str] = ()) -> Completed:
+def _git(root: Path, *words: str, settings: Sequence[str] = ()) -> CommandResult:
     try:
         return _here().run(_argv(root, *words, settings=settings), timeout_s=_ASK_S)
     except HostError as failure:

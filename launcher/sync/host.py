@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from launcher.errors import AgentGarbage, GpulaunchError, HostError, ProgramNotStarted, SyncFailed
+from launcher.errors import AgentProtocolError, GpulaunchError, HostError, ProgramNotStarted, SyncFailed
 from launcher.remote.programs import onhost_source, stdin_for
 from launcher.remote.rpc import Answers, line_of
 from launcher.remote.shell_errors import no_python
 from launcher.sync import rsync
-from launcher.sync.tree import CHUNK, STATE, Entry
+from launcher.sync.tree import CHUNK, STATE, TreeEntry
 from launcher.text import one_line
 from launcher.transports.base import Closing, Connection, Stream
 from preflight.errors import MalformedFacts
@@ -28,7 +28,7 @@ _LAST_WORDS_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class SyncResult:
     """What a sync did on one host."""
 
     written: int = 0
@@ -39,7 +39,7 @@ class Done:
     edited: tuple[str, ...] = ()  # such ones that somebody has edited there: never deleted
 
 
-class Receiver(Closing):
+class SyncClient(Closing):
     """A sync that goes on with one host. Closing it before `commit` leaves the host as it was."""
 
     def __init__(self, connection: Connection, python: str) -> None:
@@ -88,10 +88,10 @@ class Receiver(Closing):
         asked = line_of({"stamps": len(packed)}) + packed
         found = self._ask(tuple[tuple[int, int] | None, ...], asked, "stamps", ANSWER_S)
         if len(found) != len(paths):
-            raise AgentGarbage(self.host, "the receiver's answer is not understood")
+            raise AgentProtocolError(self.host, "the receiver's answer is not understood")
         return found
 
-    def compare(self, entries: Sequence[Entry], *, delete: bool) -> tuple[int, ...]:
+    def compare(self, entries: Sequence[TreeEntry], *, delete: bool) -> tuple[int, ...]:
         """Return the indices of the entries that are not there with this content; takes the lock there."""
         return self.compare_rows([entry.as_row() for entry in entries], delete=delete)
 
@@ -102,7 +102,7 @@ class Receiver(Closing):
         needed = self._ask(tuple[int, ...], asked, "need", ANSWER_S)
         return tuple(index for index in needed if 0 <= index < len(rows))
 
-    def put(self, index: int, entry: Entry, root: Path, on_bytes: Callable[[int], None]) -> None:
+    def put(self, index: int, entry: TreeEntry, root: Path, on_bytes: Callable[[int], None]) -> None:
         """Send one entry. Raises SyncFailed when it cannot be read any more or has changed its size."""
         self._send(line_of({"put": index}))
         if entry.kind == "l":
@@ -122,13 +122,17 @@ class Receiver(Closing):
         self._send(b"0\n")
 
     def by_rsync(
-        self, indices: Sequence[int], entries: Sequence[Entry], root: Path, on_bytes: Callable[[int], None]
+        self,
+        indices: Sequence[int],
+        entries: Sequence[TreeEntry],
+        root: Path,
+        on_bytes: Callable[[int], None],
     ) -> tuple[frozenset[int], int]:
         """Send files by rsync where both sides have it; return those that came whole, and the bytes sent."""
         if not self._rsync or not rsync.is_here():
             return frozenset(), 0
         stage = f"{self._root}/{STATE}/incoming-{self._nonce}/tree"
-        there = rsync.There(self._rsync, stage, self._root)
+        there = rsync.RsyncTarget(self._rsync, stage, self._root)
         paths = [entries[index].path for index in indices]
         sent = rsync.carry(self._connection, there, root, paths, on_bytes)
         adopted = self._ask(tuple[int, ...], line_of({"adopt": list(indices)}), "adopted", ANSWER_S)
@@ -138,9 +142,9 @@ class Receiver(Closing):
         """Return how many files are there, whole and not yet in place."""
         return self._ask(int, line_of({"staged": True}), "staged", ANSWER_S)
 
-    def commit(self) -> Done:
+    def commit(self) -> SyncResult:
         """Put all in place."""
-        return self._fit(Done, self._answer_to(line_of({"commit": True}), "written", ANSWER_S))
+        return self._fit(SyncResult, self._answer_to(line_of({"commit": True}), "written", ANSWER_S))
 
     def _ask(self, kind: type[Value], data: bytes, key: str, timeout_s: float) -> Value:
         return self._fit(kind, self._answer_to(data, key, timeout_s)[key])
@@ -150,13 +154,13 @@ class Receiver(Closing):
             return decode(kind, told)
         except MalformedFacts as misfit:
             words = f"the receiver's answer is not understood: {one_line(misfit.message)}"
-            raise AgentGarbage(self.host, words) from None
+            raise AgentProtocolError(self.host, words) from None
 
     def _answer_to(self, data: bytes, key: str, timeout_s: float) -> dict[str, Any]:
         self._send(data)
         answer = self._answer(timeout_s)
         if key not in answer:
-            raise AgentGarbage(self.host, "the receiver's answer is not understood")
+            raise AgentProtocolError(self.host, "the receiver's answer is not understood")
         return answer
 
     def _send(self, data: bytes) -> None:

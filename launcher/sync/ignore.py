@@ -31,7 +31,7 @@ _ANY_DEPTH = None
 """What stands for `**` among the parts of a pattern."""
 
 
-class NotAPattern(ValueError):
+class InvalidPattern(ValueError):
     """A line that git takes for a pattern that matches nothing."""
 
 
@@ -61,19 +61,19 @@ class Ignore:
 
     @classmethod
     def from_lines(cls, lines: Iterable[str], *, strict: bool = False) -> Self:
-        """Read them. A bad one matches nothing, as for git, or raises NotAPattern where `strict`."""
+        """Read them. A bad one matches nothing, as for git, or raises InvalidPattern where `strict`."""
         found: list[_Pattern] = []
         for line in lines:
             try:
                 pattern = _read(_bytewise(line))
-            except NotAPattern:
+            except InvalidPattern:
                 if strict:
                     raise
                 continue
             if pattern is not None:
                 found.append(pattern)
         if len(found) > MAX_PATTERNS:
-            raise NotAPattern(f"{len(found)} patterns are more than {MAX_PATTERNS}")
+            raise InvalidPattern(f"{len(found)} patterns are more than {MAX_PATTERNS}")
         return cls(found)
 
     def says(self, path: str, *, is_directory: bool) -> bool | None:
@@ -132,7 +132,7 @@ def _read(line: str) -> _Pattern | None:
     text = text[:-1] if directories_only else text
     anchored = "/" in text
     if not text.removeprefix("/"):
-        raise NotAPattern(f"{line!r} names nothing")
+        raise InvalidPattern(f"{line!r} names nothing")
     words: list[list[str]] = [[]]
     for piece in _pieces(text.removeprefix("/")):
         if piece == "/":
@@ -172,7 +172,7 @@ def _part(pieces: Iterable[str]) -> re.Pattern[str]:
 
 
 def _pieces(word: str) -> Iterator[str]:
-    """Yield regular expressions of one character each, "*" and "/". Raises NotAPattern."""
+    """Yield regular expressions of one character each, "*" and "/". Raises InvalidPattern."""
     at = 0
     while at < len(word):
         sign = word[at]
@@ -183,7 +183,7 @@ def _pieces(word: str) -> Iterator[str]:
         if sign == "\\":
             at += 1
             if at == len(word):
-                raise NotAPattern(f"{word!r} ends in a backslash")
+                raise InvalidPattern(f"{word!r} ends in a backslash")
             sign = word[at]
             yield re.escape(sign)  # "/" stays itself
         else:
@@ -200,11 +200,11 @@ def _bracket(word: str, at: int) -> tuple[str, int]:
     while first or word[at : at + 1] != "]":
         first = False
         if at >= len(word):
-            raise NotAPattern(f"{word!r} has a bracket without end")
+            raise InvalidPattern(f"{word!r} has a bracket without end")
         named = re.compile(r"\[:(\w*):\]").match(word, at)
         if named:
             if named[1] not in _CLASSES:
-                raise NotAPattern(f"{word!r}: there is no class {named[1]}")
+                raise InvalidPattern(f"{word!r}: there is no class {named[1]}")
             inside.append(_CLASSES[named[1]])
             at = named.end()
             continue
@@ -223,5 +223,5 @@ def _bracket(word: str, at: int) -> tuple[str, int]:
 def _character(word: str, at: int) -> tuple[str, int]:
     at += word[at] == "\\"
     if at >= len(word):
-        raise NotAPattern(f"{word!r} ends in a backslash")
+        raise InvalidPattern(f"{word!r} ends in a backslash")
     return word[at], at + 1

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from launcher.config.inventory import HostEntry
-from launcher.config.sync_options import SyncSpec
+from launcher.config.sync_options import SyncOptions
 from launcher.errors import SyncFailed
 from launcher.local.home import at_home
-from launcher.remote.agent import Open
+from launcher.remote.agent import OpenConnection
 from launcher.sync import git
 from launcher.sync.provenance import source_json, source_text
-from launcher.sync.sync import HERE, HostSync, Say, Sync, send_tree
-from launcher.sync.tree import Tree, read_tree
+from launcher.sync.sync import LOCAL, HostSync, Say, SyncJob, send_tree
+from launcher.sync.tree import SourceTree, read_tree
 from launcher.text import counted, one_line
 from preflight.frozen import dataclass
 from preflight.job import Job
@@ -21,30 +21,30 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class SyncHosts:
     """The hosts of a launch, and how they are reached."""
 
     entries: tuple[HostEntry, ...]
-    opener: Open
+    opener: OpenConnection
     width: int
 
 
-def sync_before(spec: SyncSpec, job: Job, ways: Ways, say: Say, *, logs: Path) -> str:
+def sync_before(spec: SyncOptions, job: Job, ways: SyncHosts, say: Say, *, logs: Path) -> str:
     """Send the tree; return the text of source.json. Raises SyncFailed or HostError; launch nothing then."""
     targets = targets_of(spec, job, ways.entries)
     tree = read_tree(at_home(spec.source), exclude=spec.exclude, max_mib=spec.max_mib, logs=logs)
     _refuse_without_script(tree, spec, job)
-    version = git.version_of(tree.root, tree.checkouts) if tree.by_git else git.Version()
+    version = git.version_of(tree.root, tree.checkouts) if tree.by_git else git.GitState()
     say(_tree_words(tree, version))
     for note in tree.notes[:_NAMED]:
         say(f"sync: {note}")
-    found = send_tree(Sync(tree, targets, spec.delete, ways.width), ways.entries, ways.opener, say)
+    found = send_tree(SyncJob(tree, targets, spec.delete, ways.width), ways.entries, ways.opener, say)
     for line in sync_lines(found):
         say(line)
     return source_text(source_json(tree, version, found))
 
 
-def targets_of(spec: SyncSpec, job: Job, entries: Sequence[HostEntry]) -> dict[str, str]:
+def targets_of(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) -> dict[str, str]:
     """Return the directory on each host. Raises SyncFailed where there is none."""
     targets = {entry.name: spec.to or job.workdir or entry.workdir for entry in entries}
     homeless = [name for name, target in targets.items() if not target]
@@ -60,7 +60,7 @@ def sync_lines(found: Mapping[str, HostSync]) -> Iterator[str]:
     """Yield what became of each host; hosts of one directory are told together."""
     for name, host in found.items():
         if host.same_as:
-            owner = "the tree itself" if host.same_as == HERE else f"the same directory as on {host.same_as}"
+            owner = "the tree itself" if host.same_as == LOCAL else f"the same directory as on {host.same_as}"
             yield f"sync: {name}:{host.root} is {owner}; nothing to send"
             continue
         done = host.done
@@ -76,13 +76,13 @@ def sync_lines(found: Mapping[str, HostSync]) -> Iterator[str]:
             yield f"sync: {name} still has {_names(done.stale)} of a former sync; sync.delete removes such"
 
 
-def _tree_words(tree: Tree, version: git.Version) -> str:
+def _tree_words(tree: SourceTree, version: git.GitState) -> str:
     edits = " with edits" if version.dirty else ""
     at = f", commit {version.commit[:12]}{edits}" if version.commit else ""
     return f"sync: {tree.root}: {counted(len(tree.entries), 'file')}, {_size(tree.size)}{at}"
 
 
-def _refuse_without_script(tree: Tree, spec: SyncSpec, job: Job) -> None:
+def _refuse_without_script(tree: SourceTree, spec: SyncOptions, job: Job) -> None:
     """A tree without the script is not the tree that was meant."""
     if spec.to or not job.script or posixpath.isabs(job.script) or job.script.startswith("~"):
         return

@@ -4,15 +4,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.sync.git import Version
+from launcher.sync.git import GitState
 from launcher.sync.sync import HostSync
-from launcher.sync.tree import Tree
+from launcher.sync.tree import SourceTree
 
 SCHEMA = "gpulaunch.source/1"
 FILE = "source.json"
 
 
-def source_json(tree: Tree, version: Version, hosts: Mapping[str, HostSync]) -> dict[str, Any]:
+def source_json(tree: SourceTree, version: GitState, hosts: Mapping[str, HostSync]) -> dict[str, Any]:
     """Return the document source.json of a run, schema gpulaunch.source/1."""
     return {
         "schema": SCHEMA,
@@ -25,7 +25,7 @@ def source_json(tree: Tree, version: Version, hosts: Mapping[str, HostSync]) -> 
         "branch": version.branch,
         "dirty": version.dirty,
         "diff": version.diff,
-        "diff_is_whole": version.diff_is_whole,
+        "diff_complete": version.diff_complete,
         "hosts": {name: _host(host) for name, host in hosts.items()},
     }
 

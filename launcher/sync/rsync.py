@@ -27,7 +27,7 @@ _POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class There:
+class RsyncTarget:
     """The host's end: its rsync, the directory that gets the files, and where their old versions lie."""
 
     program: str
@@ -41,7 +41,11 @@ def is_here() -> bool:
 
 
 def carry(
-    connection: Connection, there: There, root: Path, paths: Sequence[str], on_bytes: Callable[[int], None]
+    connection: Connection,
+    there: RsyncTarget,
+    root: Path,
+    paths: Sequence[str],
+    on_bytes: Callable[[int], None],
 ) -> int | None:
     """Bring files of `root` into the stage there; return the bytes that left here, None when it did not work.
 
@@ -65,7 +69,7 @@ def carry(
         return None  # the caller sends the files itself, and says what fails then
 
 
-def _argv(there: There, root: Path, names: str, rsh: str) -> tuple[str, ...]:
+def _argv(there: RsyncTarget, root: Path, names: str, rsh: str) -> tuple[str, ...]:
     return (
         _PROGRAM,
         "--links",

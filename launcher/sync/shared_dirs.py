@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from launcher.errors import SyncFailed
-from launcher.sync.host import Receiver
-from launcher.sync.tree import Tree
+from launcher.sync.host import SyncClient
+from launcher.sync.tree import SourceTree
 
 SEEN_WITHIN_S = 75.0
 """NFS keeps a directory's names for 60 s unless it was mounted to keep them longer (acdirmax)."""
@@ -19,7 +19,7 @@ Stamp: TypeAlias = tuple[int, int] | None
 """Size and time (s) of a file; None: it is not there."""
 
 
-def tree_stamps(tree: Tree) -> tuple[Stamp, ...]:
+def tree_stamps(tree: SourceTree) -> tuple[Stamp, ...]:
     """Return the stamps of a tree as it lies here."""
     stamps: list[Stamp] = []
     for entry in tree.entries:
@@ -33,8 +33,8 @@ def tree_stamps(tree: Tree) -> tuple[Stamp, ...]:
 
 
 def await_sight(
-    host: Receiver,
-    tree: Tree,
+    host: SyncClient,
+    tree: SourceTree,
     expected: Callable[[], Sequence[Stamp]],
     owner: str,
     say: Callable[[str], None],

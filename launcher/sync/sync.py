@@ -11,16 +11,16 @@ from typing import TypeVar
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError, HostsUnusable, SyncFailed
-from launcher.remote.agent import Open
+from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout
-from launcher.sync.host import Done, Receiver
+from launcher.sync.host import SyncClient, SyncResult
 from launcher.sync.rsync import WORTH_BYTES
 from launcher.sync.shared_dirs import await_sight, tree_stamps
-from launcher.sync.tree import STATE, Tree
+from launcher.sync.tree import STATE, SourceTree
 from launcher.text import counted
 from preflight.frozen import dataclass
 
-HERE = "here"
+LOCAL = "local"
 PROGRESS_S = 3.0
 _SHOWN_ERRORS = 4
 _LAST_STEP = "; on other hosts the tree may be in place already"
@@ -32,33 +32,35 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class HostSync:
-    """What became of one host. `same_as` names the host (or "here") whose directory it shares."""
+    """What became of one host. `same_as` names the host (or "local") whose directory it shares."""
 
     root: str
     same_as: str = ""
     sent: int = 0  # bytes of the files
     wire: int | None = None  # bytes that rsync sent in their place; None: it carried none
     seconds: float = 0.0
-    done: Done = field(default_factory=Done)
+    done: SyncResult = field(default_factory=SyncResult)
 
 
 @dataclass(frozen=True, slots=True)
-class Sync:
+class SyncJob:
     """One tree, and where it goes: host name -> directory there."""
 
-    tree: Tree
+    tree: SourceTree
     targets: Mapping[str, str]
     delete: bool = False
     width: int = WIDTH
 
 
-def send_tree(sync: Sync, entries: Sequence[HostEntry], opener: Open, say: Say) -> dict[str, HostSync]:
+def send_tree(
+    sync: SyncJob, entries: Sequence[HostEntry], opener: OpenConnection, say: Say
+) -> dict[str, HostSync]:
     """Send the tree; return what became of each host, in their order.
 
     Raises SyncFailed with what every failed host said, or the HostError of the only one: then no host has
     anything new in place, unless a host failed in the very last step, which is said.
     """
-    receivers: list[Receiver] = []
+    receivers: list[SyncClient] = []
     try:
         opened = _open(sync, entries, opener, receivers)
         leaders = _leaders(sync.tree.root, opened)
@@ -72,31 +74,33 @@ def send_tree(sync: Sync, entries: Sequence[HostEntry], opener: Open, say: Say) 
         _await_sight(sync, opened, leaders, say)
         return found
     finally:
-        fanout(Receiver.close, receivers, width=sync.width)
+        fanout(SyncClient.close, receivers, width=sync.width)
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
+class _OpenHost:
     entry: HostEntry
-    at: Receiver
+    at: SyncClient
     nonce: str
     root: str
 
 
-def _open(sync: Sync, entries: Sequence[HostEntry], opener: Open, receivers: list[Receiver]) -> list[_Open]:
+def _open(
+    sync: SyncJob, entries: Sequence[HostEntry], opener: OpenConnection, receivers: list[SyncClient]
+) -> list[_OpenHost]:
     """Open the directory on every host; `receivers` gets each as soon as it has to be closed."""
 
-    def one(entry: HostEntry) -> _Open:
-        receiver = Receiver(opener(entry), entry.python)
+    def one(entry: HostEntry) -> _OpenHost:
+        receiver = SyncClient(opener(entry), entry.python)
         receivers.append(receiver)
         nonce = secrets.token_hex(16)
-        return _Open(entry, receiver, nonce, receiver.begin(sync.targets[entry.name], nonce))
+        return _OpenHost(entry, receiver, nonce, receiver.begin(sync.targets[entry.name], nonce))
 
     return _all(one, entries, sync.width)
 
 
-def _leaders(root: Path, opened: Sequence[_Open]) -> dict[str, str]:
-    """Return by host whose directory it has: "" its own, "here" the tree itself, else another host's name.
+def _leaders(root: Path, opened: Sequence[_OpenHost]) -> dict[str, str]:
+    """Return by host whose directory it has: "" its own, "local" the tree itself, else another host's name.
 
     Every host has left a file named after its nonce; who sees it has the same directory, whatever its path.
     """
@@ -105,23 +109,23 @@ def _leaders(root: Path, opened: Sequence[_Open]) -> dict[str, str]:
     leaders: dict[str, str] = {}
     for each, visible in zip(opened, seen, strict=True):
         if (root / STATE / f"nonce-{each.nonce}").exists():
-            leaders[each.entry.name] = HERE
+            leaders[each.entry.name] = LOCAL
             continue
         first = next(name for nonce, name in nonces.items() if nonce in visible or nonce == each.nonce)
         leaders[each.entry.name] = "" if first == each.entry.name else (leaders[first] or first)
     return leaders
 
 
-def _await_sight(sync: Sync, opened: Sequence[_Open], leaders: Mapping[str, str], say: Say) -> None:
+def _await_sight(sync: SyncJob, opened: Sequence[_OpenHost], leaders: Mapping[str, str], say: Say) -> None:
     """Wait until each host that shares a directory sees there what is there."""
     sharing = [each for each in opened if leaders[each.entry.name]]
     owners = {leaders[each.entry.name] for each in sharing}
     paths = [entry.path for entry in sync.tree.entries]
     told = {each.entry.name: each.at.stamps(paths) for each in opened if each.entry.name in owners}
 
-    def one(each: _Open) -> None:
+    def one(each: _OpenHost) -> None:
         owner = leaders[each.entry.name]
-        if owner == HERE:
+        if owner == LOCAL:
             await_sight(each.at, sync.tree, lambda: tree_stamps(sync.tree), "the tree itself", say)
         else:
             await_sight(each.at, sync.tree, lambda: told[owner], owner, say)
@@ -129,7 +133,7 @@ def _await_sight(sync: Sync, opened: Sequence[_Open], leaders: Mapping[str, str]
     _all(one, sharing, sync.width)
 
 
-def _stage(sync: Sync, each: _Open, progress: "_Progress") -> HostSync:
+def _stage(sync: SyncJob, each: _OpenHost, progress: "_Progress") -> HostSync:
     """Send one host what it lacks."""
     started = time.monotonic()
     tree = sync.tree

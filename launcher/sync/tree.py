@@ -11,7 +11,7 @@ from typing import TypeAlias
 from launcher.errors import SyncFailed
 from launcher.local.home import home
 from launcher.sync import git
-from launcher.sync.ignore import Ignore, NotAPattern
+from launcher.sync.ignore import Ignore, InvalidPattern
 from launcher.text import one_line
 from preflight.frozen import dataclass
 
@@ -30,7 +30,7 @@ _Rules: TypeAlias = tuple[tuple[str, Ignore], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     """One file or symbolic link of the tree."""
 
     path: str  # relative, with "/"; bytes that are no UTF-8 as surrogates
@@ -45,11 +45,11 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class SourceTree:
     """Everything to be sent, in order of the paths. `notes` are what a person should know of it."""
 
     root: Path
-    entries: tuple[Entry, ...]
+    entries: tuple[TreeEntry, ...]
     by_git: bool
     notes: tuple[str, ...]
     checkouts: tuple[str, ...] = ()  # git checkouts inside it, submodules among them
@@ -69,7 +69,7 @@ class Tree:
         return digest.hexdigest()
 
 
-def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path | None = None) -> Tree:
+def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path | None = None) -> SourceTree:
     """Return what is to be sent of a directory. `logs` is where runs are kept here: never a part of it.
 
     Raises SyncFailed: no such directory, a pattern that is none, a file that cannot be read, too large.
@@ -87,17 +87,17 @@ def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path 
     out = _excluded((*ALWAYS_OUT, *exclude, *_logs_inside(root, logs)))
     by_git = git.is_checkout(root)
     names, checkouts = _by_git(root) if by_git else (_by_walking(root), ())
-    look = _Look(root)
+    look = _TreeWalk(root)
     found = [pair for name in names if not _is_out(root, name, out) and (pair := look.at(name))]
     _refuse_too_large(root, found, max_mib)
     entries = tuple(_entry(root, name, status) for name, status in found)
-    return Tree(root, entries, by_git, tuple(look.notes), checkouts)
+    return SourceTree(root, entries, by_git, tuple(look.notes), checkouts)
 
 
 def _excluded(patterns: tuple[str, ...]) -> Ignore:
     try:
         return Ignore.from_lines(patterns, strict=True)
-    except NotAPattern as error:
+    except InvalidPattern as error:
         raise SyncFailed(
             f"sync.exclude: {one_line(str(error))}", "patterns are those of .gitignore"
         ) from None
@@ -186,9 +186,9 @@ def _rules_of(path: Path) -> Ignore:
         raise _unreadable(path, error) from None
     try:
         if len(data) > MAX_IGNORE:
-            raise NotAPattern(f"it is larger than {MAX_IGNORE >> 10} KiB")  # noqa: TRY301 - told as other bad ones
+            raise InvalidPattern(f"it is larger than {MAX_IGNORE >> 10} KiB")  # noqa: TRY301 - told as other bad ones
         return Ignore.from_lines(data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").split("\n"))
-    except NotAPattern as error:
+    except InvalidPattern as error:
         raise SyncFailed(
             f"{path}: {one_line(str(error))}", "shorten it, or set sync.from elsewhere"
         ) from None
@@ -203,7 +203,7 @@ def _is_ignored(path: str, rules: _Rules, *, is_directory: bool) -> bool:
     return False
 
 
-class _Look:
+class _TreeWalk:
     """Looks at the files of a tree by name. `notes` are what a person should know of them."""
 
     def __init__(self, root: Path) -> None:
@@ -276,10 +276,10 @@ def _refuse_too_large(root: Path, found: list[tuple[str, os.stat_result]], max_m
     )
 
 
-def _entry(root: Path, name: str, status: os.stat_result) -> Entry:
+def _entry(root: Path, name: str, status: os.stat_result) -> TreeEntry:
     path = root / name
     if stat.S_ISLNK(status.st_mode):
-        return Entry(name, "l", 0, 0, os.readlink(path))  # noqa: PTH115 - Path would normalise it
+        return TreeEntry(name, "l", 0, 0, os.readlink(path))  # noqa: PTH115 - Path would normalise it
     digest, size = hashlib.sha256(), 0
     try:
         with path.open("rb") as file:
@@ -288,7 +288,7 @@ def _entry(root: Path, name: str, status: os.stat_result) -> Entry:
                 size += len(data)
     except OSError as error:
         raise _unreadable(path, error) from None
-    return Entry(name, "f", stat.S_IMODE(status.st_mode) & 0o777, size, digest.hexdigest())
+    return TreeEntry(name, "f", stat.S_IMODE(status.st_mode) & 0o777, size, digest.hexdigest())
 
 
 def _unreadable(path: Path, error: OSError) -> SyncFailed:

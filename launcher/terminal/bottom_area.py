@@ -22,7 +22,7 @@ def size_of(stream: TextIO) -> tuple[int, int]:
     return columns or _FALLBACK[0], rows or _FALLBACK[1]
 
 
-class Area:
+class BottomArea:
     """Owns the bottom of the terminal. The cursor rests behind its last row, so a killed program leaves a
     terminal that needs no repair: nothing was hidden or switched on.
     """

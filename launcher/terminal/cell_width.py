@@ -8,7 +8,7 @@ from launcher.text import clean
 
 Span: TypeAlias = tuple[str, str]
 """A colour (the numbers of an SGR sequence, "" for none) and text."""
-Line: TypeAlias = str | Sequence[Span]
+StyledLine: TypeAlias = str | Sequence[Span]
 """One line as commands and reports give it; whatever its text says, it steers no terminal."""
 Painted = NewType("Painted", str)
 """One line for a stream, without its end. Only `painted` makes it, and only it goes to a terminal."""
@@ -40,7 +40,7 @@ def fit(spans: Iterable[Span], width: int) -> list[Span]:
     return [*cut, ("", dots)]
 
 
-def painted(line: Line, *, colour: bool) -> Painted:
+def painted(line: StyledLine, *, colour: bool) -> Painted:
     """Return a line for a stream: its text made safe, its colours only if wanted."""
     if isinstance(line, str):
         return Painted(clean(line, keep_lines=False))

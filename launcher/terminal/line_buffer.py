@@ -4,7 +4,7 @@ A progress bar redraws one line by `\r`, or several: only their last state is a 
 shown now and then. A line without end is shown cut.
 """
 
-from launcher.terminal.rows import MAX_LINE, Row, Rows
+from launcher.terminal.rows import MAX_LINE, TerminalRow, TerminalRows
 
 BAR_EVERY_S = 2.0
 BAR_AT_MOST_EVERY_S = 60.0
@@ -13,11 +13,11 @@ PROMPT_AFTER_S = 2.0
 _SETTLED_AFTER_S = 0.5
 
 
-class LineCutter:
+class LineBuffer:
     """Cuts one log into lines as its bytes come, in whatever pieces."""
 
     def __init__(self) -> None:
-        self._rows = Rows()
+        self._rows = TerminalRows()
         self._fed = 0.0
 
     def feed(self, data: bytes, now: float) -> list[str]:
@@ -35,7 +35,7 @@ class LineCutter:
         lines = whole.decode("utf-8", "replace").split("\n")
         if len(max(lines, key=len)) > MAX_LINE:
             return None
-        self._rows = Rows()
+        self._rows = TerminalRows()
         self._rows.draw(rest, now)
         return lines
 
@@ -68,7 +68,7 @@ class LineCutter:
         return self._rows.rest()
 
 
-def _patience(row: Row, now: float) -> float:
+def _patience(row: TerminalRow, now: float) -> float:
     if not row.returned:
         return PROMPT_AFTER_S
     return min(BAR_AT_MOST_EVERY_S, max(BAR_EVERY_S, (now - row.began) / 20))

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TextIO
 
 from launcher.follow.usage import RankUsage
-from launcher.terminal.bottom_area import Area, Size, size_of
+from launcher.terminal.bottom_area import BottomArea, Size, size_of
 from launcher.terminal.cell_width import Painted, Span
 from launcher.terminal.colours import spans_of
-from launcher.terminal.folding import Folding, Said
-from launcher.terminal.progress import Gauges
+from launcher.terminal.line_deduplicator import LineDeduplicator, LogLine
+from launcher.terminal.progress import ProgressParser
 from launcher.terminal.screen import Screen
-from launcher.terminal.status_line import Status, status_rows
+from launcher.terminal.status_line import StatusValues, status_rows
 from launcher.text import clean
 
 FRAME_S = 0.1
@@ -26,9 +26,9 @@ class LiveScreen(Screen):
 
     def __init__(self, stream: TextIO, *, folds: bool = True, size: Size | None = None) -> None:
         super().__init__(stream)
-        self._area = Area(self._outlet, size or (lambda: size_of(self.stream)), colour=self._colour)
-        self._folding = Folding() if folds else None
-        self._gauges = Gauges()
+        self._area = BottomArea(self._outlet, size or (lambda: size_of(self.stream)), colour=self._colour)
+        self._folding = LineDeduplicator() if folds else None
+        self._gauges = ProgressParser()
         self._usage: Sequence[RankUsage] = ()
         self._phase = ("", 0.0)
         self._pending: list[Painted] = []
@@ -67,12 +67,12 @@ class LiveScreen(Screen):
     def finish(self) -> None:
         """Show what logs ended with, and say what was folded."""
         super().finish()
-        self._phase, self._usage, self._gauges = ("", 0.0), (), Gauges()
+        self._phase, self._usage, self._gauges = ("", 0.0), (), ProgressParser()
         if self._folding is None:
             return
         self._show(self._folding.rest())
         self.lift()
-        count, self._folding = self._folding.folded, Folding()
+        count, self._folding = self._folding.folded, LineDeduplicator()
         if count:
             self.say(f"{count} lines of other ranks repeat what was shown: in the logs, and with --all-ranks")
             self.lift()
@@ -86,7 +86,7 @@ class LiveScreen(Screen):
         else:
             self._show(self._folding.take((host, log), lines, now))
 
-    def _show(self, said: Iterable[Said]) -> None:
+    def _show(self, said: Iterable[LogLine]) -> None:
         for each in said:
             host, log = each.speaker
             self._wait_for_frame(host, log, (each.line,))
@@ -124,7 +124,7 @@ class LiveScreen(Screen):
         reading = self._gauges.read(now, [clean(bar) for bar in bars])
         if reading.step is None and self._usage:
             reading = replace(reading, step=self._usage[0].step)  # nothing is printed, but the guard counts
-        status = Status(name, now - began, reading, self._usage, folded)
+        status = StatusValues(name, now - began, reading, self._usage, folded)
         below = status_rows(status, self._area.columns)
         above = [[self._origin(*leading), ("", " "), *spans_of(bar)] for bar in bars]
         return [*above[: max(0, self._area.room - len(below))], *below]

@@ -10,19 +10,19 @@ import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-from launcher.terminal.cell_width import Line, Painted, painted
+from launcher.terminal.cell_width import Painted, StyledLine, painted
 from launcher.text import one_line, wants_colour
 
 _LONGEST_QUESTION = 400
 
 
-def echo(line: Line = "", *, err: bool = False) -> None:
+def echo(line: StyledLine = "", *, err: bool = False) -> None:
     """Print one line: a newline in its text becomes visible, so that no name can add a line of its own."""
     stream = sys.stderr if err else sys.stdout
     write(stream, (painted(line, colour=wants_colour(stream)),))
 
 
-def echo_lines(lines: Iterable[Line], *, err: bool = False) -> None:
+def echo_lines(lines: Iterable[StyledLine], *, err: bool = False) -> None:
     """Print lines as they come."""
     for line in lines:
         echo(line, err=err)

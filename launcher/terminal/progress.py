@@ -27,7 +27,7 @@ _PACE_OVER = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ProgressValues:
     """The last of each that was printed; None: it was not."""
 
     step: int | None = None
@@ -41,17 +41,17 @@ class Reading:
     @property
     def empty(self) -> bool:
         """Whether nothing of a training was seen."""
-        return self == Reading()
+        return self == ProgressValues()
 
 
-class Gauges:
+class ProgressParser:
     """Reads what the lowest rank that tells of a training prints."""
 
     def __init__(self) -> None:
         self._tails: dict[int, bytes] = {}
         self._telling: int | None = None
         self._looked = float("-inf")
-        self._reading = Reading()
+        self._reading = ProgressValues()
         self._pace: deque[tuple[float, int]] = deque(maxlen=_PACE_OVER)
 
     def feed(self, rank: int, data: bytes) -> None:
@@ -59,7 +59,7 @@ class Gauges:
         if self._telling is None or rank <= self._telling:
             self._tails[rank] = (self._tails.get(rank, b"") + data[-TAIL:])[-TAIL:]
 
-    def read(self, now: float, bars: Sequence[str] = ()) -> Reading:
+    def read(self, now: float, bars: Sequence[str] = ()) -> ProgressValues:
         """Return where it stands. `bars`: what the lowest rank is drawing."""
         for rank in self._due(now):
             whole, self._tails[rank] = _cut(self._tails[rank])
@@ -87,7 +87,7 @@ class Gauges:
             self._pace.clear()
         self._pace.append((now, step))
 
-    def _with_eta(self, now: float, bars: Sequence[str]) -> Reading:
+    def _with_eta(self, now: float, bars: Sequence[str]) -> ProgressValues:
         """Return the reading with when it ends: as its outermost bar says, or by the pace of its steps."""
         reading = self._reading
         found = [match for bar in bars if (match := _BAR.search(bar))]
@@ -118,12 +118,12 @@ def _cut(tail: bytes) -> tuple[bytes, bytes]:
     return tail[:end], tail[end:]
 
 
-def _read(tail: bytes) -> Reading:
+def _read(tail: bytes) -> ProgressValues:
     lines = [line for line in re.split(rb"[\r\n]", _SEQUENCE.sub(b"", tail)) if line]
     metrics = metrics_of((0, line) for line in lines)
     step, steps, line = _last_step(lines)
     step = metrics.last_step if step is None else step
-    read = Reading(
+    read = ProgressValues(
         step, steps, _last(metrics.loss), _last(metrics.norm), _last(metrics.learning_rate), _rate(metrics)
     )
     return _with_pace_of(line, read) if line else read
@@ -142,7 +142,7 @@ def _last_step(lines: Sequence[bytes]) -> tuple[int | None, int | None, str]:
     return found
 
 
-def _with_pace_of(bar: str, reading: Reading) -> Reading:
+def _with_pace_of(bar: str, reading: ProgressValues) -> ProgressValues:
     """Return the reading with the steps per second of this bar, where nothing better is printed."""
     rate = _rate(metrics_of([(0, bar.encode())]))
     better = reading.rate is not None and reading.rate[1] != "steps"
@@ -158,14 +158,14 @@ def _last(samples: Sequence[Sample]) -> float | None:
     return samples[-1].value if samples else None
 
 
-def _newer(old: Reading, new: Reading) -> Reading:
+def _newer(old: ProgressValues, new: ProgressValues) -> ProgressValues:
     """Return the new reading; what it does not hold is as before."""
     if new.steps is not None and new.steps < (old.steps or 0):  # a bar of epochs, or of an evaluation
         new = replace(new, step=old.step, steps=old.steps, rate=None if _in_steps(new) else new.rate)
     rate = new.rate
     if old.rate is not None and (rate is None or (rate[1] == "steps" and old.rate[1] != "steps")):
         rate = old.rate
-    return Reading(
+    return ProgressValues(
         step=old.step if new.step is None else new.step,
         steps=old.steps if new.steps is None else new.steps,
         loss=old.loss if new.loss is None else new.loss,
@@ -175,7 +175,7 @@ def _newer(old: Reading, new: Reading) -> Reading:
     )
 
 
-def _in_steps(reading: Reading) -> bool:
+def _in_steps(reading: ProgressValues) -> bool:
     return reading.rate is not None and reading.rate[1] == "steps"
 
 

@@ -18,7 +18,7 @@ _HALF = re.compile(rb"\x1b(?:\[\d{0,3})?\Z")
 
 
 @dataclass(slots=True)
-class Row:
+class TerminalRow:
     """One row: what stands on it, and whether it is drawn again and again."""
 
     text: bytearray = field(default_factory=bytearray)  # since the last \r
@@ -80,17 +80,17 @@ class Row:
         return blank
 
 
-class Rows:
+class TerminalRows:
     """Draws bytes onto rows; what will not change any more comes out as lines."""
 
     def __init__(self) -> None:
-        self.rows = [Row()]
+        self.rows = [TerminalRow()]
         self._cursor = 0
         self._risen = False
         self._half = b""
 
     @property
-    def current(self) -> Row:
+    def current(self) -> TerminalRow:
         """The row with the cursor."""
         return self.rows[self._cursor]
 
@@ -124,7 +124,7 @@ class Rows:
         if self._half:
             self.current.write(self._half)
         lines = [row.words for row in self.rows if row.state.strip() and row.state != row.told]
-        self.rows, self._cursor, self._risen, self._half = [Row()], 0, False, b""
+        self.rows, self._cursor, self._risen, self._half = [TerminalRow()], 0, False, b""
         return lines
 
     def _put(self, token: bytes, now: float, lines: list[str]) -> None:
@@ -150,7 +150,7 @@ class Rows:
             lines.append(row.words)
             del self.rows[0]
         if self._cursor == len(self.rows):
-            self.rows.append(Row())
+            self.rows.append(TerminalRow())
         self.current.arrive()
         if len(self.rows) > MAX_ROWS:
             self._commit(1, lines)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO
 
 from launcher.follow.usage import RankUsage
-from launcher.terminal.cell_width import Line, Painted, Span, painted
+from launcher.terminal.cell_width import Painted, Span, StyledLine, painted
 from launcher.terminal.colours import spans_of
-from launcher.terminal.line_buffer import LineCutter
+from launcher.terminal.line_buffer import LineBuffer
 from launcher.terminal.outlet import Outlet
 from launcher.text import wants_colour
 
@@ -35,7 +35,7 @@ class Screen:
         self._cut: set[tuple[str, str]] = set()  # logs of which not all was shown
         self._unsaid: deque[Painted] = deque(maxlen=MOST_UNSAID)
         self._stopping = False
-        self._cutters: dict[tuple[str, str], LineCutter] = {}
+        self._cutters: dict[tuple[str, str], LineBuffer] = {}
         self._launcher_quiet = False
         self._ends_patience_s = ENDS_PATIENCE_S
 
@@ -43,7 +43,7 @@ class Screen:
         """Tell one thing of our own."""
         self.show([("1;31" if bad else "1", "==>"), ("", f" {text}")])
 
-    def show(self, line: Line) -> None:
+    def show(self, line: StyledLine) -> None:
         """Print one line."""
         self._print(painted(line, colour=self._colour))
 
@@ -54,7 +54,7 @@ class Screen:
         if self._stopping and (self._outlet.patience_s <= 0 or (host, log) in self._cut):
             self._cut.add((host, log))
             return
-        cutter = self._cutters.setdefault((host, log), LineCutter())
+        cutter = self._cutters.setdefault((host, log), LineBuffer())
         self._lines(host, log, cutter.feed(data, now), now)
 
     def tick(self, now: float) -> None:

@@ -5,7 +5,7 @@ from dataclasses import field
 
 from launcher.follow.usage import RankUsage
 from launcher.terminal.cell_width import Span, cells
-from launcher.terminal.progress import Reading
+from launcher.terminal.progress import ProgressValues
 from launcher.text import clock, gib
 from preflight.frozen import dataclass
 
@@ -16,17 +16,17 @@ _GAP: Span = ("", "  ")
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class StatusValues:
     """All that a status line tells."""
 
     phase: str
     elapsed_s: float
-    reading: Reading = field(default_factory=Reading)
+    reading: ProgressValues = field(default_factory=ProgressValues)
     usage: Sequence[RankUsage] = ()
     folded: int = 0
 
 
-def status_rows(status: Status, width: int) -> list[list[Span]]:
+def status_rows(status: StatusValues, width: int) -> list[list[Span]]:
     """Return the status as rows: of the training, and of what it uses; fields that do not fit go below."""
     told = [_phase(status), *_training(status.reading)]
     used = list(_usage(status.usage))
@@ -45,11 +45,11 @@ def _flow(fields: Sequence[list[Span]], width: int) -> list[list[Span]]:
     return rows
 
 
-def _phase(status: Status) -> list[Span]:
+def _phase(status: StatusValues) -> list[Span]:
     return [(_BOLD, status.phase), ("", f" {clock(status.elapsed_s)}")]
 
 
-def _training(reading: Reading) -> Iterator[list[Span]]:
+def _training(reading: ProgressValues) -> Iterator[list[Span]]:
     if reading.step is not None:
         of = f"/{reading.steps}" if reading.steps is not None else ""
         yield _field("step", f"{reading.step}{of}")

@@ -58,7 +58,7 @@ class OpenOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class CommandResult:
     """A finished command: raw bytes, nothing decoded, nothing trusted."""
 
     exit_status: int  # negative: ended by that signal
@@ -125,7 +125,7 @@ class Connection(Protocol):
 
     def run(
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
-    ) -> Completed:
+    ) -> CommandResult:
         """Run to the end; a program that is not there ends with 127, one that may not be run with 126.
 
         Raises CommandTimedOut when timeout_s passes, OutputTooLarge when stdout or stderr passes max_output

@@ -5,7 +5,7 @@ import threading
 import time
 
 from launcher.errors import CommandTimedOut, ConnectionLost, OutputTooLarge
-from launcher.transports.base import Completed, Stream
+from launcher.transports.base import CommandResult, Stream
 
 _STDERR_TURN_S = 0.25
 """While stdout is silent, stderr is drained this often."""
@@ -13,7 +13,7 @@ _STDERR_TURN_S = 0.25
 
 def run_to_end(
     stream: Stream, host: str, stdin: bytes, *, deadline: float, timeout_s: float, max_output: int
-) -> Completed:
+) -> CommandResult:
     """Feed, drain both outputs side by side, and wait for the status, all before the deadline.
 
     Raises CommandTimedOut, which names `timeout_s`, OutputTooLarge or ConnectionLost.
@@ -39,7 +39,7 @@ def run_to_end(
     if status is None:
         raise CommandTimedOut(host, f"a command did not end within {timeout_s:g} s")
     stderr += stream.read_stderr()
-    return Completed(status, bytes(stdout), bytes(stderr))
+    return CommandResult(status, bytes(stdout), bytes(stderr))
 
 
 def _feed(stream: Stream, data: bytes) -> None:

@@ -13,7 +13,7 @@ from launcher.errors import (
     PrefixFailed,
 )
 from launcher.text import clean, one_line
-from launcher.transports.base import Completed, Connection
+from launcher.transports.base import CommandResult, Connection
 from launcher.transports.prefix import Prefix
 from preflight.frozen import dataclass
 
@@ -89,13 +89,13 @@ class Runtime:
         fix = f"Name it: via: {{{self.via.kind}: NAME}}" if names else f"{self._shown} ps -a lists them all"
         raise ContainerNotRunning(self.host, what, fix)
 
-    def _ask(self, *words: str) -> Completed:
+    def _ask(self, *words: str) -> CommandResult:
         try:
             return self.base.run((*self.words, *words), timeout_s=_ASK_S, max_output=4 << 20)
         except HostError as failure:
             raise type(failure)(self.host, f"{self._shown}: {failure.detail}", failure.fix) from None
 
-    def _refuse(self, done: Completed, name: str) -> NoReturn:
+    def _refuse(self, done: CommandResult, name: str) -> NoReturn:
         """Raise what a runtime's failure means, by its words: their exit statuses are the same for all."""
         said, words = _last(done.stderr), done.stderr.decode(errors="replace").lower()
         if any(each in words for each in _ABSENT):
@@ -124,7 +124,7 @@ class Runtime:
         return shlex.join(self.words)
 
 
-def _names(done: Completed) -> list[str]:
+def _names(done: CommandResult) -> list[str]:
     lines = (line.strip() for line in clean(done.stdout).splitlines())
     return [line for line in lines if _NAME_LINE.fullmatch(line)]
 

@@ -13,7 +13,7 @@ from typing import IO
 
 from launcher.errors import ConnectionLost, HostError, ProgramNotStarted
 from launcher.local.home import at_home
-from launcher.transports.base import Closing, Completed, Endpoint
+from launcher.transports.base import Closing, CommandResult, Endpoint
 from launcher.transports.command import run_to_end
 
 _CHUNK = 1 << 16
@@ -39,14 +39,14 @@ class LocalConnection(Closing):
 
     def run(
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
-    ) -> Completed:
+    ) -> CommandResult:
         """Run to the end; see the contract. What still runs at the deadline is killed, group and all."""
         deadline = time.monotonic() + timeout_s
         words = tuple(argv)
         try:
             stream = self.start(words)
         except ProgramNotStarted as failure:
-            return Completed(failure.status, b"", f"{words[0]}: {failure.why}\n".encode())
+            return CommandResult(failure.status, b"", f"{words[0]}: {failure.why}\n".encode())
         try:
             return run_to_end(
                 stream, self.name, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from launcher.config.via_options import COMMAND, Via, filled
 from launcher.errors import CommandMissing, HostError, PrefixFailed
 from launcher.text import clean, one_line
-from launcher.transports.base import Closing, Completed, Connection, Stream
+from launcher.transports.base import Closing, CommandResult, Connection, Stream
 from launcher.transports.quoting import quoted
 from preflight.frozen import dataclass
 
@@ -73,7 +73,7 @@ class PrefixConnection(Closing):
 
     def run(
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
-    ) -> Completed:
+    ) -> CommandResult:
         """Run to the end; see the contract."""
         words = self._prefix.argv(argv)
         return self._base.run(words, stdin=stdin, timeout_s=timeout_s, max_output=max_output)

@@ -24,7 +24,7 @@ _CHUNK = 1 << 16
 _MAX_COMMAND = 1 << 16
 
 
-class Lent:
+class Tunnel:
     """What the program is given, and what it did with it."""
 
     def __init__(self, connection: Connection, program: str, listener: socket.socket, meeting: Path) -> None:
@@ -63,7 +63,7 @@ class Lent:
 
 
 @contextmanager
-def lent(connection: Connection, program: str) -> Iterator[Lent]:
+def lent(connection: Connection, program: str) -> Iterator[Tunnel]:
     """Lend a connection to a program for one command there, whose first word `program` replaces."""
     with (
         tempfile.TemporaryDirectory(prefix="gpulaunch-") as private,
@@ -73,7 +73,7 @@ def lent(connection: Connection, program: str) -> Iterator[Lent]:
         listener.bind(str(meeting))
         listener.listen(1)
         listener.settimeout(_START_S)
-        loan = Lent(connection, program, listener, meeting)
+        loan = Tunnel(connection, program, listener, meeting)
         thread = threading.Thread(target=loan.serve, daemon=True)
         thread.start()
         try:

@@ -6,12 +6,12 @@ from preflight.checks.finding import Problem, Severity
 from preflight.checks.helpers import absent
 from preflight.checks.holders import introduce, judged, same_process, what_to_do
 from preflight.checks.registry import host_check
-from preflight.decide.gpu_selection import Selection
+from preflight.decide.gpu_selection import GpuSelection
 from preflight.facts.gpu import ComputeProcess, Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.job import Expect
-from preflight.leftovers.classify import Classified
+from preflight.leftovers.classify import ClassifiedProcess
 
 _DEFAULT = "sudo nvidia-smi -i {index} -c DEFAULT"
 
@@ -39,7 +39,7 @@ def no_gpu_refuses_contexts(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
 
 @host_check("MODE002", gate=True, gpu_only=True)
 def exclusive_gpus_are_free(
-    facts: HostFacts, gpus: tuple[Gpu, ...], use: Selection, expect: Expect
+    facts: HostFacts, gpus: tuple[Gpu, ...], use: GpuSelection, expect: Expect
 ) -> Iterator[Problem]:
     """No GPU in Exclusive_Process mode is held by another process.
 
@@ -87,13 +87,13 @@ def exclusive_gpus_are_free(
         )
 
 
-def _named(holder: ComputeProcess, item: Classified | None) -> str:
+def _named(holder: ComputeProcess, item: ClassifiedProcess | None) -> str:
     if item is not None:
         return introduce(item)
     return f"pid {holder.pid}" + ("" if isinstance(holder.name, Missing) else f" ({holder.name})")
 
 
-def _way(facts: HostFacts, gpu: Gpu, item: Classified | None) -> str:
+def _way(facts: HostFacts, gpu: Gpu, item: ClassifiedProcess | None) -> str:
     if item is not None:
         return what_to_do(facts, item)
     minor = gpu.index if isinstance(gpu.minor, Missing) else gpu.minor

@@ -55,7 +55,7 @@ class Finding:
     alike: str = ""  # findings with the same are reported as one; "": only those that say the same are
 
 
-def stops_launch(finding: Finding) -> bool:
+def blocks_launch(finding: Finding) -> bool:
     """Whether this finding stops `gpulaunch run`."""
     if finding.ignored:
         return False
@@ -79,5 +79,5 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "fix": finding.fix,
         "gate": finding.gate,
         "ignored": finding.ignored,
-        "stops_launch": stops_launch(finding),
+        "blocks_launch": blocks_launch(finding),
     }

@@ -10,7 +10,7 @@ from preflight.checks.registry import host_check
 from preflight.checks.shell_words import shell_word
 from preflight.checks.versions import release
 from preflight.checks.wheels import OLDEST, Wheel, find_wheel, runs_on
-from preflight.decide.gpu_selection import Selection
+from preflight.decide.gpu_selection import GpuSelection
 from preflight.facts.gpu import Gpu, PciGpu
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.facts.missing import Missing
@@ -18,7 +18,7 @@ from preflight.job import Expect, Job
 
 
 @host_check("GPU001", gate=True, gpu_only=True)
-def there_are_enough_gpus(gpus: tuple[Gpu, ...], use: Selection, job: Job) -> Iterator[Problem]:
+def there_are_enough_gpus(gpus: tuple[Gpu, ...], use: GpuSelection, job: Job) -> Iterator[Problem]:
     """The host has as many GPUs as the launch wants of it.
 
     With fewer, accelerate maps several ranks to one GPU (by modulo) or a rank fails with "invalid device
@@ -47,7 +47,7 @@ def there_are_enough_gpus(gpus: tuple[Gpu, ...], use: Selection, job: Job) -> It
 
 
 @host_check("GPU002", gpu_only=True)
-def the_named_gpus_are_there(use: Selection) -> Iterator[Problem]:
+def the_named_gpus_are_there(use: GpuSelection) -> Iterator[Problem]:
     """Every GPU that the run config or hosts.yaml names exists.
 
     An index or UUID that the driver does not list is a typing mistake, a moved card, or a card that died.
@@ -95,7 +95,7 @@ def _facts_of(gpu: Gpu) -> tuple[object, ...]:
 
 @host_check("GPU004", Severity.CRITICAL, gpu_only=True)
 def the_driver_lists_all_gpus_of_the_bus(
-    gpus: tuple[Gpu, ...], pci_gpus: tuple[PciGpu, ...], expect: Expect, use: Selection
+    gpus: tuple[Gpu, ...], pci_gpus: tuple[PciGpu, ...], expect: Expect, use: GpuSelection
 ) -> Iterator[Problem]:
     """The driver lists as many GPUs as the PCI bus shows and as the site expects.
 
@@ -207,7 +207,7 @@ def _kernels(gpu: Gpu, wheel: Wheel, torch: str, fix: str) -> Iterator[Problem]:
 
 
 @host_check("GPU007", Severity.WARNING, gpu_only=True)
-def gpus_of_a_host_are_alike(gpus: tuple[Gpu, ...], use: Selection) -> Iterator[Problem]:
+def gpus_of_a_host_are_alike(gpus: tuple[Gpu, ...], use: GpuSelection) -> Iterator[Problem]:
     """All GPUs that the job uses on this host are of one model.
 
     Data-parallel ranks wait for the slowest, and the smallest memory decides the batch size.

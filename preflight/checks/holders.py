@@ -6,31 +6,33 @@ from preflight.facts.host import HostFacts, Identity, Process
 from preflight.facts.missing import Missing
 from preflight.facts.redaction import redact_words
 from preflight.job import Expect
-from preflight.leftovers.classify import Classified, Kind, classify
+from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
 from preflight.leftovers.selection import asks, clean_command, how_to_end
 
-LEFT_OVER = frozenset({Kind.OURS_DEAD, Kind.ORPHAN_CERTAIN, Kind.HALF_DEAD, Kind.STUCK})
+LEFT_OVER = frozenset(
+    {ProcessClass.DEAD_RUN, ProcessClass.ORPHAN, ProcessClass.HALF_DEAD, ProcessClass.STUCK}
+)
 
-_IS: dict[Kind, str] = {
-    Kind.OURS_DEAD: "left over from a dead gpulaunch run",
-    Kind.ORPHAN_CERTAIN: "an orphan",
-    Kind.HALF_DEAD: "half dead",
-    Kind.SUSPECT: "perhaps left over",
-    Kind.LIVE: "live",
-    Kind.FOREIGN: "another user's",
-    Kind.SYSTEM: "a service of the machine",
-    Kind.STUCK: "a leftover stuck in the kernel",
-    Kind.ZOMBIE: "a zombie",
+_IS: dict[ProcessClass, str] = {
+    ProcessClass.DEAD_RUN: "left over from a dead gpulaunch run",
+    ProcessClass.ORPHAN: "an orphan",
+    ProcessClass.HALF_DEAD: "half dead",
+    ProcessClass.SUSPECT: "perhaps left over",
+    ProcessClass.LIVE: "live",
+    ProcessClass.FOREIGN: "another user's",
+    ProcessClass.SYSTEM: "a service of the machine",
+    ProcessClass.STUCK: "a leftover stuck in the kernel",
+    ProcessClass.ZOMBIE: "a zombie",
 }
 _OTHER_GPUS = "use other GPUs with --gpus"
 
 
-def judged(facts: HostFacts, expect: Expect) -> dict[int, Classified]:
+def judged(facts: HostFacts, expect: Expect) -> dict[int, ClassifiedProcess]:
     """Return the classified processes of a host by pid."""
     return {item.process.pid: item for item in classify(facts, stopped_s=expect.stopped_s)}
 
 
-def same_process(facts: HostFacts, gpu: Gpu, item: Classified | None) -> Classified | None:
+def same_process(facts: HostFacts, gpu: Gpu, item: ClassifiedProcess | None) -> ClassifiedProcess | None:
     """Return the process that the driver means by its pid.
 
     In a container the pid may be of another namespace: there only who has the GPU open itself is meant.
@@ -46,36 +48,36 @@ def command_of(process: Process) -> str:
     return cut(" ".join(redact_words(process.argv)), 60)
 
 
-def introduce(item: Classified) -> str:
+def introduce(item: ClassifiedProcess) -> str:
     """Return "pid 4242 (ana, 3 h old, live)"."""
     process = item.process
     return f"pid {process.pid} ({process.user}, {span(process.age_s)} old, {_IS[item.kind]})"
 
 
-def describe(item: Classified) -> str:
+def describe(item: ClassifiedProcess) -> str:
     """Return "pid 4242 (ana, 3 h old): python train.py; an orphan: its launcher is gone"."""
     process = item.process
     who = f"pid {process.pid} ({process.user}, {span(process.age_s)} old): {command_of(process)}"
     return f"{who}; {_IS[item.kind]}: {', '.join(item.evidence)}"
 
 
-def what_to_do(facts: HostFacts, item: Classified, otherwise: str = _OTHER_GPUS) -> str:
+def what_to_do(facts: HostFacts, item: ClassifiedProcess, otherwise: str = _OTHER_GPUS) -> str:
     """Return what its owner, or you, can do about a holder; `otherwise` is how to do without it."""
     host, process = facts.host, item.process
     match item.kind:
-        case Kind.OURS_DEAD | Kind.ORPHAN_CERTAIN | Kind.HALF_DEAD:
+        case ProcessClass.DEAD_RUN | ProcessClass.ORPHAN | ProcessClass.HALF_DEAD:
             return f"gpulaunch clean-zombies {host}"
-        case Kind.STUCK:
+        case ProcessClass.STUCK:
             return "no signal reaches it: ask the administrator to reboot the host"
-        case Kind.SUSPECT:
+        case ProcessClass.SUSPECT:
             return f"if it is yours to end: {clean_command(item, host)}"
-        case Kind.SYSTEM:
+        case ProcessClass.SYSTEM:
             return f"leave it, it is not a job; {otherwise}"
-        case Kind.LIVE if asks(item):
+        case ProcessClass.LIVE if asks(item):
             return (
                 f"it is part of the session from which gpulaunch runs: end it in that session, or {otherwise}"
             )
-        case Kind.LIVE:
+        case ProcessClass.LIVE:
             return f"wait for it to end, end it ({how_to_end(item, host)}), or {otherwise}"
         case _:
             return f"wait for it to end, ask {process.user}, or {otherwise}"

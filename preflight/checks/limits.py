@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.helpers import gib, how_to_read
 from preflight.checks.registry import host_check
-from preflight.decide.gpu_selection import Selection
+from preflight.decide.gpu_selection import GpuSelection
 from preflight.facts.host import HostFacts, IbPort, Limits
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
@@ -13,13 +13,13 @@ from preflight.job import Expect, Job
 RDMA_MEMLOCK_KIB = 64 * 1024
 
 
-def _ranks(host: str, job: Job, use: Selection) -> int:
+def _ranks(host: str, job: Job, use: GpuSelection) -> int:
     return use.needed if job.wants_gpus else job.cpu_ranks(host)
 
 
 @host_check("LIM001", Severity.WARNING)
 def shared_memory_is_enough(
-    host: str, limits: Limits, expect: Expect, job: Job, use: Selection
+    host: str, limits: Limits, expect: Expect, job: Job, use: GpuSelection
 ) -> Iterator[Problem]:
     """Shared memory (/dev/shm) has room for DataLoader workers and NCCL.
 

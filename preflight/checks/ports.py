@@ -8,7 +8,7 @@ from preflight.checks.registry import host_check
 from preflight.facts.host import HostFacts, Ports, Socket
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
-from preflight.leftovers.classify import Classified
+from preflight.leftovers.classify import ClassifiedProcess
 
 _OTHER_PORT = "choose another with --port"
 _HOLDS_NOTHING = "TIME_WAIT"
@@ -70,7 +70,7 @@ def the_main_port_can_be_bound(
         )
 
 
-def _holders(facts: HostFacts, expect: Expect, port: int) -> list[Classified]:
+def _holders(facts: HostFacts, expect: Expect, port: int) -> list[ClassifiedProcess]:
     return [item for item in judged(facts, expect).values() if port in item.holds.ports]
 
 

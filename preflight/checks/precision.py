@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.helpers import absent_needed
 from preflight.checks.registry import cluster_check, host_check
-from preflight.decide.gpu_selection import Selection, select
+from preflight.decide.gpu_selection import GpuSelection, select
 from preflight.decide.precision import ceiling
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
@@ -14,7 +14,9 @@ from preflight.job import Job
 
 
 @host_check("PREC001", Severity.WARNING, gate=True, gpu_only=True)
-def the_gpus_have_the_asked_precision(gpus: tuple[Gpu, ...], use: Selection, job: Job) -> Iterator[Problem]:
+def the_gpus_have_the_asked_precision(
+    gpus: tuple[Gpu, ...], use: GpuSelection, job: Job
+) -> Iterator[Problem]:
     """Every GPU that the job uses computes natively in the mixed precision that was asked for.
 
     bf16 is native from compute capability 8.0 and fp8 from 8.9. torch says "supported" for emulated bf16 too,

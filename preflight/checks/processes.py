@@ -10,12 +10,12 @@ from preflight.facts.gpu import ComputeProcess, Gpu
 from preflight.facts.host import HostFacts, Identity, ProcessTable
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
-from preflight.leftovers.classify import Classified, Kind
-from preflight.leftovers.process_tree import Tree
+from preflight.leftovers.classify import ClassifiedProcess, ProcessClass
+from preflight.leftovers.process_tree import ProcessTree
 from preflight.leftovers.reapers import is_reaper
 
 
-def _alike(item: Classified) -> str:
+def _alike(item: ClassifiedProcess) -> str:
     """Return what processes have in common that are reported as one."""
     return f"{item.kind.value} {item.process.user} {command_of(item.process)}"
 
@@ -51,13 +51,15 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
                 )
 
 
-def _holder(facts: HostFacts, gpu: Gpu, holder: ComputeProcess, item: Classified | None) -> Iterator[Problem]:
+def _holder(
+    facts: HostFacts, gpu: Gpu, holder: ComputeProcess, item: ClassifiedProcess | None
+) -> Iterator[Problem]:
     memory = "" if isinstance(holder.used_mib, Missing) else f"{gib(holder.used_mib)} "
     if item is not None:
         yield Problem(
             f"{memory}held by {describe(item)}",
             what_to_do(facts, item),
-            severity=Severity.INFO if item.kind is Kind.SYSTEM else None,
+            severity=Severity.INFO if item.kind is ProcessClass.SYSTEM else None,
             gpu=gpu.index,
         )
         return
@@ -142,19 +144,19 @@ def nothing_is_left_over(
     for item in judged(facts, expect).values():
         if job.wants_gpus and _told_with_its_gpu(facts, item):
             continue
-        if item.kind in LEFT_OVER or item.kind is Kind.SUSPECT:
+        if item.kind in LEFT_OVER or item.kind is ProcessClass.SUSPECT:
             holds = [f"GPU {i}" for i in item.holds.gpus] + [f"port {p}" for p in item.holds.ports]
             suffix = f"; holds {', '.join(holds)}" if holds else ""
             yield Problem(
                 describe(item) + suffix,
                 what_to_do(facts, item),
                 subject=f"pid {item.process.pid}",
-                severity=Severity.INFO if item.kind is Kind.SUSPECT else None,
+                severity=Severity.INFO if item.kind is ProcessClass.SUSPECT else None,
                 alike="" if holds else _alike(item),
             )
 
 
-def _told_with_its_gpu(facts: HostFacts, item: Classified) -> bool:
+def _told_with_its_gpu(facts: HostFacts, item: ClassifiedProcess) -> bool:
     """Return whether PROC001 names it as the holder of a GPU."""
     if isinstance(facts.gpus, Missing):
         return False
@@ -176,15 +178,15 @@ def no_zombies(facts: HostFacts, processes: ProcessTable, expect: Expect) -> Ite
     Fix: end or wake the parent of a zombie; `fg` or `kill -CONT` for a stopped process.
     Source: /proc/PID/stat.
     """
-    tree = Tree.of(processes)
+    tree = ProcessTree.of(processes)
     for item in judged(facts, expect).values():
         process = item.process
-        if item.kind is Kind.ZOMBIE:
+        if item.kind is ProcessClass.ZOMBIE:
             parent = tree.parent(process)
             if parent is None or is_reaper(parent):
                 continue  # init collects it at its next turn
             fix = f"nothing to do; it goes when its parent, pid {process.ppid}, collects it or ends"
             yield Problem(describe(item), fix, subject=f"pid {process.pid}", alike=_alike(item))
-        elif process.state == "T" and item.kind not in LEFT_OVER and item.kind is not Kind.SUSPECT:
+        elif process.state == "T" and item.kind not in LEFT_OVER and item.kind is not ProcessClass.SUSPECT:
             fix = f"kill -CONT {process.pid}   (or fg)"
             yield Problem(describe(item), fix, subject=f"pid {process.pid}", alike=_alike(item))

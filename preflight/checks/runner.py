@@ -11,7 +11,7 @@ from typing import Any
 import preflight.checks.table  # noqa: F401 - importing it fills the table
 from preflight.checks.finding import Finding, Problem, Severity
 from preflight.checks.registry import CHECKS, NOT_HELD, Check, ClockOffset
-from preflight.decide.gpu_selection import Selection, select
+from preflight.decide.gpu_selection import GpuSelection, select
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
 from preflight.job import Expect, GpuRequest, Job
@@ -122,7 +122,7 @@ def _unasked_told_once(told: list[Told]) -> Iterator[Told]:
             yield check, Problem(NOT_HELD, "run the preflight on the host itself", severity=Severity.INFO)
 
 
-def _spare_gpus_demoted(told: list[Told], use: Selection) -> Iterator[Told]:
+def _spare_gpus_demoted(told: list[Told], use: GpuSelection) -> Iterator[Told]:
     """Turn what would stop a launch into a warning where it is about a GPU that the job can do without."""
     stopping = (Severity.CRITICAL, Severity.UNKNOWN)
     bad = {p.gpu for check, p in told if p.gpu is not None and (p.severity or check.severity) in stopping}

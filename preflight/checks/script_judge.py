@@ -13,7 +13,7 @@ from preflight.job import Job, Precision
 from preflight.script.analyze import read_script
 from preflight.script.lint import LintResult, lint_for
 from preflight.script.source import Finder
-from preflight.script.target import Target
+from preflight.script.target import RankTarget
 
 
 def judge_script(
@@ -33,7 +33,7 @@ def judge_script(
         launch = None  # the plan reports it; for a check it means that the launch's precision is not known
     args = agree(job, launch, script).args if launch else job.args
     kinds = capabilities or ([None] if not job.wants_gpus else [(7, 5), (8, 0)])
-    targets = [Target(item, size, launch, args, versions) for item in kinds]
+    targets = [RankTarget(item, size, launch, args, versions) for item in kinds]
     return lint_for(text, path, targets, certain=bool(capabilities) or not job.wants_gpus, find=find)
 
 

@@ -5,7 +5,7 @@ from preflight.job import Precision
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class DecisionReason:
     """Why a decision is what it is. `source` names the fact or rule: a host's GPU, a docs code, the user."""
 
     text: str
@@ -17,7 +17,7 @@ class Decision:
     """One mixed precision for the whole launch. `changed_from` is what was asked for and overruled."""
 
     mixed_precision: Precision
-    because: tuple[Reason, ...]
+    because: tuple[DecisionReason, ...]
     changed_from: str = ""
     script_args: tuple[str, ...] = ()  # from precision_args: how this script takes its precision
 
@@ -43,4 +43,4 @@ class NodeRanks:
     host: str
     slots: tuple[RankSlot, ...]
     masked: bool
-    because: tuple[Reason, ...]
+    because: tuple[DecisionReason, ...]

@@ -10,7 +10,7 @@ from preflight.job import GpuRequest, Job
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class GpuSelection:
     """The GPUs a job may use on one host. A bad candidate stops a launch unless enough others remain.
 
     `absent` are the indices and UUIDs that were named (in the job or in hosts.yaml) and do not exist.
@@ -23,25 +23,25 @@ class Selection:
     set_aside: frozenset[int] = frozenset()
 
 
-def select(facts: HostFacts, job: Job, allowed: GpuRequest = "all") -> Selection:
+def select(facts: HostFacts, job: Job, allowed: GpuRequest = "all") -> GpuSelection:
     """Return what `job` wants of the host's GPUs; `allowed` are the GPUs that hosts.yaml lets anybody use.
 
     "all" means all of them: a sick one is not left out silently. Only a GPU in Prohibited mode is, since
     somebody has said that it is not for compute.
     """
     if isinstance(facts.gpus, Missing) or not job.wants_gpus or allowed == "none":
-        return Selection(frozenset(), 0)
+        return GpuSelection(frozenset(), 0)
     permitted, unlisted = _named(facts.gpus, allowed)
     if isinstance(job.gpus, tuple):
         chosen, absent = _named(permitted, job.gpus)
         indices = frozenset(gpu.index for gpu in chosen)
-        return Selection(indices, len(indices), (*unlisted, *absent))
+        return GpuSelection(indices, len(indices), (*unlisted, *absent))
     prohibited = frozenset(gpu.index for gpu in permitted if gpu.compute_mode == "prohibited")
     usable = frozenset(gpu.index for gpu in permitted) - prohibited
     if not usable:
         usable, prohibited = prohibited, frozenset()
     needed = job.gpus if isinstance(job.gpus, int) else len(usable)
-    return Selection(usable, needed, unlisted, prohibited)
+    return GpuSelection(usable, needed, unlisted, prohibited)
 
 
 def _named(gpus: Iterable[Gpu], request: GpuRequest) -> tuple[list[Gpu], tuple[int | str, ...]]:

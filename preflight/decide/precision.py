@@ -7,14 +7,14 @@ The hardware table is what NVIDIA's compute capabilities can do in training, not
 import re
 from collections.abc import Iterable, Mapping
 
-from preflight.decide.decision import Decision, NodeRanks, Reason
+from preflight.decide.decision import Decision, DecisionReason, NodeRanks
 from preflight.decide.ranks import map_ranks
 from preflight.decide.script_args import asked_in_args
 from preflight.errors import GpulaunchError
 from preflight.facts.gpu import Capability, Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
-from preflight.facts.script import PrecisionSite, ScriptReading
+from preflight.facts.script import PrecisionSite, ScriptAnalysis
 from preflight.frozen import dataclass
 from preflight.job import Job, Precision
 
@@ -28,12 +28,12 @@ class PrecisionRefused(GpulaunchError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ceiling:
+class HardwareLimit:
     """What one GPU should train in, and what it also may when the user asks for it by name."""
 
     best: Precision
     on_request: frozenset[Precision]
-    reason: Reason
+    reason: DecisionReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ _TABLE: tuple[_Row, ...] = (
 )
 
 
-def ceiling(gpu: Gpu, host: str = "") -> Ceiling | Missing:
+def ceiling(gpu: Gpu, host: str = "") -> HardwareLimit | Missing:
     """Return what `gpu` can do; Missing when its capability is not known, for a guess could cost a run."""
     if isinstance(gpu.capability, Missing):
         return gpu.capability
@@ -72,10 +72,10 @@ def ceiling(gpu: Gpu, host: str = "") -> Ceiling | Missing:
     major, minor = gpu.capability
     where = f"{host} has " if host else ""
     text = f"{where}{name}, compute capability {major}.{minor}"
-    return Ceiling(row.best, row.also | {row.best}, Reason(text, row.note))
+    return HardwareLimit(row.best, row.also | {row.best}, DecisionReason(text, row.note))
 
 
-def capability_ceiling(gpu: Gpu) -> tuple[Precision, Reason] | Missing:
+def capability_ceiling(gpu: Gpu) -> tuple[Precision, DecisionReason] | Missing:
     """Return the highest mixed precision that `gpu` trains in natively, with the reason."""
     found = ceiling(gpu)
     return found if isinstance(found, Missing) else (found.best, found.reason)
@@ -107,7 +107,7 @@ def fp8_backend(hosts: Iterable[HostFacts]) -> str:
 def decide(
     hosts: Mapping[str, HostFacts],
     job: Job,
-    script: ScriptReading | None = None,
+    script: ScriptAnalysis | None = None,
     ranks: Mapping[str, NodeRanks] | None = None,
 ) -> Decision:
     """Return one mixed precision for every rank of the launch.
@@ -126,7 +126,7 @@ def decide(
     return _heed_script(hardware, request, script, ceilings)
 
 
-def _reaches(job: Job, script: ScriptReading | None) -> bool:
+def _reaches(job: Job, script: ScriptAnalysis | None) -> bool:
     """Return whether a script under an engine that sets no precision takes one from the launch all the same.
 
     accelerate, which looks for it in the environment, or an option of the script's own does.
@@ -139,11 +139,13 @@ def _reaches(job: Job, script: ScriptReading | None) -> bool:
 
 
 def _left_to_torch(
-    hardware: Decision, request: Precision | None, engine: str, script: ScriptReading | None
+    hardware: Decision, request: Precision | None, engine: str, script: ScriptAnalysis | None
 ) -> Decision:
     own = (script.own_scaler or script.own_autocast) if script is not None else ""
     what = "the script casts its forward itself" if own else "nothing in the script takes one"
-    why = Reason(f"{engine} sets no mixed precision, and {what}", own or (script.path if script else ""))
+    why = DecisionReason(
+        f"{engine} sets no mixed precision, and {what}", own or (script.path if script else "")
+    )
     asked = request if request not in (None, "no") else hardware.changed_from
     return Decision("no", (why, *hardware.because), changed_from=asked or "")
 
@@ -152,8 +154,8 @@ def _all_cpu(ranks: Mapping[str, NodeRanks]) -> bool:
     return all(slot.gpu_uuid is None for node in ranks.values() for slot in node.slots)
 
 
-def _ceilings(hosts: Mapping[str, HostFacts], ranks: Mapping[str, NodeRanks]) -> list[Ceiling]:
-    found: dict[str, Ceiling] = {}
+def _ceilings(hosts: Mapping[str, HostFacts], ranks: Mapping[str, NodeRanks]) -> list[HardwareLimit]:
+    found: dict[str, HardwareLimit] = {}
     for host, node in ranks.items():
         gpus = hosts[host].gpus
         chosen = {slot.gpu_uuid for slot in node.slots}
@@ -173,16 +175,18 @@ def _ceilings(hosts: Mapping[str, HostFacts], ranks: Mapping[str, NodeRanks]) ->
 
 def _for_cpu(request: Precision | None) -> Decision:
     if request in (None, "no"):
-        return Decision("no", (Reason("all ranks run on the CPU", "gpus: none"),))
+        return Decision("no", (DecisionReason("all ranks run on the CPU", "gpus: none"),))
     if request == "bf16":
-        return Decision("bf16", (Reason("bf16 was asked for, and the CPU has it", "the user"),))
+        return Decision("bf16", (DecisionReason("bf16 was asked for, and the CPU has it", "the user"),))
     text = f"all ranks run on the CPU, where accelerate's {request} silently does nothing"
-    return Decision("no", (Reason(text, "gpus: none"),), changed_from=request or "")
+    return Decision("no", (DecisionReason(text, "gpus: none"),), changed_from=request or "")
 
 
-def _for_gpus(request: Precision | None, ceilings: list[Ceiling], hosts: Mapping[str, HostFacts]) -> Decision:
+def _for_gpus(
+    request: Precision | None, ceilings: list[HardwareLimit], hosts: Mapping[str, HostFacts]
+) -> Decision:
     if request == "no":
-        return Decision("no", (Reason("asked for", "the user"),))
+        return Decision("no", (DecisionReason("asked for", "the user"),))
     weakest = min(ceilings, key=lambda limit: _ORDER.index(limit.best))
     others = tuple(limit.reason for limit in ceilings if limit is not weakest)
     if request is None:
@@ -195,17 +199,22 @@ def _for_gpus(request: Precision | None, ceilings: list[Ceiling], hosts: Mapping
         return Decision(best, (cause.reason, *others), changed_from=request)
     if request == "fp8" and not fp8_backend(hosts.values()):
         text = "fp8 needs transformer-engine, torchao or ms-amp installed on every host"
-        return Decision("bf16", (Reason(text, "installed packages"), weakest.reason), changed_from="fp8")
-    return Decision(request, (Reason("asked for", "the user"), *(limit.reason for limit in ceilings)))
+        return Decision(
+            "bf16", (DecisionReason(text, "installed packages"), weakest.reason), changed_from="fp8"
+        )
+    return Decision(request, (DecisionReason("asked for", "the user"), *(limit.reason for limit in ceilings)))
 
 
 def _heed_script(
-    hardware: Decision, request: Precision | None, script: ScriptReading | None, ceilings: list[Ceiling]
+    hardware: Decision,
+    request: Precision | None,
+    script: ScriptAnalysis | None,
+    ceilings: list[HardwareLimit],
 ) -> Decision:
     if script is None or script.problem:
         return hardware
     if script.manages_precision:
-        note = Reason(
+        note = DecisionReason(
             "DeepSpeed takes its precision from its own config, not from the launch", script.manages_precision
         )
         hardware = _with(hardware, note)
@@ -215,29 +224,33 @@ def _heed_script(
         return _obey(literals[0], hardware, request, ceilings)
     if len(values) > 1:
         places = ", ".join(f"{site.place} {site.value}" for site in literals)
-        note = Reason("the script asks for several precisions; the ranks say which one they use", places)
+        note = DecisionReason(
+            "the script asks for several precisions; the ranks say which one they use", places
+        )
         return _with(hardware, note)
     if request is None and not script.manages_precision:
         hardware = _leave_to_the_script(hardware, script) or _spare_params(hardware, script)
     if hardware.mixed_precision == "fp16" and script.trained_dtype == "float32":
-        note = Reason(
+        note = DecisionReason(
             "the trained parameters are float32, as fp16's scaler needs", script.trained_dtype_evidence
         )
         hardware = _with(hardware, note)
     bare = next((site for site in script.precision if not site.binding and not site.option), None)
     if bare is not None:
-        note = Reason(f"{bare.call} takes what the launch says; it detects nothing itself", str(bare.place))
+        note = DecisionReason(
+            f"{bare.call} takes what the launch says; it detects nothing itself", str(bare.place)
+        )
         return _with(hardware, note)
     return hardware
 
 
-def _leave_to_the_script(hardware: Decision, script: ScriptReading) -> Decision | None:
+def _leave_to_the_script(hardware: Decision, script: ScriptAnalysis) -> Decision | None:
     """A script with its own GradScaler, or autocast and nothing of accelerate's, needs no second one."""
     own = script.own_scaler or (script.own_autocast if not script.precision else "")
     if not own or hardware.mixed_precision == "no":
         return None
     what = "scales its gradients" if script.own_scaler else "casts its forward"
-    why = Reason(f"the script {what} itself, so the launch adds no mixed precision of its own", own)
+    why = DecisionReason(f"the script {what} itself, so the launch adds no mixed precision of its own", own)
     return Decision("no", (why, *hardware.because))
 
 
@@ -249,12 +262,12 @@ _HELD = {
 }
 
 
-def _spare_params(hardware: Decision, script: ScriptReading) -> Decision:
+def _spare_params(hardware: Decision, script: ScriptAnalysis) -> Decision:
     """fp16 needs float32 parameters: its scaler raises on others, and a checkpoint may hold any."""
     if hardware.mixed_precision != "fp16" or script.trained_dtype not in _HELD:
         return hardware
-    why = Reason(_HELD[script.trained_dtype], script.trained_dtype_evidence or script.path)
-    lift = Reason(
+    why = DecisionReason(_HELD[script.trained_dtype], script.trained_dtype_evidence or script.path)
+    lift = DecisionReason(
         "with parameters in float32 (dtype=torch.float32 where they are loaded) give --precision fp16",
         why.source,
     )
@@ -262,7 +275,7 @@ def _spare_params(hardware: Decision, script: ScriptReading) -> Decision:
 
 
 def _obey(
-    site: PrecisionSite, hardware: Decision, request: Precision | None, ceilings: list[Ceiling]
+    site: PrecisionSite, hardware: Decision, request: Precision | None, ceilings: list[HardwareLimit]
 ) -> Decision:
     """A literal in the script wins over flag, environment and config file, so the launch must agree."""
     asks = f"{site.call} asks for {site.value}" + (f" ({site.why})" if site.why else "")
@@ -279,17 +292,21 @@ def _obey(
             f"edit line {site.place.line} to {request}, or drop --precision {request}",
         )
     value: Precision = next(item for item in _ORDER if item == site.value)
-    because = [Reason(f"{asks}, and the script wins over any flag", str(site.place))]
+    because = [DecisionReason(f"{asks}, and the script wins over any flag", str(site.place))]
     if not ceilings and value == "fp16":
-        because.append(Reason("on the CPU fp16 does nothing: the ranks compute in float32", "gpus: none"))
+        because.append(
+            DecisionReason("on the CPU fp16 does nothing: the ranks compute in float32", "gpus: none")
+        )
     if ceilings and value == "fp16" and all(limit.best == "bf16" for limit in ceilings):
         because.append(
-            Reason("every GPU of the launch has native bf16, which needs no scaler", ceilings[0].reason.text)
+            DecisionReason(
+                "every GPU of the launch has native bf16, which needs no scaler", ceilings[0].reason.text
+            )
         )
     return Decision(value, (*because, *hardware.because))
 
 
-def _with(decision: Decision, note: Reason) -> Decision:
+def _with(decision: Decision, note: DecisionReason) -> Decision:
     return Decision(
         decision.mixed_precision, (*decision.because, note), decision.changed_from, decision.script_args
     )

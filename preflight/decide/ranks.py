@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from preflight.decide.decision import NodeRanks, RankSlot, Reason
+from preflight.decide.decision import DecisionReason, NodeRanks, RankSlot
 from preflight.errors import GpulaunchError
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
-from preflight.facts.script import ScriptReading
+from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
 from preflight.job import GpuRequest, Job
 
@@ -43,7 +43,7 @@ def _has_gpus(facts: HostFacts) -> bool:
 def map_ranks(
     facts: HostFacts,
     job: Job,
-    script: ScriptReading | None = None,
+    script: ScriptAnalysis | None = None,
     *,
     allowed: GpuRequest = "all",
     allowed_by: str = "hosts.yaml gpus",
@@ -77,11 +77,11 @@ def _cpu_ranks(host: str, count: int) -> NodeRanks:
         )
     slots = tuple(RankSlot(rank, None, None) for rank in range(count))
     words = "1 CPU rank" if count == 1 else f"{count} CPU ranks"
-    return NodeRanks(host, slots, False, (Reason(f"{words} on {host}", "gpus: none"),))
+    return NodeRanks(host, slots, False, (DecisionReason(f"{words} on {host}", "gpus: none"),))
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _GpuVerdicts:
     """A GPU with the reasons against it: `broken` rules it out, `busy` only puts it last."""
 
     gpu: Gpu
@@ -90,9 +90,9 @@ class _Judged:
     busy: str
 
 
-def _judge(gpu: Gpu, claimed: Mapping[str, str]) -> _Judged:
+def _judge(gpu: Gpu, claimed: Mapping[str, str]) -> _GpuVerdicts:
     uuid = "" if isinstance(gpu.uuid, Missing) else gpu.uuid
-    return _Judged(gpu, uuid, _broken(gpu), _busy(gpu) or claimed.get(uuid, ""))
+    return _GpuVerdicts(gpu, uuid, _broken(gpu), _busy(gpu) or claimed.get(uuid, ""))
 
 
 def _broken(gpu: Gpu) -> str:
@@ -125,14 +125,14 @@ def _name(gpu: Gpu) -> str:
 
 def _offer(
     host: str, gpus: tuple[Gpu, ...], allowed: GpuRequest, by: str
-) -> tuple[tuple[Gpu, ...], tuple[Reason, ...]]:
+) -> tuple[tuple[Gpu, ...], tuple[DecisionReason, ...]]:
     """Return the GPUs that launches may use, in the order of the list where there is one."""
     ordered = tuple(sorted(gpus, key=lambda gpu: gpu.index))
     if isinstance(allowed, tuple):
         kept = tuple(_find(host, ordered, wanted) for wanted in allowed)
-        return kept, (Reason(f"{host} offers {len(kept)} of its {len(ordered)} GPUs", by),)
+        return kept, (DecisionReason(f"{host} offers {len(kept)} of its {len(ordered)} GPUs", by),)
     if isinstance(allowed, int):
-        return ordered[:allowed], (Reason(f"{host} offers its first {allowed} GPUs", by),)
+        return ordered[:allowed], (DecisionReason(f"{host} offers its first {allowed} GPUs", by),)
     if allowed == "none":
         raise RanksRefused(
             f"{host}: {by} leaves it no GPU, and this job wants some",
@@ -159,13 +159,15 @@ def _find(host: str, gpus: Iterable[Gpu], wanted: int | str) -> Gpu:
 
 
 def _choose(
-    host: str, judged: list[_Judged], request: GpuRequest
-) -> tuple[list[_Judged], tuple[Reason, ...]]:
+    host: str, judged: list[_GpuVerdicts], request: GpuRequest
+) -> tuple[list[_GpuVerdicts], tuple[DecisionReason, ...]]:
     if isinstance(request, tuple):
         return _by_name(host, judged, request)
     usable = [item for item in judged if not item.broken]
     out = tuple(
-        Reason(f"GPU {item.gpu.index} of {host} {item.broken}", "left out") for item in judged if item.broken
+        DecisionReason(f"GPU {item.gpu.index} of {host} {item.broken}", "left out")
+        for item in judged
+        if item.broken
     )
     if not usable:
         facts = "; ".join(reason.text for reason in out) or "it has none"
@@ -187,15 +189,17 @@ def _choose(
     first = (free + held)[:count]
     chosen = sorted(first, key=lambda item: item.gpu.index)
     passed = [item for item in held if item not in first]
-    spared = tuple(Reason(f"GPU {item.gpu.index} of {host} {item.busy}", "passed over") for item in passed)
+    spared = tuple(
+        DecisionReason(f"GPU {item.gpu.index} of {host} {item.busy}", "passed over") for item in passed
+    )
     return chosen, (*out, *spared, *_held(host, [item for item in first if item.busy]))
 
 
 def _by_name(
-    host: str, judged: list[_Judged], names: tuple[int | str, ...]
-) -> tuple[list[_Judged], tuple[Reason, ...]]:
+    host: str, judged: list[_GpuVerdicts], names: tuple[int | str, ...]
+) -> tuple[list[_GpuVerdicts], tuple[DecisionReason, ...]]:
     by_index = {item.gpu.index: item for item in judged}
-    chosen: list[_Judged] = []
+    chosen: list[_GpuVerdicts] = []
     for name in names:
         item = by_index[_find(host, [item.gpu for item in judged], name).index]
         if item.broken:
@@ -206,20 +210,22 @@ def _by_name(
     return chosen, _held(host, [item for item in chosen if item.busy])
 
 
-def _held(host: str, items: Iterable[_Judged]) -> tuple[Reason, ...]:
-    return tuple(Reason(f"GPU {item.gpu.index} of {host} {item.busy}", "held by others") for item in items)
+def _held(host: str, items: Iterable[_GpuVerdicts]) -> tuple[DecisionReason, ...]:
+    return tuple(
+        DecisionReason(f"GPU {item.gpu.index} of {host} {item.busy}", "held by others") for item in items
+    )
 
 
-def _masking(chosen: list[_Judged], script: ScriptReading | None) -> tuple[bool, Reason]:
+def _masking(chosen: list[_GpuVerdicts], script: ScriptAnalysis | None) -> tuple[bool, DecisionReason]:
     """Decide whether each rank sees one GPU only. A shared list is better for NVLink and P2P inside NCCL."""
     if len(chosen) == 1:
-        return False, Reason("where a host has one rank, that rank sees its own GPU only", "ranks")
+        return False, DecisionReason("where a host has one rank, that rank sees its own GPU only", "ranks")
     exclusive = [
         item for item in chosen if item.gpu.compute_mode in ("exclusive_process", "exclusive_thread")
     ]
     unknown = [item for item in chosen if isinstance(item.gpu.compute_mode, Missing)]
     if not exclusive and not unknown:
-        return False, Reason(
+        return False, DecisionReason(
             "every rank sees all GPUs of the node and takes the LOCAL_RANK-th", "compute mode default"
         )
     shared_by_mps = any(
@@ -230,13 +236,13 @@ def _masking(chosen: list[_Judged], script: ScriptReading | None) -> tuple[bool,
     )
     if exclusive and shared_by_mps:
         text = "an MPS server owns the exclusive GPUs and shares them, so every rank may see all of them"
-        return False, Reason(text, "MPS")
+        return False, DecisionReason(text, "MPS")
     mode = "Exclusive Process mode" if exclusive else "a compute mode that could not be read"
     if script is not None and script.places_device:
         text = f"{mode}, but the script takes the GPU of its LOCAL_RANK first: every rank sees all GPUs"
-        return False, Reason(text, script.places_device)
+        return False, DecisionReason(text, script.places_device)
     text = (
         f"{mode}, and the script is not proven to set its device from LOCAL_RANK before it uses CUDA:"
         " each rank sees its own GPU only"
     )
-    return True, Reason(text, mode)
+    return True, DecisionReason(text, mode)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from preflight.facts.script import Option, ScriptReading
+from preflight.facts.script import Option, ScriptAnalysis
 from preflight.frozen import dataclass
 from preflight.job import Job, Precision
 
@@ -28,13 +28,13 @@ class _Switch:
     precision: str
 
 
-def asked_in_args(job: Job, script: ScriptReading | None) -> Precision | None:
+def asked_in_args(job: Job, script: ScriptAnalysis | None) -> Precision | None:
     """Return the precision that the user's own script arguments ask for, None when none or several."""
     found = {switch.precision for switch in _switches(job.args, job.precision_args, script)}
     return next((item for item in _PRECISIONS if {item} == found), None)
 
 
-def agree(job: Job, chosen: Precision, script: ScriptReading | None) -> ArgsEdit:
+def agree(job: Job, chosen: Precision, script: ScriptAnalysis | None) -> ArgsEdit:
     """Return the script arguments with contrary precision switches dropped and the right ones in place.
 
     Switches are those of the run config's `precision_args` and the argparse options that reading the script
@@ -55,7 +55,7 @@ def agree(job: Job, chosen: Precision, script: ScriptReading | None) -> ArgsEdit
     return ArgsEdit((*args, *new), ((" ".join(old), " ".join(new), why),))
 
 
-def _respelled(old: tuple[str, ...], chosen: Precision, script: ScriptReading | None) -> tuple[str, ...]:
+def _respelled(old: tuple[str, ...], chosen: Precision, script: ScriptAnalysis | None) -> tuple[str, ...]:
     """Return a dropped `--mixed_precision bf16` with the right value, where the option takes it."""
     flags = {word.partition("=")[0] for word in old}
     for option in script.options if script else ():
@@ -65,7 +65,7 @@ def _respelled(old: tuple[str, ...], chosen: Precision, script: ScriptReading | 
 
 
 def _wanted(
-    table: Mapping[str, tuple[str, ...]], chosen: Precision, script: ScriptReading | None
+    table: Mapping[str, tuple[str, ...]], chosen: Precision, script: ScriptAnalysis | None
 ) -> tuple[str, ...]:
     if table:
         return tuple(table.get(chosen, ()))
@@ -82,7 +82,7 @@ def _wanted(
 
 
 def _switches(
-    args: tuple[str, ...], table: Mapping[str, tuple[str, ...]], script: ScriptReading | None
+    args: tuple[str, ...], table: Mapping[str, tuple[str, ...]], script: ScriptAnalysis | None
 ) -> Iterator[_Switch]:
     taken: set[int] = set()
     for precision, words in table.items():

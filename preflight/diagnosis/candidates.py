@@ -8,11 +8,11 @@ from typing import Self
 
 from preflight.diagnosis.fix_commands import command_for
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.matching import Hit, first_match
 from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause, Confidence, Evidence
-from preflight.diagnosis.run_progress import Course, is_soft
-from preflight.diagnosis.signatures.table import Depth, Signature, signature
-from preflight.diagnosis.tracebacks import Raised, wraps_another
+from preflight.diagnosis.run_progress import RunProgress, is_soft
+from preflight.diagnosis.signature_matcher import SignatureHit, first_match
+from preflight.diagnosis.signatures.table import CausalDepth, Signature, signature
+from preflight.diagnosis.tracebacks import ParsedException, wraps_another
 from preflight.frozen import dataclass
 
 MOST_EVIDENCE = 5
@@ -40,11 +40,11 @@ _KILLS = frozenset({"S70", "S71", "S72", "S74"})
 _OTHER_FAILURES = re.compile(r"^\s*Failures:")
 _ROOT_CAUSE = re.compile(r"Root Cause \(first observed failure\)")
 _KILLED = re.compile(r"exitcode\s*:\s*-(?!15\b)\d")
-_CONFIDENCE: Mapping[Depth, Confidence] = {
-    Depth.ROOT: "certain",
-    Depth.GENERAL: "likely",
-    Depth.ENDING: "likely",
-    Depth.VICTIM: "possible",
+_CONFIDENCE: Mapping[CausalDepth, Confidence] = {
+    CausalDepth.ROOT: "certain",
+    CausalDepth.GENERAL: "likely",
+    CausalDepth.ENDING: "likely",
+    CausalDepth.VICTIM: "possible",
 }
 
 
@@ -53,7 +53,7 @@ class Candidate:
     """A cause, and what its place among others depends on."""
 
     cause: Cause
-    depth: Depth
+    depth: CausalDepth
     soft: bool  # only lines that warn say it
     first: Line
     aside: bool = (
@@ -63,7 +63,7 @@ class Candidate:
     @classmethod
     def of_series(cls, cause: Cause, first: Line) -> Self:
         """Return what the losses of a log accuse."""
-        return cls(cause, Depth.ROOT, soft=False, first=first)
+        return cls(cause, CausalDepth.ROOT, soft=False, first=first)
 
     @property
     def key(self) -> tuple[int, bool, float, int]:
@@ -73,7 +73,9 @@ class Candidate:
         return (depth, self.soft, at, self.first.order)
 
 
-def candidates(hits: Sequence[Hit], raised: Sequence[Raised], course: Course) -> list[Candidate]:
+def candidates(
+    hits: Sequence[SignatureHit], raised: Sequence[ParsedException], course: RunProgress
+) -> list[Candidate]:
     """Return everything the log accuses, unordered; nothing when the run plainly went on to its end."""
     last = max((line.order for line in course.failing), default=-1)
     if course.failing and course.went_on(last):
@@ -87,7 +89,7 @@ def candidates(hits: Sequence[Hit], raised: Sequence[Raised], course: Course) ->
     if not course.failing:
         found = [each for each in found if _tells_alone(each) and not course.went_on(each.first.order)]
     found = [_raised_above_waits(each, found) for each in found]
-    explained = any(each.depth <= Depth.GENERAL and not each.soft for each in found)
+    explained = any(each.depth <= CausalDepth.GENERAL and not each.soft for each in found)
     return [*found, *(each for each in own if not (explained and each.soft))]
 
 
@@ -98,21 +100,27 @@ def evidence_of(lines: Iterable[Line]) -> tuple[Evidence, ...]:
     )
 
 
-def _chains(raised: Sequence[Raised]) -> list[list[Raised]]:
-    by_chain: dict[tuple[str, int | None, int], list[Raised]] = {}
+def _chains(raised: Sequence[ParsedException]) -> list[list[ParsedException]]:
+    by_chain: dict[tuple[str, int | None, int], list[ParsedException]] = {}
     for each in raised:
         by_chain.setdefault((each.line.source, each.line.rank, each.chain), []).append(each)
     return list(by_chain.values())
 
 
-def _by_code(hits: Iterable[Hit], course: Course) -> list[tuple[Signature, Depth, list[Line]]]:
+def _by_code(
+    hits: Iterable[SignatureHit], course: RunProgress
+) -> list[tuple[Signature, CausalDepth, list[Line]]]:
     """Return (row, depth, lines) for each row that was hit; a box's other failures count as victims."""
     aside = _other_failures(course.failing)
-    found: dict[tuple[str, Depth], tuple[Signature, Depth, list[Line]]] = {}
+    found: dict[tuple[str, CausalDepth], tuple[Signature, CausalDepth, list[Line]]] = {}
     for hit in hits:
-        depth = Depth.VICTIM if hit.line.order in aside and hit.row.depth is Depth.ENDING else hit.row.depth
+        depth = (
+            CausalDepth.VICTIM
+            if hit.line.order in aside and hit.row.depth is CausalDepth.ENDING
+            else hit.row.depth
+        )
         found.setdefault((hit.row.code, depth), (hit.row, depth, []))[2].append(hit.line)
-    codes = {row.code for row, depth, _ in found.values() if depth < Depth.VICTIM}
+    codes = {row.code for row, depth, _ in found.values() if depth < CausalDepth.VICTIM}
     return [each for each in found.values() if each[1] is each[0].depth or each[0].code not in codes]
 
 
@@ -137,9 +145,9 @@ def _other_failures(failing: Sequence[Line]) -> frozenset[int]:
 
 
 def _of_row(
-    found: tuple[Signature, Depth, list[Line]],
-    chains: Sequence[Sequence[Raised]],
-    course: Course,
+    found: tuple[Signature, CausalDepth, list[Line]],
+    chains: Sequence[Sequence[ParsedException]],
+    course: RunProgress,
     *,
     beside: Sequence[Candidate],
 ) -> Candidate:
@@ -147,7 +155,7 @@ def _of_row(
     firm = [line for line in lines if not is_soft(line.text)]
     shown = firm or lines
     soft = not firm
-    confidence: Confidence = "likely" if soft and depth is Depth.ROOT else _CONFIDENCE[depth]
+    confidence: Confidence = "likely" if soft and depth is CausalDepth.ROOT else _CONFIDENCE[depth]
     numbers = {line.order for line in lines}
     chain = next((chain for chain in chains if any(each.line.order in numbers for each in chain)), ())
     cause = Cause(
@@ -166,7 +174,7 @@ def _of_row(
     return Candidate(cause, depth, soft, shown[0], aside)
 
 
-def _place(chain: Sequence[Raised]) -> str:
+def _place(chain: Sequence[ParsedException]) -> str:
     """Return the user's line that a chain of exceptions came from: the innermost one's, where it has one."""
     for each in chain:
         if each.place is not None:
@@ -177,9 +185,9 @@ def _place(chain: Sequence[Raised]) -> str:
 def _raised_above_waits(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:
     """Let a kill that was seen before others' time-outs be their reason: they waited for the one that was gone."""
     waits = [each.first.order for each in others if each.cause.code == _WATCHDOG]
-    killed = candidate.cause.code in _KILLS and candidate.depth is Depth.ENDING
+    killed = candidate.cause.code in _KILLS and candidate.depth is CausalDepth.ENDING
     if killed and waits and candidate.first.order < min(waits):
-        return replace(candidate, depth=Depth.GENERAL)
+        return replace(candidate, depth=CausalDepth.GENERAL)
     return candidate
 
 
@@ -190,7 +198,7 @@ def _tells_alone(candidate: Candidate) -> bool:
 
 
 def _user_exceptions(
-    chains: Sequence[Sequence[Raised]], hits: Sequence[Hit], course: Course
+    chains: Sequence[Sequence[ParsedException]], hits: Sequence[SignatureHit], course: RunProgress
 ) -> list[Candidate]:
     """Return the exceptions that are in no row: the user's own errors, with their places."""
     matched = {hit.line.order for hit in hits}
@@ -210,7 +218,7 @@ def _user_exceptions(
     return list(found.values())
 
 
-def _row_of_place(chain: Sequence[Raised]) -> Signature | None:
+def _row_of_place(chain: Sequence[ParsedException]) -> Signature | None:
     """Return the row of an exception that says little, but was raised where a library reads a model's files."""
     for each in chain:
         if each.name in _READING_ERRORS and any(_READS_MODELS.search(frame.file) for frame in each.frames):
@@ -218,17 +226,17 @@ def _row_of_place(chain: Sequence[Raised]) -> Signature | None:
     return None
 
 
-def _is_known(raised: Raised, matched: set[int] | frozenset[int]) -> bool:
+def _is_known(raised: ParsedException, matched: set[int] | frozenset[int]) -> bool:
     return (raised.line.order in matched and not wraps_another(raised)) or _row_of(raised) is not None
 
 
-def _row_of(raised: Raised) -> Signature | None:
+def _row_of(raised: ParsedException) -> Signature | None:
     if wraps_another(raised) or (is_soft(raised.text) and raised.bare):
         return None
     return first_match(raised.text)
 
 
-def _innermost(chain: Sequence[Raised]) -> Raised:
+def _innermost(chain: Sequence[ParsedException]) -> ParsedException:
     """Return the exception that began a chain.
 
     What another process or thread raised stands behind the one that tells of it; of exceptions raised while
@@ -243,7 +251,7 @@ def _innermost(chain: Sequence[Raised]) -> Raised:
     return chain[last]
 
 
-def _of_exception(raised: Raised, chain: Sequence[Raised]) -> Candidate:
+def _of_exception(raised: ParsedException, chain: Sequence[ParsedException]) -> Candidate:
     cause = Cause(
         code=USER_CODE,
         slug=USER_EXCEPTION,
@@ -256,5 +264,8 @@ def _of_exception(raised: Raised, chain: Sequence[Raised]) -> Candidate:
         host=raised.line.host,
     )
     return Candidate(
-        cause, Depth.ROOT if not raised.bare else Depth.GENERAL, soft=raised.bare, first=raised.line
+        cause,
+        CausalDepth.ROOT if not raised.bare else CausalDepth.GENERAL,
+        soft=raised.bare,
+        first=raised.line,
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from preflight.diagnosis.result import Cause, Confidence, Evidence
-from preflight.diagnosis.signatures.table import Depth, signature
+from preflight.diagnosis.signatures.table import CausalDepth, signature
 from preflight.facts.gpu import Capability
 from preflight.facts.host import HostFacts, KernelLog, Limits
 from preflight.facts.missing import Missing
@@ -74,9 +74,9 @@ def weigh(causes: tuple[Cause, ...], context: Context) -> tuple[Cause, ...]:
 def _rank(cause: Cause, context: Context) -> int:
     """Return where a cause stands; `sorted` keeps the order of the others."""
     row = signature(cause.code)
-    depth = row.depth if row else Depth.ROOT
+    depth = row.depth if row else CausalDepth.ROOT
     if cause.code == "S70" and _oom_kills(context):
-        return Depth.ROOT
+        return CausalDepth.ROOT
     return depth
 
 

@@ -6,18 +6,18 @@ from preflight.diagnosis import trends
 from preflight.diagnosis.candidates import MOST_EVIDENCE, Candidate, candidates, evidence_of
 from preflight.diagnosis.context import Context, weigh
 from preflight.diagnosis.lines import Line, Log, read_logs
-from preflight.diagnosis.matching import find_hits, shape
 from preflight.diagnosis.result import (
     BENIGN,
     NAN_LOSS,
     UNKNOWN,
+    BenignWarning,
     Cause,
     Diagnosis,
     Evidence,
-    Warned,
 )
-from preflight.diagnosis.run_progress import Course
+from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.series import Point, read_points
+from preflight.diagnosis.signature_matcher import find_hits, shape
 from preflight.diagnosis.signatures.table import NOTICES
 from preflight.diagnosis.tracebacks import find_raised
 
@@ -40,7 +40,7 @@ def diagnose_logs(logs: Sequence[Log], context: Context | None = None) -> Diagno
 def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Diagnosis:
     """Say what killed a run from lines that were read already."""
     raised = find_raised(lines)
-    course = Course(lines)
+    course = RunProgress(lines)
     found = candidates(find_hits(lines), raised, course)
     ordered = sorted([*found, *_from_series(lines)], key=lambda candidate: candidate.key)
     causes = tuple(candidate.cause for candidate in ordered)
@@ -78,13 +78,13 @@ def _from_series(lines: Sequence[Line]) -> list[Candidate]:
     return [Candidate.of_series(cause, shown[0])]
 
 
-def _warnings(lines: Sequence[Line]) -> tuple[Warned, ...]:
+def _warnings(lines: Sequence[Line]) -> tuple[BenignWarning, ...]:
     """Return the notices, each once, looked for in one line of each shape."""
-    seen: dict[str, Warned] = {}
+    seen: dict[str, BenignWarning] = {}
     for line in _one_of_each_shape(lines):
         for notice in NOTICES:
             if notice.code not in seen and notice.pattern.search(line.text):
-                seen[notice.code] = Warned(notice.code, notice.safe, notice.verdict, line.number)
+                seen[notice.code] = BenignWarning(notice.code, notice.safe, notice.verdict, line.number)
     return tuple(seen.values())
 
 
@@ -96,4 +96,4 @@ def _one_of_each_shape(lines: Sequence[Line]) -> Iterable[Line]:
     return first.values()
 
 
-__all__ = ["Cause", "Diagnosis", "Evidence", "Warned", "diagnose", "diagnose_lines", "diagnose_logs"]
+__all__ = ["BenignWarning", "Cause", "Diagnosis", "Evidence", "diagnose", "diagnose_lines", "diagnose_logs"]

@@ -1,15 +1,15 @@
 """What `gpulaunch explain` says of a signature or a notice, and the generated page of all of them."""
 
 from preflight.diagnosis.result import COLLAPSE_CODE, NAN_CODE, USER_CODE, ZERO_CODE
-from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES, Depth, Signature
+from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES, CausalDepth, Signature
 from preflight.frozen import dataclass
 
 STALLED_CODE = "S24"
 _DEPTHS = {
-    Depth.ROOT: "a first cause",
-    Depth.GENERAL: "a cause unless something deeper explains it",
-    Depth.ENDING: "only how a process ended",
-    Depth.VICTIM: "what another process's failure does to this one; never put before a cause",
+    CausalDepth.ROOT: "a first cause",
+    CausalDepth.GENERAL: "a cause unless something deeper explains it",
+    CausalDepth.ENDING: "only how a process ended",
+    CausalDepth.VICTIM: "what another process's failure does to this one; never put before a cause",
 }
 _SOURCES = {
     "run": "reproduced",
@@ -20,7 +20,7 @@ _SOURCES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class DerivedCause:
     """A code that is not a pattern of a line but a judgement over many."""
 
     code: str
@@ -30,12 +30,12 @@ class Made:
 
 
 _RISING = "float32 parameters with mixed precision (bf16 where the GPUs have it), a lower learning rate"
-MADE: tuple[Made, ...] = (
-    Made(USER_CODE, "user-exception", "an exception that is in no row: the first one, with its place", "see the traceback"),
-    Made(NAN_CODE, "nan-loss", "logged losses or gradient norms are NaN or infinite, and stay so", _RISING),
-    Made(ZERO_CODE, "nan-loss", "the loss is logged as 0.0 for ever: its steps were NaN, or no label counts", _RISING),
-    Made(COLLAPSE_CODE, "nan-loss", "the loss scale collapsed: every step overflows and is skipped", _RISING),
-    Made(STALLED_CODE, "stalled", "a running job logs no more steps (said by `run`, never by a log alone)",
+MADE: tuple[DerivedCause, ...] = (
+    DerivedCause(USER_CODE, "user-exception", "an exception that is in no row: the first one, with its place", "see the traceback"),
+    DerivedCause(NAN_CODE, "nan-loss", "logged losses or gradient norms are NaN or infinite, and stay so", _RISING),
+    DerivedCause(ZERO_CODE, "nan-loss", "the loss is logged as 0.0 for ever: its steps were NaN, or no label counts", _RISING),
+    DerivedCause(COLLAPSE_CODE, "nan-loss", "the loss scale collapsed: every step overflows and is skipped", _RISING),
+    DerivedCause(STALLED_CODE, "stalled", "a running job logs no more steps (said by `run`, never by a log alone)",
          "py-spy dump --pid PID on the rank that is silent"),
 )  # fmt: skip
 

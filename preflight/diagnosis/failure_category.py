@@ -5,61 +5,65 @@ from typing import Literal, TypeAlias, get_args
 from preflight.diagnosis.result import Cause
 from preflight.frozen import dataclass
 
-NatureName: TypeAlias = Literal[
+FailureCategoryName: TypeAlias = Literal[
     "host",
     "network",
     "gpu",
-    "outside",
+    "external",
     "hang",
     "storage",
     "oom",
     "script",
     "precision",
     "crash",
-    "setup",
+    "environment",
     "unknown",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Nature:
+class FailureCategory:
     """One row. `passes` True: what caused it may be gone, or be left out, when the run is started again."""
 
-    name: NatureName
+    name: FailureCategoryName
     passes: bool
     words: str
 
 
-NATURES: dict[NatureName, Nature] = {
+NATURES: dict[FailureCategoryName, FailureCategory] = {
     row.name: row
     for row in (
-        Nature("host", True, "a host was lost"),
-        Nature("network", True, "the network between the ranks failed, or one waited in vain for the others"),
-        Nature("gpu", True, "a GPU failed"),
-        Nature("outside", True, "something outside the run ended one of its processes"),
-        Nature("hang", True, "the ranks hung"),
-        Nature("storage", True, "a file system failed"),
-        Nature("oom", False, "memory ran out, and would run out again"),
-        Nature("script", False, "the script itself failed, and would fail again"),
-        Nature("precision", False, "the numbers went bad, and would again"),
-        Nature("crash", False, "native code crashed, which a new start seldom repairs"),
-        Nature(
-            "setup",
+        FailureCategory("host", True, "a host was lost"),
+        FailureCategory(
+            "network", True, "the network between the ranks failed, or one waited in vain for the others"
+        ),
+        FailureCategory("gpu", True, "a GPU failed"),
+        FailureCategory("external", True, "something outside the run ended one of its processes"),
+        FailureCategory("hang", True, "the ranks hung"),
+        FailureCategory("storage", True, "a file system failed"),
+        FailureCategory("oom", False, "memory ran out, and would run out again"),
+        FailureCategory("script", False, "the script itself failed, and would fail again"),
+        FailureCategory("precision", False, "the numbers went bad, and would again"),
+        FailureCategory("crash", False, "native code crashed, which a new start seldom repairs"),
+        FailureCategory(
+            "environment",
             False,
             "a package, a file, a right, room or time is missing, and a person must provide it",
         ),
-        Nature("unknown", False, "it is not known why it failed"),
+        FailureCategory("unknown", False, "it is not known why it failed"),
     )
 }
-LASTING: tuple[NatureName, ...] = tuple(name for name in get_args(NatureName) if not NATURES[name].passes)
+LASTING: tuple[FailureCategoryName, ...] = tuple(
+    name for name in get_args(FailureCategoryName) if not NATURES[name].passes
+)
 """What can only fail again, unless somebody says otherwise."""
 
 # By class of failure (the slug of a signature); a code stands where one row differs from its class.
-_OF: dict[str, NatureName] = {
+_OF: dict[str, FailureCategoryName] = {
     # one row of a class that is otherwise of another nature
-    "S66": "setup",  # no usable interface, closed ports
-    "S70": "outside",  # SIGKILL by somebody; `certain` only when the kernel says that memory was why
-    "S94": "setup",  # no permission
+    "S66": "environment",  # no usable interface, closed ports
+    "S70": "external",  # SIGKILL by somebody; `certain` only when the kernel says that memory was why
+    "S94": "environment",  # no permission
     # the network, the other ranks
     "nccl-network": "network",
     "nccl-system-error": "network",
@@ -70,10 +74,10 @@ _OF: dict[str, NatureName] = {
     "nccl-cuda-error": "gpu",
     "storage": "storage",
     # from outside
-    "port-in-use": "outside",
-    "preempted": "outside",
-    "sighup": "outside",
-    "terminated": "outside",
+    "port-in-use": "external",
+    "preempted": "external",
+    "sighup": "external",
+    "terminated": "external",
     # memory
     "cuda-oom": "oom",
     "host-oom-killed": "oom",
@@ -107,29 +111,29 @@ _OF: dict[str, NatureName] = {
     "segfault": "crash",
     "sigabrt": "crash",
     # what somebody must provide
-    "bad-checkpoint": "setup",
-    "broken-interpreter": "setup",
-    "device-busy": "setup",
-    "disk-full": "setup",
-    "driver-mismatch": "setup",
-    "hf-hub-auth": "setup",
-    "inductor-compile": "setup",
-    "missing-file": "setup",
-    "missing-module": "setup",
-    "nccl-p2p-unsupported": "setup",
-    "nccl-version": "setup",
-    "no-kernel-image": "setup",
-    "shm": "setup",
-    "ssh-access": "setup",
-    "time-limit": "setup",
-    "too-many-open-files": "setup",
-    "unknown-architecture": "setup",
+    "bad-checkpoint": "environment",
+    "broken-interpreter": "environment",
+    "device-busy": "environment",
+    "disk-full": "environment",
+    "driver-mismatch": "environment",
+    "hf-hub-auth": "environment",
+    "inductor-compile": "environment",
+    "missing-file": "environment",
+    "missing-module": "environment",
+    "nccl-p2p-unsupported": "environment",
+    "nccl-version": "environment",
+    "no-kernel-image": "environment",
+    "shm": "environment",
+    "ssh-access": "environment",
+    "time-limit": "environment",
+    "too-many-open-files": "environment",
+    "unknown-architecture": "environment",
     # another process's words about the failed one
     "unknown": "unknown",
 }
 
 
-def nature_of(cause: Cause) -> Nature:
+def nature_of(cause: Cause) -> FailureCategory:
     """Return the nature of a cause; one of a class that the table does not know is unknown."""
     if cause.code == "S70" and cause.confidence == "certain":
         return NATURES["oom"]

@@ -49,7 +49,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class BenignWarning:
     """An alarming line that is no failure, with whether it may be ignored."""
 
     code: str
@@ -64,4 +64,4 @@ class Diagnosis:
 
     verdict: str
     causes: tuple[Cause, ...]
-    warnings: tuple[Warned, ...]
+    warnings: tuple[BenignWarning, ...]

@@ -42,7 +42,7 @@ _MOVES_ENOUGH = 3
 _BELOW = 4
 
 
-class Course:
+class RunProgress:
     """How a run went, as far as its lines say: where it failed, made steps, and said that it was done."""
 
     def __init__(self, lines: Sequence[Line]) -> None:

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from preflight.frozen import dataclass
 
-Kind: TypeAlias = Literal["waits", "stands", "stopped", "unknown"]
+RankActivity: TypeAlias = Literal["waiting", "running", "stopped", "unknown"]
 
 _HEAD = re.compile(
     r"^=== (?P<child>a child of )?rank (?P<rank>\d{1,9}), pid (?P<pid>\d{1,9}), state (?P<state>[^,]*)"
@@ -30,7 +30,7 @@ _WRAPPERS = re.compile(r"wrapper|<locals>|decorate|inner")
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StackFrame:
     """One call: the function, and the line at which it stands."""
 
     function: str
@@ -45,17 +45,17 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RankStack:
     """One rank's main thread, innermost call first; none when no stacks could be had."""
 
     rank: int
     host: str
     pid: int
     state: str  # the kernel's letter, and where it waits in the kernel
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[StackFrame, ...] = ()
 
     @property
-    def own(self) -> Frame | None:
+    def own(self) -> StackFrame | None:
         """The innermost call in the user's own code."""
         return next((frame for frame in self.frames if not _LIBRARY.search(frame.file)), None)
 
@@ -73,13 +73,13 @@ class Standing:
         return "backward" if any(_BACKWARD.search(frame.file) for frame in called) else ""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> RankActivity:
         """Whether it waits for other ranks, stands in something of its own, is stopped, or is not known."""
         if self.state[:1] in ("T", "t"):
             return "stopped"
         if not self.frames:
             return "unknown"
-        return "waits" if self.collective else "stands"
+        return "waiting" if self.collective else "running"
 
     @property
     def place(self) -> str:
@@ -89,7 +89,7 @@ class Standing:
             return "is stopped (SIGSTOP, or a debugger)"
         if self.kind == "unknown":
             return f"gave no stacks (state {self.state})"
-        if self.kind == "waits":
+        if self.kind == "waiting":
             return f"waits in {self.collective}" + (f", called by {own.words}" if own else "")
         if any(_LOADER.search(frame.file) for frame in self.frames):
             return "waits for the data loader" + (f" in {own.words}" if own else "")
@@ -102,21 +102,21 @@ class Standing:
 class Hang:
     """What the stacks of a hung run say."""
 
-    standings: tuple[Standing, ...]
+    standings: tuple[RankStack, ...]
     apart: tuple[int, ...] = ()  # ranks that do not stand where most do
     words: str = ""
     missing: tuple[int, ...] = field(default=())  # ranks of which nothing came
 
 
-def read_stacks(text: str, host: str) -> Standing | None:
+def read_stacks(text: str, host: str) -> RankStack | None:
     """Return how a rank stood when its stacks were last written, None when there are none in the text."""
-    found: Standing | None = None
+    found: RankStack | None = None
     for head, body in _dumps(text.splitlines()):
         match = _HEAD.match(head)
         if match is None or match["child"]:
             continue
         rank, pid = int(match["rank"]), int(match["pid"])
-        found = Standing(rank, host, pid, match["state"].strip(), _main_thread(body))
+        found = RankStack(rank, host, pid, match["state"].strip(), _main_thread(body))
     return found
 
 
@@ -133,16 +133,16 @@ def _dumps(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
         yield head, body
 
 
-def _main_thread(lines: Iterable[str]) -> tuple[Frame, ...]:
+def _main_thread(lines: Iterable[str]) -> tuple[StackFrame, ...]:
     """Return the frames of the main thread: py-spy names it, faulthandler writes the oldest thread last."""
-    threads: list[tuple[str, list[Frame]]] = []
+    threads: list[tuple[str, list[StackFrame]]] = []
     for line in lines:
         if _THREAD.match(line):
             threads.append((line, []))
             continue
         match = _FAULTHANDLER.match(line) or _PY_SPY.match(line)
         if match is not None and threads:
-            threads[-1][1].append(Frame(match["function"], match["file"], int(match["line"] or 0)))
+            threads[-1][1].append(StackFrame(match["function"], match["file"], int(match["line"] or 0)))
     named = [frames for head, frames in threads if '"MainThread"' in head]
     every = [frames for _, frames in threads]
     frames = (named or every[-1:] or [[]])[0]
@@ -150,19 +150,19 @@ def _main_thread(lines: Iterable[str]) -> tuple[Frame, ...]:
     return tuple(scripts or frames)  # ours alone: the script has not begun, or has come to its end
 
 
-def compare(standings: Iterable[Standing], world_size: int) -> Hang:
+def compare(standings: Iterable[RankStack], world_size: int) -> Hang:
     """Say which ranks stand apart: where most wait for others, it is those that do not wait."""
     ranks = tuple(sorted(standings, key=lambda standing: standing.rank))
     missing = tuple(sorted(set(range(world_size)) - {standing.rank for standing in ranks}))
     known = [standing for standing in ranks if standing.kind != "unknown"]
-    waiting = [standing for standing in known if standing.kind == "waits"]
-    others = [standing for standing in known if standing.kind != "waits"]
+    waiting = [standing for standing in known if standing.kind == "waiting"]
+    others = [standing for standing in known if standing.kind != "waiting"]
     apart = others if waiting and others else _minority(known)
     rest = [standing for standing in known if standing not in apart]
     return Hang(ranks, tuple(standing.rank for standing in apart), _words(apart, rest), missing)
 
 
-def _minority(standings: list[Standing]) -> list[Standing]:
+def _minority(standings: list[RankStack]) -> list[RankStack]:
     """Return those that do not stand where more than half of them do, none when there is no such place."""
     places = Counter(standing.place for standing in standings)
     if len(places) < 2:
@@ -173,12 +173,12 @@ def _minority(standings: list[Standing]) -> list[Standing]:
     return [standing for standing in standings if standing.place != place]
 
 
-def _words(apart: list[Standing], rest: list[Standing]) -> str:
+def _words(apart: list[RankStack], rest: list[RankStack]) -> str:
     said = [_grouped(group) for group in (apart, rest) if group]
     return ", while ".join(said)
 
 
-def _grouped(standings: list[Standing]) -> str:
+def _grouped(standings: list[RankStack]) -> str:
     places: dict[str, list[int]] = {}
     for standing in standings:
         places.setdefault(standing.place, []).append(standing.rank)

@@ -42,7 +42,7 @@ _LONGEST = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class TracebackFrame:
     """A line of a file."""
 
     file: str
@@ -50,7 +50,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class ParsedException:
     """One exception as printed. `follows` says how the one printed before it is linked to it.
 
     `chain` numbers the tracebacks that belong together; `handled` is True in a chain's members that were only
@@ -60,7 +60,7 @@ class Raised:
     type: str
     message: str
     line: Line  # that names it
-    frames: tuple[Frame, ...]
+    frames: tuple[TracebackFrame, ...]
     follows: str = ""  # "" first of its chain, "cause" (raise ... from), "context" (during handling)
     chain: int = 0
     bare: bool = False  # no traceback above it
@@ -76,30 +76,30 @@ class Raised:
         return f"{self.type}: {self.message}".rstrip(": ")
 
     @property
-    def place(self) -> Frame | None:
+    def place(self) -> TracebackFrame | None:
         """The innermost frame in the user's own code."""
         return next((frame for frame in reversed(self.frames) if not _LIBRARY.search(frame.file)), None)
 
 
-def find_raised(lines: Sequence[Line]) -> tuple[Raised, ...]:
+def find_raised(lines: Sequence[Line]) -> tuple[ParsedException, ...]:
     """Return every exception of every traceback, in the order printed, ranks kept apart."""
     by_stream: dict[tuple[str, int | None], list[Line]] = {}
     for line in lines:
         own = by_stream.setdefault((line.source, line.rank), [])
         if not own or own[-1].text != line.text:  # collectors double lines
             own.append(line)
-    found: list[Raised] = []
+    found: list[ParsedException] = []
     for stream in by_stream.values():
         found += [replace(raised, chain=raised.chain + len(found)) for raised in _of_one_stream(stream)]
     return tuple(sorted(found, key=lambda raised: raised.line.order))
 
 
-def wraps_another(raised: Raised) -> bool:
+def wraps_another(raised: ParsedException) -> bool:
     """Whether it only tells of an exception in another process or thread."""
     return _WRAPS.search(raised.text) is not None
 
 
-def _of_one_stream(lines: Sequence[Line]) -> Iterator[Raised]:
+def _of_one_stream(lines: Sequence[Line]) -> Iterator[ParsedException]:
     follows, chain, index = "", 0, 0
     while index < len(lines):
         text = lines[index].text
@@ -126,13 +126,13 @@ def _is_inner(lines: Sequence[Line], index: int) -> bool:
     return any(_INNER.search(text) for text in above) and index > 0
 
 
-def _bare(line: Line, text: str) -> Raised:
+def _bare(line: Line, text: str) -> ParsedException:
     kind, _, message = text.partition(": ")
-    return Raised(kind, message, line, (), bare=True)
+    return ParsedException(kind, message, line, (), bare=True)
 
 
-def _one(lines: Sequence[Line], start: int) -> tuple[Raised | None, int]:
-    frames: list[Frame] = []
+def _one(lines: Sequence[Line], start: int) -> tuple[ParsedException | None, int]:
+    frames: list[TracebackFrame] = []
     file = ""
     indent = lines[start].text[: len(lines[start].text) - len(lines[start].text.lstrip())]
     boxed = "traceback :" in lines[start].text
@@ -142,7 +142,9 @@ def _one(lines: Sequence[Line], start: int) -> tuple[Raised | None, int]:
             return None, index
         frame = _FRAME.match(text)
         if frame:
-            frames.append(Frame(frame["file"] or frame["short"], int(frame["line"] or frame["shortline"])))
+            frames.append(
+                TracebackFrame(frame["file"] or frame["short"], int(frame["line"] or frame["shortline"]))
+            )
             continue
         file, cell = _notebook(text, file)
         frames += [cell] if cell else []
@@ -154,7 +156,9 @@ def _one(lines: Sequence[Line], start: int) -> tuple[Raised | None, int]:
             )
         named = _named(text)
         if named and (frames or named["message"]):
-            return Raised(named["type"], named["message"] or "", lines[index], tuple(frames)), index + 1
+            return ParsedException(
+                named["type"], named["message"] or "", lines[index], tuple(frames)
+            ), index + 1
     return None, start + 1
 
 
@@ -170,12 +174,12 @@ def _named(text: str) -> re.Match[str] | None:
     return None
 
 
-def _notebook(text: str, file: str) -> tuple[str, Frame | None]:
+def _notebook(text: str, file: str) -> tuple[str, TracebackFrame | None]:
     """Return the file whose lines follow, and the frame that an arrow points at."""
     head = _CELL.match(text)
     if head:
         if head["cell"]:
-            return "", Frame(f"Cell {head['cell']}", int(head["line"]))
+            return "", TracebackFrame(f"Cell {head['cell']}", int(head["line"]))
         return head["file"], None
     arrow = _ARROW.match(text)
-    return file, Frame(file, int(arrow["line"])) if arrow and file else None
+    return file, TracebackFrame(file, int(arrow["line"])) if arrow and file else None

@@ -21,7 +21,7 @@ _COLLAPSED = "the loss scale collapsed: every step overflows and is skipped"
 
 
 @dataclass(frozen=True, slots=True)
-class Bad:
+class Anomaly:
     """A series that has gone bad: what it shows, how sure that is, and the steps that prove it."""
 
     code: str
@@ -30,7 +30,7 @@ class Bad:
     confidence: Confidence = "certain"
 
 
-def judge(points: Sequence[Point]) -> Bad | None:
+def judge(points: Sequence[Point]) -> Anomaly | None:
     """Return what is bad about the series, None when it trains (or may)."""
     for rule in (_zero_with_nan, _loss_nan, _norms_stay_nan, _scale_collapsed, _loss_stuck_at_zero):
         bad = rule(points)
@@ -44,18 +44,18 @@ def is_bad(value: float | None) -> bool:
     return value is not None and not math.isfinite(value)
 
 
-def _zero_with_nan(points: Sequence[Point]) -> Bad | None:
+def _zero_with_nan(points: Sequence[Point]) -> Anomaly | None:
     """Trainer logs the average of the losses that are not NaN: 0.0 when none is left."""
     hits = tuple(point for point in points if point.loss == 0 and is_bad(point.norm))
     pairs = [point for point in points if point.loss is not None and point.norm is not None]
     if len(hits) < 2 and not (hits and (hits[-1] is pairs[-1])):
         return None
-    return Bad(
+    return Anomaly(
         ZERO_CODE, "the loss is logged as 0.0 while the gradient norm is NaN: every step's loss was NaN", hits
     )
 
 
-def _loss_nan(points: Sequence[Point]) -> Bad | None:
+def _loss_nan(points: Sequence[Point]) -> Anomaly | None:
     losses = [point for point in points if point.loss is not None]
     hits = tuple(point for point in losses if is_bad(point.loss))
     if not hits:
@@ -63,7 +63,7 @@ def _loss_nan(points: Sequence[Point]) -> Bad | None:
     ends_bad = hits[-1] is losses[-1]
     often = len(hits) >= _LOSSES or (len(hits) >= 2 and len(hits) >= _SHARE * len(losses))
     if ends_bad or (often and not _recovered(losses, hits)):
-        return Bad(NAN_CODE, "the loss is NaN or infinite", hits, "certain" if often else "likely")
+        return Anomaly(NAN_CODE, "the loss is NaN or infinite", hits, "certain" if often else "likely")
     return None
 
 
@@ -80,12 +80,12 @@ def _first(losses: Sequence[Point], hits: Sequence[Point]) -> int:
     return next(index for index, point in enumerate(losses) if point is hits[0])
 
 
-def _norms_stay_nan(points: Sequence[Point]) -> Bad | None:
+def _norms_stay_nan(points: Sequence[Point]) -> Anomaly | None:
     norms = [point for point in points if point.norm is not None]
     tail = _tail(norms, bad=True)
     if len(tail) < _NORMS_IN_A_ROW:
         return None
-    return Bad(
+    return Anomaly(
         NAN_CODE, "the gradient norm stays NaN or infinite: no step changes the weights for the better", tail
     )
 
@@ -100,15 +100,15 @@ def _tail(norms: Sequence[Point], *, bad: bool) -> tuple[Point, ...]:
     return tuple(reversed(found))
 
 
-def _scale_collapsed(points: Sequence[Point]) -> Bad | None:
+def _scale_collapsed(points: Sequence[Point]) -> Anomaly | None:
     skipped = tuple(_skipped_at_the_end(points))
     if len(skipped) >= _SKIPPED or [p for p in skipped[-2:] if p.scale is not None and p.scale <= 1][1:]:
-        return Bad(COLLAPSE_CODE, _COLLAPSED, skipped[-5:])
+        return Anomaly(COLLAPSE_CODE, _COLLAPSED, skipped[-5:])
     scales = [point for point in points if point.scale is not None and not point.overflow]
     tail = [point for point in scales[-3:] if point.scale is not None and point.scale < _SCALE_FLOOR]
     if not tail or len(tail) < min(3, len(scales)) or len(scales) < 2:
         return None
-    return Bad(COLLAPSE_CODE, _COLLAPSED, tuple(tail))
+    return Anomaly(COLLAPSE_CODE, _COLLAPSED, tuple(tail))
 
 
 def _skipped_at_the_end(points: Sequence[Point]) -> list[Point]:
@@ -122,7 +122,7 @@ def _skipped_at_the_end(points: Sequence[Point]) -> list[Point]:
     return found[::-1]
 
 
-def _loss_stuck_at_zero(points: Sequence[Point]) -> Bad | None:
+def _loss_stuck_at_zero(points: Sequence[Point]) -> Anomaly | None:
     losses = [point for point in points if point.loss is not None]
     zeros: list[Point] = []
     for point in reversed(losses):
@@ -134,7 +134,7 @@ def _loss_stuck_at_zero(points: Sequence[Point]) -> Bad | None:
     before = losses[-len(zeros) - 1].loss if len(zeros) < len(losses) else None
     if before is not None and (not math.isfinite(before) or before < _DROP_FROM):
         return None
-    return Bad(
+    return Anomaly(
         ZERO_CODE,
         "the loss is exactly 0.0 step after step: NaN losses that the trainer leaves out of its average, or no"
         " token of the data is trained on (every label is -100)",

@@ -75,7 +75,7 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadableProcess:
     """A process that is there, and of which the agent cannot say what matters."""
 
     pid: int
@@ -92,7 +92,7 @@ class ProcessTable:
     total: int  # all processes seen on the host
     agent_pid: int
     ancestors: tuple[int, ...]  # pids above the agent: never touched
-    unread: tuple[Unread, ...] = ()
+    unread: tuple[UnreadableProcess, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ LIBRARIES = ("accelerate", "trl", "lightning", "pytorch_lightning", "deepspeed")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CodeLocation:
     """A place in a script, for messages: `train.py:31`."""
 
     path: str
@@ -31,7 +31,7 @@ class PrecisionSite:
     False: it says what the launch may decide (`Accelerator()`, `mixed_precision=args.mixed_precision`).
     """
 
-    place: Place
+    place: CodeLocation
     call: str  # "Accelerator", "TrainingArguments", "SFTConfig", ...
     value: str
     binding: bool
@@ -43,7 +43,7 @@ class PrecisionSite:
 class Option:
     """A command-line option of the script that looks like a precision switch."""
 
-    place: Place
+    place: CodeLocation
     flag: str  # "--fp16"
     precision: str  # what giving it means: "fp16" for a store_true --fp16; "" when its value says so
     takes_value: bool  # False: store_true
@@ -52,7 +52,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class ScriptReading:
+class ScriptAnalysis:
     """All that the planner wants to know about a script. Evidence is `file:line: text`, "" when none.
 
     `trained_dtype` is the dtype of the parameters that are trained: "checkpoint" when it comes from the

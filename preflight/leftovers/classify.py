@@ -13,19 +13,19 @@ from preflight.facts.host import HostFacts, Process, ProcessTable
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 from preflight.leftovers import process_tree as tree_of
-from preflight.leftovers.process_tree import Tree
+from preflight.leftovers.process_tree import ProcessTree
 from preflight.leftovers.reapers import Bond, is_reaper, parentage
-from preflight.probes.marks import Mark, parse_mark
+from preflight.probes.marks import RunMark, parse_mark
 
 DEFAULT_STOPPED_S = 600.0
 _SLURM_STEP = "slurmstepd"
 
 
-class Kind(Enum):
+class ProcessClass(Enum):
     """What a process is, in the order of how sure it is that it may be ended."""
 
-    OURS_DEAD = "ours-dead"  # started by gpulaunch; the supervisor of its run is provably gone
-    ORPHAN_CERTAIN = "orphan-certain"  # a rank or DataLoader worker whose launcher or rank is gone
+    DEAD_RUN = "dead-run"  # started by gpulaunch; the supervisor of its run is provably gone
+    ORPHAN = "orphan"  # a rank or DataLoader worker whose launcher or rank is gone
     HALF_DEAD = "half-dead"  # zombie leader with live threads that keep files open, or stopped for long
     SUSPECT = "suspect"  # looks left over; not proven
     LIVE = "live"
@@ -35,12 +35,12 @@ class Kind(Enum):
     ZOMBIE = "zombie"  # one thread, state Z: holds nothing, only its parent can remove it
 
 
-ENDED_BY_DEFAULT = frozenset({Kind.OURS_DEAD})
-ENDED_AFTER_YES = frozenset({Kind.ORPHAN_CERTAIN, Kind.HALF_DEAD})
+ENDED_BY_DEFAULT = frozenset({ProcessClass.DEAD_RUN})
+ENDED_AFTER_YES = frozenset({ProcessClass.ORPHAN, ProcessClass.HALF_DEAD})
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class HeldResources:
     """What a process keeps from others."""
 
     gpus: tuple[int, ...]  # GPU indices whose device file it has open
@@ -52,20 +52,20 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
-class Classified:
+class ClassifiedProcess:
     """One process with its class and the evidence for it, each a short clause."""
 
     process: Process
-    kind: Kind
+    kind: ProcessClass
     evidence: tuple[str, ...]
-    holds: Holding
+    holds: HeldResources
 
 
 @dataclass(frozen=True, slots=True)
 class _Scene:
     """What every rule needs to see."""
 
-    tree: Tree
+    tree: ProcessTree
     boot_id: str
     namespaces: tuple[str, str]  # of pids and of start times; "" where unknown
     unread: frozenset[int]  # processes that are there, and of which nothing more is known
@@ -83,7 +83,7 @@ def classify(
     all_users: bool = False,
     stopped_s: float = DEFAULT_STOPPED_S,
     earlier: ProcessTable | None = None,
-) -> tuple[Classified, ...]:
+) -> tuple[ClassifiedProcess, ...]:
     """Class every process that holds a GPU or an asked-for port, is a rank, a launcher, dead or stopped.
 
     `all_users` judges other users' processes by the same rules as the caller's (root only; without root they
@@ -94,7 +94,7 @@ def classify(
         return ()
     table = facts.processes
     scene = _Scene(
-        tree=Tree.of(table),
+        tree=ProcessTree.of(table),
         boot_id=facts.identity.boot_id,
         namespaces=(facts.identity.pid_namespace, facts.identity.time_namespace),
         unread=frozenset(each.pid for each in table.unread),
@@ -107,20 +107,20 @@ def classify(
     )
     holdings = {process.pid: holding(facts, process) for process in table.processes}
     return tuple(
-        Classified(process, *_judge(scene, process, holdings[process.pid]), holdings[process.pid])
+        ClassifiedProcess(process, *_judge(scene, process, holdings[process.pid]), holdings[process.pid])
         for process in table.processes
         if _matters(process, holdings[process.pid])
     )
 
 
-def holding(facts: HostFacts, process: Process) -> Holding:
+def holding(facts: HostFacts, process: Process) -> HeldResources:
     """Return what the process itself keeps open: GPU device files and asked-for ports.
 
     The driver's pid lists are no evidence: they name dead parents of forked workers, and in a container the
     pids of another namespace.
     """
     if tree_of.is_dead(process):
-        return Holding((), ())
+        return HeldResources((), ())
     minors = {f"/dev/nvidia{_minor(gpu)}": gpu.index for gpu in _gpus(facts)}
     opened = sorted({minors[path] for path in tree_of.gpu_files(process) if path in minors})
     ports: set[int] = set()
@@ -128,7 +128,7 @@ def holding(facts: HostFacts, process: Process) -> Holding:
         for socket in facts.ports.sockets:
             if not isinstance(socket.pids, Missing) and process.pid in socket.pids:
                 ports.add(socket.port)
-    return Holding(tuple(opened), tuple(sorted(ports)), _listed(facts, process.pid))
+    return HeldResources(tuple(opened), tuple(sorted(ports)), _listed(facts, process.pid))
 
 
 def _listed(facts: HostFacts, pid: int) -> tuple[int, ...]:
@@ -162,7 +162,7 @@ def _gpus_idle(facts: HostFacts) -> bool:
     return all(gpu.utilization_percent == 0 for gpu in _gpus(facts))
 
 
-def _matters(process: Process, holds: Holding) -> bool:
+def _matters(process: Process, holds: HeldResources) -> bool:
     return bool(
         holds
         or holds.listed
@@ -175,10 +175,10 @@ def _matters(process: Process, holds: Holding) -> bool:
     )
 
 
-Verdict = tuple[Kind, tuple[str, ...]]
+Verdict = tuple[ProcessClass, tuple[str, ...]]
 
 
-def _judge(scene: _Scene, process: Process, holds: Holding) -> Verdict:
+def _judge(scene: _Scene, process: Process, holds: HeldResources) -> Verdict:
     shielded = _shield(scene, process)
     if shielded is not None:
         return shielded
@@ -187,36 +187,36 @@ def _judge(scene: _Scene, process: Process, holds: Holding) -> Verdict:
     kind, evidence = _proof(scene, process, holds)
     if kind in ENDED_BY_DEFAULT | ENDED_AFTER_YES and process.state == "D":
         wchan = "" if isinstance(process.wchan, Missing) else f" in {process.wchan}"
-        return Kind.STUCK, (*evidence, f"in uninterruptible sleep{wchan}: no signal reaches it")
+        return ProcessClass.STUCK, (*evidence, f"in uninterruptible sleep{wchan}: no signal reaches it")
     return kind, evidence
 
 
 def _shield(scene: _Scene, process: Process) -> Verdict | None:
     """Who is never ended, whatever else is true."""
     if process.pid in scene.untouchable:
-        return Kind.LIVE, ("it is part of the session that asks",)
+        return ProcessClass.LIVE, ("it is part of the session that asks",)
     if tree_of.is_system(process):
-        return Kind.SYSTEM, (f"{process.comm} belongs to the machine",)
+        return ProcessClass.SYSTEM, (f"{process.comm} belongs to the machine",)
     if process.uid != scene.uid and not scene.all_users:
-        return Kind.FOREIGN, (f"belongs to {process.user}",)
+        return ProcessClass.FOREIGN, (f"belongs to {process.user}",)
     if process.uid == 0 and scene.uid != 0:
-        return Kind.SYSTEM, ("belongs to root",)
+        return ProcessClass.SYSTEM, ("belongs to root",)
     return None
 
 
 def _zombie(scene: _Scene, process: Process) -> Verdict:
     parent = scene.tree.parent(process)
     if parent is None or is_reaper(parent):
-        return Kind.ZOMBIE, ("already dead, holds nothing", "init will remove it")
-    return Kind.ZOMBIE, (
+        return ProcessClass.ZOMBIE, ("already dead, holds nothing", "init will remove it")
+    return ProcessClass.ZOMBIE, (
         "already dead, holds nothing",
         f"its parent, pid {parent.pid} ({parent.comm}), has not collected it",
     )
 
 
-def _proof(scene: _Scene, process: Process, holds: Holding) -> Verdict:
+def _proof(scene: _Scene, process: Process, holds: HeldResources) -> Verdict:
     if isinstance(process.environ, Missing) and not tree_of.is_half_dead(process):
-        return Kind.LIVE, (
+        return ProcessClass.LIVE, (
             f"its environment cannot be read ({process.environ.reason}), so nothing is proven",
         )
     ours = _of_a_run(scene, process)
@@ -239,22 +239,24 @@ def _of_a_run(scene: _Scene, process: Process) -> Verdict | None:
         return None
     mark = parse_mark(marks.get("GPULAUNCH_SUPERVISOR", ""))
     if mark is None or mark.boot_id != scene.boot_id:
-        return Kind.SUSPECT, (f"carries run {run_id}, but not which supervisor started it in this boot",)
+        return ProcessClass.SUSPECT, (
+            f"carries run {run_id}, but not which supervisor started it in this boot",
+        )
     supervisor = _supervisor(scene, mark)
     if supervisor is not None:
-        return Kind.LIVE, (f"run {run_id} is live: its supervisor is pid {supervisor.pid}",)
+        return ProcessClass.LIVE, (f"run {run_id} is live: its supervisor is pid {supervisor.pid}",)
     unproven = _unproven(scene, process, mark)
     if unproven:
-        return Kind.SUSPECT, (f"carries run {run_id}", unproven)
+        return ProcessClass.SUSPECT, (f"carries run {run_id}", unproven)
     gone = f"run {run_id}: its supervisor (pid {mark.pid}) is gone"
     interactive = _somebody_at_it(scene, process)
     if interactive is not None:
         # A tmux or shell that a run once started hands its environment to whatever is typed there later.
-        return Kind.SUSPECT, (gone, f"but {interactive.comm} (pid {interactive.pid}) may be in use")
-    return Kind.OURS_DEAD, (gone,)
+        return ProcessClass.SUSPECT, (gone, f"but {interactive.comm} (pid {interactive.pid}) may be in use")
+    return ProcessClass.DEAD_RUN, (gone,)
 
 
-def _supervisor(scene: _Scene, mark: Mark) -> Process | None:
+def _supervisor(scene: _Scene, mark: RunMark) -> Process | None:
     """Return the live process that a mark names: by its pid here, or by the pid in its own container."""
     if _of_here(scene, mark):
         named = scene.tree.by_pid.get(mark.pid)
@@ -266,12 +268,12 @@ def _supervisor(scene: _Scene, mark: Mark) -> Process | None:
     return None
 
 
-def _of_here(scene: _Scene, mark: Mark) -> bool:
+def _of_here(scene: _Scene, mark: RunMark) -> bool:
     """Whether pid and start time of a mark mean here what they meant where it was written."""
     return all(scene.namespaces) and (mark.pid_namespace, mark.time_namespace) == scene.namespaces
 
 
-def _unproven(scene: _Scene, process: Process, mark: Mark) -> str:
+def _unproven(scene: _Scene, process: Process, mark: RunMark) -> str:
     """Return why the absence of the supervisor proves nothing, or ""."""
     if not _of_here(scene, mark):
         return "its supervisor belongs to another PID namespace: gpulaunch cannot determine whether it lives"
@@ -295,32 +297,34 @@ def _somebody_at_it(scene: _Scene, process: Process) -> Process | None:
     return next((each for each in line if tree_of.is_interactive(each)), None)
 
 
-def _stopped(scene: _Scene, process: Process, holds: Holding) -> Verdict | None:
+def _stopped(scene: _Scene, process: Process, holds: HeldResources) -> Verdict | None:
     """Rule for half-dead processes: they hold what they hold until somebody ends them."""
     if tree_of.is_half_dead(process):
         if not holds and not tree_of.gpu_files(process):
-            return Kind.LIVE, (
+            return ProcessClass.LIVE, (
                 "its leader is dead, its threads live on, and it holds no GPU and no asked-for port",
             )
-        return Kind.HALF_DEAD, (
+        return ProcessClass.HALF_DEAD, (
             f"its leader is dead, {process.threads - 1} of its threads keep its files open",
         )
     if process.state != "T":
         return None
     step = _slurm_step(scene, process)
     if step is not None:
-        return Kind.LIVE, (f"stopped, but in a job step of Slurm (pid {step.pid}), which suspends jobs so",)
+        return ProcessClass.LIVE, (
+            f"stopped, but in a job step of Slurm (pid {step.pid}), which suspends jobs so",
+        )
     runner = next((above for above in scene.tree.ancestors(process) if tree_of.is_launcher(above)), None)
     if runner is not None and runner.state != "T":
-        return Kind.LIVE, (f"stopped, but its launcher, pid {runner.pid}, runs",)
+        return ProcessClass.LIVE, (f"stopped, but its launcher, pid {runner.pid}, runs",)
     if not holds and not tree_of.gpu_files(process):
-        return Kind.LIVE, ("stopped, and holds no GPU and no asked-for port",)
+        return ProcessClass.LIVE, ("stopped, and holds no GPU and no asked-for port",)
     if process.age_s < scene.stopped_s:
-        return Kind.LIVE, (f"stopped, and only {process.age_s:.0f} s old",)
-    return Kind.HALF_DEAD, ("stopped (state T) while it holds what others need",)
+        return ProcessClass.LIVE, (f"stopped, and only {process.age_s:.0f} s old",)
+    return ProcessClass.HALF_DEAD, ("stopped (state T) while it holds what others need",)
 
 
-def _orphan(scene: _Scene, process: Process, holds: Holding) -> Verdict | None:
+def _orphan(scene: _Scene, process: Process, holds: HeldResources) -> Verdict | None:
     """Rule for ranks and DataLoader workers: they never outlive their launcher on purpose."""
     top = _top_of_its_ranks(scene, process)
     if not (holds or tree_of.gpu_files(process)) or top is None:
@@ -329,7 +333,10 @@ def _orphan(scene: _Scene, process: Process, holds: Holding) -> Verdict | None:
     if origin.bond is Bond.RUN:
         return None
     if origin.bond is Bond.UNCLEAR:
-        return Kind.SUSPECT, ("it may be a rank or DataLoader worker without its launcher", origin.why)
+        return ProcessClass.SUSPECT, (
+            "it may be a rank or DataLoader worker without its launcher",
+            origin.why,
+        )
     if tree_of.is_data_worker(top):
         what = "a DataLoader worker whose training process is gone"
     else:
@@ -337,10 +344,10 @@ def _orphan(scene: _Scene, process: Process, holds: Holding) -> Verdict | None:
         what = f"a rank of torch elastic run {run} whose launcher is gone"
     interactive = _somebody_at_it(scene, process)
     if interactive is not None:
-        return Kind.SUSPECT, (what, f"but {interactive.comm} (pid {interactive.pid}) may be in use")
+        return ProcessClass.SUSPECT, (what, f"but {interactive.comm} (pid {interactive.pid}) may be in use")
     if top.pid != process.pid:
-        return Kind.ORPHAN_CERTAIN, (f"belongs to pid {top.pid}, {what}", origin.why)
-    return Kind.ORPHAN_CERTAIN, (what, origin.why)
+        return ProcessClass.ORPHAN, (f"belongs to pid {top.pid}, {what}", origin.why)
+    return ProcessClass.ORPHAN, (what, origin.why)
 
 
 def _top_of_its_ranks(scene: _Scene, process: Process) -> Process | None:
@@ -359,20 +366,20 @@ def _never_alone(process: Process) -> bool:
     return tree_of.is_data_worker(process) or tree_of.is_elastic_rank(process)
 
 
-def _suspicion(scene: _Scene, process: Process, holds: Holding) -> Verdict:
+def _suspicion(scene: _Scene, process: Process, holds: HeldResources) -> Verdict:
     held = holds or bool(tree_of.gpu_files(process))
     adopted = parentage(scene.tree, process).bond is Bond.ADOPTED
     if held and adopted and not tree_of.is_launcher(process):
         frozen = (process.pid, process.start_ticks) in scene.frozen
         if tree_of.is_rank(process):
-            return Kind.SUSPECT, (
+            return ProcessClass.SUSPECT, (
                 "says it is a rank, its parent is gone, but it may have been started by hand",
             )
         if frozen and scene.idle_gpus:
-            return Kind.SUSPECT, (
+            return ProcessClass.SUSPECT, (
                 "its parent is gone, it used no CPU between two looks, and the GPUs are idle",
             )
-    return Kind.LIVE, (_why_live(scene, process),)
+    return ProcessClass.LIVE, (_why_live(scene, process),)
 
 
 def _why_live(scene: _Scene, process: Process) -> str:

@@ -40,13 +40,13 @@ Identity = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class ProcessTree:
     """A process table indexed by pid."""
 
     by_pid: dict[int, Process]
 
     @classmethod
-    def of(cls, table: ProcessTable) -> "Tree":
+    def of(cls, table: ProcessTable) -> "ProcessTree":
         """Index a table."""
         return cls({process.pid: process for process in table.processes})
 

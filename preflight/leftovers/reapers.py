@@ -13,7 +13,7 @@ from preflight.facts.host import Process
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 from preflight.leftovers import process_tree as tree_of
-from preflight.leftovers.process_tree import INIT_PID, Tree
+from preflight.leftovers.process_tree import INIT_PID, ProcessTree
 from preflight.probes.processes.selection import COMMAND_INITS
 
 # What starts services as processes of their own and adopts what loses its parent. `pause` is PID 1 of a pod
@@ -48,7 +48,7 @@ class Parentage:
     why: str
 
 
-def parentage(tree: Tree, process: Process) -> Parentage:
+def parentage(tree: ProcessTree, process: Process) -> Parentage:
     """Say what the parent of a process proves."""
     if process.ppid == 0:
         return Parentage(Bond.RUN, "its parent is outside this PID namespace")
@@ -79,7 +79,7 @@ def is_init(process: Process) -> bool:
     return process.pid == INIT_PID or (not isinstance(pids, Missing) and pids[-1:] == (INIT_PID,))
 
 
-def _under_reaper(tree: Tree, parent: Process, process: Process, named: str) -> Parentage:
+def _under_reaper(tree: ProcessTree, parent: Process, process: Process, named: str) -> Parentage:
     if not _same_depth(parent, process):
         return Parentage(Bond.UNCLEAR, f"{named} is in another PID namespace")
     if _is_the_command(tree, parent, process):
@@ -89,7 +89,7 @@ def _under_reaper(tree: Tree, parent: Process, process: Process, named: str) -> 
     return Parentage(Bond.ADOPTED, f"its parent is now {named}")
 
 
-def _is_the_command(tree: Tree, parent: Process, process: Process) -> bool:
+def _is_the_command(tree: ProcessTree, parent: Process, process: Process) -> bool:
     """Whether an init of one command started it: the oldest child is that command, and they end together."""
     if not _names(parent) & COMMAND_INITS:
         return False

@@ -3,12 +3,12 @@
 import re
 
 from preflight.frozen import dataclass
-from preflight.leftovers.classify import ENDED_AFTER_YES, ENDED_BY_DEFAULT, Classified, Kind
+from preflight.leftovers.classify import ENDED_AFTER_YES, ENDED_BY_DEFAULT, ClassifiedProcess, ProcessClass
 from preflight.leftovers.process_tree import environ
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class CleanFilter:
     """What the user asked to have cleaned. Empty tuples mean no restriction."""
 
     gpus: tuple[int, ...] = ()
@@ -18,15 +18,15 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CleanSelection:
     """What may be ended at once, what after a yes, and what is only shown."""
 
-    at_once: tuple[Classified, ...]
-    after_yes: tuple[Classified, ...]
-    shown: tuple[Classified, ...]
+    at_once: tuple[ClassifiedProcess, ...]
+    after_yes: tuple[ClassifiedProcess, ...]
+    shown: tuple[ClassifiedProcess, ...]
 
 
-def choose(classified: tuple[Classified, ...], wish: Wish) -> Choice:
+def choose(classified: tuple[ClassifiedProcess, ...], wish: CleanFilter) -> CleanSelection:
     """Split the classified processes by what may be done with them under this wish.
 
     A process named by pid may be ended after a yes even when it is LIVE; FOREIGN, SYSTEM and STUCK never are,
@@ -37,29 +37,29 @@ def choose(classified: tuple[Classified, ...], wish: Wish) -> Choice:
     after_yes = tuple(each for each in asked if _after_yes(each, wish))
     chosen = {each.process.pid for each in (*at_once, *after_yes)}
     shown = (each for each in classified if each.process.pid not in chosen and _meant(each, wish))
-    return Choice(at_once, after_yes, tuple(shown))
+    return CleanSelection(at_once, after_yes, tuple(shown))
 
 
-def _after_yes(each: Classified, wish: Wish) -> bool:
+def _after_yes(each: ClassifiedProcess, wish: CleanFilter) -> bool:
     named = each.process.pid in wish.pids
     if each.kind in ENDED_AFTER_YES:
         return True
-    if each.kind is Kind.SUSPECT:
+    if each.kind is ProcessClass.SUSPECT:
         return wish.include_suspect or named
-    return each.kind is Kind.LIVE and named and not asks(each)
+    return each.kind is ProcessClass.LIVE and named and not asks(each)
 
 
-def asks(each: Classified) -> bool:
+def asks(each: ClassifiedProcess) -> bool:
     """Whether it is the session that asks; naming it by pid does not change that."""
     return "it is part of the session that asks" in each.evidence
 
 
-def _asked(each: Classified, wish: Wish) -> bool:
+def _asked(each: ClassifiedProcess, wish: CleanFilter) -> bool:
     """Whether it may be ended under this wish: what only the driver says of its GPUs does not count."""
     return _meant(each, wish) and (not wish.gpus or bool(set(wish.gpus) & set(each.holds.gpus)))
 
 
-def _meant(each: Classified, wish: Wish) -> bool:
+def _meant(each: ClassifiedProcess, wish: CleanFilter) -> bool:
     if wish.pids and each.process.pid not in wish.pids:
         return False
     if wish.gpus and not set(wish.gpus) & {*each.holds.gpus, *each.holds.listed}:
@@ -67,26 +67,26 @@ def _meant(each: Classified, wish: Wish) -> bool:
     return not wish.ports or bool(set(wish.ports) & set(each.holds.ports))
 
 
-def remedy(each: Classified) -> str:
+def remedy(each: ClassifiedProcess) -> str:
     """Return what to do about a process that is not ended."""
     match each.kind:
-        case Kind.FOREIGN:
+        case ProcessClass.FOREIGN:
             return f"ask {each.process.user}"
-        case Kind.SYSTEM:
+        case ProcessClass.SYSTEM:
             return "leave it; it is not a job"
-        case Kind.STUCK:
+        case ProcessClass.STUCK:
             return "wait for its kernel call to return; if it never does, the host needs a reboot"
-        case Kind.SUSPECT:
+        case ProcessClass.SUSPECT:
             return f"if it is yours to end: {clean_command(each, 'HOST')}"
-        case Kind.ZOMBIE:
+        case ProcessClass.ZOMBIE:
             return "nothing to do: it holds nothing"
-        case Kind.LIVE if (each.holds or each.holds.listed) and not asks(each):
+        case ProcessClass.LIVE if (each.holds or each.holds.listed) and not asks(each):
             return f"it lives; to end it all the same: {how_to_end(each, 'HOST')}"
         case _:
             return ""
 
 
-def how_to_end(each: Classified, host: str) -> str:
+def how_to_end(each: ClassifiedProcess, host: str) -> str:
     """Return the command by which its owner ends a process that lives."""
     run = environ(each.process).get("GPULAUNCH_RUN_ID", "")
     if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}", run):  # a process may say anything of itself
@@ -94,7 +94,7 @@ def how_to_end(each: Classified, host: str) -> str:
     return clean_command(each, host)
 
 
-def clean_command(each: Classified, host: str) -> str:
+def clean_command(each: ClassifiedProcess, host: str) -> str:
     """Return the command that ends one process by its pid; a port by which it matters is named with it."""
     port = f" --port {each.holds.ports[0]}" if each.holds.ports and not each.holds.gpus else ""
     return f"gpulaunch clean-zombies {host} --pid {each.process.pid}{port}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .children import PARTS
 from .fact import Json, missing
-from .request import Ask, asked_paths, resolve
+from .probe_runner import PARTS
+from .request import ProbeRequest, asked_paths, resolve
 
 
 def assemble_gpus(parts: Any) -> Any:
@@ -21,7 +21,7 @@ def assemble_gpus(parts: Any) -> Any:
     return gpus
 
 
-def assemble_paths(parts: Any, ask: Ask) -> Any:
+def assemble_paths(parts: Any, ask: ProbeRequest) -> Any:
     """Return the list of PathFacts; a path that did not answer has the reason in place of every fact."""
     if not isinstance(parts, dict) or "missing" in parts:
         return parts

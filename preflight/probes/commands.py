@@ -13,14 +13,14 @@ from .files import readable
 _MORE_FOLDERS = ":/usr/sbin:/sbin:/usr/lib/wsl/lib"
 
 
-class Ran(NamedTuple):
+class ToolOutput(NamedTuple):
     """A command's end; status None: given up at its deadline."""
 
     status: int | None
     text: str
 
 
-def run_command(argv: list[str], timeout_s: float) -> Ran:
+def run_command(argv: list[str], timeout_s: float) -> ToolOutput:
     """Run a program of the host and return its output; a program that hangs is killed and not waited for.
 
     Raises FileNotFoundError where there is no such program. subprocess is avoided: it waits after a kill.
@@ -39,9 +39,9 @@ def run_command(argv: list[str], timeout_s: float) -> Ran:
     os.close(read_fd)
     if not ended:
         os.kill(pid, signal.SIGKILL)
-        return Ran(None, data.decode("utf-8", "replace"))
+        return ToolOutput(None, data.decode("utf-8", "replace"))
     _, status = os.waitpid(pid, 0)
-    return Ran(os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1, data.decode("utf-8", "replace"))
+    return ToolOutput(os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1, data.decode("utf-8", "replace"))
 
 
 def _drain(fd: int, deadline: float) -> tuple[bytes, bool]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .claims import gpu_claims
-from .environ import launch_environ
 from .fact import Emit, fact
 from .identity import identity
 from .infiniband import infiniband
+from .launch_environment import launch_environ
 from .limits import limits
 from .pci import pci_gpus
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 _MARK = re.compile(r"([0-9A-Za-z-]{1,64}):([0-9]{1,20}):([0-9]{1,20}):([0-9]{1,10}):([0-9]{1,20})")
 
 
-class Mark(NamedTuple):
+class RunMark(NamedTuple):
     """Which process, and where its pid and start time mean something."""
 
     boot_id: str
@@ -19,10 +19,10 @@ class Mark(NamedTuple):
     start_ticks: int
 
 
-def parse_mark(text: str) -> Mark | None:
+def parse_mark(text: str) -> RunMark | None:
     """Return what a mark says; None when it is not of that form."""
     found = _MARK.fullmatch(text)
     if found is None or int(found.group(4)) < 1:
         return None
     boot_id, pid_namespace, time_namespace, pid, start_ticks = found.groups()
-    return Mark(boot_id, pid_namespace, time_namespace, int(pid), int(start_ticks))
+    return RunMark(boot_id, pid_namespace, time_namespace, int(pid), int(start_ticks))

@@ -8,10 +8,10 @@ import threading
 
 from .fact import Emit, Json, fact, missing
 from .files import text_or
-from .request import Ask, asked_paths, resolve
+from .request import ProbeRequest, asked_paths, resolve
 
 
-def probe_paths(ask: Ask, emit: Emit) -> None:
+def probe_paths(ask: ProbeRequest, emit: Emit) -> None:
     """Emit facts.PathFacts for each asked path, each in a thread of its own."""
     mounts = _mount_points()
     threads, later = [], []

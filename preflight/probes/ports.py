@@ -9,13 +9,13 @@ from typing import Any
 
 from .fact import Json, missing
 from .files import text_or
-from .processes.walk import Walk
-from .request import Ask
+from .processes.walk import ProcessWalk
+from .request import ProbeRequest
 
 _FREE_FROM, _FREE_COUNT = 20000, 9000
 
 
-def ports_fact(ask: Ask, rows: list[Json], walk: Walk) -> Json:
+def ports_fact(ask: ProbeRequest, rows: list[Json], walk: ProcessWalk) -> Json:
     """Return facts.Ports.
 
     The source is /proc even where psutil is there: psutil names one holder of a socket and a forked child
@@ -79,7 +79,7 @@ def _ephemeral_range() -> tuple[int, int]:
     return int(low), int(high)
 
 
-def free_ports(ask: Ask, ephemeral: tuple[int, int]) -> list[int]:
+def free_ports(ask: ProbeRequest, ephemeral: tuple[int, int]) -> list[int]:
     """Return ports proven free, the same ones for the same seed; ephemeral ones only where all are."""
     if ask.free_ports <= 0:
         return []

@@ -11,7 +11,7 @@ _DEADLINE_S = 20.0  # when the request names none
 _ROLES = ("workdir", "output", "hf_cache", "tmp", "script", "run_dir")
 
 
-class Ask(NamedTuple):
+class ProbeRequest(NamedTuple):
     """The request, read once; `agent.py` tells what its fields mean."""
 
     host: str
@@ -26,9 +26,9 @@ class Ask(NamedTuple):
     pynvml: bytes | None
 
 
-def read_request(request: Json, pynvml: bytes | None) -> Ask:
+def read_request(request: Json, pynvml: bytes | None) -> ProbeRequest:
     """Return `request` with defaults filled in; raises ValueError, TypeError or AttributeError."""
-    return Ask(
+    return ProbeRequest(
         host=str(request.get("host", "")),
         ports=tuple(int(port) for port in request.get("ports") or ()),
         pids=tuple(int(pid) for pid in request.get("pids") or ()),
@@ -42,7 +42,7 @@ def read_request(request: Json, pynvml: bytes | None) -> Ask:
     )
 
 
-def asked_paths(ask: Ask) -> dict[str, str]:
+def asked_paths(ask: ProbeRequest) -> dict[str, str]:
     """Return {role: path} with the defaults of the roles that have one."""
     paths = {role: path for role, path in ask.paths.items() if role in _ROLES}
     home = os.environ.get("HF_HOME") or os.path.join(

@@ -7,12 +7,12 @@ import os
 from typing import Any
 
 from .fact import Emit, missing
-from .request import Ask, resolve
+from .request import ProbeRequest, resolve
 
 _MOST_SCRIPT = 512 << 10
 
 
-def probe_script(ask: Ask, emit: Emit) -> None:
+def probe_script(ask: ProbeRequest, emit: Emit) -> None:
     """Emit facts.ScriptFacts of the training script."""
     if not ask.script:
         emit("script", missing("the request names no script", "not-asked"))

@@ -13,7 +13,7 @@ from .fact import Json, fact, missing
 from .files import text_or
 from .peer_to_peer import acs_enabled, iommu
 from .processes.proc_pid import read_stat
-from .processes.walk import Walk
+from .processes.walk import ProcessWalk
 
 _MODULES = re.compile(
     r"^(nvidia\w*|nouveau|nova_core|gdrdrv|nv_peer_mem|vfio_pci|mlx[45]_\w+|ib_\w+|rdma_\w+|efa|gdr\w*|irdma)\b",
@@ -27,7 +27,7 @@ _UNITS = ("nvidia-fabricmanager", "nvidia-persistenced")
 _BETWEEN_LOOKS_S = 0.2
 
 
-def system_fact(walk: Walk, started: float) -> Json:
+def system_fact(walk: ProcessWalk, started: float) -> Json:
     """Return facts.System; processes in state D are looked at a second time before they count as hung."""
     units = fact(_service_states)
     comms = {stat.comm for stat in walk.stats.values() if stat.comm in _SERVICES and _is_service(stat.pid)}
@@ -72,7 +72,7 @@ def _service(unit: str, comm: str, units: Any, comms: set[str]) -> Any:
     return units.get(unit) or missing("there is no unit %s" % unit, "not-found")
 
 
-def _hung(walk: Walk, started: float) -> list[str]:
+def _hung(walk: ProcessWalk, started: float) -> list[str]:
     """Return "pid comm wchan" of processes in state D at both looks that used no CPU in between."""
     suspects = [stat for pid, stat in walk.stats.items() if stat.state == "D" and pid not in walk.kernel]
     if not suspects:

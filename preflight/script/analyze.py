@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Literal, cast
 
-from preflight.facts.script import LIBRARIES, Option, Place, PrecisionSite, ScriptReading, Style
+from preflight.facts.script import LIBRARIES, CodeLocation, Option, PrecisionSite, ScriptAnalysis, Style
 from preflight.frozen import dataclass
-from preflight.script.interpreter.arguments import Declared
-from preflight.script.interpreter.events import Event
+from preflight.script.interpreter.arguments import DeclaredOption
+from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, TRUE, Const, Device, Value, text_of
 from preflight.script.libraries.hf_arguments import TRL_DEFAULT_SINCE, class_name
-from preflight.script.libraries.model import Knowledge
-from preflight.script.libraries.training import trainings
+from preflight.script.libraries.model import LibraryModel
+from preflight.script.libraries.training_step import trainings
 from preflight.script.lint import LintResult, lint_for
 from preflight.script.names import root_and_last
 from preflight.script.rules.registry import Level
 from preflight.script.source import Finder, Parser, Sources
-from preflight.script.target import Target
+from preflight.script.target import RankTarget
 
 _CAPABILITIES = ((7, 5), (8, 0))
 _WORDS = ("no", "fp16", "bf16", "fp8")
@@ -38,19 +38,19 @@ TrainedDtype = Literal["", "float32", "float16", "bfloat16", "checkpoint"]
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Collected:
     """What one reading collects."""
 
     style: Style = "unknown"
-    style_at: Place | None = None
-    sites: dict[Place, PrecisionSite] = field(default_factory=dict)
+    style_at: CodeLocation | None = None
+    sites: dict[CodeLocation, PrecisionSite] = field(default_factory=dict)
     options: dict[str, Option] = field(default_factory=dict)
-    placed: Place | None = None
+    placed: CodeLocation | None = None
     unsafe: bool = False  # CUDA, or a fixed GPU, before the device was set or in spite of it
-    scaler: Place | None = None
-    autocast: Place | None = None
-    manages: Place | None = None
-    trained: set[tuple[str, Place | None]] = field(default_factory=set)
+    scaler: CodeLocation | None = None
+    autocast: CodeLocation | None = None
+    manages: CodeLocation | None = None
+    trained: set[tuple[str, CodeLocation | None]] = field(default_factory=set)
 
 
 def read_script(
@@ -60,13 +60,13 @@ def read_script(
     find: Finder | None = None,
     args: tuple[str, ...] = (),
     versions: Mapping[str, str] | None = None,
-) -> ScriptReading:
+) -> ScriptAnalysis:
     """Return what the script was found to do; `problem` says why it could not be read. Nothing is executed.
 
     `find` reads the modules of the script's own, `args` are the arguments it will get, `versions` are those
     of the training environment's packages.
     """
-    plain = Target(args=args, versions=versions or {})
+    plain = RankTarget(args=args, versions=versions or {})
     try:
         parsed = Parser()
         readings = [
@@ -74,11 +74,11 @@ def read_script(
             for item in _CAPABILITIES
         ]
     except SyntaxError as error:
-        return ScriptReading(path, "unknown", "", (), (), problem=f"{path}:{error.lineno or 1}: {error.msg}")
+        return ScriptAnalysis(path, "unknown", "", (), (), problem=f"{path}:{error.lineno or 1}: {error.msg}")
     except (RecursionError, MemoryError):
-        return ScriptReading(path, "unknown", "", (), (), problem=f"{path}: nested too deeply")
+        return ScriptAnalysis(path, "unknown", "", (), (), problem=f"{path}: nested too deeply")
     except ValueError as error:
-        return ScriptReading(path, "unknown", "", (), (), problem=f"{path}: {error}")
+        return ScriptAnalysis(path, "unknown", "", (), (), problem=f"{path}: {error}")
     seen, complete = readings[0]
     lines = text.splitlines()
     sites = _agreed(seen.sites, readings[1][0].sites)
@@ -88,7 +88,7 @@ def read_script(
     sites = tuple(replace(site, option="") if site.option in fatal else site for site in sites)
     dtype, where = _trained(seen)
     proven = complete and readings[1][1] and not seen.unsafe
-    return ScriptReading(
+    return ScriptAnalysis(
         path=path,
         style=seen.style,
         style_evidence=_evidence(seen.style_at, lines, path),
@@ -118,11 +118,11 @@ def _imports(text: str) -> tuple[str, ...]:
     return tuple(name for name in LIBRARIES if name in found)
 
 
-def _collect(sources: Sources, text: str, path: str, target: Target) -> tuple[_Seen, bool]:
+def _collect(sources: Sources, text: str, path: str, target: RankTarget) -> tuple[_Collected, bool]:
     source = sources.add(path, text)
-    seen = _Seen()
+    seen = _Collected()
 
-    def listen(it: Interpreter, event: Event) -> None:
+    def listen(it: Interpreter, event: ScriptEvent) -> None:
         handler = _HANDLERS.get(event.name)
         if handler is not None:
             handler(it, event, seen)
@@ -132,14 +132,14 @@ def _collect(sources: Sources, text: str, path: str, target: Target) -> tuple[_S
                 name = dtype.name if dtype else ""
                 seen.trained.add((name, dtype.place if dtype else None))
 
-    it = Interpreter(sources, target, Knowledge(), listen)
+    it = Interpreter(sources, target, LibraryModel(), listen)
     it.run(source)
     if not seen.trained:
         seen.trained = _built(it)
     return seen, it.complete and not it.excesses and not sources.problems and not sources.unread()
 
 
-def _built(it: Interpreter) -> set[tuple[str, Place | None]]:
+def _built(it: Interpreter) -> set[tuple[str, CodeLocation | None]]:
     """Return what is trained where no step is seen: the models that the script builds, if all are float32.
 
     Its own code that cannot be read has them then, or steps them; that seldom casts what it was given.
@@ -151,8 +151,8 @@ def _built(it: Interpreter) -> set[tuple[str, Place | None]]:
     return {("float32", place)}
 
 
-def _option(it: Interpreter, event: Event, seen: _Seen) -> None:
-    declared: Declared | None = it.declared.get(event.ref or 0)
+def _option(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
+    declared: DeclaredOption | None = it.declared.get(event.ref or 0)
     if declared is None or not declared.flags:
         return
     flag = next((name for name in declared.flags if name.startswith("--")), declared.flags[0])
@@ -166,14 +166,14 @@ def _option(it: Interpreter, event: Event, seen: _Seen) -> None:
         )
 
 
-def _choices(event: Event) -> tuple[str, ...]:
+def _choices(event: ScriptEvent) -> tuple[str, ...]:
     given = event.call.get("choices") if event.call else None
     items = getattr(given, "items", ())
     words = [text_of(item) for item in items] if isinstance(items, tuple) else []
     return tuple(word for word in words if word)
 
 
-def _accelerator(it: Interpreter, event: Event, seen: _Seen) -> None:
+def _accelerator(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     if seen.style in ("unknown", "torch"):
         seen.style, seen.style_at = "accelerate", event.place
     _placed(it, event, seen)
@@ -187,7 +187,7 @@ def _accelerator(it: Interpreter, event: Event, seen: _Seen) -> None:
         seen.manages = seen.manages or event.place
 
 
-def _arguments(it: Interpreter, event: Event, seen: _Seen) -> None:
+def _arguments(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     thing = it.thing(event.ref)
     _placed(it, event, seen)
     if thing is None:
@@ -216,7 +216,7 @@ def _arguments(it: Interpreter, event: Event, seen: _Seen) -> None:
     seen.sites.setdefault(event.place, PrecisionSite(event.place, name, value, binding, option, why))
 
 
-def _lightning(it: Interpreter, event: Event, seen: _Seen) -> None:
+def _lightning(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     """Lightning hears of no launch: what its Trainer is given holds, and so does its default."""
     thing = it.thing(event.ref)
     if thing is None:
@@ -230,7 +230,7 @@ def _lightning(it: Interpreter, event: Event, seen: _Seen) -> None:
     )
 
 
-def _feeding_option(it: Interpreter, event: Event, keywords: tuple[str, ...]) -> str:
+def _feeding_option(it: Interpreter, event: ScriptEvent, keywords: tuple[str, ...]) -> str:
     """Return the option whose value a keyword passes on as it is: `mixed_precision=args.mixed_precision`."""
     by_dest = {item.dest: item for item in it.declared.values()}
     for word in event.call.node.keywords if event.call else ():
@@ -241,13 +241,13 @@ def _feeding_option(it: Interpreter, event: Event, keywords: tuple[str, ...]) ->
     return ""
 
 
-def _trainer(it: Interpreter, event: Event, seen: _Seen) -> None:
+def _trainer(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     del it
     root, _ = root_and_last(event.what)
     seen.style, seen.style_at = "trl" if root == "trl" else "trainer", event.place
 
 
-def _plain_torch(it: Interpreter, event: Event, seen: _Seen) -> None:
+def _plain_torch(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     del it
     if seen.style == "unknown":
         seen.style, seen.style_at = "torch", event.place
@@ -257,12 +257,12 @@ def _plain_torch(it: Interpreter, event: Event, seen: _Seen) -> None:
         seen.autocast = seen.autocast or event.place
 
 
-def _placed(it: Interpreter, event: Event, seen: _Seen) -> None:
+def _placed(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     del it
     seen.placed = seen.placed or event.place
 
 
-def _set_device(it: Interpreter, event: Event, seen: _Seen) -> None:
+def _set_device(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     device = event.values.get("device")
     if isinstance(device, Device) and device.of_rank:
         _placed(it, event, seen)
@@ -270,7 +270,7 @@ def _set_device(it: Interpreter, event: Event, seen: _Seen) -> None:
         seen.unsafe = True
 
 
-def _touches_cuda(it: Interpreter, event: Event, seen: _Seen) -> None:
+def _touches_cuda(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     """CUDA before the device is set, or on a GPU named by number, is no proof of placement."""
     device = event.values.get("device")
     fixed = isinstance(device, Device) and device.index is not None
@@ -300,7 +300,7 @@ _HANDLERS = {
 
 
 def _agreed(
-    here: Mapping[Place, PrecisionSite], there: Mapping[Place, PrecisionSite]
+    here: Mapping[CodeLocation, PrecisionSite], there: Mapping[CodeLocation, PrecisionSite]
 ) -> tuple[PrecisionSite, ...]:
     """Return the sites; one whose value depends on the GPU has no value that is known beforehand."""
     return tuple(
@@ -310,7 +310,10 @@ def _agreed(
 
 
 def _fatal_switches(
-    seen: _Seen, sites: tuple[PrecisionSite, ...], judged: Callable[[Target], LintResult], target: Target
+    seen: _Collected,
+    sites: tuple[PrecisionSite, ...],
+    judged: Callable[[RankTarget], LintResult],
+    target: RankTarget,
 ) -> set[str]:
     """Return the switches that do harm when they are given: `--fp16` may also load the weights in fp16."""
     fatal = set()
@@ -324,7 +327,7 @@ def _fatal_switches(
     return fatal.union(switches[_MAX_SWITCHES:])  # not tried, and so not used
 
 
-def _trained(seen: _Seen) -> tuple[TrainedDtype, Place | None]:
+def _trained(seen: _Collected) -> tuple[TrainedDtype, CodeLocation | None]:
     names = {name for name, _ in seen.trained}
     if len(names) != 1:
         return "", None
@@ -333,7 +336,7 @@ def _trained(seen: _Seen) -> tuple[TrainedDtype, Place | None]:
     return (cast("TrainedDtype", name), place) if name in known else ("", None)
 
 
-def _evidence(place: Place | None, lines: list[str], path: str) -> str:
+def _evidence(place: CodeLocation | None, lines: list[str], path: str) -> str:
     if place is None:
         return ""
     text = lines[place.line - 1].strip() if place.path == path and 0 < place.line <= len(lines) else ""

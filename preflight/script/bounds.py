@@ -4,7 +4,7 @@ The work is counted and not timed, so that one script has one verdict on every m
 """
 
 from preflight.frozen import dataclass
-from preflight.script.interpreter.values import Const, Ext, Map, OneOf, Seq, Value
+from preflight.script.interpreter.values import Const, ExternalName, Map, OneOf, Seq, Value
 
 MAX_STEPS = 400_000
 """Pieces of work in one reading: expressions, statements, and what they copy or compare."""
@@ -30,7 +30,7 @@ class TooLong(Exception):
 
 
 @dataclass(slots=True)
-class Work:
+class WorkBudget:
     """The work of one reading."""
 
     steps: int = 0
@@ -55,7 +55,7 @@ def excess(value: Value) -> str:
             return f"a string of more than {MAX_TEXT} characters"
         if isinstance(known, int) and known.bit_length() > MAX_BITS:
             return f"an integer of more than {MAX_BITS} bits"
-    elif isinstance(value, Ext):
+    elif isinstance(value, ExternalName):
         return "a name without end" if len(value.name) > MAX_TEXT else ""
     elif isinstance(value, Seq | Map | OneOf):
         if value.weight > MAX_WEIGHT:
@@ -71,4 +71,4 @@ def weight(value: Value) -> int:
         return value.weight
     if isinstance(value, Const) and isinstance(value.value, str | bytes):
         return len(value.value) >> 4
-    return len(value.name) >> 4 if isinstance(value, Ext) else 1
+    return len(value.name) >> 4 if isinstance(value, ExternalName) else 1

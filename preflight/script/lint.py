@@ -4,19 +4,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from preflight.facts.script import Place
+from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
-from preflight.script.interpreter.events import Event
+from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import Value
-from preflight.script.libraries.model import Knowledge
-from preflight.script.rules import models, placement, precision, scaling, versions
-from preflight.script.rules import reading as rules_reading
-from preflight.script.rules.registry import RULES, Hit, Level
+from preflight.script.libraries.model import LibraryModel
+from preflight.script.rules import grad_scaler, models, placement, precision, versions
+from preflight.script.rules import syntax as rules_reading
+from preflight.script.rules.registry import RULES, Level, RuleHit
 from preflight.script.source import Finder, Parser, Source, Sources
-from preflight.script.target import Target
+from preflight.script.target import RankTarget
 
-_ALL = (models, rules_reading, placement, precision, scaling, versions)
+_ALL = (models, rules_reading, placement, precision, grad_scaler, versions)
 _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
 _MAX_RELATED = 8
@@ -30,12 +30,12 @@ class LintFinding:
 
     code: str
     level: Level
-    place: Place
+    place: CodeLocation
     title: str
     message: str
     fix: str
-    related: tuple[Place, ...] = ()
-    part_of: Place | None = None  # this is the other half of the fault that is told there
+    related: tuple[CodeLocation, ...] = ()
+    part_of: CodeLocation | None = None  # this is the other half of the fault that is told there
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +53,19 @@ class LintResult:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _TargetRun:
     """One run of the interpreter: its hits, and what precision each place asked for."""
 
-    hits: dict[tuple[str, Place], Hit]
-    asked: dict[Place, Value]
-    parts: dict[Place, tuple[Place, ...]]
+    hits: dict[tuple[str, CodeLocation], RuleHit]
+    asked: dict[CodeLocation, Value]
+    parts: dict[CodeLocation, tuple[CodeLocation, ...]]
     complete: bool
     sources: Sources
     excesses: tuple[str, ...] = ()
 
 
 def lint(
-    text: str, path: str, targets: Sequence[Target] | None = None, *, find: Finder | None = None
+    text: str, path: str, targets: Sequence[RankTarget] | None = None, *, find: Finder | None = None
 ) -> LintResult:
     """Return the faults of a script, by place.
 
@@ -74,12 +74,12 @@ def lint(
     script's own modules. The script is never executed.
     """
     known = targets is not None
-    kinds = list(targets) if targets is not None else [Target(capability=probe) for probe in _PROBES]
+    kinds = list(targets) if targets is not None else [RankTarget(capability=probe) for probe in _PROBES]
     return lint_for(text, path, kinds, certain=known, find=find)
 
 
 def lint_for(
-    text: str, path: str, targets: Sequence[Target], *, certain: bool, find: Finder | None = None
+    text: str, path: str, targets: Sequence[RankTarget], *, certain: bool, find: Finder | None = None
 ) -> LintResult:
     """Return the faults; `certain` False: the targets' capabilities are guesses, everything else is known."""
     try:
@@ -110,7 +110,7 @@ def lint_for(
 
 def _not_python(path: str, error: SyntaxError) -> LintResult:
     """A script that is not Python was not judged, and that is no pass."""
-    place = Place(path, error.lineno or 1, max(1, error.offset or 1))
+    place = CodeLocation(path, error.lineno or 1, max(1, error.offset or 1))
     fix = f"python -m py_compile {path} shows the place"
     found = LintFinding("P100", Level.ERROR, place, RULES["P100"].title, f"cannot be read: {error.msg}", fix)
     return LintResult((found,), (f"{place}: not Python: {error.msg}",), (path,))
@@ -122,15 +122,15 @@ def _notebook_lines(sources: Sources) -> list[LintFinding]:
     return [LintFinding("P100", Level.ERROR, place, title, message, fix) for place in sources.magics]
 
 
-def _position(place: Place) -> tuple[str, int, int]:
+def _position(place: CodeLocation) -> tuple[str, int, int]:
     return place.path, place.line, place.column
 
 
-def _read(sources: Sources, text: str, path: str, target: Target) -> _Reading:
+def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _TargetRun:
     source = sources.add(path, text)
-    reading = _Reading({}, {}, {}, complete=True, sources=sources)
+    reading = _TargetRun({}, {}, {}, complete=True, sources=sources)
 
-    def listen(it: Interpreter, event: Event) -> None:
+    def listen(it: Interpreter, event: ScriptEvent) -> None:
         if event.name in ("accelerator", "lightning", "arguments"):
             thing = it.thing(event.ref)
             if thing is not None:
@@ -143,22 +143,22 @@ def _read(sources: Sources, text: str, path: str, target: Target) -> _Reading:
                 for hit in row.judge(it, event):
                     _keep(reading.hits, code, _doubted(hit) if "except" in it.contexts else hit)
 
-    it = Interpreter(sources, target, Knowledge(), listen)
+    it = Interpreter(sources, target, LibraryModel(), listen)
     it.run(source)
-    listen(it, Event("end", Place(path, 1)))
+    listen(it, ScriptEvent("end", CodeLocation(path, 1)))
     reading.complete = it.complete
     reading.excesses = tuple(it.excesses)
     return reading
 
 
-def _doubted(hit: Hit) -> Hit:
+def _doubted(hit: RuleHit) -> RuleHit:
     """In a handler of exceptions a fault is one that may happen."""
     if hit.level is not Level.ERROR:
         return hit
     return replace(hit, level=Level.WARNING, message=f"{hit.message}, when this exception is handled")
 
 
-def _keep(hits: dict[tuple[str, Place], Hit], code: str, hit: Hit) -> None:
+def _keep(hits: dict[tuple[str, CodeLocation], RuleHit], code: str, hit: RuleHit) -> None:
     before = hits.get((code, hit.place))
     if before is None:
         hits[code, hit.place] = hit
@@ -168,7 +168,9 @@ def _keep(hits: dict[tuple[str, Place], Hit], code: str, hit: Hit) -> None:
     hits[code, hit.place] = worse if worse.related == related else replace(worse, related=related)
 
 
-def _merged(targets: Sequence[Target], readings: Sequence[_Reading], *, certain: bool) -> list[LintFinding]:
+def _merged(
+    targets: Sequence[RankTarget], readings: Sequence[_TargetRun], *, certain: bool
+) -> list[LintFinding]:
     keys = dict.fromkeys(key for reading in readings for key in reading.hits)
     found = []
     for code, place in keys:
@@ -184,13 +186,13 @@ def _merged(targets: Sequence[Target], readings: Sequence[_Reading], *, certain:
 
 
 def _only_some(
-    hit: Hit,
-    targets: Sequence[Target],
-    readings: Sequence[_Reading],
-    key: tuple[str, Place],
+    hit: RuleHit,
+    targets: Sequence[RankTarget],
+    readings: Sequence[_TargetRun],
+    key: tuple[str, CodeLocation],
     *,
     certain: bool,
-) -> Hit:
+) -> RuleHit:
     where = [target for target, reading in zip(targets, readings, strict=True) if key in reading.hits]
     if certain:
         names = ", ".join(_capability(target) for target in where)
@@ -217,18 +219,18 @@ def _other_halves(found: Sequence[LintFinding]) -> list[LintFinding]:
     return list(halves.values())
 
 
-def _elsewhere(place: Place, related: Sequence[Place]) -> tuple[Place, ...]:
+def _elsewhere(place: CodeLocation, related: Sequence[CodeLocation]) -> tuple[CodeLocation, ...]:
     """Return the places that are on another line, each line once."""
     lines = {(spot.path, spot.line): spot for spot in related}
     return tuple(spot for line, spot in lines.items() if line != (place.path, place.line))
 
 
-def _capability(target: Target) -> str:
+def _capability(target: RankTarget) -> str:
     return "CPU" if target.capability is None else "compute capability {}.{}".format(*target.capability)
 
 
 def _disagreements(
-    targets: Sequence[Target], readings: Sequence[_Reading], *, certain: bool
+    targets: Sequence[RankTarget], readings: Sequence[_TargetRun], *, certain: bool
 ) -> list[LintFinding]:
     """P120: the script chooses its precision from the GPU of this process, so ranks may disagree."""
     found = []

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-from preflight.facts.script import Place
+from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.bounds import MAX_MODULE, MAX_WORDS
 from preflight.script.names import KNOWN_ROOTS, QUIET_ROOTS
@@ -34,9 +34,9 @@ class Source:
         """The lines of the text."""
         return _lines(self.text)
 
-    def place(self, node: ast.AST) -> Place:
+    def place(self, node: ast.AST) -> CodeLocation:
         """Return where a piece of syntax stands."""
-        return Place(self.path, getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1)
+        return CodeLocation(self.path, getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1)
 
 
 @lru_cache(maxsize=4)
@@ -78,7 +78,7 @@ class Sources:
         self._read: dict[str, Source | None] = {}
         self._problems: list[str] = []
         self._left = 0  # modules beyond the limit
-        self.magics: list[Place] = []  # lines of a notebook, which Python does not read
+        self.magics: list[CodeLocation] = []  # lines of a notebook, which Python does not read
 
     @property
     def problems(self) -> list[str]:
@@ -96,7 +96,7 @@ class Sources:
                 raise
             source = self._parse(path, plain)
             self.magics = [
-                Place(path, number)
+                CodeLocation(path, number)
                 for number, line in enumerate(text.split("\n"), start=1)
                 if _MAGIC.match(line)
             ]

@@ -12,7 +12,7 @@ SEVERAL = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RankTarget:
     """One kind of rank. A script is read once for each, so that what it asks the hardware has one answer."""
 
     capability: Capability | None = None  # None: CPU ranks

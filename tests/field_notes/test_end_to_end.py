@@ -145,7 +145,7 @@ def test_lint_names_the_line_and_preflight_refuses_it(tmp_path: Path, tiny_model
     code, told = user.ask("preflight", "--config", "./job.yaml", "--ignore", CPU_WHEEL)
     assert code == 1
     assert told["would_use"]["precision"] == note.precision, told["would_use"]
-    (stopping,) = [each for each in told["findings"] if each["stops_launch"] and place in each["message"]]
+    (stopping,) = [each for each in told["findings"] if each["blocks_launch"] and place in each["message"]]
     assert stopping["code"] == "SCR001"
     assert note.rule in stopping["message"]
     assert stopping["fix"]
@@ -178,8 +178,8 @@ def test_the_guard_stops_it_and_names_the_cause(tmp_path: Path, tiny_model: str,
     outcome = user.outcome()
     assert (outcome["verdict"], outcome["exit_code"]) == ("failed", STOPPED)
     cause = outcome["root_cause"]
-    assert f"at optimizer step {note.step} [{note.guard}]" in cause["what"]
-    said = "\n".join([cause["what"], *cause["last_lines"]])
+    assert f"at optimizer step {note.step} [{note.guard}]" in cause["summary"]
+    said = "\n".join([cause["summary"], *cause["last_lines"]])
     assert all(words in said for words in note.cause), said
     assert "fix: " in said
 

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.fuzz.doors import DOORS
+from tests.fuzz.targets import DOORS
 from tests.fuzz.worker import CPU_LIMIT_S, MEMORY_LIMIT, SHARED_SIZE
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.doors import DOORS
 from tests.fuzz.fuzz import ROOT, fuzz, keep
+from tests.fuzz.targets import DOORS
 from tests.fuzz.worker import EXIT_FAILED, SHARED_SIZE
 
 SECONDS = float(os.environ.get("FUZZ_S", "1"))
@@ -29,7 +29,7 @@ def test_a_door_holds(door: str) -> None:
 
 BAD = """
 import sys
-from tests.fuzz import doors, worker
+from tests.fuzz import targets, worker
 def slow(data):
     while True: pass
 def large(data):
@@ -42,7 +42,7 @@ def quiet(data):
         raise BadInput("")
 if sys.argv[1] == "slow":
     worker.CPU_LIMIT_S = 0.2
-doors.DOORS["words"] = doors.Door("words", lambda folder: locals_[sys.argv[1]])
+targets.DOORS["words"] = targets.Door("words", lambda folder: locals_[sys.argv[1]])
 locals_ = {"slow": slow, "large": large, "crash": crash, "quiet": quiet}
 sys.exit(worker.main("words", "1", "20", sys.argv[2]))
 """
@@ -73,9 +73,9 @@ def test_what_a_reader_must_not_do_is_seen_and_its_input_is_there(
 def test_one_seed_tries_the_same_inputs(tmp_path: Path) -> None:
     program = """
 import random, sys
-from tests.fuzz import doors
+from tests.fuzz import targets
 from tests.fuzz.mutation import mutated
-door = doors.DOORS["records"]
+door = targets.DOORS["records"]
 rng = random.Random("records 7")
 pool = list(door.corpus(rng, 40))
 print([hash(mutated(rng, rng.choice(pool), pool, door.words, is_json=True)) for _ in range(300)])

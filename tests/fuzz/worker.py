@@ -18,8 +18,8 @@ import traceback
 from pathlib import Path
 
 from tests.fuzz.coverage import Coverage
-from tests.fuzz.doors import opened, passes
 from tests.fuzz.mutation import MAX_INPUT, mutated
+from tests.fuzz.targets import opened, passes
 
 CPU_LIMIT_S = 5.0
 MEMORY_LIMIT = 500 << 20

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.fault_runs import RUNS, Laptop, claims
 from tests.lab.hosts import Lab
 from tests.lab.reliability import Table
-from tests.lab.survive import RUNS, Laptop, claims
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """The table in docs/reliability.md, written by the tests that prove it.
 
-GPULAUNCH_RELIABILITY=docs/reliability.md pytest tests/lab/test_survive.py tests/lab/test_survive_faults.py
+GPULAUNCH_RELIABILITY=docs/reliability.md pytest tests/lab/test_faults.py tests/lab/test_survive_faults.py
 """
 
 import os
@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-START = "<!-- results: written by tests/lab/test_survive.py -->\n"
+START = "<!-- results: written by tests/lab/test_faults.py -->\n"
 END = "<!-- end of results -->\n"
 
 

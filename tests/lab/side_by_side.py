@@ -5,9 +5,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.lab.fault_runs import Laptop
 from tests.lab.hosts import Lab
 from tests.lab.reliability import Row, Table
-from tests.lab.survive import Laptop
 
 AT_ONCE = 6
 HOSTS_EACH = 2

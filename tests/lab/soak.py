@@ -22,12 +22,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.lab.fault_client import PORT
+from tests.lab.fault_runs import RUNS, Laptop, claims, listening
+from tests.lab.fault_scripts import COUNT
 from tests.lab.hosts import Lab
 from tests.lab.needs import missing
 from tests.lab.run_cli import Running
-from tests.lab.survive import RUNS, Laptop, claims, listening
-from tests.lab.survive_client import PORT
-from tests.lab.survive_scripts import COUNT
 
 HALF_RUN_S = 90.0
 """A half-started run ends after 30 s without its client; a busy machine takes its time for what follows."""
@@ -99,7 +99,7 @@ class Case:
         nodes = self._nodes()
         kept = [node for node in nodes if node["detached"]]
         if self._kind.leaves and nodes and len(kept) == len(self._laptop.hosts):
-            self._goes_on(next(iter(self._runs())))
+            self._still_running(next(iter(self._runs())))
             came = "went on"
         else:
             came = "ended" if "==> run " in self.told else "ended before a run was there"
@@ -108,7 +108,7 @@ class Case:
             came = "ended in the middle of the promises"
         return came
 
-    def _goes_on(self, run_id: str) -> None:
+    def _still_running(self, run_id: str) -> None:
         """The run lives on every host, is followed where it is, and is stopped."""
         time.sleep(1.0)
         if {node["state"] for node in self._nodes()} != {"running"}:

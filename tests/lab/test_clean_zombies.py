@@ -49,14 +49,14 @@ def test_orphans_and_half_dead_end_and_the_live_run_beside_them_does_not(
     shown = gpulaunch(titan, "clean-zombies", "titan", "--dry-run", "--json", home=tmp_path)
     assert shown.returncode == 1, shown.stderr
     before = found(shown)
-    assert before[left]["class"] == "orphan-certain"
+    assert before[left]["class"] == "orphan"
     assert before[left]["gpus"] == [0]
     assert before[half_dead.pid]["class"] == "half-dead"
     assert alive(host, left)
     done = gpulaunch(titan, "clean-zombies", "titan", "--yes", "--grace", "1", "--json", home=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     cleaned = json.loads(done.stdout)["hosts"]["titan"]["cleaned"]
-    results = {each["pid"]: each for each in cleaned["reaped"]}
+    results = {each["pid"]: each for each in cleaned["killed"]}
     assert set(results) == {left, stubborn, half_dead.pid}
     assert results[stubborn]["signals"] == ["SIGTERM", "SIGCONT", "SIGKILL"]
     assert not alive(host, left)
@@ -77,7 +77,7 @@ def test_forked_workers_that_the_driver_does_not_name_are_found(titan: Lab, tmp_
     done = gpulaunch(titan, "clean-zombies", "titan", "--yes", "--json", home=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     cleaned = json.loads(done.stdout)["hosts"]["titan"]["cleaned"]
-    assert len(cleaned["reaped"]) == 3
+    assert len(cleaned["killed"]) == 3
     assert cleaned["gpus"][0]["before_mib"] - cleaned["gpus"][0]["after_mib"] >= 4000
     process.close()
 
@@ -113,7 +113,7 @@ def test_a_strangers_processes_are_named_and_kept(titan: Lab, tmp_path: Path) ->
         titan, "clean-zombies", "titan", "--yes", "--pid", str(other.pid), "--json", home=tmp_path
     )
     each = found(answer)[other.pid]
-    assert (each["class"], each["action"], each["remedy"]) == ("foreign", "keep", "ask bob")
+    assert (each["class"], each["action"], each["advice"]) == ("foreign", "keep", "ask bob")
     assert alive(host, other.pid)
     other.kill()
     other.close()
@@ -139,7 +139,7 @@ def test_a_port_held_by_a_forked_worker_comes_free(titan: Lab, tmp_path: Path) -
     done = gpulaunch(titan, "clean-zombies", "titan", "--yes", "--port", "29500", "--json", home=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     cleaned = json.loads(done.stdout)["hosts"]["titan"]["cleaned"]
-    assert [each["pid"] for each in cleaned["reaped"]] == [worker]
+    assert [each["pid"] for each in cleaned["killed"]] == [worker]
     assert cleaned["ports_freed"] == [29500]
     process.close()
 

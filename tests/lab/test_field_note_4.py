@@ -79,11 +79,11 @@ def test_field_note_4_from_what_was_found_to_one_gpu_per_rank(inherited: Inherit
     assert f"pid {inherited.orphan} " in left[0]["message"]
     assert f"pid {inherited.half_dead.pid} " in left[1]["message"]
     for each in left:
-        assert each["stops_launch"]
+        assert each["blocks_launch"]
         assert f"gpulaunch clean-zombies {host.name}" in each["fix"]
     for gpu in ("gpu0", "gpu1"):
         assert "Exclusive_Process" in found["MODE002", gpu]["message"]
-        assert found["MODE002", gpu]["stops_launch"]
+        assert found["MODE002", gpu]["blocks_launch"]
     assert "will be used instead" in found["PORT001", "port 29500"]["message"]
     assert told["would_use"]["main_port"] != 29500
     assert told["would_use"]["precision"] == "bf16"
@@ -97,13 +97,13 @@ def test_field_note_4_from_what_was_found_to_one_gpu_per_rank(inherited: Inherit
 
     cleaned = inherited.client.run("clean-zombies", host.name, "--yes", "--grace", "1", "--json")
     assert cleaned.returncode == 0, cleaned.stdout
-    ended = {each["pid"] for each in json.loads(cleaned.stdout)["hosts"][host.name]["cleaned"]["reaped"]}
+    ended = {each["pid"] for each in json.loads(cleaned.stdout)["hosts"][host.name]["cleaned"]["killed"]}
     assert ended == {inherited.orphan, inherited.half_dead.pid}
     assert all(host.state(pid) == "" for pid in ended)
     inherited.port.end()
 
     after = inherited.preflight()
-    assert [each["code"] for each in after["findings"] if each["stops_launch"]] == []
+    assert [each["code"] for each in after["findings"] if each["blocks_launch"]] == []
     assert after["exit_code"] == 0
     assert after["would_use"] | {"why_precision": ""} == {
         "precision": "bf16",
@@ -121,7 +121,7 @@ def test_field_note_4_from_what_was_found_to_one_gpu_per_rank(inherited: Inherit
     assert [(slot["local_rank"], slot["gpu_uuid"]) for slot in ranks["slots"]] == list(enumerate(uuids))
     assert plan["changes"] == []
     assert not ranks["masked"]
-    assert any("takes the GPU of its LOCAL_RANK first" in why["text"] for why in ranks["because"])
+    assert any("takes the GPU of its LOCAL_RANK first" in why["text"] for why in ranks["reasons"])
 
     (inherited.client.home / "train.py").write_text(UNPROVEN)
     code, plan, stderr = inherited.dry_run()
@@ -129,7 +129,7 @@ def test_field_note_4_from_what_was_found_to_one_gpu_per_rank(inherited: Inherit
     careful = plan["nodes"][0]["ranks"]
     assert careful["slots"] == ranks["slots"]
     assert careful["masked"], "in Exclusive_Process mode no rank may touch the GPU of another"
-    assert any("each rank sees its own GPU only" in why["text"] for why in careful["because"])
+    assert any("each rank sees its own GPU only" in why["text"] for why in careful["reasons"])
     shown = inherited.client.run("run", "--config", "./job.yaml", "--hosts", host.name, "--dry-run")
     assert shown.returncode == 0
     assert all(uuid in shown.stdout.decode() for uuid in uuids)

@@ -27,7 +27,7 @@ def test_nodes_reach_the_main_host_and_a_dead_one_is_only_its_own_finding(lab: L
     assert well["would_use"]["world_size"] == len(names)
 
     sick = preflight(lab, *names, f"root@{lab.dead_address()}", "--gpus", "none", home=tmp_path)
-    codes = [(finding["code"], finding["hosts"]) for finding in sick["findings"] if finding["stops_launch"]]
+    codes = [(finding["code"], finding["hosts"]) for finding in sick["findings"] if finding["blocks_launch"]]
     assert len(codes) == 1
     assert codes[0][0].startswith("HOST")
     assert codes[0][1] == [f"root@{lab.dead_address()}"]

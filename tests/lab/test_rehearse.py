@@ -61,7 +61,7 @@ def test_two_hosts_are_rehearsed_as_one_world_and_left_clean(lab: Lab, tmp_path:
         (0, lab.hosts[0].name),
         (1, lab.hosts[1].name),
     ]
-    assert [each["name"] for each in document["together"]] == ["end", "world", "output", "output"]
+    assert [each["name"] for each in document["overall"]] == ["end", "world", "output", "output"]
     for host in lab.hosts[:2]:
         left = host.run(["sh", "-c", "ls -A | grep -e rehearsal -e '^output' || true"])
         assert left.stdout == ""

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.lab import network
+from tests.lab.fault_runs import until
 from tests.lab.hosts import Lab, LabHost
 from tests.lab.run_cli import Cli, Running
-from tests.lab.survive import until
 
 pytestmark = [pytest.mark.lab]
 
@@ -78,7 +78,7 @@ def test_a_spare_takes_the_place_of_a_host_that_is_cut_off(lab: Lab, cli: Cli) -
     outcome = cli.outcome()
     starts = outcome["restarts"]["starts"]
     assert [start["hosts"] for start in starts] == [[first.name, second.name], [first.name, spare.name]]
-    assert starts[0]["cause"] == {"nature": "host", "code": "", "host": second.name}
+    assert starts[0]["cause"] == {"category": "host", "code": "", "host": second.name}
     assert Path(starts[1]["resumed_from"]).name == "checkpoint-10"
     kept = [cli.home / start["logs"] / first.name / "rank-0.log" for start in starts]
     assert [path.read_text().split(" of ")[0].split()[-1] for path in kept] == ["0", "10"]

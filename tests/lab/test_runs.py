@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.lab import sshd
+from tests.lab.fault_runs import RUNS, Laptop, until
+from tests.lab.fault_scripts import EXPECTED, some
 from tests.lab.hosts import Lab, LabHost
-from tests.lab.survive import RUNS, Laptop, until
-from tests.lab.survive_scripts import EXPECTED, some
 
 pytestmark = [pytest.mark.lab]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import FreshLab
-from tests.lab.survive import RUNS, Laptop, claims, until
-from tests.lab.survive_scripts import EXPECTED, some
+from tests.lab.fault_runs import RUNS, Laptop, claims, until
+from tests.lab.fault_scripts import EXPECTED, some
 
 pytestmark = [pytest.mark.lab]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.fault_runs import RUNS, Laptop, run_called, until
+from tests.lab.fault_scripts import COUNT, END, LOADER, MUCH, TRAIN
 from tests.lab.hosts import LabHost
 from tests.lab.reliability import Row, Table
 from tests.lab.run_cli import memory_kib
-from tests.lab.survive import RUNS, Laptop, run_called, until
-from tests.lab.survive_scripts import COUNT, END, LOADER, MUCH, TRAIN
 
 pytestmark = pytest.mark.lab
 

@@ -12,8 +12,8 @@ import pytest
 
 from launcher.config.inventory import HostEntry, load_inventory
 from launcher.errors import GpulaunchError
-from launcher.sync.host import Receiver
-from launcher.sync.sync import HostSync, Sync, send_tree
+from launcher.sync.host import SyncClient
+from launcher.sync.sync import HostSync, SyncJob, send_tree
 from launcher.sync.tree import read_tree
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, OpenOptions
@@ -45,7 +45,7 @@ class Synced:
     def send(self, target: str = TARGET, *, delete: bool = False) -> dict[str, HostSync]:
         tree = read_tree(self.source, exclude=(), max_mib=64)
         targets = {entry.name: target for entry in self.entries}
-        return send_tree(Sync(tree, targets, delete), self.entries, self.open, lambda _: None)
+        return send_tree(SyncJob(tree, targets, delete), self.entries, self.open, lambda _: None)
 
     def there(self, name: str) -> list[str]:
         return [host.path(f"{TARGET}/{name}").read_text() for host in self.lab.hosts]
@@ -108,7 +108,7 @@ def test_a_large_file_arrives_whole_on_every_host(synced: Synced) -> None:
 
 def test_a_path_out_of_the_directory_is_refused_by_the_host(synced: Synced) -> None:
     entry = synced.entries[0]
-    with Receiver(synced.open(entry), entry.python) as host:
+    with SyncClient(synced.open(entry), entry.python) as host:
         host.begin(TARGET, "b" * 32)
         with pytest.raises(GpulaunchError, match="is not a path inside the directory"):
             host.compare_rows([["../escaped", "f", 0o644, 1, "0" * 64]], delete=False)

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.config.inventory import HostEntry
-from launcher.planning.run_record import Launched, launch_record
-from launcher.runs.model import FoundRun, RunsTold, gather_runs
+from launcher.planning.run_record import RunRecord, launch_record
+from launcher.runs.model import MergedRuns, RemoteRun, gather_runs
 from tests.launcher.run_plans import plan, run_id
 
 A, B = HostEntry("a", address="10.0.0.1"), HostEntry("b", address="10.0.0.2", port=2222, user="ana")
@@ -21,15 +21,15 @@ def told(word: str = "r1", node_rank: int = 0, **fields: Any) -> dict[str, Any]:
 
 
 def over(word: str = "r1", node_rank: int = 0, ended: float = 2000.0, **end: Any) -> dict[str, Any]:
-    whole = {"ranks": {"0": 0}, "why": "", "launcher_code": 0, "left": [], **end}
+    whole = {"ranks": {"0": 0}, "why": "", "launcher_code": 0, "remaining_pids": [], **end}
     return told(word, node_rank, state={"phase": "ended", "exit": whole, "ended": ended}, alive=False)
 
 
-def found(*answers: tuple[HostEntry, list[dict[str, Any]]]) -> tuple[FoundRun, ...]:
-    return told_by(*answers).runs
+def found(*answers: tuple[HostEntry, list[dict[str, Any]]]) -> tuple[RemoteRun, ...]:
+    return source(*answers).runs
 
 
-def told_by(*answers: tuple[HostEntry, list[dict[str, Any]]], known: Launched | None = None) -> RunsTold:
+def source(*answers: tuple[HostEntry, list[dict[str, Any]]], known: RunRecord | None = None) -> MergedRuns:
     memory = {} if known is None else {known.plan.run_id: known}
     told = ((entry, {"runs": runs, "t": 5000.0, "user": "ana"}, 5000.0) for entry, runs in answers)
     return gather_runs(told, memory)

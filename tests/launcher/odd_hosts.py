@@ -9,10 +9,10 @@ from typing import Any, Self
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
-from launcher.follow.events import Happening
-from launcher.follow.node_client import Follower, Running
+from launcher.follow.events import RunEvent
+from launcher.follow.node_client import NodeClient, ResumePoint
 from launcher.follow.protocol import MARKER
-from launcher.transports.base import Completed, Connection, Stream
+from launcher.transports.base import CommandResult, Connection, Stream
 from tests.launcher.run_plans import plan
 
 A, B = HostEntry("a", address="10.0.0.1"), HostEntry("b", address="10.0.0.2")
@@ -22,7 +22,7 @@ STATE = {
     "run_dir": "/r",
     "started": 1.0,
     "ended": 2.0,
-    "exit": {"ranks": {"0": 3}, "why": "", "launcher_code": 0, "left": [], "port_free": True},
+    "exit": {"ranks": {"0": 3}, "why": "", "launcher_code": 0, "remaining_pids": [], "port_free": True},
 }
 RUN = {
     "run_id": PLAN.run_id,
@@ -77,9 +77,9 @@ class Host(Connection):
     def name(self) -> str:
         return "a"
 
-    def run(self, argv: Any, **options: Any) -> Completed:
+    def run(self, argv: Any, **options: Any) -> CommandResult:
         del argv, options
-        return Completed(0, self._data, b"")
+        return CommandResult(0, self._data, b"")
 
     def start(self, argv: Any) -> Stream:
         del argv
@@ -110,12 +110,12 @@ def only_ours(read: Callable[[], object]) -> None:
         read()
 
 
-def followed(*sent: bytes, wishes: dict[str, object] | None = None) -> list[Happening]:
+def followed(*sent: bytes, wishes: dict[str, object] | None = None) -> list[RunEvent]:
     """Return what becomes of one connection to a host that sends this."""
-    happenings: queue.Queue[Happening] = queue.Queue()
+    happenings: queue.Queue[RunEvent] = queue.Queue()
     host = Host(MARKER + b"".join(sent))
-    running = Running(wishes=wishes or {})
-    follower = Follower(
+    running = ResumePoint(wishes=wishes or {})
+    follower = NodeClient(
         PLAN.run_id, PLAN.nodes[0], lambda: host, running, patience_s=0.0, happenings=happenings
     )
     follower.run()

@@ -105,7 +105,7 @@ class Driver:
         self.hang_up()
         self.stream = self.connection.start(argv)
         self.stream.write(body)
-        self.reader = protocol.Reader()
+        self.reader = protocol.FrameReader()
         self.answer = {}
         self.until(lambda: bool(self.answer))
 

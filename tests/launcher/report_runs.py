@@ -4,7 +4,7 @@ import json
 from html.parser import HTMLParser
 from pathlib import Path
 
-from launcher.rundir.log_store import LogBook
+from launcher.rundir.log_store import LogStore
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e"
 
@@ -31,7 +31,7 @@ class Tags(HTMLParser):
 
 def make_run(directory: Path, *, evil: str = "") -> Path:
     run = directory / "job-1"
-    book = LogBook(run)
+    book = LogStore(run)
     run.mkdir(parents=True)
     book.note("started")
     log = "".join(
@@ -53,7 +53,7 @@ def make_run(directory: Path, *, evil: str = "") -> Path:
         "mixed_precision": "bf16",
         "nodes": [{"host": "titan", "first_rank": 0, "ranks": {"slots": slots}, "command": f"python{evil}"}],
         "changes": [{"what": "--mixed_precision", "old": "fp16", "new": "bf16", "why": f"the model{evil}"}],
-        "because": [{"text": f"because{evil}", "source": f"source{evil}"}],
+        "reasons": [{"text": f"because{evil}", "source": f"source{evil}"}],
         "findings": [{"code": "GPU003", "severity": "warning", "hosts": ["titan"], "message": f"warm{evil}"}],
     }
     outcome = {

@@ -8,16 +8,16 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
 from launcher.follow.failures import Failure
 from launcher.follow.outcome import Cause, Cleanup, Outcome, Verdict, outcome_of
-from launcher.follow.run_state import Watch
+from launcher.follow.run_state import RunState
 from launcher.host_checks.preflight import PreflightResult, judge
-from launcher.remote.agent import Gathered
+from launcher.remote.agent import GatherResult
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose_logs
 from preflight.diagnosis.lines import Log
 from preflight.facts.host import KernelLog, Reach
 from preflight.job import Job
 from tests.launcher.run_plans import NOWHERE, plan
-from tests.preflight.judging import host
+from tests.preflight.golden_cases import host
 
 CPU = (None,)
 JOB = Job(name="j", gpus="all", workdir="/work")
@@ -36,7 +36,7 @@ def ended(
     **changes: Any,
 ) -> Outcome:
     """Return the outcome of a run on a and b whose root cause, if it failed, was on b."""
-    base = outcome_of(Watch(plan(CPU, CPU)), NOWHERE, 100.0, 1)
+    base = outcome_of(RunState(plan(CPU, CPU)), NOWHERE, 100.0, 1)
     cause = (
         Failure("b", 1.0, rank, code, "it failed", exception=exception or {}, hung=hung, oom=oom)
         if verdict == "failed"
@@ -68,18 +68,18 @@ def preflighted(
     hosts: tuple[HostEntry, ...],
     overlays: Mapping[str, Mapping[str, Any]] | None = None,
     *,
-    unreached: tuple[str, ...] = (),
+    unreachable: tuple[str, ...] = (),
     cut: tuple[str, ...] = (),
     job: Job = JOB,
 ) -> PreflightResult:
     """Return a judged preflight of healthy hosts but for what overlays say; `cut` ones reach no main host."""
     facts = {}
     for entry in hosts:
-        if entry.name not in unreached:
+        if entry.name not in unreachable:
             uuids = {f"gpus.{n}.uuid": f"GPU-{entry.name}-{n}" for n in (0, 1)}
             overlay = dict((overlays or {}).get(entry.name, {}))
             facts[entry.name] = host({**uuids, **overlay}, entry.name)
-    errors = {name: HostError(name, "no answer") for name in unreached}
+    errors = {name: HostError(name, "no answer") for name in unreachable}
     main = hosts[0].name
     reach = tuple(
         Reach(
@@ -95,4 +95,4 @@ def preflighted(
         if name != main
     )
     clocks = dict.fromkeys(facts, (0.0, 0.0))
-    return judge(hosts, Gathered(facts, errors), job, reach=reach, clocks=clocks)
+    return judge(hosts, GatherResult(facts, errors), job, reach=reach, clocks=clocks)

@@ -4,51 +4,51 @@ from collections.abc import Iterable
 from typing import Any
 
 from launcher.follow.events import (
-    Ended,
-    Happening,
-    Started,
-    Told,
+    HostEnded,
+    HostReport,
+    HostStarted,
+    RunEvent,
 )
 from launcher.follow.outcome import Outcome, outcome_of
-from launcher.follow.run_state import Action, Say, Stop, Watch
+from launcher.follow.run_state import Action, Notify, RunState, StopHosts
 from tests.launcher.run_plans import NOWHERE, plan
 
 CPU = (None,)
 
 
-def told(host: str, event: str, at: float = 1.0, **fields: Any) -> Told:
-    return Told(host, event, fields, at)
+def told(host: str, event: str, at: float = 1.0, **fields: Any) -> HostReport:
+    return HostReport(host, event, fields, at)
 
 
-def ended(host: str, **end: object) -> Ended:
-    return Ended(host, {"phase": "ended", "exit": {"left": [], "port_free": True, **end}})
+def ended(host: str, **end: object) -> HostEnded:
+    return HostEnded(host, {"phase": "ended", "exit": {"remaining_pids": [], "port_free": True, **end}})
 
 
-def placed(host: str, rank: int, world: int, **fields: Any) -> Told:
+def placed(host: str, rank: int, world: int, **fields: Any) -> HostReport:
     what = {"world_size": world, "world_rank": rank, "device": "cpu", "gpu": "", **fields}
     return told(host, "state", rank=rank, **what)
 
 
-def replay(watch: Watch, history: Iterable[Happening]) -> list[Action]:
+def replay(watch: RunState, history: Iterable[RunEvent]) -> list[Action]:
     return [action for happening in history for action in watch.handle(happening)]
 
 
-def come_to(watch: Watch) -> Outcome:
+def come_to(watch: RunState) -> Outcome:
     assert watch.done
     return outcome_of(watch, NOWHERE, 1.0, 1)
 
 
-def stops(actions: Iterable[Action]) -> list[Stop]:
-    return [action for action in actions if isinstance(action, Stop)]
+def stops(actions: Iterable[Action]) -> list[StopHosts]:
+    return [action for action in actions if isinstance(action, StopHosts)]
 
 
 def said(actions: Iterable[Action]) -> str:
-    return "\n".join(action.text for action in actions if isinstance(action, Say))
+    return "\n".join(action.text for action in actions if isinstance(action, Notify))
 
 
-GOOD: list[Happening] = [
-    Started("a", "/r"),
-    Started("b", "/r"),
+GOOD: list[RunEvent] = [
+    HostStarted("a", "/r"),
+    HostStarted("b", "/r"),
     placed("a", 0, 2, mixed_precision="no"),
     placed("b", 1, 2, mixed_precision="no"),
     told("a", "rank_exit", rank=0, code=0),
@@ -60,12 +60,12 @@ GOOD: list[Happening] = [
 ]
 
 
-def quiet(host: str, seconds: float, at: float, timeout_s: float | None = 600.0) -> Told:
-    return told(host, "quiet", at, seconds=seconds, timeout_s=timeout_s)
+def quiet(host: str, seconds: float, at: float, timeout_s: float | None = 600.0) -> HostReport:
+    return told(host, "idle", at, seconds=seconds, timeout_s=timeout_s)
 
 
-def over(*history: Happening) -> Outcome:
-    watch = Watch(plan(CPU, CPU))
+def over(*history: RunEvent) -> Outcome:
+    watch = RunState(plan(CPU, CPU))
     replay(watch, history)
     return outcome_of(watch, NOWHERE, 12.34, 1)
 
@@ -82,5 +82,5 @@ def failed() -> Outcome:
     )
 
 
-def introduced(host: str, rank: int) -> Told:
+def introduced(host: str, rank: int) -> HostReport:
     return told(host, "rank", rank=rank, local_rank=0, world_size=2, pid=5, ticks=6)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from launcher.config.inventory import HostEntry
-from launcher.sync.host import Receiver
-from launcher.sync.sync import HostSync, Sync, send_tree
-from launcher.sync.tree import Tree, read_tree
+from launcher.sync.host import SyncClient
+from launcher.sync.sync import HostSync, SyncJob, send_tree
+from launcher.sync.tree import SourceTree, read_tree
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
 
@@ -47,19 +47,19 @@ def sync(
     targets = {ENTRY.name: str(target)} | {name: str(path) for name, path in others.items()}
     entries = [replace(ENTRY, name=name) for name in targets]
     tree = read_tree(source, exclude=exclude, max_mib=16)
-    return send_tree(Sync(tree, targets, delete), entries, opener, lambda _: None)
+    return send_tree(SyncJob(tree, targets, delete), entries, opener, lambda _: None)
 
 
-def receiver(target: Path) -> Receiver:
+def receiver(target: Path) -> SyncClient:
     """Return a receiver that has opened a directory."""
-    found = Receiver(opener(ENTRY), sys.executable)
+    found = SyncClient(opener(ENTRY), sys.executable)
     found.begin(str(target), "a" * 32)
     return found
 
 
-def paths(tree: Tree) -> list[str]:
+def paths(tree: SourceTree) -> list[str]:
     return [entry.path for entry in tree.entries]
 
 
-def read(root: Path, *exclude: str) -> Tree:
+def read(root: Path, *exclude: str) -> SourceTree:
     return read_tree(root, exclude=exclude, max_mib=16)

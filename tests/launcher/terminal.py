@@ -58,7 +58,7 @@ class Home:
         document |= {"script": script, "detach": detach, "claims": False, "quiet_s": 0.2}
         document["disconnect"] = ["continue", 600.0, grace_s]
         config.write_text(json.dumps(document))
-        argv = [sys.executable, "-m", "tests.lab.survive_client", str(config)]
+        argv = [sys.executable, "-m", "tests.lab.fault_client", str(config)]
         done = subprocess.run(
             argv, cwd=self.home, env=self.env, capture_output=True, text=True, timeout=90, check=False
         )

@@ -10,17 +10,19 @@ from pathlib import Path
 from launcher.commands._host_options import HostOptions, reaching
 from launcher.commands._interrupt_prompt import asker
 from launcher.launch.attempt import Attempt
-from launcher.launch.request import Launch
-from launcher.remote.connection_pool import Connections
+from launcher.launch.request import LaunchRequest
+from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.ending import tell
 from launcher.terminal.live_screen import screen_on
 from preflight.job import Job
-from tests.lab.survive_client import plain_plan
+from tests.lab.fault_client import plain_plan
 
 
 def main(run_id: str, ranks: int, script: Path, *, all_ranks: bool) -> int:
     ways = reaching(HostOptions(None, accept_new_host_keys=False, parallel=1))
-    launch = Launch(ways.inventory.resolve(["localhost"]), Job(name="plain"), Connections(ways.open))
+    launch = LaunchRequest(
+        ways.inventory.resolve(["localhost"]), Job(name="plain"), ConnectionPool(ways.open)
+    )
     screen = screen_on(sys.stdout, all_ranks=all_ranks)
     launch = replace(launch, choose=asker(screen, again="stop"))
     try:

@@ -80,7 +80,7 @@ def test_launcher_ranks_and_whatever_they_start_are_in_the_runs_group(run: Drive
     assert len(inside) >= 4
     assert not inside & (keepers | followers)
     run.say("stop 1 enough")
-    assert run.ended()["exit"]["left"] == []
+    assert run.ended()["exit"]["remaining_pids"] == []
     assert not group.exists()
     assert run.gone() == {}
 
@@ -90,7 +90,7 @@ def test_what_forks_all_the_time_and_ignores_sigterm_is_ended_at_once(run: Drive
     start(run, FORKS)
     up(run)
     run.say("stop 0 enough")
-    assert run.ended()["exit"]["left"] == []
+    assert run.ended()["exit"]["remaining_pids"] == []
     assert run.gone() == {}
 
 
@@ -142,7 +142,7 @@ def test_without_a_group_the_run_is_the_same_and_says_why(run: Driver) -> None:
         -15,
         None,
     )  # None: this launcher reaped it first, and says nothing
-    assert run.ended()["exit"]["left"] == []
+    assert run.ended()["exit"]["remaining_pids"] == []
 
 
 def test_the_count_of_kills_is_read_from_v1_v2_and_the_host(tmp_path: Path) -> None:

@@ -19,11 +19,11 @@ from launcher.onhost.supervisor.processes import mark_of, ticks_of
 from launcher.onhost.supervisor.run_processes import carries, members, supervisor_mark
 from launcher.remote.programs import onhost_source, stdin_for
 from launcher.remote.rpc import answer_in
-from launcher.transports.base import Completed
+from launcher.transports.base import CommandResult
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
-from preflight.leftovers.classify import Classified, Kind, classify
-from preflight.leftovers.selection import Wish, choose
+from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
+from preflight.leftovers.selection import CleanFilter, choose
 from tests.preflight.agent_runs import run_agent
 
 ROOT = Path(__file__).parents[2]
@@ -114,13 +114,13 @@ def look(port: int, within: Sequence[str] = ()) -> HostFacts:
     return run_agent({"ports": [port]}, within=within).facts
 
 
-def holder(facts: HostFacts, port: int) -> Classified:
+def holder(facts: HostFacts, port: int) -> ClassifiedProcess:
     (found,) = [each for each in classify(facts) if port in each.holds.ports]
     return found
 
 
 def chosen(facts: HostFacts) -> set[int]:
-    choice = choose(classify(facts), Wish())
+    choice = choose(classify(facts), CleanFilter())
     return {each.process.pid for each in (*choice.at_once, *choice.after_yes)}
 
 
@@ -140,7 +140,7 @@ def end(pid: int, within: Sequence[str], **more: Any) -> dict[str, Any]:
         json.dumps({"victims": [victim], "term_grace_s": 5, "kill_grace_s": 5}).encode(),
     )
     done = subprocess.run([*within, *argv], input=stdin, capture_output=True, check=True, timeout=60)
-    record: dict[str, Any] = answer_in(Completed(0, done.stdout, b""), "a", "python3", "it")["records"][0]
+    record: dict[str, Any] = answer_in(CommandResult(0, done.stdout, b""), "a", "python3", "it")["records"][0]
     return record
 
 
@@ -148,10 +148,10 @@ def test_a_live_run_in_a_container_is_live_for_its_host_too(port: int) -> None:
     with container(sys.executable, "-c", SUPERVISOR, "stay", RANK, str(port)) as supervisor:
         outer = look(port)
         rank = holder(outer, port)
-        assert rank.kind is Kind.LIVE
+        assert rank.kind is ProcessClass.LIVE
         assert rank.evidence == (f"run r1 is live: its supervisor is pid {supervisor}",)
         assert rank.process.pid not in chosen(outer)
-        assert holder(look(port, inside(supervisor)), port).kind is Kind.LIVE
+        assert holder(look(port, inside(supervisor)), port).kind is ProcessClass.LIVE
 
 
 def test_a_run_in_a_container_without_its_supervisor_is_proven_there_and_only_there(
@@ -161,16 +161,16 @@ def test_a_run_in_a_container_without_its_supervisor_is_proven_there_and_only_th
     python = named_init(tmp_path, "init")
     with container(python, "-c", INIT, "-", SUPERVISOR, "go", RANK, str(port)) as init:
         outer, inner = look(port), look(port, inside(init))
-        assert holder(outer, port).kind is Kind.SUSPECT
+        assert holder(outer, port).kind is ProcessClass.SUSPECT
         assert not chosen(outer) & {holder(outer, port).process.pid}
         found = holder(inner, port)
-        assert found.kind is Kind.OURS_DEAD
+        assert found.kind is ProcessClass.DEAD_RUN
         left = found.process
         mark = left.environ["GPULAUNCH_SUPERVISOR"] if not isinstance(left.environ, Missing) else ""
         seen = holder(outer, port).process
         same = {"start_ticks": left.start_ticks, "mark": mark}
         refused = end(seen.pid, (), ppid=seen.ppid, **same)
-        assert refused["result"] == "left alone: its run was started in another PID namespace"
+        assert refused["result"] == "skipped: its run was started in another PID namespace"
         assert end(left.pid, inside(init), ppid=left.ppid, **same)["result"] == "ended"
 
 
@@ -180,14 +180,14 @@ def test_a_rank_under_pid_1_of_a_container_is_not_chosen(port: int, tmp_path: Pa
     with container(named_init(tmp_path, name), "-c", LAUNCHER, "stay", RANK, str(port)) as init:
         for facts in (look(port), look(port, inside(init))):
             found = holder(facts, port)
-            assert found.kind in (Kind.LIVE, Kind.SUSPECT)
+            assert found.kind in (ProcessClass.LIVE, ProcessClass.SUSPECT)
             assert found.process.pid not in chosen(facts)
 
 
 def test_an_orphan_under_a_known_init_is_found_from_both_sides_and_ended(port: int, tmp_path: Path) -> None:
     with container(named_init(tmp_path, "init"), "-c", INIT, "-", LAUNCHER, "go", RANK, str(port)) as init:
         outer, inner = look(port), look(port, inside(init))
-        assert {holder(outer, port).kind, holder(inner, port).kind} == {Kind.ORPHAN_CERTAIN}
+        assert {holder(outer, port).kind, holder(inner, port).kind} == {ProcessClass.ORPHAN}
         left = holder(inner, port).process
         done = end(left.pid, inside(init), start_ticks=left.start_ticks, ppid=left.ppid)
         assert done["result"] == "ended"
@@ -203,7 +203,7 @@ def test_where_proc_is_that_of_another_namespace_nothing_is_judged_and_nothing_i
         found = kill_processes.read_identity(process.pid)
         assert found is not None
         done = end(process.pid, bare, start_ticks=found[2], ppid=found[1])
-        assert done["result"] == "left alone: /proc is that of another PID namespace"
+        assert done["result"] == "skipped: /proc is that of another PID namespace"
         assert process.poll() is None
         process.kill()
 

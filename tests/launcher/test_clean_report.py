@@ -9,17 +9,17 @@ import pytest
 from launcher.cleanup.clean import refuse_unknown
 from launcher.cleanup.render import choice_lines, named_lines
 from launcher.errors import BadInput
-from preflight.facts.host import BindTest, HostFacts, Ports, ProcessTable, Socket, Unread
+from preflight.facts.host import BindTest, HostFacts, Ports, ProcessTable, Socket, UnreadableProcess
 from preflight.facts.missing import Missing
 from preflight.leftovers.classify import classify
-from preflight.leftovers.selection import Wish, choose
+from preflight.leftovers.selection import CleanFilter, choose
 from tests.preflight import scenes
 from tests.preflight.scenes import Scene
 
 
 def headline(scene: Scene, *pids: int) -> str:
     facts = scene.facts()
-    return choice_lines(facts, choose(classify(facts), Wish(pids=pids)))[0].partition(": ")[2]
+    return choice_lines(facts, choose(classify(facts), CleanFilter(pids=pids)))[0].partition(": ")[2]
 
 
 def test_a_process_that_lives_and_is_named_is_not_called_left_over() -> None:
@@ -39,19 +39,19 @@ def test_what_is_proven_to_be_left_over_is_called_that() -> None:
 def test_what_could_not_be_judged_is_told_and_nothing_is_called_clean() -> None:
     facts = Scene(random.Random(1)).facts()
     assert isinstance(facts.processes, ProcessTable)
-    bad = Unread(77, "mallory", "ValueError: odd")
+    bad = UnreadableProcess(77, "mallory", "ValueError: odd")
     for unjudged in (
         replace(facts, processes=Missing("the probe ended early")),
         replace(facts, identity=Missing("the probe ended early")),
         replace(facts, processes=replace(facts.processes, unread=(bad,))),
     ):
-        head, *rest = choice_lines(unjudged, choose(classify(unjudged), Wish()))
+        head, *rest = choice_lines(unjudged, choose(classify(unjudged), CleanFilter()))
         assert head.endswith(": not everything could be judged")
         assert rest
     assert "  not seen: pid 77 (mallory) could not be judged: ValueError: odd" in rest
 
 
-def named(scene: Scene, facts: HostFacts, wish: Wish) -> list[str]:
+def named(scene: Scene, facts: HostFacts, wish: CleanFilter) -> list[str]:
     del scene
     return list(named_lines(facts, choose(classify(facts), wish), wish))
 
@@ -62,17 +62,17 @@ def test_a_gpu_or_process_that_is_not_there_is_an_error_and_names_what_is() -> N
     rank = scene.add(env=scenes.elastic("1", 0), gpus=(1,))
     facts = scene.facts()
     for wish, words in (
-        (Wish(gpus=(0, 7)), "there is no GPU 7 on h: it has GPU 0, 1, 2, 3"),
-        (Wish(pids=(rank, 77777)), "there is no process 77777 on h"),
-        (Wish(pids=(shell,)), f"pid {shell} (sleep) on h is neither rank nor launcher"),
+        (CleanFilter(gpus=(0, 7)), "there is no GPU 7 on h: it has GPU 0, 1, 2, 3"),
+        (CleanFilter(pids=(rank, 77777)), "there is no process 77777 on h"),
+        (CleanFilter(pids=(shell,)), f"pid {shell} (sleep) on h is neither rank nor launcher"),
     ):
         with pytest.raises(BadInput, match=re.escape(words)):
             refuse_unknown(facts, wish)
-    refuse_unknown(facts, Wish(gpus=(3,), pids=(rank,), ports=(31000,)))
+    refuse_unknown(facts, CleanFilter(gpus=(3,), pids=(rank,), ports=(31000,)))
     with pytest.raises(BadInput, match="it has none"):
-        refuse_unknown(replace(facts, gpus=Missing("no driver", "no-devices")), Wish(gpus=(0,)))
+        refuse_unknown(replace(facts, gpus=Missing("no driver", "no-devices")), CleanFilter(gpus=(0,)))
     with pytest.raises(BadInput, match="could not be asked: it hangs"):
-        refuse_unknown(replace(facts, gpus=Missing("it hangs", "timeout")), Wish(gpus=(0,)))
+        refuse_unknown(replace(facts, gpus=Missing("it hangs", "timeout")), CleanFilter(gpus=(0,)))
 
 
 def test_a_gpu_and_a_port_that_nobody_holds_are_told() -> None:
@@ -85,7 +85,7 @@ def test_a_gpu_and_a_port_that_nobody_holds_are_told() -> None:
         sockets=(Socket(31001, "0.0.0.0", "LISTEN", 1001, Missing("not yours", "no-permission")),),
     )
     facts = replace(facts, ports=ports)
-    assert named(scene, facts, Wish(gpus=(2,), ports=(31000, 31001))) == [
+    assert named(scene, facts, CleanFilter(gpus=(2,), ports=(31000, 31001))) == [
         "  gpu2: no process holds it, as far as can be seen",
         "  port 31000: free",
         "  port 31001: held by uid 1001, by no process that can be seen: in use",
@@ -98,14 +98,14 @@ def test_a_gpu_whose_holder_only_the_driver_names_is_not_called_free() -> None:
     mine = scene.add(ppid=scene.add(comm="bash", argv=("bash",), tty=True), age_s=60.0)
     scene.listed = {0: [other], 1: [mine]}
     facts = scene.facts()
-    assert named(scene, facts, Wish(gpus=(0, 1))) == []
-    choice = choose(classify(facts), Wish(gpus=(0,)))
+    assert named(scene, facts, CleanFilter(gpus=(0, 1))) == []
+    choice = choose(classify(facts), CleanFilter(gpus=(0,)))
     assert ([each.process.pid for each in choice.shown], choice.at_once, choice.after_yes) == (
         [other],
         (),
         (),
     )
-    told = "\n".join(choice_lines(facts, choose(classify(facts), Wish(gpus=(0, 1)))))
+    told = "\n".join(choice_lines(facts, choose(classify(facts), CleanFilter(gpus=(0, 1)))))
     assert told.count("(as the driver says)") == 2
     assert f"it lives; to end it all the same: gpulaunch clean-zombies h --pid {mine}" in told
 
@@ -124,7 +124,7 @@ def test_a_holder_that_lives_is_shown_with_what_its_owner_can_do(run: str, way: 
     env = {"GPULAUNCH_RUN_ID": run, "GPULAUNCH_SUPERVISOR": scene.mark(supervisor)} if run else {}
     pid = scene.add(ppid=supervisor, env=env, gpus=(0,), age_s=7200.0)
     facts = scene.facts()
-    lines = choice_lines(facts, choose(classify(facts), Wish()))
+    lines = choice_lines(facts, choose(classify(facts), CleanFilter()))
     shown = next(at for at, line in enumerate(lines) if f"pid {pid}  ada" in line)
     assert "2 h" in lines[shown]
     assert f"it lives; to end it all the same: {way}" in lines[shown + 2]

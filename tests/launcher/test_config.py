@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.config.restart_options import CHECKPOINTS, RestartSpec
+from launcher.config.restart_options import CHECKPOINTS, RestartOptions
 from launcher.config.run_config import Overrides, RunConfig, find_config, known_configs, load_run_config
 from launcher.errors import BadInput, ConfigError
 from preflight.job import Job
@@ -182,7 +182,7 @@ def test_restarts_arrive_with_what_is_not_said_as_usual() -> None:
         """
     )
     resume = ("--resume_from_checkpoint", "{checkpoint}")
-    wanted = RestartSpec(max=2, spares=("l40s-[03-04]",), resume_args=resume, also=("oom",))
+    wanted = RestartOptions(max=2, spares=("l40s-[03-04]",), resume_args=resume, also=("oom",))
     assert config.restart == wanted
     assert (wanted.exclude_failed_hosts, wanted.checkpoints) == (True, CHECKPOINTS)
 
@@ -206,10 +206,10 @@ def test_how_often_a_run_is_started_again(text: str, overrides: dict[str, object
 
 
 def test_pauses_double_up_to_a_limit() -> None:
-    spec = RestartSpec(backoff_s=30.0)
+    spec = RestartOptions(backoff_s=30.0)
     assert [spec.pause_s(n) for n in range(6)] == [30.0, 60.0, 120.0, 240.0, 300.0, 300.0]
-    assert RestartSpec(backoff_s=0.0).pause_s(9) == 0.0
-    assert RestartSpec(backoff_s=900.0).pause_s(1) == 900.0
+    assert RestartOptions(backoff_s=0.0).pause_s(9) == 0.0
+    assert RestartOptions(backoff_s=900.0).pause_s(1) == 900.0
 
 
 MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
@@ -259,7 +259,7 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     "restart on what passes anyway": (
         "script: a\nrestart:\n  also: [omo]",
         {},
-        'x.yaml:3: restart.also[0]: expected one of oom, script, precision, crash, setup, unknown, got "omo"',
+        'restart.also[0]: expected one of oom, script, precision, crash, environment, unknown, got "omo"',
     ),
     "checkpoint misspelt": (
         "script: a\nrestart:\n  resume_args: [--resume, '{chekpoint}']",

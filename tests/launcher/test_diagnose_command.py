@@ -63,7 +63,7 @@ def test_the_json_document_has_the_documented_keys() -> None:
         ["stdin"],
     )
     cause = document["causes"][0]
-    assert (cause["code"], cause["class"], cause["confidence"], cause["place"]) == (
+    assert (cause["code"], cause["class"], cause["confidence"], cause["location"]) == (
         "S20",
         "cuda-oom",
         "certain",

@@ -8,32 +8,32 @@ from typing import Any, Self
 
 import pytest
 
-from launcher.config.disconnect_options import START_TIMEOUT_S, Disconnect, disconnect_words
+from launcher.config.disconnect_options import START_TIMEOUT_S, DisconnectOptions, disconnect_words
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.errors import ConfigError, ConnectionLost
 from launcher.follow import protocol
 from launcher.follow.awake_clock import SLEEP_S, AwakeClock
-from launcher.follow.client_timeout import Silence
-from launcher.follow.detach_policy import ASK_AGAIN_S, PROMISE_S, Departure
-from launcher.follow.detach_promise import Promise
+from launcher.follow.client_timeout import ClientTimeout
+from launcher.follow.detach_policy import ASK_AGAIN_S, PROMISE_S, DetachPolicy
+from launcher.follow.detach_promise import DetachPromise
 from launcher.follow.events import (
-    Dropped,
-    Ended,
-    Happening,
+    Disconnected,
+    HostEnded,
+    HostLost,
+    HostStarted,
     Interrupted,
-    Lost,
-    Refused,
-    Resumed,
-    Started,
+    Reconnected,
+    RunEvent,
+    StartRefused,
 )
-from launcher.follow.node_client import Follower
+from launcher.follow.node_client import NodeClient
 from launcher.follow.outcome import outcome_of
-from launcher.follow.run_state import Watch
+from launcher.follow.run_state import RunState
 from launcher.restart.decision import NoRestart, reason_of
 from tests.launcher.run_events import CPU, ended, replay, said, stops, told
 from tests.launcher.run_plans import NOWHERE, plan
 
-BOTH = [Started("a", "/r"), Started("b", "/r")]
+BOTH = [HostStarted("a", "/r"), HostStarted("b", "/r")]
 
 
 class Clock:
@@ -52,19 +52,23 @@ class Clock:
 @pytest.mark.parametrize(
     ("text", "options", "expected"),
     [
-        ("", {}, Disconnect("continue", 600.0, 10.0)),
-        ("on_disconnect: stop\n", {}, Disconnect("stop", 600.0, 10.0)),
-        ("on_disconnect: stop\ndisconnect_timeout: 1m\ngrace: 30s\n", {}, Disconnect("stop", 60.0, 30.0)),
-        ("on_disconnect: stop\n", {"on_disconnect": "continue"}, Disconnect("continue", 600.0, 10.0)),
+        ("", {}, DisconnectOptions("continue", 600.0, 10.0)),
+        ("on_disconnect: stop\n", {}, DisconnectOptions("stop", 600.0, 10.0)),
+        (
+            "on_disconnect: stop\ndisconnect_timeout: 1m\ngrace: 30s\n",
+            {},
+            DisconnectOptions("stop", 60.0, 30.0),
+        ),
+        ("on_disconnect: stop\n", {"on_disconnect": "continue"}, DisconnectOptions("continue", 600.0, 10.0)),
         (
             "",
             {"on_disconnect": "stop", "disconnect_timeout": "5", "grace": "2"},
-            Disconnect("stop", 5.0, 2.0),
+            DisconnectOptions("stop", 5.0, 2.0),
         ),
     ],
 )
 def test_run_configs_and_options_say_what_a_gone_client_means(
-    tmp_path: Path, text: str, options: dict[str, str], expected: Disconnect
+    tmp_path: Path, text: str, options: dict[str, str], expected: DisconnectOptions
 ) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("script: x.py\n" + text)
@@ -87,25 +91,28 @@ def test_a_wrong_value_is_told_with_what_was_expected(tmp_path: Path, text: str,
 
 
 def test_the_first_screen_says_what_ctrl_c_a_closed_terminal_and_a_lost_link_do() -> None:
-    goes_on = disconnect_words(Disconnect(), "r-1", asks=True, remote=True)
-    assert goes_on == (
+    still_running = disconnect_words(DisconnectOptions(), "r-1", asks=True, remote=True)
+    assert still_running == (
         "Ctrl-C asks: stop, detach or stay; if this terminal closes or the link is lost, the run continues: "
         "gpulaunch attach r-1"
     )
-    ends = disconnect_words(Disconnect("stop", 60.0), "r-1", asks=False, remote=True)
+    ends = disconnect_words(DisconnectOptions("stop", 60.0), "r-1", asks=False, remote=True)
     assert ends == (
         "Ctrl-C stops the run; closing this terminal stops it, and so does a link that is lost for 60 s "
         "(on_disconnect: stop)"
     )
-    assert "link" not in disconnect_words(Disconnect(), "r-1", asks=True, remote=False)
+    assert "link" not in disconnect_words(DisconnectOptions(), "r-1", asks=True, remote=False)
 
 
 def test_hosts_are_told_for_how_long_half_a_run_may_wait_for_its_client() -> None:
-    def spec(disconnect: Disconnect) -> dict[str, Any]:
+    def spec(disconnect: DisconnectOptions) -> dict[str, Any]:
         return protocol._spec(plan(CPU), plan(CPU).nodes[0], disconnect, ())
 
-    goes_on, ends = spec(Disconnect()), spec(Disconnect("stop", 60.0, 7.0))
-    assert (goes_on["on_disconnect"], goes_on["disconnect_timeout_s"]) == ("continue", START_TIMEOUT_S)
+    still_running, ends = spec(DisconnectOptions()), spec(DisconnectOptions("stop", 60.0, 7.0))
+    assert (still_running["on_disconnect"], still_running["disconnect_timeout_s"]) == (
+        "continue",
+        START_TIMEOUT_S,
+    )
     assert (ends["on_disconnect"], ends["disconnect_timeout_s"], ends["grace_s"]) == ("stop", 60.0, 7.0)
 
 
@@ -113,8 +120,8 @@ def test_hosts_are_told_for_how_long_half_a_run_may_wait_for_its_client() -> Non
 
 
 def test_hosts_are_asked_to_go_on_once_every_node_has_started_and_again_until_all_promise() -> None:
-    watch = Watch(plan(CPU, CPU))
-    promise = Promise(watch)
+    watch = RunState(plan(CPU, CPU))
+    promise = DetachPromise(watch)
     replay(watch, BOTH[:1])
     assert not promise.due(1.0)
     replay(watch, BOTH[1:])
@@ -126,16 +133,16 @@ def test_hosts_are_asked_to_go_on_once_every_node_has_started_and_again_until_al
     assert not promise.due(9.0 + ASK_AGAIN_S)
 
 
-@pytest.mark.parametrize("happening", [Refused("b", "no space"), Lost("b", "gone"), Interrupted()])
-def test_half_a_run_and_one_that_is_ending_are_not_told_to_go_on(happening: Happening) -> None:
-    watch = Watch(plan(CPU, CPU))
+@pytest.mark.parametrize("happening", [StartRefused("b", "no space"), HostLost("b", "gone"), Interrupted()])
+def test_half_a_run_and_one_that_is_ending_are_not_told_to_go_on(happening: RunEvent) -> None:
+    watch = RunState(plan(CPU, CPU))
     replay(watch, [*BOTH, happening])
-    assert not Promise(watch).due(1.0)
+    assert not DetachPromise(watch).due(1.0)
 
 
 def test_who_leaves_at_once_waits_for_nothing_but_the_start_and_the_promise() -> None:
-    watch = Watch(plan(CPU, CPU))
-    departure = Departure(watch, 0.0, at_once=True)
+    watch = RunState(plan(CPU, CPU))
+    departure = DetachPolicy(watch, 0.0, at_once=True)
     replay(watch, BOTH[:1])
     assert departure.step(1.0) == "wait"
     replay(watch, BOTH[1:])
@@ -145,13 +152,13 @@ def test_who_leaves_at_once_waits_for_nothing_but_the_start_and_the_promise() ->
     replay(watch, [told("b", "detached")])
     assert departure.step(3.0) == "leave"
 
-    promised = Watch(plan(CPU))
-    replay(promised, [Started("a", "/r"), told("a", "detached")])
-    assert Departure(promised, 0.0, at_once=True).step(0.1) == "leave"
+    promised = RunState(plan(CPU))
+    replay(promised, [HostStarted("a", "/r"), told("a", "detached")])
+    assert DetachPolicy(promised, 0.0, at_once=True).step(0.1) == "leave"
 
-    cut_off = Watch(plan(CPU, CPU))
-    departure = Departure(cut_off, 0.0, at_once=True)
-    replay(cut_off, [*BOTH, Dropped("b", "silence")])
+    cut_off = RunState(plan(CPU, CPU))
+    departure = DetachPolicy(cut_off, 0.0, at_once=True)
+    replay(cut_off, [*BOTH, Disconnected("b", "silence")])
     assert departure.step(1.0) == "detach"
     assert departure.step(2.0 + PROMISE_S) == "leave"
 
@@ -174,8 +181,8 @@ def test_what_passes_while_the_process_sleeps_is_not_counted() -> None:
 
 def test_all_hosts_are_given_up_together_after_awake_silence_and_none_while_one_answers() -> None:
     clock = Clock()
-    awake, watch = AwakeClock(clock), Watch(plan(CPU, CPU))
-    silence = Silence(watch, 10.0, awake)
+    awake, watch = AwakeClock(clock), RunState(plan(CPU, CPU))
+    silence = ClientTimeout(watch, 10.0, awake)
 
     def later(seconds: int) -> bool:
         silence.is_over()
@@ -184,47 +191,47 @@ def test_all_hosts_are_given_up_together_after_awake_silence_and_none_while_one_
             awake.now()
         return silence.is_over()
 
-    replay(watch, [*BOTH, Dropped("a", "silence")])
+    replay(watch, [*BOTH, Disconnected("a", "silence")])
     assert not later(30)
-    replay(watch, [Dropped("b", "silence")])
+    replay(watch, [Disconnected("b", "silence")])
     assert not later(9)
     clock.at += 3600.0  # asleep
     assert not silence.is_over()
-    replay(watch, [Resumed("a")])
+    replay(watch, [Reconnected("a")])
     assert not later(1)
-    replay(watch, [Dropped("a", "silence")])
+    replay(watch, [Disconnected("a", "silence")])
     assert not later(9)
     assert later(3)
 
 
 def test_a_lost_host_on_which_the_run_goes_on_stops_no_other_and_starts_nothing_again() -> None:
-    watch = Watch(plan(CPU, CPU))
+    watch = RunState(plan(CPU, CPU))
     replay(watch, BOTH)
-    lost = [Lost(host, "not reached again for 600 s", goes_on=True) for host in "ab"]
+    lost = [HostLost(host, "not reached again for 600 s", still_running=True) for host in "ab"]
     assert stops(replay(watch, lost)) == []
     outcome = outcome_of(watch, NOWHERE, 1.0, 1)
-    assert (outcome.verdict, outcome.exit_code, outcome.cleanup.goes_on) == (
-        "not carried through",
+    assert (outcome.verdict, outcome.exit_code, outcome.cleanup.still_running) == (
+        "aborted",
         5,
         ("a", "b"),
     )
     assert isinstance(reason_of(outcome), NoRestart)
 
-    dead = Watch(plan(CPU, CPU))
-    (stop,) = stops(replay(dead, [*BOTH, Lost("a", "b gets no answer from it either")]))
+    dead = RunState(plan(CPU, CPU))
+    (stop,) = stops(replay(dead, [*BOTH, HostLost("a", "b gets no answer from it either")]))
     assert stop.hosts == ("b",)
 
 
 def test_a_run_that_its_host_ended_for_want_of_a_client_says_so_and_ends_elsewhere() -> None:
-    watch = Watch(plan(CPU, CPU))
+    watch = RunState(plan(CPU, CPU))
     why = "no client has followed this attached run for 60 s"
-    stopping = told("a", "stopping", why=why, grace_s=10, asked=False)
+    stopping = told("a", "stopping", why=why, grace_s=10, requested=False)
     actions = replay(watch, [*BOTH, stopping, told("a", "rank_exit", rank=0, code=-15, stopping=True)])
     assert said(actions) == f"a: {why}; stopping every node"
     assert [stop.hosts for stop in stops(actions)] == [("a", "b")]
     replay(watch, [ended("a", why=why), ended("b", why=why)])
     outcome = outcome_of(watch, NOWHERE, 1.0, 1)
-    assert (outcome.verdict, outcome.exit_code, outcome.why) == ("not carried through", 5, why)
+    assert (outcome.verdict, outcome.exit_code, outcome.why) == ("aborted", 5, why)
 
 
 class Way:
@@ -267,9 +274,9 @@ def answer(text: str) -> bytes:
     return protocol.MARKER + text.encode() + b"\n"
 
 
-def followed(clock: Clock, ways: list[Way | None], patience_s: float) -> list[Happening]:
+def followed(clock: Clock, ways: list[Way | None], patience_s: float) -> list[RunEvent]:
     """Return what happens while one host is followed over these ways; None: it cannot be reached."""
-    happenings: queue.Queue[Happening] = queue.Queue()
+    happenings: queue.Queue[RunEvent] = queue.Queue()
     left = iter(ways)
 
     def open_way() -> Any:
@@ -279,7 +286,7 @@ def followed(clock: Clock, ways: list[Way | None], patience_s: float) -> list[Ha
             raise ConnectionLost("a", "no route to host")
         return way
 
-    follower = Follower(
+    follower = NodeClient(
         "r1",
         plan(CPU).nodes[0],
         open_way,
@@ -308,12 +315,12 @@ def test_a_client_that_wakes_connects_again_before_it_judges() -> None:
     clock = Clock()
     back = Way(iter([answer('{"state": {}}'), b'{"end": {"phase": "ended"}}\n']))
     came = followed(clock, [sleeper(clock), back], patience_s=5.0)
-    assert [type(each) for each in came] == [Started, Dropped, Resumed, Ended]
+    assert [type(each) for each in came] == [HostStarted, Disconnected, Reconnected, HostEnded]
 
 
 def test_a_host_that_stays_away_while_the_client_is_awake_is_lost_in_time() -> None:
     clock = Clock()
     came = followed(clock, [sleeper(clock), *repeat(None, 3)], patience_s=10.0)
-    assert [type(each) for each in came] == [Started, *repeat(Dropped, 4), Lost]
-    (lost,) = [each for each in came if isinstance(each, Lost)]
-    assert lost == Lost("a", "not reached again for 12 s")
+    assert [type(each) for each in came] == [HostStarted, *repeat(Disconnected, 4), HostLost]
+    (lost,) = [each for each in came if isinstance(each, HostLost)]
+    assert lost == HostLost("a", "not reached again for 12 s")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.cli import cli
-from launcher.commands._param_types import Duration, Precision
+from launcher.commands._param_types import DurationParam, PrecisionParam
 from launcher.config.inventory import load_inventory
 from launcher.config.run_config import load_run_config
 from launcher.durations import format_duration, parse_duration
@@ -23,7 +23,7 @@ def test_a_duration_is_the_same_on_a_command_line_and_in_files(
     text: str, seconds: float, tmp_path: Path
 ) -> None:
     assert parse_duration(text) == seconds
-    assert Duration().convert(text, None, None) == seconds
+    assert DurationParam().convert(text, None, None) == seconds
     config = tmp_path / "train.yaml"
     config.write_text(f"script: a.py\nhang_timeout: {text}\nrestart: {{backoff_s: {text}}}\n")
     job = load_run_config(str(config))
@@ -39,7 +39,7 @@ def test_a_duration_is_the_same_on_a_command_line_and_in_files(
 def test_what_is_not_a_duration_is_refused_with_what_is_expected(text: str, tmp_path: Path) -> None:
     assert parse_duration(text) is None
     with pytest.raises(click.BadParameter, match="such as 90, 30s, 10m, 2h or 30d"):
-        Duration().convert(text, None, None)
+        DurationParam().convert(text, None, None)
     config = tmp_path / "train.yaml"
     config.write_text(f"script: a.py\nhang_timeout: '{text}'\n")
     with pytest.raises(ConfigError, match="such as 90, 30s, 10m, 2h or 30d"):
@@ -54,7 +54,7 @@ def test_a_duration_that_is_shown_can_be_typed(seconds: int) -> None:
 @pytest.mark.parametrize(("typed", "meant"), [("fp32", "no"), ("bfloat16", "bf16"), ("fp16", "fp16")])
 def test_a_precision_is_understood_in_torchs_words_too(typed: str, meant: str, tmp_path: Path) -> None:
     @click.command()
-    @click.option("--precision", type=Precision())
+    @click.option("--precision", type=PrecisionParam())
     def show(precision: str) -> None:
         click.echo(precision)
 

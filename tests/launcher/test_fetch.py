@@ -17,8 +17,8 @@ from launcher.onhost.supervisor.requests.fetch import key_of
 from launcher.onhost.supervisor.requests.logs import offsets_since
 from launcher.planning.run_record import launch_record, read_record
 from launcher.remote.connection_pool import Open
-from launcher.runs.fetch import Receiver, fetch_host
-from launcher.runs.request import NotThere, ask
+from launcher.runs.fetch import FileReceiver, fetch_host
+from launcher.runs.request import RequestDenied, ask
 from launcher.transports.base import Endpoint, iter_stdout
 from launcher.transports.local import LocalConnection
 from tests.launcher.onhost_driver import PYTHON, Driver
@@ -79,7 +79,7 @@ def test_a_run_is_fetched_whole_once_and_then_only_what_is_new(
     start(run, "print('hello')")
     run.ended()
     here = tmp_path / "here"
-    first = fetch_host("r1", HERE, there, Receiver(here), output=True)
+    first = fetch_host("r1", HERE, there, FileReceiver(here), output=True)
     assert (here / "rank-0.log").read_bytes() == b"hello\n"
     copied = here / "output" / "runs" / "events.out.tfevents.1"
     assert copied.read_bytes() == (out / "runs" / "events.out.tfevents.1").read_bytes()
@@ -88,9 +88,9 @@ def test_a_run_is_fetched_whole_once_and_then_only_what_is_new(
     assert not (here / "output" / "link").exists()
     assert not {path.name for path in here.iterdir()} & {"heartbeat", "client", "reserve", "rank.py"}
     assert first.skipped == []
-    assert fetch_host("r1", HERE, there, Receiver(here), output=True).bytes == 0
+    assert fetch_host("r1", HERE, there, FileReceiver(here), output=True).bytes == 0
     (out / "runs" / "events.out.tfevents.1").write_bytes(b"changed")
-    assert fetch_host("r1", HERE, there, Receiver(here), output=True).bytes == 7
+    assert fetch_host("r1", HERE, there, FileReceiver(here), output=True).bytes == 7
     assert copied.read_bytes() == b"changed"
 
 
@@ -108,7 +108,7 @@ def test_a_broken_fetch_goes_on_where_it_ended(run: Driver, there: Open, tmp_pat
     (here / "output" / f".{key}.{mtime}-{len(data)}.part").write_bytes(data[:500_000])
     (here / "output" / f".{key}.5-17.part").write_bytes(b"of an older one")
     (here / "rank-0.log").write_bytes(b"hel")
-    fetched = fetch_host("r1", HERE, there, Receiver(here), output=True)
+    fetched = fetch_host("r1", HERE, there, FileReceiver(here), output=True)
     assert (here / "output" / "model.bin").read_bytes() == data
     assert (here / "rank-0.log").read_bytes() == b"hello\n"
     assert fetched.bytes < 300_000
@@ -125,7 +125,7 @@ def test_a_record_tells_whether_it_was_said_where_the_script_writes() -> None:
 
 
 def test_a_file_that_is_not_whole_does_not_have_its_name(tmp_path: Path) -> None:
-    receiver = Receiver(tmp_path / "h")
+    receiver = FileReceiver(tmp_path / "h")
     receiver.take({"file": "output/m", "offset": 0, "whole": 10, "mtime_ns": 5, "grows": False}, b"12345")
     receiver.close()
     assert not (tmp_path / "h" / "output" / "m").exists()
@@ -140,7 +140,7 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> No
     outside.mkdir()
     (tmp_path / "h").mkdir()
     (tmp_path / "h" / "link").symlink_to(outside)
-    receiver = Receiver(tmp_path / "h")
+    receiver = FileReceiver(tmp_path / "h")
     receiver.take({"file": name, "offset": 0, "whole": 1, "mtime_ns": 5, "grows": False}, b"1")
     assert len(receiver.fetched.skipped) == 1
     assert receiver.fetched.files == 0
@@ -153,7 +153,7 @@ def test_a_link_in_the_place_of_a_log_is_not_written_through(tmp_path: Path) -> 
     victim.write_text("precious")
     (tmp_path / "h").mkdir()
     (tmp_path / "h" / "rank-0.log").symlink_to(victim)
-    receiver = Receiver(tmp_path / "h")
+    receiver = FileReceiver(tmp_path / "h")
     receiver.take({"file": "rank-0.log", "offset": 0, "whole": 1, "mtime_ns": 5, "grows": True}, b"1")
     assert "is a symbolic link" in receiver.fetched.skipped[0]
     assert victim.read_text() == "precious"
@@ -170,7 +170,7 @@ def test_a_living_run_is_listed_with_its_state_its_tail_and_whether_somebody_fol
     run.say("detach")
     run.event("detached")
     assert question(run, "list")["runs"][0]["detached"]
-    with pytest.raises(NotThere, match="still runs"):
+    with pytest.raises(RequestDenied, match="still runs"):
         question(run, "remove", run_id="r1")
 
 
@@ -198,7 +198,7 @@ def test_an_ended_run_is_listed_when_asked_for_and_can_be_removed(run: Driver) -
     assert len(question(run, "list", ended=True, newest=True)["runs"]) == 1
     question(run, "remove", run_id="r1")
     assert list(run.run_dir.parent.iterdir()) == []
-    with pytest.raises(NotThere, match="no run called r1"):
+    with pytest.raises(RequestDenied, match="no run called r1"):
         question(run, "remove", run_id="r1")
 
 
@@ -206,7 +206,7 @@ def test_an_ended_run_is_listed_when_asked_for_and_can_be_removed(run: Driver) -
 def test_nothing_but_a_run_can_be_named(run: Driver, run_id: str) -> None:
     start(run, "print(1)")
     run.ended()
-    with pytest.raises(NotThere, match="no run called"):
+    with pytest.raises(RequestDenied, match="no run called"):
         question(run, "remove", run_id=run_id)
     assert run.run_dir.exists()
 
@@ -242,7 +242,7 @@ def test_once_tells_what_is_there_now_and_since_where_to_begin(run: Driver) -> N
     wishes = {"viewer": True, "once": True, "only": ["rank-0.log"], "since": {"bytes": 20}}
     stream = Elsewhere(run.home, HERE).start(protocol.command(PYTHON, "follow", "r1"))
     stream.write(protocol.follow_request("r1", {}, **wishes))
-    frames = list(protocol.Reader().feed(b"".join(iter_stdout(stream))))
+    frames = list(protocol.FrameReader().feed(b"".join(iter_stdout(stream))))
     stream.close()
     assert b"".join(frame.data for frame in frames) == b"line 98\nline 99\nup\n"
     assert "end" in frames[-1].header

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from launcher.config.disconnect_options import Disconnect
+from launcher.config.disconnect_options import DisconnectOptions
 from launcher.follow import protocol
-from launcher.follow.events import Ended, Happening, Told
-from launcher.follow.node_client import Follower
+from launcher.follow.events import HostEnded, HostReport, RunEvent
+from launcher.follow.node_client import NodeClient
 from launcher.remote.programs import onhost_source
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
@@ -109,7 +109,7 @@ def test_a_run_goes_on_without_its_gauge_and_it_is_said(run: Driver) -> None:
     (gauge,) = (pid for pid, command in commands.items() if b"/gauge.py" in command)
     os.kill(gauge, signal.SIGKILL)
     assert run.ended()["exit"]["ranks"] == {"0": 0}
-    assert "it ended with code -9" in run.event("guard_failed")["error"]
+    assert "it ended with code -9" in run.event("internal_error")["error"]
     assert run.log() == b"done\n"
 
 
@@ -129,20 +129,20 @@ def test_what_is_used_reaches_the_client_as_told(tmp_path: Path, monkeypatch: py
     planned = plan((None,))
     node = dataclasses.replace(planned.nodes[0], argv=argv, files=files, python=sys.executable)
     planned = dataclasses.replace(planned, nodes=(node,))
-    happenings: queue.Queue[Happening] = queue.Queue()
-    follower = Follower(
+    happenings: queue.Queue[RunEvent] = queue.Queue()
+    follower = NodeClient(
         "r1",
         node,
         lambda: LocalConnection(Endpoint("a", "local", "")),
-        protocol.start_request(planned, node, Disconnect()),
+        protocol.start_request(planned, node, DisconnectOptions()),
         patience_s=5.0,
         happenings=happenings,
     )
     follower.run()
     came = [happenings.get_nowait() for _ in range(happenings.qsize())]
-    (used,) = [each for each in came if isinstance(each, Told) and each.event == "usage"]
+    (used,) = [each for each in came if isinstance(each, HostReport) and each.event == "usage"]
     assert used.fields["ranks"]["0"]["rss_mib"] > 0
-    assert isinstance(came[-1], Ended)
+    assert isinstance(came[-1], HostEnded)
 
 
 class Alone:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost.gauge.idle_timer import Quiet
-from launcher.onhost.gauge.io_activity import Activity
+from launcher.onhost.gauge.idle_timer import IdleTimer
+from launcher.onhost.gauge.io_activity import IoActivity
 from launcher.onhost.gauge.liveness import signs
 
 IDLE = {"busy": 0, "memory_busy": 0, "memory_mib": 9000, "power_w": 35.0, "power_limit_w": 350.0}
@@ -25,7 +25,7 @@ def alive(
     io: dict[str, int] | None = None,
     starved: dict[str, float] | None = None,
 ) -> str:
-    activity = Activity()
+    activity = IoActivity()
     activity.io, activity.starved = io or {}, starved or {}
     return signs(line, activity, GPU_OF, {"GPU-a": 300.0, "GPU-b": 300.0} if drawn is None else drawn)
 
@@ -76,7 +76,7 @@ def test_reading_and_writing_is_life() -> None:
     assert alive(seen(IDLE, IDLE), io={"0": 4096}) == ""
 
 
-def events(quiet: Quiet, lives: str, step_s: float = 60.0) -> list[tuple[int, str]]:
+def events(quiet: IdleTimer, lives: str, step_s: float = 60.0) -> list[tuple[int, str]]:
     """Return (sample, event) for samples of `.` (nothing) and `!` (life)."""
     found = []
     for number, life in enumerate(lives):
@@ -87,23 +87,26 @@ def events(quiet: Quiet, lives: str, step_s: float = 60.0) -> list[tuple[int, st
 
 
 def test_quiet_is_told_after_ten_minutes_and_then_more_and_more_seldom() -> None:
-    assert events(Quiet(None, 600.0), "!" + "." * 45) == [(10, "quiet"), (20, "quiet"), (40, "quiet")]
+    assert events(IdleTimer(None, 600.0), "!" + "." * 45) == [(10, "idle"), (20, "idle"), (40, "idle")]
 
 
 def test_life_again_is_told_only_when_quiet_was() -> None:
-    assert events(Quiet(None, 600.0), "!" + "." * 5 + "!" + "." * 12 + "!") == [(16, "quiet"), (19, "active")]
+    assert events(IdleTimer(None, 600.0), "!" + "." * 5 + "!" + "." * 12 + "!") == [
+        (16, "idle"),
+        (19, "active"),
+    ]
 
 
 def test_from_the_timeout_on_it_is_told_again_and_again() -> None:
-    assert events(Quiet(180.0, 600.0), "!" + "." * 5) == [(3, "quiet"), (4, "quiet"), (5, "quiet")]
+    assert events(IdleTimer(180.0, 600.0), "!" + "." * 5) == [(3, "idle"), (4, "idle"), (5, "idle")]
 
 
 def test_a_timeout_after_the_warning_is_told_at_its_time() -> None:
-    assert events(Quiet(900.0, 600.0), "!" + "." * 16) == [(10, "quiet"), (15, "quiet"), (16, "quiet")]
+    assert events(IdleTimer(900.0, 600.0), "!" + "." * 16) == [(10, "idle"), (15, "idle"), (16, "idle")]
 
 
 def test_a_machine_that_stood_still_was_not_quiet() -> None:
-    quiet = Quiet(600.0, 600.0)
+    quiet = IdleTimer(600.0, 600.0)
     assert quiet.see(0.0, life=True, longest_s=15.0) is None
     assert quiet.see(3600.0, life=False, longest_s=15.0) is None
     assert quiet.seconds == 15.0

@@ -43,7 +43,7 @@ def told(result: dict[str, Any]) -> list[tuple[str, bool, int]]:
 
 
 def failures(result: dict[str, Any]) -> list[str]:
-    return [each["what"] for each in result["events"] if each["event"] == "guard_failed"]
+    return [each["what"] for each in result["events"] if each["event"] == "internal_error"]
 
 
 def test_every_number_is_the_same_with_and_without_the_guard(seen: dict[str, Any]) -> None:
@@ -168,7 +168,7 @@ def test_pure_fp16_is_stopped_where_the_first_step_divides_by_zero(
 
 def test_a_script_that_catches_everything_is_ended_all_the_same(seen: dict[str, Any]) -> None:
     assert seen["caught"]["code"] == STOPPED
-    assert seen["caught"]["events"][-1] == {"event": "leaving", "code": STOPPED}
+    assert seen["caught"]["events"][-1] == {"event": "script_exit", "code": STOPPED}
 
 
 def test_a_forked_worker_is_not_watched(seen: dict[str, Any]) -> None:

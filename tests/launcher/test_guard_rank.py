@@ -105,7 +105,7 @@ def test_beside_the_guard_a_script_finds_its_own_modules_and_sees_what_python_sh
     )
     assert "ValueError: at the end" in guarded.log
     assert (guarded.code, guarded.log) == (plain.returncode, plain.stdout.decode())
-    assert [each["what"] for each in guarded.told("guard_failed")] == ["tie the rank to its supervisor"]
+    assert [each["what"] for each in guarded.told("internal_error")] == ["tie the rank to its supervisor"]
 
 
 @pytest.mark.train
@@ -114,7 +114,7 @@ def test_an_error_in_backward_is_reported_at_the_users_line(tmp_path: Path) -> N
     script = "import torch\np = torch.nn.Parameter(torch.zeros(2))\np.backward()\n"
     done = run_rank(tmp_path, script, GPULAUNCH_GUARD="stop")
     assert "gpulaunch_guard/torch_hooks.py" in done.log
-    assert done.told("exception")[0]["where"] == f"{tmp_path / 'work' / 'train.py'}:3"
+    assert done.told("exception")[0]["location"] == f"{tmp_path / 'work' / 'train.py'}:3"
 
 
 @pytest.mark.parametrize("source", ["this is no python", "def prepare(place, tools): raise ValueError(1)"])

@@ -83,7 +83,7 @@ def test_a_run_that_is_stuck_in_its_own_lock_is_ended_with_its_stacks(run: Drive
     assert end["exit"]["why"].startswith("hung: no output, no optimizer step, no use of GPU or CPU for ")
     assert run.event("stacks")["ranks"] == [0]
     assert "in wait_for_nobody" in stacks(run) or "wait_for_nobody (" in stacks(run)
-    assert told(run, "quiet", "hung", "stacks", "stopping") == ["quiet", "hung", "stacks", "stopping"]
+    assert told(run, "idle", "hung", "stacks", "stopping") == ["idle", "hung", "stacks", "stopping"]
     assert run.gone() == {}
 
 
@@ -144,7 +144,7 @@ for n in range(12):
 
 def test_without_a_timeout_quiet_is_only_told_and_so_is_its_end(run: Driver) -> None:
     start(run, QUIET, hang_timeout_s=None, quiet_after_s=0.8)
-    assert run.event("quiet")["timeout_s"] is None
+    assert run.event("idle")["timeout_s"] is None
     assert told(run, "active") == []
     (run.run_dir / "go").touch()
     run.event("active")
@@ -155,7 +155,7 @@ def test_without_a_timeout_quiet_is_only_told_and_so_is_its_end(run: Driver) -> 
 
 def test_a_host_of_several_leaves_the_decision_to_its_client(run: Driver) -> None:
     start(run, LOCKED, nodes=2)
-    run.until(lambda: told(run, "quiet").count("quiet") >= 1)
+    run.until(lambda: told(run, "idle").count("idle") >= 1)
     time.sleep(1)
     assert told(run, "hung") == []
     run.say("hung 3 hung: nothing lives on any host")
@@ -165,7 +165,7 @@ def test_a_host_of_several_leaves_the_decision_to_its_client(run: Driver) -> Non
 
 def test_a_host_of_several_decides_alone_when_no_client_is_there(run: Driver) -> None:
     start(run, LOCKED, nodes=2, disconnect_s=None)
-    run.event("quiet")
+    run.event("idle")
     run.hang_up()
     (run.run_dir / "client").write_text("%.3f" % (time.monotonic() - 40))
     assert run.gone(60) == {}
@@ -252,12 +252,12 @@ wait_for_a_word()
     run.until(lambda: all(b"up" in run.log(f"rank-{n}.log") for n in range(2)))
     argv = ("env", f"XDG_STATE_HOME={run.home}", *protocol.command(PYTHON, "stacks", "r1"))
     asked = protocol.request({"mode": "stacks", "run_id": "r1"})
-    (frame,) = protocol.Reader().feed(run.connection.run(argv, stdin=asked).stdout)
+    (frame,) = protocol.FrameReader().feed(run.connection.run(argv, stdin=asked).stdout)
     standings = [read_stacks(text, "a") for text in frame.header["stacks"].values()]
     assert [standing.place for standing in standings if standing] == ["executes wait_for_a_word (x.py:5)"] * 2
     (run.run_dir / "go").touch()
     assert run.ended()["exit"]["ranks"] == {"0": 0, "1": 0}
-    (frame,) = protocol.Reader().feed(run.connection.run(argv, stdin=asked).stdout)
+    (frame,) = protocol.FrameReader().feed(run.connection.run(argv, stdin=asked).stdout)
     assert frame.header["refused"] == "r1 does not run on this host any more"
 
 

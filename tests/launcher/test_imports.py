@@ -15,7 +15,7 @@ DOORS = {
     "paramiko": ("launcher/transports/ssh/",),
     "cryptography": ("launcher/transports/ssh/",),
     "click": ("launcher/cli.py", "launcher/commands/"),
-    "psutil": ("preflight/probes/processes/head.py",),
+    "psutil": ("preflight/probes/processes/process_fields.py",),
     "pynvml": (),  # its source is handed to the agent
     "subprocess": ("launcher/transports/", *ON_HOST),
     "socket": ("launcher/transports/", *ON_HOST),

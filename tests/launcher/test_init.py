@@ -13,12 +13,12 @@ from launcher.config.inventory import HostEntry, load_inventory
 from launcher.config.run_config import load_run_config
 from launcher.onhost import find_interpreters
 from launcher.scaffold.files import config_text, hosts_text, named
-from launcher.scaffold.interpreters import Environment, best
+from launcher.scaffold.interpreters import PythonEnvironment, best
 
-CONDA = Environment("/opt/conda/bin/python", "3.11.9", "2.5.1+cu124", "1.1.0", "4.46.0")
-BARE = Environment("/usr/bin/python3", "3.10.12")
-HALF = Environment("/root/venv/bin/python", "3.12.3", "2.6.0")
-OTHER = Environment("/root/x y/bin/python", "3.11.9", "2.5.1", "1.1.0")
+CONDA = PythonEnvironment("/opt/conda/bin/python", "3.11.9", "2.5.1+cu124", "1.1.0", "4.46.0")
+BARE = PythonEnvironment("/usr/bin/python3", "3.10.12")
+HALF = PythonEnvironment("/root/venv/bin/python", "3.12.3", "2.6.0")
+OTHER = PythonEnvironment("/root/x y/bin/python", "3.11.9", "2.5.1", "1.1.0")
 
 
 @pytest.fixture(name="home")
@@ -108,7 +108,7 @@ def test_init_writes_what_is_not_there_and_leaves_what_is(home: Path) -> None:
 
 
 def test_without_an_environment_no_run_is_recommended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bare = Environment("/usr/bin/python3", "3.11.2")
+    bare = PythonEnvironment("/usr/bin/python3", "3.11.2")
     monkeypatch.setattr("launcher.commands.init.look", lambda entries, *_, **__: [(bare,) for _ in entries])
     Path("train.py").write_text("print(1)\n")
     told = CliRunner().invoke(command, ["train.py"])

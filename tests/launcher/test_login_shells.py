@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cleanup.clean import Manner, _reap
+from launcher.cleanup.clean import CleanOptions, _reap
 from launcher.config.inventory import HostEntry
-from launcher.errors import HostError, NoLoginShell
+from launcher.errors import HostError, LoginShellDisabled
 from launcher.follow.warm_start import early_request
 from launcher.remote.agent import AgentRequest, ask
 from launcher.remote.reachability import which_answer
@@ -18,7 +18,7 @@ from launcher.remote.supervisor_program import command
 from launcher.restart import checkpoints
 from launcher.runs import request
 from launcher.scaffold import interpreters
-from launcher.sync.host import Receiver
+from launcher.sync.host import SyncClient
 from launcher.transports.base import Connection
 from preflight.job import Job
 from tests.launcher.sshd import Sshd
@@ -94,14 +94,14 @@ def test_every_program_answers_through_every_login_shell(
 
     assert ask(connection, sys.executable, AgentRequest(HOST, skip=("processes",))).host == HOST
     assert request.ask(connection, sys.executable, {"mode": "list"})["runs"] == []
-    assert _reap(connection, sys.executable, (), Manner())[0] == ()
+    assert _reap(connection, sys.executable, (), CleanOptions())[0] == ()
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert which_answer(connection, sys.executable, [("127.0.0.1", port)]) == (True,)
     (found,) = interpreters.look((ENTRY,), opener, width=1)
     assert not isinstance(found, Exception)
     assert checkpoints.look((ENTRY,), Job(), ("checkpoint-*",), opener, age_s=1.0) == {HOST: ()}
-    with Receiver(sshd.open(), sys.executable) as receiver:
+    with SyncClient(sshd.open(), sys.executable) as receiver:
         assert receiver.begin(str(noisy / "project"), "a1") == str(noisy / "project")
         assert receiver.seen(["a1", "b2"]) == {"a1"}
     begun = early_request("accelerate.commands.launch", "r1", python=sys.executable, env={}, unset=[], cwd="")
@@ -145,16 +145,16 @@ def test_an_account_that_runs_no_programs_is_told_as_such(
     ways: list[Callable[[], object]] = [
         lambda: ask(connection, sys.executable, AgentRequest(HOST)),
         lambda: request.ask(connection, sys.executable, {"mode": "list"}),
-        lambda: _reap(connection, sys.executable, (), Manner()),
+        lambda: _reap(connection, sys.executable, (), CleanOptions()),
         lambda: which_answer(connection, sys.executable, [("127.0.0.1", 1)]),
         environments_there,
         lambda: checkpoints.look((ENTRY,), Job(), ("c",), opener, age_s=1.0),
-        lambda: Receiver(sshd.open(), sys.executable).begin("~/project", "a1"),
+        lambda: SyncClient(sshd.open(), sys.executable).begin("~/project", "a1"),
     ]
     for way in ways:
         with pytest.raises(HostError) as told:
             way()
-        assert isinstance(told.value, NoLoginShell), told.value
+        assert isinstance(told.value, LoginShellDisabled), told.value
         said = "This account is currently not available" if shell == "nologin" else "it said nothing"
         assert said in told.value.message
         assert "login shell" in told.value.fix

@@ -13,12 +13,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.cleanup.clean import reaped_in
-from launcher.errors import AgentGarbage, HostError
-from launcher.follow.events import Dropped, Ended, Happening, Lost, Output, Refused, Started, Told
-from launcher.follow.node_client import MOST_LOGS, Follower, Running
+from launcher.errors import AgentProtocolError, HostError
+from launcher.follow.events import (
+    Disconnected,
+    HostEnded,
+    HostLost,
+    HostReport,
+    HostStarted,
+    LogOutput,
+    RunEvent,
+    StartRefused,
+)
+from launcher.follow.node_client import MOST_LOGS, NodeClient, ResumePoint
 from launcher.follow.outcome import outcome_of
-from launcher.follow.run_state import Watch
-from launcher.launch.reporter import Telling
+from launcher.follow.run_state import RunState
+from launcher.launch.reporter import RunReporter
 from launcher.onhost.answer import MARKER as ANSWER_MARKER
 from launcher.planning.run_record import launch_record, read_record
 from launcher.rehearsal.verdict import judge
@@ -31,23 +40,23 @@ from launcher.report.summary import summary_json, summary_lines
 from launcher.restart.checkpoints import checkpoints_in
 from launcher.rundir.event_schema import misfit_of_event
 from launcher.rundir.layout import read_run
-from launcher.rundir.log_store import LogBook
+from launcher.rundir.log_store import LogStore
 from launcher.rundir.state_schema import misfit_of_state, understood
-from launcher.runs.fetch import Receiver, _receive
+from launcher.runs.fetch import FileReceiver, _receive
 from launcher.runs.model import choose, gather_runs
 from launcher.runs.render import runs_json, runs_lines
 from launcher.runs.request import ask, ask_state
 from launcher.runs.stacks import ask_stacks
 from launcher.runs.stop import stop_run
 from launcher.scaffold.interpreters import environments_in
-from launcher.sync.host import Receiver as SyncReceiver
+from launcher.sync.host import SyncClient as SyncReceiver
 from launcher.terminal.screen import Screen
-from launcher.transports.base import Completed
+from launcher.transports.base import CommandResult
 from preflight.checks.runner import judge_cluster, judge_host
 from preflight.job import Expect, Job
 from tests.launcher.garbage import JSON, mutated
 from tests.launcher.odd_hosts import LIST, PLAN, RUN, STATE, A, B, Host, Sent, followed, frames, only_ours
-from tests.preflight.judging import _base
+from tests.preflight.golden_cases import _base
 
 
 @given(JSON | mutated(LIST))
@@ -96,7 +105,7 @@ END = {"end": {}, "skipped": [["output/x", "denied"]], "t": 1.0}
 def test_files_that_are_fetched(sent: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder)
-        receiver = Receiver(top / "a")
+        receiver = FileReceiver(top / "a")
         only_ours(lambda: _receive("a", Sent(frames({"state": {}}, *sent)), receiver))
         receiver.close()
         assert {path.name for path in top.iterdir()} <= {"a"}
@@ -110,26 +119,26 @@ LOG = {"log": "rank-0.log", "offset": 0, "size": 4}
 @given(JSON | mutated(ANSWER), st.lists(mutated(LOG) | mutated({"end": STATE, "t": 1.0}) | JSON, max_size=4))
 @settings(max_examples=60)
 def test_a_run_that_is_followed(answer: Any, later: list[Any]) -> None:
-    happenings: queue.Queue[Happening] = queue.Queue()
+    happenings: queue.Queue[RunEvent] = queue.Queue()
     sent = frames(answer, *later)
-    follower = Follower(
-        PLAN.run_id, PLAN.nodes[0], lambda: Host(sent), Running(), patience_s=0.0, happenings=happenings
+    follower = NodeClient(
+        PLAN.run_id, PLAN.nodes[0], lambda: Host(sent), ResumePoint(), patience_s=0.0, happenings=happenings
     )
     follower.leave()
     follower.run()
     while not happenings.empty():
         happening = happenings.get()
-        assert not (isinstance(happening, Lost | Refused) and "following it failed" in happening.why)
+        assert not (isinstance(happening, HostLost | StartRefused) and "following it failed" in happening.why)
 
 
 EVENTS: tuple[dict[str, Any], ...] = (
     {"event": "rank", "rank": 0, "pid": 1, "local_rank": 0, "world_size": 2},
     {"event": "state", "rank": 0, "world_rank": 0, "world_size": 2, "device": "cpu", "mixed_precision": "no"},
-    {"event": "exception", "rank": 0, "type": "E", "message": "m", "where": "x:1", "tail": ["a"]},
+    {"event": "exception", "rank": 0, "type": "E", "message": "m", "location": "x:1", "tail": ["a"]},
     {"event": "rank_exit", "rank": 0, "code": 1},
     {"event": "launcher_exit", "code": 1},
-    {"event": "stopping", "asked": True, "why": "w", "grace_s": 3.0},
-    {"event": "quiet", "seconds": 70.0, "timeout_s": 60.0},
+    {"event": "stopping", "requested": True, "why": "w", "grace_s": 3.0},
+    {"event": "idle", "seconds": 70.0, "timeout_s": 60.0},
     {"event": "hung", "why": "w"},
     {"event": "oom", "count": 1, "scope": "group"},
     {
@@ -170,16 +179,16 @@ def test_an_event_of_ours_fits(event: dict[str, Any]) -> None:
 @settings(max_examples=150)
 def test_a_history_of_odd_events_is_told_to_its_end(events: list[Any], end: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        watch = Watch(PLAN)
-        telling = Telling(watch, Screen(io.StringIO()), LogBook(Path(folder)), clock=lambda: 0.0)
-        history: list[Happening] = [Started("a", "/r"), Started("b", "/r")]
+        watch = RunState(PLAN)
+        telling = RunReporter(watch, Screen(io.StringIO()), LogStore(Path(folder)), clock=lambda: 0.0)
+        history: list[RunEvent] = [HostStarted("a", "/r"), HostStarted("b", "/r")]
         fit = [event for event in events if not misfit_of_event(event)]
-        history += [Told("a", event["event"], event, float(event["t"])) for event in fit]
+        history += [HostReport("a", event["event"], event, float(event["t"])) for event in fit]
         states = [end if not misfit_of_state(end) and isinstance(end, dict) else STATE, STATE]
-        history += [Ended("a", states[0]), Ended("b", STATE)]
+        history += [HostEnded("a", states[0]), HostEnded("b", STATE)]
         for happening in history:
             list(telling.take(happening))
-        telling.output(Output("a", "rank-0.log", 0, b"x"))
+        telling.output(LogOutput("a", "rank-0.log", 0, b"x"))
         outcome = telling.measured(outcome_of(watch, Path(folder), 1.0, 1))
         json.dumps(outcome_json(outcome))
         list(outcome_lines(outcome))
@@ -192,7 +201,7 @@ def answer_line(document: Any) -> bytes:
 
 def answer_of(document: Any) -> dict[str, Any]:
     """Return a document as it was read below a login shell's words."""
-    return answer_in(Completed(0, b"Welcome!" + answer_line(document), b""), "a", "python3", "a program")
+    return answer_in(CommandResult(0, b"Welcome!" + answer_line(document), b""), "a", "python3", "a program")
 
 
 CHECKPOINTS = {"found": [{"path": "p", "step": 1, "whole": True, "why": "", "full": "/p"}]}
@@ -241,22 +250,22 @@ STARTED = b'{"state": {}, "t": 1}\n'
 def test_a_log_that_leaves_a_gap_is_not_followed() -> None:
     good, far = (b'{"log": "rank-0.log", "offset": %d, "size": 1}\nx' % offset for offset in (0, 8 << 40))
     _, output, dropped, *_ = followed(STARTED, good, far)
-    assert output == Output("a", "rank-0.log", 0, b"x")
-    assert isinstance(dropped, Dropped)
+    assert output == LogOutput("a", "rank-0.log", 0, b"x")
+    assert isinstance(dropped, Disconnected)
     assert "goes on at byte 8796093022208, and 1 are here" in dropped.why
     since = followed(STARTED, far, wishes={"since": {"bytes": 1}})
-    assert Output("a", "rank-0.log", 8 << 40, b"x") in since
+    assert LogOutput("a", "rank-0.log", 8 << 40, b"x") in since
 
 
 def test_a_node_has_no_end_of_logs() -> None:
     logs = (b'{"log": "%d.log", "offset": 0, "size": 1}\nx' % number for number in range(MOST_LOGS + 1))
-    dropped = [each for each in followed(STARTED, *logs) if isinstance(each, Dropped)]
+    dropped = [each for each in followed(STARTED, *logs) if isinstance(each, Disconnected)]
     assert "more logs than a node has" in dropped[0].why
 
 
 @pytest.mark.parametrize("grows", [True, False])
 def test_a_file_that_leaves_a_gap_is_not_written(tmp_path: Path, grows: bool) -> None:  # noqa: FBT001
-    receiver = Receiver(tmp_path / "a")
+    receiver = FileReceiver(tmp_path / "a")
     piece = {"file": "rank-0.log", "whole": 9 << 40, "mtime_ns": 5, "grows": grows}
     receiver.take({**piece, "offset": 0}, b"x")
     with pytest.raises(HostError, match="left out a part"):
@@ -268,7 +277,7 @@ def test_a_file_that_leaves_a_gap_is_not_written(tmp_path: Path, grows: bool) ->
 @pytest.mark.parametrize("length", [230, 255])
 def test_a_file_whose_name_is_as_long_as_names_can_be_is_fetched(tmp_path: Path, length: int) -> None:
     name = "output/" + "n" * length
-    receiver = Receiver(tmp_path / "a")
+    receiver = FileReceiver(tmp_path / "a")
     piece = {"file": name, "whole": 4, "mtime_ns": 1_700_000_000_000_000_000, "grows": False}
     receiver.take({**piece, "offset": 0}, b"ab")
     receiver.close()
@@ -279,7 +288,7 @@ def test_a_file_whose_name_is_as_long_as_names_can_be_is_fetched(tmp_path: Path,
 
 
 def test_one_file_that_cannot_be_written_here_does_not_end_the_rest(tmp_path: Path) -> None:
-    receiver = Receiver(tmp_path / "a")
+    receiver = FileReceiver(tmp_path / "a")
     piece = {"whole": 1, "offset": 0, "mtime_ns": 5, "grows": False}
     for name in ("x" * 256, "d/f", "d", "d/f/g", "good"):
         receiver.take({**piece, "file": name}, b"1")
@@ -287,7 +296,7 @@ def test_one_file_that_cannot_be_written_here_does_not_end_the_rest(tmp_path: Pa
     assert [words.partition(":")[0][:3] for words in receiver.fetched.skipped] == ["xxx", "d", "d/f"]
 
 
-ODD_ENDS: tuple[Any, ...] = ({"ranks": {"x": 0}}, {"left": 5}, [])
+ODD_ENDS: tuple[Any, ...] = ({"ranks": {"x": 0}}, {"remaining_pids": 5}, [])
 
 
 @pytest.mark.parametrize("state", [[], "ended", *({"exit": end} for end in ODD_ENDS)])
@@ -299,7 +308,7 @@ def test_an_odd_answer_to_stop_is_that_hosts_error(state: object) -> None:
         grace_s=0.0,
         why="w",
     )
-    assert isinstance(results[0], AgentGarbage)
+    assert isinstance(results[0], AgentProtocolError)
     assert results[1] == {"state": STATE, "alive": False}
 
 
@@ -310,7 +319,7 @@ PLAN_FILE = {
     "mixed_precision": "no",
     "nodes": [{"host": "a", "first_rank": 0, "ranks": {"slots": [{"local_rank": 0, "gpu_uuid": None}]}}],
 }
-OUTCOME_FILE = json.loads(json.dumps(outcome_json(outcome_of(Watch(PLAN), Path("runs"), 1.0, 1))))
+OUTCOME_FILE = json.loads(json.dumps(outcome_json(outcome_of(RunState(PLAN), Path("runs"), 1.0, 1))))
 NOTE = {"at": 1.0, "text": "t", "bad": False, "sizes": {"a/rank-0.log": 4}}
 SAMPLE = {"event": "usage", "t": 1.0, "gpus": {}, "ranks": {"0": {"rss_mib": 1, "cpu": 2.0}}}
 

@@ -16,16 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher import cli
-from launcher.cleanup.clean import Cleaned, Reaped
+from launcher.cleanup.clean import CleanResult, KillResult
 from launcher.cleanup.render import cleaned_lines
 from launcher.commands import _remove, fetch, logs, prune, ps, rm, stacks, stop
 from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionLost, GpulaunchError
-from launcher.runs.access import Access
-from launcher.runs.fetch import Fetched
-from launcher.runs.logs import Viewed
-from launcher.runs.model import FoundRun, gather_runs
-from launcher.runs.search import Search
+from launcher.runs.access import RunAccess
+from launcher.runs.fetch import FetchResult
+from launcher.runs.logs import LogsResult
+from launcher.runs.model import RemoteRun, gather_runs
+from launcher.runs.search import SearchResult
 from launcher.terminal.cell_width import painted
 from launcher.terminal.colours import spans_of
 from launcher.terminal.output import ask_secret, echo, echo_json
@@ -35,7 +35,7 @@ from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode, encode
 from tests.launcher.found_runs import A, B, over, told
 from tests.launcher.sources import SOURCES, is_on_host, shown
-from tests.preflight.judging import host
+from tests.preflight.golden_cases import host
 from tests.preflight.scenes import Scene, dead_launch
 
 HOSTILE = (
@@ -286,7 +286,7 @@ def test_the_processes_of_a_host_do_not_paint_over_the_question(
 
 
 def test_what_was_ended_steers_nothing() -> None:
-    done = Cleaned(f"a{HOSTILE}", (Reaped(7, 1, HOSTILE, (HOSTILE,)),), (), (), (), HOSTILE)
+    done = CleanResult(f"a{HOSTILE}", (KillResult(7, 1, HOSTILE, (HOSTILE,)),), (), (), (), HOSTILE)
     for line in cleaned_lines(done):
         assert_harmless(painted(line, colour=False), colours=False)
 
@@ -301,17 +301,17 @@ def test_findings_belong_to_the_host_that_was_asked(tmp_path: Path, monkeypatch:
     assert {name for finding in document["findings"] for name in finding["hosts"]} == {"localhost"}
 
 
-def runs() -> tuple[FoundRun, ...]:
-    end = {"ranks": {"0": 3}, "why": HOSTILE, "left": [7]}
+def runs() -> tuple[RemoteRun, ...]:
+    end = {"ranks": {"0": 3}, "why": HOSTILE, "remaining_pids": [7]}
     answers = [
-        (A, over("r1", why=HOSTILE, left=[7])),
+        (A, over("r1", why=HOSTILE, remaining_pids=[7])),
         (B, told("r1", 1, tail=f"step 3/4 loss: 0.5{HOSTILE}")),
         (A, told("r2", state={"phase": "ended", "exit": end, "ended": 5.0}, alive=False)),
     ]
     for _, run in answers:
         run["state"]["run_dir"] = HOSTILE
-    told_by = ((entry, {"runs": [run], "t": 5.0, "user": HOSTILE}, 5.0) for entry, run in answers)
-    return gather_runs(told_by).runs
+    source = ((entry, {"runs": [run], "t": 5.0, "user": HOSTILE}, 5.0) for entry, run in answers)
+    return gather_runs(source).runs
 
 
 def errors() -> dict[str, Any]:
@@ -326,8 +326,8 @@ def test_what_hosts_tell_of_runs_steers_nothing(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     run = runs()[0]
     assert run.launched is not None
-    to = Access(run.launched.plan, (A, B), (), lambda _: pytest.fail("nothing is asked"))
-    found = Search(runs(), errors(), {HOSTILE: (HOSTILE,)}, {HOSTILE: (HOSTILE,)})
+    to = RunAccess(run.launched.plan, (A, B), (), lambda _: pytest.fail("nothing is asked"))
+    found = SearchResult(runs(), errors(), {HOSTILE: (HOSTILE,)}, {HOSTILE: (HOSTILE,)})
     ended = {"state": {"phase": "ended", "exit": {"ranks": {f"0{HOSTILE}": HOSTILE}}}}
     for module in (ps, prune):
         monkeypatch.setattr(module, "search", lambda *_, **__: found)
@@ -337,8 +337,8 @@ def test_what_hosts_tell_of_runs_steers_nothing(tmp_path: Path, monkeypatch: pyt
         monkeypatch.setattr(module, "access", lambda *_: to)
     monkeypatch.setattr(_remove, "remove_run", lambda *_: [*errors().values()])
     monkeypatch.setattr(stop, "stop_run", lambda *_, **__: [ended, ConnectionLost("b", HOSTILE)])
-    monkeypatch.setattr(fetch, "fetch_host", lambda *_, **__: Fetched(1, 1, [HOSTILE]))
-    monkeypatch.setattr(logs, "show_logs", lambda *_: Viewed({f"a{HOSTILE}": HOSTILE}, {}))
+    monkeypatch.setattr(fetch, "fetch_host", lambda *_, **__: FetchResult(1, 1, [HOSTILE]))
+    monkeypatch.setattr(logs, "show_logs", lambda *_: LogsResult({f"a{HOSTILE}": HOSTILE}, {}))
     for argv in (("ps", "-a"), ("rm", "r1", "-y"), ("stop", "r1"), ("fetch", "r1"), ("logs", "r1"),
                  ("prune", "-y", "--older-than", "1s")):  # fmt: skip
         assert_safe(on_terminal(monkeypatch, *argv))

@@ -15,7 +15,7 @@ from launcher.remote.recording import record_json
 from preflight.checks.runner import table
 from tests.extra_recordings import SMI
 from tests.lab.silicon.recordings import RECORDINGS
-from tests.preflight.judging import host
+from tests.preflight.golden_cases import host
 
 DOCS = Path(__file__).parents[2] / "docs" / "checks"
 

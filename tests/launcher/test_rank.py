@@ -164,15 +164,15 @@ def test_the_innermost_exception_and_the_users_line_are_reported(place: Place) -
     code, _ = place.rank("s.py")
     (event,) = place.events("exception")
     assert (code, event["type"], event["message"]) == (1, "KeyError", "'deep'")
-    assert event["where"] == f"{place.work / 'lib.py'}:2"
+    assert event["location"] == f"{place.work / 'lib.py'}:2"
     assert event["tail"][-1] == "RuntimeError: top"
-    assert [event["code"] for event in place.events("leaving")] == [1]
+    assert [event["code"] for event in place.events("script_exit")] == [1]
 
 
 def test_a_rank_that_leaves_tells_what_the_kernel_has_counted(place: Place) -> None:
     place.write("s.py", "held = bytearray(200 << 20)\nfor n in range(3_000_000): pass\n")
     assert place.rank("s.py")[0] == 0
-    (left,) = place.events("leaving")
+    (left,) = place.events("script_exit")
     assert 200 < left["rss_peak_mib"] < 400
     assert 0 < left["cpu_s"] <= left["lived_s"] * 2
 
@@ -183,7 +183,7 @@ def test_a_fork_of_the_script_reports_nothing_in_its_name(place: Place) -> None:
     )
     assert place.rank("s.py")[0] == 4
     assert place.events("exception") == []
-    assert [event["code"] for event in place.events("leaving")] == [4]
+    assert [event["code"] for event in place.events("script_exit")] == [4]
 
 
 @pytest.mark.parametrize("error", ["ValueError('child')", "KeyboardInterrupt"])
@@ -271,7 +271,7 @@ def test_a_failure_of_ours_never_harms_the_script(place: Place) -> None:
     place.write("accelerate/state.py", "strange = 1")
     place.write("s.py", "import accelerate.state, inspect; print(inspect.getsource(accelerate.state))")
     assert place.rank("s.py") == (0, b"strange = 1\n\n")
-    assert place.events("guard_failed")
+    assert place.events("internal_error")
 
 
 @pytest.mark.train
@@ -284,7 +284,7 @@ def test_torch_and_accelerate_tell_what_they_have_set_up(place: Place) -> None:
     last = place.events("state")[-1]
     assert (last["world_size"], last["world_rank"], last["device"]) == (1, 0, "cpu")
     assert last["mixed_precision"] == "bf16"
-    failed = [event["what"] for event in place.events("guard_failed")]
+    failed = [event["what"] for event in place.events("internal_error")]
     assert failed == ["tie the rank to its supervisor"]  # there is none in this test
 
 

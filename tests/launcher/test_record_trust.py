@@ -12,13 +12,13 @@ import pytest
 from launcher.commands.stop import name_of
 from launcher.config.inventory import HostEntry, Inventory, local_python
 from launcher.config.via_options import Via
-from launcher.errors import HostError, NotAsked
+from launcher.errors import HostError, HostNotContacted
 from launcher.local.user import user_name
 from launcher.planning.plan import Plan
-from launcher.planning.run_record import Launched, launch_record, read_record
-from launcher.runs.access import Access, Consent, Known, access_of, is_this_machine
-from launcher.runs.model import FoundRun, RunsTold, choose, gather_runs
-from launcher.runs.scope import Scope
+from launcher.planning.run_record import RunRecord, launch_record, read_record
+from launcher.runs.access import Consent, KnownHosts, RunAccess, access_of, is_this_machine
+from launcher.runs.model import MergedRuns, RemoteRun, choose, gather_runs
+from launcher.runs.scope import SearchScope
 from launcher.transports.base import Connection
 from preflight.errors import BadInput
 from tests.launcher.run_plans import plan, run_id
@@ -42,7 +42,7 @@ def told(
     return {"run_id": of.run_id, "spec": spec, "state": {"phase": "running", "started": 10.0, **state}}
 
 
-def gather(*answers: tuple[HostEntry, list[dict[str, Any]]], known: Launched | None = None) -> RunsTold:
+def gather(*answers: tuple[HostEntry, list[dict[str, Any]]], known: RunRecord | None = None) -> MergedRuns:
     memory = {known.plan.run_id: known} if known is not None else {}
     return gather_runs(((entry, {"runs": runs, "t": 50.0}, 50.0) for entry, runs in answers), memory)
 
@@ -52,15 +52,15 @@ def never(entry: HostEntry) -> Connection:
 
 
 def access(
-    run: FoundRun,
+    run: RemoteRun,
     *asked: HostEntry,
     listed: tuple[HostEntry, ...] = (),
     named: Callable[[str], bool] = lambda _: False,
     consent: Consent | None = None,
-) -> Access:
+) -> RunAccess:
     assert run.launched is not None
     inventory = Inventory(hosts={entry.name: entry for entry in listed})
-    known = Known({entry.name: entry for entry in asked}, inventory, named, consent)
+    known = KnownHosts({entry.name: entry for entry in asked}, inventory, named, consent)
     return access_of(run, run.launched, known, never)
 
 
@@ -68,9 +68,9 @@ def test_a_node_that_only_a_record_names_is_not_logged_in_to() -> None:
     (run,) = gather((A, [told()])).runs
     found = access(run, A)
     assert found.entries[0] is A
-    with pytest.raises(NotAsked, match="b: not asked: only the record"):
+    with pytest.raises(HostNotContacted, match="b: not asked: only the record"):
         found.open(found.entries[1])
-    with pytest.raises(NotAsked):
+    with pytest.raises(HostNotContacted):
         found.demand()
 
 
@@ -119,7 +119,7 @@ def test_a_person_is_asked_about_a_node_and_told_what_would_be_done_there() -> N
     assert (entry.address, entry.user) == ("10.0.0.2", "root")
     for part in ("b is in no local file; a says", "root@10.0.0.2:2222", "/evil/python"):
         assert part in questions[0]
-    with pytest.raises(NotAsked):
+    with pytest.raises(HostNotContacted):
         access(run, A, consent=lambda _: False).demand()
 
 
@@ -129,7 +129,7 @@ def test_a_record_never_leads_to_this_machine(way: str) -> None:
     (run,) = gather((A, [told(host_b(here.name), ways=(A, here))])).runs
     mine = HostEntry("localhost", python=local_python())
     found = access(run, A, mine, consent=lambda _: True)
-    with pytest.raises(NotAsked, match="which is not this machine"):
+    with pytest.raises(HostNotContacted, match="which is not this machine"):
         found.demand()
     assert found.plan.nodes[1].python != local_python()
 
@@ -137,7 +137,7 @@ def test_a_record_never_leads_to_this_machine(way: str) -> None:
 @pytest.mark.parametrize("via", [Via("command", words=("touch", "PWNED")), Via("kubectl", "w-0")])
 def test_a_record_leads_to_no_command_that_runs_locally(via: Via) -> None:
     (run,) = gather((A, [told(ways=(A, HostEntry("b", via=via)))])).runs
-    with pytest.raises(NotAsked):
+    with pytest.raises(HostNotContacted):
         access(run, A, consent=lambda _: True).demand()
     own = launch_record(PLAN, PLAN.nodes[0], (A, HostEntry("b", via=via)))
     assert "PWNED" not in json.dumps(own)
@@ -218,7 +218,7 @@ def test_two_hosts_that_claim_one_node_are_a_conflict_that_is_told() -> None:
     assert "--hosts HOST" in choose_fix(run)
 
 
-def choose_fix(run: FoundRun) -> str:
+def choose_fix(run: RemoteRun) -> str:
     with pytest.raises(BadInput) as caught:
         choose([run], PLAN.run_id)
     return caught.value.fix
@@ -238,7 +238,7 @@ def test_a_newer_run_of_a_host_is_not_taken_for_the_last_that_was_launched_from_
     claim = told(newer, ways=(EVIL, B), started=40.0)
     found = gather((A, [told(**KEEPER)]), (EVIL, [claim]), known=launched)
     with pytest.raises(BadInput, match=f"{newer.run_id} on evil, was not launched from this directory"):
-        choose(found.runs, "last", Scope(frozenset(), frozenset(), user_name()).last)
+        choose(found.runs, "last", SearchScope(frozenset(), frozenset(), user_name()).last)
     assert choose(found.runs, PLAN.run_id).from_here
     assert choose([found.runs[-1]], "last").run_id == newer.run_id
 

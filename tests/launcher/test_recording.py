@@ -12,7 +12,7 @@ from preflight.checks.runner import judge_host
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode, encode
 from preflight.job import Expect, Job
-from tests.preflight.judging import Case, all_cases, host
+from tests.preflight.golden_cases import Case, all_cases, host
 
 STORY = {
     "identity.user": "marta",

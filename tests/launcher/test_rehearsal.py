@@ -13,15 +13,15 @@ import pytest
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.follow.failures import Failure
 from launcher.follow.outcome import Cause, Measurements, Outcome, outcome_of
-from launcher.follow.run_state import Watch
-from launcher.planning.plan import Sent
+from launcher.follow.run_state import RunState
+from launcher.planning.plan import ScriptFile
 from launcher.planning.script_args import value_of
 from launcher.rehearsal.batch_args import halved
 from launcher.rehearsal.gpu_use import gpu_use
 from launcher.rehearsal.proof_store import Fingerprint, changed, fingerprint
-from launcher.rehearsal.rehearse import Rehearsed, rehearsal_of
+from launcher.rehearsal.rehearse import RehearsalResult, rehearsal_of
 from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
-from launcher.rehearsal.verdict import Proof, Verdict, judge
+from launcher.rehearsal.verdict import Proof, RehearsalVerdict, judge
 from launcher.rundir.usage_series import RankSeries
 from preflight.job import Job, Precision
 from tests.hardware import l40s, titan
@@ -61,11 +61,11 @@ def with_measured(made: Outcome, by_rank: dict[int, dict[str, Any]]) -> Outcome:
 def outcome(
     *, gpu: str | None = "GPU-0", precision: Precision = "fp16", measured: dict[str, Any] | None = None
 ) -> Outcome:
-    made = outcome_of(Watch(plan((gpu,), precision=precision)), NOWHERE, 5.0, 1)
+    made = outcome_of(RunState(plan((gpu,), precision=precision)), NOWHERE, 5.0, 1)
     return with_measured(made, {0: MEASURED if measured is None else measured})
 
 
-def failing(verdict: Verdict) -> list[tuple[str, bool | None]]:
+def failing(verdict: RehearsalVerdict) -> list[tuple[str, bool | None]]:
     return [(proof.name, proof.ok) for proof in verdict.proofs if proof.ok is not True]
 
 
@@ -141,13 +141,13 @@ def test_gpu_use_is_the_mean_of_the_samples_that_fell_into_the_steps() -> None:
     assert gpu_use(series, {**MEASURED, "stepping": None}, 0.0) is None
     verdict = judge(outcome(), gpu_use={0: 85.0})
     assert verdict.ranks[0].gpu_use_percent == 85.0
-    done = Rehearsed(outcome(), verdict, NOW, (), ())
+    done = RehearsalResult(outcome(), verdict, NOW, (), ())
     assert rehearsal_json(done, "x")["ranks"][0]["gpu_use_percent"] == 85.0
     assert any("GPUs 85 % busy" in line for line in rehearsal_lines(done, Job()))
 
 
 def test_samples_of_a_loop_of_its_own_are_those_that_all_ranks_took() -> None:
-    made = outcome_of(Watch(plan(("GPU-0",), ("GPU-0",), precision="fp16")), NOWHERE, 5.0, 1)
+    made = outcome_of(RunState(plan(("GPU-0",), ("GPU-0",), precision="fp16")), NOWHERE, 5.0, 1)
     own = {name: value for name, value in MEASURED.items() if name not in ("total_steps", "samples_per_step")}
     took = {**own, "samples_per_step_here": 16.0}
     assert judge(with_measured(made, {0: took, 1: took})).estimate.samples_per_s == 64
@@ -155,7 +155,7 @@ def test_samples_of_a_loop_of_its_own_are_those_that_all_ranks_took() -> None:
 
 
 def test_the_slowest_rank_is_named() -> None:
-    made = outcome_of(Watch(plan(("GPU-0",), ("GPU-0",), precision="fp16")), NOWHERE, 5.0, 1)
+    made = outcome_of(RunState(plan(("GPU-0",), ("GPU-0",), precision="fp16")), NOWHERE, 5.0, 1)
     slow = {**MEASURED, "step_s": [9.0, 0.9, 0.9]}
     assert judge(with_measured(made, {0: MEASURED, 1: slow})).estimate.slowest_rank == 1
 
@@ -173,7 +173,7 @@ def test_out_of_memory_says_what_to_try_next() -> None:
     verdict = judge(out_of_memory())
     assert verdict.out_of_memory
     job = Job(batch_args={"batch": "--bs", "accumulation": "--acc"})
-    done = Rehearsed(out_of_memory(), verdict, NOW, ("--bs", "8", "--acc=2"), ())
+    done = RehearsalResult(out_of_memory(), verdict, NOW, ("--bs", "8", "--acc=2"), ())
     assert "    --bs 4 --acc=4" in list(rehearsal_lines(done, job))
     secret = replace(done, args=("--bs", "8", "--hub_token", "s3cret"), tried=(("--hub_token", "s3cret"),))
     assert "s3cret" not in "".join(rehearsal_lines(secret, job)) + json.dumps(rehearsal_json(secret, "x"))
@@ -225,10 +225,10 @@ def test_an_unreadable_script_is_never_called_unchanged() -> None:
 
 def test_the_fingerprint_follows_script_config_and_hosts() -> None:
     facts = {"titan": titan()}
-    job, sent = Job(script="t.py"), Sent("t.py", "print(1)")
+    job, sent = Job(script="t.py"), ScriptFile("t.py", "print(1)")
     first = fingerprint(job, facts, sent)
     assert first == fingerprint(replace(job, name="other"), facts, sent)
-    assert first.script != fingerprint(job, facts, Sent("t.py", "print(2)")).script
+    assert first.script != fingerprint(job, facts, ScriptFile("t.py", "print(2)")).script
     assert first.config != fingerprint(replace(job, args=("--x",)), facts, sent).config
     assert first.hosts != fingerprint(job, {"l40s-01": l40s()}, sent).hosts
 
@@ -239,7 +239,7 @@ def test_a_rehearsal_adds_its_arguments_and_steps() -> None:
 
 
 def test_the_document_is_plain_json() -> None:
-    done = Rehearsed(outcome(), judge(outcome()), NOW, ("a",), ())
+    done = RehearsalResult(outcome(), judge(outcome()), NOW, ("a",), ())
     document = json.loads(json.dumps(rehearsal_json(done, "x")))
     assert (document["schema"], document["proven"]) == ("gpulaunch.rehearsal/1", True)
     assert document["ranks"][0]["measured"]["scale"] == 65536.0
@@ -319,7 +319,7 @@ def test_fit_halves_the_batch_until_it_fits(tmp_path: Path) -> None:
     done = gpulaunch(tmp_path, "rehearse", "-c", "job.yaml", "--steps", "3", "--fit", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
-    assert document["did_not_fit"] == [["--bs", "4"]]
+    assert document["rejected_args"] == [["--bs", "4"]]
     assert document["args"] == ["--bs", "2", "--acc", "2"]
     assert document["proven"]
     # The proof is about the arguments that fit: a run with the old ones is told so.
@@ -351,5 +351,5 @@ def test_an_attempt_that_lost_its_port_leaves_no_scratch_either(tmp_path: Path) 
     assert [rank["measured"]["steps"] for rank in document["ranks"]] == [3, 3]
     assert [rank["measured"]["samples_per_step_here"] for rank in document["ranks"]] == [16, 16]
     assert document["run"]["attempts"] == 2
-    assert [each["name"] for each in document["together"]] == ["end", "world", "output", "output"]
+    assert [each["name"] for each in document["overall"]] == ["end", "world", "output", "output"]
     assert not (tmp_path / ".gpulaunch-rehearsal").exists()

@@ -7,17 +7,17 @@ from dataclasses import replace
 from launcher.config.host_sets import host_range
 from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionTimedOut, HostError
-from launcher.host_checks.merge import merge
-from launcher.host_checks.preflight import Manner, PreflightResult, judge
+from launcher.host_checks.merged_findings import merge
+from launcher.host_checks.preflight import PreflightOptions, PreflightResult, judge
 from launcher.host_checks.render_json import preflight_json, verdict
 from launcher.host_checks.render_text import fold, report_lines
-from launcher.remote.agent import Gathered
+from launcher.remote.agent import GatherResult
 from launcher.terminal.cell_width import painted
 from preflight.checks.finding import Finding, Severity
 from preflight.checks.runner import judge_host
 from preflight.facts.host import HostFacts, Reach
 from preflight.job import Expect, Job
-from tests.preflight.judging import host
+from tests.preflight.golden_cases import host
 from tests.preflight.scenes import Scene
 
 RESET: dict[str, object] = {"gpus.0.recovery_action": "gpu_reset"}
@@ -26,14 +26,14 @@ RESET: dict[str, object] = {"gpus.0.recovery_action": "gpu_reset"}
 def result_of(
     overlays: dict[str, dict[str, object]],
     errors: dict[str, HostError] | None = None,
-    manner: Manner | None = None,
+    manner: PreflightOptions | None = None,
 ) -> PreflightResult:
     facts: dict[str, HostFacts] = {name: host(overlay, name) for name, overlay in overlays.items()}
     names = [*overlays, *(errors or {})]
     main = names[0]
     reach = tuple(Reach(name, main, "10.0.0.5", 29500, ok=True, error="", ms=0.3) for name in names[1:])
     entries = [HostEntry(name) for name in names]
-    return judge(entries, Gathered(facts, errors or {}), Job(), reach=reach, manner=manner)
+    return judge(entries, GatherResult(facts, errors or {}), Job(), reach=reach, manner=manner)
 
 
 def text(result: PreflightResult) -> str:
@@ -171,7 +171,7 @@ def test_text_from_hosts_cannot_steer_the_terminal() -> None:
 
 
 def test_ignored_findings_are_shown_and_do_not_count() -> None:
-    result = result_of({"titan": RESET}, manner=Manner(ignore=frozenset({"HEAL001"})))
+    result = result_of({"titan": RESET}, manner=PreflightOptions(ignore=frozenset({"HEAL001"})))
     assert result.exit_code == 0
     assert "IGNORED   HEAL001 on titan gpu0" in text(result)
     assert text(result).endswith("1 host: ok (1 ignored)")
@@ -189,7 +189,7 @@ def test_the_document_says_everything_and_is_plain_json() -> None:
     titan = document["hosts"]["titan"]
     assert titan["verdict"] == "critical"
     assert titan["findings"][0]["code"] == "HEAL001"
-    assert titan["findings"][0]["stops_launch"] is True
+    assert titan["findings"][0]["blocks_launch"] is True
     assert titan["summary"]["gpus"][0]["capability"] == [8, 9]
     assert titan["facts"]["driver"]["version"] == "595.80"
     assert document["would_use"]["precision"] == "bf16"

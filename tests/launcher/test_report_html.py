@@ -15,7 +15,7 @@ from launcher.report.html.ticks import ticks
 from launcher.report.sparkline import curve_lines, sparkline
 from launcher.rundir.layout import read_run
 from launcher.rundir.log_files import run_called
-from launcher.rundir.log_store import LogBook
+from launcher.rundir.log_store import LogStore
 from launcher.rundir.metrics import CHUNK, Metrics, in_steps, metrics_of, read_metrics
 from launcher.text import duration
 from tests.launcher.report_runs import EVIL, make_run, parsed
@@ -205,7 +205,7 @@ def test_nothing_in_a_report_is_executed_or_fetched(tmp_path: Path) -> None:
 
 
 def test_a_run_without_an_outcome_or_a_plan_is_told_as_such(tmp_path: Path) -> None:
-    book = LogBook(tmp_path / "r")
+    book = LogStore(tmp_path / "r")
     book.write("titan", "rank-0.log", 0, b"hello\n")
     book.close()
     page = html(read_run(tmp_path / "r"))

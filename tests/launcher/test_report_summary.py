@@ -9,7 +9,7 @@ from launcher.commands.report import command
 from launcher.report.sparkline import sparkline
 from launcher.report.summary import summary_json, summary_lines
 from launcher.rundir.layout import read_run
-from launcher.rundir.log_store import LogBook
+from launcher.rundir.log_store import LogStore
 from tests.launcher.report_runs import EVIL, make_run, sample, with_usage
 
 
@@ -41,7 +41,7 @@ def test_a_short_run_has_what_the_kernel_counted_as_its_end_said_and_signals_hav
 
 
 def test_of_many_events_the_first_and_the_last_are_shown(tmp_path: Path) -> None:
-    book = LogBook(tmp_path / "r")
+    book = LogStore(tmp_path / "r")
     book.write("titan", "rank-0.log", 0, b"hello\n")
     for number in range(100):
         book.note(f"event {number}")
@@ -65,7 +65,7 @@ def test_the_document_holds_every_value_and_null_for_what_is_no_number(tmp_path:
     assert document["schema"] == "gpulaunch.report/1"
     loss = document["curves"]["loss"]
     assert (len(loss["value"]), loss["value"][-1], loss["step"][-1]) == (51, None, 51)
-    assert document["told_by"] == {"rank": 0, "host": "titan"}
+    assert document["source"] == {"rank": 0, "host": "titan"}
     assert document["usage"][1]["busy"] == [90.0, None]
     assert [event["bad"] for event in document["events"]] == [False, False, True]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.report.html.page import html
-from launcher.report.html.svg import HUES, Chart, Mark, Series, mean_over, running_mean, shared_out, svg
+from launcher.report.html.svg import HUES, Chart, EventMark, Series, mean_over, running_mean, shared_out, svg
 from launcher.report.html.ticks import log_ticks, number_label, time_label, time_ticks
 from launcher.rundir.layout import read_run
 from launcher.rundir.usage_series import read_usage
@@ -61,7 +61,7 @@ def test_many_ranks_are_faint_and_their_mean_is_drawn() -> None:
 
 
 def test_the_numbers_of_crowded_events_are_written_as_a_range() -> None:
-    marks = tuple(Mark(x, number, "x", number == 3) for number, x in enumerate((0.0, 0.1, 0.2, 50.0), 1))
+    marks = tuple(EventMark(x, number, "x", number == 3) for number, x in enumerate((0.0, 0.1, 0.2, 50.0), 1))
     drawn = svg(Chart("loss", (Series("", [0.0, 100.0], [1.0, 2.0]),), marks=marks))
     assert re.findall(r'class="(mark[ bad]*)"><text[^>]*>([^<]+)<', drawn) == [
         ("mark bad", "1-3"),

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.config.restart_options import RestartSpec
+from launcher.config.restart_options import RestartOptions
 from launcher.report.restarts import policy_json, policy_lines
 from launcher.restart.checkpoints import Checkpoint, base_of, choose, resumed
 from preflight.job import Job
 
-SPEC = RestartSpec(resume_args=("--resume", "{checkpoint}", "--from={checkpoint}"))
+SPEC = RestartOptions(resume_args=("--resume", "{checkpoint}", "--from={checkpoint}"))
 C40 = Checkpoint("checkpoint-40", 40, whole=True, full="/home/ada/x/checkpoint-40")
 C20 = Checkpoint("checkpoint-20", 20, whole=True)
 CUT = Checkpoint("checkpoint-60", 60, whole=False, why="model.safetensors is cut off")
@@ -33,7 +33,7 @@ def test_one_that_only_the_main_host_has_is_refused_unless_that_is_enough() -> N
     refused = choose({"a": (C40,), "b": (), "c": ()}, "a", SPEC).refused
     assert refused.startswith("checkpoint-40 is on a and not on b, c, whose ranks could not load it")
     assert "checkpoint_on: main" in refused
-    main = RestartSpec(resume_args=SPEC.resume_args, checkpoint_on="main")
+    main = RestartOptions(resume_args=SPEC.resume_args, checkpoint_on="main")
     assert choose({"a": (C40,)}, "a", main).checkpoint == C40
 
 
@@ -48,7 +48,7 @@ def test_without_any_and_without_the_host_that_may_hold_them_nothing_is_begun_an
 
 
 def test_a_script_that_resumes_by_itself_is_not_refused() -> None:
-    spec = RestartSpec()
+    spec = RestartOptions()
     assert choose({"b": ()}, "b", spec, main_is_new=True).refused == ""
     assert choose({"a": (C40,)}, "a", spec).checkpoint == C40
 
@@ -66,7 +66,7 @@ def test_the_script_is_told_where_it_lies(output: str, path: str) -> None:
     job = Job(args=("--lr", "1"), output=output)
     assert resumed(job, SPEC, C40) == ("--lr", "1", "--resume", path, f"--from={path}")
     assert resumed(job, SPEC, None) == ("--lr", "1")
-    assert resumed(job, RestartSpec(), C40) == ("--lr", "1")
+    assert resumed(job, RestartOptions(), C40) == ("--lr", "1")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_they_are_looked_for_where_the_script_writes(job: Job, entry: HostEntry,
 
 
 def test_secrets_in_the_arguments_of_a_restart_are_not_shown_unless_asked_for() -> None:
-    spec = RestartSpec(resume_args=("--hub_token", "s3cret", "--resume={checkpoint}"))
+    spec = RestartOptions(resume_args=("--hub_token", "s3cret", "--resume={checkpoint}"))
     assert "  with --hub_token *** --resume={checkpoint} for" in "\n".join(policy_lines(spec, ()))
     assert policy_json(spec, ())["resume_args"] == ["--hub_token", "***", "--resume={checkpoint}"]
     assert "s3cret" in "".join(policy_lines(spec, (), show_secrets=True))

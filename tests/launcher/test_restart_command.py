@@ -123,7 +123,10 @@ def test_ctrl_c_in_the_pause_leaves_it_ended(tmp_path: Path) -> None:
         assert process.wait(30) == 130, said + ended
     (outcome,) = (user.home / "gpulaunch-runs").glob("*/outcome.json")
     told = json.loads(outcome.read_text())
-    assert (told["verdict"], told["restarts"]["starts"][0]["cause"]["nature"]) == ("interrupted", "outside")
+    assert (told["verdict"], told["restarts"]["starts"][0]["cause"]["category"]) == (
+        "interrupted",
+        "external",
+    )
 
 
 def test_a_run_that_finds_no_host_waits_for_the_next_pause(tmp_path: Path) -> None:

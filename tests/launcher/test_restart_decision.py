@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from launcher.config.restart_options import RestartSpec
+from launcher.config.restart_options import RestartOptions
 from launcher.follow.guard_reports import STOP_EXIT
-from launcher.follow.restart_history import Former, Restarts
+from launcher.follow.restart_history import RestartHistory, StartRecord
 from launcher.onhost.supervisor.client_files import requested_stop
 from launcher.report.restarts import restarts_json
-from launcher.restart.decision import HOST_GOES_DOWN, NoRestart, Reason, reason_of, stuck, worth_it
+from launcher.restart.decision import HOST_GOES_DOWN, NoRestart, RunFailure, reason_of, stuck, worth_it
 from launcher.restart.kernel_log import reconsidered
 from tests.launcher.restart_cases import ended
-from tests.preflight.judging import host
+from tests.preflight.golden_cases import host
 
-SPEC = RestartSpec(max=3)
+SPEC = RestartOptions(max=3)
 BUG = 'Traceback (most recent call last):\n  File "/w/train.py", line 3, in <module>\n    x[3]\nKeyError: 3\n'
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 1 MiB free\n"
 NCCL = "node1:1:2 [0] NCCL WARN Call to connect failed : Connection timed out\nRuntimeError: NCCL error\n"
@@ -23,14 +23,14 @@ GONE = {"type": "RuntimeError", "message": "[gloo] Connection closed by peer [10
 ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
 
 AGAIN: dict[str, tuple[dict[str, Any], str]] = {
-    "a host was lost": ({"verdict": "not carried through", "lost": {"b": "no answer"}}, "host"),
+    "a host was lost": ({"verdict": "aborted", "lost": {"b": "no answer"}}, "host"),
     "a host was lost and a rank noticed first": ({"exception": GONE, "lost": {"b": "no answer"}}, "host"),
-    "a host could not be started": ({"verdict": "not carried through"}, "host"),
-    "the host goes down": ({"verdict": "interrupted", "why": HOST_GOES_DOWN}, "outside"),
-    "a rank was killed": ({"code": -9}, "outside"),
-    "a rank was terminated by somebody": ({"code": -15}, "outside"),
-    "the launcher was killed": ({"code": -9, "rank": None}, "outside"),
-    "the supervisor was killed": ({"code": None, "rank": None}, "outside"),
+    "a host could not be started": ({"verdict": "aborted"}, "host"),
+    "the host goes down": ({"verdict": "interrupted", "why": HOST_GOES_DOWN}, "external"),
+    "a rank was killed": ({"code": -9}, "external"),
+    "a rank was terminated by somebody": ({"code": -15}, "external"),
+    "the launcher was killed": ({"code": -9, "rank": None}, "external"),
+    "the supervisor was killed": ({"code": None, "rank": None}, "external"),
     "the network failed": ({"log": NCCL}, "network"),
     "a collective timed out": ({"log": "Watchdog caught collective operation timeout\n" * 2}, "network"),
     "the peer was gone": ({"log": "RuntimeError: Connection closed by peer\n", "exception": GONE}, "network"),
@@ -40,10 +40,10 @@ AGAIN: dict[str, tuple[dict[str, Any], str]] = {
 }
 NEVER: dict[str, tuple[dict[str, Any], str]] = {
     "finished": ({"verdict": "finished"}, "it finished"),
-    "left": ({"verdict": "detached"}, "it continues"),
+    "remaining_pids": ({"verdict": "detached"}, "it continues"),
     "Ctrl-C": ({"verdict": "interrupted", "why": "Ctrl-C"}, "it was stopped by hand"),
     "gpulaunch stop": ({"verdict": "interrupted", "why": "stopped by ada@pc"}, "it was stopped by hand"),
-    "not as planned": ({"verdict": "not as planned"}, "would not be again"),
+    "verification_failed": ({"verdict": "verification_failed"}, "would not be again"),
     "a bug": ({"log": BUG, "exception": {"type": "KeyError", "message": "3"}}, "script itself failed"),
     "a bug that no log tells": ({"exception": {"type": "KeyError", "message": "3"}}, "script itself failed"),
     "its own exit code": ({"code": 3}, "script itself failed"),
@@ -60,7 +60,7 @@ NEVER: dict[str, tuple[dict[str, Any], str]] = {
 def test_what_may_have_passed_is_started_again(name: str) -> None:
     case, nature = AGAIN[name]
     reason = worth_it(reason_of(ended(**case)), SPEC, 0)
-    assert isinstance(reason, Reason)
+    assert isinstance(reason, RunFailure)
     assert reason.nature == nature
     assert reason.words
 
@@ -79,17 +79,17 @@ def test_a_host_that_goes_down_is_told_by_its_supervisor_in_these_words(tmp_path
 
 def test_somebody_may_say_otherwise() -> None:
     outcome = ended(log=OOM)
-    assert worth_it(reason_of(outcome), RestartSpec(also=("oom",)), 0) == reason_of(outcome)
-    refused = worth_it(reason_of(outcome), RestartSpec(also=("script",)), 0)
+    assert worth_it(reason_of(outcome), RestartOptions(also=("oom",)), 0) == reason_of(outcome)
+    refused = worth_it(reason_of(outcome), RestartOptions(also=("script",)), 0)
     assert refused == NoRestart(
         "memory ran out, and would run out again (to try all the same: `also: [oom]` under `restart:`)"
     )
 
 
 def test_no_word_makes_a_stop_by_hand_a_failure() -> None:
-    spec = RestartSpec(also=("oom", "script", "precision", "crash", "setup", "unknown"))
+    spec = RestartOptions(also=("oom", "script", "precision", "crash", "environment", "unknown"))
     assert isinstance(worth_it(reason_of(ended("interrupted", why="Ctrl-C")), spec, 0), NoRestart)
-    assert isinstance(worth_it(reason_of(ended("not as planned")), spec, 0), NoRestart)
+    assert isinstance(worth_it(reason_of(ended("verification_failed")), spec, 0), NoRestart)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_restarts_come_to_an_end(done: int, words: str) -> None:
 
 def test_the_rank_whose_own_log_condemns_its_gpu_is_named() -> None:
     reason = reason_of(ended(log=ECC))
-    assert isinstance(reason, Reason)
+    assert isinstance(reason, RunFailure)
     assert (reason.code, reason.host, reason.rank) == ("S40", "b", 1)
 
 
@@ -125,7 +125,7 @@ def test_a_sigkill_beside_which_memory_ran_out_stays_one_whatever_else_the_kerne
 
 def test_somebody_elses_lack_of_memory_explains_nothing() -> None:
     known = reconsidered(KILLED, {"b": host(name="b")}, {"b": host(OOM_LINE, "b")})
-    assert isinstance(worth_it(reason_of(known), SPEC, 0), Reason)
+    assert isinstance(worth_it(reason_of(known), SPEC, 0), RunFailure)
 
 
 NCCL_CUDA = ended(code=-6, log="RuntimeError: NCCL error in: x.cpp:1, unhandled cuda error\n")
@@ -144,24 +144,24 @@ def test_a_kernel_log_that_was_not_read_changes_nothing(unread: str) -> None:
 def test_an_xid_from_before_the_run_condemns_no_gpu() -> None:
     before = {"b": host({"kernel_log.xids": [XID]}, "b")}
     reason = reason_of(reconsidered(NCCL_CUDA, before, before))
-    assert isinstance(reason, Reason)
+    assert isinstance(reason, RunFailure)
     assert reason.code == "S56"
 
 
 def test_a_new_xid_makes_a_crash_a_failed_gpu() -> None:
     known = reconsidered(NCCL_CUDA, {"b": host(name="b")}, {"b": host({"kernel_log.xids": [XID]}, "b")})
     reason = reason_of(known)
-    assert isinstance(reason, Reason)
+    assert isinstance(reason, RunFailure)
     assert (reason.nature, reason.code) == ("gpu", "S40")
 
 
-def start(host_name: str = "b", **changes: Any) -> Former:
+def start(host_name: str = "b", **changes: Any) -> StartRecord:
     values: dict[str, Any] = {
         "run_id": "r",
         "verdict": "failed",
         "exit_code": 137,
         "why": "it failed",
-        "identity": ("outside", "S70", host_name),
+        "identity": ("external", "S70", host_name),
         "world_size": 2,
         "mixed_precision": "no",
         "hosts": ("a", "b"),
@@ -170,12 +170,12 @@ def start(host_name: str = "b", **changes: Any) -> Former:
         "checkpoint_known": True,
         **changes,
     }
-    return Former(**values)
+    return StartRecord(**values)
 
 
 def test_each_start_tells_what_was_different_from_the_one_before() -> None:
     second = start(changes=("b is left out: it was lost", "world size 2 -> 1"))
-    told = restarts_json(Restarts(3, (start(), second), "no host is left"))
+    told = restarts_json(RestartHistory(3, (start(), second), "no host is left"))
     assert (told["count"], told["stopped"]) == (1, "no host is left")
     assert [each["changes"] for each in told["starts"]] == [[], list(second.changes)]
 
@@ -196,7 +196,9 @@ def test_each_start_tells_what_was_different_from_the_one_before() -> None:
         ),
     ],
 )
-def test_a_run_that_comes_no_further_is_not_started_again(before: Former, now: Former, words: str) -> None:
+def test_a_run_that_comes_no_further_is_not_started_again(
+    before: StartRecord, now: StartRecord, words: str
+) -> None:
     decision = stuck((before,), now)
     assert decision is not None
     assert decision.why == f"it ended twice in the same way, {words}"
@@ -214,6 +216,6 @@ def test_a_run_that_comes_no_further_is_not_started_again(before: Former, now: F
         (start(checkpoint_known=False), start(checkpoint_known=False, seconds=70.0)),
     ],
 )
-def test_a_run_that_came_further_or_failed_otherwise_is(before: Former, now: Former) -> None:
+def test_a_run_that_came_further_or_failed_otherwise_is(before: StartRecord, now: StartRecord) -> None:
     assert stuck((before,), now) is None
     assert stuck((), now) is None

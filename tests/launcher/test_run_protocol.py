@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.follow.protocol import MARKER, Frame, Garbled, Reader
+from launcher.follow.protocol import MARKER, Frame, FrameReader, ProtocolError
 
 WHOLE = (
     b"Welcome to titan!\nGPULAUNCH is great\n"
@@ -28,14 +28,14 @@ FRAMES = [
 
 @given(st.lists(st.integers(0, len(WHOLE)), max_size=20))
 def test_frames_are_the_same_however_they_are_cut(cuts: list[int]) -> None:
-    reader = Reader()
+    reader = FrameReader()
     edges = [0, *sorted(cuts), len(WHOLE)]
     frames = [frame for start, end in pairwise(edges) for frame in reader.feed(WHOLE[start:end])]
     assert frames == FRAMES
 
 
 def test_what_came_before_the_marker_is_kept_for_a_message() -> None:
-    reader = Reader()
+    reader = FrameReader()
     assert list(reader.feed(b"bash: python3: command not found\n")) == []
     assert reader.noise == b"bash: python3: command not found\n"
 
@@ -53,23 +53,23 @@ def test_what_came_before_the_marker_is_kept_for_a_message() -> None:
     ],
 )
 def test_garbage_after_the_marker_is_refused(bad: bytes) -> None:
-    reader = Reader()
+    reader = FrameReader()
     list(reader.feed(MARKER + b"{}\n"))
-    with pytest.raises(Garbled):
+    with pytest.raises(ProtocolError):
         list(reader.feed(bad))
 
 
 @given(st.binary(max_size=500))
 def test_random_bytes_never_crash_it(data: bytes) -> None:
-    reader = Reader()
-    with contextlib.suppress(Garbled):
+    reader = FrameReader()
+    with contextlib.suppress(ProtocolError):
         assert len(list(reader.feed(MARKER + b"{}\n" + data))) >= 1
 
 
 def test_binary_of_any_size_survives() -> None:
     data = bytes(range(256)) * 5000
     header = json.dumps({"log": "a", "offset": 0, "size": len(data)}).encode()
-    reader = Reader()
+    reader = FrameReader()
     stream = MARKER + b"{}\n" + header + b"\n" + data
     frames = [frame for at in range(0, len(stream), 65536) for frame in reader.feed(stream[at : at + 65536])]
     assert frames[-1].data == data

@@ -33,7 +33,7 @@ def test_the_document_holds_what_the_lines_say() -> None:
     document = json.loads(json.dumps(outcome_json(failed())))
     assert document["schema"] == "gpulaunch.run/1"
     assert (document["verdict"], document["exit_code"]) == ("failed", 1)
-    assert document["root_cause"]["where"] == "/x.py:3"
+    assert document["root_cause"]["location"] == "/x.py:3"
     assert document["ranks"] == [{"rank": 0, "host": "a", "code": -15}, {"rank": 1, "host": "b", "code": 1}]
 
 
@@ -43,7 +43,7 @@ def test_ranks_that_never_reported_are_named() -> None:
 
 
 def test_a_busy_port_and_living_processes_are_told() -> None:
-    lines = list(outcome_lines(over(ended("a", port_free=False), ended("b", left=[7]))))
+    lines = list(outcome_lines(over(ended("a", port_free=False), ended("b", remaining_pids=[7]))))
     assert "b: could not be ended: 7" in lines
     assert "main port 29500 on a is in use" in lines
     assert not any("no process of the run is left" in line for line in lines)

@@ -14,10 +14,10 @@ from launcher.commands.schema import command
 from launcher.config import fields as kinds
 from launcher.config import schema
 from launcher.config.inventory import HostEntry
-from launcher.config.restart_options import RESTART_KEYS, RestartSpec
+from launcher.config.restart_options import RESTART_KEYS, RestartOptions
 from launcher.config.slurm_options import SLURM_KEYS, SlurmSpec
 from launcher.config.sync_options import SYNC_KEYS
-from launcher.config.yaml_tree import Mistakes, parse_text
+from launcher.config.yaml_tree import ConfigIssues, parse_text
 from preflight.job import Expect, Job
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +27,7 @@ def fields(kind: Any) -> set[str]:
     return {field.name for field in dataclasses.fields(kind)}
 
 
-def names(keys: tuple[kinds.Key, ...]) -> set[str]:
+def names(keys: tuple[kinds.Field, ...]) -> set[str]:
     return {key.name for key in keys}
 
 
@@ -45,7 +45,7 @@ def test_every_key_has_a_field_and_every_field_a_key() -> None:
     }
     assert names(schema.CONFIG_KEYS) - elsewhere == fields(Job) - {"name", "rehearse_steps"}
     assert names(schema.EXPECT_KEYS) == fields(Expect)
-    assert names(RESTART_KEYS) == fields(RestartSpec)
+    assert names(RESTART_KEYS) == fields(RestartOptions)
     assert names(SLURM_KEYS) == fields(SlurmSpec)
 
 
@@ -77,8 +77,8 @@ def test_what_we_ship_follows_its_schema(what: str, path: str) -> None:
     ],
     ids=lambda key: key.name,
 )
-def test_the_example_of_every_key_is_valid(key: kinds.Key) -> None:
-    mistakes = Mistakes()
+def test_the_example_of_every_key_is_valid(key: kinds.Field) -> None:
+    mistakes = ConfigIssues()
     key.kind.read(parse_text(key.example, "example", mistakes), mistakes)
     assert mistakes.found == []
     jsonschema.validate(yaml.safe_load(key.example), key.kind.schema())
@@ -103,7 +103,7 @@ def test_the_example_of_every_key_is_valid(key: kinds.Key) -> None:
 )
 def test_schema_and_validation_refuse_the_same(what: str, text: str) -> None:
     record = {"hosts": schema.INVENTORY, "config": schema.CONFIG}[what]
-    mistakes = Mistakes()
+    mistakes = ConfigIssues()
     record.read(parse_text(text, "x", mistakes), mistakes)
     assert mistakes.found
     with pytest.raises(jsonschema.ValidationError):

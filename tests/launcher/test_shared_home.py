@@ -14,10 +14,10 @@ import pytest
 
 from launcher.onhost.answer import MARKER
 from launcher.onhost.supervisor.node import host_of, life_s, name_of, node_name, whereabouts
-from launcher.onhost.supervisor.protocol import Refused
+from launcher.onhost.supervisor.protocol import RequestRefused
 from launcher.onhost.supervisor.requests.start import make_run_dir
 from launcher.remote.programs import onhost_source
-from launcher.runs.request import NotThere, ask
+from launcher.runs.request import RequestDenied, ask
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
 from tests.launcher.onhost_driver import PYTHON, Driver
@@ -98,7 +98,7 @@ def refusals(node: Node) -> set[str]:
     """Return what a node says to everything that could be done with a run."""
     said = set()
     for mode in ACTS:
-        with pytest.raises(NotThere) as refused:
+        with pytest.raises(RequestDenied) as refused:
             node.ask(mode, run_id="r1")
         said.add(refused.value.message)
     return said
@@ -112,9 +112,9 @@ def test_each_host_of_a_shared_home_has_its_node_of_the_run_and_touches_no_other
         node.start(WAIT, node_rank=0)
         node.until(lambda node=node: node.log() == b"up\n")  # type: ignore[misc]
     assert here.listed() == other.listed() == {"r1": True}
-    assert here.ask("list")["elsewhere"] == {"gpu-02": ["r1"]}
-    assert other.ask("list")["elsewhere"] == {HOST: ["r1"]}
-    assert here.ask("list", prefix="r2")["elsewhere"] == {}
+    assert here.ask("list")["other_hosts"] == {"gpu-02": ["r1"]}
+    assert other.ask("list")["other_hosts"] == {HOST: ["r1"]}
+    assert here.ask("list", prefix="r2")["other_hosts"] == {}
     here.ask("stop", run_id="r1")
     assert here.ended()["phase"] == "ended"
     assert other.listed() == {"r1": True}
@@ -135,7 +135,7 @@ def test_a_container_with_its_hosts_home_and_name_is_judged_by_itself_alone(
     container.start(WAIT)
     container.until(lambda: container.log() == b"up\n")
     assert here.listed() == {}
-    assert here.ask("list")["elsewhere"] == {HOST: ["r1"]}
+    assert here.ask("list")["other_hosts"] == {HOST: ["r1"]}
     (said,) = refusals(here)
     assert "r1 runs in a container of this host, or on another host that has its name" in said
     here.start(WAIT)  # its own node of the same run
@@ -159,7 +159,7 @@ def test_a_restarted_container_knows_its_runs_of_before_as_lost(here: Node, cont
 def test_a_run_of_an_earlier_boot_is_lost_and_can_be_removed(here: Node) -> None:
     leave_run(here, {**whereabouts(), "boot_id": "before"}, silent_s=life_s() + 100.0)
     assert here.listed() == {"r1": False}
-    assert here.ask("list")["elsewhere"] == {}
+    assert here.ask("list")["other_hosts"] == {}
     here.ask("remove", run_id="r1")
     assert not here.run_dir.exists()
 
@@ -167,7 +167,7 @@ def test_a_run_of_an_earlier_boot_is_lost_and_can_be_removed(here: Node) -> None
 def test_a_run_that_gave_a_sign_of_life_while_this_host_was_up_is_a_namesakes(here: Node) -> None:
     leave_run(here, {**whereabouts(), "boot_id": "of a clone"}, silent_s=life_s() - 5.0)
     assert here.listed() == {}
-    assert here.ask("list")["elsewhere"] == {HOST: ["r1"]}
+    assert here.ask("list")["other_hosts"] == {HOST: ["r1"]}
     assert len(refusals(here)) == 1
     assert here.run_dir.exists()
     (here.run_dir / "state.json").write_text(json.dumps({"phase": "ended", "ended": 1.0}))
@@ -178,7 +178,7 @@ def test_a_run_that_has_no_state_yet_is_judged_by_where_its_directory_was_made(h
     leave_run(here, {**whereabouts(), "boot_id": "of a clone"}, silent_s=0.0)
     (here.run_dir / "state.json").unlink()
     assert here.listed() == {}
-    assert here.ask("list")["elsewhere"] == {HOST: ["r1"]}
+    assert here.ask("list")["other_hosts"] == {HOST: ["r1"]}
 
 
 def test_a_host_that_got_another_name_still_knows_what_it_started_in_this_boot(here: Node) -> None:
@@ -193,7 +193,7 @@ def test_a_host_that_got_another_name_still_knows_what_it_started_in_this_boot(h
     here.run_dir = place.with_name("renamed-0badf00d") / "r1"
     (here.run_dir / "state.json").write_text(json.dumps({"phase": "running", **whereabouts()}))
     assert here.listed() == {"r1": False}
-    assert here.ask("list")["elsewhere"] == {"gpu-07": ["r1"]}
+    assert here.ask("list")["other_hosts"] == {"gpu-07": ["r1"]}
     here.ask("remove", run_id="r1")
     assert not here.run_dir.exists()
     assert (place.parent / "gpu-07-0badf00d" / "r1").exists()
@@ -229,7 +229,7 @@ def test_a_home_without_fifos_is_refused_with_what_helps(
 
     monkeypatch.setattr(os, "mkfifo", smb)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    with pytest.raises(Refused, match=r"file system without FIFOs .* set XDG_STATE_HOME"):
+    with pytest.raises(RequestRefused, match=r"file system without FIFOs .* set XDG_STATE_HOME"):
         make_run_dir({"run_id": "r1", "rank_source": ""})
     assert list(tmp_path.glob("gpulaunch/runs/*/*")) == []
 

@@ -30,7 +30,7 @@ def test_a_run_that_ends_well_is_recorded_and_leaves_nothing(run: Driver) -> Non
     assert end["phase"] == "ended"
     assert end["exit"]["launcher_code"] == 0
     assert end["exit"]["ranks"] == {"0": 0, "1": 0}
-    assert end["exit"]["left"] == []
+    assert end["exit"]["remaining_pids"] == []
     assert run.log("rank-0.log") == run.log("rank-1.log") == b"hello\n"
     assert run.gone() == {}
 
@@ -92,7 +92,7 @@ def test_stop_ends_every_process_of_a_rank_and_a_daemon_that_has_left_it(run: Dr
     run.say(f"stop {grace} enough")
     end = run.ended()
     assert end["exit"]["why"] == "enough"
-    assert end["exit"]["left"] == []
+    assert end["exit"]["remaining_pids"] == []
     assert run.gone() == {}
 
 
@@ -282,7 +282,7 @@ def test_stop_as_a_command_of_its_own_waits_for_the_end(run: Driver) -> None:
     up(run)
     argv = ("env", f"XDG_STATE_HOME={run.home}", *protocol.command(PYTHON, "stop", "r1"))
     done = run.connection.run(argv, stdin=protocol.request({"mode": "stop", "run_id": "r1", "grace_s": 5}))
-    (frame,) = protocol.Reader().feed(done.stdout)
+    (frame,) = protocol.FrameReader().feed(done.stdout)
     assert frame.header["state"]["phase"] == "ended"
     assert frame.header["state"]["exit"]["ranks"] == {"0": -15}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import HostError, SyncFailed
-from launcher.sync.sync import Sync, send_tree
+from launcher.sync.sync import SyncJob, send_tree
 from launcher.sync.tree import read_tree
 from tests.launcher.sync_tree import ENTRY, listing, opener, receiver, sync, write
 
@@ -131,7 +131,7 @@ def test_two_hosts_with_one_directory_get_it_once(here: Path, there: Path, tmp_p
 
 def test_the_tree_itself_is_not_written(here: Path, tmp_path: Path) -> None:
     found = sync(here, here, other=tmp_path / "own")
-    assert found["titan"].same_as == "here"
+    assert found["titan"].same_as == "local"
     assert found["other"].done.written == 3
 
 
@@ -307,7 +307,7 @@ def test_no_python_there_is_told_with_what_to_set(here: Path, there: Path) -> No
     tree = read_tree(here, exclude=(), max_mib=1)
     entry = replace(ENTRY, python="/nonexistent/python")
     with pytest.raises(HostError, match="cannot be started") as failure:
-        send_tree(Sync(tree, {"titan": str(there)}), [entry], opener, lambda _: None)
+        send_tree(SyncJob(tree, {"titan": str(there)}), [entry], opener, lambda _: None)
     assert "hosts.yaml" in failure.value.fix
 
 

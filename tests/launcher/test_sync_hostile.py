@@ -47,7 +47,7 @@ def checkout(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def read_all(root: Path) -> asking.Version:
+def read_all(root: Path) -> asking.GitState:
     tree = read(root)
     return asking.version_of(tree.root, tree.checkouts)
 

@@ -124,7 +124,7 @@ def test_the_content_hash_is_that_of_names_contents_and_what_can_be_run(tmp_path
 
 def test_a_version_is_the_commit_with_the_edits(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "work")
-    assert asking.version_of(tmp_path) == asking.Version()
+    assert asking.version_of(tmp_path) == asking.GitState()
     write(tmp_path, {"a.py": "1\n"})
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "one")
@@ -134,7 +134,7 @@ def test_a_version_is_the_commit_with_the_edits(tmp_path: Path) -> None:
     edited = asking.version_of(tmp_path)
     assert edited.dirty
     assert "-1\n+2\n" in edited.diff
-    assert edited.diff_is_whole
+    assert edited.diff_complete
 
 
 def test_a_diff_is_kept_up_to_a_limit(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_diff_is_kept_up_to_a_limit(tmp_path: Path) -> None:
     write(tmp_path, {"a.txt": "line\n" * 100_000})
     version = asking.version_of(tmp_path)
     assert len(version.diff) == asking.MAX_DIFF
-    assert not version.diff_is_whole
+    assert not version.diff_complete
 
 
 def test_a_checkout_that_git_refuses_is_not_sent_by_other_rules(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.follow.usage import RankUsage
-from launcher.terminal.bottom_area import Area
+from launcher.terminal.bottom_area import BottomArea
 from launcher.terminal.cell_width import cells, fit
 from launcher.terminal.live_screen import FRAME_S, LiveScreen, screen_on
 from launcher.terminal.outlet import Outlet
@@ -135,7 +135,7 @@ def test_a_window_that_changes_its_size_is_drawn_anew(terminal: Terminal, screen
 def test_wide_characters_take_two_columns_and_marks_none(terminal: Terminal) -> None:
     assert (cells("a"), cells("数据"), cells("e\u0301"), cells("é")) == (1, 4, 1, 1)
     assert fit([("", "数据集合")], 6) == [("", "数"), ("", "...")]
-    area = Area(Outlet(terminal), terminal.size, colour=False)
+    area = BottomArea(Outlet(terminal), terminal.size, colour=False)
     for count in range(50):
         area.draw((), [[("", "数据" * 40 + str(count))]])
     assert len(terminal.rows) == 1

@@ -1,6 +1,6 @@
 """Stacks of ranks as faulthandler writes them."""
 
-from preflight.diagnosis.stack_analysis import Standing, read_stacks
+from preflight.diagnosis.stack_analysis import RankStack, read_stacks
 
 LIB = "/env/lib/python3.11/site-packages/torch"
 RUN = "/home/ada/.local/state/gpulaunch/runs/r1"
@@ -53,7 +53,7 @@ WRAPPED = frame(f"{LIB}/distributed/fsdp/fully_sharded_data_parallel.py", 854, "
 )
 
 
-def standing(rank: int, frames: str, **more: str) -> Standing:
+def standing(rank: int, frames: str, **more: str) -> RankStack:
     found = read_stacks(by_faulthandler(rank, frames, **more), "a")
     assert found is not None
     return found

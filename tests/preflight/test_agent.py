@@ -23,13 +23,13 @@ from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.probes.assembly import assemble_paths
-from preflight.probes.children import PARTS, Probe, run_probes
 from preflight.probes.fact import Emit, Json, missing
 from preflight.probes.nvidia_smi.tree import tree_gpu
 from preflight.probes.nvml.fields import GPU_FIELDS
 from preflight.probes.paths import probe_paths
 from preflight.probes.ports import bind_error
-from preflight.probes.request import Ask, read_request
+from preflight.probes.probe_runner import PARTS, Probe, run_probes
+from preflight.probes.request import ProbeRequest, read_request
 from tests.preflight.agent_runs import payload, run_agent, streamed
 
 
@@ -155,7 +155,7 @@ def test_a_file_that_never_opens_is_given_up_and_the_others_answer(tmp_path: Pat
 
 
 def test_a_probe_that_hangs_holds_none_of_the_agents_streams() -> None:
-    def hang(ask: Ask, emit: Emit) -> None:
+    def hang(ask: ProbeRequest, emit: Emit) -> None:
         del ask
         emit("links", [str(Path(f"/proc/self/fd/{fd}").readlink()) for fd in (0, 1, 2)])
         time.sleep(60)
@@ -169,13 +169,13 @@ def test_a_probe_that_hangs_holds_none_of_the_agents_streams() -> None:
 
 
 def test_a_probe_that_crashes_costs_its_own_facts_only() -> None:
-    def crash(ask: Ask, emit: Emit) -> None:
+    def crash(ask: ProbeRequest, emit: Emit) -> None:
         raise RuntimeError("broken")
 
-    def die(ask: Ask, emit: Emit) -> None:
+    def die(ask: ProbeRequest, emit: Emit) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def work(ask: Ask, emit: Emit) -> None:
+    def work(ask: ProbeRequest, emit: Emit) -> None:
         emit("c", 1)
 
     answer: Json = {}
@@ -188,7 +188,7 @@ def test_a_probe_that_crashes_costs_its_own_facts_only() -> None:
 
 
 def test_a_host_without_a_process_to_spare_still_answers() -> None:
-    def starved(ask: Ask, emit: Emit) -> None:
+    def starved(ask: ProbeRequest, emit: Emit) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))  # no pipe can be made
         inner: Json = {}
         run_probes([Probe("x", starved, ("x",), 1.0)], ask, inner)

@@ -20,11 +20,11 @@ from preflight.probes.assembly import named_pids
 from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.probes.processes import table as table_module
 from preflight.probes.processes.driver_pids import probe_named
-from preflight.probes.processes.head import proc_head, psutil_head
-from preflight.probes.processes.proc_pid import Stat, open_files, read_stat
+from preflight.probes.processes.proc_pid import ProcessStat, open_files, read_stat
+from preflight.probes.processes.process_fields import proc_head, psutil_head
 from preflight.probes.processes.row import process_row
 from preflight.probes.processes.selection import _commands
-from preflight.probes.processes.walk import Walk
+from preflight.probes.processes.walk import ProcessWalk
 from preflight.probes.system import system_fact
 from tests.preflight.agent_runs import run_agent
 
@@ -304,14 +304,14 @@ def test_what_one_process_carries_is_sent_in_part_only(table: Callable[[], Proce
 
 
 def test_a_process_that_cannot_be_made_out_is_one_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    def row_of(stat: Stat, *rest: Any) -> Any:
+    def row_of(stat: ProcessStat, *rest: Any) -> Any:
         if stat.pid == odd:
             raise ValueError("an odd process")
         return process_row(stat, *rest)
 
     monkeypatch.setattr(table_module, "process_row", row_of)
     with stopped() as odd, stopped() as other:
-        walk = Walk(frozenset())
+        walk = ProcessWalk(frozenset())
         sent = table_module.process_table(walk, {odd, other})
     assert [row["pid"] for row in sent["processes"]] == [other]
     assert [(each["pid"], each["reason"]) for each in sent["unread"]] == [(odd, "ValueError: an odd process")]
@@ -333,7 +333,7 @@ def test_a_process_of_another_person_is_no_service_by_its_name() -> None:
             assert process.stdout is not None
             assert process.stdout.readline() == "up\n"
             assert read_stat(pid).comm == "nvidia-cuda-mps"
-            system = system_fact(Walk(frozenset()), time.monotonic())
+            system = system_fact(ProcessWalk(frozenset()), time.monotonic())
         assert system["mps_control"] is told
 
 
@@ -341,7 +341,7 @@ def test_a_supervisor_that_proc_hides_is_not_gone() -> None:
     """With hidepid, /proc shows no process that one may not trace; the kernel tells that it is there."""
     with sleeper() as supervisor, sleeper() as late:
         marks = [{"environ": {"GPULAUNCH_SUPERVISOR": mark_of(pid, 1)}} for pid in (supervisor, 4194303)]
-        walk = Walk(frozenset())
+        walk = ProcessWalk(frozenset())
         del walk.stats[supervisor], walk.stats[late]
         assert table_module._supervisors(walk, marks) == set()
     assert {pid: str(error) for pid, error in walk.unread.items()} == {
@@ -361,6 +361,6 @@ def test_the_command_that_an_init_runs_is_its_oldest_child(tmp_path: Path) -> No
     with _ended(process) as init:
         assert process.stdout is not None
         first, second = map(int, process.stdout.readline().split())
-        assert _commands(Walk(frozenset()), {init}) == {first}
+        assert _commands(ProcessWalk(frozenset()), {init}) == {first}
         for pid in (first, second):
             os.kill(pid, signal.SIGKILL)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from preflight.checks.finding import Severity, exit_code, stops_launch
+from preflight.checks.finding import Severity, blocks_launch, exit_code
 from preflight.checks.runner import judge_cluster, judge_host, table
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
-from tests.preflight.judging import CASES, Case, all_cases, host
+from tests.preflight.golden_cases import CASES, Case, all_cases, host
 
 CASE_LIST = all_cases()
 
@@ -73,7 +73,7 @@ def test_an_ignored_code_is_shown_and_stops_nothing() -> None:
     sick = host({"gpus.0.recovery_action": "gpu_reset"})
     (finding,) = judge_host(sick, Job(), Expect(), ignore=frozenset({"HEAL001"}))
     assert finding.ignored
-    assert not stops_launch(finding)
+    assert not blocks_launch(finding)
     assert exit_code([finding]) == 0
 
 
@@ -82,7 +82,7 @@ def test_a_host_whose_gate_facts_are_missing_is_never_fine(fact: str) -> None:
     blind = host({fact: {"missing": "the probe ended early", "code": "error"}})
     findings = judge_host(blind, Job(), Expect())
     assert not isinstance(getattr(host(), fact), Missing)
-    assert any(stops_launch(finding) for finding in findings)
+    assert any(blocks_launch(finding) for finding in findings)
 
 
 def test_a_crash_of_one_check_hides_no_other() -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preflight.facts.host import HostFacts, Identity, ProcessTable, Unread
-from preflight.leftovers.classify import Classified, Kind, classify
-from preflight.leftovers.selection import Wish, choose
+from preflight.facts.host import HostFacts, Identity, ProcessTable, UnreadableProcess
+from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
+from preflight.leftovers.selection import CleanFilter, choose
 from tests.preflight import container_scenes as containers
 from tests.preflight import scenes
 from tests.preflight.container_scenes import Container, container_scene, own, with_hidden_init
@@ -19,11 +19,11 @@ from tests.preflight.scenes import ME, PIDS, ROOT, Scene
 
 
 def picked(facts: HostFacts, *, all_users: bool = False) -> set[int]:
-    choice = choose(classify(facts, all_users=all_users), Wish())
+    choice = choose(classify(facts, all_users=all_users), CleanFilter())
     return {each.process.pid for each in (*choice.at_once, *choice.after_yes)}
 
 
-def kinds(scene: Scene) -> dict[int, Kind]:
+def kinds(scene: Scene) -> dict[int, ProcessClass]:
     return {each.process.pid: each.kind for each in classify(scene.facts())}
 
 
@@ -50,7 +50,7 @@ def test_nothing_that_lives_in_a_container_is_chosen_and_what_is_proven_is(seed:
 def test_where_the_init_cannot_be_seen_no_orphan_is_proven(seed: int) -> None:
     scene = with_hidden_init(container_scene(seed))
     found = classify(scene.facts())
-    under = {Kind.ORPHAN_CERTAIN} & {each.kind for each in found if each.process.ppid == 1}
+    under = {ProcessClass.ORPHAN} & {each.kind for each in found if each.process.ppid == 1}
     assert not under
 
 
@@ -84,7 +84,7 @@ def test_a_rank_under_such_a_pid_1_is_no_orphan_for_sure(comm: str, argv: tuple[
     place = inside(comm, argv)
     place.add(place.init, comm="bash", argv=("bash",))
     made = place.ranks(place.init)
-    assert {kinds(place.scene)[pid] for pid in made} <= {Kind.LIVE, Kind.SUSPECT}
+    assert {kinds(place.scene)[pid] for pid in made} <= {ProcessClass.LIVE, ProcessClass.SUSPECT}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_known_init_proves_that_an_orphan_is_one(comm: str, argv: tuple[str, .
     launcher = place.add(place.init, comm="torchrun", argv=containers.TORCHRUN)
     made = place.ranks(launcher)
     place.end(launcher)
-    assert {kinds(place.scene)[pid] for pid in made} == {Kind.ORPHAN_CERTAIN}
+    assert {kinds(place.scene)[pid] for pid in made} == {ProcessClass.ORPHAN}
 
 
 def test_a_user_manager_proves_it_and_its_own_services_are_none() -> None:
@@ -116,7 +116,7 @@ def test_a_user_manager_proves_it_and_its_own_services_are_none() -> None:
     orphan = scene.add(ppid=manager, env=scenes.elastic("1", 0), gpus=(0,))
     service = scene.add(ppid=manager, env=scenes.elastic("2", 0), gpus=(1,))
     scene.set(service, environ={**scenes.elastic("2", 0), "SYSTEMD_EXEC_PID": str(service)})
-    assert (kinds(scene)[orphan], kinds(scene)[service]) == (Kind.ORPHAN_CERTAIN, Kind.LIVE)
+    assert (kinds(scene)[orphan], kinds(scene)[service]) == (ProcessClass.ORPHAN, ProcessClass.LIVE)
 
 
 def test_a_session_leader_that_may_be_a_subreaper_is_taken_for_the_parent() -> None:
@@ -124,7 +124,7 @@ def test_a_session_leader_that_may_be_a_subreaper_is_taken_for_the_parent() -> N
     scene = Scene(random.Random(1))
     reaper = scene.add(comm="python", argv=("python", "reaper.py"))
     rank = scene.add(ppid=reaper, env=scenes.elastic("1", 0), gpus=(0,))
-    assert kinds(scene)[rank] is Kind.LIVE
+    assert kinds(scene)[rank] is ProcessClass.LIVE
 
 
 @pytest.mark.parametrize("alive", [True, False])
@@ -137,7 +137,7 @@ def test_a_run_in_a_container_is_no_dead_run_for_its_host(alive: bool) -> None: 
     rank = place.add(supervisor, env={"GPULAUNCH_RUN_ID": "r1", "GPULAUNCH_SUPERVISOR": mark}, gpus=(0,))
     if not alive:
         place.end(supervisor)
-    assert kinds(scene)[rank] is (Kind.LIVE if alive else Kind.SUSPECT)
+    assert kinds(scene)[rank] is (ProcessClass.LIVE if alive else ProcessClass.SUSPECT)
     assert not picked(scene.facts())
 
 
@@ -145,7 +145,7 @@ def dead_run(scene: Scene) -> int:
     return scene.add(env={"GPULAUNCH_RUN_ID": "r1", "GPULAUNCH_SUPERVISOR": scenes.GONE}, gpus=(0,))
 
 
-def judged(facts: HostFacts, pid: int) -> Classified:
+def judged(facts: HostFacts, pid: int) -> ClassifiedProcess:
     (each,) = [each for each in classify(facts) if each.process.pid == pid]
     return each
 
@@ -155,9 +155,11 @@ def test_a_namespace_that_is_not_known_or_another_one_proves_nothing(unknown: di
     scene = Scene(random.Random(1))
     pid = dead_run(scene)
     facts = scene.facts()
-    assert judged(facts, pid).kind is Kind.OURS_DEAD
+    assert judged(facts, pid).kind is ProcessClass.DEAD_RUN
     assert isinstance(facts.identity, Identity)
-    assert judged(replace(facts, identity=replace(facts.identity, **unknown)), pid).kind is Kind.SUSPECT
+    assert (
+        judged(replace(facts, identity=replace(facts.identity, **unknown)), pid).kind is ProcessClass.SUSPECT
+    )
 
 
 def test_a_supervisor_that_is_there_and_cannot_be_read_is_not_gone() -> None:
@@ -165,15 +167,15 @@ def test_a_supervisor_that_is_there_and_cannot_be_read_is_not_gone() -> None:
     pid = dead_run(scene)
     facts = scene.facts()
     assert isinstance(facts.processes, ProcessTable)
-    table = replace(facts.processes, unread=(Unread(4194304, "ada", "hidden"),))
-    assert judged(replace(facts, processes=table), pid).kind is Kind.SUSPECT
+    table = replace(facts.processes, unread=(UnreadableProcess(4194304, "ada", "hidden"),))
+    assert judged(replace(facts, processes=table), pid).kind is ProcessClass.SUSPECT
 
 
 def test_what_a_batch_job_inherited_from_a_run_is_not_ended_with_it() -> None:
     scene = Scene(random.Random(1))
     step = scene.add(uid=ROOT, comm="slurmstepd", argv=("slurmstepd",))
     pid = scene.add(ppid=step, env={"GPULAUNCH_RUN_ID": "r1", "GPULAUNCH_SUPERVISOR": scenes.GONE}, gpus=(0,))
-    assert kinds(scene)[pid] is Kind.SUSPECT
+    assert kinds(scene)[pid] is ProcessClass.SUSPECT
 
 
 @pytest.mark.parametrize(
@@ -185,4 +187,4 @@ def test_what_a_batch_job_inherited_from_a_run_is_not_ended_with_it() -> None:
 def test_a_mark_that_somebody_made_up_proves_nothing(mark: str) -> None:
     scene = Scene(random.Random(1))
     pid = scene.add(uid=ME, env={"GPULAUNCH_RUN_ID": "r1", "GPULAUNCH_SUPERVISOR": mark}, gpus=(0,))
-    assert kinds(scene)[pid] is Kind.SUSPECT
+    assert kinds(scene)[pid] is ProcessClass.SUSPECT

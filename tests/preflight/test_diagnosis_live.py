@@ -1,5 +1,5 @@
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.live import KEPT_LINES, LiveDiagnosis
+from preflight.diagnosis.live_diagnosis import KEPT_LINES, LiveDiagnosis
 from preflight.diagnosis.result import BENIGN
 from preflight.diagnosis.series import PointReader
 

@@ -13,7 +13,7 @@ from preflight.checks.wheels import index_for
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.job import Expect, Job
 from preflight.probes import python_env
-from tests.preflight.judging import host
+from tests.preflight.golden_cases import host
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from preflight.facts.host import ProcessTable
 from preflight.facts.missing import Missing
-from preflight.leftovers.classify import Classified, Kind, classify
-from preflight.leftovers.selection import Choice, Wish, choose
+from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
+from preflight.leftovers.selection import CleanFilter, CleanSelection, choose
 from tests.preflight import scenes
 from tests.preflight.scenes import Scene, random_scene
 
 
-def chosen(choice: Choice) -> set[int]:
+def chosen(choice: CleanSelection) -> set[int]:
     return {each.process.pid for each in (*choice.at_once, *choice.after_yes)}
 
 
-def by_pid(scene: Scene) -> dict[int, Classified]:
+def by_pid(scene: Scene) -> dict[int, ClassifiedProcess]:
     return {each.process.pid: each for each in classify(scene.facts())}
 
 
@@ -27,7 +27,7 @@ def by_pid(scene: Scene) -> dict[int, Classified]:
 @given(st.integers(min_value=0, max_value=2**32))
 def test_only_leftovers_are_chosen_and_every_provable_one_is(seed: int) -> None:
     scene = random_scene(seed)
-    picked = chosen(choose(classify(scene.facts()), Wish()))
+    picked = chosen(choose(classify(scene.facts()), CleanFilter()))
     assert picked <= scene.provable | scene.allowed
     assert picked >= scene.provable
 
@@ -37,50 +37,55 @@ def test_only_leftovers_are_chosen_and_every_provable_one_is(seed: int) -> None:
 def test_what_cannot_be_read_is_never_chosen(seed: int) -> None:
     """Make random processes unreadable: the choice may only shrink."""
     scene = random_scene(seed)
-    before = chosen(choose(classify(scene.facts()), Wish()))
+    before = chosen(choose(classify(scene.facts()), CleanFilter()))
     rng = random.Random(seed)
     for pid, process in list(scene.processes.items()):
         if rng.random() < 0.5:
             scene.set(pid, environ=scenes.UNREADABLE, gpu_files=scenes.UNREADABLE)
         assert process.pid == pid
-    assert chosen(choose(classify(scene.facts()), Wish())) <= before
+    assert chosen(choose(classify(scene.facts()), CleanFilter())) <= before
 
 
 @settings(max_examples=500, deadline=None)
 @given(st.integers(min_value=0, max_value=2**32))
 def test_naming_pids_never_reaches_foreign_or_system_processes(seed: int) -> None:
     scene = random_scene(seed)
-    wish = Wish(pids=tuple(scene.processes), include_suspect=True)
+    wish = CleanFilter(pids=tuple(scene.processes), include_suspect=True)
     for each in (*(choice := choose(classify(scene.facts()), wish)).at_once, *choice.after_yes):
         assert each.process.uid == scenes.ME
-        assert each.kind not in (Kind.FOREIGN, Kind.SYSTEM, Kind.STUCK, Kind.ZOMBIE)
+        assert each.kind not in (
+            ProcessClass.FOREIGN,
+            ProcessClass.SYSTEM,
+            ProcessClass.STUCK,
+            ProcessClass.ZOMBIE,
+        )
 
 
 @pytest.mark.parametrize(
     ("story", "kinds"),
     [
-        (scenes.live_launch, {Kind.LIVE}),
-        (scenes.on_its_own, {Kind.LIVE}),
-        (scenes.ranks_started_by_hand, {Kind.SUSPECT}),
-        (scenes.own_launcher_script, {Kind.LIVE}),
-        (scenes.notebook, {Kind.LIVE}),
-        (scenes.foreign, {Kind.FOREIGN}),
-        (scenes.machine, {Kind.SYSTEM}),
-        (scenes.half_dead, {Kind.HALF_DEAD}),
-        (scenes.zombies, {Kind.ZOMBIE}),
-        (scenes.stuck, {Kind.STUCK}),
-        (scenes.dead_rank_with_workers, {Kind.ORPHAN_CERTAIN}),
-        (scenes.live_work_in_a_shell_of_a_dead_run, {Kind.SUSPECT}),
+        (scenes.live_launch, {ProcessClass.LIVE}),
+        (scenes.on_its_own, {ProcessClass.LIVE}),
+        (scenes.ranks_started_by_hand, {ProcessClass.SUSPECT}),
+        (scenes.own_launcher_script, {ProcessClass.LIVE}),
+        (scenes.notebook, {ProcessClass.LIVE}),
+        (scenes.foreign, {ProcessClass.FOREIGN}),
+        (scenes.machine, {ProcessClass.SYSTEM}),
+        (scenes.half_dead, {ProcessClass.HALF_DEAD}),
+        (scenes.zombies, {ProcessClass.ZOMBIE}),
+        (scenes.stuck, {ProcessClass.STUCK}),
+        (scenes.dead_rank_with_workers, {ProcessClass.ORPHAN}),
+        (scenes.live_work_in_a_shell_of_a_dead_run, {ProcessClass.SUSPECT}),
     ],
 )
-def test_each_story_has_its_class(story: object, kinds: set[Kind]) -> None:
+def test_each_story_has_its_class(story: object, kinds: set[ProcessClass]) -> None:
     assert callable(story)
     scene = Scene(random.Random(1))
     story(scene)
     found = {
         each.kind
         for each in classify(scene.facts())
-        if each.holds or each.holds.listed or each.kind is Kind.ZOMBIE
+        if each.holds or each.holds.listed or each.kind is ProcessClass.ZOMBIE
     }
     assert found == kinds
 
@@ -93,8 +98,8 @@ def test_a_rank_that_somebody_has_typed_at_a_prompt_is_left_alone(mark: str) -> 
     prompt = scene.add(comm="bash", argv=("bash",), tty=True)
     between = scene.add(ppid=prompt, comm="make", argv=("make", "try"))
     rank = scene.add(ppid=between, argv=("python", "rank.py", "train.py"), env=env, gpus=(0,))
-    assert by_pid(scene)[rank].kind is Kind.SUSPECT
-    assert not chosen(choose(classify(scene.facts()), Wish()))
+    assert by_pid(scene)[rank].kind is ProcessClass.SUSPECT
+    assert not chosen(choose(classify(scene.facts()), CleanFilter()))
 
 
 def test_what_slurm_may_have_suspended_is_no_leftover() -> None:
@@ -104,13 +109,13 @@ def test_what_slurm_may_have_suspended_is_no_leftover() -> None:
     above = scenes.launcher(scene, ppid=step, state="T", age_s=7200.0)
     for rank in scenes.ranks(scene, above, state="T", age_s=7200.0):
         found = by_pid(scene)[rank]
-        assert (found.kind, "which suspends jobs so" in found.evidence[0]) == (Kind.LIVE, True)
+        assert (found.kind, "which suspends jobs so" in found.evidence[0]) == (ProcessClass.LIVE, True)
 
 
 def test_a_dead_run_of_ours_is_ended_by_default() -> None:
     scene = Scene(random.Random(3))
     scenes.our_run(scene, alive=False)
-    choice = choose(classify(scene.facts()), Wish())
+    choice = choose(classify(scene.facts()), CleanFilter())
     assert {each.process.pid for each in choice.at_once} == scene.provable
     assert all("supervisor" in each.evidence[0] for each in choice.at_once)
 
@@ -119,7 +124,7 @@ def test_a_supervisor_mark_of_another_boot_proves_nothing() -> None:
     scene = Scene(random.Random(1))
     env = {"GPULAUNCH_RUN_ID": "r1", "GPULAUNCH_SUPERVISOR": f"other-boot:{scenes.PIDS}:{scenes.TIMES}:77:5"}
     pid = scene.add(env=env, gpus=(0,))
-    assert by_pid(scene)[pid].kind is Kind.SUSPECT
+    assert by_pid(scene)[pid].kind is ProcessClass.SUSPECT
 
 
 def test_the_asking_session_is_never_a_leftover() -> None:
@@ -129,7 +134,7 @@ def test_the_asking_session_is_never_a_leftover() -> None:
     facts = scene.facts()
     assert isinstance(facts.processes, ProcessTable)
     facts = replace(facts, processes=replace(facts.processes, ancestors=(1, pid)))
-    choice = choose(classify(facts), Wish(pids=(pid,), include_suspect=True))
+    choice = choose(classify(facts), CleanFilter(pids=(pid,), include_suspect=True))
     assert chosen(choice) == set()
 
 
@@ -138,14 +143,14 @@ def test_root_sees_other_users_leftovers_only_when_asked_for_all_users() -> None
     above = scenes.launcher(scene, uid=scenes.OTHER)
     made = set(scenes.ranks(scene, above, uid=scenes.OTHER))
     scene.forget(above)
-    assert chosen(choose(classify(scene.facts()), Wish())) == set()
-    assert chosen(choose(classify(scene.facts(), all_users=True), Wish())) == made
+    assert chosen(choose(classify(scene.facts()), CleanFilter())) == set()
+    assert chosen(choose(classify(scene.facts(), all_users=True), CleanFilter())) == made
 
 
 def test_all_users_without_root_changes_nothing() -> None:
     scene = Scene(random.Random(5))
     scenes.foreign(scene)
-    assert chosen(choose(classify(scene.facts(), all_users=True), Wish())) == set()
+    assert chosen(choose(classify(scene.facts(), all_users=True), CleanFilter())) == set()
 
 
 def test_a_still_orphan_on_idle_gpus_is_only_suspect() -> None:
@@ -154,9 +159,9 @@ def test_a_still_orphan_on_idle_gpus_is_only_suspect() -> None:
     facts = scene.facts()
     assert isinstance(facts.processes, ProcessTable)
     (each,) = classify(facts, earlier=facts.processes)
-    assert each.kind is Kind.SUSPECT
-    assert chosen(choose((each,), Wish())) == set()
-    assert chosen(choose((each,), Wish(include_suspect=True))) == {pid}
+    assert each.kind is ProcessClass.SUSPECT
+    assert chosen(choose((each,), CleanFilter())) == set()
+    assert chosen(choose((each,), CleanFilter(include_suspect=True))) == {pid}
 
 
 def test_gpu_and_port_narrow_the_choice() -> None:
@@ -164,12 +169,12 @@ def test_gpu_and_port_narrow_the_choice() -> None:
     scenes.dead_rank_with_workers(scene)
     scenes.port_holder(scene)
     every = classify(scene.facts())
-    on_gpu = chosen(choose(every, Wish(gpus=(0,))))
-    on_port = chosen(choose(every, Wish(ports=(29500,))))
+    on_gpu = chosen(choose(every, CleanFilter(gpus=(0,))))
+    on_port = chosen(choose(every, CleanFilter(ports=(29500,))))
     assert on_gpu
     assert on_port
     assert not on_gpu & on_port
-    assert chosen(choose(every, Wish(gpus=(3,)))) == set()
+    assert chosen(choose(every, CleanFilter(gpus=(3,)))) == set()
 
 
 def test_an_unread_process_table_gives_no_leftovers() -> None:
@@ -182,4 +187,4 @@ def test_an_unread_process_table_gives_no_leftovers() -> None:
 def test_an_orphan_that_holds_nothing_is_left_alone() -> None:
     scene = Scene(random.Random(2))
     pid = scene.add(env=scenes.elastic("5", 0))
-    assert by_pid(scene)[pid].kind is Kind.LIVE
+    assert by_pid(scene)[pid].kind is ProcessClass.LIVE

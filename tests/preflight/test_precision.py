@@ -8,24 +8,24 @@ from preflight.decide.decision import Decision
 from preflight.decide.precision import PrecisionRefused, capability_ceiling, ceiling, decide, fp8_backend
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
-from preflight.facts.script import Option, Place, PrecisionSite, ScriptReading
+from preflight.facts.script import CodeLocation, Option, PrecisionSite, ScriptAnalysis
 from preflight.job import Job, Precision, PrecisionRequest
 from tests.hardware import CARDS, cpu_host, gpu, host, l40s, titan
 
 
-def reading(*sites: PrecisionSite, **changes: Any) -> ScriptReading:
+def reading(*sites: PrecisionSite, **changes: Any) -> ScriptAnalysis:
     fields: dict[str, Any] = {"style": "accelerate", "places_device": "", "options": ()}
-    return ScriptReading(path="train.py", precision=sites, **(fields | changes))
+    return ScriptAnalysis(path="train.py", precision=sites, **(fields | changes))
 
 
 def literal(value: str, call: str = "Accelerator") -> PrecisionSite:
-    return PrecisionSite(Place("train.py", 12), call, value, binding=True)
+    return PrecisionSite(CodeLocation("train.py", 12), call, value, binding=True)
 
 
-BARE = PrecisionSite(Place("train.py", 12), "Accelerator", "", binding=False)
+BARE = PrecisionSite(CodeLocation("train.py", 12), "Accelerator", "", binding=False)
 
 
-def on(cards: list[str], asked: PrecisionRequest = "auto", script: ScriptReading | None = None) -> Decision:
+def on(cards: list[str], asked: PrecisionRequest = "auto", script: ScriptAnalysis | None = None) -> Decision:
     hosts = {f"h{i}": host(f"h{i}", [gpu(0, name, host=f"h{i}")]) for i, name in enumerate(cards)}
     return decide(hosts, Job(precision=asked), script)
 
@@ -235,7 +235,7 @@ def test_a_switch_among_the_scripts_own_arguments_is_a_request() -> None:
     job = Job(args=("--bf16", "--epochs", "3"), precision_args=table)
     decision = decide({"titan": titan()}, job)
     assert (decision.mixed_precision, decision.changed_from) == ("fp16", "bf16")
-    found = Option(Place("train.py", 5), "--fp16", "fp16", takes_value=False, choices=(), default="")
+    found = Option(CodeLocation("train.py", 5), "--fp16", "fp16", takes_value=False, choices=(), default="")
     kept = decide({"l40s-01": l40s()}, Job(args=("--fp16",)), reading(options=(found,)))
     assert kept.mixed_precision == "fp16"
 

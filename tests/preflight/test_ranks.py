@@ -10,7 +10,7 @@ from preflight.decide.ranks import RanksRefused, map_ranks, resolve_gpus
 from preflight.facts.gpu import ComputeProcess, Gpu, GpuClaim
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Fact, Missing
-from preflight.facts.script import ScriptReading
+from preflight.facts.script import ScriptAnalysis
 from preflight.job import GpuRequest, Job
 from tests.hardware import cpu_host, gpu, host, titan
 
@@ -150,8 +150,8 @@ def exclusive(*changes: dict[str, Any]) -> HostFacts:
     return box(*(gpu(i, compute_mode="exclusive_process", **change) for i, change in enumerate(changes)))
 
 
-def script(places: str) -> ScriptReading:
-    return ScriptReading("train.py", "torch", places, (), ())
+def script(places: str) -> ScriptAnalysis:
+    return ScriptAnalysis("train.py", "torch", places, (), ())
 
 
 def test_exclusive_process_masks_ranks_of_an_unproven_script() -> None:

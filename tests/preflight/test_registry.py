@@ -13,7 +13,7 @@ from preflight.decide.gpu_selection import select
 from preflight.errors import BadInput
 from preflight.facts.gpu import Capability
 from preflight.job import Expect, Job
-from tests.preflight.judging import host
+from tests.preflight.golden_cases import host
 
 
 def test_a_check_without_a_docstring_is_refused() -> None:

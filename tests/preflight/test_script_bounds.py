@@ -8,7 +8,7 @@ import pytest
 from preflight.script import bounds
 from preflight.script.analyze import read_script
 from preflight.script.lint import LintResult, lint
-from preflight.script.target import Target
+from preflight.script.target import RankTarget
 
 GROWTH = {
     "integers": ("n = 3", "n = n * n", "an integer of more than 4096 bits"),
@@ -84,7 +84,7 @@ def test_copies_count_as_work_and_work_has_an_end(text: str, monkeypatch: pytest
 
 
 def test_work_is_counted_and_ends() -> None:
-    work = bounds.Work()
+    work = bounds.WorkBudget()
     work.copy(15)
     assert work.steps == 0
     with pytest.raises(bounds.TooLong):
@@ -130,9 +130,9 @@ def test_a_configuration_beside_the_script_is_read_within_bounds(config: str) ->
 
 def test_many_switches_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each one that is tried is one more reading of the script; one that was not is not used."""
-    readings: list[Target] = []
+    readings: list[RankTarget] = []
 
-    def judge(_: str, __: str, targets: list[Target], **___: object) -> LintResult:
+    def judge(_: str, __: str, targets: list[RankTarget], **___: object) -> LintResult:
         readings.extend(targets)
         return LintResult((), (), ())
 

@@ -8,7 +8,7 @@ import pytest
 from preflight.script.lint import LintResult, lint, lint_for
 from preflight.script.rules.index import explain_rule, rule_codes
 from preflight.script.rules.registry import Level
-from preflight.script.target import Target
+from preflight.script.target import RankTarget
 
 HERE = Path(__file__).parent / "scripts"
 BAD = sorted([*(HERE / "bad").glob("*.py"), *(HERE / "bad").rglob("train.py")])
@@ -37,7 +37,7 @@ def judged(path: Path) -> LintResult:
     versions = {name: values[name] for name in VERSIONED if name in values}
     capabilities = [capability(value) for name, value in told if name == "capability"]
     targets = [
-        Target(
+        RankTarget(
             capability=item,
             processes=int(values["processes"]) if "processes" in values else None,
             launch="fp16" if values.get("launch") == "fp16" else None,
@@ -104,15 +104,15 @@ def test_what_depends_on_unknown_hardware_is_no_error() -> None:
     text = "from accelerate import Accelerator\nAccelerator(mixed_precision='bf16')\n"
     guessed = [(f.code, f.level) for f in lint(text, "t.py").findings]
     assert ("P131", Level.WARNING) in guessed
-    known = [(f.code, f.level) for f in lint(text, "t.py", [Target(capability=(7, 5))]).findings]
+    known = [(f.code, f.level) for f in lint(text, "t.py", [RankTarget(capability=(7, 5))]).findings]
     assert ("P131", Level.ERROR) in known
-    assert not any(f.code == "P131" for f in lint(text, "t.py", [Target(capability=(8, 0))]).findings)
+    assert not any(f.code == "P131" for f in lint(text, "t.py", [RankTarget(capability=(8, 0))]).findings)
 
 
 def test_one_process_needs_no_placement() -> None:
     for name in ("fixed_devices", "visible_devices", "data_parallel", "no_device_for_ranks", "fixed_map"):
         path = HERE / "bad" / f"{name}.py"
-        result = lint(path.read_text(), str(path), [Target(capability=(8, 0), processes=1)])
+        result = lint(path.read_text(), str(path), [RankTarget(capability=(8, 0), processes=1)])
         assert not [f for f in result.findings if f.level is not Level.INFO], name
 
 

@@ -12,7 +12,7 @@ ANSWER_S = 1.0  # how long a sample waits for NVML
 RETRY_S = 60.0  # a driver that refuses may be loaded or repaired later
 
 
-class Gpus(threading.Thread):
+class GpuSampler(threading.Thread):
     """Asks NVML whenever it is told to; what it never comes back from hangs nothing else."""
 
     def __init__(self, uuids: list[str]) -> None:

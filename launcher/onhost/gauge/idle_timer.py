@@ -8,7 +8,7 @@ QUIET_S = 600.0
 REPEAT_S = 15.0
 
 
-class Quiet:
+class IdleTimer:
     """For how long nothing has shown life, and when that is worth an event."""
 
     def __init__(self, timeout_s: float | None, warn_s: float) -> None:
@@ -39,4 +39,4 @@ class Quiet:
             self.next_s = self.seconds + REPEAT_S
         else:
             self.next_s = min(2 * self.seconds, self.timeout_s or 2 * self.seconds)
-        return {"event": "quiet", "seconds": round(self.seconds, 1), "timeout_s": self.timeout_s}
+        return {"event": "idle", "seconds": round(self.seconds, 1), "timeout_s": self.timeout_s}

@@ -7,7 +7,7 @@ from typing import Iterable
 from .processes import bytes_moved, ns_queued
 
 
-class Activity:
+class IoActivity:
     """By rank, since the last look; a rank's processes count together."""
 
     def __init__(self) -> None:

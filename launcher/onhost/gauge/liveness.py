@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .io_activity import Activity
+from .io_activity import IoActivity
 
 IDLE_BUSY = 5  # percent: below, a GPU does nothing of note
 SPIN_BUSY = 95  # percent: a kernel that waits for other ranks is there all the time,
@@ -27,7 +27,7 @@ def is_spinning(gpu: dict[str, Any], drawn_w: float | None) -> bool:
     return bool(power < little)
 
 
-def signs(line: dict[str, Any], activity: Activity, gpu_of: dict[str, str], drawn: dict[str, float]) -> str:
+def signs(line: dict[str, Any], activity: IoActivity, gpu_of: dict[str, str], drawn: dict[str, float]) -> str:
     """Return what in a sample shows that somebody works, "" when nothing does.
 
     A GPU does that is busy and does not spin. A rank does that uses or waits for a CPU or moves bytes, unless

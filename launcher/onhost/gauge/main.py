@@ -15,7 +15,7 @@ sample is one line of usage.jsonl, in one write:
 null is what a GPU does not tell, and the CPU use in a rank's first sample. A rank's numbers are summed over
 all that descends from it (DataLoader workers); pages that those share count for each.
 
-It also says in events.jsonl for how long nothing has shown life here, {"event": "quiet", "seconds": n,
+It also says in events.jsonl for how long nothing has shown life here, {"event": "idle", "seconds": n,
 "timeout_s": hang_timeout_s or null}: after ten minutes and then more and more seldom, and from
 `hang_timeout_s` on every 15 s; then {"event": "active"}. What shows life: see liveness.py.
 
@@ -35,11 +35,11 @@ import sys
 import time
 from typing import Any
 
-from .gpus import Gpus
-from .idle_timer import QUIET_S, Quiet
+from .gpus import GpuSampler
+from .idle_timer import QUIET_S, IdleTimer
 from .liveness import signs
-from .ranks import Ranks
-from .steps import Steps
+from .ranks import RankSampler
+from .steps import StepReader
 
 USAGE = "usage.jsonl"
 EVENTS = "events.jsonl"
@@ -64,13 +64,13 @@ class Gauge:
         self.run_dir = run_dir
         self.rest = b""
         self.torn = b""  # a line's end that a full disk did not take
-        self.ranks = Ranks()
+        self.ranks = RankSampler()
         uuids = [str(uuid) for uuid in spec.get("gpus") or ()]
-        self.gpus = Gpus(uuids)
+        self.gpus = GpuSampler(uuids)
         self.gpu_of = {str(int(spec.get("first_rank") or 0) + n): uuid for n, uuid in enumerate(uuids)}
-        self.steps = Steps(run_dir, self.gpu_of)
+        self.steps = StepReader(run_dir, self.gpu_of)
         self.told_silence = False
-        self.quiet = Quiet(spec.get("hang_timeout_s"), float(spec.get("quiet_after_s") or QUIET_S))
+        self.quiet = IdleTimer(spec.get("hang_timeout_s"), float(spec.get("quiet_after_s") or QUIET_S))
         self.sizes: dict[str, int] = {}
         self.heard = False  # whether a rank has said something since the last sample
 
@@ -109,7 +109,7 @@ class Gauge:
         if self.gpus.silent_s() > SILENT_S and not self.told_silence:
             self.told_silence = True
             error = "%s; the driver may hang" % missing
-            self._tell("guard_failed", what="the attempt to read the GPUs", error=error)
+            self._tell("internal_error", what="the attempt to read the GPUs", error=error)
 
     def _judge(self, line: dict[str, Any], *, life: bool) -> None:
         """Say for how long nothing has shown life; with no rank alive there is nothing to judge."""

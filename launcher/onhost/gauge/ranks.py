@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import time
 
-from ..procfs import Stat
-from .io_activity import Activity
-from .process_trees import Families
+from ..procfs import WaitableStat
+from .io_activity import IoActivity
+from .process_trees import ProcessTrees
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Ranks:
+class RankSampler:
     """The ranks that live; each sample tells of the time since the last one."""
 
     def __init__(self) -> None:
-        self.families = Families()
-        self.activity = Activity()
+        self.families = ProcessTrees()
+        self.activity = IoActivity()
         self._cpu: dict[int, tuple[int, int]] = {}  # by pid: start ticks, CPU ticks
         self._seen: set[int] = set()  # ranks that were in a sample
         self._last = 0.0
@@ -45,7 +45,7 @@ class Ranks:
         return found
 
 
-def ticks_used(process: Stat, before: tuple[int, int] | None, elapsed: float) -> int:
+def ticks_used(process: WaitableStat, before: tuple[int, int] | None, elapsed: float) -> int:
     """Return the CPU time of a process since the last sample: all of it where it was born since."""
     if before is not None and before[0] == process.start_ticks:
         return process.cpu - before[1]

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 
-class Steps:
+class StepReader:
     """The last step of each rank; `drawn` is by GPU: the mean power while its rank made steps."""
 
     def __init__(self, run_dir: str, gpu_of: dict[str, str]) -> None:

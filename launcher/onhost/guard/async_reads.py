@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 
-class Reading:
+class AsyncRead:
     """One number or some per device on their way to the CPU; on a GPU read when they have arrived."""
 
     def __init__(self, torch: Any, values: list[Any]) -> None:
@@ -32,23 +32,23 @@ class Reading:
         return [float(number) for value in self._arrived for number in value.reshape(-1).tolist()]
 
 
-Judge = Callable[[Reading], None]
+OnRead = Callable[[AsyncRead], None]
 
 
-class Readings:
+class AsyncReads:
     """What has been sent and not been judged so far."""
 
     def __init__(self) -> None:
-        self._pending: list[tuple[Reading, Judge]] = []
+        self._pending: list[tuple[AsyncRead, OnRead]] = []
 
-    def expect(self, reading: Reading, judge: Judge) -> None:
+    def expect(self, reading: AsyncRead, judge: OnRead) -> None:
         """Have a reading judged by the first `settle` that finds it arrived."""
         self._pending.append((reading, judge))
 
     def settle(self) -> None:
         """Judge what has arrived by now."""
-        waiting: list[tuple[Reading, Judge]] = []
-        ready: list[tuple[Reading, Judge]] = []
+        waiting: list[tuple[AsyncRead, OnRead]] = []
+        ready: list[tuple[AsyncRead, OnRead]] = []
         for entry in self._pending:
             (ready if entry[0].is_ready() else waiting).append(entry)
         self._pending = waiting

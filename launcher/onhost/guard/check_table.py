@@ -12,13 +12,13 @@ from .checks.bf16 import emulated_bf16
 from .checks.devices import other_devices
 from .checks.dtypes import coarse_parameters, unlike_dtypes
 from .checks.gradients import missing_gradients
-from .checks.non_finite import Values
+from .checks.non_finite import FiniteMonitor
 from .checks.peers import unlike_neighbours
 from .training_state import Step
-from .violation import Wrong
+from .violation import Violation
 
 
-class Row(NamedTuple):
+class GuardCheck(NamedTuple):
     """A look, and the steps before which it looks.
 
     `what` is how its failure is told; looks of one name end together.
@@ -26,20 +26,20 @@ class Row(NamedTuple):
 
     when: Callable[[Step], bool]
     what: str
-    look: Callable[[Step], Iterable[Wrong]]
+    look: Callable[[Step], Iterable[Violation]]
 
 
-def rows(values: Values) -> tuple[Row, ...]:
+def rows(values: FiniteMonitor) -> tuple[GuardCheck, ...]:
     """Return the table."""
     return (
-        Row(_first_of_rank, "judge dtypes", unlike_neighbours),  # G6, G7
-        Row(_first_of_optimizer, "judge dtypes", coarse_parameters),  # G1
-        Row(_first_of_optimizer, "judge dtypes", other_devices),  # G6
-        Row(_first_of_optimizer, "judge dtypes", emulated_bf16),  # G8
-        Row(_first_of_optimizer, "look at the first weights", values.first_weights),  # G4
-        Row(_every, "compare dtypes", unlike_dtypes),  # G2, G3
-        Row(_first_two, "find parameters without gradient", missing_gradients),  # G9
-        Row(values.wants_gradients, "look at gradients", values.gradients),  # G4
+        GuardCheck(_first_of_rank, "judge dtypes", unlike_neighbours),  # G6, G7
+        GuardCheck(_first_of_optimizer, "judge dtypes", coarse_parameters),  # G1
+        GuardCheck(_first_of_optimizer, "judge dtypes", other_devices),  # G6
+        GuardCheck(_first_of_optimizer, "judge dtypes", emulated_bf16),  # G8
+        GuardCheck(_first_of_optimizer, "look at the first weights", values.first_weights),  # G4
+        GuardCheck(_every, "compare dtypes", unlike_dtypes),  # G2, G3
+        GuardCheck(_first_two, "find parameters without gradient", missing_gradients),  # G9
+        GuardCheck(values.wants_gradients, "look at gradients", values.gradients),  # G4
     )
 
 

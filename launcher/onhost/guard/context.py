@@ -9,7 +9,7 @@ Report = Callable[..., None]
 AfterImport = Callable[[Dict[str, Callable[[ModuleType], None]]], None]
 
 
-class Place(NamedTuple):
+class GuardContext(NamedTuple):
     """Which rank this is, and what the plan gave it."""
 
     rank: int
@@ -17,7 +17,7 @@ class Place(NamedTuple):
     run_dir: str
 
 
-class Tools(NamedTuple):
+class RankServices(NamedTuple):
     """What rank.py lends: its events, its import hook, and how it reads a GPU's UUID."""
 
     report: Report

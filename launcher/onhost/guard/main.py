@@ -22,12 +22,12 @@ import os
 import sys
 from types import ModuleType
 
-from .context import Place, Tools
-from .core import Guard
+from .context import GuardContext, RankServices
 from .rank_exit import STOP_EXIT
+from .rank_guard import Guard
 
 
-def prepare(place: Place, tools: Tools) -> Guard | None:
+def prepare(place: GuardContext, tools: RankServices) -> Guard | None:
     """Set up what the environment asks for. Raises OSError when a rehearsal cannot be made safe."""
     policy = os.environ.get("GPULAUNCH_GUARD", "off")
     steps = int(os.environ.get("GPULAUNCH_REHEARSE", "") or 0)
@@ -45,7 +45,9 @@ def prepare(place: Place, tools: Tools) -> Guard | None:
         except Exception as error:
             if not steps:
                 raise
-            tools.report("guard_failed", what="the guard's attempt to watch torch", error=repr(error)[:2000])
+            tools.report(
+                "internal_error", what="the guard's attempt to watch torch", error=repr(error)[:2000]
+            )
             raise SystemExit(STOP_EXIT) from error  # unguarded, a rehearsal would be a run
 
     tools.after_import({"torch": torch_imported, **guard.modules()})

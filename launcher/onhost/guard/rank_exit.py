@@ -12,7 +12,7 @@ from .context import Report
 STOP_EXIT = 86
 
 
-class Leaving:
+class GuardExit:
     """Ends the rank from inside the script's own calls, once that is decided.
 
     `finish` is called before the process ends without running its exit handlers.
@@ -31,7 +31,7 @@ class Leaving:
     def leave_for_good(self) -> None:
         """The script has caught our SystemExit and trains on, or it went to a thread: end the process."""
         with contextlib.suppress(Exception):
-            self._report("leaving", code=self.code)
+            self._report("script_exit", code=self.code)
             self._finish()
             sys.stdout.flush()
             sys.stderr.flush()

@@ -6,23 +6,23 @@ import contextlib
 import sys
 
 from .parameter_names import NAMES_TOLD, names_of
-from .rank_exit import STOP_EXIT, Leaving
-from .training_state import Training
-from .violation import Wrong
+from .rank_exit import STOP_EXIT, GuardExit
+from .training_state import TrainingState
+from .violation import Violation
 
 TIMES_TOLD = 1
 
 
-class Teller:
+class GuardReporter:
     """Tells each thing once, and ends the rank where the policy is to stop."""
 
-    def __init__(self, training: Training, leaving: Leaving, *, stops: bool) -> None:
+    def __init__(self, training: TrainingState, leaving: GuardExit, *, stops: bool) -> None:
         self.stops = stops  # the policy; off when it is too late to stop
         self._training = training
         self._leaving = leaving
         self._said: dict[str, int] = {}
 
-    def tell(self, wrong: Wrong, step: int) -> None:
+    def tell(self, wrong: Violation, step: int) -> None:
         """Say what is wrong, once; end the rank where the policy is to stop."""
         stops = wrong.stops and self.stops
         key = "%s %s" % (wrong.code, wrong.message[:12])
@@ -49,7 +49,7 @@ class Teller:
             self._leaving.leave(STOP_EXIT)
 
 
-def _in_words(wrong: Wrong, step: int, names: list[str], *, stops: bool) -> str:
+def _in_words(wrong: Violation, step: int, names: list[str], *, stops: bool) -> str:
     end = "stopped this rank" if stops else "warns"
     lines = ["gpulaunch guard %s at optimizer step %d [%s]: %s" % (end, step, wrong.code, wrong.message)]
     if names:

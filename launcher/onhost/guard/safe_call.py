@@ -6,14 +6,14 @@ import contextlib
 import os
 from typing import Any, Callable
 
-from .rank_exit import Leaving
-from .training_state import Training
+from .rank_exit import GuardExit
+from .training_state import TrainingState
 
 
-class Safety:
+class SafeCaller:
     """Says when the guard may look, and keeps its failures from the script."""
 
-    def __init__(self, training: Training, leaving: Leaving) -> None:
+    def __init__(self, training: TrainingState, leaving: GuardExit) -> None:
         self.pid = os.getpid()
         self._training = training
         self._leaving = leaving
@@ -47,5 +47,5 @@ class Safety:
             self._off.add(what)
             with contextlib.suppress(Exception):
                 self._training.tools.report(
-                    "guard_failed", what="the guard's attempt to " + what, error=repr(error)[:2000]
+                    "internal_error", what="the guard's attempt to " + what, error=repr(error)[:2000]
                 )

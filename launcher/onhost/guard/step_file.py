@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import time
 
-from .context import Place
+from .context import GuardContext
 
 COUNT_EVERY_S = 1.0
 
 
-class StepsFile:
+class StepFile:
     """The number of steps, in a file of the run directory."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: GuardContext) -> None:
         self._path = os.path.join(place.run_dir, "steps-rank-%d" % place.rank)
         self._fd = -1
         self._written_at = 0.0

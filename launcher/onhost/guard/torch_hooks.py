@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable
 
-from .checks.grad_scaler import Scaling
-from .checks.loss_and_norm import Notes
-from .patching import named_as, wrap
-from .safe_call import Safety
-from .training_state import Training
+from .checks.grad_scaler import ScalerMonitor
+from .checks.loss_and_norm import LossMonitor
+from .patches import named_as, wrap
+from .safe_call import SafeCaller
+from .training_state import TrainingState
 
 
 def listen_to_steps(
@@ -33,7 +33,9 @@ def listen_to_steps(
     optim.register_optimizer_step_post_hook(unseen(post_hook))
 
 
-def listen_to_scalers(torch: Any, safety: Safety, training: Training, scaling: Scaling, notes: Notes) -> None:
+def listen_to_scalers(
+    torch: Any, safety: SafeCaller, training: TrainingState, scaling: ScalerMonitor, notes: LossMonitor
+) -> None:
     """Have GradScaler tell what it unscales, skips and scales, and its scale."""
     module = getattr(getattr(torch, "amp", None), "grad_scaler", None)
     scaler = getattr(module, "GradScaler", None) or torch.cuda.amp.GradScaler
@@ -56,7 +58,9 @@ def listen_to_scalers(torch: Any, safety: Safety, training: Training, scaling: S
     wrap(scaler, "scale", safety, before=before_scale)
 
 
-def _listen_to_scaled_steps(kind: Any, safety: Safety, training: Training, scaling: Scaling) -> None:
+def _listen_to_scaled_steps(
+    kind: Any, safety: SafeCaller, training: TrainingState, scaling: ScalerMonitor
+) -> None:
     original = kind.step
 
     def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -71,7 +75,7 @@ def _listen_to_scaled_steps(kind: Any, safety: Safety, training: Training, scali
     kind.step = named_as(original, step)
 
 
-def listen_to_clipping(torch: Any, safety: Safety, notes: Notes) -> None:
+def listen_to_clipping(torch: Any, safety: SafeCaller, notes: LossMonitor) -> None:
     """Have clip_grad_norm_ tell the norm that it returns."""
     home: Any = sys.modules["torch.nn.utils.clip_grad"]
     original = home.clip_grad_norm_
@@ -85,7 +89,7 @@ def listen_to_clipping(torch: Any, safety: Safety, notes: Notes) -> None:
     home.clip_grad_norm_ = torch.nn.utils.clip_grad_norm_ = named_as(original, clip_grad_norm_)
 
 
-def listen_to_backward(torch: Any, safety: Safety, notes: Notes) -> None:
+def listen_to_backward(torch: Any, safety: SafeCaller, notes: LossMonitor) -> None:
     """Have Tensor.backward tell what goes backward."""
     original = torch.Tensor.backward
 

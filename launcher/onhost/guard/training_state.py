@@ -6,14 +6,14 @@ import sys
 import weakref
 from typing import Any, NamedTuple
 
-from .context import Place, Tools
+from .context import GuardContext, RankServices
 from .tensors import trained_by
 
 DIVIDE_BY_EPS = ("Adam", "AdamW", "NAdam", "RMSprop")
 """Optimizers of torch whose first step is x/0 where eps is lost; what others do is told when seen (G4)."""
 
 
-class Watched:
+class WatchedOptimizer:
     """One optimizer: how often it has stepped, and what was seen of it."""
 
     def __init__(self, optimizer: Any) -> None:
@@ -28,22 +28,22 @@ class Watched:
         self.without_gradient: set[int] | None = None
 
 
-class Training:
+class TrainingState:
     """What is known of the training in this rank."""
 
-    def __init__(self, place: Place, tools: Tools) -> None:
+    def __init__(self, place: GuardContext, tools: RankServices) -> None:
         self.place = place
         self.tools = tools
         self.torch: Any = None  # until the script has imported it
-        self.optimizers: weakref.WeakKeyDictionary[Any, Watched] = weakref.WeakKeyDictionary()
+        self.optimizers: weakref.WeakKeyDictionary[Any, WatchedOptimizer] = weakref.WeakKeyDictionary()
         self.fired = 0  # steps that were performed, by all optimizers
         self.has_scaler = False  # whether an enabled GradScaler is in use
 
-    def record(self, optimizer: Any) -> Watched:
+    def record(self, optimizer: Any) -> WatchedOptimizer:
         """Return what is kept about an optimizer."""
         found = self.optimizers.get(optimizer)
         if found is None:
-            found = self.optimizers[optimizer] = Watched(optimizer)
+            found = self.optimizers[optimizer] = WatchedOptimizer(optimizer)
         return found
 
     def step_now(self) -> int:
@@ -54,9 +54,9 @@ class Training:
 class Step(NamedTuple):
     """A step that an optimizer is about to perform."""
 
-    training: Training
+    training: TrainingState
     optimizer: Any
-    seen: Watched
+    seen: WatchedOptimizer
     has_closure: bool  # the gradients are made inside the step
 
     @property

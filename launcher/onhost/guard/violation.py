@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 
-class Wrong(NamedTuple):
+class Violation(NamedTuple):
     """Something the guard has seen. `stops`: nothing good can come of going on."""
 
     code: str

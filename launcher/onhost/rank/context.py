@@ -20,10 +20,10 @@ def attempt(what: str, report: Report, action: Callable[[], object]) -> None:
         action()
     except Exception as error:
         with contextlib.suppress(Exception):
-            report("guard_failed", what=what, error=repr(error)[:TEXT_LIMIT])
+            report("internal_error", what=what, error=repr(error)[:TEXT_LIMIT])
 
 
-class Place:
+class RankContext:
     """Where in the run this rank stands: read from the launcher's environment and expected.json."""
 
     def __init__(self, run_dir: str) -> None:

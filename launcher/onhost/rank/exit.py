@@ -10,7 +10,7 @@ import time
 from types import TracebackType
 from typing import Callable
 
-from .context import TEXT_LIMIT, Place, attempt
+from .context import TEXT_LIMIT, RankContext, attempt
 from .tracebacks import innermost, strip, where
 from .usage import used
 
@@ -18,10 +18,10 @@ TAIL_LINES = 30
 GLOO_SETTLE_S = 0.3
 
 
-class Ending:
+class ExitHandler:
     """Reports how the script ended and gives the interpreter the end that it would have had."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: RankContext) -> None:
         self.place = place
         self.interrupted = 0  # the process that a KeyboardInterrupt has ended: the rank, or a fork of it
         atexit.register(self._last)  # registered first, so called last
@@ -47,7 +47,7 @@ class Ending:
             counted = used()
         except (OSError, ValueError, IndexError):  # /proc may be hidden
             counted = {}
-        self.place.report("leaving", code=code, **counted)
+        self.place.report("script_exit", code=code, **counted)
 
     def _failed(self, error: BaseException) -> None:
         trace = strip(error.__traceback__)
@@ -64,7 +64,7 @@ class Ending:
             "exception",
             type=type(inner).__qualname__,
             message=str(inner)[:TEXT_LIMIT],
-            where=where(strip(inner.__traceback__)),
+            location=where(strip(inner.__traceback__)),
             tail=[line[:400] for line in lines[-TAIL_LINES:]],
         )
 

@@ -8,14 +8,14 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from .context import Place, attempt
+from .context import RankContext, attempt
 from .import_hooks import after_call, after_import
 
 
-class Witness:
+class TrainingInspector:
     """Reports what the training libraries have set up, once they have: world, rank, device, precision."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: RankContext) -> None:
         self.place = place
         self.last: dict[str, object] = {}
         self.device: Any = None  # of the first model on a GPU that DistributedDataParallel has wrapped

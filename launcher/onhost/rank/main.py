@@ -17,10 +17,10 @@ import functools
 import os
 import sys
 
-from .context import Place, attempt
-from .exit import Ending
+from .context import RankContext, attempt
+from .exit import ExitHandler
 from .import_hooks import after_import
-from .introspection import Witness, gpu_uuid
+from .introspection import TrainingInspector, gpu_uuid
 from .run_script import become
 from .setup import (
     answer_for_stacks,
@@ -32,7 +32,7 @@ from .setup import (
 )
 
 
-def load_guard(place: Place) -> None:
+def load_guard(place: RankContext) -> None:
     """Load guard.py, which lies beside this file, where the plan asks for the guard or for a rehearsal."""
     if not (os.environ.get("GPULAUNCH_GUARD") or os.environ.get("GPULAUNCH_REHEARSE")):
         return
@@ -44,26 +44,26 @@ def load_guard(place: Place) -> None:
     guard = sys.modules[name] = module_from_spec(spec)
     spec.loader.exec_module(guard)
 
-    own = guard.Place(place.rank, place.local_rank, place.run_dir)
+    own = guard.GuardContext(place.rank, place.local_rank, place.run_dir)
     watch = functools.partial(after_import, report=place.report)
-    guard.prepare(own, guard.Tools(place.report, watch, gpu_uuid))
+    guard.prepare(own, guard.RankServices(place.report, watch, gpu_uuid))
 
 
 def main() -> None:
     """Prepare, then become the script."""
-    place = Place(os.path.dirname(os.path.abspath(__file__)))
+    place = RankContext(os.path.dirname(os.path.abspath(__file__)))
     attempt("redirect the output", place.report, lambda: redirect_output(place))
     attempt("tie the rank to its supervisor", place.report, lambda: tie_to_supervisor(place))
     narrow_gpus(place)  # not attempted: a rank that sees the wrong GPUs must not start
     attempt("introduce the rank", place.report, lambda: introduce(place))
     attempt("report crashes", place.report, report_crashes)
     attempt("answer for stacks", place.report, lambda: answer_for_stacks(place))
-    attempt("watch the libraries", place.report, Witness(place).watch)
+    attempt("watch the libraries", place.report, TrainingInspector(place).watch)
     if os.environ.get("GPULAUNCH_REHEARSE"):
         load_guard(place)  # not attempted: unguarded, a rehearsal would be a run
     else:
         attempt("load the guard", place.report, lambda: load_guard(place))
-    ending = Ending(place)
+    ending = ExitHandler(place)
     ending.run(become(sys.argv[1:]))
 
 

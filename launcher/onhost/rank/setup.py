@@ -7,10 +7,10 @@ import signal
 import sys
 
 from ..procfs import read_stat
-from .context import Place
+from .context import RankContext
 
 
-def redirect_output(place: Place) -> None:
+def redirect_output(place: RankContext) -> None:
     """Send stdout and stderr to this rank's own log; lines come out whole and at once, as on a terminal."""
     path = os.path.join(place.run_dir, "rank-%d.log" % place.rank)
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -23,7 +23,7 @@ def redirect_output(place: Place) -> None:
             reconfigure(line_buffering=True)
 
 
-def narrow_gpus(place: Place) -> None:
+def narrow_gpus(place: RankContext) -> None:
     """Show this rank only its own GPU, where the plan says so. LOCAL_RANK keeps its meaning."""
     if os.environ.get("GPULAUNCH_MASK") != "1":
         return
@@ -31,7 +31,7 @@ def narrow_gpus(place: Place) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = visible[place.local_rank]
 
 
-def tie_to_supervisor(place: Place) -> None:
+def tie_to_supervisor(place: RankContext) -> None:
     """Have the kernel kill this process group when supervisor and guardian are both gone.
 
     They hold the write end of a FIFO; when its last writer is gone the kernel signals the owner of each
@@ -46,7 +46,7 @@ def tie_to_supervisor(place: Place) -> None:
     fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_ASYNC)
 
 
-def introduce(place: Place) -> None:
+def introduce(place: RankContext) -> None:
     """Tell the supervisor and the client who this is, before anything can go wrong."""
     place.report(
         "rank",
@@ -62,7 +62,7 @@ STACKS_SIGNAL = signal.SIGRTMAX - 4  # as in stacks.py; nothing known to us uses
 STACKS_FD = 900  # a high number: out of the way of scripts that close what they believe to be theirs
 
 
-def answer_for_stacks(place: Place) -> None:
+def answer_for_stacks(place: RankContext) -> None:
     """Have one signal write where every thread stands into stacks-rank-N.log, stuck in native code or not.
 
     faulthandler does that in C, without the GIL, and forked workers inherit it. SIGUSR1, SIGUSR2 and the

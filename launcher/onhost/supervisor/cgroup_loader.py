@@ -9,7 +9,7 @@ from typing import Any, Protocol
 CGROUP = "cgroup.py"
 
 
-class Group(Protocol):
+class CgroupLike(Protocol):
     """cgroup.Cgroup."""
 
     path: str
@@ -40,11 +40,11 @@ def cgroup_module(run_dir: str) -> Any:
     return module
 
 
-def group_of(run_dir: str, state: dict[str, Any]) -> Group | None:
+def group_of(run_dir: str, state: dict[str, Any]) -> CgroupLike | None:
     """Return the control group of a run as its state.json names it, None when there is none."""
     path, run_id = state.get("cgroup"), state.get("run_id")
     module = cgroup_module(run_dir) if path else None
     if module is None or os.path.basename(str(path)) != "%s%s" % (module.PREFIX, run_id):
         return None
-    group: Group = module.Cgroup(path)
+    group: CgroupLike = module.Cgroup(path)
     return group

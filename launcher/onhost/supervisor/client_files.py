@@ -18,7 +18,7 @@ from .run_dir import CLIENT, DETACHED, EVENTS, STOP, read_state
 STOP_GRACE_S = 10.0  # from SIGTERM to SIGKILL where nobody says otherwise
 
 
-class Wish(NamedTuple):
+class StopRequest(NamedTuple):
     """How a run is to end. No `why`: it ended by itself; `stacks`: every rank's are written down before."""
 
     why: str
@@ -66,7 +66,7 @@ def detach_run(run_dir: str) -> None:
         os.close(events)
 
 
-def request_stop(run_dir: str, wish: Wish) -> bool:
+def request_stop(run_dir: str, wish: StopRequest) -> bool:
     """Leave the wish and ring the supervisor's bell; return False when there is no supervisor to ask."""
     state = read_state(run_dir)
     if not is_here(state) or not state.get("supervisor"):
@@ -82,11 +82,11 @@ def request_stop(run_dir: str, wish: Wish) -> bool:
     return True
 
 
-def requested_stop(run_dir: str) -> Wish:
+def requested_stop(run_dir: str) -> StopRequest:
     """Return what is wished by whoever has rung the supervisor's bell."""
     said = read_json(os.path.join(run_dir, STOP)) or {}
     grace = said.get("grace_s")
-    return Wish(
+    return StopRequest(
         str(said.get("why") or "asked to stop (SIGTERM)"),
         float(grace) if isinstance(grace, (int, float)) else STOP_GRACE_S,
         asked=True,

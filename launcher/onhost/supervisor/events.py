@@ -26,7 +26,7 @@ def write_event(fd: int, name: str, fields: dict[str, object]) -> bytes:
         return data
 
 
-class Events:
+class EventLog:
     """The events of a run, held open: a deleted directory or a new file under the name changes nothing."""
 
     def __init__(self, run_dir: str) -> None:

@@ -21,7 +21,7 @@ import time
 from typing import Any
 
 from .processes import boot_id, own_namespaces, ticks_of
-from .protocol import Refused
+from .protocol import RequestRefused
 
 CLAIMS_DIR = "/tmp"  # noqa: S108 - root's and sticky: nobody deletes another user's claim
 CLAIM_PREFIX = "gpulaunch-claim-"
@@ -55,7 +55,7 @@ def take_claims(spec: dict[str, Any]) -> tuple[dict[str, int], str]:
             return mine, ""
         release_claims(mine)
         time.sleep((0.02 + os.urandom(1)[0] / 1000.0) * (attempt + 1))
-    raise Refused(refusal)
+    raise RequestRefused(refusal)
 
 
 def release_claims(claims: dict[str, int]) -> None:

@@ -13,7 +13,7 @@ MARKER = "GPULAUNCH-RUN-1"
 REFUSED = 3
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The request cannot be carried out; the text is for a person."""
 
 
@@ -40,7 +40,7 @@ def read_message() -> bytes | None:
 def request_of(message: bytes | None) -> bytes:
     """Return the request in a program's first message. Raises Refused where it did not arrive."""
     if message is None:
-        raise Refused("the request did not arrive whole")
+        raise RequestRefused("the request did not arrive whole")
     return zlib.decompress(message)
 
 
@@ -58,6 +58,6 @@ def answer(work: Callable[[], int]) -> int:
     """Do what was asked, or say why not; return the exit code of the process at the client's end."""
     try:
         return work()
-    except Refused as refusal:
+    except RequestRefused as refusal:
         say({"refused": str(refusal)})
         return REFUSED

@@ -30,7 +30,7 @@ from typing import Any
 from .files import read_json
 from .node import MOST_TWINS, host_of, is_here, is_of_earlier_life, life_tag, node_name
 from .processes import is_same
-from .protocol import Refused
+from .protocol import RequestRefused
 
 SPEC = "spec.json"
 STATE = "state.json"
@@ -124,13 +124,13 @@ def is_of_this_node(run_dir: str) -> bool:
 def find_run(run_id: str) -> str:
     """Return the directory of a run. Raises Refused when it is not on this host, or not of this host."""
     if not run_id or "/" in run_id or run_id.startswith("."):
-        raise Refused("no run called %s on this host" % run_id)
+        raise RequestRefused("no run called %s on this host" % run_id)
     found = [path for place in own_places() if os.path.isdir(path := os.path.join(place, run_id))]
     for path in found:
         if is_of_this_node(path):
             return path
     if found:
-        raise Refused(
+        raise RequestRefused(
             "%s runs in a container of this host, or on another host that has its name (%s) and shares its"
             " home: ask that host (or, where this host has just restarted, again in a minute)"
             % (run_id, read_state(found[0]).get("host") or os.uname().nodename)
@@ -138,10 +138,10 @@ def find_run(run_id: str) -> str:
     others = [place for place in every_place() if os.path.isdir(os.path.join(place, run_id))]
     if others:
         names = ", ".join(sorted({host_of(os.path.basename(place)) for place in others}))
-        raise Refused(
+        raise RequestRefused(
             "%s is a run of %s, which shares the home of this host: ask that host" % (run_id, names)
         )
-    raise Refused("no run called %s on this host" % run_id)
+    raise RequestRefused("no run called %s on this host" % run_id)
 
 
 def log_sizes(run_dir: str) -> dict[str, int]:

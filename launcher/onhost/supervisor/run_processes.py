@@ -6,15 +6,15 @@ import os
 import signal
 import time
 
-from ..procfs import Stat, children_of, read_every_stat, read_stat
-from .cgroup_loader import Group
+from ..procfs import WaitableStat, children_of, read_every_stat, read_stat
+from .cgroup_loader import CgroupLike
 from .processes import mark_of, own_namespaces, reap, send_signal
 from .run_dir import read_state
 
 KILL_WAIT_S = 15.0  # a process in state D may never go; it is reported instead of waited for
 
 
-def members(run_dir: str, spare: set[int], group: Group | None = None) -> dict[int, int]:
+def members(run_dir: str, spare: set[int], group: CgroupLike | None = None) -> dict[int, int]:
     """Return {pid: start ticks} of all that descend from this process or belong to the run otherwise.
 
     Zombies are left out: they are dead, and their parent's end makes them ours to reap.
@@ -32,7 +32,7 @@ def members(run_dir: str, spare: set[int], group: Group | None = None) -> dict[i
     return alive
 
 
-def below(root: int, table: dict[int, Stat]) -> set[int]:
+def below(root: int, table: dict[int, WaitableStat]) -> set[int]:
     """Return the descendants of a process."""
     children = children_of(table)
     inside: set[int] = set()
@@ -77,7 +77,7 @@ def carries(pid: int, run_dir: str, starter: str) -> bool:
     return theirs in ([], [b"GPULAUNCH_RUN_DIR=" + os.fsencode(run_dir)])
 
 
-def end_all(run_dir: str, spare: set[int], group: Group | None = None) -> list[int]:
+def end_all(run_dir: str, spare: set[int], group: CgroupLike | None = None) -> list[int]:
     """SIGKILL everything of the run until nothing is left; return the pids that do not go."""
     give_up = time.monotonic() + KILL_WAIT_S
     if group is not None:

@@ -82,7 +82,7 @@ launch.main()
 """
 
 
-class Early:
+class WarmStart:
     """What the waiting processes know of each other; each uses its own part."""
 
     def __init__(self, wish: dict[str, Any]) -> None:
@@ -288,7 +288,7 @@ def codes() -> dict[str, Any]:
 def main() -> int:
     """Begin with what is known before the plan; both follow this program on stdin, the plan later."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    early = Early(json.loads(request_of(read_message())))
+    early = WarmStart(json.loads(request_of(read_message())))
     early.lay()
     from .requests.start import start
 

@@ -6,7 +6,7 @@ import errno
 import os
 
 
-class Refused(Exception):
+class SyncRefused(Exception):
     """What cannot be done here, and what helps."""
 
     def __init__(self, message: str, fix: str = "") -> None:
@@ -14,18 +14,20 @@ class Refused(Exception):
         self.message, self.fix = message, fix
 
 
-def in_words(error: OSError, target: str) -> Refused:
+def in_words(error: OSError, target: str) -> SyncRefused:
     """Return what an error of the system means for a sync."""
     where = error.filename if isinstance(error.filename, str) else ""
     place = os.path.join(target, where) if where else target
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Refused(
+        return SyncRefused(
             "no space left (or no inodes) for %s" % target,
             "make room on the host, or set sync.to to another disk",
         )
     if error.errno == errno.EROFS:
-        return Refused("%s is on a read-only file system" % place, "set sync.to to a directory you may write")
+        return SyncRefused(
+            "%s is on a read-only file system" % place, "set sync.to to a directory you may write"
+        )
     if error.errno in (errno.EACCES, errno.EPERM):
         me = os.environ.get("USER") or "uid %d" % os.getuid()
-        return Refused("%s may not write %s" % (me, place), "set sync.to to a directory you may write")
-    return Refused("%s: %s" % (place, error.strerror or error))
+        return SyncRefused("%s may not write %s" % (me, place), "set sync.to to a directory you may write")
+    return SyncRefused("%s: %s" % (place, error.strerror or error))

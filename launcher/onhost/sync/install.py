@@ -8,12 +8,12 @@ import shutil
 import stat
 from contextlib import suppress
 
-from .errors import Refused
-from .staging import Incoming
-from .target_state import Here
+from .errors import SyncRefused
+from .staging import Staging
+from .target_state import TargetState
 
 
-def keep(here: Here, path: str, kept_in: str) -> bool:
+def keep(here: TargetState, path: str, kept_in: str) -> bool:
     """Copy what is to be replaced, unless a sync put it there; return whether there was such a thing."""
     told = here.identity(path)
     if told in ("", "d") or here.is_ours(path):
@@ -22,12 +22,12 @@ def keep(here: Here, path: str, kept_in: str) -> bool:
     flat = os.path.join(kept_in, path)
     os.makedirs(os.path.dirname(flat), exist_ok=True)
     if told == "?":
-        raise Refused("%s in %s is not a regular file" % (path, root), "move it away on the host")
+        raise SyncRefused("%s in %s is not a regular file" % (path, root), "move it away on the host")
     shutil.copy2(os.path.join(root, path), flat, follow_symlinks=False)
     return True
 
 
-def place(here: Here, incoming: Incoming, index: int, path: str) -> None:
+def place(here: TargetState, incoming: Staging, index: int, path: str) -> None:
     """Put one entry in place. Raises OSError with its path, and Refused for what has changed meanwhile."""
     parts = path.split("/")
     try:
@@ -47,7 +47,7 @@ def place(here: Here, incoming: Incoming, index: int, path: str) -> None:
         place_on_other_disk(incoming, index, parts[-1], fd)
 
 
-def place_on_other_disk(incoming: Incoming, index: int, name: str, fd: int) -> None:
+def place_on_other_disk(incoming: Staging, index: int, name: str, fd: int) -> None:
     """Copy beside the place, then rename: a directory of the tree is a mount of its own."""
     beside = "%s.%s" % (name[:100], incoming.nonce)
     source = os.path.join(incoming.path, str(index))
@@ -60,15 +60,15 @@ def place_on_other_disk(incoming: Incoming, index: int, name: str, fd: int) -> N
         raise
 
 
-def unlink_ours(here: Here, path: str) -> None:
+def unlink_ours(here: TargetState, path: str) -> None:
     """Remove a file that a sync put where the tree now has a directory."""
     if not here.is_ours(path):
-        raise Refused("%s in %s changed meanwhile" % (path, here.directory.root), "run it again")
+        raise SyncRefused("%s in %s changed meanwhile" % (path, here.directory.root), "run it again")
     here.directory.unlink(path.split("/"))
     here.record.forget(path)
 
 
-def set_mode(here: Here, path: str, mode: int, found: int) -> None:
+def set_mode(here: TargetState, path: str, mode: int, found: int) -> None:
     """Give a file that is here already the mode that it has in the tree."""
     parts = path.split("/")
     fd = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW, dir_fd=here.directory.parent(parts))

@@ -9,15 +9,15 @@ import shutil
 import time
 from contextlib import suppress
 
-from .errors import Refused
+from .errors import SyncRefused
 from .paths import STATE
-from .safe_dir import Directory
+from .safe_dir import SafeDirectory
 
 LOCK_WAIT_S = 60.0
 OLD_S = 86400.0
 
 
-def take_lock(directory: Directory) -> tuple[int, bool]:
+def take_lock(directory: SafeDirectory) -> tuple[int, bool]:
     """Return the lock's descriptor and whether it is locked: a file system may have no locks.
 
     Raises Refused when another sync keeps it.
@@ -34,14 +34,14 @@ def take_lock(directory: Directory) -> tuple[int, bool]:
         else:
             return lock, True
         if time.monotonic() > deadline:
-            raise Refused(
+            raise SyncRefused(
                 "another sync has been writing %s for %g s" % (directory.root, LOCK_WAIT_S),
                 "wait for it to end, or give each run a directory of its own with sync.to",
             )
         time.sleep(0.1)
 
 
-def sweep(directory: Directory, *, is_locked: bool) -> None:
+def sweep(directory: SafeDirectory, *, is_locked: bool) -> None:
     """Remove what killed syncs have left.
 
     A lock proves that no other sync of this boot is at work. Other hosts may share the directory by NFS
@@ -57,7 +57,7 @@ def sweep(directory: Directory, *, is_locked: bool) -> None:
                 os.unlink(path)
 
 
-def is_of_this_boot(directory: Directory, nonce: str) -> bool:
+def is_of_this_boot(directory: SafeDirectory, nonce: str) -> bool:
     """Return whether a sync began in this boot; one whose nonce is gone has ended."""
     try:
         with open(os.open("nonce-" + nonce, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory.state)) as file:

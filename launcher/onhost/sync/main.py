@@ -29,15 +29,15 @@ from contextlib import contextmanager
 from typing import BinaryIO, Iterator
 
 from ..answer import say
-from .errors import Refused, in_words
+from .errors import SyncRefused, in_words
 from .protocol import ask, read_exactly
-from .session import Receiver, Sync
-from .target_state import Entry
+from .session import ReceiveSession, SyncSession
+from .target_state import SentEntry
 
 
-def serve(receiver: Receiver, stream: BinaryIO) -> None:
+def serve(receiver: ReceiveSession, stream: BinaryIO) -> None:
     """Answer until stdin ends."""
-    sync: Sync | None = None
+    sync: SyncSession | None = None
     while True:
         asked = ask(stream)
         if "nonces" in asked:
@@ -47,7 +47,7 @@ def serve(receiver: Receiver, stream: BinaryIO) -> None:
             say({"stamps": [receiver.stamp(str(path)) for path in paths]})
         elif "entries" in asked and sync is None:
             told = json.loads(zlib.decompress(read_exactly(stream, int(asked["entries"]))))
-            sync = receiver.begin([Entry(*entry) for entry in told], delete=bool(asked.get("delete")))
+            sync = receiver.begin([SentEntry(*entry) for entry in told], delete=bool(asked.get("delete")))
             say({"need": sync.need})
         elif "adopt" in asked and sync is not None:
             say({"adopted": sync.adopt([int(index) for index in asked["adopt"]])})
@@ -58,13 +58,13 @@ def serve(receiver: Receiver, stream: BinaryIO) -> None:
         elif "commit" in asked and sync is not None:
             say(sync.commit())
         else:
-            raise Refused("the request is not understood")
+            raise SyncRefused("the request is not understood")
 
 
 @contextmanager
-def receiving(target: str, nonce: str) -> Iterator[Receiver]:
+def receiving(target: str, nonce: str) -> Iterator[ReceiveSession]:
     """Open the directory, and leave nothing of this sync in it but what was committed."""
-    receiver = Receiver(target, nonce)
+    receiver = ReceiveSession(target, nonce)
     try:
         yield receiver
     finally:
@@ -83,7 +83,7 @@ def main() -> int:
             serve(receiver, stream)
     except EOFError:
         return 0
-    except Refused as refusal:
+    except SyncRefused as refusal:
         say({"error": refusal.message, "fix": refusal.fix})
     except OSError as error:
         told = in_words(error, target)

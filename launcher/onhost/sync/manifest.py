@@ -10,7 +10,7 @@ from typing import Any
 from .paths import is_inside
 
 
-class Record:
+class Manifest:
     """What former syncs put here, and the hashes of files that have not changed since: path -> row.
 
     A row: identity ("f" + SHA-256, or "l" + link target), size, mtime, ctime and inode when it was hashed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .errors import Refused
+from .errors import SyncRefused
 
 STATE = ".gpulaunch-sync"
 BARRED = (".git", STATE)
@@ -14,7 +14,7 @@ def parts_of(path: str) -> list[str]:
     """Return the components of a path that may be written. Raises Refused for every other one."""
     parts = path.split("/")
     if "\0" in path or any(part in ("", ".", "..") or part in BARRED for part in parts):
-        raise Refused("%r is not a path inside the directory; nothing was written" % path)
+        raise SyncRefused("%r is not a path inside the directory; nothing was written" % path)
     return parts
 
 
@@ -22,5 +22,5 @@ def is_inside(path: Any) -> bool:
     """Return whether a path of the record may be written: the record is a file, and anybody can edit one."""
     try:
         return isinstance(path, str) and bool(parts_of(path))
-    except Refused:
+    except SyncRefused:
         return False

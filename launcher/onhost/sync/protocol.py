@@ -6,7 +6,7 @@ import json
 import zlib
 from typing import Any, BinaryIO, Iterator
 
-from .errors import Refused
+from .errors import SyncRefused
 
 MAX_LINE = 1 << 20
 MAX_CHUNK = 8 << 20
@@ -19,7 +19,7 @@ def ask(stream: BinaryIO) -> dict[str, Any]:
         raise EOFError
     asked = json.loads(line)
     if not isinstance(asked, dict):
-        raise Refused("the request is not understood")
+        raise SyncRefused("the request is not understood")
     return asked
 
 
@@ -43,5 +43,5 @@ def chunks(stream: BinaryIO) -> Iterator[bytes]:
         unpacker = zlib.decompressobj()
         data = unpacker.decompress(packed, MAX_CHUNK)
         if unpacker.unconsumed_tail or not unpacker.eof:
-            raise Refused("a piece of a file is damaged; nothing was written")
+            raise SyncRefused("a piece of a file is damaged; nothing was written")
         yield data

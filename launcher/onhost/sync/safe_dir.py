@@ -7,20 +7,20 @@ import hashlib
 import os
 from contextlib import suppress
 
-from .errors import Refused
+from .errors import SyncRefused
 from .paths import STATE
 
 CHUNK = 1 << 20
 
 
-class Directory:
+class SafeDirectory:
     """The target, and our own directory in it."""
 
     def __init__(self, target: str) -> None:
         wanted = os.path.abspath(os.path.expanduser(target))
         self.root = os.path.realpath(wanted)
         if self.root in ("/", os.path.realpath(os.path.expanduser("~"))):
-            raise Refused(
+            raise SyncRefused(
                 "%s is not a directory for a working tree alone" % self.root,
                 "set sync.to (or workdir) to a directory below it",
             )
@@ -108,7 +108,7 @@ class Directory:
                 made.append("/".join(parts[:count]))
         fd = self.parent(parts)
         if fd is None:
-            raise Refused("%s vanished while it was being written" % "/".join(parts[:-1]))
+            raise SyncRefused("%s vanished while it was being written" % "/".join(parts[:-1]))
         return fd
 
     def unlink(self, parts: list[str]) -> None:
@@ -126,7 +126,7 @@ class Directory:
         disk = os.fstatvfs(self.fd)
         free = disk.f_bavail * disk.f_frsize
         if need > free:
-            raise Refused(
+            raise SyncRefused(
                 "%d MiB are to be written to %s, and %d MiB are free"
                 % (-(-need >> 20) or 1, self.root, free >> 20),
                 "make room on the host, exclude files (sync.exclude), or set sync.to to another disk",

@@ -7,23 +7,23 @@ import time
 from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO
 
-from .errors import Refused
+from .errors import SyncRefused
 from .install import keep, place, set_mode
 from .lock import boot_id, sweep, take_lock
 from .paths import STATE, parts_of
-from .safe_dir import Directory
-from .staging import Incoming
-from .stale import drop_stale
-from .target_state import Entry, Here
+from .safe_dir import SafeDirectory
+from .staging import Staging
+from .stale_files import drop_stale
+from .target_state import SentEntry, TargetState
 
 
-class Receiver:
+class ReceiveSession:
     """The directory, opened: others see that we are here; at its end only what was committed stays."""
 
     def __init__(self, target: str, nonce: str) -> None:
         if not nonce.isalnum():
-            raise Refused("the nonce is not a name")
-        self.directory = Directory(target)
+            raise SyncRefused("the nonce is not a name")
+        self.directory = SafeDirectory(target)
         self._nonce = nonce
         self._ends = ExitStack()
         self.directory.make("nonce-" + nonce, boot_id().encode())
@@ -47,15 +47,15 @@ class Receiver:
             return None if found is None else [found.st_size, found.st_mtime_ns // 10**9]
         return None
 
-    def begin(self, entries: list[Entry], *, delete: bool) -> Sync:
+    def begin(self, entries: list[SentEntry], *, delete: bool) -> SyncSession:
         """Take the lock; return the sync of these entries. Raises Refused where they cannot be written."""
         refuse_overlaps([entry.path for entry in entries])
         lock, is_locked = take_lock(self.directory)
         self._ends.callback(os.close, lock)
         sweep(self.directory, is_locked=is_locked)
-        incoming = Incoming(self.directory, self._nonce)
+        incoming = Staging(self.directory, self._nonce)
         self._ends.callback(incoming.remove)
-        return Sync(Here(self.directory, incoming.now_ns), incoming, entries, delete=delete)
+        return SyncSession(TargetState(self.directory, incoming.now_ns), incoming, entries, delete=delete)
 
     def close(self) -> None:
         """Remove what is ours for this sync only."""
@@ -66,10 +66,12 @@ class Receiver:
             os.unlink("nonce-" + self._nonce, dir_fd=self.directory.state)
 
 
-class Sync:
+class SyncSession:
     """One tree: what of it is not here is staged, then all of it is put in place."""
 
-    def __init__(self, here: Here, incoming: Incoming, entries: list[Entry], *, delete: bool) -> None:
+    def __init__(
+        self, here: TargetState, incoming: Staging, entries: list[SentEntry], *, delete: bool
+    ) -> None:
         self._here = here
         self._incoming = incoming
         self._entries = entries
@@ -81,7 +83,7 @@ class Sync:
     def put(self, index: int, stream: BinaryIO) -> None:
         """Stage one needed entry."""
         if index not in self._wanted or index in self._incoming.staged:
-            raise Refused("a file came that was not asked for; nothing was written")
+            raise SyncRefused("a file came that was not asked for; nothing was written")
         self._incoming.put(index, self._entries[index], stream)
 
     def adopt(self, indices: list[int]) -> list[int]:
@@ -92,7 +94,7 @@ class Sync:
     def all_staged(self) -> int:
         """Return how many are staged. Raises Refused when some did not come."""
         if self._incoming.staged != self._wanted:
-            raise Refused("not every file came; nothing was written")
+            raise SyncRefused("not every file came; nothing was written")
         return len(self._incoming.staged)
 
     def commit(self) -> dict[str, Any]:
@@ -121,8 +123,8 @@ def refuse_overlaps(paths: list[str]) -> None:
     """Raise Refused where a path is named twice, lies below another, or may not be written."""
     known = set(paths)
     if len(known) != len(paths):
-        raise Refused("one path is named twice; nothing was written")
+        raise SyncRefused("one path is named twice; nothing was written")
     for path in paths:
         parts = parts_of(path)
         if any("/".join(parts[:count]) in known for count in range(1, len(parts))):
-            raise Refused("%r lies below a file or a link; nothing was written" % path)
+            raise SyncRefused("%r lies below a file or a link; nothing was written" % path)

@@ -8,19 +8,19 @@ import shutil
 import stat
 from typing import BinaryIO
 
-from .errors import Refused
+from .errors import SyncRefused
 from .paths import STATE, parts_of
 from .protocol import chunks
-from .safe_dir import CHUNK, Directory
-from .target_state import Entry
+from .safe_dir import CHUNK, SafeDirectory
+from .target_state import SentEntry
 
 TREE = "tree"
 
 
-class Incoming:
+class Staging:
     """A directory of this sync only; each entry lies there under its index."""
 
-    def __init__(self, directory: Directory, nonce: str) -> None:
+    def __init__(self, directory: SafeDirectory, nonce: str) -> None:
         self.nonce = nonce
         name = "incoming-" + nonce
         self.path = os.path.join(directory.root, STATE, name)
@@ -30,7 +30,7 @@ class Incoming:
         self.now_ns = os.fstat(self.fd).st_mtime_ns  # by the clock that the files' times are of
         self.staged: set[int] = set()
 
-    def put(self, index: int, entry: Entry, stream: BinaryIO) -> None:
+    def put(self, index: int, entry: SentEntry, stream: BinaryIO) -> None:
         """Take an entry from stdin. Raises Refused when it is another than was told."""
         if entry.kind == "l":
             os.symlink(entry.content, str(index), dir_fd=self.fd)
@@ -48,10 +48,12 @@ class Incoming:
                 file.write(data)
             os.fchmod(file.fileno(), entry.mode & 0o777)
         if count != entry.size or digest.hexdigest() != entry.content:
-            raise Refused("%s changed while it was sent; nothing was written" % entry.path, "run it again")
+            raise SyncRefused(
+                "%s changed while it was sent; nothing was written" % entry.path, "run it again"
+            )
         self.staged.add(index)
 
-    def adopt(self, index: int, entry: Entry) -> bool:
+    def adopt(self, index: int, entry: SentEntry) -> bool:
         """Take an entry that rsync has brought; return whether it is whole."""
         if entry.kind != "f" or index in self.staged:
             return False
@@ -74,7 +76,7 @@ class Incoming:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def is_whole(file: BinaryIO, entry: Entry) -> bool:
+def is_whole(file: BinaryIO, entry: SentEntry) -> bool:
     """Return whether an open file is what was told."""
     found = os.fstat(file.fileno())
     if not stat.S_ISREG(found.st_mode) or found.st_size != entry.size:

@@ -6,15 +6,15 @@ import os
 import stat
 from typing import NamedTuple
 
-from .errors import Refused
-from .manifest import Record
-from .safe_dir import Directory
+from .errors import SyncRefused
+from .manifest import Manifest
+from .safe_dir import SafeDirectory
 
 SETTLED_NS = 2 * 10**9
 """A file that changed so short before it was hashed may change again within one tick of its clock."""
 
 
-class Entry(NamedTuple):
+class SentEntry(NamedTuple):
     """A file ("f") with its SHA-256, or a link ("l") with its target, as it is in the tree that is sent."""
 
     path: str
@@ -24,12 +24,12 @@ class Entry(NamedTuple):
     content: str
 
 
-class Here:
+class TargetState:
     """The directory beside its record; `now_ns` is by the clock that the files' times are of."""
 
-    def __init__(self, directory: Directory, now_ns: int) -> None:
+    def __init__(self, directory: SafeDirectory, now_ns: int) -> None:
         self.directory = directory
-        self.record = Record(directory.state)
+        self.record = Manifest(directory.state)
         self.modes: list[tuple[str, int, int]] = []  # of what is here but for its mode: path, wanted, found
         self._now_ns = now_ns
 
@@ -59,7 +59,7 @@ class Here:
         """Return whether a sync put there what is at a path now."""
         return self.record.was_put(path) and self.identity(path) == self.record.rows[path][0]
 
-    def has(self, entry: Entry) -> bool:
+    def has(self, entry: SentEntry) -> bool:
         """Return whether an entry is here, but for its mode. Raises Refused for what it cannot replace."""
         try:
             found = self.directory.look(entry.path.split("/"))
@@ -80,14 +80,14 @@ class Here:
     def _refuse_in_the_way(self, way: str, path: str) -> None:
         if not self.is_ours(way):
             what = "a symbolic link" if self.identity(way)[:1] == "l" else "a file"
-            raise Refused(
+            raise SyncRefused(
                 "%s in %s is %s, so %s cannot be written below it" % (way, self.directory.root, what, path),
                 "move it away on the host, or exclude it (sync.exclude)",
             ) from None
 
     def _refuse_directory(self, path: str) -> None:
         if os.listdir(os.path.join(self.directory.root, path)):
-            raise Refused(
+            raise SyncRefused(
                 "%s in %s is a directory, and it is a file in the tree that is sent"
                 % (path, self.directory.root),
                 "move it away on the host, or exclude it (sync.exclude)",

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from launcher.report.html.escape import text
-from launcher.report.html.svg import HUES, Chart, Mark, Series, hue, svg
+from launcher.report.html.svg import HUES, Chart, EventMark, Series, hue, svg
 from launcher.report.html.ticks import number_label
-from launcher.rundir.layout import Event, RankLog, RunFiles, most_telling
+from launcher.rundir.layout import LoggedEvent, RankLog, RunFiles, most_telling
 from launcher.rundir.metrics import Sample, in_steps
 from launcher.rundir.usage_series import RankSeries
 from launcher.text import clean
@@ -42,7 +42,7 @@ def plots(run: RunFiles) -> Iterator[str]:
         yield '<p class="soft">GPU memory and use over time: nothing was recorded.</p>'
 
 
-def _training(log: RankLog, events: Sequence[Event]) -> Iterator[str]:
+def _training(log: RankLog, events: Sequence[LoggedEvent]) -> Iterator[str]:
     whose = f"rank {log.rank} on {log.host}" if log.rank is not None else f"the launcher on {log.host}"
     yield f'<p class="soft">As {text(whose)} printed it. Dashed lines are events, by their number below.</p>'
     unit, rates = log.metrics.throughput
@@ -64,7 +64,7 @@ def _training(log: RankLog, events: Sequence[Event]) -> Iterator[str]:
         yield f'<p class="soft">{text("; ".join(missing))}.</p>'
 
 
-def _training_chart(title: str, samples: Sequence[Sample], log: str, events: Sequence[Event]) -> Chart:
+def _training_chart(title: str, samples: Sequence[Sample], log: str, events: Sequence[LoggedEvent]) -> Chart:
     xs, axis = in_steps(samples)
     values = [sample.value for sample in samples]
     return Chart(
@@ -82,21 +82,21 @@ def _ends(samples: Sequence[Sample]) -> str:
 
 
 def _marks(
-    samples: Sequence[Sample], xs: Sequence[float], log: str, events: Sequence[Event]
-) -> Iterator[Mark]:
+    samples: Sequence[Sample], xs: Sequence[float], log: str, events: Sequence[LoggedEvent]
+) -> Iterator[EventMark]:
     """Yield where events lie: behind the last value that had come when they were told."""
     offsets = [sample.offset for sample in samples]
     for number, event in enumerate(events[:MOST_EVENTS], 1):
         size = event.sizes.get(log)
         if size is not None:
             place = bisect.bisect_left(offsets, size)
-            yield Mark(xs[max(0, place - 1)], number, clean(event.text), event.bad)
+            yield EventMark(xs[max(0, place - 1)], number, clean(event.text), event.bad)
 
 
 def _use(run: RunFiles) -> Iterator[str]:
     began = run.events[0].at if run.events else min(series.at[0] for series in run.usage)
     marks = tuple(
-        Mark(event.at - began, number, clean(event.text), event.bad)
+        EventMark(event.at - began, number, clean(event.text), event.bad)
         for number, event in enumerate(run.events[:MOST_EVENTS], 1)
     )
     yield f'<p class="soft">Measured on the hosts every few seconds. {_whose(run.usage)}</p>'

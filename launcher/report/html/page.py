@@ -97,9 +97,9 @@ def _cause(run: RunFiles) -> Iterator[str]:
     if not isinstance(cause, Mapping):
         return
     yield "<h2>Root cause</h2>"
-    yield f"<p>{text(cause.get('what', '?'))}</p>"
-    if cause.get("where"):
-        yield f'<p class="soft">at {text(cause["where"])} on {text(cause.get("host", "?"))}</p>'
+    yield f"<p>{text(cause.get('summary', '?'))}</p>"
+    if cause.get("location"):
+        yield f'<p class="soft">at {text(cause["location"])} on {text(cause.get("host", "?"))}</p>'
     diagnosis = run.outcome.get("diagnosis")
     causes = mappings(diagnosis.get("causes")) if isinstance(diagnosis, Mapping) else []
     for found in causes[:3]:
@@ -187,7 +187,7 @@ def _plan(run: RunFiles) -> Iterator[str]:
         yield table(("changed", "from", "to", "because"), rows)
     else:
         yield "<p>Nothing was changed.</p>"
-    because = mappings(run.plan.get("because"))
+    because = mappings(run.plan.get("reasons"))
     yield pairs((each.get("source", ""), each.get("text", "")) for each in because)
     for node in mappings(run.plan.get("nodes")):
         yield f"<details><summary>{text(node.get('host', '?'))}: command</summary>"
@@ -228,6 +228,6 @@ def _source(run: RunFiles) -> Iterator[str]:
         ]
     )
     if source.get("diff"):
-        whole = "" if source.get("diff_is_whole") else " (its first part)"
+        whole = "" if source.get("diff_complete") else " (its first part)"
         diff = text(source["diff"])
         yield f"<details><summary>diff against the commit{whole}</summary><pre>{diff}</pre></details>"

@@ -16,13 +16,13 @@ HUES = 8
 """Series with a colour of their own; more are drawn faintly, with their mean on top."""
 SHARES, SHARES_OF_MANY = 280, 160
 """Points of a curve where each stands for a share of the series."""
-Take: TypeAlias = Callable[[Sequence[float]], float]
+Aggregate: TypeAlias = Callable[[Sequence[float]], float]
 _SMOOTH_FROM = 80
 _LABEL_WIDTH = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class EventMark:
     """A vertical line at a place of the x axis, with its number in the list of events."""
 
     x: float
@@ -47,13 +47,13 @@ class Chart:
     title: str
     series: tuple[Series, ...]
     x_label: str = "step"
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[EventMark, ...] = ()
     over_time: bool = False  # x is seconds since the beginning
     x_span: tuple[float, float] | None = None  # at least so much of the x axis is shown
     from_zero: bool = False
     y_high: float | None = None  # at least so much of the y axis is shown
     smooth: bool = False  # a noisy curve gets its running mean on top
-    of_share: Take | None = None  # what is drawn of a share of a long series, instead of its extremes
+    of_share: Aggregate | None = None  # what is drawn of a share of a long series, instead of its extremes
 
 
 def svg(chart: Chart) -> str:
@@ -113,7 +113,7 @@ def running_mean(ys: Sequence[float]) -> list[float]:
 
 
 def shared_out(
-    xs: Sequence[float], ys: Sequence[float], shares: int, take: Take
+    xs: Sequence[float], ys: Sequence[float], shares: int, take: Aggregate
 ) -> list[tuple[float, float]]:
     """Return one point for each share of a long series: where it lies, what `take` makes of its values."""
     if len(xs) <= shares:
@@ -158,7 +158,7 @@ def _grid(scale: Scale, chart: Chart) -> Iterator[str]:
     yield f'<text class="tick" x="{right}" y="{HEIGHT - 3}" text-anchor="end">{words}</text>'
 
 
-def _marks(marks: Sequence[Mark], scale: Scale) -> Iterator[str]:
+def _marks(marks: Sequence[EventMark], scale: Scale) -> Iterator[str]:
     """Yield the lines; numbers that would cover each other are written as one range."""
     ordered = sorted(marks, key=lambda mark: (mark.x, mark.number))
     placed = [(scale.x(min(max(mark.x, scale.x_low), scale.x_high)), mark) for mark in ordered]
@@ -168,7 +168,7 @@ def _marks(marks: Sequence[Mark], scale: Scale) -> Iterator[str]:
             f'<g class="{kind}"><title>{mark.number}: {escape(mark.title)}</title>'
             f'<line x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{HEIGHT - BOTTOM}"/></g>'
         )
-    group: list[tuple[float, Mark]] = []
+    group: list[tuple[float, EventMark]] = []
     for x, mark in placed:
         if group and x - group[-1][0] > _LABEL_WIDTH * (len(_range(group)) + 1):
             yield _number(group)
@@ -178,12 +178,12 @@ def _marks(marks: Sequence[Mark], scale: Scale) -> Iterator[str]:
         yield _number(group)
 
 
-def _range(group: Sequence[tuple[float, Mark]]) -> str:
+def _range(group: Sequence[tuple[float, EventMark]]) -> str:
     numbers = sorted(mark.number for _, mark in group)
     return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
 
 
-def _number(group: Sequence[tuple[float, Mark]]) -> str:
+def _number(group: Sequence[tuple[float, EventMark]]) -> str:
     kind = "mark bad" if any(mark.bad for _, mark in group) else "mark"
     words = _range(group)
     width = len(words) * 6.0 / 2

@@ -20,7 +20,7 @@ _SHA1_SIGNATURE = b"ssh-rsa"
 
 
 @dataclass(frozen=True, slots=True)
-class Vouched:
+class CertificateCheck:
     """Who signed a certificate, as key bytes, and why it is not good, "" where it is."""
 
     signer: bytes
@@ -32,7 +32,7 @@ class Vouched:
         return fingerprint(self.signer)
 
 
-def vouched(certificate: bytes, kind: str, name: str, now_s: float) -> Vouched | None:
+def vouched(certificate: bytes, kind: str, name: str, now_s: float) -> CertificateCheck | None:
     """Return who signed a certificate of `kind` for `name`; None where it cannot be read at all."""
     line = kind.encode() + b" " + base64.b64encode(certificate)
     try:
@@ -42,7 +42,7 @@ def vouched(certificate: bytes, kind: str, name: str, now_s: float) -> Vouched |
         public = loaded.signature_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return None
-    return Vouched(_blob(public), _problem(loaded, name, now_s))
+    return CertificateCheck(_blob(public), _problem(loaded, name, now_s))
 
 
 def certified_key(text: bytes) -> bytes:
@@ -60,7 +60,7 @@ def _blob(line: bytes) -> bytes:
     return base64.b64decode(line.split()[1])
 
 
-def authority(vouched_for: Vouched, authorities: Iterable[KnownKey]) -> KnownKey | None:
+def authority(vouched_for: CertificateCheck, authorities: Iterable[KnownKey]) -> KnownKey | None:
     """Return the @cert-authority line that the signer has."""
     return next((known for known in authorities if known.blob == vouched_for.signer), None)
 

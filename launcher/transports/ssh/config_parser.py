@@ -25,7 +25,7 @@ _REPEATED = frozenset({"identityfile", "certificatefile"})  # every occurrence c
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ConfigLine:
     """One directive, its name in lower case."""
 
     key: str
@@ -38,8 +38,8 @@ class Line:
 class _Block:
     """A line that turns directives on or off, and the directives up to the next such line."""
 
-    head: Line
-    lines: tuple[Line, ...]
+    head: ConfigLine
+    lines: tuple[ConfigLine, ...]
     names: frozenset[str] | None  # of a Host line without patterns: all that it matches, in lower case
 
 
@@ -53,7 +53,7 @@ class _Lookup:
 
     original: str
     user: str
-    values: dict[str, list[Line]] = field(default_factory=dict)
+    values: dict[str, list[ConfigLine]] = field(default_factory=dict)
 
     @property
     def host(self) -> str:
@@ -71,7 +71,7 @@ class _Lookup:
         return lines[0].text if lines else ""
 
 
-def lookup(path: Path | None, name: str, user: str = "") -> dict[str, list[Line]]:
+def lookup(path: Path | None, name: str, user: str = "") -> dict[str, list[ConfigLine]]:
     """Return the directives that apply to `name`: for each key its lines, the effective one first.
 
     `path` None reads the user's file and then the system's; files that do not exist say nothing, but a `path`
@@ -126,7 +126,7 @@ def _apply(blocks: tuple[_Block, ...], state: _Lookup) -> None:
                     state.values.setdefault(line.key, []).append(line)
 
 
-def _match(line: Line, state: _Lookup) -> bool:
+def _match(line: ConfigLine, state: _Lookup) -> bool:
     words = iter(line.words)
     for word in words:
         negated = word.startswith("!")
@@ -145,7 +145,7 @@ def _match(line: Line, state: _Lookup) -> bool:
     return True
 
 
-def _criterion(line: Line, criterion: str, value: str, state: _Lookup) -> bool:
+def _criterion(line: ConfigLine, criterion: str, value: str, state: _Lookup) -> bool:
     patterns = tuple(value.split(","))
     if criterion == "host":
         return _matches(patterns, state.host)
@@ -193,7 +193,7 @@ def _matches(patterns: tuple[str, ...], name: str) -> bool:
 @lru_cache(maxsize=8)
 def _read(path: str, system: bool) -> tuple[_Block, ...]:  # noqa: FBT001 - lru_cache keys
     """Return a file's blocks, included ones in place. Read once for all hosts."""
-    blocks: list[tuple[Line, list[Line]]] = [(Line("", (), "", path), [])]
+    blocks: list[tuple[ConfigLine, list[ConfigLine]]] = [(ConfigLine("", (), "", path), [])]
     for line in _lines(Path(path), system=system, depth=0):
         if line.key in _HEADS:
             blocks.append((line, []))
@@ -202,13 +202,13 @@ def _read(path: str, system: bool) -> tuple[_Block, ...]:  # noqa: FBT001 - lru_
     return tuple(_Block(head, tuple(lines), _plain_names(head)) for head, lines in blocks)
 
 
-def _plain_names(head: Line) -> frozenset[str] | None:
+def _plain_names(head: ConfigLine) -> frozenset[str] | None:
     if head.key != "host" or any(char in word for word in head.words for char in "*?!"):
         return None
     return frozenset(word.lower() for word in head.words)
 
 
-def _lines(path: Path, *, system: bool, depth: int) -> Iterator[Line]:
+def _lines(path: Path, *, system: bool, depth: int) -> Iterator[ConfigLine]:
     if depth > _DEEPEST_INCLUDE:
         raise ConfigError(
             f"{path}: Include goes deeper than {_DEEPEST_INCLUDE} files; does it include itself?"
@@ -226,9 +226,9 @@ def _lines(path: Path, *, system: bool, depth: int) -> Iterator[Line]:
             continue
         for word in line.words:
             for file in _included(word, system=system):
-                yield Line("<include>", (), "", line.where)
+                yield ConfigLine("<include>", (), "", line.where)
                 yield from _lines(file, system=system, depth=depth + 1)
-                yield Line("</include>", (), "", line.where)
+                yield ConfigLine("</include>", (), "", line.where)
 
 
 def _included(word: str, *, system: bool) -> list[Path]:
@@ -238,7 +238,7 @@ def _included(word: str, *, system: bool) -> list[Path]:
     return [Path(name) for name in found if Path(name).is_file()]
 
 
-def _parse(raw: str, where: str) -> Line | None:
+def _parse(raw: str, where: str) -> ConfigLine | None:
     """Parse `Key value...` or `Key=value`; None for blank lines and comments."""
     text = raw.strip()
     if not text or text.startswith("#"):
@@ -249,8 +249,8 @@ def _parse(raw: str, where: str) -> Line | None:
     if not key.isalnum() or not value:
         raise ConfigError(f"{where}: expected `Keyword value`, got {text[:60]!r}")
     if key in ("proxycommand", "localcommand", "remotecommand", "knownhostscommand"):
-        return Line(key, (value,), value, where)  # the rest of the line, quotes and all, is for a shell
+        return ConfigLine(key, (value,), value, where)  # the rest of the line, quotes and all, is for a shell
     split = words(value)
     if split is None:
         raise ConfigError(f"{where}: {text[:60]!r} has a quote without its partner")
-    return Line(key, split, split[0] if split else "", where)
+    return ConfigLine(key, split, split[0] if split else "", where)

@@ -12,14 +12,14 @@ from typing import TypeVar
 import paramiko
 
 from launcher.errors import ConnectionLost, ConnectionRefused, ConnectionTimedOut, HostError, NameNotResolved
-from launcher.transports.base import Closing, Completed, Endpoint, OpenOptions
+from launcher.transports.base import Closing, CommandResult, Endpoint, OpenOptions
 from launcher.transports.command import run_to_end
 from launcher.transports.quoting import quoted
 from launcher.transports.ssh import auth, host_keys
 from launcher.transports.ssh.channel import SshStream
 from launcher.transports.ssh.dial import dial
-from launcher.transports.ssh.known_hosts import Known
-from launcher.transports.ssh.transport import ChannelSocket, Wire
+from launcher.transports.ssh.known_hosts import HostKeys
+from launcher.transports.ssh.transport import ChannelSocket, SshTransport
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ logging.getLogger("paramiko").propagate = False
 class SshConnection(Closing):
     """An open SSH connection; see `base.Connection` for the contract."""
 
-    def __init__(self, endpoint: Endpoint, wire: Wire, release: Callable[[], None]) -> None:
+    def __init__(self, endpoint: Endpoint, wire: SshTransport, release: Callable[[], None]) -> None:
         self._endpoint = endpoint
         self._wire = wire
         self._release = release
@@ -44,7 +44,7 @@ class SshConnection(Closing):
 
     def run(
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
-    ) -> Completed:
+    ) -> CommandResult:
         """Run to the end; see the contract."""
         deadline = time.monotonic() + timeout_s
         with contextlib.closing(self._exec(argv)) as stream:
@@ -78,7 +78,7 @@ class SshConnection(Closing):
         return SshStream(self.name, channel)
 
 
-class _Taken(Exception):
+class _NewKeyAccepted(Exception):
     """Somebody said yes to a new host key."""
 
 
@@ -95,15 +95,19 @@ class SshOpener:
         wire, release = self._open(endpoint)
         return SshConnection(endpoint, wire, release)
 
-    def _open(self, endpoint: Endpoint) -> tuple[Wire, Callable[[], None]]:
+    def _open(self, endpoint: Endpoint) -> tuple[SshTransport, Callable[[], None]]:
         try:
             return self._dial(endpoint)
-        except _Taken:  # sshd hangs up on who thinks for long (LoginGraceTime), so it is dialled anew
+        except (
+            _NewKeyAccepted
+        ):  # sshd hangs up on who thinks for long (LoginGraceTime), so it is dialled anew
             return self._dial(endpoint)
 
-    def _dial(self, endpoint: Endpoint) -> tuple[Wire, Callable[[], None]]:
+    def _dial(self, endpoint: Endpoint) -> tuple[SshTransport, Callable[[], None]]:
         if not endpoint.jumps:
-            return self._handshake(endpoint, Wire(dial(endpoint), endpoint.connect_timeout_s)), _nothing
+            return self._handshake(
+                endpoint, SshTransport(dial(endpoint), endpoint.connect_timeout_s)
+            ), _nothing
         *outer, last = endpoint.jumps
         hop = replace(last, jumps=tuple(outer))
         try:
@@ -112,13 +116,14 @@ class SshOpener:
             raise _of_jump(endpoint, hop, failure) from None
         try:
             return self._handshake(
-                endpoint, Wire(ChannelSocket(_through(via, hop, endpoint)), endpoint.connect_timeout_s)
+                endpoint,
+                SshTransport(ChannelSocket(_through(via, hop, endpoint)), endpoint.connect_timeout_s),
             ), release
         except BaseException:
             release()
             raise
 
-    def _verify(self, endpoint: Endpoint, known: Known, key: paramiko.PKey) -> None:
+    def _verify(self, endpoint: Endpoint, known: HostKeys, key: paramiko.PKey) -> None:
         """Verify the host's key; a new one is asked about where somebody sits. Raises _Taken after a yes."""
         accept_new = self._options.accept_new_host_keys or endpoint.new_host_keys in ("accept", "unchecked")
         try:
@@ -132,9 +137,9 @@ class SshOpener:
             if not self._ring.takes_new_key(endpoint, key, confirm):
                 raise
             host_keys.verify(endpoint, host_keys.known_for(endpoint), key, accept_new=True)
-            raise _Taken from None
+            raise _NewKeyAccepted from None
 
-    def _handshake(self, endpoint: Endpoint, wire: Wire) -> Wire:
+    def _handshake(self, endpoint: Endpoint, wire: SshTransport) -> SshTransport:
         try:
             known = host_keys.known_for(endpoint)
             host_keys.ask_for_known_kinds(wire, known)
@@ -173,8 +178,8 @@ class _SharedJumps:
         self._open: dict[Endpoint, _Shared] = {}
 
     def get(
-        self, hop: Endpoint, opener: Callable[[], tuple[Wire, Callable[[], None]]]
-    ) -> tuple[Wire, Callable[[], None]]:
+        self, hop: Endpoint, opener: Callable[[], tuple[SshTransport, Callable[[], None]]]
+    ) -> tuple[SshTransport, Callable[[], None]]:
         with self._lock:
             shared = self._open.get(hop)
             mine = shared is None or (shared.wire is not None and not shared.wire.is_active())
@@ -189,7 +194,7 @@ class _SharedJumps:
         return shared.wire, lambda: self._leave(hop, shared)
 
     def _fill(
-        self, hop: Endpoint, shared: "_Shared", opener: Callable[[], tuple[Wire, Callable[[], None]]]
+        self, hop: Endpoint, shared: "_Shared", opener: Callable[[], tuple[SshTransport, Callable[[], None]]]
     ) -> None:
         try:
             shared.wire, shared.release = opener()
@@ -220,12 +225,12 @@ class _Shared:
     def __init__(self) -> None:
         self.ready = threading.Event()
         self.users = 0
-        self.wire: Wire | None = None
+        self.wire: SshTransport | None = None
         self.failure: HostError | None = None
         self.release: Callable[[], None] = _nothing
 
 
-def _through(via: Wire, hop: Endpoint, endpoint: Endpoint) -> paramiko.Channel:
+def _through(via: SshTransport, hop: Endpoint, endpoint: Endpoint) -> paramiko.Channel:
     """Open a channel on a jump host to the next host's SSH port."""
     target = (endpoint.address, endpoint.port)
     try:

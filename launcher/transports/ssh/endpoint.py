@@ -10,12 +10,12 @@ from typing import TypeAlias
 from launcher.config.host_names import HOST_RULE, is_host
 from launcher.config.inventory import HostEntry, Inventory, entry_problem
 from launcher.config.via_options import COMMAND, Via
-from launcher.errors import BadInput, ConfigError, NameNotResolved, NotAsked
+from launcher.errors import BadInput, ConfigError, HostNotContacted, NameNotResolved
 from launcher.local.home import at_home
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, NewHostKeys, OpenOptions
 from launcher.transports.command_consent import is_users_own
-from launcher.transports.ssh.config_parser import Line, lookup
+from launcher.transports.ssh.config_parser import ConfigLine, lookup
 from launcher.transports.ssh.config_values import Tokens, seconds
 
 DEFAULT_CONNECT_TIMEOUT_S = 10.0
@@ -28,7 +28,7 @@ _STRICT: dict[str, NewHostKeys] = {
     "accept-new": "accept",
     **dict.fromkeys(("no", "false", "off"), "unchecked"),
 }
-_Values: TypeAlias = dict[str, list[Line]]
+_Values: TypeAlias = dict[str, list[ConfigLine]]
 
 
 def opener_for(
@@ -64,7 +64,7 @@ def _behind(entry: HostEntry, via: Via, inventory: Inventory, ssh_config: Path |
     """Return the endpoint of a host that `via:` reaches, with the endpoint of where its command runs."""
     if via.kind == COMMAND and not via.words:
         fix = "Type it where that hosts.yaml is, or name it with -i"
-        raise NotAsked(entry.name, "it is reached by a command that only a hosts.yaml holds", fix)
+        raise HostNotContacted(entry.name, "it is reached by a command that only a hosts.yaml holds", fix)
     problem = entry_problem(entry)
     if problem:
         raise ConfigError(problem)

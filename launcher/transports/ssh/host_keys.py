@@ -8,19 +8,19 @@ import paramiko
 from launcher.errors import HostError, HostKeyChanged, HostKeyUnknown
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh import certificates, known_hosts
-from launcher.transports.ssh.transport import Wire
+from launcher.transports.ssh.transport import SshTransport
 
 _ALGORITHMS = {
     "ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256"),  # one key type, several signature algorithms
 }
 
 
-def known_for(endpoint: Endpoint) -> known_hosts.Known:
+def known_for(endpoint: Endpoint) -> known_hosts.HostKeys:
     """Return what the endpoint's known_hosts files hold for it."""
     return known_hosts.lookup(_files(endpoint), lookup_name(endpoint), endpoint.port)
 
 
-def ask_for_known_kinds(transport: Wire, known: known_hosts.Known) -> None:
+def ask_for_known_kinds(transport: SshTransport, known: known_hosts.HostKeys) -> None:
     """Put the key types that known_hosts has first, or a known ed25519 host may show its unknown rsa key."""
     transport.takes_certificates = bool(known.authorities)
     if not known.keys:
@@ -47,7 +47,7 @@ def question(endpoint: Endpoint, key: paramiko.PKey) -> tuple[str, ...]:
     )
 
 
-def verify(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey, *, accept_new: bool) -> None:
+def verify(endpoint: Endpoint, known: known_hosts.HostKeys, key: paramiko.PKey, *, accept_new: bool) -> None:
     """Return if the key is known, signed by an authority that is, or new and accepted (then it is saved).
 
     Raises HostKeyUnknown with the fingerprint and the command that accepts it (NewHostKey where that helps),
@@ -76,7 +76,7 @@ def verify(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey, *, 
         raise HostError(endpoint.name, message) from None
 
 
-def _vouched(endpoint: Endpoint, key: paramiko.PKey) -> certificates.Vouched | None:
+def _vouched(endpoint: Endpoint, key: paramiko.PKey) -> certificates.CertificateCheck | None:
     if key.public_blob is None:
         return None
     kind = str(key.public_blob.key_type)
@@ -84,7 +84,7 @@ def _vouched(endpoint: Endpoint, key: paramiko.PKey) -> certificates.Vouched | N
 
 
 def _by_authority(
-    endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey, signed: certificates.Vouched
+    endpoint: Endpoint, known: known_hosts.HostKeys, key: paramiko.PKey, signed: certificates.CertificateCheck
 ) -> bool:
     """Say whether an authority of known_hosts vouches for the key. Raises where one does so wrongly."""
     if signed.signer in known.revoked:
@@ -115,9 +115,9 @@ def lookup_name(endpoint: Endpoint) -> str:
 def _unknown(
     kind: type[HostKeyUnknown],
     endpoint: Endpoint,
-    known: known_hosts.Known,
+    known: known_hosts.HostKeys,
     key: paramiko.PKey,
-    signed: certificates.Vouched | None,
+    signed: certificates.CertificateCheck | None,
 ) -> HostKeyUnknown:
     note = ""
     if signed is not None:
@@ -136,7 +136,7 @@ def _unknown(
     return kind(endpoint.name, message, fix)
 
 
-def _changed(endpoint: Endpoint, known: known_hosts.Known, key: paramiko.PKey) -> HostKeyChanged:
+def _changed(endpoint: Endpoint, known: known_hosts.HostKeys, key: paramiko.PKey) -> HostKeyChanged:
     expected = "; ".join(
         f"{one.kind} {known_hosts.fingerprint(one.blob)} ({one.where})" for one in known.keys
     )

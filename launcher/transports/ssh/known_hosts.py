@@ -35,7 +35,7 @@ class KnownKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class HostKeys:
     """What the files say about one name. `authorities` may sign the keys of such hosts."""
 
     keys: tuple[KnownKey, ...]
@@ -78,7 +78,7 @@ def fingerprint(blob: bytes) -> str:
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
-def lookup(files: Iterable[str], address: str, port: int) -> Known:
+def lookup(files: Iterable[str], address: str, port: int) -> HostKeys:
     """Return what the files say about a host. Files that do not exist or cannot be read say nothing."""
     names = host_names(address, port)
     indexes = [_load(path) for path in _expand(files)]
@@ -95,7 +95,7 @@ def lookup(files: Iterable[str], address: str, port: int) -> Known:
     keys = tuple(key for index in indexes for key in _keys_of(index, names[0]))
     if not keys and len(names) > 1:
         keys = tuple(key for index in indexes for key in _keys_of(index, names[1]))
-    return Known(keys, frozenset(revoked), tuple(authorities))
+    return HostKeys(keys, frozenset(revoked), tuple(authorities))
 
 
 def name_to_save(address: str, port: int, *, hashed: bool) -> str:

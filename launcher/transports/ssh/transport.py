@@ -139,7 +139,7 @@ class _Packets(Packetizer):
         """Start no thread for a time-out: exchange_keys has its own."""
 
 
-class Wire(paramiko.Transport):
+class SshTransport(paramiko.Transport):
     """One SSH connection's transport."""
 
     _active_check_timeout = _POLL_S

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable
 
 from launcher.errors import HostError, ProgramNotStarted
-from launcher.transports.base import Closing, Completed
+from launcher.transports.base import Closing, CommandResult
 from launcher.transports.command import run_to_end
 from launcher.transports.step.step import Step
 from launcher.transports.step.stream import StepStream
@@ -27,14 +27,14 @@ class StepConnection(Closing):
 
     def run(
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
-    ) -> Completed:
+    ) -> CommandResult:
         """Run to the end; see the contract. What still runs at the deadline is killed, group and all."""
         deadline = time.monotonic() + timeout_s
         words = tuple(argv)
         try:
             stream = self.start(words)
         except ProgramNotStarted as failure:
-            return Completed(failure.status, b"", f"{words[0]}: {failure.why}\n".encode())
+            return CommandResult(failure.status, b"", f"{words[0]}: {failure.why}\n".encode())
         try:
             return run_to_end(
                 stream, self.name, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output

@@ -10,7 +10,7 @@ MIN_LITERAL = 4
 """Characters that a literal must have to be worth looking for before the pattern is tried."""
 
 
-class Depth(IntEnum):
+class CausalDepth(IntEnum):
     """How fundamental a match is; of several, the deepest and then the earliest is the cause."""
 
     ROOT = 0  # says itself what went wrong
@@ -29,7 +29,7 @@ class Signature:
 
     code: str
     slug: str
-    depth: Depth
+    depth: CausalDepth
     pattern: str
     cause: str
     fix: str
@@ -68,7 +68,7 @@ class Notice:
     verdict: str
 
 
-ROOT, GENERAL, ENDING, VICTIM = Depth.ROOT, Depth.GENERAL, Depth.ENDING, Depth.VICTIM
+ROOT, GENERAL, ENDING, VICTIM = CausalDepth.ROOT, CausalDepth.GENERAL, CausalDepth.ENDING, CausalDepth.VICTIM
 
 
 def notice(code: str, pattern: str, verdict: str, *, safe: bool) -> Notice:

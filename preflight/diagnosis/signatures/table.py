@@ -15,9 +15,9 @@ from preflight.diagnosis.signatures import (
     rendezvous,
     software,
 )
-from preflight.diagnosis.signatures.model import Depth, Notice, Signature
+from preflight.diagnosis.signatures.model import CausalDepth, Notice, Signature
 
-__all__ = ["NOTICES", "SIGNATURES", "Depth", "Notice", "Signature", "signature"]
+__all__ = ["NOTICES", "SIGNATURES", "CausalDepth", "Notice", "Signature", "signature"]
 
 _TABLE: tuple[Signature, ...] = (
     *precision.ROWS,
@@ -30,7 +30,7 @@ _TABLE: tuple[Signature, ...] = (
     *exit_messages.ROWS,
 )
 # What only tells of another process is tried last.
-SIGNATURES: tuple[Signature, ...] = tuple(sorted(_TABLE, key=lambda row: row.depth is Depth.VICTIM))
+SIGNATURES: tuple[Signature, ...] = tuple(sorted(_TABLE, key=lambda row: row.depth is CausalDepth.VICTIM))
 
 NOTICES: tuple[Notice, ...] = benign.ROWS
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..assembly import named_pids
 from ..fact import Emit, Json, fact
-from .head import import_psutil
 from .proc_pid import gpu_files, read_stat
+from .process_fields import import_psutil
 from .row import process_row
 
 

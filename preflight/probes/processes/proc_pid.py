@@ -10,7 +10,7 @@ from ..files import read_text
 _PF_KTHREAD = 0x00200000  # include/linux/sched.h
 
 
-class Stat(NamedTuple):
+class ProcessStat(NamedTuple):
     """What the walk keeps of /proc/PID/stat."""
 
     pid: int
@@ -26,12 +26,12 @@ class Stat(NamedTuple):
     start_ticks: int
 
 
-def read_stat(pid: int) -> Stat:
+def read_stat(pid: int) -> ProcessStat:
     """Return /proc/PID/stat; raises OSError when the process is gone."""
     text = read_text("/proc/%d/stat" % pid)
     before, _, after = text.rpartition(")")  # a process may have brackets and blanks in its name
     rest = after.split()
-    return Stat(
+    return ProcessStat(
         pid=pid,
         comm=before.partition("(")[2],
         state=rest[0],
@@ -46,7 +46,7 @@ def read_stat(pid: int) -> Stat:
     )
 
 
-def open_files(stat: Stat) -> set[str]:
+def open_files(stat: ProcessStat) -> set[str]:
     """Return what the descriptors of a process point to, over its live threads.
 
     Threads share one table, so the leader's is read; but a leader that has ended has none although its
@@ -68,7 +68,7 @@ def open_files(stat: Stat) -> set[str]:
     return targets
 
 
-def gpu_files(stat: Stat) -> list[str]:
+def gpu_files(stat: ProcessStat) -> list[str]:
     """Return the GPU devices that a process has open; raises OSError."""
     return gpu_devices(open_files(stat))
 

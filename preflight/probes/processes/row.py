@@ -10,8 +10,8 @@ from ..cgroup import cgroup
 from ..fact import Json, fact, within
 from ..files import read_text
 from ..namespaces import namespace_pids
-from .head import TICKS, proc_head, psutil_head
-from .proc_pid import Stat
+from .proc_pid import ProcessStat
+from .process_fields import TICKS, proc_head, psutil_head
 
 _ENVIRON_KEYS = (
     "GPULAUNCH_RUN_ID",
@@ -44,7 +44,7 @@ _MOST_ARGV = 4096
 _CLOCK_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", 7)  # start ticks count suspended time too
 
 
-def process_row(stat: Stat, gpu_files: Any, psutil: Any) -> Json | None:
+def process_row(stat: ProcessStat, gpu_files: Any, psutil: Any) -> Json | None:
     """Return facts.Process, or None when the process has ended meanwhile.
 
     psutil has no start ticks, session, cgroup, wchan or files of a dead leader's threads, and splits
@@ -75,7 +75,7 @@ def process_row(stat: Stat, gpu_files: Any, psutil: Any) -> Json | None:
     }
 
 
-def _calmly(stat: Stat, read: Callable[[], Any]) -> Any:
+def _calmly(stat: ProcessStat, read: Callable[[], Any]) -> Any:
     """Read a process's memory; one in state D may hold the lock that this needs, so give up on it soon."""
     return within(0.5, read) if stat.state == "D" else fact(read)
 

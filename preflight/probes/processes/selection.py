@@ -6,8 +6,8 @@ import os
 import re
 
 from ..files import read_text
-from .proc_pid import Stat
-from .walk import Walk
+from .proc_pid import ProcessStat
+from .walk import ProcessWalk
 
 _RANK_MARKS = frozenset({"GPULAUNCH_RUN_ID", "GPULAUNCH_SUPERVISOR", "TORCHELASTIC_RUN_ID", "LOCAL_RANK"})
 _LAUNCHER = re.compile(
@@ -20,7 +20,7 @@ COMMAND_INITS = frozenset({"tini", "tini-static", "docker-init", "dumb-init", "c
 _WORKER_COMMS = frozenset({"pt_data_worker", "pt_data_pin", "pt_elastic", "nvidia-cuda-mps"})
 
 
-def choose(walk: Walk) -> set[int]:
+def choose(walk: ProcessWalk) -> set[int]:
     """Return the pids that matter (see facts.Process), without the agent and its own probes."""
     mine = {os.getpid(), os.getppid()}
     mine |= {pid for pid, stat in walk.stats.items() if stat.ppid in mine}
@@ -43,7 +43,7 @@ def choose(walk: Walk) -> set[int]:
     return chosen - (mine - core)
 
 
-def _commands(walk: Walk, chosen: set[int]) -> set[int]:
+def _commands(walk: ProcessWalk, chosen: set[int]) -> set[int]:
     """Return what inits of one command run: their oldest child, since they started it first of all."""
     inits = {pid for pid in chosen if pid in walk.stats and walk.stats[pid].comm in COMMAND_INITS}
     children = [stat for stat in walk.stats.values() if stat.ppid in inits]
@@ -51,7 +51,7 @@ def _commands(walk: Walk, chosen: set[int]) -> set[int]:
     return {stat.pid for stat in children if stat.start_ticks == oldest[stat.ppid]}
 
 
-def _is_launch(stat: Stat) -> bool:
+def _is_launch(stat: ProcessStat) -> bool:
     """Whether a process is a rank or a launcher by its own environment or command line."""
     try:
         if _LAUNCHER.search(read_text("/proc/%d/cmdline" % stat.pid, 1 << 16)):

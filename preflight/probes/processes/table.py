@@ -6,15 +6,15 @@ import os
 from typing import Any
 
 from ..fact import Json, clip
-from ..marks import Mark, parse_mark
+from ..marks import RunMark, parse_mark
 from ..namespaces import namespace_pids, own_namespace
 from ..users import user_name
-from .head import import_psutil
+from .process_fields import import_psutil
 from .row import process_row
-from .walk import Walk
+from .walk import ProcessWalk
 
 
-def process_table(walk: Walk, chosen: set[int]) -> Json:
+def process_table(walk: ProcessWalk, chosen: set[int]) -> Json:
     """Return facts.ProcessTable for the chosen pids."""
     psutil = import_psutil()
     agent = os.getppid()
@@ -30,7 +30,7 @@ def process_table(walk: Walk, chosen: set[int]) -> Json:
     }
 
 
-def _rows(walk: Walk, pids: set[int], psutil: Any) -> list[Json]:
+def _rows(walk: ProcessWalk, pids: set[int], psutil: Any) -> list[Json]:
     """Return a row for each; what one process has made of itself must not hide the others."""
     rows = []
     for pid in sorted(pids):
@@ -52,7 +52,7 @@ def _unread(pid: int, error: BaseException) -> Json:
     return {"pid": pid, "user": user, "reason": clip("%s: %s" % (type(error).__name__, error))}
 
 
-def _supervisors(walk: Walk, rows: list[Json]) -> set[int]:
+def _supervisors(walk: ProcessWalk, rows: list[Json]) -> set[int]:
     """Return the live processes, and those above them, that rows name as their supervisor."""
     found: set[int] = set()
     here = own_namespace("pid"), own_namespace("time")
@@ -64,7 +64,7 @@ def _supervisors(walk: Walk, rows: list[Json]) -> set[int]:
     return found
 
 
-def _named_here(walk: Walk, mark: Mark) -> list[int]:
+def _named_here(walk: ProcessWalk, mark: RunMark) -> list[int]:
     """Return the process of our own namespace that a mark names, if it lives."""
     stat = walk.stats.get(mark.pid)
     if stat is not None:
@@ -74,7 +74,7 @@ def _named_here(walk: Walk, mark: Mark) -> list[int]:
     return []
 
 
-def _named_elsewhere(walk: Walk, mark: Mark) -> list[int]:
+def _named_elsewhere(walk: ProcessWalk, mark: RunMark) -> list[int]:
     """Return the processes that may be the one that a mark of another PID namespace names."""
     found = []
     for stat in walk.stats.values():

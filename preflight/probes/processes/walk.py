@@ -7,15 +7,15 @@ from typing import Any
 
 from ..fact import because
 from ..namespaces import proc_is_ours
-from .proc_pid import Stat, gpu_devices, open_files, read_stat
+from .proc_pid import ProcessStat, gpu_devices, open_files, read_stat
 
 
-class Walk:
+class ProcessWalk:
     """All processes of the host, read once."""
 
     def __init__(self, inodes: frozenset[str]) -> None:
         """Read every stat, and the open files of every process that lets us; `inodes` are sockets to find."""
-        self.stats: dict[int, Stat] = {}
+        self.stats: dict[int, ProcessStat] = {}
         self.gpu_files: dict[int, Any] = {}
         self.holders: dict[str, list[int]] = {}
         self.unreadable = False

@@ -4,19 +4,19 @@ import ast
 from typing import TYPE_CHECKING
 
 from preflight.frozen import dataclass
-from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
     TRUE,
     UNKNOWN,
     Const,
-    Ext,
-    Part,
+    Element,
+    ExternalName,
+    HeapObject,
     Ref,
     Scalar,
     Seq,
-    Thing,
     Value,
     join,
     text_of,
@@ -29,7 +29,7 @@ _SWITCHES = {"store_true": (FALSE, TRUE), "store_false": (TRUE, FALSE)}
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredOption:
     """One declared option."""
 
     flags: tuple[str, ...]
@@ -40,7 +40,7 @@ class Declared:
     required: bool
 
 
-def add_argument(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def add_argument(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """Note an option of a parser."""
     names = [name for name in (text_of(item) for item in call.args) if name]
     if not names or not isinstance(owner, Ref):
@@ -49,14 +49,14 @@ def add_argument(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
     thing = it.thing(owner)
     known = thing.get("options", Seq(())) if thing else Seq(())
     options = known if isinstance(known, Seq) else Seq(())
-    entry = it.new(Thing("option", call.place, {"default": declared.default}))
+    entry = it.new(HeapObject("option", call.place, {"default": declared.default}))
     it.declared[entry.id] = declared
     it.change(owner.id, options=Seq((*options.items, entry)))
-    it.emit(Event("option", call.place, entry.id, call, names[0]))
+    it.emit(ScriptEvent("option", call.place, entry.id, call, names[0]))
     return UNKNOWN
 
 
-def _declared(names: list[str], call: Call) -> Declared:
+def _declared(names: list[str], call: Call) -> DeclaredOption:
     flags = tuple(name for name in names if name.startswith("-"))
     longest = next((name for name in flags if name.startswith("--")), (flags or names)[0])
     dest = text_of(call.get("dest")) or longest.lstrip("-").replace("-", "_")
@@ -65,41 +65,43 @@ def _declared(names: list[str], call: Call) -> Declared:
     switch = _SWITCHES.get(text_of(action) or "")
     required = call.get("required") == TRUE or not flags
     if switch is not None:
-        return Declared(flags, dest, given or switch[0], switch[1], "", required=False)
-    if isinstance(action, Ext) and action.name == "argparse.BooleanOptionalAction":
+        return DeclaredOption(flags, dest, given or switch[0], switch[1], "", required=False)
+    if isinstance(action, ExternalName) and action.name == "argparse.BooleanOptionalAction":
         negative = tuple(f"--no-{flag[2:]}" for flag in flags if flag.startswith("--"))
-        return Declared((*flags, *negative), dest, given or NONE, TRUE, "", required=False)
+        return DeclaredOption((*flags, *negative), dest, given or NONE, TRUE, "", required=False)
     if text_of(action) == "store_const":
-        return Declared(flags, dest, given or NONE, call.get("const") or NONE, "", required=False)
+        return DeclaredOption(flags, dest, given or NONE, call.get("const") or NONE, "", required=False)
     typed = call.get("type")
     kind = (
-        typed.name.removeprefix("builtins.") if isinstance(typed, Ext) else ("str" if typed is None else "")
+        typed.name.removeprefix("builtins.")
+        if isinstance(typed, ExternalName)
+        else ("str" if typed is None else "")
     )
     default = given if given is not None else (UNKNOWN if required else NONE)
     if call.get("nargs") is not None and given is None:
         default = NONE if text_of(call.get("nargs")) == "?" else default
-    return Declared(flags, dest, default, None, kind, required)
+    return DeclaredOption(flags, dest, default, None, kind, required)
 
 
-def same_parser(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def same_parser(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """Groups are the parser, for what counts here."""
     del it, call
     return owner
 
 
-def set_defaults(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def set_defaults(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """Note defaults that win over those of the options."""
     if isinstance(owner, Ref):
         it.change(owner.id, **{f"default:{name}": value for name, value in call.kwargs.items()})
     return NONE
 
 
-def parse_known_args(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def parse_known_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """Return the namespace and the rest."""
     return Seq((parse_args(it, owner, call), Seq((), open=True)))
 
 
-def parse_args(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def parse_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """Return the namespace: the launch's arguments where they are known, the defaults otherwise."""
     thing = it.thing(owner)
     known = thing.get("options", Seq(())) if thing else Seq(())
@@ -115,10 +117,10 @@ def parse_args(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
         for name, value in thing.attrs.items():
             if name.startswith("default:"):
                 values.setdefault(name.removeprefix("default:"), value)
-    return it.new(Thing("namespace", call.place, values))
+    return it.new(HeapObject("namespace", call.place, values))
 
 
-def _value(declared: Declared, default: Value, given: list[str] | None) -> Value:
+def _value(declared: DeclaredOption, default: Value, given: list[str] | None) -> Value:
     result = _converted(declared.kind, default)
     if result == NONE and given is None and declared.when_given is None:
         result = join((NONE, UNKNOWN))  # nobody said with which arguments: this one may well be given

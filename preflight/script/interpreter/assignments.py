@@ -7,11 +7,11 @@ from preflight.script.interpreter.events import bare
 from preflight.script.interpreter.values import (
     UNKNOWN,
     Const,
-    Ext,
+    Element,
+    ExternalName,
     Map,
     Module,
     OneOf,
-    Part,
     Ref,
     Seq,
     Value,
@@ -65,11 +65,11 @@ def _unpack(it: "Interpreter", targets: list[ast.expr], value: Value) -> None:
         if exact and not has_star and isinstance(value, Seq):
             assign(it, target, value.items[index])
         else:
-            assign(it, target, it.library.element(it, value) if isinstance(value, Part) else UNKNOWN)
+            assign(it, target, it.library.element(it, value) if isinstance(value, Element) else UNKNOWN)
 
 
 def _set_attribute(it: "Interpreter", owner: Value, name: str, value: Value, node: ast.expr) -> None:
-    if isinstance(owner, Ref | Part):
+    if isinstance(owner, Ref | Element):
         it.library.assign(it, owner, name, value, it.place(node))
     if isinstance(owner, Ref):
         it.change(owner.id, **{name: value})
@@ -81,7 +81,7 @@ def _set_attribute(it: "Interpreter", owner: Value, name: str, value: Value, nod
 
 def _set_item(it: "Interpreter", target: ast.Subscript, value: Value) -> None:
     owner, key = it.evaluate(target.value), it.evaluate(target.slice)
-    if isinstance(owner, Ext):
+    if isinstance(owner, ExternalName):
         it.library.call(it, f"{owner.name}.__setitem__", bare(it, target, (key, value)))
         return
     if isinstance(owner, Map):

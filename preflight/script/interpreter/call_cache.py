@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import field
 
 from preflight.frozen import dataclass
-from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, OneOf, Part, Ref, Seq, Value
+from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Element, Map, OneOf, Ref, Seq, Value
 
 _SAME = 4
 """Calls with the same arguments that are followed: each loop is read twice, and some are in another."""
@@ -17,7 +17,7 @@ _BARREN = 4
 
 
 @dataclass(slots=True)
-class Calls:
+class CallCache:
     """What was called in one reading, and what came of it."""
 
     events: int = 0
@@ -43,7 +43,7 @@ def is_plain(value: Value, kind: Callable[[Value], str]) -> bool:
     """Whether a value is nothing that rules are about: no model, optimizer, Accelerator or part of one."""
     if isinstance(value, Ref):
         return kind(value) == "instance"
-    if isinstance(value, Part):
+    if isinstance(value, Element):
         return False
     if isinstance(value, Seq):
         return all(is_plain(item, kind) for item in value.items)

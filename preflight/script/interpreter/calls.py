@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from preflight.facts.script import Place
+from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import builtin_methods as plain
 from preflight.script.interpreter import config_files
 from preflight.script.interpreter.call_cache import is_plain
@@ -17,15 +17,15 @@ from preflight.script.interpreter.values import (
     UNKNOWN,
     Class,
     Const,
-    Ext,
+    Element,
+    ExternalName,
     Func,
+    HeapObject,
     Map,
     Method,
-    Part,
     Ref,
     Scalar,
     Seq,
-    Thing,
     Unknown,
     Value,
     alternatives,
@@ -81,7 +81,11 @@ def call(it: "Interpreter", node: ast.Call) -> Value:
         return NONE
     func = it.evaluate(node.func)
     seen = _arguments(it, node)
-    if isinstance(func, Ext) and func.name.startswith("value.") and isinstance(node.func, ast.Attribute):
+    if (
+        isinstance(func, ExternalName)
+        and func.name.startswith("value.")
+        and isinstance(node.func, ast.Attribute)
+    ):
         return plain.plain_method(it, it.evaluate(node.func.value), func.name.removeprefix("value."), seen)
     return join(invoke(it, item, seen) for item in alternatives(func))
 
@@ -102,7 +106,7 @@ def invoke(it: "Interpreter", func: Value, seen: "Call") -> Value:
         return call_function(it, func, seen)
     if isinstance(func, Class):
         return instantiate(it, func, seen)
-    if isinstance(func, Ext):
+    if isinstance(func, ExternalName):
         return it.library.call(it, func.name, seen)
     if isinstance(func, Method):
         return it.library.method(it, func.owner, func.name, seen)
@@ -114,7 +118,7 @@ def invoke(it: "Interpreter", func: Value, seen: "Call") -> Value:
         it.library.raw_backward(it, seen)
     elif isinstance(func, Unknown) and _is_move(seen):
         it.library.moved(it, seen)
-    elif not isinstance(func, Part):
+    elif not isinstance(func, Element):
         taint(it, seen)
     return UNKNOWN
 
@@ -164,7 +168,7 @@ def _refs(value: Value) -> Iterator[Ref]:
 def _arguments(it: "Interpreter", node: ast.Call) -> "Call":
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
-    places: dict[str, Place] = {}
+    places: dict[str, CodeLocation] = {}
     maybe: set[str] = set()
     is_open = False
     for part in node.args:
@@ -188,7 +192,9 @@ def _arguments(it: "Interpreter", node: ast.Call) -> "Call":
     return Call(node, it.place(node), tuple(args), kwargs, places, is_open, frozenset(maybe))
 
 
-def _spread(kwargs: dict[str, Value], places: dict[str, Place], value: Value, place: Place) -> bool:
+def _spread(
+    kwargs: dict[str, Value], places: dict[str, CodeLocation], value: Value, place: CodeLocation
+) -> bool:
     """Add what `**value` holds; return whether it may hold more."""
     is_open = False
     options = list(alternatives(value))
@@ -305,7 +311,7 @@ def given_by_decorator(it: "Interpreter", info: "FuncInfo", name: str) -> Value:
         return UNKNOWN
     for node in info.node.decorator_list:
         func = it.evaluate(node.func) if isinstance(node, ast.Call) else None
-        if not isinstance(node, ast.Call) or not isinstance(func, Ext):
+        if not isinstance(node, ast.Call) or not isinstance(func, ExternalName):
             continue
         seen = _arguments(it, node)
         if func.name in ("click.option", "click.argument", "typer.Option"):
@@ -337,7 +343,7 @@ def instantiate(it: "Interpreter", cls: Class, seen: "Call") -> Value:
     """Make an object of a class of the script."""
     base = it.library_base(cls.key)
     kind = it.library.class_kind(base) if base else ""
-    ref = it.new(Thing(kind or "instance", seen.place, {"__class__": cls}))
+    ref = it.new(HeapObject(kind or "instance", seen.place, {"__class__": cls}))
     infos = list(it.mro(cls.key))
     init = next(
         (info.names["__init__"] for info in infos if isinstance(info.names.get("__init__"), Func)), None
@@ -382,7 +388,7 @@ def context_kind(it: "Interpreter", node: ast.expr, value: Value) -> str:
 
 def context_of(value: Value) -> str:
     """Return the kind of context that a decorator or context manager of a library is."""
-    name = value.name if isinstance(value, Ext) else ""
+    name = value.name if isinstance(value, ExternalName) else ""
     if name.endswith((".no_grad", ".inference_mode")):
         return "no_grad"
     return ""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
-from preflight.facts.script import Place
+from preflight.facts.script import CodeLocation
 from preflight.script.bounds import MAX_CONFIG, MAX_DEPTH, MAX_WEIGHT
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, Scalar, Seq, Value, text_of
 
@@ -104,7 +104,7 @@ class _Tree:
         if isinstance(node, yaml.SequenceNode):
             return Seq(tuple(self.value(item, depth - 1) for item in node.value))
         items: dict[Scalar, Value] = {}
-        places: dict[Scalar, Place] = {}
+        places: dict[Scalar, CodeLocation] = {}
         is_open = False
         for key, inner in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
@@ -114,14 +114,14 @@ class _Tree:
             places[key.value] = self._place(key)
         return Map(tuple(items.items()), is_open, places)
 
-    def _place(self, node: "yaml.Node") -> Place:
-        return Place(self._path, node.start_mark.line + 1, node.start_mark.column + 1)
+    def _place(self, node: "yaml.Node") -> CodeLocation:
+        return CodeLocation(self._path, node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 _WORDS: dict[str, Scalar] = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
-def _scalar(node: "yaml.ScalarNode", place: Place) -> Value:
+def _scalar(node: "yaml.ScalarNode", place: CodeLocation) -> Value:
     text = str(node.value)
     kind = node.tag.rpartition(":")[2]
     if kind == "null":

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from preflight.facts.script import Place
+from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.interpreter.values import Map, Scalar, Value
 from preflight.script.source import Source
@@ -19,10 +19,10 @@ class Call:
     """One call as it is seen: evaluated arguments, and where each stands."""
 
     node: ast.Call
-    place: Place
+    place: CodeLocation
     args: tuple[Value, ...]
     kwargs: Mapping[str, Value]
-    places: Mapping[str, Place]  # of keyword arguments
+    places: Mapping[str, CodeLocation]  # of keyword arguments
     open: bool  # there may be more arguments than are known
     maybe: frozenset[str] = frozenset()  # keywords that are given on some paths only
 
@@ -36,26 +36,26 @@ class Call:
 
     def named(self) -> Map:
         """Return the keyword arguments as the dict they are to the function."""
-        places: dict[Scalar, Place] = dict(self.places.items())
+        places: dict[Scalar, CodeLocation] = dict(self.places.items())
         return Map(tuple(self.kwargs.items()), self.open, places)
 
-    def at(self, name: str) -> Place:
+    def at(self, name: str) -> CodeLocation:
         """Return where a keyword argument stands, else where the call does."""
         return self.places.get(name, self.place)
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ScriptEvent:
     """Something that rules may judge; `things` and `values` are what it is about."""
 
     name: str
-    place: Place
+    place: CodeLocation
     ref: int | None = None
     call: Call | None = None
     what: str = ""
     values: Mapping[str, Value] = field(default_factory=dict)
 
-    def place_of(self, keyword: str) -> Place:
+    def place_of(self, keyword: str) -> CodeLocation:
         """Return where a keyword argument of the call stands, else where the event is."""
         return self.place if self.call is None else self.call.at(keyword)
 

@@ -5,7 +5,7 @@ import builtins
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from preflight.facts.script import Place
+from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import calls, operators
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.values import (
@@ -15,14 +15,14 @@ from preflight.script.interpreter.values import (
     Const,
     Device,
     Dtype,
-    Ext,
+    Element,
+    ExternalName,
     Func,
     Map,
     Method,
     Module,
     OneOf,
-    Part,
-    Rank,
+    RankValue,
     Ref,
     Scalar,
     Seq,
@@ -71,16 +71,16 @@ def get_attribute(it: "Interpreter", owner: Value, name: str, node: ast.AST) -> 
     """Return `owner.name`."""
     if isinstance(owner, OneOf):
         return join(get_attribute(it, item, name, node) for item in owner.values)
-    if isinstance(owner, Ext):
+    if isinstance(owner, ExternalName):
         full = f"{owner.name}.{name}"
         known = it.library.constant(it, full, it.place(node))
-        return Ext(full) if known is None else known
+        return ExternalName(full) if known is None else known
     if isinstance(owner, Module):
         frame = it.module_of(owner)
         return it.state.frames.get(frame or -1, {}).get(name, UNKNOWN)
     if isinstance(owner, Class):
         return _class_attribute(it, owner, name)
-    if isinstance(owner, Part):
+    if isinstance(owner, Element):
         return it.library.attribute(it, owner, name, it.place(node))
     if isinstance(owner, Ref):
         return _thing_attribute(it, owner, name, node)
@@ -96,7 +96,7 @@ def _plain_method(owner: "Map | Seq | Const | Dtype | Device", name: str) -> Val
         if name == "type":
             return Const(owner.kind)
         if name == "index":
-            return Rank() if owner.of_rank else Const(owner.index)
+            return RankValue() if owner.of_rank else Const(owner.index)
         return UNKNOWN
     if isinstance(owner, Dtype):
         return UNKNOWN
@@ -104,7 +104,7 @@ def _plain_method(owner: "Map | Seq | Const | Dtype | Device", name: str) -> Val
         return held  # OmegaConf, Munch and the like: an entry is an attribute
     if isinstance(owner, Const) and name in ("parent", "parents") and isinstance(owner.value, str):
         return Const(owner.value.rpartition("/")[0] or ".")
-    return Ext(f"value.{name}")  # called with its owner in place by `calling`
+    return ExternalName(f"value.{name}")  # called with its owner in place by `calling`
 
 
 def _class_attribute(it: "Interpreter", owner: Class, name: str) -> Value:
@@ -115,12 +115,12 @@ def _class_attribute(it: "Interpreter", owner: Class, name: str) -> Value:
                 return Func(value.key, value.frame, owner)
             return value
     base = it.library_base(owner.key)
-    return Ext(f"{base}.{name}") if base else UNKNOWN
+    return ExternalName(f"{base}.{name}") if base else UNKNOWN
 
 
 def _has_decorator(it: "Interpreter", func: Func, name: str) -> bool:
     info = it.functions.get(func.key)
-    return info is not None and Ext(f"builtins.{name}") in info.decorators
+    return info is not None and ExternalName(f"builtins.{name}") in info.decorators
 
 
 def _thing_attribute(it: "Interpreter", owner: Ref, name: str, node: ast.AST) -> Value:
@@ -151,7 +151,7 @@ def _subscript(it: "Interpreter", node: ast.Subscript) -> Value:
 
 
 def _item(it: "Interpreter", owner: Value, key: Value) -> Value:
-    if isinstance(owner, Ext):
+    if isinstance(owner, ExternalName):
         return it.library.subscript(it, owner.name, key)
     if isinstance(owner, Map):
         keys = [item.value for item in alternatives(key) if isinstance(item, Const)]
@@ -164,7 +164,7 @@ def _item(it: "Interpreter", owner: Value, key: Value) -> Value:
     text = text_of(owner)
     if index is not None and text is not None and -len(text) <= index < len(text):
         return Const(text[index])
-    if isinstance(owner, Part):
+    if isinstance(owner, Element):
         return owner
     return UNKNOWN
 
@@ -200,7 +200,7 @@ def _joined_text(it: "Interpreter", node: ast.JoinedStr) -> Value:
         value = it.evaluate(part.value) if isinstance(part, ast.FormattedValue) else it.evaluate(part)
         if isinstance(value, Const):
             text += str(value.value)
-        elif isinstance(value, Rank):
+        elif isinstance(value, RankValue):
             ranked = True
         else:
             unknown = True
@@ -208,7 +208,7 @@ def _joined_text(it: "Interpreter", node: ast.JoinedStr) -> Value:
         return Device("cuda", of_rank=True)
     if unknown:
         return UNKNOWN
-    return Rank() if ranked else Const(text, it.place(node))
+    return RankValue() if ranked else Const(text, it.place(node))
 
 
 def _sequence(it: "Interpreter", node: ast.expr) -> Value:
@@ -230,7 +230,7 @@ def _sequence(it: "Interpreter", node: ast.expr) -> Value:
 
 def _dict(it: "Interpreter", node: ast.Dict) -> Value:
     items: dict[Scalar, Value] = {}
-    places: dict[Scalar, Place] = {}
+    places: dict[Scalar, CodeLocation] = {}
     is_open = False
     for key, part in zip(node.keys, node.values, strict=True):
         value = it.evaluate(part)
@@ -267,8 +267,8 @@ def _comprehension(it: "Interpreter", node: ast.expr) -> Value:
     finally:
         it.frame = outer
         it.state.drop(frame)
-    if isinstance(item, Part) and item.what == "parameter":
-        return Part(item.of, "parameters")
+    if isinstance(item, Element) and item.what == "parameter":
+        return Element(item.of, "parameters")
     return Seq((item,), open=True)
 
 

@@ -10,31 +10,31 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from preflight.facts.script import Place
-from preflight.script.bounds import TooLong, Work, excess, weight
+from preflight.facts.script import CodeLocation
+from preflight.script.bounds import TooLong, WorkBudget, excess, weight
 from preflight.script.interpreter import calls, expressions, statements
-from preflight.script.interpreter.call_cache import Calls
-from preflight.script.interpreter.events import Call, ClassInfo, Event, FuncInfo
+from preflight.script.interpreter.call_cache import CallCache
+from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo, ScriptEvent
 from preflight.script.interpreter.state import State
 from preflight.script.interpreter.values import (
     UNKNOWN,
     Class,
     Const,
     Dtype,
-    Ext,
+    Element,
+    ExternalName,
     Func,
+    HeapObject,
     Module,
-    Part,
     Ref,
-    Thing,
     Value,
     float32_of_its_own,
 )
 from preflight.script.source import Source, Sources
-from preflight.script.target import Target
+from preflight.script.target import RankTarget
 
 if TYPE_CHECKING:
-    from preflight.script.interpreter.arguments import Declared
+    from preflight.script.interpreter.arguments import DeclaredOption
 
 MAX_DEPTH = 12
 _MAX_PROBLEMS = 20
@@ -43,19 +43,21 @@ _MAX_PROBLEMS = 20
 class Library(Protocol):
     """What is known of code that is not the script's own."""
 
-    def constant(self, it: "Interpreter", name: str, place: Place) -> Value | None:
+    def constant(self, it: "Interpreter", name: str, place: CodeLocation) -> Value | None:
         """Return the value of a library's name, None when it is nothing but a name."""
 
     def call(self, it: "Interpreter", name: str, call: Call) -> Value:
         """Return what calling a library's name gives, and do to the state what it does."""
 
-    def method(self, it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
+    def method(self, it: "Interpreter", owner: Ref | Element, name: str, call: Call) -> Value:
         """Return what a method of a known object gives."""
 
-    def attribute(self, it: "Interpreter", owner: Ref | Part, name: str, place: Place) -> Value:
+    def attribute(self, it: "Interpreter", owner: Ref | Element, name: str, place: CodeLocation) -> Value:
         """Return an attribute of a known object."""
 
-    def assign(self, it: "Interpreter", owner: Ref | Part, name: str, value: Value, place: Place) -> None:
+    def assign(
+        self, it: "Interpreter", owner: Ref | Element, name: str, value: Value, place: CodeLocation
+    ) -> None:
         """Note that an attribute of a known object was set."""
 
     def subscript(self, it: "Interpreter", name: str, key: Value) -> Value:
@@ -80,17 +82,17 @@ class Library(Protocol):
         """Do what the library's constructor does to a new object of that class or of a subclass."""
 
 
-Listener = Callable[["Interpreter", Event], None]
+Listener = Callable[["Interpreter", ScriptEvent], None]
 
 
 class Interpreter:
     """One reading of a script for one target."""
 
-    def __init__(self, sources: Sources, target: Target, library: Library, listener: Listener) -> None:
+    def __init__(self, sources: Sources, target: RankTarget, library: Library, listener: Listener) -> None:
         self.sources = sources
         self.target = target
         self.library = library
-        self.work = Work()
+        self.work = WorkBudget()
         self.state = State(work=self.work)
         self.excesses: dict[str, None] = {}  # values that were too large, with their places
         self.functions: dict[int, FuncInfo] = {}
@@ -107,14 +109,16 @@ class Interpreter:
         self.breaks: list[State] = []
         self.continues: list[State] = []
         self.yields: list[Value] | None = None
-        self.declared: dict[int, Declared] = {}  # argparse options by the id of their thing
-        self.notes: dict[str, list[Place]] = {}  # what rules remember of what came before
-        self.asked: dict[Place, Value] = {}  # mixed precision that each Accelerator or TrainingArguments has
-        self.autocasts: dict[Place, str] = {}  # dtypes of the script's own autocasts around training
+        self.declared: dict[int, DeclaredOption] = {}  # argparse options by the id of their thing
+        self.notes: dict[str, list[CodeLocation]] = {}  # what rules remember of what came before
+        self.asked: dict[
+            CodeLocation, Value
+        ] = {}  # mixed precision that each Accelerator or TrainingArguments has
+        self.autocasts: dict[CodeLocation, str] = {}  # dtypes of the script's own autocasts around training
         self.default_dtype: Value = Dtype("float32")  # as torch.set_default_dtype leaves it
         self.models: dict[int, set[bool | None]] = {}  # by id, whether each was float32 and the script's own
         self.kept: list[Call] = []  # what functools.partial was given
-        self.calls = Calls()
+        self.calls = CallCache()
         self.global_names: dict[int, dict[str, int]] = {}
         self.frame = 0
         self.complete = True
@@ -201,7 +205,7 @@ class Interpreter:
             raise RuntimeError("nothing is being read")
         return self._source
 
-    def place(self, node: ast.AST) -> Place:
+    def place(self, node: ast.AST) -> CodeLocation:
         """Return where a piece of syntax stands."""
         return self.source.place(node)
 
@@ -212,24 +216,24 @@ class Interpreter:
         self.parents[self._next] = parent
         return self._next
 
-    def new(self, thing: Thing) -> Ref:
+    def new(self, thing: HeapObject) -> Ref:
         """Put a thing on the heap."""
         self._next += 1
         self.put(self._next, thing)
         return Ref(self._next)
 
-    def put(self, ref: int, thing: Thing) -> None:
+    def put(self, ref: int, thing: HeapObject) -> None:
         """Put a thing in the place of another, and remember what every model was at any time."""
         self.state.put(ref, thing)
         self.calls.events += thing.kind != "instance"
         if thing.kind == "model":
             self.models.setdefault(ref, set()).add(float32_of_its_own(thing))
 
-    def thing(self, value: Value | int | None) -> Thing | None:
+    def thing(self, value: Value | int | None) -> HeapObject | None:
         """Return the thing that a value is, or is a part of."""
         if isinstance(value, Ref):
             return self.state.heap.get(value.id)
-        if isinstance(value, Part):
+        if isinstance(value, Element):
             return self.state.heap.get(value.of)
         return self.state.heap.get(value) if isinstance(value, int) else None
 
@@ -250,7 +254,7 @@ class Interpreter:
             self.work.copy(len(thing.attrs))
             self.put(ref, thing.having(**attrs))
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: ScriptEvent) -> None:
         """Tell the rules."""
         self.calls.events += 1
         self._listener(self, event)
@@ -265,7 +269,7 @@ class Interpreter:
             if name in names:
                 return names[name]
             frame = self.parents.get(frame)
-        return Ext(f"builtins.{name}") if name in expressions.BUILTINS else UNKNOWN
+        return ExternalName(f"builtins.{name}") if name in expressions.BUILTINS else UNKNOWN
 
     def bind(self, name: str, value: Value) -> None:
         """Give a name of the current frame a value."""
@@ -312,7 +316,7 @@ class Interpreter:
         """Return the library class that a class of the script derives from, "" when none."""
         for info in self.mro(key):
             for base in info.bases:
-                if isinstance(base, Ext) and self.library.class_kind(base.name):
+                if isinstance(base, ExternalName) and self.library.class_kind(base.name):
                     return base.name
         return ""
 

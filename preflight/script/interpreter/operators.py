@@ -5,7 +5,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from preflight.facts.script import Place
+from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -15,10 +15,10 @@ from preflight.script.interpreter.values import (
     Const,
     Device,
     Dtype,
-    Ext,
+    ExternalName,
     Func,
     Map,
-    Rank,
+    RankValue,
     Ref,
     Scalar,
     Seq,
@@ -67,11 +67,11 @@ def unary(it: "Interpreter", node: ast.UnaryOp) -> Value:
 def binary(it: "Interpreter", node: ast.BinOp) -> Value:
     """Return `a + b` and the like; what a rank is part of differs from rank to rank."""
     left, right = it.evaluate(node.left), it.evaluate(node.right)
-    if isinstance(left, Rank) or isinstance(right, Rank):
+    if isinstance(left, RankValue) or isinstance(right, RankValue):
         text = left.value if isinstance(left, Const) else None
         if isinstance(text, str):
-            return Device("cuda", of_rank=True) if text.startswith("cuda:") else Rank()
-        return Rank()
+            return Device("cuda", of_rank=True) if text.startswith("cuda:") else RankValue()
+        return RankValue()
     if isinstance(left, Map) and isinstance(right, Map) and isinstance(node.op, ast.BitOr):
         return merged(left, right)
     if isinstance(left, Seq) and isinstance(right, Seq) and isinstance(node.op, ast.Add):
@@ -85,7 +85,9 @@ def binary(it: "Interpreter", node: ast.BinOp) -> Value:
     return UNKNOWN
 
 
-def _calculated(operation: Callable[[Any, Any], Any], left: Scalar, right: Scalar, place: Place) -> Value:
+def _calculated(
+    operation: Callable[[Any, Any], Any], left: Scalar, right: Scalar, place: CodeLocation
+) -> Value:
     if isinstance(left, str | bytes) or isinstance(right, str | bytes):
         added = operation is operator.add and type(left) is type(right)
         if not added:
@@ -122,7 +124,7 @@ def _compared_one(it: "Interpreter", op: ast.cmpop, left: Value, right: Value) -
     if isinstance(op, ast.In | ast.NotIn):
         inside = _contains(it, right, left)
         return inside if inside is None or isinstance(op, ast.In) else not inside
-    if isinstance(left, Rank) and isinstance(right, Const):
+    if isinstance(left, RankValue) and isinstance(right, Const):
         return _rank_against(op, right.value)
     if isinstance(op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
         same = _same(left, right)
@@ -161,7 +163,7 @@ def _rank_against(op: ast.cmpop, value: Scalar) -> bool | None:
 def _same(left: Value, right: Value) -> bool | None:
     known = (Const, Dtype, Device, Seq, Map, Ref, Func, Class)
     left, right = _actual(left), _actual(right)
-    if isinstance(left, Ext) and isinstance(right, Ext):
+    if isinstance(left, ExternalName) and isinstance(right, ExternalName):
         return True if left == right else None
     if isinstance(left, known) and isinstance(right, known):
         if isinstance(left, Seq | Map) and isinstance(right, Seq | Map):
@@ -182,7 +184,7 @@ def _actual(value: Value) -> Value:
 
 
 def _contains(it: "Interpreter", whole: Value, item: Value) -> bool | None:
-    if isinstance(whole, Ext):
+    if isinstance(whole, ExternalName):
         found = it.library.subscript(it, f"{whole.name}.__contains__", item)
         return truth(found) if isinstance(found, Const) else None
     if isinstance(whole, Const) and isinstance(whole.value, str) and isinstance(item, Const):

@@ -7,8 +7,8 @@ change few names of one frame, and scripts with many modules have thousands.
 from dataclasses import field
 
 from preflight.frozen import dataclass
-from preflight.script.bounds import Work
-from preflight.script.interpreter.values import Thing, Value, join, join_things
+from preflight.script.bounds import WorkBudget
+from preflight.script.interpreter.values import HeapObject, Value, join, join_things
 
 
 @dataclass(slots=True)
@@ -16,11 +16,13 @@ class State:
     """What is known at one point of one path. `dead`: the path has returned, raised, or left its loop."""
 
     frames: dict[int, dict[str, Value]] = field(default_factory=dict)
-    heap: dict[int, Thing] = field(default_factory=dict)
+    heap: dict[int, HeapObject] = field(default_factory=dict)
     device_set: bool = False  # the rank has chosen its GPU
     dead: bool = False
     scaled: bool = False  # the gradients are those of a loss that a GradScaler scaled
-    work: Work = field(default_factory=Work)  # of the whole reading: copies of the state are work too
+    work: WorkBudget = field(
+        default_factory=WorkBudget
+    )  # of the whole reading: copies of the state are work too
     _own_frames: set[int] = field(default_factory=set)  # those that no other state shares
     _own_heap: bool = False
 
@@ -45,7 +47,7 @@ class State:
         self._own_frames.discard(frame)
         return self.frames.pop(frame, {})
 
-    def put(self, identity: int, thing: Thing) -> None:
+    def put(self, identity: int, thing: HeapObject) -> None:
         """Put a thing on the heap, or another in its place."""
         if not self._own_heap:
             self.work.copy(len(self.heap))

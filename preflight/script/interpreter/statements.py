@@ -12,7 +12,7 @@ from preflight.script.interpreter.state import State, joined
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
-    Ext,
+    ExternalName,
     Func,
     Module,
     Seq,
@@ -232,7 +232,7 @@ def _import(it: "Interpreter", node: ast.Import) -> None:
             it.module_frame(source)
             value = Module(source.path)
         else:
-            value = Ext(alias.name if alias.asname else alias.name.split(".")[0])
+            value = ExternalName(alias.name if alias.asname else alias.name.split(".")[0])
         it.bind(alias.asname or alias.name.split(".")[0], value)
 
 
@@ -263,7 +263,7 @@ def _imported(it: "Interpreter", node: ast.ImportFrom, name: str, own: bool) -> 
     if node.level or own:
         return UNKNOWN  # the script's own, and not to be found: never taken for a library's
     known = it.library.constant(it, dotted, it.place(node))
-    return Ext(dotted) if known is None else known
+    return ExternalName(dotted) if known is None else known
 
 
 def _global(it: "Interpreter", node: ast.Global) -> None:

@@ -5,7 +5,7 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import TypeAlias
 
-from preflight.facts.script import Place
+from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 
 Scalar: TypeAlias = str | int | float | bool | bytes | None
@@ -24,7 +24,7 @@ class Const:
     """A Python constant; `place` is where the script writes it."""
 
     value: Scalar
-    place: Place | None = field(default=None, compare=False)
+    place: CodeLocation | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,12 @@ class Dtype:
     """A torch dtype by its name, e.g. "float16"; `place` is where the script names it."""
 
     name: str
-    place: Place | None = field(default=None, compare=False)
+    place: CodeLocation | None = field(default=None, compare=False)
     actual: str = field(default="", compare=False)  # of "own": the dtype of all parameters, where it is known
 
 
 @dataclass(frozen=True, slots=True)
-class Rank:
+class RankValue:
     """A number that differs from rank to rank: LOCAL_RANK, a process index."""
 
 
@@ -48,11 +48,11 @@ class Device:
     kind: str
     index: int | None = None
     of_rank: bool = False
-    place: Place | None = field(default=None, compare=False)  # where the script names it
+    place: CodeLocation | None = field(default=None, compare=False)  # where the script names it
 
 
 @dataclass(frozen=True, slots=True)
-class Ext:
+class ExternalName:
     """A name from a library, fully dotted: "transformers.Trainer". Libraries are not read, only known."""
 
     name: str
@@ -90,7 +90,7 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Element:
     """A submodule, a parameter iterator or one parameter of the model `of`; `what` says which."""
 
     of: int
@@ -101,7 +101,7 @@ class Part:
 class Method:
     """A method of a heap object or a part of one, to be called."""
 
-    owner: "Ref | Part"
+    owner: "Ref | Element"
     name: str
 
 
@@ -124,7 +124,7 @@ class Map:
 
     items: tuple[tuple[Scalar, "Value"], ...]
     open: bool = False
-    places: Mapping[Scalar, Place] = field(default_factory=dict, compare=False)
+    places: Mapping[Scalar, CodeLocation] = field(default_factory=dict, compare=False)
     weight: int = field(init=False, compare=False, repr=False)
     depth: int = field(init=False, compare=False, repr=False)
 
@@ -168,14 +168,14 @@ Value: TypeAlias = (
     Unknown
     | Const
     | Dtype
-    | Rank
+    | RankValue
     | Device
-    | Ext
+    | ExternalName
     | Module
     | Func
     | Class
     | Ref
-    | Part
+    | Element
     | Method
     | Seq
     | Map
@@ -215,7 +215,7 @@ def truth(value: Value) -> bool | None:
 def _truth(value: Value) -> bool | None:
     if isinstance(value, Const):
         return bool(value.value)
-    if isinstance(value, Unknown | Rank):
+    if isinstance(value, Unknown | RankValue):
         return None
     if isinstance(value, Seq | Map):
         return True if value.items else (None if value.open else False)
@@ -228,7 +228,7 @@ def merged(left: Map, right: Map) -> Map:
     return Map(items, left.open or right.open, {**left.places, **right.places})
 
 
-def place_of(value: Value | None) -> Place | None:
+def place_of(value: Value | None) -> CodeLocation | None:
     """Return where the script writes a value, None when that is not known."""
     return value.place if isinstance(value, Const | Dtype | Device) else None
 
@@ -239,35 +239,35 @@ def text_of(value: Value | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class HeapObject:
     """An object the script made: a model, an optimizer, an Accelerator... with what is known of it.
 
     `kind` is one of the words of preflight.script.libraries.model; `attrs` are its known attributes.
     """
 
     kind: str
-    place: Place
+    place: CodeLocation
     attrs: Mapping[str, Value] = field(default_factory=lambda: MappingProxyType({}))
 
     def get(self, name: str, default: Value = NONE) -> Value:
         """Return an attribute."""
         return self.attrs.get(name, default)
 
-    def having(self, /, **changes: Value) -> "Thing":
+    def having(self, /, **changes: Value) -> "HeapObject":
         """Return the thing with attributes changed."""
-        return Thing(self.kind, self.place, MappingProxyType({**self.attrs, **changes}))
+        return HeapObject(self.kind, self.place, MappingProxyType({**self.attrs, **changes}))
 
 
-def join_things(one: Thing, other: Thing) -> Thing:
+def join_things(one: HeapObject, other: HeapObject) -> HeapObject:
     """Return what is known of an object that was treated differently on two paths."""
     if one is other or one == other:
         return one
     names = {**one.attrs, **other.attrs}
     joined = {name: join((one.get(name), other.get(name))) for name in names}
-    return Thing(one.kind, one.place, MappingProxyType(joined))
+    return HeapObject(one.kind, one.place, MappingProxyType(joined))
 
 
-def float32_of_its_own(model: Thing) -> bool | None:
+def float32_of_its_own(model: HeapObject) -> bool | None:
     """Whether a model is built by the script, in float32; None while its dtype is not told yet.
 
     torch makes parameters in float32 unless a dtype, a cast or set_default_dtype says otherwise. What was

@@ -3,14 +3,14 @@
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.calls import call_function, instantiate
-from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     NONE,
     TRUE,
     UNKNOWN,
     Class,
+    Element,
     Func,
-    Part,
     Ref,
     Seq,
     Value,
@@ -60,7 +60,7 @@ def between_steps(it: "Interpreter", trainer: Ref, call: Call) -> None:
         _call_methods(it, made, _CALLBACKS, seen)
     _call_methods(it, trainer, _OVERRIDDEN, Call(call.node, call.place, (), given, {}, open=True))
     it.contexts.remove("training")
-    it.emit(Event("trained", call.place, trainer.id, call))
+    it.emit(ScriptEvent("trained", call.place, trainer.id, call))
 
 
 def _call_methods(it: "Interpreter", owner: Value, names: tuple[str, ...], seen: Call) -> None:
@@ -74,7 +74,7 @@ def _call_methods(it: "Interpreter", owner: Value, names: tuple[str, ...], seen:
             call_function(it, Func(method.key, method.frame, owner), seen)
 
 
-def add_callback(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def add_callback(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """Note a callback that is added after the Trainer was made."""
     thing = it.thing(owner)
     callbacks = thing.get("callbacks") if thing else NONE

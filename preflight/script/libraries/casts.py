@@ -3,8 +3,8 @@
 import re
 from typing import TYPE_CHECKING
 
-from preflight.facts.script import Place
-from preflight.script.interpreter.events import Event
+from preflight.facts.script import CodeLocation
+from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -12,9 +12,9 @@ from preflight.script.interpreter.values import (
     UNKNOWN,
     Const,
     Dtype,
-    Part,
+    Element,
+    HeapObject,
     Ref,
-    Thing,
     Value,
     alternatives,
     join,
@@ -60,19 +60,23 @@ def trained_with(it: "Interpreter", model: int) -> list[int]:
     return found
 
 
-def cast(it: "Interpreter", owner: Ref | Part, dtype: Value, place: Place, *, sure: bool = True) -> None:
+def cast(
+    it: "Interpreter", owner: Ref | Element, dtype: Value, place: CodeLocation, *, sure: bool = True
+) -> None:
     """Note a cast of a model, with the models that it holds, or of a part of one."""
     thing = it.thing(owner)
     if thing is None:
         return
-    model = owner.of if isinstance(owner, Part) else owner.id
+    model = owner.of if isinstance(owner, Element) else owner.id
     for inner in members(it, model)[1:] if isinstance(owner, Ref) else ():
         cast(it, Ref(inner), dtype, place, sure=sure)
     _note_recast(it, model, thing, dtype)
     it.emit(
-        Event("cast", place, model, None, "part" if isinstance(owner, Part) else "whole", {"dtype": dtype})
+        ScriptEvent(
+            "cast", place, model, None, "part" if isinstance(owner, Element) else "whole", {"dtype": dtype}
+        )
     )
-    if isinstance(owner, Part):
+    if isinstance(owner, Element):
         if isinstance(dtype, Dtype) and dtype.name in ("float32", "float64"):
             it.change(model, upcast=TRUE)
         else:
@@ -89,7 +93,7 @@ def cast(it: "Interpreter", owner: Ref | Part, dtype: Value, place: Place, *, su
     it.change(model, **new)
 
 
-def _note_recast(it: "Interpreter", model: int, thing: Thing, dtype: Value) -> None:
+def _note_recast(it: "Interpreter", model: int, thing: HeapObject, dtype: Value) -> None:
     """A cast after the first step: the optimizer's state keeps the old dtype. Casting back undoes it."""
     if TRUE not in list(alternatives(thing.get("stepped", FALSE))):
         return

@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     NONE,
     TRUE,
     UNKNOWN,
     Func,
-    Rank,
+    RankValue,
     Ref,
     Seq,
     Value,
@@ -25,14 +25,14 @@ def init_process_group(it: "Interpreter", call: Call) -> Value:
     if call.get("device_id") is not None:
         it.state.device_set = True
     backend = text_of(call.get("backend", 0))
-    it.emit(Event("process group", call.place, None, call, backend or ""))
+    it.emit(ScriptEvent("process group", call.place, None, call, backend or ""))
     return NONE
 
 
 def data_parallel(it: "Interpreter", call: Call) -> Value:
     """torch.nn.DataParallel(model): the same parameters."""
     model = call.get("module", 0) or UNKNOWN
-    it.emit(Event("data parallel", call.place, model.id if isinstance(model, Ref) else None, call))
+    it.emit(ScriptEvent("data parallel", call.place, model.id if isinstance(model, Ref) else None, call))
     return model
 
 
@@ -40,7 +40,9 @@ def ddp(it: "Interpreter", call: Call) -> Value:
     """DistributedDataParallel(model, device_ids=[...]): the same parameters."""
     model = call.get("module", 0) or UNKNOWN
     ids = call.get("device_ids", 1) or NONE
-    it.emit(Event("ddp", call.place, model.id if isinstance(model, Ref) else None, call, "", {"ids": ids}))
+    it.emit(
+        ScriptEvent("ddp", call.place, model.id if isinstance(model, Ref) else None, call, "", {"ids": ids})
+    )
     return model
 
 
@@ -49,7 +51,7 @@ def fsdp(it: "Interpreter", call: Call) -> Value:
     model = call.args[0] if call.args else UNKNOWN
     if isinstance(model, Ref):
         it.change(model.id, sharded=TRUE)
-    it.emit(Event("sharded", call.place, model.id if isinstance(model, Ref) else None, call))
+    it.emit(ScriptEvent("sharded", call.place, model.id if isinstance(model, Ref) else None, call))
     return model
 
 
@@ -58,5 +60,5 @@ def spawn(it: "Interpreter", call: Call) -> Value:
     func, args = call.get("fn", 0), call.get("args", 1)
     if isinstance(func, Func):
         given = args.items if isinstance(args, Seq) else ()
-        invoke(it, func, Call(call.node, call.place, (Rank(), *given), {}, {}, open=False))
+        invoke(it, func, Call(call.node, call.place, (RankValue(), *given), {}, {}, open=False))
     return UNKNOWN

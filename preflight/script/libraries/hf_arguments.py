@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.arguments import given_switch
 from preflight.script.interpreter.calls import instantiate
-from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -13,11 +13,11 @@ from preflight.script.interpreter.values import (
     Class,
     Const,
     Dtype,
-    Ext,
-    Part,
+    Element,
+    ExternalName,
+    HeapObject,
     Ref,
     Seq,
-    Thing,
     Value,
     alternatives,
     join,
@@ -54,7 +54,7 @@ def _finish(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     switch = next((word for word in _PRECISIONS if word in call.places), "")
     it.change(ref.id, asked_at=Dtype("at", call.at(switch)))
     it.state.device_set = True
-    it.emit(Event("arguments", call.place, ref.id, call, name))
+    it.emit(ScriptEvent("arguments", call.place, ref.id, call, name))
 
 
 def effective(it: "Interpreter", ref: Ref, name: str) -> Value:
@@ -97,7 +97,7 @@ def mixed_precision(it: "Interpreter", args: Value) -> Value:
     return join(results)
 
 
-def _name(thing: Thing | None) -> str:
+def _name(thing: HeapObject | None) -> str:
     value = thing.get("__name__") if thing else NONE
     return str(value.value) if isinstance(value, Const) else ""
 
@@ -121,7 +121,7 @@ def construct_parser(it: "Interpreter", ref: Ref, name: str, call: Call) -> None
     it.change(ref.id, classes=classes)
 
 
-def parse(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def parse(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """Return one object per class, filled from the launch's arguments and the defaults."""
     thing = it.thing(owner)
     classes = thing.get("classes") if thing else NONE
@@ -135,11 +135,11 @@ def _parsed(it: "Interpreter", cls: Value, call: Call) -> Value:
     if isinstance(cls, Class):
         ref = instantiate(it, cls, plain)
         base = it.library_base(cls.key)
-    elif isinstance(cls, Ext) and is_arguments_class(cls.name):
-        ref = it.new(Thing("arguments", call.place, {"__name__": Const(cls.name)}))
+    elif isinstance(cls, ExternalName) and is_arguments_class(cls.name):
+        ref = it.new(HeapObject("arguments", call.place, {"__name__": Const(cls.name)}))
         base = cls.name
     else:
-        return it.new(Thing("namespace", call.place))
+        return it.new(HeapObject("namespace", call.place))
     if not isinstance(ref, Ref):
         return ref
     _overlay(it, ref)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -12,12 +12,12 @@ from preflight.script.interpreter.values import (
     Const,
     Device,
     Dtype,
+    Element,
+    HeapObject,
     Map,
-    Part,
-    Rank,
+    RankValue,
     Ref,
     Seq,
-    Thing,
     Value,
     alternatives,
     join,
@@ -49,7 +49,9 @@ def _accelerator(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     )
     it.change(ref.id, asked_at=Dtype("at", call.at("mixed_precision")))
     it.state.device_set = True
-    it.emit(Event("accelerator", call.place, ref.id, call, "", {"asked": asked, "effective": effective}))
+    it.emit(
+        ScriptEvent("accelerator", call.place, ref.id, call, "", {"asked": asked, "effective": effective})
+    )
 
 
 def _partial_state(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
@@ -57,31 +59,33 @@ def _partial_state(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     it.state.device_set = True
 
 
-def _prepare(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def _prepare(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     it.notes.setdefault("prepared", []).append(call.place)
     for item in (inner for argument in call.args for inner in alternatives(argument)):
         if isinstance(item, Ref) and isinstance(owner, Ref):
             it.change(item.id, accelerator=owner)
             if it.kind(item) == "model":
-                it.emit(Event("prepare", call.place, item.id, call, "", {"accelerator": owner}))
+                it.emit(ScriptEvent("prepare", call.place, item.id, call, "", {"accelerator": owner}))
     return call.args[0] if len(call.args) == 1 else Seq(call.args, call.open)
 
 
-def _accelerator_backward(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
-    it.emit(Event("backward", call.place, owner.id if isinstance(owner, Ref) else None, call, "accelerator"))
+def _accelerator_backward(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+    it.emit(
+        ScriptEvent("backward", call.place, owner.id if isinstance(owner, Ref) else None, call, "accelerator")
+    )
     for item in alternatives(call.args[0] if call.args else UNKNOWN):
         scaler = item.get("__scaler__") if isinstance(item, Map) else None
         if isinstance(scaler, Ref):
-            it.emit(Event("scaled twice", call.place, scaler.id, call))
+            it.emit(ScriptEvent("scaled twice", call.place, scaler.id, call))
     return NONE
 
 
-def _first(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def _first(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     del it, owner
     return call.args[0] if call.args else UNKNOWN
 
 
-def _nothing(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def _nothing(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     del it, owner, call
     return UNKNOWN
 
@@ -95,7 +99,7 @@ def call_by_form(it: "Interpreter", name: str, call: Call) -> Value | None:
     if last in ("from_pretrained", "from_config", "from_single_file", "from_pretrained_model"):
         return _loaded(it, owner, last, call)
     if last == "is_bf16_supported":
-        it.emit(Event("bf16 asked", call.place, None, call))
+        it.emit(ScriptEvent("bf16 asked", call.place, None, call))
     return None
 
 
@@ -111,8 +115,8 @@ def _loaded(it: "Interpreter", owner: str, last: str, call: Call) -> Value | Non
     if not is_model_class(owner) and not cls.startswith("Auto") and not cls.endswith("Config"):
         return UNKNOWN
     if cls.endswith("Config") and root == "transformers":
-        it.emit(Event("attention", call.place, None, call))
-        return it.new(Thing("model config", call.place, {"__name__": Const(owner)}))
+        it.emit(ScriptEvent("attention", call.place, None, call))
+        return it.new(HeapObject("model config", call.place, {"__name__": Const(owner)}))
     if any(word in cls for word in ("Tokenizer", "Processor", "Config", "Extractor")):
         return UNKNOWN
     return load_model(it, root, last, call)
@@ -137,7 +141,7 @@ def load_model(it: "Interpreter", root: str, how: str, call: Call) -> Ref:
         )
     )
     values = {"dtype": dtype, "device_map": device_map, "given": given or NONE}
-    it.emit(Event("load", call.place, ref.id, call, keyword if given is not None else "", values))
+    it.emit(ScriptEvent("load", call.place, ref.id, call, keyword if given is not None else "", values))
     return ref
 
 
@@ -236,7 +240,7 @@ def _trainer(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
         if call.open
         else call.get("optimizers") or call.get("optimizer_cls_and_kwargs") or NONE,
     )
-    it.emit(Event("trainer", call.place, ref.id, call, name, {"model": model, "args": args}))
+    it.emit(ScriptEvent("trainer", call.place, ref.id, call, name, {"model": model, "args": args}))
 
 
 def _by_name(it: "Interpreter", args: Value, call: Call) -> Value:
@@ -255,26 +259,26 @@ def _by_name(it: "Interpreter", args: Value, call: Call) -> Value:
     return load_model(it, "transformers", "from_config", load)  # float32, as TRL loads by name
 
 
-def _train(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def _train(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     if isinstance(owner, Ref):
-        it.emit(Event("train", call.place, owner.id, call))
+        it.emit(ScriptEvent("train", call.place, owner.id, call))
         it.change(owner.id, trained=TRUE)
         callbacks.between_steps(it, owner, call)
     return UNKNOWN
 
 
-def _evaluate(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def _evaluate(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     if isinstance(owner, Ref):
-        it.emit(Event("evaluate", call.place, owner.id, call))
+        it.emit(ScriptEvent("evaluate", call.place, owner.id, call))
     return UNKNOWN
 
 
 def _kbit_device_map(it: "Interpreter", call: Call) -> Value:
     del it, call
-    return Map((("", Rank()),))
+    return Map((("", RankValue()),))
 
 
-def _distributed(it: "Interpreter", thing: Thing) -> Value:
+def _distributed(it: "Interpreter", thing: HeapObject) -> Value:
     del thing
     return Const(it.target.world)
 
@@ -320,7 +324,7 @@ _HARMLESS = (
 )
 """Methods of Accelerator that leave a model that they are given as it is."""
 
-METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Part, Call], Value]] = {
+METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Value]] = {
     ("accelerator", "prepare"): _prepare,
     ("accelerator", "prepare_model"): _prepare,
     ("accelerator", "prepare_optimizer"): _prepare,
@@ -341,16 +345,16 @@ METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Part, Call], Value
 
 _HERE = Device("cuda", of_rank=True)
 
-ATTRIBUTES: dict[tuple[str, str], Callable[["Interpreter", Thing], Value]] = {
+ATTRIBUTES: dict[tuple[str, str], Callable[["Interpreter", HeapObject], Value]] = {
     ("accelerator", "device"): lambda _it, _thing: _HERE,
     ("partial state", "device"): lambda _it, _thing: _HERE,
     ("arguments", "device"): lambda _it, _thing: _HERE,
-    ("accelerator", "process_index"): lambda _it, _thing: Rank(),
-    ("accelerator", "local_process_index"): lambda _it, _thing: Rank(),
-    ("partial state", "process_index"): lambda _it, _thing: Rank(),
-    ("partial state", "local_process_index"): lambda _it, _thing: Rank(),
-    ("arguments", "local_rank"): lambda _it, _thing: Rank(),
-    ("arguments", "process_index"): lambda _it, _thing: Rank(),
+    ("accelerator", "process_index"): lambda _it, _thing: RankValue(),
+    ("accelerator", "local_process_index"): lambda _it, _thing: RankValue(),
+    ("partial state", "process_index"): lambda _it, _thing: RankValue(),
+    ("partial state", "local_process_index"): lambda _it, _thing: RankValue(),
+    ("arguments", "local_rank"): lambda _it, _thing: RankValue(),
+    ("arguments", "process_index"): lambda _it, _thing: RankValue(),
     ("arguments", "world_size"): _distributed,
     ("accelerator", "num_processes"): _distributed,
     ("partial state", "num_processes"): _distributed,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from preflight.script.interpreter.calls import call_function, invoke
-from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
@@ -13,13 +13,13 @@ from preflight.script.interpreter.values import (
     Const,
     Device,
     Dtype,
+    Element,
     Func,
+    HeapObject,
     Map,
-    Part,
-    Rank,
+    RankValue,
     Ref,
     Seq,
-    Thing,
     Value,
     alternatives,
     join,
@@ -76,7 +76,7 @@ def _construct(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
         who=Const("Fabric" if fabric else "Lightning"),
         how=Const("fabric.backward(loss)" if fabric else "self.manual_backward(loss)"),
     )
-    it.emit(Event("lightning", call.place, ref.id, call, "", {"given": given}))
+    it.emit(ScriptEvent("lightning", call.place, ref.id, call, "", {"given": given}))
 
 
 def _word(value: Value) -> str | None:
@@ -118,7 +118,7 @@ def _own(it: "Interpreter", model: Ref, trainer: Ref) -> None:
 # --- the Trainer ------------------------------------------------------------------------
 
 
-def _fit(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def _fit(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """trainer.fit(model): the hooks in their order, and a step of each optimizer before and after them."""
     for model in alternatives(call.get("model", 0) or UNKNOWN):
         if isinstance(model, Ref) and isinstance(owner, Ref) and it.kind(model) == "model":
@@ -180,7 +180,7 @@ def _optimizers(value: Value) -> Iterator[Ref]:
 # --- Fabric -----------------------------------------------------------------------------
 
 
-def _launch(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def _launch(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """fabric.launch() sets the rank's device; fabric.launch(function, ...) then calls it."""
     it.state.device_set = True
     if call.args and isinstance(call.args[0], Func) and isinstance(owner, Ref):
@@ -189,25 +189,27 @@ def _launch(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
     return UNKNOWN
 
 
-def _setup(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def _setup(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     """fabric.setup(model, optimizer): the same objects, wrapped."""
     for item in (inner for argument in call.args for inner in alternatives(argument)):
         if not isinstance(item, Ref) or not isinstance(owner, Ref):
             continue
         if it.kind(item) == "model":
             _own(it, item, owner)
-            it.emit(Event("prepare", call.place, item.id, call, "", {"accelerator": owner}))
+            it.emit(ScriptEvent("prepare", call.place, item.id, call, "", {"accelerator": owner}))
         else:
             it.change(item.id, accelerator=owner)
     return call.args[0] if len(call.args) == 1 else Seq(call.args, call.open)
 
 
-def _backward(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
-    it.emit(Event("backward", call.place, owner.id if isinstance(owner, Ref) else None, call, "accelerator"))
+def _backward(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+    it.emit(
+        ScriptEvent("backward", call.place, owner.id if isinstance(owner, Ref) else None, call, "accelerator")
+    )
     return NONE
 
 
-def _nothing(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def _nothing(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     del it, owner, call
     return UNKNOWN
 
@@ -217,7 +219,7 @@ CONSTRUCT: dict[str, Callable[["Interpreter", Ref, str, Call], None]] = {
     "fabric": _construct,
 }
 
-METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Part, Call], Value]] = {
+METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Value]] = {
     ("lightning trainer", "fit"): _fit,
     ("fabric", "launch"): _launch,
     ("fabric", "setup"): _setup,
@@ -230,17 +232,17 @@ METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Part, Call], Value
 }
 
 
-def _here(it: "Interpreter", thing: Thing) -> Value:
+def _here(it: "Interpreter", thing: HeapObject) -> Value:
     del it, thing
     return Device("cuda", of_rank=True)
 
 
-def _rank(it: "Interpreter", thing: Thing) -> Value:
+def _rank(it: "Interpreter", thing: HeapObject) -> Value:
     del it, thing
-    return Rank()
+    return RankValue()
 
 
-ATTRIBUTES: dict[tuple[str, str], Callable[["Interpreter", Thing], Value]] = {
+ATTRIBUTES: dict[tuple[str, str], Callable[["Interpreter", HeapObject], Value]] = {
     ("fabric", "device"): _here,
     ("fabric", "global_rank"): _rank,
     ("fabric", "local_rank"): _rank,

@@ -4,10 +4,10 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from preflight.facts.script import Place
+from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.assignments import assign
 from preflight.script.interpreter.calls import invoke, taint
-from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     TRUE,
     UNKNOWN,
@@ -15,14 +15,14 @@ from preflight.script.interpreter.values import (
     Const,
     Device,
     Dtype,
+    Element,
     Func,
+    HeapObject,
     Map,
     Method,
     OneOf,
-    Part,
     Ref,
     Seq,
-    Thing,
     Value,
     alternatives,
     join,
@@ -55,10 +55,10 @@ _METHODS = {**stdlib.METHODS, **pytorch.METHODS, **huggingface.METHODS, **lightn
 _ATTRIBUTES = {**pytorch.ATTRIBUTES, **huggingface.ATTRIBUTES, **lightning.ATTRIBUTES}
 
 
-class Knowledge:
+class LibraryModel:
     """The Library that the interpreter asks."""
 
-    def constant(self, it: "Interpreter", name: str, place: Place) -> Value | None:
+    def constant(self, it: "Interpreter", name: str, place: CodeLocation) -> Value | None:
         """Return torch's dtypes; other names stay names."""
         del it
         root, last = root_and_last(name)
@@ -73,7 +73,7 @@ class Knowledge:
             return handler(it, call)
         kind = self.class_kind(name)
         if kind:
-            ref = it.new(Thing(kind, call.place, {"__name__": Const(name)}))
+            ref = it.new(HeapObject(kind, call.place, {"__name__": Const(name)}))
             self.construct(it, ref, name, call)
             return ref
         found = huggingface.call_by_form(it, name, call)
@@ -91,19 +91,19 @@ class Knowledge:
             taint(it, call)
         return UNKNOWN
 
-    def method(self, it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
+    def method(self, it: "Interpreter", owner: Ref | Element, name: str, call: Call) -> Value:
         """Return what a method of a known object gives."""
         if name.startswith("super."):
             return self._super(it, owner, name.removeprefix("super."), call)
         thing = it.thing(owner)
         if thing is None:
             return UNKNOWN
-        if isinstance(owner, Part) or thing.kind == "model":
+        if isinstance(owner, Element) or thing.kind == "model":
             return models.model_method(it, owner, name, call)
         handler = _METHODS.get((thing.kind, name))
         return handler(it, owner, call) if handler is not None else UNKNOWN
 
-    def _super(self, it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
+    def _super(self, it: "Interpreter", owner: Ref | Element, name: str, call: Call) -> Value:
         thing = it.thing(owner)
         of_class = thing.get("__class__") if thing else None
         if name != "__init__" or not isinstance(of_class, Class) or not isinstance(owner, Ref):
@@ -117,37 +117,39 @@ class Knowledge:
             self.construct(it, owner, base, call)
         return UNKNOWN
 
-    def attribute(self, it: "Interpreter", owner: Ref | Part, name: str, place: Place) -> Value:
+    def attribute(self, it: "Interpreter", owner: Ref | Element, name: str, place: CodeLocation) -> Value:
         """Return an attribute of a known object."""
         del place
         thing = it.thing(owner)
         if thing is None:
             return UNKNOWN
-        if isinstance(owner, Part) or thing.kind == "model":
+        if isinstance(owner, Element) or thing.kind == "model":
             known = models.model_attribute(it, owner, name)
             if known is not None:
                 return known
-            if isinstance(owner, Part) or name in MODEL_METHODS or name.startswith("__"):
+            if isinstance(owner, Element) or name in MODEL_METHODS or name.startswith("__"):
                 return Method(owner, name)
-            return Part(owner.id, "module") if "__class__" not in thing.attrs else UNKNOWN
+            return Element(owner.id, "module") if "__class__" not in thing.attrs else UNKNOWN
         handler = _ATTRIBUTES.get((thing.kind, name))
         if handler is not None:
             return handler(it, thing)
         return Method(owner, name) if (thing.kind, name) in _METHODS else UNKNOWN
 
-    def assign(self, it: "Interpreter", owner: Ref | Part, name: str, value: Value, place: Place) -> None:
+    def assign(
+        self, it: "Interpreter", owner: Ref | Element, name: str, value: Value, place: CodeLocation
+    ) -> None:
         """Note that an attribute was set."""
-        if isinstance(owner, Part):
+        if isinstance(owner, Element):
             models.parameter_assigned(it, owner, name, value, place)
         elif it.kind(owner) == "model config" and name in ("_attn_implementation", "attn_implementation"):
             node = ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=[], keywords=[])
             it.emit(
-                Event(
+                ScriptEvent(
                     "attention", place, None, Call(node, place, (), {name: value}, {name: place}, open=False)
                 )
             )
         elif it.kind(owner) == "arguments":
-            it.emit(Event("argument set", place, owner.id, None, name, {"value": value}))
+            it.emit(ScriptEvent("argument set", place, owner.id, None, name, {"value": value}))
 
     def subscript(self, it: "Interpreter", name: str, key: Value) -> Value:
         """Return an item of os.environ."""
@@ -160,7 +162,7 @@ class Knowledge:
         if isinstance(iterable, Seq):
             values = join(iterable.items) if iterable.items else UNKNOWN
             return join((values, UNKNOWN)) if iterable.open and len(iterable.items) > 1 else values
-        if isinstance(iterable, Part):
+        if isinstance(iterable, Element):
             return _part_element(iterable)
         if isinstance(iterable, OneOf):
             return join(self.element(it, item) for item in iterable.values)
@@ -171,7 +173,7 @@ class Knowledge:
     def raw_backward(self, it: "Interpreter", call: Call) -> None:
         """Tell the rules of a backward() without a scaler or accelerator in it."""
         it.state.scaled = False
-        it.emit(Event("backward", call.place, None, call, "raw"))
+        it.emit(ScriptEvent("backward", call.place, None, call, "raw"))
 
     def promoted(self, it: "Interpreter", call: Call) -> Value | None:
         """An unknown object whose parameters are asked for is a model from then on; of it little is known."""
@@ -200,7 +202,7 @@ class Knowledge:
                         "device": device,
                         "literal": Const(not isinstance(item, Device)),
                     }
-                    it.emit(Event("cuda", call.place, None, call, "tensor", values))
+                    it.emit(ScriptEvent("cuda", call.place, None, call, "tensor", values))
 
     def class_kind(self, name: str) -> str:
         """Return the kind of thing that a library's class makes."""
@@ -237,15 +239,15 @@ def _is_layer(name: str) -> bool:
     )
 
 
-def _part_element(part: Part) -> Value:
+def _part_element(part: Element) -> Value:
     if part.what == "parameters":
-        return Part(part.of, "parameter")
+        return Element(part.of, "parameter")
     if part.what == "named":
-        return Seq((UNKNOWN, Part(part.of, "parameter")))
+        return Seq((UNKNOWN, Element(part.of, "parameter")))
     if part.what == "modules":
-        return Part(part.of, "module")
+        return Element(part.of, "module")
     if part.what == "named modules":
-        return Seq((UNKNOWN, Part(part.of, "module")))
+        return Seq((UNKNOWN, Element(part.of, "module")))
     return UNKNOWN
 
 

@@ -11,8 +11,8 @@ Attributes of a thing of kind "model":
 
 from typing import TYPE_CHECKING
 
-from preflight.facts.script import Place
-from preflight.script.interpreter.events import Call, Event
+from preflight.facts.script import CodeLocation
+from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -21,10 +21,10 @@ from preflight.script.interpreter.values import (
     Const,
     Device,
     Dtype,
+    Element,
+    HeapObject,
     Map,
-    Part,
     Ref,
-    Thing,
     Value,
     alternatives,
     join,
@@ -50,9 +50,9 @@ _PARTS = frozenset(
 _CASTS = {"half": "float16", "float": "float32", "bfloat16": "bfloat16", "double": "float64"}
 
 
-def new_model(place: Place, dtype: Value, **more: Value) -> Thing:
+def new_model(place: CodeLocation, dtype: Value, **more: Value) -> HeapObject:
     """Return a model as it is after loading."""
-    base = Thing("model", place).having(
+    base = HeapObject("model", place).having(
         dtype=dtype,
         adapters=NONE,
         half_extra=FALSE,
@@ -68,14 +68,14 @@ def new_model(place: Place, dtype: Value, **more: Value) -> Thing:
     return base.having(**more)
 
 
-def dtype_of(value: Value | None, place: Place) -> Value:
+def dtype_of(value: Value | None, place: CodeLocation) -> Value:
     """Return the dtype that an argument names (a torch dtype, or its name as a string), placed at `place`."""
     if value is None:
         return NONE
     return join(_one_dtype(item, place) for item in alternatives(value))
 
 
-def _one_dtype(value: Value, place: Place) -> Value:
+def _one_dtype(value: Value, place: CodeLocation) -> Value:
     if isinstance(value, Dtype):
         return Dtype(value.name, place)
     text = text_of(value)
@@ -87,7 +87,7 @@ def _one_dtype(value: Value, place: Place) -> Value:
     return value if value == NONE else UNKNOWN
 
 
-def trained_dtype(thing: Thing) -> Value:
+def trained_dtype(thing: HeapObject) -> Value:
     """Return the dtype of what is trained; NONE when nothing is, Unknown when it cannot be told."""
     trainable = [text_of(item) for item in alternatives(thing.get("trainable"))]
     if trainable == ["none"]:
@@ -100,40 +100,42 @@ def trained_dtype(thing: Thing) -> Value:
 
 
 def model_method(  # noqa: PLR0912 - one line per method, read as a table
-    it: "Interpreter", owner: Ref | Part, name: str, call: Call
+    it: "Interpreter", owner: Ref | Element, name: str, call: Call
 ) -> Value:
     """Carry out a method of a model, or of a submodule or parameters of one."""
-    if isinstance(owner, Part) and owner.what in ("parameter", "data", "parameters", "grad"):
+    if isinstance(owner, Element) and owner.what in ("parameter", "data", "parameters", "grad"):
         return _parameter_method(it, owner, name, call)
     if name in _CASTS and not call.args:
         cast(it, owner, Dtype(_CASTS[name], call.place), call.place)
         return owner
     if name in ("to", "type", "cuda", "cpu"):
         return _move(it, owner, name, call)
-    model = owner.of if isinstance(owner, Part) else owner.id
+    model = owner.of if isinstance(owner, Element) else owner.id
     if name == "requires_grad_":
         _require_grad(it, owner, call.get("requires_grad", 0) or TRUE)
         return owner
     if name in ("parameters", "trainable_parameters", "get_parameters"):
-        return Part(model, "parameters")
+        return Element(model, "parameters")
     if name == "named_parameters":
-        return Part(model, "named")
+        return Element(model, "named")
     if name in ("modules", "children"):
-        return Part(model, "modules")
+        return Element(model, "modules")
     if name in ("named_modules", "named_children"):
-        return Part(model, "named modules")
+        return Element(model, "named modules")
     if name in ("state_dict", "get_adapter_state_dict"):
-        return Part(model, "state")
+        return Element(model, "state")
     if name == "add_adapter":
         _add_adapter(it, model, call)
         return NONE
     if name in ("gradient_checkpointing_enable", "enable_gradient_checkpointing"):
-        it.emit(Event("checkpointing", call.place, model, call))
+        it.emit(ScriptEvent("checkpointing", call.place, model, call))
         given = call.get("gradient_checkpointing_kwargs", 0) or (UNKNOWN if call.open else NONE)
         it.change(model, checkpointing=given, checkpointing_at=Dtype("at", call.place))
         return NONE
     if name == "parallelize":
-        it.emit(Event("spread", call.place, model, call, "", {"map": call.get("device_map", 0) or NONE}))
+        it.emit(
+            ScriptEvent("spread", call.place, model, call, "", {"map": call.get("device_map", 0) or NONE})
+        )
         return NONE
     if name == "enable_input_require_grads":
         it.change(model, inputs_require_grad=TRUE)
@@ -146,12 +148,12 @@ def model_method(  # noqa: PLR0912 - one line per method, read as a table
     if name in ("eval", "train", "merge_and_unload", "compile", "unload"):
         return owner
     if name in _PARTS:
-        return Part(model, "module")
+        return Element(model, "module")
     return UNKNOWN
 
 
-def _require_grad(it: "Interpreter", owner: Ref | Part, wanted: Value) -> None:
-    if isinstance(owner, Part):
+def _require_grad(it: "Interpreter", owner: Ref | Element, wanted: Value) -> None:
+    if isinstance(owner, Element):
         it.change(owner.of, trainable=Const("some"))
         return
     words = [Const("all") if item == TRUE else Const("none") for item in alternatives(wanted)]
@@ -159,7 +161,7 @@ def _require_grad(it: "Interpreter", owner: Ref | Part, wanted: Value) -> None:
         it.change(model, __frozen__=Const(wanted == FALSE), trainable=join(words))
 
 
-def _move(it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
+def _move(it: "Interpreter", owner: Ref | Element, name: str, call: Call) -> Value:
     """`.to(...)`: any of a dtype, a device, a tensor to be like."""
     targets = [*call.args, *(call.kwargs[key] for key in ("device", "dtype") if key in call.kwargs)]
     if name == "cuda":
@@ -168,7 +170,7 @@ def _move(it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
         if index is not None and index != NONE:
             device = index if not isinstance(index, Const) else as_device(index)
         it.emit(
-            Event(
+            ScriptEvent(
                 "cuda",
                 call.place,
                 owner.id if isinstance(owner, Ref) else owner.of,
@@ -190,7 +192,7 @@ def _move(it: "Interpreter", owner: Ref | Part, name: str, call: Call) -> Value:
                 if isinstance(device, Device) and device.kind == "cuda":
                     ref = owner.id if isinstance(owner, Ref) else owner.of
                     it.emit(
-                        Event(
+                        ScriptEvent(
                             "cuda",
                             call.place,
                             ref,
@@ -243,7 +245,7 @@ def attach_adapters(it: "Interpreter", model: int, config: Value, call: Call, *,
         trainable=Const("all"),
         peft=TRUE,
     )
-    it.emit(Event("adapters", call.place, model, call, "", {"config": config, "base": base}))
+    it.emit(ScriptEvent("adapters", call.place, model, call, "", {"config": config, "base": base}))
 
 
 def _given(value: Value) -> bool:
@@ -257,7 +259,7 @@ def _add_adapter(it: "Interpreter", model: int, call: Call) -> None:
     attach_adapters(it, model, config, call, autocast=autocast)
 
 
-def _parameter_method(it: "Interpreter", owner: Part, name: str, call: Call) -> Value:
+def _parameter_method(it: "Interpreter", owner: Element, name: str, call: Call) -> Value:
     if name in _CASTS:
         return Map(((TENSOR_DTYPE, Dtype(_CASTS[name], call.place)),))
     if name == "to":
@@ -269,7 +271,7 @@ def _parameter_method(it: "Interpreter", owner: Part, name: str, call: Call) -> 
         wanted = call.get("requires_grad", 0) or TRUE
         parameter_assigned(it, owner, "requires_grad", wanted, call.place)
     if name in ("lerp_", "copy_", "mul_", "lerp"):
-        if name.startswith("lerp") and call.args and isinstance(call.args[0], Part):
+        if name.startswith("lerp") and call.args and isinstance(call.args[0], Element):
             averaged(it, Ref(owner.of), Ref(call.args[0].of), call)
         return owner
     return owner if name in ("detach", "clone", "contiguous", "cpu", "cuda") else UNKNOWN
@@ -277,10 +279,12 @@ def _parameter_method(it: "Interpreter", owner: Part, name: str, call: Call) -> 
 
 def averaged(it: "Interpreter", average: Value, model: Value, call: Call) -> None:
     """Note that a moving average takes a step towards its model."""
-    it.emit(Event("average", call.place, None, call, "", {"average": average, "model": model}))
+    it.emit(ScriptEvent("average", call.place, None, call, "", {"average": average, "model": model}))
 
 
-def parameter_assigned(it: "Interpreter", owner: Part, name: str, value: Value, place: Place) -> None:
+def parameter_assigned(
+    it: "Interpreter", owner: Element, name: str, value: Value, place: CodeLocation
+) -> None:
     """Note `p.requires_grad = ...`, `p.data = ...`, `p.grad.data = ...` for the parameters of a model."""
     if name == "requires_grad":
         thing = it.thing(owner)
@@ -293,13 +297,13 @@ def parameter_assigned(it: "Interpreter", owner: Part, name: str, value: Value, 
     if name in ("data", "grad", "grad_dtype") and (dtype is not None or name == "grad_dtype"):
         thing = it.thing(owner)
         what = f"{owner.what}.{name}"
-        it.emit(Event("parameter data", place, owner.of, None, what, {"dtype": dtype or value}))
+        it.emit(ScriptEvent("parameter data", place, owner.of, None, what, {"dtype": dtype or value}))
         before = thing is not None and thing.get("optimized") != TRUE
         if name == "data" and owner.what == "parameter" and dtype is not None and before:
             set_trained_dtype(it, owner.of, dtype)
 
 
-def _uniform(thing: Thing | None) -> str:
+def _uniform(thing: HeapObject | None) -> str:
     """Return the dtype of every parameter of a model, "" where they may differ."""
     dtype = thing.get("dtype") if thing else UNKNOWN
     plain = thing is not None and thing.get("adapters") == NONE and thing.get("mixed", NONE) == NONE
@@ -309,23 +313,23 @@ def _uniform(thing: Thing | None) -> str:
     return dtype.name if thing.get("upcast") == FALSE and thing.get("touched") != TRUE else ""
 
 
-def _needs_grad(thing: Thing | None) -> Value:
+def _needs_grad(thing: HeapObject | None) -> Value:
     """`if p.requires_grad:` chooses what is trained, which is what counts here."""
     words = [text_of(item) for item in alternatives(thing.get("trainable"))] if thing else []
     return FALSE if words == ["none"] else (TRUE if "none" not in words and words else UNKNOWN)
 
 
-def model_attribute(it: "Interpreter", owner: Ref | Part, name: str) -> Value | None:
+def model_attribute(it: "Interpreter", owner: Ref | Element, name: str) -> Value | None:
     """Return an attribute of a model or of a part of one, None when it is to be called as a method."""
-    model = owner.of if isinstance(owner, Part) else owner.id
+    model = owner.of if isinstance(owner, Element) else owner.id
     thing = it.thing(owner)
-    if isinstance(owner, Part) and owner.what == "grad" and name == "data":
+    if isinstance(owner, Element) and owner.what == "grad" and name == "data":
         return owner
-    if isinstance(owner, Part) and owner.what in ("parameter", "parameters"):
+    if isinstance(owner, Element) and owner.what in ("parameter", "parameters"):
         if name == "data":
-            return Part(model, "data")
+            return Element(model, "data")
         if name == "grad":
-            return Part(model, "grad")
+            return Element(model, "grad")
         if name == "dtype":
             return Dtype(OWN_DTYPE, actual=_uniform(thing))
         if name == "requires_grad":

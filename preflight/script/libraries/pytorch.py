@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -12,12 +12,12 @@ from preflight.script.interpreter.values import (
     Const,
     Device,
     Dtype,
+    Element,
+    HeapObject,
     Map,
-    Part,
-    Rank,
+    RankValue,
     Ref,
     Seq,
-    Thing,
     Value,
     alternatives,
     join,
@@ -45,7 +45,7 @@ def _cuda_available(it: "Interpreter", call: Call) -> Value:
 
 
 def _bf16_supported(it: "Interpreter", call: Call) -> Value:
-    it.emit(Event("bf16 asked", call.place, None, call))
+    it.emit(ScriptEvent("bf16 asked", call.place, None, call))
     if it.target.capability is None:
         return FALSE
     strict = truth(call.get("including_emulation", 0) or TRUE) is False
@@ -54,7 +54,7 @@ def _bf16_supported(it: "Interpreter", call: Call) -> Value:
 
 
 def _capability(it: "Interpreter", call: Call) -> Value:
-    it.emit(Event("capability asked", call.place, None, call))
+    it.emit(ScriptEvent("capability asked", call.place, None, call))
     if it.target.capability is None:
         return UNKNOWN
     return Seq(tuple(Const(number) for number in it.target.capability))
@@ -65,12 +65,12 @@ def _device(it: "Interpreter", call: Call) -> Value:
     result = join(_one_device(item, index) for item in alternatives(kind))
     for item in alternatives(result):
         if isinstance(item, Device) and item.kind == "cuda":
-            it.emit(Event("device", call.place, None, call, "", {"device": item}))
+            it.emit(ScriptEvent("device", call.place, None, call, "", {"device": item}))
     return result
 
 
 def _one_device(kind: Value, index: Value | None) -> Value:
-    if isinstance(kind, Rank) or (isinstance(index, Rank) and text_of(kind) == "cuda"):
+    if isinstance(kind, RankValue) or (isinstance(index, RankValue) and text_of(kind) == "cuda"):
         return Device("cuda", of_rank=True)
     found = as_device(kind)
     if isinstance(found, Device) and isinstance(index, Const) and isinstance(index.value, int):
@@ -80,14 +80,14 @@ def _one_device(kind: Value, index: Value | None) -> Value:
 
 def _set_device(it: "Interpreter", call: Call) -> Value:
     target = call.get("device", 0) or (call.args[0] if call.args else UNKNOWN)
-    device = Device("cuda", of_rank=True) if isinstance(target, Rank) else as_device(target)
-    it.emit(Event("set device", call.place, None, call, "", {"device": device}))
+    device = Device("cuda", of_rank=True) if isinstance(target, RankValue) else as_device(target)
+    it.emit(ScriptEvent("set device", call.place, None, call, "", {"device": device}))
     it.state.device_set = True
     return NONE
 
 
 def _cuda_work(it: "Interpreter", call: Call) -> Value:
-    it.emit(Event("cuda", call.place, None, call, "work", {"device": Device("cuda"), "literal": TRUE}))
+    it.emit(ScriptEvent("cuda", call.place, None, call, "work", {"device": Device("cuda"), "literal": TRUE}))
     return UNKNOWN
 
 
@@ -98,13 +98,13 @@ def _tensor(it: "Interpreter", call: Call) -> Value:
             found = as_device(item)
             if isinstance(found, Device) and found.kind == "cuda":
                 values: dict[str, Value] = {"device": found, "literal": Const(not isinstance(item, Device))}
-                it.emit(Event("cuda", call.at("device"), None, call, "tensor", values))
+                it.emit(ScriptEvent("cuda", call.at("device"), None, call, "tensor", values))
     return UNKNOWN
 
 
 def _load(it: "Interpreter", call: Call) -> Value:
     if call.get("map_location", 1) is None and len(call.args) < 2:
-        it.emit(Event("load without map", call.place, None, call))
+        it.emit(ScriptEvent("load without map", call.place, None, call))
     return UNKNOWN
 
 
@@ -114,7 +114,7 @@ def _load(it: "Interpreter", call: Call) -> Value:
 def models_in(value: Value) -> Iterator[int]:
     """Yield the models whose parameters a value holds, however they are grouped."""
     for item in alternatives(value):
-        if isinstance(item, Part):
+        if isinstance(item, Element):
             yield item.of
         elif isinstance(item, Seq):
             for inner in item.items:
@@ -150,9 +150,9 @@ def trained_models(it: "Interpreter", optimizer: Value) -> list[Ref]:
     return [item for item in held.items if isinstance(item, Ref)] if isinstance(held, Seq) else []
 
 
-def _optimizer_step(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def _optimizer_step(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     if isinstance(owner, Ref):
-        it.emit(Event("step", call.place, owner.id, call))
+        it.emit(ScriptEvent("step", call.place, owner.id, call))
         _note_step(it, owner)
     return NONE
 
@@ -169,26 +169,26 @@ def _scaler(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     if it.target.capability is None and "cpu" not in [text_of(item) for item in call.args]:
         enabled = FALSE
     it.change(ref.id, enabled=enabled)
-    it.emit(Event("scaler", call.place, ref.id, call, "", {"enabled": enabled}))
+    it.emit(ScriptEvent("scaler", call.place, ref.id, call, "", {"enabled": enabled}))
 
 
-def _scaler_scale(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
-    it.emit(Event("scaled", call.place, owner.id if isinstance(owner, Ref) else owner.of, call))
+def _scaler_scale(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
+    it.emit(ScriptEvent("scaled", call.place, owner.id if isinstance(owner, Ref) else owner.of, call))
     return Map((("__scaled__", call.args[0] if call.args else UNKNOWN), ("__scaler__", owner)))
 
 
-def _scaler_unscale(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def _scaler_unscale(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     for optimizer in alternatives(call.args[0]) if call.args else ():
         if isinstance(owner, Ref) and isinstance(optimizer, Ref):
             it.change(optimizer.id, unscaled=TRUE)
-            it.emit(Event("unscale", call.place, owner.id, call, "", {"optimizer": optimizer}))
+            it.emit(ScriptEvent("unscale", call.place, owner.id, call, "", {"optimizer": optimizer}))
     return NONE
 
 
-def _scaler_step(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def _scaler_step(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     for optimizer in alternatives(call.args[0]) if call.args else ():
         if isinstance(owner, Ref) and isinstance(optimizer, Ref):
-            it.emit(Event("scaler step", call.place, owner.id, call, "", {"optimizer": optimizer}))
+            it.emit(ScriptEvent("scaler step", call.place, owner.id, call, "", {"optimizer": optimizer}))
             it.change(optimizer.id, unscaled=FALSE)
             _note_step(it, optimizer)
     return NONE
@@ -202,13 +202,13 @@ def _autocast(it: "Interpreter", ref: Ref, name: str, call: Call) -> None:
     dtype = default if given is None or given == NONE else dtype_of(given, call.at("dtype"))
     enabled = call.get("enabled") or (UNKNOWN if call.open else TRUE)
     it.change(ref.id, dtype=dtype, enabled=enabled, device=Const(kind))
-    it.emit(Event("autocast", call.place, ref.id, call, kind, {"dtype": dtype, "enabled": enabled}))
+    it.emit(ScriptEvent("autocast", call.place, ref.id, call, kind, {"dtype": dtype, "enabled": enabled}))
 
 
 def _clip(it: "Interpreter", call: Call) -> Value:
     params = call.get("parameters", 0) or UNKNOWN
     it.emit(
-        Event(
+        ScriptEvent(
             "clip",
             call.place,
             None,
@@ -243,17 +243,17 @@ def construct_module(it: "Interpreter", ref: Ref, call: Call) -> None:
     usual = default == Dtype("float32")
     known = dtype if dtype != NONE else (Dtype("float32", old.place) if usual else default)
     thing = new_model(old.place, known)
-    it.put(ref.id, Thing("model", old.place, {**thing.attrs, **attrs}))
+    it.put(ref.id, HeapObject("model", old.place, {**thing.attrs, **attrs}))
     owner = it.lookup("self")
     if isinstance(dtype, Dtype) and dtype.name in ("float16", "bfloat16") and it.kind(owner) == "model":
         it.change(owner.id if isinstance(owner, Ref) else 0, mixed=dtype)
     if dtype != NONE:
-        it.emit(Event("layer", call.at("dtype"), ref.id, call, "", {"dtype": dtype}))
+        it.emit(ScriptEvent("layer", call.at("dtype"), ref.id, call, "", {"dtype": dtype}))
     for item in alternatives(call.get("device") or NONE):
         device = as_device(item)
         if isinstance(device, Device) and device.kind == "cuda":
             it.emit(
-                Event(
+                ScriptEvent(
                     "cuda",
                     call.at("device"),
                     ref.id,
@@ -281,14 +281,14 @@ def _cast_training_params(it: "Interpreter", call: Call) -> Value:
 def _checkpoint(it: "Interpreter", call: Call) -> Value:
     """torch.utils.checkpoint.checkpoint(block, x)."""
     block = call.get("function", 0) or UNKNOWN
-    it.emit(Event("checkpoint", call.place, None, call, "", {"block": block}))
+    it.emit(ScriptEvent("checkpoint", call.place, None, call, "", {"block": block}))
     return UNKNOWN
 
 
 def _lerp(it: "Interpreter", call: Call) -> Value:
     """torch.lerp(average, parameter, weight) and its like for lists."""
     first, second = [*call.args[:2], UNKNOWN, UNKNOWN][:2]
-    if isinstance(first, Part) and isinstance(second, Part):
+    if isinstance(first, Element) and isinstance(second, Element):
         averaged(it, Ref(first.of), Ref(second.of), call)
     return UNKNOWN
 
@@ -331,8 +331,8 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "torch.utils.checkpoint.checkpoint": _checkpoint,
     "torch.lerp": _lerp,
     "torch._foreach_lerp_": _lerp,
-    "torch.distributed.get_rank": lambda _it, _call: Rank(),
-    "torch.distributed.get_node_local_rank": lambda _it, _call: Rank(),
+    "torch.distributed.get_rank": lambda _it, _call: RankValue(),
+    "torch.distributed.get_node_local_rank": lambda _it, _call: RankValue(),
     "torch.distributed.get_world_size": lambda it, _call: Const(it.target.world),
     "torch.distributed.is_initialized": lambda _it, _call: UNKNOWN,
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _wrapped,
@@ -359,14 +359,14 @@ CONSTRUCT: dict[str, Callable[["Interpreter", Ref, str, Call], None]] = {
     "autocast": _autocast,
 }
 
-METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Part, Call], Value]] = {
+METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Value]] = {
     ("optimizer", "step"): _optimizer_step,
     ("scaler", "scale"): _scaler_scale,
     ("scaler", "unscale_"): _scaler_unscale,
     ("scaler", "step"): _scaler_step,
 }
 
-ATTRIBUTES: dict[tuple[str, str], Callable[["Interpreter", Thing], Value]] = {}
+ATTRIBUTES: dict[tuple[str, str], Callable[["Interpreter", HeapObject], Value]] = {}
 
 
 _WRAPPERS = frozenset({"ORTModule", "DistributedDataParallel", "convert_syncbn_model"})
@@ -386,7 +386,7 @@ def call_by_form(it: "Interpreter", name: str, call: Call) -> Value | None:
         and last[:1].isupper()
         and "lr_scheduler" not in name
     ):
-        ref = it.new(Thing("optimizer", call.place))
+        ref = it.new(HeapObject("optimizer", call.place))
         _optimizer(it, ref, name, call)
         return ref
     return None

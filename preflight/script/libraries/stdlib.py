@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from preflight.script.interpreter import arguments
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.config_files import loaded
-from preflight.script.interpreter.events import Call, Event
+from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -14,14 +14,14 @@ from preflight.script.interpreter.values import (
     UNKNOWN,
     Const,
     Dtype,
-    Ext,
+    Element,
+    ExternalName,
+    HeapObject,
     Map,
     Method,
-    Part,
-    Rank,
+    RankValue,
     Ref,
     Seq,
-    Thing,
     Value,
     alternatives,
     join,
@@ -41,7 +41,7 @@ def environment(
     """Return what an environment variable holds in a rank of a launch."""
     name = text_of(key)
     if name in _RANK_NAMES:
-        return TRUE if contains else Rank()
+        return TRUE if contains else RankValue()
     if name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE"):
         if contains:
             return TRUE
@@ -62,13 +62,13 @@ def _environ_update(it: "Interpreter", call: Call) -> Value:
     for item in (given, call.named()):
         for name, value in item.items if isinstance(item, Map) else ():
             place = item.places.get(name, call.place) if isinstance(item, Map) else call.place
-            it.emit(Event("environ", place, None, call, str(name), {"value": value}))
+            it.emit(ScriptEvent("environ", place, None, call, str(name), {"value": value}))
     return NONE
 
 
 def _environ_set(it: "Interpreter", call: Call) -> Value:
     key, value = call.args
-    it.emit(Event("environ", call.place, None, call, text_of(key) or "", {"value": value}))
+    it.emit(ScriptEvent("environ", call.place, None, call, text_of(key) or "", {"value": value}))
     return NONE
 
 
@@ -80,7 +80,7 @@ def _int(it: "Interpreter", call: Call) -> Value:
             return Const(int(value.value))
         except (ValueError, OverflowError):
             return UNKNOWN
-    return value if isinstance(value, Rank) else UNKNOWN
+    return value if isinstance(value, RankValue) else UNKNOWN
 
 
 def _float(it: "Interpreter", call: Call) -> Value:
@@ -101,7 +101,7 @@ def _str(it: "Interpreter", call: Call) -> Value:
         return Const(str(value.value))
     if isinstance(value, Dtype):
         return Const(f"torch.{value.name}")
-    return value if isinstance(value, Rank) else UNKNOWN
+    return value if isinstance(value, RankValue) else UNKNOWN
 
 
 def _bool(it: "Interpreter", call: Call) -> Value:
@@ -116,11 +116,11 @@ def _getattr(it: "Interpreter", call: Call) -> Value:
     name = text_of(call.args[1]) if len(call.args) > 1 else None
     if name is None:
         # Some class of the library, whichever: what is loaded through it is a model if anything is trained.
-        of_transformers = bool(call.args) and call.args[0] == Ext("transformers")
-        return Ext("transformers.PreTrainedModel") if of_transformers else UNKNOWN
+        of_transformers = bool(call.args) and call.args[0] == ExternalName("transformers")
+        return ExternalName("transformers.PreTrainedModel") if of_transformers else UNKNOWN
     found = get_attribute(it, call.args[0], name, call.node)
     fallback = call.args[2] if len(call.args) > 2 else None
-    if fallback is not None and (found == UNKNOWN or isinstance(found, Ext)):
+    if fallback is not None and (found == UNKNOWN or isinstance(found, ExternalName)):
         return join((fallback, UNKNOWN))
     return found
 
@@ -135,13 +135,13 @@ def _setattr(it: "Interpreter", call: Call) -> Value:
 def _same(it: "Interpreter", call: Call) -> Value:
     """list(x), tuple(x), iter(x), reversed(x): what they hold is what x holds."""
     value = call.args[0] if call.args else Seq(())
-    return value if isinstance(value, Seq | Part) else Seq((it.library.element(it, value),), open=True)
+    return value if isinstance(value, Seq | Element) else Seq((it.library.element(it, value),), open=True)
 
 
 def _filter(it: "Interpreter", call: Call) -> Value:
     """filter(lambda p: p.requires_grad, model.parameters()): parameters of that model still."""
     value = call.args[1] if len(call.args) > 1 else UNKNOWN
-    return value if isinstance(value, Part) else Seq((it.library.element(it, value),), open=True)
+    return value if isinstance(value, Element) else Seq((it.library.element(it, value),), open=True)
 
 
 def _next(it: "Interpreter", call: Call) -> Value:
@@ -205,10 +205,10 @@ def _partial(it: "Interpreter", call: Call) -> Value:
     """functools.partial(f, ...): what it was given is put before what it will be called with."""
     if not call.args:
         return UNKNOWN
-    return it.new(Thing("partial", call.place, {"func": call.args[0], "given": Const(it.keep(call))}))
+    return it.new(HeapObject("partial", call.place, {"func": call.args[0], "given": Const(it.keep(call))}))
 
 
-def _call_partial(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def _call_partial(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     thing = it.thing(owner)
     number = thing.get("given") if thing else NONE
     if thing is None or not isinstance(number, Const) or not isinstance(number.value, int):
@@ -226,7 +226,7 @@ def _call_partial(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
 
 
 def _open(it: "Interpreter", call: Call) -> Value:
-    return it.new(Thing("file", call.place, {"path": call.get("file", 0) or UNKNOWN}))
+    return it.new(HeapObject("file", call.place, {"path": call.get("file", 0) or UNKNOWN}))
 
 
 def _path(it: "Interpreter", call: Call) -> Value:
@@ -254,7 +254,7 @@ def _config(it: "Interpreter", call: Call) -> Value:
     return loaded(it, thing.get("path") if thing is not None and thing.kind == "file" else given)
 
 
-def _file_itself(it: "Interpreter", owner: Ref | Part, call: Call) -> Value:
+def _file_itself(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
     del it, call
     return owner
 
@@ -314,13 +314,13 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "omegaconf.OmegaConf.load": _config,
     "omegaconf.OmegaConf.create": lambda _it, call: call.args[0] if call.args else UNKNOWN,
     "omegaconf.OmegaConf.to_container": lambda _it, call: call.args[0] if call.args else UNKNOWN,
-    "types.SimpleNamespace": lambda it, call: it.new(Thing("namespace", call.place, dict(call.kwargs))),
+    "types.SimpleNamespace": lambda it, call: it.new(HeapObject("namespace", call.place, dict(call.kwargs))),
     "sys.exit": _exit,
     "builtins.exit": _exit,
     "builtins.quit": _exit,
 }
 
-METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Part, Call], Value]] = {
+METHODS: dict[tuple[str, str], Callable[["Interpreter", Ref | Element, Call], Value]] = {
     ("file", "read"): _file_itself,
     ("file", "__enter__"): _file_itself,
     ("partial", "__call__"): _call_partial,

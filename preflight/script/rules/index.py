@@ -1,9 +1,9 @@
 """All script rules, for `gpulaunch explain` and the documentation."""
 
-from preflight.script.rules import models, placement, precision, reading, scaling, versions
+from preflight.script.rules import grad_scaler, models, placement, precision, syntax, versions
 from preflight.script.rules.registry import RULES
 
-MODULES = (models, reading, precision, scaling, placement, versions)
+MODULES = (models, syntax, precision, grad_scaler, placement, versions)
 
 
 def rule_codes() -> tuple[str, ...]:

@@ -3,22 +3,22 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from preflight.facts.script import Place
-from preflight.script.interpreter.events import Event
+from preflight.facts.script import CodeLocation
+from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
     TRUE,
     Const,
     Dtype,
+    HeapObject,
     Map,
     Ref,
-    Thing,
     Value,
     place_of,
 )
-from preflight.script.libraries.training import trainings
-from preflight.script.rules.registry import Hit, Level, rule
+from preflight.script.libraries.training_step import trainings
+from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -27,7 +27,7 @@ _FIX = 'gradient_checkpointing_kwargs={"use_reentrant": False}, or model.enable_
 
 
 @rule("P113", "average")
-def average_of_another_dtype(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def average_of_another_dtype(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A moving average and the model it follows have different dtypes.
 
     lerp_ needs both of one dtype ("expected dtype float for `end` but got dtype c10::Half"), and an average
@@ -40,11 +40,11 @@ def average_of_another_dtype(it: "Interpreter", event: Event) -> Iterator[Hit]:
         message = f"the average is {one.name} and the model {other.name}"
         related = (one.place,) if one.place else ()
         fix = "keep the average in the dtype of the parameters, best float32; cast a copy to save it"
-        yield Hit(event.place, message, fix, Level.WARNING, related)
+        yield RuleHit(event.place, message, fix, Level.WARNING, related)
 
 
 @rule("P125", "train", "checkpoint")
-def adapters_behind_reentrant_checkpoints(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def adapters_behind_reentrant_checkpoints(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """Gradient checkpointing in its reentrant form over inputs that need no gradient.
 
     Nothing inside such a block trains: "None of the inputs have requires_grad=True". It happens with adapters
@@ -66,10 +66,10 @@ def adapters_behind_reentrant_checkpoints(it: "Interpreter", event: Event) -> It
             if explicit == TRUE or (explicit is None and told == NONE and old):
                 message = "gradient checkpointing over a frozen base: the adapters inside get no gradient"
                 spot = place_of(explicit)
-                yield Hit(place, message, _FIX, Level.WARNING, (spot,) if spot else ())
+                yield RuleHit(place, message, _FIX, Level.WARNING, (spot,) if spot else ())
 
 
-def _asked(args: Thing | None, model: Thing) -> Iterator[tuple[Place, Value]]:
+def _asked(args: HeapObject | None, model: HeapObject) -> Iterator[tuple[CodeLocation, Value]]:
     """Yield where checkpointing is turned on for a training, and its keywords."""
     if args is not None and args.get("gradient_checkpointing") == TRUE:
         yield args.place, args.get("gradient_checkpointing_kwargs")
@@ -78,7 +78,7 @@ def _asked(args: Thing | None, model: Thing) -> Iterator[tuple[Place, Value]]:
         yield spot.place, model.get("checkpointing")
 
 
-def _by_hand(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def _by_hand(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """torch.utils.checkpoint.checkpoint(block, x, use_reentrant=True) of a block that is frozen."""
     block, call = event.values.get("block"), event.call
     thing = it.thing(block) if isinstance(block, Ref) else None
@@ -90,4 +90,4 @@ def _by_hand(it: "Interpreter", event: Event) -> Iterator[Hit]:
     if reentrant is None and it.target.at_least("torch", 2, 9):
         return
     message = "the checkpointed block is frozen and its inputs may need no gradient: nothing before it trains"
-    yield Hit(call.at("use_reentrant"), message, "use_reentrant=False", Level.WARNING)
+    yield RuleHit(call.at("use_reentrant"), message, "use_reentrant=False", Level.WARNING)

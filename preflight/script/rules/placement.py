@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from preflight.facts.script import Place
-from preflight.script.interpreter.events import Event
+from preflight.facts.script import CodeLocation
+from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.values import (
     NONE,
     TRUE,
     Const,
     Device,
     Map,
-    Rank,
+    RankValue,
     Ref,
     Seq,
     Value,
@@ -20,7 +20,7 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 from preflight.script.libraries.models import as_device
-from preflight.script.rules.registry import Hit, Level, rule
+from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -49,7 +49,7 @@ def _numbered(device: Device) -> bool:
 
 
 @rule("D201", "device", "cuda", "set device", "ddp")
-def one_gpu_for_all_ranks(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def one_gpu_for_all_ranks(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A GPU is named by a literal index, so every rank of a node uses the same one.
 
     In Exclusive Process mode the second rank fails ("all CUDA-capable devices are busy or unavailable");
@@ -73,11 +73,11 @@ def one_gpu_for_all_ranks(it: "Interpreter", event: Event) -> Iterator[Hit]:
         message = f"every rank uses GPU {fixed.index}"
         place = fixed.place or event.place
         used = () if place.line == event.place.line else (event.place,)
-        yield Hit(place, message, "accelerator.device, or the device of LOCAL_RANK", level, used)
+        yield RuleHit(place, message, "accelerator.device, or the device of LOCAL_RANK", level, used)
 
 
 @rule("D202", "cuda", "accelerator", "arguments", "set device")
-def cuda_before_the_device_is_set(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def cuda_before_the_device_is_set(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """CUDA is used before the rank has set its device.
 
     Every rank then opens a context on the first GPU, where the second fails in Exclusive Process mode and
@@ -95,33 +95,33 @@ def cuda_before_the_device_is_set(it: "Interpreter", event: Event) -> Iterator[H
         ):
             it.notes.setdefault("early cuda", []).append(event.place)
         return
-    early: list[Place] = it.notes.pop("early cuda", [])
+    early: list[CodeLocation] = it.notes.pop("early cuda", [])
     if level is None or event.name == "arguments":
         level = None if level is None else Level.WARNING
     for place in early if level else ():
         message = "CUDA is used before the rank has set its device: all ranks meet on the first GPU"
         fix = "create the Accelerator (or set_device(LOCAL_RANK)) first"
-        yield Hit(place, message, fix, level or Level.WARNING)
+        yield RuleHit(place, message, fix, level or Level.WARNING)
 
 
 @rule("D203", "environ")
-def visible_devices_set_by_the_script(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def visible_devices_set_by_the_script(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """The script sets CUDA_VISIBLE_DEVICES itself, to the same value in every rank.
 
     It overrules the launch: ranks share GPUs (accelerate maps by modulo) or have none.
     Source: accelerate/state.py.
     """
-    if event.what != "CUDA_VISIBLE_DEVICES" or isinstance(event.values.get("value"), Rank):
+    if event.what != "CUDA_VISIBLE_DEVICES" or isinstance(event.values.get("value"), RankValue):
         return
     level = _level(it)
     value = event.values.get("value")
     if level is not None and isinstance(value, Const):
         message = f"CUDA_VISIBLE_DEVICES={value.value!s} overrules the launch's choice of GPUs"
-        yield Hit(event.place, message, "remove it; choose GPUs with --gpus", level)
+        yield RuleHit(event.place, message, "remove it; choose GPUs with --gpus", level)
 
 
 @rule("D204", "train", "prepare", "spread")
-def model_spread_over_gpus(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def model_spread_over_gpus(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A trained model is loaded with device_map="auto" or the like.
 
     It spreads one model over all GPUs of a rank, which accelerate refuses in a launch of several processes
@@ -135,7 +135,7 @@ def model_spread_over_gpus(it: "Interpreter", event: Event) -> Iterator[Hit]:
         level = _level(it)
         if level is not None:
             message = "the model's layers are spread over GPUs by number, the same in every rank"
-            yield Hit(event.place, message, "remove .parallelize(); one GPU per rank", level)
+            yield RuleHit(event.place, message, "remove .parallelize(); one GPU per rank", level)
         return
     trainer = it.thing(event.ref) if event.name == "train" else None
     models = [trainer.get("model")] if trainer else [Ref(event.ref or 0)]
@@ -147,7 +147,7 @@ def model_spread_over_gpus(it: "Interpreter", event: Event) -> Iterator[Hit]:
             yield from _judge_map(it, model.get("device_map"), model.get("device_map_at"), model.place)
 
 
-def _judge_map(it: "Interpreter", value: Value, spot: Value, fallback: Place) -> Iterator[Hit]:
+def _judge_map(it: "Interpreter", value: Value, spot: Value, fallback: CodeLocation) -> Iterator[RuleHit]:
     place = getattr(spot, "place", None) or fallback
     related = _origins(value, place)
     options = list(alternatives(value))
@@ -159,16 +159,16 @@ def _judge_map(it: "Interpreter", value: Value, spot: Value, fallback: Place) ->
         if not several:
             level = Level.INFO
         message = "the trained model is spread over all GPUs, which no launch of several processes can train"
-        yield Hit(place, message, _MAP_FIX, level, related)
+        yield RuleHit(place, message, _MAP_FIX, level, related)
         return
     for item in options:
         index = _map_index(item)
         if index is not None and several:
             level = Level.ERROR if it.target.processes else Level.WARNING
-            yield Hit(place, f"every rank loads the model onto GPU {index}", _MAP_FIX, level, related)
+            yield RuleHit(place, f"every rank loads the model onto GPU {index}", _MAP_FIX, level, related)
 
 
-def _origins(value: Value, place: Place) -> tuple[Place, ...]:
+def _origins(value: Value, place: CodeLocation) -> tuple[CodeLocation, ...]:
     """Return where a fixed map is written, when it is not where it is used."""
     written = [
         item.places.get("") if isinstance(item, Map) else place_of(item)
@@ -189,7 +189,7 @@ def _map_index(value: Value) -> int | None:
 
 
 @rule("D205", "process group", "set device", "ddp", "cuda", "accelerator", "arguments", "end")
-def process_group_without_a_device(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def process_group_without_a_device(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A process group is made and no rank ever sets its device.
 
     Every rank then works on the first GPU.
@@ -214,11 +214,11 @@ def process_group_without_a_device(it: "Interpreter", event: Event) -> Iterator[
             fix = 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) after this'
             if it.sources.unread():
                 level, message = Level.WARNING, f"{message}, unless a module that could not be read does it"
-            yield Hit(it.notes["process group"][0], message, fix, level)
+            yield RuleHit(it.notes["process group"][0], message, fix, level)
 
 
 @rule("D206", "data parallel")
-def data_parallel_in_a_launch(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def data_parallel_in_a_launch(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """torch.nn.DataParallel drives all GPUs from one process.
 
     In a launch with one rank per GPU every rank would use all of them.
@@ -227,14 +227,14 @@ def data_parallel_in_a_launch(it: "Interpreter", event: Event) -> Iterator[Hit]:
     level = _level(it)
     if level is not None:
         message = "DataParallel uses every GPU from each rank"
-        yield Hit(event.place, message, "accelerate, or DistributedDataParallel", level)
+        yield RuleHit(event.place, message, "accelerate, or DistributedDataParallel", level)
 
 
 _RENDEZVOUS = ("MASTER_PORT", "MASTER_ADDR", "RANK", "LOCAL_RANK", "WORLD_SIZE")
 
 
 @rule("D207", "environ", "process group")
-def rendezvous_fixed_by_the_script(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def rendezvous_fixed_by_the_script(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """The script fixes MASTER_PORT or MASTER_ADDR, or its rank and world size.
 
     It overrules where the launch lets its ranks meet: they wait for each other until a time-out, or a second
@@ -248,9 +248,9 @@ def rendezvous_fixed_by_the_script(it: "Interpreter", event: Event) -> Iterator[
         if isinstance(value, Const):
             message = f"{event.what}={value.value!s} overrules the launch's own"
             fix = f'os.environ.setdefault("{event.what}", ...), or leave it to the launch'
-            yield Hit(event.place, message, fix, Level.WARNING)
+            yield RuleHit(event.place, message, fix, Level.WARNING)
         return
     method = text_of(event.call.get("init_method", 1)) if event.call else None
     if method and method.startswith("tcp://") and event.call:
         message = f"ranks meet at {method}, whatever the launch says"
-        yield Hit(event.call.at("init_method"), message, "leave init_method out", Level.WARNING)
+        yield RuleHit(event.call.at("init_method"), message, "leave init_method out", Level.WARNING)

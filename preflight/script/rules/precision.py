@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from preflight.facts.script import Place
-from preflight.script.interpreter.events import Event
+from preflight.facts.script import CodeLocation
+from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.values import FALSE, NONE, TRUE, Const, Dtype, alternatives, text_of, truth
-from preflight.script.libraries.training import Training, trainings
+from preflight.script.libraries.training_step import TrainingStep, trainings
 from preflight.script.names import ADAM_LIKE
-from preflight.script.rules.registry import Hit, Level, rule
+from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -20,16 +20,16 @@ _FLOAT32 = (
 )
 
 
-def _level(training: Training, *, sure: bool = True) -> Level:
+def _level(training: TrainingStep, *, sure: bool = True) -> Level:
     return Level.ERROR if sure and training.sure_dtype() and not training.doubtful else Level.WARNING
 
 
-def _place(dtype: Dtype, training: Training) -> Place:
+def _place(dtype: Dtype, training: TrainingStep) -> CodeLocation:
     return dtype.place or training.model.place
 
 
 @rule("P101", *_STEPS)
-def fp16_parameters_under_a_scaler(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def fp16_parameters_under_a_scaler(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """Trained parameters are fp16 while fp16 mixed precision is on.
 
     fp16 mixed precision keeps float32 parameters and scales their gradients; with fp16 parameters torch's
@@ -48,11 +48,11 @@ def fp16_parameters_under_a_scaler(it: "Interpreter", event: Event) -> Iterator[
         if not training.precisions():
             message += ", unless the script's arguments (--args) say otherwise"
         level = _level(training, sure=sure)
-        yield Hit(_place(dtype, training), message, _FLOAT32, level, training.switched_at())
+        yield RuleHit(_place(dtype, training), message, _FLOAT32, level, training.switched_at())
 
 
 @rule("P102", *_STEPS)
-def pure_fp16_training(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def pure_fp16_training(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """Trained parameters are fp16 without a scaler.
 
     In pure fp16, (1 - beta2) g^2 and eps = 1e-8 both round to zero, so Adam's first update is x/0: the
@@ -79,15 +79,15 @@ def pure_fp16_training(it: "Interpreter", event: Event) -> Iterator[Hit]:
         if optimizer is not None and text_of(optimizer.get("cls")) not in ADAM_LIKE:
             message += ": small updates are lost"
         related = (optimizer.place,) if optimizer is not None else ()
-        yield Hit(_place(dtype, training), message, f"{_FLOAT32} (with --precision fp16)", level, related)
+        yield RuleHit(_place(dtype, training), message, f"{_FLOAT32} (with --precision fp16)", level, related)
 
 
-def _is_off(training: Training) -> bool:
+def _is_off(training: TrainingStep) -> bool:
     """A scaler that is switched off has a rule of its own."""
     return training.scaler is not None and training.scaler.get("enabled") == FALSE
 
 
-def _divides_by_zero(it: "Interpreter", training: Training) -> bool:
+def _divides_by_zero(it: "Interpreter", training: TrainingStep) -> bool:
     optimizer = training.optimizer
     if optimizer is None:
         return _trainers_adam_does(it, training)
@@ -99,7 +99,7 @@ def _divides_by_zero(it: "Interpreter", training: Training) -> bool:
     return truth(optimizer.get("fused")) is False
 
 
-def _trainers_adam_does(it: "Interpreter", training: Training) -> bool:
+def _trainers_adam_does(it: "Interpreter", training: TrainingStep) -> bool:
     """Return whether the AdamW that a Trainer makes does; from torch 2.8 on its default is the fused one."""
     arguments = training.arguments
     if arguments is None or arguments.get("open") == TRUE or arguments.get("adam_epsilon") != NONE:
@@ -111,7 +111,7 @@ def _trainers_adam_does(it: "Interpreter", training: Training) -> bool:
 
 
 @rule("P103", *_STEPS)
-def dtype_left_to_the_checkpoint(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def dtype_left_to_the_checkpoint(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """The checkpoint's config.json decides the dtype, and fp16 mixed precision is on.
 
     transformers 5 loads "auto": in whatever dtype the checkpoint was saved. Most are saved in bf16 or fp16,
@@ -124,11 +124,11 @@ def dtype_left_to_the_checkpoint(it: "Interpreter", event: Event) -> Iterator[Hi
             continue
         message = "no dtype is named, so the checkpoint decides it, and fp16 mixed precision needs float32"
         spots = training.switched_at()
-        yield Hit(_place(dtype, training), message, "dtype=torch.float32", Level.WARNING, spots)
+        yield RuleHit(_place(dtype, training), message, "dtype=torch.float32", Level.WARNING, spots)
 
 
 @rule("P104", *_STEPS)
-def trained_beside_the_adapters(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def trained_beside_the_adapters(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """modules_to_save or bias of a LoRA configuration are trained in the half base's dtype.
 
     PEFT makes its adapters float32 and leaves these as they are, so the fp16 scaler refuses them.
@@ -148,11 +148,11 @@ def trained_beside_the_adapters(it: "Interpreter", event: Event) -> Iterator[Hit
             *((spot.place,) if isinstance(spot, Dtype) and spot.place else ()),
             *training.switched_at(),
         )
-        yield Hit(base.place or training.model.place, message, fix, _level(training), related)
+        yield RuleHit(base.place or training.model.place, message, fix, _level(training), related)
 
 
 @rule("P105", *_STEPS)
-def half_adapters_under_a_scaler(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def half_adapters_under_a_scaler(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """PEFT adapters were made or cast to fp16 while fp16 mixed precision is on.
 
     `autocast_adapter_dtype=False`, or .half() or .to(dtype) after get_peft_model, undoes PEFT's own float32.
@@ -166,11 +166,11 @@ def half_adapters_under_a_scaler(it: "Interpreter", event: Event) -> Iterator[Hi
             continue
         message = "the adapters are float16, and fp16 mixed precision is on"
         fix = "remove the cast (or autocast_adapter_dtype=False): PEFT keeps adapters in float32"
-        yield Hit(_place(dtype, training), message, fix, _level(training), training.switched_at())
+        yield RuleHit(_place(dtype, training), message, fix, _level(training), training.switched_at())
 
 
 @rule("P106", *_STEPS)
-def bf16_parameters_under_a_scaler(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def bf16_parameters_under_a_scaler(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """Trained parameters are bf16 while fp16 mixed precision is on.
 
     The scaler's kernel has no bf16 form on CUDA: "_amp_foreach_non_finite_check_and_unscale_cuda" not
@@ -186,11 +186,13 @@ def bf16_parameters_under_a_scaler(it: "Interpreter", event: Event) -> Iterator[
         sure = training.precisions() == {"fp16"} and it.target.capability is not None
         message = "the trained parameters are bfloat16, and fp16 mixed precision is on"
         fix = "use bf16 (native from compute capability 8.0), or load with dtype=torch.float32"
-        yield Hit(_place(dtype, training), message, fix, _level(training, sure=sure), training.switched_at())
+        yield RuleHit(
+            _place(dtype, training), message, fix, _level(training, sure=sure), training.switched_at()
+        )
 
 
 @rule("P107", "train")
-def trl_casts_adapters_of_a_quantized_base(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def trl_casts_adapters_of_a_quantized_base(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A TRL trainer with a quantized base casts the adapters to bf16, and fp16=True is set.
 
     TRL does so whatever fp16 says, and the fp16 scaler refuses bf16 parameters.
@@ -201,11 +203,11 @@ def trl_casts_adapters_of_a_quantized_base(it: "Interpreter", event: Event) -> I
             continue
         message = "TRL casts the adapters of a quantized base to bfloat16, and fp16=True is set"
         fix = "bf16=True on GPUs that have it, or upcast the trainable parameters after the trainer is built"
-        yield Hit(training.model.place, message, fix, Level.ERROR, training.switched_at())
+        yield RuleHit(training.model.place, message, fix, Level.ERROR, training.switched_at())
 
 
 @rule("P108", "scaler step")
-def scaler_switched_off_for_fp16(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def scaler_switched_off_for_fp16(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """The GradScaler is switched off although the parameters are fp16.
 
     It silences "Attempting to unscale FP16 gradients" and trains to NaN instead: see P102.
@@ -218,11 +220,11 @@ def scaler_switched_off_for_fp16(it: "Interpreter", event: Event) -> Iterator[Hi
         if it.target.capability is None:
             continue
         message = "the scaler is off because the parameters are float16: the error is hidden, not the fault"
-        yield Hit(training.scaler.place, message, _FLOAT32, _level(training), (_place(dtype, training),))
+        yield RuleHit(training.scaler.place, message, _FLOAT32, _level(training), (_place(dtype, training),))
 
 
 @rule("P109", "arguments")
-def trl_default_is_bf16(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def trl_default_is_bf16(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A TRL configuration without bf16= means bf16, on GPUs that only emulate it.
 
     TRL sets bf16 = not fp16 where bf16 is not given.
@@ -233,11 +235,11 @@ def trl_default_is_bf16(it: "Interpreter", event: Event) -> Iterator[Hit]:
         return
     if thing.get("bf16") == NONE and thing.get("asked") == Const("bf16"):
         message = "without bf16= TRL turns bf16 on, which these GPUs only emulate"
-        yield Hit(event.place, message, "bf16=False, fp16=True", Level.WARNING)
+        yield RuleHit(event.place, message, "bf16=False, fp16=True", Level.WARNING)
 
 
 @rule("P132", "arguments")
-def bf16_on_the_cpu(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def bf16_on_the_cpu(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """TrainingArguments(bf16=True) on CPU ranks, without use_cpu.
 
     transformers then looks for a GPU and stops: "Your setup doesn't support bf16/gpu. You need to assign
@@ -252,11 +254,11 @@ def bf16_on_the_cpu(it: "Interpreter", event: Event) -> Iterator[Hit]:
     by_default = thing.get("bf16") == NONE
     message = "bf16 without use_cpu stops at once on a host without a GPU"
     level = Level.WARNING if by_default else Level.ERROR
-    yield Hit(event.place_of("bf16"), message, "use_cpu=True on the CPU, or GPUs for this launch", level)
+    yield RuleHit(event.place_of("bf16"), message, "use_cpu=True on the CPU, or GPUs for this launch", level)
 
 
 @rule("P110", *_STEPS)
-def layers_of_another_dtype(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def layers_of_another_dtype(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """Some layers of a trained model are built in half precision, the rest is not.
 
     Mixed parameters break the scaler (fp16) and, once something casts the whole model, the optimizer.
@@ -267,11 +269,11 @@ def layers_of_another_dtype(it: "Interpreter", event: Event) -> Iterator[Hit]:
         if isinstance(dtype, Dtype) and not training.sharded:
             message = f"this layer is built in {dtype.name} within a model that is trained otherwise"
             fix = "build it in float32 and cast activations in forward, or let autocast do it"
-            yield Hit(dtype.place or training.model.place, message, fix, Level.WARNING)
+            yield RuleHit(dtype.place or training.model.place, message, fix, Level.WARNING)
 
 
 @rule("P111", *_STEPS, "trained")
-def model_cast_between_steps(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def model_cast_between_steps(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """The model is cast between two steps of its optimizer.
 
     The optimizer's state keeps the old dtype, so the next step fails: "expected dtype float for `end` but got
@@ -289,17 +291,17 @@ def model_cast_between_steps(it: "Interpreter", event: Event) -> Iterator[Hit]:
             level = Level.WARNING if own or training.doubtful else Level.ERROR
             message = "the trained model is cast while its optimizer's state keeps the old dtype"
             fix = "cast copy.deepcopy(model) instead, or record and restore the dtype of each parameter"
-            yield Hit(item.place or training.model.place, message, fix, level)
+            yield RuleHit(item.place or training.model.place, message, fix, level)
         for rounded in alternatives(training.model.get("rounded", NONE)):
             if not isinstance(rounded, Dtype) or training.model.get("recast", FALSE) != FALSE:
                 continue
             message = "the model under training is rounded to half precision and cast back"
             fix = "cast copy.deepcopy(model) instead, or use autocast"
-            yield Hit(rounded.place or training.model.place, message, fix, Level.WARNING)
+            yield RuleHit(rounded.place or training.model.place, message, fix, Level.WARNING)
 
 
 @rule("P112", "parameter data")
-def parameter_data_replaced(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def parameter_data_replaced(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A parameter's or gradient's data is cast behind the optimizer's back.
 
     Gradient and optimizer state then differ in dtype. Before the optimizer is made it is harmless.
@@ -319,4 +321,4 @@ def parameter_data_replaced(it: "Interpreter", event: Event) -> Iterator[Hit]:
         message = "a trained parameter is cast through .data or .grad after the optimizer was made"
         fix = "cast before the optimizer is made, or keep float32 masters"
         level = Level.ERROR if thing.get("stepped", FALSE) != FALSE else Level.WARNING
-        yield Hit(event.place, message, fix, level)
+        yield RuleHit(event.place, message, fix, level)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from preflight.facts.script import Place
+from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
-from preflight.script.interpreter.events import Event
+from preflight.script.interpreter.events import ScriptEvent
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -22,22 +22,22 @@ class Level(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class RuleHit:
     """What a rule saw: where, in one sentence, and what to change."""
 
-    place: Place
+    place: CodeLocation
     message: str
     fix: str
     level: Level
-    related: tuple[Place, ...] = ()
+    related: tuple[CodeLocation, ...] = ()
     """Other places that are part of the fault: where the value is named, or where the other half is."""
 
 
-Judge = Callable[["Interpreter", Event], Iterator[Hit]]
+Judge = Callable[["Interpreter", ScriptEvent], Iterator[RuleHit]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LintRule:
     """One row of the catalogue. `title` is the fault; `text` says why it matters, with its source."""
 
     code: str
@@ -47,7 +47,7 @@ class Rule:
     judge: Judge
 
 
-RULES: dict[str, Rule] = {}
+RULES: dict[str, LintRule] = {}
 
 
 def rule(code: str, *events: str) -> Callable[[Judge], Judge]:
@@ -59,7 +59,7 @@ def rule(code: str, *events: str) -> Callable[[Judge], Judge]:
             raise TypeError(f"{code}: a rule needs a docstring; it is what `gpulaunch explain {code}` prints")
         if code in RULES:
             raise TypeError(f"{code} is taken")
-        RULES[code] = Rule(code, text.splitlines()[0], text, frozenset(events), judge)
+        RULES[code] = LintRule(code, text.splitlines()[0], text, frozenset(events), judge)
         return judge
 
     return register

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter.events import Event
-from preflight.script.interpreter.values import FALSE, NONE, Class, Ext
+from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.values import FALSE, NONE, Class, ExternalName
 from preflight.script.names import root_and_last
-from preflight.script.rules.registry import Hit, Level, rule
+from preflight.script.rules.registry import Level, RuleHit, rule
 
 if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
@@ -28,7 +28,7 @@ def _since(known: bool | None) -> Level:  # noqa: FBT001 - a three-valued answer
 
 
 @rule("V301", "trainer", "arguments", "load")
-def removed_keyword(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def removed_keyword(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """A keyword that transformers 5 (trl 0.16) no longer takes.
 
     It is a TypeError before the first step: `tokenizer` of a Trainer (processing_class since 4.46),
@@ -46,15 +46,15 @@ def removed_keyword(it: "Interpreter", event: Event) -> Iterator[Hit]:
             if old in call.kwargs and not (new is False and old != "evaluation_strategy"):
                 fix = f"{instead}=" if instead else f"remove {old}"
                 level = Level.INFO if old in call.maybe else _since(new)
-                yield Hit(call.at(old), f"{old} is gone in transformers 5", fix, level)
+                yield RuleHit(call.at(old), f"{old} is gone in transformers 5", fix, level)
     elif event.name == "load" and new is not False:
         for old in _QUANTIZED:
             if old in call.kwargs and call.kwargs[old] not in (FALSE, NONE):
                 fix = f"quantization_config=BitsAndBytesConfig({old}=True)"
-                yield Hit(call.at(old), f"{old} is gone in transformers 5", fix, _since(new))
+                yield RuleHit(call.at(old), f"{old} is gone in transformers 5", fix, _since(new))
 
 
-def _tokenizer(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def _tokenizer(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     call = event.call
     root, last = root_and_last(event.what)
     if call is None or root not in ("transformers", "trl"):
@@ -63,7 +63,7 @@ def _tokenizer(it: "Interpreter", event: Event) -> Iterator[Hit]:
         # The PPOTrainer of before 0.12 has a tokenizer= of its own, and most scripts are written for that.
         if it.target.at_least("trl", 0, 12) is None:
             message = "PPOTrainer(tokenizer=) is a TypeError from trl 0.12 on"
-            yield Hit(call.at("tokenizer"), message, "processing_class=", Level.INFO)
+            yield RuleHit(call.at("tokenizer"), message, "processing_class=", Level.INFO)
         return
     if root == "trl":
         gone, old = it.target.at_least("trl", 0, 16), it.target.at_least("trl", 0, 12) is False
@@ -74,10 +74,10 @@ def _tokenizer(it: "Interpreter", event: Event) -> Iterator[Hit]:
         level = Level.INFO if "tokenizer" in call.maybe else _since(gone)
         if _may_take_it(it, event):
             level = Level.INFO
-        yield Hit(call.at("tokenizer"), message, "processing_class=", level)
+        yield RuleHit(call.at("tokenizer"), message, "processing_class=", level)
 
 
-def _may_take_it(it: "Interpreter", event: Event) -> bool:
+def _may_take_it(it: "Interpreter", event: ScriptEvent) -> bool:
     """Whether a class that cannot be read precedes the library's: it may take a tokenizer= itself."""
     thing = it.thing(event.ref)
     cls = thing.get("__class__") if thing else NONE
@@ -85,11 +85,11 @@ def _may_take_it(it: "Interpreter", event: Event) -> bool:
         return False
     bases = [base for info in it.mro(cls.key) for base in info.bases if not isinstance(base, Class)]
     first = bases[0] if bases else NONE
-    return not isinstance(first, Ext) or not it.library.class_kind(first.name)
+    return not isinstance(first, ExternalName) or not it.library.class_kind(first.name)
 
 
 @rule("V302", "load")
-def keyword_too_new(it: "Interpreter", event: Event) -> Iterator[Hit]:
+def keyword_too_new(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
     """`dtype=` in from_pretrained, with a transformers that only knows torch_dtype.
 
     Before 4.56 it is passed on to the model's constructor, which refuses it.
@@ -99,4 +99,6 @@ def keyword_too_new(it: "Interpreter", event: Event) -> Iterator[Hit]:
     if thing is None or call is None or event.what != "dtype":
         return
     if it.target.at_least("transformers", 4, 56) is False:
-        yield Hit(call.at("dtype"), "dtype= is unknown before transformers 4.56", "torch_dtype=", Level.ERROR)
+        yield RuleHit(
+            call.at("dtype"), "dtype= is unknown before transformers 4.56", "torch_dtype=", Level.ERROR
+        )

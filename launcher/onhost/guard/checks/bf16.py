@@ -6,12 +6,12 @@ from typing import Iterator
 
 from ..tensors import first_cuda
 from ..training_state import Step, mixed_precision
-from ..violation import Wrong
+from ..violation import Violation
 
 HAS_BF16 = 8  # compute capability, the major number
 
 
-def emulated_bf16(step: Step) -> Iterator[Wrong]:
+def emulated_bf16(step: Step) -> Iterator[Violation]:
     """Find bf16 on an NVIDIA GPU that only emulates it."""
     torch = step.training.torch
     trainable = step.trainable()
@@ -23,4 +23,4 @@ def emulated_bf16(step: Step) -> Iterator[Wrong]:
     if major < HAS_BF16:
         text = "bf16 on a GPU of compute capability %d.%d is emulated: slow, and not tested by anybody"
         fix = "use fp16 mixed precision with float32 parameters on this GPU"
-        yield Wrong("G8", text % (major, minor), fix)
+        yield Violation("G8", text % (major, minor), fix)

@@ -6,12 +6,12 @@ import json
 import os
 from typing import Iterator
 
-from ..context import Place
+from ..context import GuardContext
 from ..training_state import Step
-from ..violation import Wrong
+from ..violation import Violation
 
 
-def other_devices(step: Step) -> Iterator[Wrong]:
+def other_devices(step: Step) -> Iterator[Violation]:
     """Find parameters that are on the CPU, or on a GPU that is another rank's."""
     planned = _planned_gpu(step.training.place)
     devices = {p.device for p in step.trainable()}
@@ -19,16 +19,16 @@ def other_devices(step: Step) -> Iterator[Wrong]:
         return
     if all(device.type == "cpu" for device in devices):
         text = "all trainable parameters are on the CPU, while this rank was given %s"
-        yield Wrong("G6", text % planned, "move the model to accelerator.device, not to a fixed device")
+        yield Violation("G6", text % planned, "move the model to accelerator.device, not to a fixed device")
     for device in sorted((d for d in devices if d.type == "cuda"), key=str):
         uuid = step.training.tools.gpu_uuid(device)
         if uuid and uuid != planned:
             text = "trainable parameters are on %s (%s), while this rank was given %s"
             fix = "use accelerator.device instead of a fixed cuda:N, and no device_map='auto'"
-            yield Wrong("G6", text % (device, uuid, planned), fix, True)
+            yield Violation("G6", text % (device, uuid, planned), fix, True)
 
 
-def _planned_gpu(place: Place) -> str | None:
+def _planned_gpu(place: GuardContext) -> str | None:
     """Return the UUID that the plan gave this rank, None for a CPU rank or when it is unknown."""
     try:
         with open(os.path.join(place.run_dir, "expected.json"), "rb") as file:

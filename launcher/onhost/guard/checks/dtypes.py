@@ -6,7 +6,7 @@ from typing import Any, Iterator
 
 from ..tensors import is_fused, short
 from ..training_state import Step
-from ..violation import FIX_FP16, Wrong
+from ..violation import FIX_FP16, Violation
 
 EPS_LOST_IN_FP16 = 2.0**-25
 """An eps up to this rounds to zero in fp16: Adam then divides by zero wherever its second moment did too."""
@@ -17,7 +17,7 @@ FIX_CAST = (
 )
 
 
-def coarse_parameters(step: Step) -> Iterator[Wrong]:
+def coarse_parameters(step: Step) -> Iterator[Violation]:
     """Find trainable parameters in half precision (G1)."""
     torch = step.training.torch
     trainable = step.trainable()
@@ -30,12 +30,12 @@ def coarse_parameters(step: Step) -> Iterator[Wrong]:
             text += ": its second moment and eps round to zero in fp16, so the weights become NaN in step 1"
         else:
             text += ": small updates and small moments round to zero"
-        yield Wrong("G1", text, FIX_FP16, kills, half)
+        yield Violation("G1", text, FIX_FP16, kills, half)
     coarse = [p for p in trainable if p.dtype is torch.bfloat16]
     if coarse:
         text = "%d of %d trainable parameter tensors are bfloat16: updates below 1/256 of a weight are lost"
         fix = "train in float32 with bf16 mixed precision, if the memory suffices"
-        yield Wrong("G1", text % (len(coarse), len(trainable)), fix, parameters=coarse)
+        yield Violation("G1", text % (len(coarse), len(trainable)), fix, parameters=coarse)
 
 
 def _divides_by_zero(step: Step) -> bool:
@@ -46,7 +46,7 @@ def _divides_by_zero(step: Step) -> bool:
     return smallest <= EPS_LOST_IN_FP16
 
 
-def unlike_dtypes(step: Step) -> Iterator[Wrong]:
+def unlike_dtypes(step: Step) -> Iterator[Violation]:
     """Compare each parameter with its gradient (G2) and with Adam's state (G3): one pass, at every step."""
     cast = []
     state = step.optimizer.state
@@ -68,12 +68,12 @@ def unlike_dtypes(step: Step) -> Iterator[Wrong]:
         yield _cast_since(step, cast)
 
 
-def _odd_gradient(p: Any, dtype: Any) -> Wrong:
+def _odd_gradient(p: Any, dtype: Any) -> Violation:
     text = "a %s parameter has a %s gradient" % (short(p.dtype), short(dtype))
-    return Wrong("G2", text, "let autograd make the gradient; assign to .grad, not .data", parameters=[p])
+    return Violation("G2", text, "let autograd make the gradient; assign to .grad, not .data", parameters=[p])
 
 
-def _cast_since(step: Step, cast: list[Any]) -> Wrong:
+def _cast_since(step: Step, cast: list[Any]) -> Violation:
     now, before = short(cast[0].dtype), short(step.optimizer.state[cast[0]]["exp_avg"].dtype)
     text = (
         "%d trainable parameter tensors were cast from %s to %s between step %d and step %d; Adam's state"
@@ -86,7 +86,7 @@ def _cast_since(step: Step, cast: list[Any]) -> Wrong:
         error = ": the fused kernel wants parameters, gradients and state of one dtype"
     text = text % (len(cast), before, now, step.number - 1, step.number, before, error)
     promotes_silently = _version(step.training.torch) < (2, 1) and not fused
-    return Wrong("G3", text, FIX_CAST, not promotes_silently, cast)
+    return Violation("G3", text, FIX_CAST, not promotes_silently, cast)
 
 
 def _version(torch: Any) -> tuple[int, int]:

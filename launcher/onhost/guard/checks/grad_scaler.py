@@ -6,26 +6,28 @@ import math
 import os
 from typing import Any, Callable, Iterator
 
-from ..async_reads import Reading
-from ..reporter import Teller
+from ..async_reads import AsyncRead
+from ..reporter import GuardReporter
 from ..tensors import trained_by
-from ..training_state import Training, Watched
-from ..violation import FIX_FP16, Wrong
+from ..training_state import TrainingState, WatchedOptimizer
+from ..violation import FIX_FP16, Violation
 
 SKIPS_IN_A_ROW = 8
 
 
-class Scaling:
+class ScalerMonitor:
     """Follows the scalers of this rank; `skipped` is called after each step that one has skipped."""
 
-    def __init__(self, training: Training, teller: Teller, skipped: Callable[[Watched], None]) -> None:
+    def __init__(
+        self, training: TrainingState, teller: GuardReporter, skipped: Callable[[WatchedOptimizer], None]
+    ) -> None:
         self.scale = math.nan  # as last read
         self._training = training
         self._teller = teller
         self._skipped = skipped
         self._skips_allowed = int(os.environ.get("GPULAUNCH_GUARD_SKIPS", "") or SKIPS_IN_A_ROW)
         self._skips_in_a_row = 0
-        self._on_its_way: Reading | None = None
+        self._on_its_way: AsyncRead | None = None
 
     def unscaling(self, scaler: Any, optimizer: Any) -> None:
         """Look at what a scaler is about to unscale."""
@@ -55,7 +57,7 @@ class Scaling:
             self._scale_is(self._on_its_way.numbers()[0])
             self._on_its_way = None
         if self._on_its_way is None:
-            self._on_its_way = Reading(self._training.torch, [scale.reshape(1)])
+            self._on_its_way = AsyncRead(self._training.torch, [scale.reshape(1)])
             if not self._on_its_way.events:
                 self._scale_is(self._on_its_way.numbers()[0])
                 self._on_its_way = None
@@ -68,9 +70,9 @@ class Scaling:
         if number < 1.0:
             text = "the GradScaler's scale has fallen below 1 (%g)" % number
             fix = "the gradients overflow whatever the scale: use bf16 or no mixed precision"
-            self._teller.tell(Wrong("G5", text, fix), self._training.step_now())
+            self._teller.tell(Violation("G5", text, fix), self._training.step_now())
 
-    def _count(self, seen: Watched, *, skipped: bool) -> None:
+    def _count(self, seen: WatchedOptimizer, *, skipped: bool) -> None:
         self._skips_in_a_row = self._skips_in_a_row + 1 if skipped else 0
         if not skipped:
             return
@@ -83,7 +85,7 @@ class Scaling:
             )
             self._skips_in_a_row = 0
             first = seen.tries - self._skips_allowed + 1
-            self._teller.tell(Wrong("G5", text % (self._skips_allowed, self.scale), fix, True), first)
+            self._teller.tell(Violation("G5", text % (self._skips_allowed, self.scale), fix, True), first)
         self._skipped(seen)
 
 
@@ -92,7 +94,7 @@ def _is_always_called(optimizer: Any) -> bool:
     return bool(getattr(optimizer, "_step_supports_amp_scaling", False))
 
 
-def _cannot_be_unscaled(torch: Any, optimizer: Any) -> Iterator[Wrong]:
+def _cannot_be_unscaled(torch: Any, optimizer: Any) -> Iterator[Violation]:
     trained = [p for p in trained_by(optimizer) if p.grad is not None]
     half = [p for p in trained if p.grad.dtype is torch.float16]
     if half:
@@ -101,7 +103,7 @@ def _cannot_be_unscaled(torch: Any, optimizer: Any) -> Iterator[Wrong]:
             ' "Attempting to unscale FP16 gradients."; with a fused optimizer and no clipping it would'
             " silently train in pure fp16"
         )
-        yield Wrong("G1", text % (len(half), len(trained)), FIX_FP16, True, half)
+        yield Violation("G1", text % (len(half), len(trained)), FIX_FP16, True, half)
     brain = [p for p in trained if p.grad.dtype is torch.bfloat16 and p.device.type == "cuda"]
     if brain:
         text = (
@@ -109,4 +111,4 @@ def _cannot_be_unscaled(torch: Any, optimizer: Any) -> Iterator[Wrong]:
             " kernel for them (\"not implemented for 'BFloat16'\")"
         )
         fix = "keep float32 parameters under fp16 mixed precision, or use bf16, which has no scaler"
-        yield Wrong("G1", text % (len(brain), len(trained)), fix, True, brain)
+        yield Violation("G1", text % (len(brain), len(trained)), fix, True, brain)

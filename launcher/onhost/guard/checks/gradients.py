@@ -6,10 +6,10 @@ from typing import Any, Iterator
 
 from ..parameter_names import names_of
 from ..training_state import Step
-from ..violation import Wrong
+from ..violation import Violation
 
 
-def missing_gradients(step: Step) -> Iterator[Wrong]:
+def missing_gradients(step: Step) -> Iterator[Violation]:
     """Find what got no gradient: some of it in the first step, all of it or of the adapters in two."""
     # FSDP: what other ranks hold is empty here.
     trainable = [p for p in step.trainable() if p.numel()]
@@ -28,11 +28,11 @@ def missing_gradients(step: Step) -> Iterator[Wrong]:
             "with gradient checkpointing call model.enable_input_require_grads(), or pass"
             " use_reentrant=False; make the optimizer after PEFT has made its adapters"
         )
-        yield Wrong("G9", text, fix, True, dead)
+        yield Violation("G9", text, fix, True, dead)
     elif before is None and len(none) < len(trainable) and not (adapters and len(none) >= len(adapters)):
         text = "%d of %d trainable parameter tensors got no gradient in the first step"
         fix = "freeze what is not used (requires_grad_(False)), or find out why the loss does not reach it"
-        yield Wrong("G9", text % (len(none), len(trainable)), fix, parameters=none)
+        yield Violation("G9", text % (len(none), len(trainable)), fix, parameters=none)
 
 
 def _adapters(step: Step, trainable: list[Any]) -> list[Any]:

@@ -6,26 +6,26 @@ import functools
 import math
 from typing import Any, Callable
 
-from ..async_reads import Reading, Readings
-from ..reporter import Teller
-from ..sampling import SAMPLE_EVERY, Evidence
+from ..async_reads import AsyncRead, AsyncReads
+from ..reporter import GuardReporter
+from ..sampling_policy import SAMPLE_EVERY, SamplingPolicy
 from ..tensors import local
-from ..training_state import Training
-from ..violation import Wrong
+from ..training_state import TrainingState
+from ..violation import Violation
 
 KEPT = 4 * SAMPLE_EVERY
 """So many values of a GPU are kept until they are sent; more are let go."""
 
 
-class Notes:
+class LossMonitor:
     """Hears of every loss and gradient norm; `heard` gets each number once it is known."""
 
     def __init__(
         self,
-        training: Training,
-        teller: Teller,
-        readings: Readings,
-        evidence: Evidence,
+        training: TrainingState,
+        teller: GuardReporter,
+        readings: AsyncReads,
+        evidence: SamplingPolicy,
         heard: Callable[[str, float], None],
     ) -> None:
         self._training = training
@@ -61,7 +61,7 @@ class Notes:
             notes.clear()
             if len({value.device for value in values}) == 1:
                 torch = self._training.torch
-                reading = Reading(torch, [torch.stack(values)])
+                reading = AsyncRead(torch, [torch.stack(values)])
                 self._readings.expect(reading, functools.partial(self._arrived, what, steps))
 
     def _take(self, what: str, value: Any) -> None:
@@ -81,7 +81,7 @@ class Notes:
     def _step_to_come(self) -> int:
         return self._training.step_now() + 1
 
-    def _arrived(self, what: str, steps: list[int], reading: Reading) -> None:
+    def _arrived(self, what: str, steps: list[int], reading: AsyncRead) -> None:
         for step, number in zip(steps, reading.numbers()):  # noqa: B905 - Python 3.9
             self._judge(what, number, step)
 
@@ -95,4 +95,4 @@ class Notes:
         self._evidence.suspect(what, step)
         if not has_scaler:
             fix = "look at this step's data, the learning rate, and fp16 that overflows in the forward"
-            self._teller.tell(Wrong("G4", "the %s is not finite" % what, fix), step)
+            self._teller.tell(Violation("G4", "the %s is not finite" % what, fix), step)

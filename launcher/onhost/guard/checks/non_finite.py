@@ -7,12 +7,12 @@ import math
 import weakref
 from typing import Any, Iterable
 
-from ..async_reads import Reading, Readings
-from ..reporter import Teller
-from ..sampling import Evidence
+from ..async_reads import AsyncRead, AsyncReads
+from ..reporter import GuardReporter
+from ..sampling_policy import SamplingPolicy
 from ..tensors import local, trained_by
-from ..training_state import Step, Training
-from ..violation import FIX_FP16, Wrong
+from ..training_state import Step, TrainingState
+from ..violation import FIX_FP16, Violation
 
 FIX_LOST = (
     "nothing can be saved from these weights: start again from the last good checkpoint, with a"
@@ -20,10 +20,12 @@ FIX_LOST = (
 )
 
 
-class Values:
+class FiniteMonitor:
     """Has one number per device computed that is finite if all values are; sums see NaN and Inf."""
 
-    def __init__(self, training: Training, teller: Teller, readings: Readings, evidence: Evidence) -> None:
+    def __init__(
+        self, training: TrainingState, teller: GuardReporter, readings: AsyncReads, evidence: SamplingPolicy
+    ) -> None:
         self._training = training
         self._teller = teller
         self._readings = readings
@@ -32,7 +34,7 @@ class Values:
 
     # --- looking ---
 
-    def first_weights(self, step: Step) -> Iterable[Wrong]:
+    def first_weights(self, step: Step) -> Iterable[Violation]:
         """Have one number computed for each weight tensor: those that never were finite are no fault."""
         torch = self._training.torch
         by_device: dict[Any, list[Any]] = {}
@@ -41,7 +43,7 @@ class Values:
             if total is not None:
                 by_device.setdefault(total.device, []).append((id(p), total))
         for sums in by_device.values():
-            reading = Reading(torch, [torch.stack([total for _, total in sums])])
+            reading = AsyncRead(torch, [torch.stack([total for _, total in sums])])
             self._readings.expect(reading, functools.partial(self._judge_first, [key for key, _ in sums]))
         self._readings.settle()
         return ()
@@ -52,7 +54,7 @@ class Values:
             return False
         return self._evidence.is_sampled(step.number) and not self._training.has_scaler
 
-    def gradients(self, step: Step) -> Iterable[Wrong]:
+    def gradients(self, step: Step) -> Iterable[Violation]:
         """Send the gradients' sums; they are judged when they have arrived."""
         gradients = [p.grad for p in trained_by(step.optimizer) if p.grad is not None]
         self._send(self._judge_gradients, step.optimizer, gradients)
@@ -79,7 +81,7 @@ class Values:
         if values:
             step = self._training.record(optimizer).tries
             about = functools.partial(judge, step, weakref.ref(optimizer))
-            self._readings.expect(Reading(torch, values), about)
+            self._readings.expect(AsyncRead(torch, values), about)
 
     def _sum(self, tensor: Any) -> Any:
         """Return a number that is finite if all values are, None for what has no plain values."""
@@ -92,11 +94,11 @@ class Values:
 
     # --- judging what has arrived; to confirm and name it, waiting for the GPU is fine ---
 
-    def _judge_first(self, keys: list[int], reading: Reading) -> None:
+    def _judge_first(self, keys: list[int], reading: AsyncRead) -> None:
         pairs = zip(keys, reading.numbers())  # noqa: B905 - Python 3.9
         self._born_bad.update(key for key, number in pairs if not math.isfinite(number))
 
-    def _judge_gradients(self, step: int, about: Any, reading: Reading) -> None:
+    def _judge_gradients(self, step: int, about: Any, reading: AsyncRead) -> None:
         optimizer = about()
         if optimizer is None or _all_finite(reading):
             return
@@ -106,9 +108,9 @@ class Values:
         self._evidence.suspect("gradients", step)
         text = "gradients are not finite, and no GradScaler will skip this step: the weights are lost by it"
         fix = "the forward overflows (fp16 without autocast?) or the loss does; find the first bad batch"
-        self._teller.tell(Wrong("G4", text, fix, parameters=bad), step)
+        self._teller.tell(Violation("G4", text, fix, parameters=bad), step)
 
-    def _judge_weights(self, step: int, about: Any, reading: Reading) -> None:
+    def _judge_weights(self, step: int, about: Any, reading: AsyncRead) -> None:
         optimizer = about()
         if optimizer is None:
             return
@@ -134,8 +136,8 @@ class Values:
             text += "; gradients were finite"
         torch = self._training.torch
         fix = FIX_FP16 if any(p.dtype is torch.float16 for p in bad) else FIX_LOST
-        self._teller.tell(Wrong("G4", text, fix, True, bad), first)
+        self._teller.tell(Violation("G4", text, fix, True, bad), first)
 
 
-def _all_finite(reading: Reading) -> bool:
+def _all_finite(reading: AsyncRead) -> bool:
     return all(map(math.isfinite, reading.numbers()))

@@ -8,13 +8,13 @@ import os
 import sys
 from typing import Any, Iterator
 
-from ..context import Place
+from ..context import GuardContext
 from ..tensors import first_cuda, histogram
 from ..training_state import Step, mixed_precision
-from ..violation import Wrong
+from ..violation import Violation
 
 
-def unlike_neighbours(step: Step) -> Iterator[Wrong]:
+def unlike_neighbours(step: Step) -> Iterator[Violation]:
     """Tell what this rank trains with, and compare it with the ranks of its host that have told before it.
 
     Nobody is waited for. The client compares all ranks of all hosts, but nobody may be following when they
@@ -28,12 +28,12 @@ def unlike_neighbours(step: Step) -> Iterator[Wrong]:
         where = "rank %s and rank %s of this host" % (other["rank"], place.rank)
         if facts["gpu"] and facts["gpu"] == other.get("gpu"):
             fix = "use accelerator.device in the script, never a fixed cuda:N or device_map='auto'"
-            yield Wrong("G6", "%s are on one GPU, %s" % (where, facts["gpu"]), fix, True)
+            yield Violation("G6", "%s are on one GPU, %s" % (where, facts["gpu"]), fix, True)
         theirs = sorted(other.get("dtypes") or {}), other.get("mixed_precision"), other.get("scaler")
         if theirs != mine:
             text = "%s are unlike (trainable dtypes, mixed precision, scaler): %s; %s"
             fix = "decide precision and dtypes once for all ranks, not from each rank's own GPU"
-            yield Wrong("G7", text % (where, theirs, mine), fix, True)
+            yield Violation("G7", text % (where, theirs, mine), fix, True)
 
 
 def _facts(step: Step) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _facts(step: Step) -> dict[str, Any]:
     return facts
 
 
-def _told_before(place: Place) -> Iterator[dict[str, Any]]:
+def _told_before(place: GuardContext) -> Iterator[dict[str, Any]]:
     """Yield what the guards of this host's other ranks have told at their first step so far."""
     try:
         with open(os.path.join(place.run_dir, "events.jsonl"), "rb") as file:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from ..patching import named_as
-from ..safe_call import Safety
-from .step_timer import Steps
+from ..patches import named_as
+from ..safe_call import SafeCaller
+from .step_timer import StepTimer
 
 
-class Trainer:
+class TrainerHooks:
     """Follows a Trainer's events; the rehearsal of its script ends when it would begin another step."""
 
-    def __init__(self, steps: Steps) -> None:
+    def __init__(self, steps: StepTimer) -> None:
         self.told: dict[str, Any] = {}  # what a Trainer says of its run
         self._steps = steps
 
-    def watch(self, module: ModuleType, safety: Safety) -> None:
+    def watch(self, module: ModuleType, safety: SafeCaller) -> None:
         """Listen to transformers.trainer_callback."""
         handler: Any = module.CallbackHandler
         original = handler.call_event

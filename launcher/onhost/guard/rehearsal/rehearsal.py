@@ -7,17 +7,17 @@ import math
 from types import ModuleType
 from typing import Any, Callable
 
-from ..checks.grad_scaler import Scaling
-from ..checks.non_finite import Values
+from ..checks.grad_scaler import ScalerMonitor
+from ..checks.non_finite import FiniteMonitor
 from ..parameter_names import NAMES_TOLD, names_of
-from ..safe_call import Safety
-from ..sampling import Evidence
+from ..safe_call import SafeCaller
+from ..sampling_policy import SamplingPolicy
 from ..tensors import first_cuda, histogram, trained_by
-from ..training_state import Training, Watched, mixed_precision
-from .hf_trainer import Trainer
+from ..training_state import TrainingState, WatchedOptimizer, mixed_precision
+from .hf_trainer import TrainerHooks
 from .memory_stats import memory, state_dtypes
-from .sample_counter import Samples
-from .step_timer import Steps
+from .sample_counter import SampleCounter
+from .step_timer import StepTimer
 
 LOSSES_TOLD = 200
 
@@ -25,11 +25,11 @@ LOSSES_TOLD = 200
 class Rehearsal:
     """Collects what the steps show; `end` ends the script when it has seen enough."""
 
-    def __init__(self, training: Training, steps: int, end: Callable[[], None]) -> None:
+    def __init__(self, training: TrainingState, steps: int, end: Callable[[], None]) -> None:
         self._training = training
-        self._steps = Steps(steps, end)
-        self._samples = Samples()
-        self._trainer = Trainer(self._steps)
+        self._steps = StepTimer(steps, end)
+        self._samples = SampleCounter()
+        self._trainer = TrainerHooks(self._steps)
         self._with_gradient: set[int] = set()
         self._optimizers: list[Any] = []  # held, so that they can still be measured when the script has ended
         self._losses: list[float] = []
@@ -37,7 +37,7 @@ class Rehearsal:
         self._gradient_dtypes: dict[str, int] = {}
         self._told = False
 
-    def modules(self, safety: Safety) -> dict[str, Callable[[ModuleType], None]]:
+    def modules(self, safety: SafeCaller) -> dict[str, Callable[[ModuleType], None]]:
         """Return the modules to listen to, and what does so once they are imported."""
         return {
             "transformers.trainer_callback": functools.partial(self._trainer.watch, safety=safety),
@@ -59,7 +59,7 @@ class Rehearsal:
         self._with_gradient.update(id(p) for p in found)
         self._gradient_dtypes = histogram(p.grad.dtype for p in found)
 
-    def stepped(self, seen: Watched) -> None:
+    def stepped(self, seen: WatchedOptimizer) -> None:
         """Count a step, performed or skipped; end after the last one, unless Trainer shall evaluate first."""
         steps = self._steps
         steps.count(seen)
@@ -68,7 +68,7 @@ class Rehearsal:
         if steps.are_done() and not steps.trainer_ends_them:
             steps.end()
 
-    def tell(self, values: Values, scaling: Scaling, evidence: Evidence) -> None:
+    def tell(self, values: FiniteMonitor, scaling: ScalerMonitor, evidence: SamplingPolicy) -> None:
         """Report once what was measured."""
         training = self._training
         if self._told or training.torch is None or not self._optimizers:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from ..patching import named_as
-from ..safe_call import Safety
+from ..patches import named_as
+from ..safe_call import SafeCaller
 
 
-class Samples:
+class SampleCounter:
     """Counts what DataLoaders give, by dataset."""
 
     def __init__(self) -> None:
         self._given: dict[int, int] = {}
         self._given_before: dict[int, int] = {}  # the same, when the first step had ended
 
-    def watch_loaders(self, module: ModuleType, safety: Safety) -> None:
+    def watch_loaders(self, module: ModuleType, safety: SafeCaller) -> None:
         """Listen to torch.utils.data.dataloader."""
         base: Any = getattr(module, "_BaseDataLoaderIter")  # noqa: B009 - it is torch's own
         original = base.__next__

@@ -8,13 +8,13 @@ import os
 import sys
 from typing import Any
 
-from ..context import Place, Report
+from ..context import GuardContext, Report
 from .protect_output import keep_off
 
 SCRATCH = ".gpulaunch-rehearsal"
 
 
-def enter_scratch(place: Place, report: Report) -> None:
+def enter_scratch(place: GuardContext, report: Report) -> None:
     """Let the script work in a copy of its directory made of links, where its output folder is empty.
 
     What it writes there under a relative path touches nothing of a former run. Raises OSError when that

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any, Callable
 
-from ..training_state import Watched
+from ..training_state import WatchedOptimizer
 
 
-class Steps:
+class StepTimer:
     """Counts the steps; `end` ends the script."""
 
     def __init__(self, wanted: int, end: Callable[[], None]) -> None:
@@ -24,7 +24,7 @@ class Steps:
         """Return whether all that were wanted have been taken."""
         return self.done >= self._wanted
 
-    def count(self, seen: Watched) -> None:
+    def count(self, seen: WatchedOptimizer) -> None:
         """Count a step, performed or skipped."""
         self.done = max(self.done, seen.tries)
         self._times.append(time.monotonic())

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from ..client_files import STOP_GRACE_S, Wish, client_silent_s, is_detached
-from .run_state import Run
+from ..client_files import STOP_GRACE_S, StopRequest, client_silent_s, is_detached
+from .run_state import SupervisedRun
 
 
-class Attachment:
+class ClientLiveness:
     """A run ends when its client stays away; `timeout_s` is None once nobody needs to follow.
 
     One that is to go on without a client (on_disconnect: continue) is told so when all of its nodes have
     started: half a run must not stay.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: SupervisedRun) -> None:
         self._run = run
         self.timeout_s: float | None = run.spec.get("disconnect_timeout_s")
 
-    def look(self) -> Wish | None:
+    def look(self) -> StopRequest | None:
         """Return the wish to end a run that nobody follows."""
         if self.timeout_s is None:
             return None
         if is_detached(self._run.dir):
             self.timeout_s = None
         elif (client_silent_s(self._run.dir) or 0.0) > self.timeout_s:
-            return Wish(self._why(self.timeout_s), float(self._run.spec.get("grace_s") or STOP_GRACE_S))
+            return StopRequest(
+                self._why(self.timeout_s), float(self._run.spec.get("grace_s") or STOP_GRACE_S)
+            )
         return None
 
     def _why(self, timeout_s: float) -> str:

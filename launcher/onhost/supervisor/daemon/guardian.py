@@ -14,17 +14,17 @@ from ..events import write_event
 from ..files import write_file
 from ..gpu_claims import release_claims, take_claims
 from ..node import whereabouts
-from ..protocol import Refused
+from ..protocol import RequestRefused
 from ..run_dir import EVENTS, RESERVE, STATE, read_state
 from ..run_processes import end_all
 from .daemonize import live_and_exit, settle
-from .launcher import Interpreter
-from .run_state import Run
+from .launcher import WarmInterpreter
+from .run_state import SupervisedRun
 from .supervisor import supervise
 
 
-class Early(Interpreter, Protocol):
-    """What began before the plan, as guardian and supervisor know it (warm_start.Early)."""
+class WarmSupervisor(WarmInterpreter, Protocol):
+    """What began before the plan, as guardian and supervisor know it (warm_start.WarmStart)."""
 
     link: Any  # the socket to the supervisor, or to the guardian
     interpreter_in: int
@@ -33,29 +33,33 @@ class Early(Interpreter, Protocol):
         """Tell the supervisor that waits to begin; return its pid."""
 
 
-def be_guardian(spec: dict[str, Any], run_dir: str, done: int, early: Early | None = None) -> NoReturn:
+def be_guardian(
+    spec: dict[str, Any], run_dir: str, done: int, early: WarmSupervisor | None = None
+) -> NoReturn:
     """Have the supervisor live, and outlive it. `done` is where its first state is waited for."""
     live_and_exit(lambda: live(spec, run_dir, done, early))
 
 
-def be_early_supervisor(message: list[Any], descriptors: list[int], done: int, early: Early) -> NoReturn:
+def be_early_supervisor(
+    message: list[Any], descriptors: list[int], done: int, early: WarmSupervisor
+) -> NoReturn:
     """Be a supervisor that was there before the plan; `message` and descriptors are the guardian's."""
 
     def live_early() -> int:
         spec, run_dir, paths, problem = message
         settle(spec, run_dir, {done, early.interpreter_in, *descriptors})
-        run = Run(spec, run_dir, os.getppid())
+        run = SupervisedRun(spec, run_dir, os.getppid())
         return supervise(run, done, dict(zip(paths, descriptors)), problem, early)  # noqa: B905 - Python 3.9
 
     live_and_exit(live_early)
 
 
-def live(spec: dict[str, Any], run_dir: str, done: int, early: Early | None) -> int:
+def live(spec: dict[str, Any], run_dir: str, done: int, early: WarmSupervisor | None) -> int:
     """Return the exit code of the guardian, and in its child that of the supervisor."""
     settle(spec, run_dir, {done} if early is None else {done, early.link.fileno()})
     try:
         claims, problem = take_claims(spec)
-    except Refused as refusal:
+    except RequestRefused as refusal:
         refuse(spec, run_dir, done, str(refusal))
         return 1
     me = os.getpid()
@@ -64,7 +68,7 @@ def live(spec: dict[str, Any], run_dir: str, done: int, early: Early | None) -> 
     else:
         pid = os.fork()
     if pid == 0:
-        return supervise(Run(spec, run_dir, me), done, claims, problem, None)
+        return supervise(SupervisedRun(spec, run_dir, me), done, claims, problem, None)
     os.close(done)
     guard(run_dir, pid)
     release_claims(claims)
@@ -115,4 +119,4 @@ def wait_for(pid: int) -> int:
 
 def unseen_end(left: list[int], why: str) -> dict[str, Any]:
     """Return how a run ended whose supervisor cannot say it."""
-    return {"launcher_code": None, "ranks": {}, "left": left, "why": why, "port_free": None}
+    return {"launcher_code": None, "ranks": {}, "remaining_pids": left, "why": why, "port_free": None}

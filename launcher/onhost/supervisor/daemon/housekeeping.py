@@ -9,7 +9,7 @@ import time
 from ..files import append_line
 from ..node import Heartbeat
 from ..run_dir import HEARTBEAT, RECENT, RECENT_BEFORE, SIZES, log_sizes
-from .run_state import Run
+from .run_state import SupervisedRun
 
 SIZES_EVERY_S = 30.0  # how exactly `logs --since 2h` finds its place
 RECENT_EVERY_S = 1.0  # and `--since 5s`
@@ -17,10 +17,10 @@ RECENT_LINES = 300
 REFRESH_S = 3600.0  # systemd-tmpfiles removes what nobody has touched for days
 
 
-class Records:
+class Housekeeping:
     """Kept every now and then."""
 
-    def __init__(self, run: Run, claims: dict[str, int]) -> None:
+    def __init__(self, run: SupervisedRun, claims: dict[str, int]) -> None:
         self._run = run
         self._claims = claims
         self._heartbeat = Heartbeat(run.path(HEARTBEAT))

@@ -7,12 +7,12 @@ import re
 import signal
 from typing import Any, Protocol
 
-from ..cgroup_loader import Group
+from ..cgroup_loader import CgroupLike
 from ..environment import marks, without
 from ..processes import PR_SET_PDEATHSIG, prctl, ticks_of
-from ..protocol import Refused
+from ..protocol import RequestRefused
 from ..run_dir import LAUNCHER_LOG
-from .run_state import Run
+from .run_state import SupervisedRun
 
 RANK = "{run_dir}/rank.py"
 # Of the one rank of accelerate's simple launcher, and of each that failed under torch's elastic one.
@@ -20,8 +20,8 @@ SIMPLE_SAYS = re.compile(rb"died with <Signals\.\w+: (\d+)>|non-zero exit status
 ELASTIC_SAYS = re.compile(rb"rank +: (\d+) \(local_rank: \d+\)\s+exitcode +: (-?\d+)")
 
 
-class Interpreter(Protocol):
-    """One that has imported the launcher before the plan was there (warm_start.Early)."""
+class WarmInterpreter(Protocol):
+    """One that has imported the launcher before the plan was there (warm_start.WarmStart)."""
 
     interpreter_pid: int
 
@@ -32,13 +32,13 @@ class Interpreter(Protocol):
 class Launcher:
     """The process that starts the ranks of this node."""
 
-    def __init__(self, run: Run, group: Group | None) -> None:
+    def __init__(self, run: SupervisedRun, group: CgroupLike | None) -> None:
         self._run = run
         self._group = group
         self.pid = 0
         self.code: int | None = None
 
-    def start(self, early: Interpreter | None) -> None:
+    def start(self, early: WarmInterpreter | None) -> None:
         """Start it, or have the interpreter that waits become it. Raises Refused."""
         spec = self._run.spec
         argv, env = command(spec, self._run.dir), environment(spec, self._run.dir)
@@ -50,7 +50,7 @@ class Launcher:
             self.pid = self._fork(argv, env, cwd)
         self._run.state["launcher"] = [self.pid, ticks_of(self.pid)]
 
-    def _hatch(self, early: Interpreter, argv: list[str], env: dict[str, str], cwd: str) -> int:
+    def _hatch(self, early: WarmInterpreter, argv: list[str], env: dict[str, str], cwd: str) -> int:
         if self._group is not None and early.interpreter_pid:  # before it can start anything
             self._group.add(early.interpreter_pid)
         return early.launch(argv, env, cwd, self._run.path(LAUNCHER_LOG))
@@ -70,7 +70,7 @@ class Launcher:
         os.close(failed)
         if problem:
             os.waitpid(pid, 0)
-            raise Refused("the launcher cannot be started (%s in %s): %s" % (argv[0], cwd, problem))
+            raise RequestRefused("the launcher cannot be started (%s in %s): %s" % (argv[0], cwd, problem))
         return pid
 
     def _become(self, argv: list[str], env: dict[str, str], cwd: str) -> None:

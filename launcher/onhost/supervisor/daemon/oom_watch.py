@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from .run_state import Run
+from .run_state import SupervisedRun
 
 EVERY_S = 1.0
 
 
-class MemoryKills:
+class OomWatch:
     """Says so among the events when the kernel's count has grown; `counter` is cgroup.OomKills, or None."""
 
-    def __init__(self, run: Run, counter: Any) -> None:
+    def __init__(self, run: SupervisedRun, counter: Any) -> None:
         self._run = run
         self._counter = counter
         self._next = 0.0

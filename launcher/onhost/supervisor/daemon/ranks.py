@@ -6,10 +6,10 @@ import os
 from typing import Any, Iterator, NamedTuple
 
 from ...procfs import read_stat
-from .wakeup import Bell
+from .wakeup import Wakeup
 
 
-class Rank(NamedTuple):
+class LiveRank(NamedTuple):
     """A living rank as it introduced itself; `fd` is its pidfd, -1 before Linux 5.3."""
 
     rank: int
@@ -17,7 +17,7 @@ class Rank(NamedTuple):
     fd: int
 
 
-class Ended(NamedTuple):
+class EndedRank(NamedTuple):
     """A rank that has ended; `code` is None when it was not seen."""
 
     rank: int
@@ -25,19 +25,19 @@ class Ended(NamedTuple):
     code: int | None
 
 
-class Ranks:
+class RankTable:
     """Those that live, by pid, and the exit codes of the others, by rank."""
 
-    def __init__(self, bell: Bell) -> None:
+    def __init__(self, bell: Wakeup) -> None:
         self._bell = bell
         self._said: dict[int, int] = {}  # by rank: the code it said it would leave with
-        self.living: dict[int, Rank] = {}
+        self.living: dict[int, LiveRank] = {}
         self.codes: dict[int, int | None] = {}
 
     def hear(self, event: dict[str, Any]) -> None:
         """Learn from what a rank has written; each is then watched through a pidfd."""
         name = event.get("event")
-        if name == "leaving":
+        if name == "script_exit":
             self._said[int(event["rank"])] = int(event["code"])
         if name != "rank":
             return
@@ -48,9 +48,9 @@ class Ranks:
             self._bell.watch(fd)
         except (OSError, AttributeError):
             pass  # gone already, or before Linux 5.3, where each tick looks instead
-        self.living[pid] = Rank(int(event["rank"]), int(event["ticks"]), fd)
+        self.living[pid] = LiveRank(int(event["rank"]), int(event["ticks"]), fd)
 
-    def look(self) -> Iterator[Ended]:
+    def look(self) -> Iterator[EndedRank]:
         """Yield who has ended: the status is read from /proc before the parent, the launcher, reaps it."""
         for pid, known in list(self.living.items()):
             found = read_stat(pid)
@@ -59,14 +59,14 @@ class Ranks:
             elif not found.lives:
                 yield self.drop(pid, os.waitstatus_to_exitcode(found.status))
 
-    def drop(self, pid: int, code: int | None) -> Ended:
+    def drop(self, pid: int, code: int | None) -> EndedRank:
         """Note that a living rank has ended."""
         known = self.living.pop(pid)
         if known.fd >= 0:
             self._bell.forget(known.fd)
             os.close(known.fd)
         self.codes[known.rank] = code
-        return Ended(known.rank, pid, code)
+        return EndedRank(known.rank, pid, code)
 
     def unseen(self) -> list[int]:
         """Return the ranks whose exit codes were not seen."""

@@ -10,8 +10,8 @@ import time
 from ..client_files import touch_client
 from ..files import CHUNK, read_json, write_file
 from ..run_dir import DETACHED, SILLY, SPEC, STATE, USAGE
-from .client_liveness import Attachment
-from .run_state import Run
+from .client_liveness import ClientLiveness
+from .run_state import SupervisedRun
 
 AGAIN_EVERY_S = 5.0  # how often it is put back, where that fails
 DELETION_S = 5.0  # after that a deletion is over: it takes name by name what was there, and what is put back
@@ -19,14 +19,14 @@ NAMES_EVERY_S = 5.0  # how often it is learned which file is which log, for when
 NAMELESS = " (deleted)"  # how /proc shows the path of a file that has none any more
 
 
-class Rescue:
+class RunDirRestorer:
     """Looks whether the run directory is there, and makes it again."""
 
-    def __init__(self, run: Run, attachment: Attachment) -> None:
+    def __init__(self, run: SupervisedRun, attachment: ClientLiveness) -> None:
         self._run = run
         self._attachment = attachment
         self._spec = read_json(run.path(SPEC)) or {}
-        self._logs = NamelessLogs()
+        self._logs = UnlinkedLogs()
         self._pids: list[int] = []
         self._next = self._next_names = self._deletion_until = 0.0
 
@@ -66,7 +66,7 @@ class Rescue:
         self._run.tell_failed("keep the run directory", "%s was deleted" % self._run.dir)
 
 
-class NamelessLogs:
+class UnlinkedLogs:
     """Logs that have no name any more: what is written to them, under their names again.
 
     A file without a name lives on in whoever has it open and can be given none again, so it is copied.

@@ -8,21 +8,21 @@ import os
 import time
 from typing import Any
 
-from ..events import Events
+from ..events import EventLog
 from ..files import write_file
 from ..node import whereabouts
 from ..processes import ticks_of
 from ..run_dir import STATE
 
 
-class Run:
+class SupervisedRun:
     """The plan of this node, its run directory, its events and its state."""
 
     def __init__(self, spec: dict[str, Any], run_dir: str, guardian: int) -> None:
         self.spec = spec
         self.dir = run_dir
         self.guardian = guardian
-        self.events = Events(run_dir)
+        self.events = EventLog(run_dir)
         self.state: dict[str, Any] = {
             "run_id": spec["run_id"],
             **whereabouts(),
@@ -33,7 +33,7 @@ class Run:
             "launcher": None,
             "started": time.time(),
             "exit": None,
-            "left": [],
+            "remaining_pids": [],
         }
 
     def path(self, name: str) -> str:
@@ -50,7 +50,7 @@ class Run:
 
     def tell_failed(self, what: str, error: object) -> None:
         """Say what did not work of what is done for the run beside it; the run goes on."""
-        self.tell("guard_failed", what=what, error=str(error))
+        self.tell("internal_error", what=what, error=str(error))
 
     def save(self, phase: str) -> None:
         """Write down how the run stands."""

@@ -6,24 +6,29 @@ import os
 import signal
 import time
 
-from ..cgroup_loader import Group
-from ..client_files import Wish
+from ..cgroup_loader import CgroupLike
+from ..client_files import StopRequest
 from ..processes import signal_all
 from ..run_processes import KILL_WAIT_S, members
 from .launcher import Launcher
-from .ranks import Ranks
-from .run_state import Run
-from .sidecar import Helper
+from .ranks import RankTable
+from .run_state import SupervisedRun
+from .sidecar import Sidecar
 
 LAUNCHER_EXIT_S = 3.0  # how long the launcher may take to end by itself once its ranks are gone
 RUNNING, RANKS_ASKED, ALL_ASKED, KILLED = range(4)
 
 
-class Ending:
+class Shutdown:
     """How far the end of this run has come, and what comes next."""
 
     def __init__(
-        self, run: Run, group: Group | None, launcher: Launcher, ranks: Ranks, gauge: Helper
+        self,
+        run: SupervisedRun,
+        group: CgroupLike | None,
+        launcher: Launcher,
+        ranks: RankTable,
+        gauge: Sidecar,
     ) -> None:
         self._run = run
         self._group = group
@@ -41,7 +46,7 @@ class Ending:
         """Whether the run is ending."""
         return self._stage != RUNNING
 
-    def begin(self, wish: Wish) -> None:
+    def begin(self, wish: StopRequest) -> None:
         """Begin to end the run, or shorten the grace of an end that has begun."""
         until = time.monotonic() + wish.grace_s
         if self.begun:
@@ -53,7 +58,7 @@ class Ending:
         self.since = time.time()
         self._grace_until = self._stage_until = until
         if wish.why:
-            self._run.tell("stopping", why=wish.why, grace_s=wish.grace_s, asked=wish.asked)
+            self._run.tell("stopping", why=wish.why, grace_s=wish.grace_s, requested=wish.asked)
         self._run.save("stopping")
         # The ranks first and alone: a launcher that is asked kills DataLoader workers with them, and a rank
         # that wants to write its last checkpoint needs those.
@@ -80,8 +85,8 @@ class Ending:
                 self._group.kill()
         if self._stage == KILLED:
             signal_all(alive, signal.SIGKILL)
-            self._run.state["left"] = sorted(alive) if now > self._stage_until else []
-        return bool(self._run.state["left"])
+            self._run.state["remaining_pids"] = sorted(alive) if now > self._stage_until else []
+        return bool(self._run.state["remaining_pids"])
 
     def _ranks_have_time(self, now: float) -> bool:
         """Return whether ranks may still end as they like, and then the launcher, having seen that."""

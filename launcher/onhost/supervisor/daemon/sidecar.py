@@ -9,13 +9,13 @@ import sys
 from ..environment import marks
 from ..processes import send_signal, ticks_of
 from ..run_dir import GAUGE
-from .run_state import Run
+from .run_state import SupervisedRun
 
 
-class Helper:
+class Sidecar:
     """A child of ours; whatever becomes of it, the run goes on."""
 
-    def __init__(self, run: Run, name: str, what: str) -> None:
+    def __init__(self, run: SupervisedRun, name: str, what: str) -> None:
         self._run = run
         self._name = name
         self._what = what
@@ -55,10 +55,10 @@ class Helper:
             self._run.tell_failed("the attempt to " + self._what, error)
 
 
-class Gauge(Helper):
+class GaugeSidecar(Sidecar):
     """Measures what is used; it ends with its stdin, which ends with us."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: SupervisedRun) -> None:
         super().__init__(run, GAUGE, "measure use")
         self._life = -1
 

@@ -7,24 +7,24 @@ import json
 import os
 from typing import Any
 
-from ..cgroup_loader import Group, cgroup_module
-from ..client_files import Wish, requested_stop
+from ..cgroup_loader import CgroupLike, cgroup_module
+from ..client_files import StopRequest, requested_stop
 from ..files import write_all
 from ..gpu_claims import release_claims
 from ..processes import PR_SET_CHILD_SUBREAPER, prctl, reap
-from ..protocol import Refused
+from ..protocol import RequestRefused
 from ..run_dir import RESERVE
-from .client_liveness import Attachment
-from .hang import FAILURE_GRACE_S, Hang
-from .housekeeping import Records
-from .launcher import Interpreter, Launcher, codes_in_its_log
-from .oom_watch import MemoryKills
-from .ranks import Ended, Ranks
-from .restore_run_dir import Rescue
-from .run_state import Run
-from .shutdown import Ending
-from .sidecar import Gauge
-from .wakeup import Bell
+from .client_liveness import ClientLiveness
+from .hang import FAILURE_GRACE_S, HangHandler
+from .housekeeping import Housekeeping
+from .launcher import Launcher, WarmInterpreter, codes_in_its_log
+from .oom_watch import OomWatch
+from .ranks import EndedRank, RankTable
+from .restore_run_dir import RunDirRestorer
+from .run_state import SupervisedRun
+from .shutdown import Shutdown
+from .sidecar import GaugeSidecar
+from .wakeup import Wakeup
 
 TICK_S = 0.2
 ENDING_TICK_S = 0.05
@@ -33,21 +33,21 @@ ENDING_TICK_S = 0.05
 class Supervisor:
     """One thread, one loop: it looks around, and what it sees it takes to those who mind it."""
 
-    def __init__(self, run: Run, claims: dict[str, int]) -> None:
+    def __init__(self, run: SupervisedRun, claims: dict[str, int]) -> None:
         self._run = run
         self._claims = claims
-        self._bell = Bell()
+        self._bell = Wakeup()
         self._group, self._memory = confine(run)
-        self._ranks = Ranks(self._bell)
+        self._ranks = RankTable(self._bell)
         self._launcher = Launcher(run, self._group)
-        self._gauge = Gauge(run)
-        self._hang = Hang(run)
-        self._attachment = Attachment(run)
-        self._records = Records(run, claims)
-        self._rescue = Rescue(run, self._attachment)
-        self._ending = Ending(run, self._group, self._launcher, self._ranks, self._gauge)
+        self._gauge = GaugeSidecar(run)
+        self._hang = HangHandler(run)
+        self._attachment = ClientLiveness(run)
+        self._records = Housekeeping(run, claims)
+        self._rescue = RunDirRestorer(run, self._attachment)
+        self._ending = Shutdown(run, self._group, self._launcher, self._ranks, self._gauge)
 
-    def live(self, done: int, early: Interpreter | None) -> int:
+    def live(self, done: int, early: WarmInterpreter | None) -> int:
         """Live until the run has ended and nothing of it is left; return the process's exit code.
 
         `done` is where the first state is waited for, or why there is none.
@@ -55,7 +55,7 @@ class Supervisor:
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         try:
             self._launcher.start(early)
-        except Refused as refusal:
+        except RequestRefused as refusal:
             self._finish()
             os.write(done, json.dumps({"refused": str(refusal)}).encode())
             return 1
@@ -86,7 +86,7 @@ class Supervisor:
         if self._bell.sigterm_came():
             self._obey(requested_stop(self._run.dir))
 
-    def _obey(self, wish: Wish) -> None:
+    def _obey(self, wish: StopRequest) -> None:
         if not wish.stacks:
             self._ending.begin(wish)
         elif not self._ending.begun:
@@ -105,13 +105,13 @@ class Supervisor:
         for pid, code in reap():
             self._child_ended(pid, code)
 
-    def _rank_ended(self, ended: Ended) -> None:
+    def _rank_ended(self, ended: EndedRank) -> None:
         self._memory.look(at_once=True)
         stopping = self._ending.begun
         self._run.tell("rank_exit", rank=ended.rank, pid=ended.pid, code=ended.code, stopping=stopping)
         if ended.code and not stopping:
             words = "rank %d failed with exit code %d" % (ended.rank, ended.code)
-            self._ending.begin(Wish(words, FAILURE_GRACE_S))
+            self._ending.begin(StopRequest(words, FAILURE_GRACE_S))
 
     def _child_ended(self, pid: int, code: int) -> None:
         if pid in self._ranks.living:  # its launcher is gone, and it ended between two looks
@@ -129,7 +129,7 @@ class Supervisor:
             self._run.tell("rank_exit", rank=rank, code=its_code, stopping=self._ending.begun)
         self._run.tell("launcher_exit", code=code)
         if not self._ending.begun:
-            self._ending.begin(Wish("", FAILURE_GRACE_S))
+            self._ending.begin(StopRequest("", FAILURE_GRACE_S))
 
     def _finish(self) -> None:
         for _ in reap():
@@ -137,9 +137,9 @@ class Supervisor:
         end: dict[str, Any] = {
             "launcher_code": self._launcher.code,
             "ranks": {str(rank): code for rank, code in self._ranks.codes.items()},
-            "left": self._run.state["left"],
+            "remaining_pids": self._run.state["remaining_pids"],
             "why": self._ending.why,
-            "asked": self._ending.asked,
+            "requested": self._ending.asked,
             "since": self._ending.since,
             "port_free": self._is_port_free(),
         }
@@ -163,19 +163,21 @@ class Supervisor:
         return port_is_free(port)
 
 
-def supervise(run: Run, done: int, claims: dict[str, int], problem: str, early: Interpreter | None) -> int:
+def supervise(
+    run: SupervisedRun, done: int, claims: dict[str, int], problem: str, early: WarmInterpreter | None
+) -> int:
     """Be the supervisor of a run, with its claims or the problem of taking them; return the exit code."""
     if problem:
         run.tell_failed("claim the GPUs", problem)
     return Supervisor(run, claims).live(done, early)
 
 
-def confine(run: Run) -> tuple[Group | None, MemoryKills]:
+def confine(run: SupervisedRun) -> tuple[CgroupLike | None, OomWatch]:
     """Make the run's control group where that is allowed, and begin to count kills for want of memory."""
     module = cgroup_module(run.dir)
     if module is None:
-        return None, MemoryKills(run, None)
+        return None, OomWatch(run, None)
     group, why = module.Cgroup.make(run.spec["run_id"])
     run.state["cgroup"] = group.path if group is not None else None
     run.state["cgroup_missing"] = why
-    return group, MemoryKills(run, module.OomKills())
+    return group, OomWatch(run, module.OomKills())

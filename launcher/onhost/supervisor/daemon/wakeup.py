@@ -8,7 +8,7 @@ import select
 import signal
 
 
-class Bell:
+class Wakeup:
     """Rings for SIGCHLD, SIGTERM and descriptors that are watched."""
 
     def __init__(self) -> None:

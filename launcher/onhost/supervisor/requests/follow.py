@@ -8,11 +8,11 @@ import select
 import time
 from typing import Any
 
-from ..client_files import STOP_GRACE_S, Wish, detach_run, request_stop, touch_client
+from ..client_files import STOP_GRACE_S, StopRequest, detach_run, request_stop, touch_client
 from ..files import read_json
 from ..protocol import frame, say
 from ..run_dir import SPEC, is_alive, log_sizes, look, read_state
-from .logs import Logs
+from .logs import LogReader
 
 ALIVE_EVERY_S = 2.0
 CLIENT_GONE = "its client is gone, and with it the step of the Slurm job"
@@ -29,7 +29,7 @@ def follow(run_dir: str, request: dict[str, Any]) -> int:
 
 def follow_to_end(run_dir: str, request: dict[str, Any]) -> int:
     """Follow; a run that is a step of a Slurm job ends with whoever follows it. Return the exit code."""
-    code = Follower(run_dir, request).run()
+    code = FollowSession(run_dir, request).run()
     spec = read_json(os.path.join(run_dir, SPEC)) or {}
     if spec.get("slurm_job") and not (request.get("viewer") or request.get("once")):
         from .stop import stop_and_wait
@@ -38,12 +38,12 @@ def follow_to_end(run_dir: str, request: dict[str, Any]) -> int:
     return code
 
 
-class Follower:
+class FollowSession:
     """Sends what the run directory has and gets, as frames, and obeys the client's words meanwhile."""
 
     def __init__(self, run_dir: str, request: dict[str, Any]) -> None:
         self._run_dir = run_dir
-        self._logs = Logs(run_dir, request)
+        self._logs = LogReader(run_dir, request)
         self._viewer = bool(request.get("viewer"))  # only looks: its presence keeps no attached run alive
         self._state: dict[str, Any] = {}
         self._out = memoryview(b"")
@@ -122,7 +122,7 @@ class Follower:
         if words and words[0] in (b"stop", b"hung"):
             grace_s = float(words[1]) if len(words) > 1 else STOP_GRACE_S
             why = b" ".join(words[2:]).decode("utf-8", "replace") or "asked to stop"
-            request_stop(self._run_dir, Wish(why, grace_s, stacks=words[0] == b"hung"))
+            request_stop(self._run_dir, StopRequest(why, grace_s, stacks=words[0] == b"hung"))
         return bool(words) and words[0] == b"bye"
 
 

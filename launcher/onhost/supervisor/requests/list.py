@@ -44,7 +44,7 @@ def list_runs(request: dict[str, Any]) -> dict[str, Any]:
         others += runs_in(place, prefix)[:MOST_NAMED]
     return {
         "runs": found,
-        "elsewhere": by_host(others),
+        "other_hosts": by_host(others),
         "user": user_name(os.geteuid()),
         "host": os.uname().nodename,
         "t": time.time(),

@@ -15,7 +15,7 @@ from ..run_dir import EVENTS, RECENT, RECENT_BEFORE, SIZES, USAGE, log_sizes
 LINES = (EVENTS, USAGE)  # sent by whole lines only
 
 
-class Logs:
+class LogReader:
     """Where each log stands, and the next bytes of all of them."""
 
     def __init__(self, run_dir: str, request: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import os
 import shutil
 
 from ..cgroup_loader import group_of
-from ..protocol import Refused
+from ..protocol import RequestRefused
 from ..run_dir import SILLY, is_alive, read_state
 from ..run_processes import members
 
@@ -17,10 +17,10 @@ def remove_run(run_dir: str) -> None:
     """Delete a run directory. Raises Refused while anything of the run lives."""
     name = os.path.basename(run_dir)
     if is_alive(read_state(run_dir)):
-        raise Refused("%s still runs; stop it first" % name)
+        raise RequestRefused("%s still runs; stop it first" % name)
     alive = members(run_dir, {os.getpid()})
     if alive:
-        raise Refused("processes of %s still live: %s" % (name, sorted(alive)))
+        raise RequestRefused("processes of %s still live: %s" % (name, sorted(alive)))
     group = group_of(run_dir, read_state(run_dir))
     if group is not None:
         group.remove()  # supervisor and guardian were killed together
@@ -29,7 +29,7 @@ def remove_run(run_dir: str) -> None:
     try:
         os.rename(run_dir, gone)  # so that no half of it is ever taken for a run
     except OSError as error:
-        raise Refused("%s cannot be removed: %s" % (run_dir, error)) from None
+        raise RequestRefused("%s cannot be removed: %s" % (run_dir, error)) from None
     for entry in os.listdir(place):
         if entry.startswith(".") and entry.endswith(GONE):  # also what was still open the last time
             shutil.rmtree(os.path.join(place, entry), ignore_errors=True)
@@ -37,7 +37,7 @@ def remove_run(run_dir: str) -> None:
         try:
             shutil.rmtree(gone)
         except OSError as error:
-            raise Refused("%s cannot be removed: %s" % (run_dir, error)) from None
+            raise RequestRefused("%s cannot be removed: %s" % (run_dir, error)) from None
 
 
 def has_only_open_files(directory: str) -> bool:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from ..protocol import Refused
+from ..protocol import RequestRefused
 from ..run_dir import STACKS, is_alive, log_sizes, read_state
 
 SENT = 1 << 20  # of one rank
@@ -18,9 +18,11 @@ def stacks_of(run_dir: str) -> dict[str, str]:
     """Return what each rank's log of stacks got when it was asked just now, by file name. Raises Refused."""
     source = os.path.join(run_dir, STACKS)
     if not is_alive(read_state(run_dir)):
-        raise Refused("%s does not run on this host any more" % os.path.basename(run_dir))
+        raise RequestRefused("%s does not run on this host any more" % os.path.basename(run_dir))
     if not os.path.exists(source):
-        raise Refused("%s was started by a gpulaunch that could not ask this" % os.path.basename(run_dir))
+        raise RequestRefused(
+            "%s was started by a gpulaunch that could not ask this" % os.path.basename(run_dir)
+        )
     before = log_sizes(run_dir)
     argv = [sys.executable, "-ISE", source, run_dir]
     with contextlib.suppress(subprocess.TimeoutExpired):

@@ -10,11 +10,11 @@ import time
 from typing import Any, Protocol
 
 from ..client_files import touch_client
-from ..daemon.guardian import Early, be_guardian
+from ..daemon.guardian import WarmSupervisor, be_guardian
 from ..files import read_json, write_file
 from ..node import MOST_TWINS, is_here, whereabouts
 from ..processes import boot_id
-from ..protocol import Refused, say
+from ..protocol import RequestRefused, say
 from ..run_dir import (
     EVENTS,
     HEARTBEAT,
@@ -31,14 +31,14 @@ from ..run_dir import (
 RESERVE_BYTES = 64 << 10
 
 
-class Egg(Early, Protocol):
-    """What began before the plan, as it is known at the client's end (warm_start.Early)."""
+class WarmStartHandle(WarmSupervisor, Protocol):
+    """What began before the plan, as it is known at the client's end (warm_start.WarmStart)."""
 
     def hatch(self, spec: dict[str, Any], run_dir: str) -> int:
         """Hand the plan over; return the descriptor on which the supervisor's first state comes."""
 
 
-def start(spec: dict[str, Any], early: Egg | None = None) -> int:
+def start(spec: dict[str, Any], early: WarmStartHandle | None = None) -> int:
     """Start a run and follow it. Raises Refused.
 
     With `early` guardian and supervisor wait already, and the launcher's interpreter has begun to import.
@@ -60,13 +60,13 @@ def make_run_dir(spec: dict[str, Any]) -> str:
         os.makedirs(place, mode=0o700, exist_ok=True)
         os.mkdir(fresh, 0o700)
     except OSError as error:
-        raise Refused("the run directory %s cannot be made: %s" % (fresh, error.strerror)) from None
+        raise RequestRefused("the run directory %s cannot be made: %s" % (fresh, error.strerror)) from None
     try:
         fill(fresh, spec)
         mark_place(place)
         return put_in_place(fresh, spec["run_id"])
     except OSError as error:
-        raise Refused("the run directory %s cannot be written: %s" % (fresh, error.strerror)) from None
+        raise RequestRefused("the run directory %s cannot be written: %s" % (fresh, error.strerror)) from None
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 
@@ -85,10 +85,12 @@ def put_in_place(fresh: str, run_id: str) -> str:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
             if is_here((read_json(os.path.join(path, SPEC)) or {}).get("made_in") or {}):
-                raise Refused("a run called %s is already on this host, in %s" % (run_id, path)) from None
+                raise RequestRefused(
+                    "a run called %s is already on this host, in %s" % (run_id, path)
+                ) from None
         else:
             return path
-    raise Refused("a run called %s is already in %s" % (run_id, runs_dir()))
+    raise RequestRefused("a run called %s is already in %s" % (run_id, runs_dir()))
 
 
 def fill(path: str, spec: dict[str, Any]) -> None:
@@ -96,7 +98,7 @@ def fill(path: str, spec: dict[str, Any]) -> None:
     for name, text in [["rank.py", spec["rank_source"]], *spec.get("files", [])]:
         inside = os.path.normpath(os.path.join(path, name))
         if not inside.startswith(path + os.sep):
-            raise Refused("%r does not lie in the run directory" % name)
+            raise RequestRefused("%r does not lie in the run directory" % name)
         os.makedirs(os.path.dirname(inside), mode=0o700, exist_ok=True)
         write_file(inside, text)
     kept = {key: value for key, value in spec.items() if key not in ("files", "rank_source", "env")}
@@ -117,7 +119,7 @@ def make_lifeline(path: str) -> None:
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP):
             raise
-        raise Refused(
+        raise RequestRefused(
             "%s is on a file system without FIFOs (%s); set XDG_STATE_HOME on the host to a directory of a"
             " disk, or of one by NFS" % (runs_dir(), error.strerror)
         ) from None
@@ -146,8 +148,8 @@ def first_state(ready: int, run_dir: str) -> dict[str, Any]:
     if not answer:
         with open(os.path.join(run_dir, SUPERVISOR_LOG), "rb") as log:
             last = log.read()[-2000:].decode("utf-8", "replace")
-        raise Refused("the supervisor ended at once: %s" % last)
+        raise RequestRefused("the supervisor ended at once: %s" % last)
     state: dict[str, Any] = json.loads(answer)
     if "refused" in state:
-        raise Refused(state["refused"])
+        raise RequestRefused(state["refused"])
     return state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ..client_files import STOP_GRACE_S, Wish, request_stop
+from ..client_files import STOP_GRACE_S, StopRequest, request_stop
 from ..run_dir import is_alive, read_state
 from ..run_processes import KILL_WAIT_S
 
@@ -13,7 +13,7 @@ from ..run_processes import KILL_WAIT_S
 def stop_and_wait(run_dir: str, request: dict[str, Any]) -> dict[str, Any]:
     """Ask for the end and wait for it; return the last state."""
     grace_s = float(request.get("grace_s", STOP_GRACE_S))
-    request_stop(run_dir, Wish(str(request.get("why") or "asked to stop"), grace_s))
+    request_stop(run_dir, StopRequest(str(request.get("why") or "asked to stop"), grace_s))
     give_up = time.monotonic() + grace_s + KILL_WAIT_S + 5.0
     while time.monotonic() < give_up:
         state = read_state(run_dir)

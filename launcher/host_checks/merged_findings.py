@@ -1,0 +1,32 @@
+"""Findings of one host that say the same, told once with their number. Pure."""
+
+from collections.abc import Iterable
+
+from preflight.checks.finding import Finding
+from preflight.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MergedFinding:
+    """Equal findings: one that stands for all, and what they are about."""
+
+    finding: Finding
+    subjects: tuple[str, ...]
+    count: int
+
+
+def merge(findings: Iterable[Finding]) -> tuple[MergedFinding, ...]:
+    """Join what differs in its subject only, and what its check calls alike; order is kept."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for each in findings:
+        words = (each.alike,) if each.alike else (each.message, each.fix)
+        key = (each.code, each.severity, each.hosts, each.ignored, each.gate, words)
+        groups.setdefault(key, []).append(each)
+    return tuple(
+        MergedFinding(
+            group[0],
+            tuple(dict.fromkeys(finding.subject for finding in group if finding.subject)),
+            len(group),
+        )
+        for group in groups.values()
+    )

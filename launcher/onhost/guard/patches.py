@@ -1,0 +1,34 @@
+"""Putting a function of ours around one of somebody else's."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+from .safe_call import SafeCaller
+
+Look = Callable[[Any, Any], None]
+
+
+def wrap(
+    owner: Any, name: str, safety: SafeCaller, before: Look | None = None, after: Look | None = None
+) -> None:
+    """Wrap a method so that we look before or after each call of it."""
+    original = getattr(owner, name)
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if not safety.is_active():
+            return original(*args, **kwargs)
+        if before is not None:
+            safety.safely("look before " + name, before, args, kwargs)
+        result = original(*args, **kwargs)
+        if after is not None:
+            safety.safely("look after " + name, after, args, kwargs)
+        return result
+
+    setattr(owner, name, named_as(original, wrapper))
+
+
+def named_as(original: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a wrapper the name, the docstring and the signature of what it wraps."""
+    return functools.update_wrapper(wrapper, original)

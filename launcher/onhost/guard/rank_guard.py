@@ -1,0 +1,136 @@
+"""The guard of one rank: it listens to torch, and hands each moment to the looks that are about it."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Callable, Iterable
+
+from .async_reads import AsyncReads
+from .check_table import rows
+from .checks.grad_scaler import ScalerMonitor
+from .checks.loss_and_norm import LossMonitor
+from .checks.non_finite import FiniteMonitor
+from .context import GuardContext, RankServices
+from .rank_exit import GuardExit
+from .reporter import GuardReporter
+from .safe_call import SafeCaller
+from .sampling_policy import SamplingPolicy
+from .step_file import StepFile
+from .torch_hooks import listen_to_backward, listen_to_clipping, listen_to_scalers, listen_to_steps
+from .training_state import Step, TrainingState
+from .violation import Violation
+
+if TYPE_CHECKING:
+    from .rehearsal.rehearsal import Rehearsal
+
+
+class Guard:
+    """Everything that looks at this rank. With `steps`, the run is a rehearsal of so many."""
+
+    def __init__(self, place: GuardContext, tools: RankServices, *, stops: bool, steps: int = 0) -> None:
+        training = self.training = TrainingState(place, tools)
+        self.leaving = GuardExit(tools.report, self._finish)
+        self.safety = SafeCaller(training, self.leaving)
+        self.teller = GuardReporter(training, self.leaving, stops=stops)
+        self.readings = AsyncReads()
+        self.rehearsal = self._rehearsal_of(steps) if steps else None
+        self.evidence = SamplingPolicy(every_step=steps > 0)
+        heard = self.rehearsal.heard if self.rehearsal else _ignore
+        skipped = self.rehearsal.stepped if self.rehearsal else _ignore
+        self.notes = LossMonitor(training, self.teller, self.readings, self.evidence, heard)
+        self.values = FiniteMonitor(training, self.teller, self.readings, self.evidence)
+        self.scaling = ScalerMonitor(training, self.teller, skipped)
+        self.rows = rows(self.values)
+        self._steps_file = StepFile(place)
+
+    def modules(self) -> dict[str, Callable[[ModuleType], None]]:
+        """Return the modules to listen to besides torch, and what does so once they are imported."""
+        return {} if self.rehearsal is None else self.rehearsal.modules(self.safety)
+
+    def install(self, torch: Any) -> None:
+        """Listen to torch; called right after the script's `import torch`."""
+        self.training.torch = torch
+        safely, safety, notes = self.safety.safely, self.safety, self.notes
+        listen_to_steps(torch, self._before_step, self._after_step)
+        safely("watch GradScaler", listen_to_scalers, torch, safety, self.training, self.scaling, notes)
+        safely("watch clip_grad_norm_", listen_to_clipping, torch, safety, notes)
+        safely("watch backward", listen_to_backward, torch, safety, notes)
+        atexit.register(self._at_exit)
+
+    # --- a step ---
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self.safety.is_active():
+            return
+        self.training.fired += 1
+        closure = any(callable(each) for each in (*args, *kwargs.values()))
+        self.safety.safely("look before a step", self._look_before, optimizer, closure)
+
+    def _look_before(self, optimizer: Any, has_closure: bool) -> None:  # noqa: FBT001 - through safely()
+        seen = self.training.record(optimizer)
+        seen.tries += 1
+        seen.fired += 1
+        step = Step(self.training, optimizer, seen, has_closure)
+        for row in self.rows:
+            if row.when(step):
+                self.safety.safely(row.what, self._look, row.look, step)
+        if self.rehearsal is not None and not has_closure:
+            self.safety.safely("rehearse gradients", self.rehearsal.before_step, optimizer)
+
+    def _look(self, look: Callable[[Step], Iterable[Violation]], step: Step) -> None:
+        for wrong in look(step):
+            self.teller.tell(wrong, step.number)
+
+    def _after_step(self, optimizer: Any) -> None:
+        if not self.safety.is_active():
+            return
+        self.safety.safely("look after a step", self._look_after, optimizer)
+        if self._steps_file.is_due():
+            self.safety.safely("count a step", self._steps_file.write, self.training.fired)
+        if self.rehearsal is not None:
+            seen = self.training.record(optimizer)
+            self.safety.safely("count a rehearsed step", self.rehearsal.stepped, seen)
+
+    def _look_after(self, optimizer: Any) -> None:
+        self.readings.settle()
+        if self.evidence.is_sampled(self.training.record(optimizer).tries):
+            self.evidence.suspicious = False
+            self.notes.send()
+            self.values.weights(optimizer)
+            self.readings.settle()
+
+    # --- a rehearsal, and the end ---
+
+    def _rehearsal_of(self, steps: int) -> Rehearsal:
+        from .rehearsal.rehearsal import Rehearsal  # most runs are none, and start without it
+
+        return Rehearsal(self.training, steps, self._end_rehearsal)
+
+    def _end_rehearsal(self) -> None:
+        self.readings.settle()
+        self.leaving.leave(0)
+
+    def _at_exit(self) -> None:
+        if self.safety.is_own_process():
+            self._finish()
+
+    def _finish(self) -> None:
+        """Tell what has not been told so far, and end what cannot end by itself."""
+        self.teller.stops = False  # too late to stop, not to tell
+        with contextlib.suppress(Exception):
+            cuda = self.training.torch.cuda
+            if cuda.is_initialized():
+                cuda.synchronize()
+            self.notes.send()
+            self.readings.settle()
+        if self.rehearsal is not None:
+            with contextlib.suppress(Exception):
+                self.rehearsal.tell(self.values, self.scaling, self.evidence)
+        with contextlib.suppress(Exception):
+            self.leaving.end_cleanly()
+
+
+def _ignore(*_: object) -> None:
+    """Nobody wants to know."""

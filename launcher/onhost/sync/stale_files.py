@@ -1,0 +1,42 @@
+"""What former syncs put here and the tree has no more."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from .target_state import TargetState
+
+
+def drop_stale(here: TargetState, present: set[str], *, delete: bool) -> dict[str, list[str]]:
+    """Delete it if asked and if nobody has edited it; return what became of each path."""
+    found: dict[str, list[str]] = {"deleted": [], "stale": [], "edited": []}
+    for path, row in sorted(here.record.rows.items()):
+        if path in present:
+            continue
+        told = here.identity(path)
+        if not row[5] or told in ("", "d"):
+            here.record.forget(path)
+        elif told != row[0]:
+            found["edited"].append(path)
+        elif delete:
+            here.directory.unlink(path.split("/"))
+            here.record.forget(path)
+            found["deleted"].append(path)
+        else:
+            found["stale"].append(path)
+    if found["deleted"]:
+        drop_empty_directories(here)
+    return found
+
+
+def drop_empty_directories(here: TargetState) -> None:
+    """Remove the directories that syncs have made and nothing lies in."""
+    for path in sorted(set(here.record.dirs), key=len, reverse=True):
+        parts = path.split("/")
+        with suppress(OSError):
+            fd = here.directory.parent(parts)
+            if fd is not None:
+                os.rmdir(parts[-1], dir_fd=fd)
+                here.directory.forget()
+            here.record.dirs = [other for other in here.record.dirs if other != path]

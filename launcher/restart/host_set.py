@@ -1,0 +1,113 @@
+"""The hosts of the next start: the last one is over on each, and a preflight of all of them is fine."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from launcher.config.inventory import HostEntry
+from launcher.errors import GpulaunchError
+from launcher.follow.outcome import Outcome
+from launcher.host_checks.preflight import PreflightResult
+from launcher.launch.launch import examine
+from launcher.launch.request import LaunchRequest
+from launcher.planning.plan import Plan
+from launcher.restart.decision import RunFailure
+from launcher.restart.replacement import HostAssignment, HostFault, counted, improved, replaced
+from launcher.runs.stop import stop_run
+from preflight.facts.host import HostFacts
+from preflight.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SparePolicy:
+    """Whom a new start may take. `exclude` False: the same hosts, all of them."""
+
+    spares: tuple[HostEntry, ...]
+    exclude: bool
+    welcome: Callable[[HostEntry], None]  # what a spare gets before it takes part; raises GpulaunchError
+
+
+@dataclass(frozen=True, slots=True)
+class HostSet:
+    """Who goes on, as the last preflight found them; `result` None: nobody. `facts` are of all asked."""
+
+    lineup: HostAssignment
+    result: PreflightResult | None
+    facts: Mapping[str, HostFacts]
+
+
+def regroup(launch: LaunchRequest, outcome: Outcome, reason: RunFailure, choice: SparePolicy) -> HostSet:
+    """Leave out who was lost or is bad, let spares take their places. `launch` is the one that is over."""
+    launch.connections.close()  # what was kept is as old as the run
+    lost = [entry for entry in launch.entries if entry.name in outcome.cleanup.lost]
+    back = tuple(_ended(launch, outcome.plan.run_id, lost))
+    lineup = HostAssignment(launch.entries, (*choice.spares, *back))
+    if not choice.exclude:
+        return _settle(launch, replace(lineup, spares=()), choice, ())
+    for host, why in outcome.cleanup.lost.items():
+        lineup = replaced(lineup, host, f"it was lost ({why})")
+    for host in outcome.cleanup.left:
+        lineup = replaced(lineup, host, "processes of the last start on it cannot be ended")
+    return _settle(launch, lineup, choice, _condemned(outcome, reason))
+
+
+def _ended(launch: LaunchRequest, run_id: str, lost: Sequence[HostEntry]) -> Iterator[HostEntry]:
+    """Yield the lost hosts that answer again, once the start that was lost there has ended."""
+    if not lost:
+        return
+    why = "it is started again elsewhere"
+    results = stop_run(run_id, lost, launch.connections.borrow, grace_s=0.0, why=why)
+    for entry, result in zip(lost, results, strict=True):
+        if isinstance(result, GpulaunchError):
+            continue
+        state = result.get("state") or {}
+        if state.get("phase") == "ended" and not (state.get("exit") or {}).get("remaining_pids"):
+            yield entry
+
+
+def _settle(
+    launch: LaunchRequest, lineup: HostAssignment, choice: SparePolicy, condemned: Sequence[HostFault]
+) -> HostSet:
+    """Preflight until nothing more is to be left out."""
+    known = {entry.name for entry in launch.entries}
+    facts: dict[str, HostFacts] = {}
+    while lineup.entries:
+        new = next((each for each in lineup.entries if each.name not in known), None)
+        if new is not None:
+            known.add(new.name)
+            lineup = _welcomed(lineup, new, choice.welcome)
+            continue
+        result = examine(replace(launch, entries=lineup.entries, job=counted(launch.job, lineup)))
+        facts |= result.facts
+        better = improved(lineup, result, launch.job, condemned) if choice.exclude else lineup
+        condemned = ()
+        if better == lineup:
+            return HostSet(lineup, result, facts)
+        lineup = better
+    return HostSet(lineup, None, facts)
+
+
+def _welcomed(
+    lineup: HostAssignment, entry: HostEntry, welcome: Callable[[HostEntry], None]
+) -> HostAssignment:
+    try:
+        welcome(entry)
+    except GpulaunchError as error:
+        return replaced(lineup, entry.name, error.message)
+    return lineup
+
+
+def _condemned(outcome: Outcome, reason: RunFailure) -> tuple[HostFault, ...]:
+    """Return the GPU that a rank's own log says has failed: a contained fault shows nowhere else."""
+    found = _gpu_of(outcome.plan, reason.rank) if reason.rank is not None else None
+    if found is None:
+        return ()
+    host, uuid, index = found
+    return (HostFault(host, f"gpu{index}: {reason.words}", (uuid,)),)
+
+
+def _gpu_of(plan: Plan, rank: int) -> tuple[str, str, int] | None:
+    for node in plan.nodes:
+        for slot in node.ranks.slots:
+            if node.first_rank + slot.local_rank == rank and slot.gpu_uuid and slot.gpu_index is not None:
+                return node.host, slot.gpu_uuid, slot.gpu_index
+    return None

@@ -1,0 +1,139 @@
+"""Lines of many ranks for one pair of eyes: what repeats rank 0 is counted instead of shown.
+
+Nothing that only one rank says is folded, and no traceback. Files have every line.
+"""
+
+import re
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias, TypeVar
+
+from launcher.text import clean
+from preflight.frozen import dataclass
+
+WAIT_S = 1.0
+"""How long another rank's line waits for rank 0 to say the same."""
+AGAIN_S = 10.0
+"""The same from several ranks within this long is one message; later it is news."""
+_KEPT = 4096
+_WAITING = 2000
+_DIGITS = str.maketrans("", "", "0123456789")
+_ALARMING = re.compile(
+    r"error|exception|traceback|fatal|critical|abort|segmentation|killed|out of memory|terminate called"
+    r"|core dumped",
+    re.IGNORECASE,
+)
+_TORCH_PREFIX = re.compile(r"\[rank\d+\]: ?")
+_HEADER = "Traceback (most recent call last)"
+_BETWEEN = ("During handling", "The above exception", _HEADER)
+Value = TypeVar("Value")
+
+LogSource: TypeAlias = tuple[str, str]
+"""Host and log."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line, and who said it when."""
+
+    speaker: LogSource
+    line: str
+    at: float
+
+    @property
+    def key(self) -> int:
+        """What is the same in lines that differ only in numbers."""
+        return hash(_uncoloured(self.line[:400]).translate(_DIGITS))
+
+
+class LineDeduplicator:
+    """Decides which lines are shown."""
+
+    def __init__(self) -> None:
+        self.folded = 0
+        self._shown: OrderedDict[int, tuple[LogSource, float]] = OrderedDict()
+        self._leading: OrderedDict[int, None] = OrderedDict()  # what rank 0 has said
+        self._waiting: deque[LogLine] = deque()
+        self._in_traceback: set[LogSource] = set()
+
+    def lead(self, speaker: LogSource, lines: Iterable[str], now: float) -> None:
+        """Take lines that are shown anyhow: rank 0's."""
+        for line in lines:
+            _keep(self._leading, LogLine(speaker, line, now).key, None)
+
+    def take(self, speaker: LogSource, lines: Iterable[str], now: float) -> Iterator[LogLine]:
+        """Take lines of another rank; yield those that are to be shown now."""
+        for line in lines:
+            said = LogLine(speaker, line, now)
+            traceback = self._is_traceback(said)
+            if not traceback and self._is_repeated(said):
+                self.folded += 1
+            elif traceback or _ALARMING.search(_uncoloured(line)):
+                yield from self._release(speaker)  # what led to it
+                yield self._show(said)
+            else:
+                self._waiting.append(said)
+        while len(self._waiting) > _WAITING:
+            yield from self._judge(self._waiting.popleft())
+
+    def due(self, now: float) -> Iterator[LogLine]:
+        """Yield the lines that have waited long enough, and that nobody else has said."""
+        while self._waiting and now - self._waiting[0].at >= WAIT_S:
+            yield from self._judge(self._waiting.popleft())
+
+    def rest(self) -> Iterator[LogLine]:
+        """Yield what still waits, where it is not a repetition."""
+        while self._waiting:
+            yield from self._judge(self._waiting.popleft())
+
+    def _release(self, speaker: LogSource) -> Iterator[LogLine]:
+        waiting = [said for said in self._waiting if said.speaker == speaker]
+        if waiting:
+            self._waiting = deque(said for said in self._waiting if said.speaker != speaker)
+        for said in waiting:
+            yield from self._judge(said)
+
+    def _judge(self, said: LogLine) -> Iterator[LogLine]:
+        if self._is_repeated(said):
+            self.folded += 1
+        else:
+            yield self._show(said)
+
+    def _show(self, said: LogLine) -> LogLine:
+        _keep(self._shown, said.key, (said.speaker, said.at))
+        return said
+
+    def _is_repeated(self, said: LogLine) -> bool:
+        if said.key in self._leading:
+            return True
+        speaker, at = self._shown.get(said.key, (said.speaker, 0.0))
+        return speaker != said.speaker and said.at - at < AGAIN_S
+
+    def _is_traceback(self, said: LogLine) -> bool:
+        """Whether the line belongs to one; its last line is the first that is not indented."""
+        line = _uncoloured(said.line)
+        if _HEADER in line and _bare(line).startswith(_HEADER):
+            self._in_traceback.add(said.speaker)
+            return True
+        if said.speaker not in self._in_traceback:
+            return False
+        bare = _bare(line)
+        if bare.strip() and not bare.startswith((" ", *_BETWEEN)):
+            self._in_traceback.discard(said.speaker)
+        return True
+
+
+def _uncoloured(line: str) -> str:
+    return clean(line, keep_lines=False) if "\x1b" in line else line
+
+
+def _bare(line: str) -> str:
+    """Return a line without the rank that torch writes before each line of a traceback."""
+    return _TORCH_PREFIX.sub("", line, count=1) if line.startswith("[rank") else line
+
+
+def _keep(kept: "OrderedDict[int, Value]", key: int, value: Value) -> None:
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > _KEPT:
+        kept.popitem(last=False)

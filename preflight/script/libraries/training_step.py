@@ -1,0 +1,145 @@
+"""Moments of training: which model, in which precision, with which optimizer, and how sure that is."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from preflight.facts.script import CodeLocation
+from preflight.frozen import dataclass
+from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNKNOWN,
+    Const,
+    Dtype,
+    HeapObject,
+    Ref,
+    Value,
+    alternatives,
+    text_of,
+    truth,
+)
+from preflight.script.libraries import hf_arguments
+from preflight.script.libraries.casts import trained_with
+from preflight.script.libraries.models import trained_dtype
+from preflight.script.libraries.pytorch import trained_models
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingStep:
+    """One optimizer step on one model."""
+
+    model: HeapObject
+    dtype: Value  # of what is trained
+    precision: Value  # Const "no", "fp16", ...; Unknown when nobody knows
+    by: str  # "trainer", "accelerate", "torch"
+    sharded: bool  # DeepSpeed or FSDP keeps float32 masters
+    optimizer: HeapObject | None
+    place: CodeLocation
+    scaler: HeapObject | None = None
+    switch: Value = NONE  # a Dtype whose place is where the precision is asked for
+    arguments: HeapObject | None = None  # a Trainer's, where they are known and name its optimizer
+
+    def switched_at(self) -> tuple[CodeLocation, ...]:
+        """Return where the precision is asked for, nothing where the launch gives it."""
+        if self.scaler is not None:
+            return (self.scaler.place,)
+        return (self.switch.place,) if isinstance(self.switch, Dtype) and self.switch.place else ()
+
+    def sure_dtype(self) -> Dtype | None:
+        """Return the dtype when there is no doubt, else None."""
+        return self.dtype if isinstance(self.dtype, Dtype) else None
+
+    def maybe_dtype(self, name: str) -> Dtype | None:
+        """Return the dtype of that name when it is possible and everything else that is possible is known.
+
+        None also when it came from a cast between two steps: that is a fault of its own (P111).
+        """
+        if any(isinstance(item, Dtype) for item in alternatives(self.model.get("recast", FALSE))):
+            return None
+        options = list(alternatives(self.dtype))
+        if any(not isinstance(item, Dtype) and item != NONE for item in options):
+            return None
+        return next((item for item in options if isinstance(item, Dtype) and item.name == name), None)
+
+    def precisions(self) -> set[str]:
+        """Return the mixed precisions that are possible; empty when unknown."""
+        words = [text_of(item) for item in alternatives(self.precision)]
+        return {word for word in words if word} if all(words) else set()
+
+    def may_scale(self) -> bool:
+        """Whether fp16 mixed precision is one of the possibilities that are known."""
+        return Const("fp16") in list(alternatives(self.precision))
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether code that could not be read has had the model."""
+        return self.model.get("touched") == TRUE
+
+
+def trainings(it: "Interpreter", event: ScriptEvent) -> Iterator[TrainingStep]:
+    """Yield what an event trains."""
+    thing = it.thing(event.ref)
+    if thing is None:
+        return
+    if event.name in ("train", "trained"):
+        yield from _by_trainer(it, thing, event)
+    elif event.name == "scaler step":
+        optimizer = event.values.get("optimizer", UNKNOWN)
+        enabled = truth(thing.get("enabled"))
+        precision: Value = UNKNOWN if enabled is None else Const("fp16" if enabled else "no")
+        yield from _by_optimizer(it, optimizer, precision, "torch", event, scaler=thing)
+    elif event.name == "step":
+        accelerator = it.thing(_ref(thing.get("accelerator")))
+        if accelerator is not None:
+            precision, by = accelerator.get("mixed_precision"), "accelerate"
+        else:
+            precision, by = Const("no"), "torch"
+        yield from _by_optimizer(it, Ref(event.ref or 0), precision, by, event)
+
+
+def _ref(value: Value) -> Value:
+    """Return the object that a value is, or may be."""
+    return next((item for item in alternatives(value) if isinstance(item, Ref)), UNKNOWN)
+
+
+def _by_trainer(it: "Interpreter", trainer: HeapObject, event: ScriptEvent) -> Iterator[TrainingStep]:
+    args = trainer.get("args")
+    precision = hf_arguments.mixed_precision(it, args)
+    sharded = hf_arguments.sharded(it, args)
+    held = [item.id for item in alternatives(trainer.get("model")) if isinstance(item, Ref)]
+    for identity in [inner for outer in held for inner in trained_with(it, outer)]:
+        model = it.thing(identity)
+        if model is not None and model.kind == "model":
+            dtype = trained_dtype(model)
+            told = it.thing(_ref(args))
+            switch = told.get("asked_at") if told else NONE
+            names = told if trainer.get("optimizers") == NONE else None
+            yield TrainingStep(
+                model, dtype, precision, "trainer", sharded, None, event.place, None, switch, names
+            )
+
+
+def _by_optimizer(
+    it: "Interpreter",
+    ref: Value,
+    precision: Value,
+    by: str,
+    event: ScriptEvent,
+    *,
+    scaler: HeapObject | None = None,
+) -> Iterator[TrainingStep]:
+    optimizer = it.thing(ref) if isinstance(ref, Ref) else None
+    accelerator = it.thing(_ref(optimizer.get("accelerator"))) if optimizer else None
+    sharded = bool(accelerator and accelerator.get("sharded") == TRUE)
+    for item in trained_models(it, ref):
+        model = it.thing(item)
+        if model is not None:
+            apart = sharded or model.get("sharded") == TRUE
+            dtype = trained_dtype(model)
+            switch = accelerator.get("asked_at") if accelerator else NONE
+            yield TrainingStep(model, dtype, precision, by, apart, optimizer, event.place, scaler, switch)

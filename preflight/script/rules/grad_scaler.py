@@ -1,0 +1,378 @@
+"""Rules P114 to P131: scaling, autocast, clipping, and who decides the precision."""
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    Const,
+    Dtype,
+    Ref,
+    Seq,
+    alternatives,
+    place_of,
+    text_of,
+    truth,
+)
+from preflight.script.rules.registry import Level, RuleHit, rule
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+
+@rule("P114", "autocast", "backward")
+def autocast_fp16_without_a_scaler(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """Autocast to fp16 around a loss that is not scaled.
+
+    Gradients below 6e-8 become zero. A GradScaler exists to prevent that; bf16 needs none.
+    Source: torch.amp's documentation.
+    """
+    if event.name == "autocast":
+        half = event.values.get("dtype") == Dtype("float16")
+        on = event.values.get("enabled") == TRUE and event.what == "cuda" and it.target.capability is not None
+        if half and on and "no_grad" not in it.contexts:
+            it.notes.setdefault("autocast fp16", []).append(event.place)
+        return
+    if event.what != "raw" or not it.notes.get("autocast fp16"):
+        return
+    if it.notes.get("scaler") or it.notes.get("accelerator") or it.notes.get("sharded"):
+        return
+    message = "the forward runs in float16 and the loss is not scaled: small gradients vanish"
+    fix = "use torch.amp.GradScaler, or autocast(dtype=torch.bfloat16) where it is native"
+    for place in it.notes["autocast fp16"]:
+        yield RuleHit(place, message, fix, Level.WARNING)
+
+
+@rule("P115", "accelerator", "scaler", "scaler step", "scaled twice", "scaled", "sharded")
+def two_scalers(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """The script has a GradScaler of its own, and accelerate's fp16 brings another.
+
+    Gradients are scaled and unscaled twice: "unscale_() has already been called on this optimizer".
+    Source: accelerate/accelerator.py.
+    """
+    if event.name == "sharded":
+        it.notes.setdefault("sharded", []).append(event.place)
+    elif event.name == "accelerator":
+        it.notes.setdefault("accelerator", []).append(event.place)
+        words = {text_of(item) for item in alternatives(event.values.get("effective", NONE))}
+        if words == {"fp16"}:
+            it.notes.setdefault("accelerator fp16", []).append(event.place)
+        elif not words <= {"no", "bf16", "fp8"}:
+            it.notes.setdefault("accelerator maybe fp16", []).append(event.place)
+    elif event.name == "scaler":
+        if event.values.get("enabled") != FALSE:
+            it.notes.setdefault("scaler", []).append(event.place)
+    elif event.name == "scaled" and "training" in it.contexts:
+        yield from _within_a_trainer(it, event)
+    elif event.name != "scaled" and (
+        it.notes.get("accelerator fp16") or it.notes.get("accelerator maybe fp16")
+    ):
+        sure = bool(it.notes.get("accelerator fp16"))
+        scaler = it.thing(event.ref)
+        if scaler is not None and truth(scaler.get("enabled")):
+            message = "this scaler scales what accelerate's fp16 scales already"
+            fix = "drop one of the two: accelerator.backward(loss) scales it already"
+            if not sure:
+                message = "this scaler scales what accelerate scales too, when it is launched with fp16"
+            level = Level.ERROR if sure else Level.WARNING
+            yield RuleHit(scaler.place, message, fix, level, (event.place,))
+
+
+def _within_a_trainer(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """A scaler of the script's own in a method that the Trainer calls while fp16=True has one already."""
+    scaler = it.thing(event.ref)
+    if scaler is None or not truth(scaler.get("enabled")) or Const("fp16") not in it.asked.values():
+        return
+    message = "this scaler scales what the Trainer's fp16 scales already"
+    fix = "drop one of the two: fp16=True scales the loss already"
+    yield RuleHit(scaler.place, message, fix, Level.ERROR, (event.place,))
+
+
+@rule("P116", "clip")
+def clipping_scaled_gradients(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """Gradients are clipped while they are still scaled.
+
+    Clipping at 1.0 what is 65536 times too large leaves next to nothing of every gradient.
+    Source: torch.amp's documentation on unscale_; accelerate's clip_grad_norm_.
+    """
+    held = event.values.get("models", NONE)
+    models = [item for item in held.items if isinstance(item, Ref)] if isinstance(held, Seq) else []
+    for model in models:
+        thing = it.thing(model)
+        accelerator = it.thing(thing.get("accelerator")) if thing else None
+        if accelerator is not None:
+            words = {text_of(item) for item in alternatives(accelerator.get("mixed_precision"))}
+            if not words <= {"no", "bf16", "fp8"} and accelerator.get("sharded") != TRUE:
+                who = text_of(accelerator.get("who", Const("accelerate")))
+                message = f"torch's clip_grad_norm_ clips gradients that {who}'s fp16 has scaled"
+                fixes = {"Lightning": "gradient_clip_val=..., or self.clip_gradients(...)"}
+                fix = fixes.get(who or "", "accelerator.clip_grad_norm_(...)")
+                if who == "Fabric":
+                    fix = "fabric.clip_gradients(model, optimizer, ...)"
+                yield RuleHit(event.place, message, fix, Level.WARNING)
+            continue
+        if it.state.scaled and not _unscaled(it, model):
+            message = "gradients are clipped before scaler.unscale_(optimizer), so while they are scaled"
+            level = Level.WARNING if it.notes.get("scaler") else Level.INFO  # off on these GPUs
+            yield RuleHit(event.place, message, "call scaler.unscale_(optimizer) first", level)
+
+
+def _unscaled(it: "Interpreter", model: Ref) -> bool:
+    """Whether an optimizer of the model may have been unscaled, or never meets a scaler."""
+    mine = [
+        thing
+        for thing in it.state.heap.values()
+        if thing.kind == "optimizer" and model in getattr(thing.get("models"), "items", ())
+    ]
+    return not mine or any(thing.get("unscaled", FALSE) != FALSE for thing in mine)
+
+
+@rule("P117", "evaluate", "train")
+def full_half_evaluation_before_training(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """trainer.evaluate() with fp16_full_eval or bf16_full_eval runs before trainer.train().
+
+    The Trainer casts the model for it and does not cast it back.
+    Source: transformers/trainer.py, evaluation_loop.
+    """
+    trainer = it.thing(event.ref)
+    if trainer is None or event.ref is None:
+        return
+    args = trainer.get("args")
+    thing = it.thing(args) if isinstance(args, Ref) else None
+    full = thing is not None and TRUE in (thing.get("fp16_full_eval"), thing.get("bf16_full_eval"))
+    if event.name == "evaluate" and full and trainer.get("trained") == FALSE:
+        it.change(event.ref, evaluated=Dtype("at", event.place))
+    evaluated = it.thing(event.ref)
+    spot = evaluated.get("evaluated", NONE) if evaluated else NONE
+    if event.name == "train" and isinstance(spot, Dtype) and spot.place:
+        message = "full half-precision evaluation casts the model, and the training after it uses it so"
+        yield RuleHit(spot.place, message, "evaluate after training, or without *_full_eval", Level.WARNING)
+
+
+@rule("P121", "bf16 asked")
+def bf16_support_counts_emulation(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """is_bf16_supported() says True on GPUs that only emulate bf16.
+
+    From torch 2.3 on it answers whether a bf16 tensor can be made, so Turing and Volta say True.
+    Source: torch/cuda/__init__.py.
+    """
+    call, capability = event.call, it.target.capability
+    if call is None or capability is None or capability >= (8, 0):
+        return
+    strict = truth(call.get("including_emulation", 0) or TRUE) is False
+    if strict or it.target.at_least("torch", 2, 3) is False:
+        return
+    message = "this says True on GPUs that only emulate bf16"
+    fix = "torch.cuda.is_bf16_supported(including_emulation=False), or get_device_capability() >= (8, 0)"
+    yield RuleHit(event.place, message, fix, Level.WARNING)
+
+
+@rule("P122", "accelerator")
+def precision_fixed_in_code(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """The mixed precision is a literal in the code, so no flag or configuration changes it.
+
+    Source: accelerate/state.py: the argument wins over environment, flag and config file.
+    """
+    call = event.call
+    literal = call is not None and any(
+        word.arg == "mixed_precision" and isinstance(word.value, ast.Constant) and word.value.value
+        for word in call.node.keywords
+    )
+    if literal and call is not None:
+        value = text_of(event.values.get("asked"))
+        message = f"mixed_precision={value!r} wins over --mixed_precision and the launch's config"
+        yield RuleHit(
+            call.at("mixed_precision"), message, "leave it out and let the launch decide", Level.INFO
+        )
+    del it
+
+
+@rule("P123", "arguments")
+def both_off_is_not_off(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """fp16=False together with bf16=False does not mean float32.
+
+    The Trainer then takes what the launch says.
+    Source: transformers/training_args.py.
+    """
+    call = event.call
+    written = (
+        {word.arg for word in call.node.keywords if isinstance(word.value, ast.Constant)} if call else set()
+    )
+    if call is None or not {"fp16", "bf16"} <= written:
+        return
+    if call.kwargs["fp16"] == FALSE and call.kwargs["bf16"] == FALSE:
+        message = "both off: the launch's mixed precision applies"
+        yield RuleHit(call.at("bf16"), message, "--precision no for float32", Level.INFO)
+    del it
+
+
+@rule("P127", "arguments")
+def both_switches_on(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """fp16 and bf16 are both on.
+
+    TrainingArguments refuses it: "At most one of fp16 and bf16 can be True, but not both".
+    Source: transformers/training_args.py; reproduced with transformers 5.23.
+    """
+    thing = it.thing(event.ref)
+    if thing is None or not truth(thing.get("fp16")) or not truth(thing.get("bf16")):
+        return
+    spots = [event.place_of(word) for word in ("bf16", "fp16")]
+    yield RuleHit(
+        spots[0],
+        "fp16 and bf16 are both on",
+        "keep one; or neither, and let the launch decide",
+        Level.ERROR,
+        tuple(spots[1:]),
+    )
+
+
+@rule("P124", "backward")
+def backward_around_accelerate(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """loss.backward() where accelerate's fp16 needs accelerator.backward(loss).
+
+    The scaler never sees the loss: "No inf checks were recorded for this optimizer". Lightning wants
+    self.manual_backward(loss), Fabric fabric.backward(loss).
+    Source: accelerate/accelerator.py, backward.
+    """
+    if event.what != "raw" or not it.loop_depth or "no_grad" in it.contexts:
+        return
+    for thing in it.state.heap.values():
+        if thing.kind != "optimizer" or not isinstance(thing.get("accelerator"), Ref):
+            continue
+        accelerator = it.thing(thing.get("accelerator"))
+        precision = accelerator.get("mixed_precision") if accelerator else NONE
+        if accelerator is None or accelerator.get("sharded") == TRUE:
+            continue
+        words = {text_of(item) for item in alternatives(precision)}
+        if words <= {"no", "bf16", "fp8"}:
+            continue
+        shards = "fsdp" in it.source.text.lower() or "deepspeed" in it.source.text.lower()
+        level = Level.ERROR if words == {"fp16"} and not shards else Level.WARNING
+        who = text_of(accelerator.get("who", Const("accelerate")))
+        message = f"{who} does not see this backward(), and under fp16 its scaler then fails"
+        fix = text_of(accelerator.get("how")) or "accelerator.backward(loss)"
+        yield RuleHit(event.place, message, fix, level)
+        return
+    known = any(thing.kind == "optimizer" for thing in it.state.heap.values())
+    if it.notes.get("prepared") and not known:
+        message = "accelerate does not see this backward(): no scaling under fp16, no DeepSpeed engine"
+        yield RuleHit(event.place, message, "accelerator.backward(loss)", Level.WARNING)
+
+
+@rule("P126", "arguments")
+def fp16_wherever_there_is_a_gpu(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """fp16=torch.cuda.is_available() turns fp16 on even where bf16 is native.
+
+    Source: field reports; see P101 for what it does to half-precision weights.
+    """
+    for word in event.call.node.keywords if event.call else ():
+        if word.arg == "fp16" and ast.unparse(word.value).endswith("cuda.is_available()"):
+            message = "fp16 is on wherever there is a GPU, also where bf16 is native"
+            yield RuleHit(
+                event.place_of(word.arg), message, "let the launch decide: leave it out", Level.INFO
+            )
+    del it
+
+
+@rule("P130", "load", "attention")
+def flash_attention_on_old_gpus(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """flash_attention_2 on GPUs before Ampere.
+
+    "FlashAttention only supports Ampere GPUs or newer."
+    Source: flash-attn's own check.
+    """
+    call, capability = event.call, it.target.capability
+    if call is None or capability is None or capability >= (8, 0):
+        return
+    for keyword in ("attn_implementation", "_attn_implementation", "use_flash_attention_2"):
+        value = call.get(keyword)
+        if text_of(value) != "flash_attention_2" and (keyword[:3] != "use" or value != TRUE):
+            continue
+        written = place_of(value)
+        message = "flash_attention_2 needs compute capability 8.0 or newer"
+        fix = 'attn_implementation="sdpa"'
+        yield RuleHit(call.at(keyword), message, fix, Level.ERROR, (written,) if written else ())
+
+
+@rule("P131", "accelerator", "lightning", "arguments", "argument set", "load", "autocast")
+def bf16_on_gpus_that_emulate_it(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """bf16 is fixed in the script, and these GPUs only emulate it.
+
+    It runs slowly, and fails in kernels that have no bf16 form. accelerate and transformers do not refuse it.
+    Source: torch.cuda.is_bf16_supported counts emulation since torch 2.3.
+    """
+    thing, capability = it.thing(event.ref), it.target.capability
+    if thing is None or capability is None or capability >= (8, 0):
+        return
+    if event.name in ("load", "autocast"):
+        yield from _emulated(event)
+        return
+    if event.name == "argument set":
+        if event.what == "bf16" and truth(event.values.get("value", NONE)):
+            message = "the script turns bf16 on, and these GPUs only emulate it"
+            yield RuleHit(event.place, message, "let the launch decide, or fp16 on these GPUs", Level.ERROR)
+        return
+    if thing.get("asked") != Const("bf16"):
+        return
+    if thing.get("trl") == TRUE and thing.get("bf16") == NONE:
+        return  # P109
+    keyword = {"accelerator": "mixed_precision", "lightning": "precision"}.get(event.name, "bf16")
+    message = "the script requests bf16, and no flag can change that; these GPUs only emulate it"
+    given = {"accelerator": thing.get("asked"), "lightning": event.values.get("given")}
+    written = place_of(given.get(event.name, thing.get("bf16")))
+    related = (written,) if written else ()
+    fix = "let the launch decide, or fp16 on these GPUs"
+    yield RuleHit(event.place_of(keyword), message, fix, Level.ERROR, related)
+
+
+def _emulated(event: ScriptEvent) -> Iterator[RuleHit]:
+    """A model loaded, or autocast, in bf16, whatever the GPU."""
+    dtype = event.values.get("dtype")
+    if not isinstance(dtype, Dtype) or dtype.name != "bfloat16" or event.values.get("enabled") == FALSE:
+        return
+    if event.name == "autocast" and event.what != "cuda":
+        return
+    message = "the script names bf16, and these GPUs only emulate it"
+    yield RuleHit(
+        dtype.place or event.place, message, "float32 weights and fp16 on these GPUs", Level.WARNING
+    )
+
+
+@rule("P118", "accelerator", "lightning", "arguments", "autocast", "step", "trained", "backward")
+def autocast_beside_the_launch(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """The script's own autocast, of another precision than accelerate's or the Trainer's.
+
+    Inside the block the script's dtype wins, and nothing scales the loss for it: fp16 without a scaler loses
+    small gradients, and bf16 under an fp16 scaler is scaled for nothing. With a bare Accelerator() the rest
+    depends on the machine's flag or config file. accelerator.autocast() follows the launch.
+    Source: accelerate/accelerator.py, prepare_model and autocast.
+    """
+    if event.name in ("accelerator", "lightning", "arguments"):
+        it.notes.setdefault("decides", []).append(event.place)
+        thing = it.thing(event.ref)
+        if thing is not None:
+            it.asked[event.place] = (
+                thing.get("asked") if event.name == "arguments" else thing.get("mixed_precision")
+            )
+    elif event.name == "autocast":
+        training = "no_grad" not in it.contexts and (it.loop_depth or "training" in it.contexts)
+        if training and event.values.get("enabled") == TRUE and event.what == "cuda":
+            dtype = event.values.get("dtype")
+            if isinstance(dtype, Dtype):
+                it.autocasts[event.place] = dtype.name
+    elif it.autocasts and len(it.asked) == 1 and (event.name != "backward" or event.what == "accelerator"):
+        where, asked = next(iter(it.asked.items()))
+        words = {text_of(item) for item in alternatives(asked)}
+        for place, name in it.autocasts.items():
+            mine = {"float16": "fp16", "bfloat16": "bf16"}.get(name, "no")
+            if mine in words or mine == "no":
+                continue
+            known = ", ".join(sorted(word for word in words if word)) or "whatever the launch says"
+            message = f"autocast is {mine}, and the mixed precision of the launch is {known}"
+            yield RuleHit(
+                place, message, "accelerator.autocast(), or leave it to the launch", Level.WARNING, (where,)
+            )

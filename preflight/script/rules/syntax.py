@@ -1,0 +1,34 @@
+"""Rules P100 and P120: found by the reading itself, not by an event of one reading."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.rules.registry import RuleHit, rule
+
+if TYPE_CHECKING:
+    from preflight.script.interpreter.interpreter import Interpreter
+
+
+@rule("P100")
+def not_python(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """The script cannot be read: it is not Python.
+
+    A launch would stop at the same line. Lines of a notebook (`!pip install`, `%matplotlib`) are passed over
+    and the rest is judged; after any other mistake nothing is.
+    Source: Python's own parser.
+    """
+    del it, event
+    yield from ()
+
+
+@rule("P120")
+def precision_of_this_process(it: "Interpreter", event: ScriptEvent) -> Iterator[RuleHit]:
+    """The precision is chosen from this process's own GPU.
+
+    Ranks on unlike GPUs then train in different precisions. Nothing raises: one rank's gradients are scaled
+    by 65536, the other's are not, and the weights drift apart. gpulaunch decides once, for all ranks.
+    Source: reproduced on two gloo ranks with torch 2.13.
+    """
+    del it, event
+    yield from ()

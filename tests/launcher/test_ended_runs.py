@@ -1,0 +1,207 @@
+"""A run that has ended is shown as it was: who stopped it, when, for how long; however late and often."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.follow.events import RunEvent
+from launcher.follow.outcome import outcome_of
+from launcher.follow.phases import Phases
+from launcher.follow.run_state import RunState
+from launcher.rundir.end_state import how_all_ended
+from launcher.rundir.log_store import LogStore
+from launcher.runs.render import runs_lines
+from launcher.runs.scope import SearchScope, scope_here
+from preflight.errors import BadInput
+from tests.launcher.asked_runs import LONG
+from tests.launcher.asked_runs import ended as ended_there
+from tests.launcher.found_runs import A, B, found, over
+from tests.launcher.found_runs import told as told_run
+from tests.launcher.run_events import CPU, ended, placed, replay, said, stops, told
+from tests.launcher.run_plans import NOWHERE, plan, run_id
+from tests.launcher.terminal import RUN, Home
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path / "home")
+    yield home
+    home.end_all()
+
+
+def test_a_late_attach_tells_what_was_and_changes_nothing_of_it(home: Home) -> None:
+    home.launch(LONG)
+    stopped = home.gpulaunch("stop", RUN, "--grace", "5")
+    assert stopped.returncode == 0, stopped.stderr
+    state = json.loads((home.runs / RUN / "state.json").read_text())
+    time.sleep(2.0)  # what is told later must not be stretched by it
+    texts = []
+    for _ in range(2):
+        attached = home.gpulaunch("attach", RUN)
+        assert attached.returncode == 130, attached.stdout + attached.stderr
+        assert "stopping every node" not in attached.stdout
+        assert "this run has ended " in attached.stdout
+        assert re.search(r"interrupted: stopped by \S+@\S+ \(exit code 130\)", attached.stdout)
+        phases = re.search(r"==> start ([\d.]+) s(?:, run ([\d.]+) s)?, end ([\d.]+) s", attached.stdout)
+        assert phases is not None, attached.stdout
+        lasted = state["ended"] - state["started"]
+        outcome = json.loads((home.home / "gpulaunch-runs" / RUN / "outcome.json").read_text())
+        assert [each["seconds"] > 0.0 for each in outcome["phases"] if each["name"] == "start"] == [True]
+        assert sum(float(seconds or 0.0) for seconds in phases.groups()) < lasted + 0.5
+        texts.append((home.home / "gpulaunch-runs" / RUN / "events.jsonl").read_text())
+    assert texts[0] == texts[1]
+    events = [json.loads(line) for line in texts[0].splitlines()]
+    assert max(event["at"] for event in events) < state["ended"] + 0.5
+    assert [event["text"] for event in events].count("interrupted") == 1
+    why = f"stopped by {state['exit']['why'].removeprefix('stopped by ')}"
+    assert why in home.gpulaunch("ps", "--all").stdout
+    assert f"{RUN}: {why}" in home.gpulaunch("logs", RUN).stderr
+    assert why in home.gpulaunch("report", RUN).stdout
+
+
+def test_a_report_of_a_fetched_run_without_an_outcome_says_why_it_ended(tmp_path: Path) -> None:
+    from click.testing import CliRunner  # noqa: PLC0415 - only here
+
+    from launcher.commands.report import command  # noqa: PLC0415 - only here
+
+    host = tmp_path / "r-1" / "a"
+    host.mkdir(parents=True)
+    (host / "rank-0.log").write_text("line\n")
+    end = {
+        "ranks": {"0": -15},
+        "why": "no client has followed this attached run for 60 s",
+        "launcher_code": 1,
+    }
+    (host / "state.json").write_text(json.dumps({"phase": "ended", "exit": end}))
+    done = CliRunner().invoke(command, ["r-1", "--logs", str(tmp_path)])
+    assert done.output.splitlines()[0] == "r-1: stopped: no client has followed this attached run for 60 s"
+
+
+def test_the_reason_of_a_run_is_that_of_the_node_whose_end_began_first() -> None:
+    failed = over(
+        node_rank=1, ranks={"1": 7}, why="rank 1 failed with exit code 7", since=1990.0, ended=2005.0
+    )
+    stopped = over(ranks={"0": -9}, why="rank 1 on b failed with exit code 7", requested=True, since=1991.0)
+    (run,) = found((A, [stopped]), (B, [failed]))
+    assert run.how == "failed: rank 1 failed with exit code 7"
+    by_hand = over(ranks={"0": 1}, why="stopped by ana@x", requested=True)
+    (run,) = found((A, [by_hand]))
+    assert run.how == "stopped by ana@x"
+    (run,) = found((A, [over(ranks={"0": -15}, why="hung: no output for 60 s")]))
+    assert run.how == "failed: hung: no output for 60 s"
+    (run,) = found((A, [over(ranks={"0": -15}, why="no client has followed this attached run for 5 s")]))
+    assert run.how == "stopped: no client has followed this attached run for 5 s"
+    later = run.later({0: {"phase": "running"}})
+    assert later.condition == "lost"
+    assert how_all_ended([{"ranks": {"0": 0}}, {"ranks": {"1": 0}}]) == ("finished", "")
+
+
+def test_a_run_that_has_ended_on_one_host_only_says_so_and_is_not_over() -> None:
+    failed = over(node_rank=1, ranks={"1": 7}, why="rank 1 failed with exit code 7")
+    (run,) = found((A, [told_run()]), (B, [failed]))
+    assert (run.condition, run.is_over, run.why) == ("running", False, "rank 1 failed with exit code 7")
+    (remark,) = [line for line in runs_lines([run], 5000.0) if "it has ended on b" in line]
+    assert "(rank 1 failed with exit code 7); gpulaunch attach or stop ends the rest" in remark
+    (half,) = found((B, [failed]))
+    assert not half.is_over  # the other host was not heard
+
+
+def launched_by(who: str, run: str, at: float) -> dict[str, Any]:
+    """Return what a host tells of a run that somebody launched."""
+    data = told_run(run, state={"started": at})
+    data["spec"]["launch"] = {**data["spec"]["launch"], "by": who}
+    data["spec"]["job"] = run.partition("-")[0]
+    return data
+
+
+def test_last_is_the_newest_of_this_directory_else_of_yours_and_never_anothers() -> None:
+    mine, other, here = run_id("mine-1"), run_id("other-1"), run_id("here-1")
+    runs = found(
+        (
+            A,
+            [
+                launched_by("ana@x", "here-1", 10.0),
+                launched_by("ana@y", "mine-1", 20.0),
+                launched_by("bob@x", "other-1", 30.0),
+            ],
+        )
+    )
+    kept = SearchScope(frozenset({here}), frozenset(), "ana")
+    by_config = SearchScope(frozenset(), frozenset({"here"}), "ana")
+    elsewhere = SearchScope(frozenset(), frozenset({"other"}), "ana")
+    assert [scope.last(runs).run_id for scope in (kept, by_config, elsewhere)] == [here, here, mine]
+    with pytest.raises(BadInput, match=f"the newest, {other}, is of bob"):
+        SearchScope(frozenset(), frozenset(), "eve").last(runs)
+
+
+def test_the_scope_of_a_directory_is_its_run_configs_and_what_is_kept_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in ("gpulaunch/train.yaml", "gpulaunch/hosts.yaml", "configs/long.yml", "gpulaunch-runs/r-1/x"):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).touch()
+    scope = scope_here(Path("gpulaunch-runs"))
+    assert (sorted(scope.kept), sorted(scope.jobs)) == (["r-1"], ["long", "train"])
+
+
+def test_rm_names_the_last_run_and_deletes_it_only_after_a_yes(home: Home) -> None:
+    home.launch("print('up')")
+    ended_there(home)
+    done = home.gpulaunch("rm", "last", "--yes")
+    assert done.returncode == 2, done.stdout
+    assert f"last is {RUN}" in done.stderr
+    assert f"gpulaunch rm {RUN} --yes" in done.stderr
+    assert (home.runs / RUN).exists()
+    stopped = home.gpulaunch("stop", "last")
+    assert f"last is {RUN}  finished" in stopped.stderr
+
+
+PAST: list[RunEvent] = [
+    told("b", "stopping", 5.1, why="rank 0 on a failed with exit code 3", grace_s=3, requested=True),
+    told("b", "rank_exit", 5.2, rank=1, code=-15, stopping=True),
+    placed("a", 0, 2),
+    told("a", "rank_exit", 5.0, rank=0, code=3, stopping=False),
+    ended("b"),
+    ended("a"),
+]
+
+
+def test_a_run_that_is_over_is_not_stopped_again_and_the_failure_that_ended_it_is_its_cause() -> None:
+    watch = RunState(plan(CPU, CPU), over=True)
+    actions = replay(watch, PAST)
+    assert stops(actions) == []
+    assert "stopping every node" not in said(actions)
+    outcome = outcome_of(watch, NOWHERE, 1.0, 1)
+    assert (outcome.verdict, outcome.exit_code) == ("failed", 3)
+
+
+def test_phases_begin_with_the_run_whatever_was_heard_first() -> None:
+    watch = RunState(plan(CPU))
+    phases = Phases(watch)
+    phases.see(100.0)
+    for happening in (told("a", "started", 10.0), placed("a", 0, 1)):
+        replay(watch, [happening])
+        phases.see(12.0 if happening.event == "state" else 10.0)
+    assert phases.start is not None
+    assert phases.start.seconds == 2.0
+
+
+def test_what_was_noted_of_the_past_is_not_noted_again_and_what_is_new_is(tmp_path: Path) -> None:
+    first = LogStore(tmp_path)
+    first.note("rank 0 on a ended with exit code 0", at=5.0)
+    again = LogStore(tmp_path, again=True)
+    again.note("rank 0 on a ended with exit code 0", at=5.01)
+    again.note("rank 1 on b ended with exit code 0", at=6.0)
+    again.note("a: connected again, nothing was lost")
+    again.note("a: connected again, nothing was lost")
+    lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert [line["text"][:6] for line in lines] == ["rank 0", "rank 1", "a: con", "a: con"]
+    assert (lines[1]["at"], lines[1]["sizes"]) == (6.0, {})

@@ -1,0 +1,51 @@
+"""A run that died says why, from its last lines."""
+
+from pathlib import Path
+
+from launcher.follow.failure_diagnosis import with_reasons
+from launcher.follow.outcome import Outcome
+from launcher.report.outcome import outcome_json, outcome_lines
+from launcher.rundir.log_store import LogStore
+from tests.launcher.run_events import GOOD, failed, over
+
+OOM = b"""Traceback (most recent call last):
+  File "/home/ada/train.py", line 7, in <module>
+    loss.backward()
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
+"""
+
+
+def told(tmp_path: Path, log: bytes, outcome: Outcome) -> Outcome:
+    book = LogStore(tmp_path)
+    book.write("b", "rank-1.log", 0, log)
+    book.close()
+    return with_reasons(outcome, book)
+
+
+def test_the_first_cause_comes_with_evidence_and_fix(tmp_path: Path) -> None:
+    outcome = told(tmp_path, OOM, failed())
+    lines = list(outcome_lines(outcome))
+    assert any(line.startswith("diagnosis: cuda-oom") for line in lines)
+    assert any("line 4: torch.OutOfMemoryError" in line for line in lines)
+    assert any(line.startswith("  fix: ") for line in lines)
+    document = outcome_json(outcome)["diagnosis"]
+    assert document["verdict"] == "cuda-oom"
+    assert document["causes"][0]["evidence"]
+
+
+def test_a_long_log_is_read_from_its_end(tmp_path: Path) -> None:
+    outcome = told(tmp_path, b"\x1b[31mstep\x1b[0m\r\n" * 200_000 + OOM, failed())
+    assert outcome.cause.diagnosis is not None
+    assert outcome.cause.diagnosis.verdict == "cuda-oom"
+
+
+def test_an_own_exception_is_not_told_twice(tmp_path: Path) -> None:
+    own = b'Traceback (most recent call last):\n  File "/x.py", line 3, in <module>\nValueError: no\n'
+    lines = list(outcome_lines(told(tmp_path, own, failed())))
+    assert not any(line.startswith("diagnosis") for line in lines)
+
+
+def test_a_good_end_has_no_diagnosis(tmp_path: Path) -> None:
+    outcome = told(tmp_path, OOM, over(*GOOD))
+    assert outcome.cause.diagnosis is None
+    assert outcome_json(outcome)["diagnosis"] is None

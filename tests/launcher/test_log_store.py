@@ -1,0 +1,108 @@
+"""Logs here: every byte once, at its place, wherever a host's name would like them to land."""
+
+import io
+import json
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.follow.events import LogOutput, Tick
+from launcher.follow.outcome import outcome_of
+from launcher.follow.run_state import RunState
+from launcher.launch.reporter import RunReporter
+from launcher.report.outcome import outcome_json, outcome_lines
+from launcher.rundir.log_store import MOST_OPEN, LogStore
+from launcher.terminal.screen import Screen
+from tests.launcher.run_plans import plan
+
+
+def test_bytes_that_come_twice_are_there_once(tmp_path: Path) -> None:
+    book = LogStore(tmp_path)
+    book.write("a", "rank-0.log", 0, b"hello ")
+    book.write("a", "rank-0.log", 3, b"lo world")
+    book.close()
+    assert (tmp_path / "a" / "rank-0.log").read_bytes() == b"hello world"
+
+
+def test_a_thousand_logs_do_not_need_a_thousand_descriptors(tmp_path: Path) -> None:
+    book = LogStore(tmp_path)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for offset, data in ((0, b"one "), (4, b"two")):
+        for rank in range(1000):
+            book.write("a", f"rank-{rank}.log", offset, data)
+    assert len(list(Path("/proc/self/fd").iterdir())) - before == MOST_OPEN
+    book.note("end")
+    book.close()
+    assert {path.read_bytes() for path in tmp_path.glob("a/*.log")} == {b"one two"}
+    sizes = json.loads((tmp_path / "events.jsonl").read_text())["sizes"]
+    assert (len(sizes), set(sizes.values())) == (1000, {7})
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_no_name_leads_out_of_the_directory(host: str, log: str) -> None:
+    book = LogStore(Path("/base"))
+    path = book.path(host, log)
+    assert len(path.parts) == 4
+    assert ".." not in path.parts
+
+
+def test_last_lines_are_safe_and_of_a_bar_the_last_state(tmp_path: Path) -> None:
+    book = LogStore(tmp_path)
+    book.write("a", "rank-0.log", 0, b"x" * 99999 + b"\n10%\r20%\n\x1b[2Jend\n\n")
+    book.close()
+    assert book.last_lines("a", "rank-0.log", 2) == ("20%", "end")
+    assert book.last_lines("a", "rank-1.log", 2) == ()
+
+
+@contextmanager
+def files_end_at(size: int) -> Iterator[None]:
+    """Let no file of this process become longer, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_disk_that_fills_up_ends_no_run_and_is_said_once(tmp_path: Path) -> None:
+    watch = RunState(plan((None,)))
+    stream, book = io.StringIO(), LogStore(tmp_path / "run")
+    telling = RunReporter(watch, Screen(stream), book, clock=lambda: 0.0)
+    book.begin()
+    with files_end_at(1000):
+        for number in range(20):
+            telling.output(LogOutput("a", "rank-0.log", number * 100, b"%099d\n" % number))
+        list(telling.take(Tick(0.0)))
+        book.keep("outcome.json", "{}")
+    assert (tmp_path / "run" / "a" / "rank-0.log").stat().st_size == 1000
+    assert not (tmp_path / "run" / "outcome.json").exists()
+    assert stream.getvalue().count("local logs are no longer written (File too large: ") == 1
+    assert f"gpulaunch fetch {watch.plan.run_id}" in stream.getvalue()
+    assert book.last_lines("a", "rank-0.log", 1) == ("0" * 97 + "19",)
+    outcome = replace(outcome_of(watch, tmp_path, 1.0, 1), logs_incomplete=book.failed)
+    assert "the local logs are not complete (File too large" in "\n".join(outcome_lines(outcome))
+    assert outcome_json(outcome)["logs_incomplete"] == book.failed
+
+
+def test_output_that_goes_to_a_full_disk_ends_no_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        screen = Screen(full)
+        screen.say("one")
+        screen.output("a", "rank-0.log", b"two\n", 0.0)
+        screen.finish()
+        with suppress(OSError):
+            full.close()
+    assert capsys.readouterr().err.count("cannot be written any more (No space left on device)") == 1
+
+
+def test_a_directory_that_cannot_be_made_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="Not a directory"):
+        LogStore(tmp_path / "file" / "run").begin()

@@ -1,0 +1,124 @@
+"""Whether a silent host has died: only what another host could see before, and sees no more, says so."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from launcher.errors import ConnectionLost
+from launcher.follow.peer_check import ASK_EVERY_S, ROUNDS, PeerAddress, PeerCheck
+
+TARGETS = {"a": ("10.0.0.1", 22), "b": ("10.0.0.2", 22), "c": ("10.0.0.3", 22)}
+
+
+class World:
+    """Hosts that answer or do not, and a clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.dead: set[str] = set()
+        self.deaf: set[str] = set()  # cannot be asked
+        self.now = 0.0
+        self.asked: list[str] = []
+
+    def knock(self, asker: str, targets: tuple[PeerAddress, ...]) -> tuple[bool, ...]:
+        self.asked.append(asker)
+        if asker in self.deaf:
+            raise ConnectionLost(asker, "gone")
+        names = {target: name for name, target in TARGETS.items()}
+        return tuple(names[target] not in self.dead for target in targets)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def vigil_over(world: World) -> PeerCheck:
+    vigil = PeerCheck(TARGETS, world.knock, clock=lambda: world.now)
+    vigil.begin()
+    settle()
+    assert list(vigil.step(())) == []
+    return vigil
+
+
+def settle() -> None:
+    """Wait for the threads that ask."""
+    deadline = time.monotonic() + 10.0
+    while any("_answer" in thread.name for thread in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def verdicts(
+    vigil: PeerCheck, world: World, dropped: Callable[[], set[str]], rounds: int
+) -> list[tuple[int, str]]:
+    found = []
+    for number in range(rounds):
+        found += [(number, f"{host}: {why}") for host, why in vigil.step(dropped())]
+        settle()
+        world.now += ASK_EVERY_S
+    return found
+
+
+def test_a_host_that_no_other_reaches_any_more_has_died_and_that_is_said_once(world: World) -> None:
+    vigil = vigil_over(world)
+    world.dead = {"b"}
+    told = verdicts(vigil, world, lambda: {"b"}, 3 * ROUNDS)
+    assert told == [(ROUNDS, "b: a, which could connect to it before, gets no answer from it either")]
+
+
+def test_the_main_host_is_looked_for_by_the_second(world: World) -> None:
+    vigil = vigil_over(world)
+    world.dead = {"a"}
+    assert [text[:5] for _, text in verdicts(vigil, world, lambda: {"a"}, 3 * ROUNDS)] == ["a: b,"]
+
+
+def test_a_host_that_answers_another_lives_however_long_we_are_cut_off(world: World) -> None:
+    vigil = vigil_over(world)
+    assert verdicts(vigil, world, lambda: {"b"}, 5 * ROUNDS) == []
+
+
+def test_hosts_that_could_never_reach_each_other_prove_nothing(world: World) -> None:
+    world.dead = {"b"}  # behind a firewall, as seen from the others
+    vigil = vigil_over(world)
+    assert verdicts(vigil, world, lambda: {"b"}, 5 * ROUNDS) == []
+
+
+def test_one_answer_begins_the_count_anew(world: World) -> None:
+    vigil = vigil_over(world)
+    world.dead = {"b"}
+    assert verdicts(vigil, world, lambda: {"b"}, ROUNDS - 1) == []
+    world.dead = set()
+    assert verdicts(vigil, world, lambda: {"b"}, 1) == []
+    world.dead = {"b"}
+    assert verdicts(vigil, world, lambda: {"b"}, ROUNDS - 1) == []
+
+
+def test_a_link_that_comes_back_begins_the_count_anew(world: World) -> None:
+    vigil = vigil_over(world)
+    world.dead = {"b"}
+    assert verdicts(vigil, world, lambda: {"b"}, ROUNDS) == []
+    settle()
+    assert list(vigil.step(())) == []
+    assert verdicts(vigil, world, lambda: {"b"}, ROUNDS) == []
+
+
+def test_when_all_links_are_broken_nobody_is_asked_and_nobody_is_dead(world: World) -> None:
+    vigil = vigil_over(world)
+    world.dead = set(TARGETS)
+    world.asked.clear()
+    assert verdicts(vigil, world, lambda: set(TARGETS), 3 * ROUNDS) == []
+    assert world.asked == []
+
+
+def test_who_cannot_be_asked_says_nothing(world: World) -> None:
+    vigil = vigil_over(world)
+    world.dead, world.deaf = {"b"}, {"a"}
+    assert verdicts(vigil, world, lambda: {"b"}, 3 * ROUNDS) == []
+
+
+def test_one_host_alone_has_nobody_to_ask() -> None:
+    vigil = PeerCheck({"a": TARGETS["a"]}, lambda *_: pytest.fail("asked"))
+    vigil.begin()
+    assert list(vigil.step({"a"})) == []

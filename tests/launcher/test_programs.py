@@ -1,0 +1,168 @@
+"""A program of several modules travels as one text."""
+
+import ast
+import marshal
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from launcher.onhost.loader import MemoryFinder
+from launcher.remote.programs import agent_source, as_one_text, lowered, onhost_source, stdin_for
+
+ONHOST = Path(__file__).parents[2] / "launcher" / "onhost"
+PROGRAM = """\
+from __future__ import annotations
+import sys, traceback
+from .parts import SIDE
+from .parts.deep.leaf import fail, where
+
+def main() -> int:
+    print(__name__, SIDE, where())
+    if "fail" in sys.argv:
+        try:
+            fail()
+        except ValueError:
+            traceback.print_exc()
+    return 3
+
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+PARTS = {
+    "__init__.py": "SIDE = 'side'\n",
+    "deep/__init__.py": "",
+    "deep/leaf.py": (
+        '"""A leaf\n\nthat says "where".\n"""\n'
+        "from .. import SIDE\n\ndef where():\n    return __name__ + SIDE\n\n"
+        "def fail():\n    raise ValueError('of the leaf')\n"
+    ),
+}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> bytes:
+    for name, text in {"prog.py": PROGRAM, **{f"parts/{name}": text for name, text in PARTS.items()}}.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return as_one_text("prog", tmp_path / "prog.py", sorted((tmp_path / "parts").rglob("*.py")))
+
+
+def run(source: bytes, *args: str, cwd: Path) -> "subprocess.CompletedProcess[bytes]":
+    argv, stdin = stdin_for(sys.executable, source, b"", args=args)
+    return subprocess.run(argv, input=stdin, capture_output=True, cwd=cwd, timeout=60, check=False)
+
+
+def test_modules_are_imported_from_what_travelled(source: bytes, tmp_path: Path) -> None:
+    ended = run(source, cwd=tmp_path)
+    assert ended.stdout.decode().split() == ["__main__", "side", "gpulaunch_prog.parts.deep.leafside"]
+    assert (ended.returncode, ended.stderr) == (3, b"")
+
+
+def test_a_traceback_names_the_module_and_shows_its_line(source: bytes, tmp_path: Path) -> None:
+    said = run(source, "fail", cwd=tmp_path).stderr.decode()
+    assert 'File "gpulaunch_prog/parts/deep/leaf.py", line 11, in fail' in said
+    assert "raise ValueError('of the leaf')" in said
+
+
+def test_the_text_can_be_executed_in_a_namespace_of_somebody_else(source: bytes) -> None:
+    asked = "import sys; scope = {'__name__': 'other'}; exec(sys.stdin.read(), scope); print(scope['main']())"
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", asked],
+        input=source,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.stderr == b""
+    assert ended.stdout.decode().split() == ["other", "side", "gpulaunch_prog.parts.deep.leafside", "3"]
+
+
+# The programs of several modules: what runs, where the others lie, and how many files there do not travel.
+PROGRAMS = {
+    "agent": ("preflight/agent.py", "preflight/probes", 0),
+    **{
+        name: (f"launcher/onhost/{folder}/{door}.py", f"launcher/onhost/{folder}", left_out)
+        for name, folder, door, left_out in (
+            ("supervisor", "supervisor", "main", 3),
+            ("warm_start", "supervisor", "warm_start", 3),
+            ("sync", "sync", "main", 2),
+            ("gauge", "gauge", "main", 2),
+            ("rank", "rank", "main", 2),
+            ("guard", "guard", "main", 2),
+        )
+    },
+}
+
+
+class WithoutDocstrings(ast.NodeTransformer):
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        return None if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str) else node
+
+
+def program(text: str) -> str:
+    """Return what a text does, and where each part of that begins."""
+    tree = WithoutDocstrings().visit(ast.parse(text))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt | ast.expr):
+            node.end_lineno = node.end_col_offset = None  # a body that is all docstring ends elsewhere
+    return ast.dump(tree, include_attributes=True)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
+    root = Path(__file__).parents[2]
+    door, package = (root / path for path in PROGRAMS[name][:2])
+    last = ast.parse(agent_source() if name == "agent" else onhost_source(name)).body[-1]
+    assert isinstance(last, ast.Expr)
+    assert isinstance(last.value, ast.Call)
+    _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
+    shared = {module: parts.pop(module) for module in ("answer", "procfs") if module in parts}
+    for module, text in shared.items():
+        assert program(text) == program((root / f"launcher/onhost/{module}.py").read_text())
+    for module, text in {name: main, **parts}.items():
+        path = door.parent.joinpath(*module.split("."))
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        file = door if module == name else file
+        assert program(text) == program(lowered(file.read_text())), file
+        assert ast.get_docstring(ast.parse(text)) in ("", None)
+    assert len(parts) == len(list(package.rglob("*.py"))) - PROGRAMS[name][2]
+
+
+def test_what_one_process_has_compiled_another_does_not_compile_again() -> None:
+    first = MemoryFinder("p", {"a": "answer = 42\n"})
+    first.exec_module(ModuleType("p.a"))
+    second = MemoryFinder("p", {"a": "this is no Python"})
+    second.codes.update(marshal.loads(marshal.dumps(first.codes)))
+    module = ModuleType("p.a")
+    second.exec_module(module)
+    assert module.answer == 42
+
+
+def imported(text: str) -> set[str]:
+    """Return which shared modules a program's text holds, and which it imports."""
+    return {name for name in ("answer", "procfs") if f"{name} import" in text}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        path.stem
+        for path in ONHOST.glob("*.py")
+        if path.stem not in ("__init__", "loader", "answer", "procfs")
+    ],
+)
+def test_a_program_of_one_file_travels_with_the_shared_modules_it_imports(name: str) -> None:
+    file = ONHOST / f"{name}.py"
+    last = ast.parse(onhost_source(name)).body[-1]
+    if not imported(file.read_text()):
+        assert onhost_source(name) == file.read_bytes()
+        return
+    assert isinstance(last, ast.Expr)
+    assert isinstance(last.value, ast.Call)
+    _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
+    assert set(parts) == imported(main) | {each for text in parts.values() for each in imported(text)}
+    assert program(main) == program(file.read_text())

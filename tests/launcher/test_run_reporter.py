@@ -1,0 +1,264 @@
+"""What becomes of the happenings of a run: phases, what ranks used, notes for the report."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from launcher.follow.events import HostReport, HostStarted, Interrupted, LogOutput, RunEvent, Tick
+from launcher.follow.outcome import outcome_of
+from launcher.follow.phases import QUIET_S, Phase, Phases, Stopwatch
+from launcher.follow.run_state import RunState
+from launcher.follow.usage import UsageTracker
+from launcher.launch.reporter import RunReporter
+from launcher.report.outcome import outcome_json, outcome_lines
+from launcher.report.usage import usage_lines
+from launcher.rundir.log_store import LogStore
+from launcher.terminal.screen import Screen
+from launcher.text import duration
+from tests.launcher.run_events import CPU, GOOD, ended, introduced, placed, replay, told
+from tests.launcher.run_plans import plan
+
+
+def sample(host: str, t: float, at: float | None = None, **fields: object) -> HostReport:
+    return HostReport(host, "usage", {"event": "usage", "t": t, **fields}, t if at is None else at)
+
+
+def gpu(busy: float | None, mib: float | None) -> dict[str, float | None]:
+    return {"busy": busy, "memory_mib": mib, "power_w": 100.0}
+
+
+class Followed:
+    """A run that is followed into files and a stream, without any host."""
+
+    def __init__(self, folder: Path, *gpus: tuple[str | None, ...]) -> None:
+        self.plan = plan(*gpus)
+        self.watch = RunState(self.plan)
+        self.stream = io.StringIO()
+        self.book = LogStore(folder / "r1")
+        self.book.directory.mkdir()
+        self.telling = RunReporter(self.watch, Screen(self.stream), self.book, clock=lambda: 0.0)
+
+    def take(self, *history: RunEvent) -> None:
+        for happening in history:
+            if isinstance(happening, LogOutput):
+                self.telling.output(happening)
+            else:
+                list(self.telling.take(happening))
+
+    def notes(self) -> list[str]:
+        lines = (self.book.directory / "events.jsonl").read_text().splitlines()
+        return [json.loads(line)["text"] for line in lines]
+
+
+def at(seconds: float, happening: HostReport) -> HostReport:
+    return HostReport(happening.host, happening.event, happening.fields, seconds)
+
+
+def test_start_ends_when_every_rank_is_verified() -> None:
+    watch = RunState(plan(CPU, CPU))
+    phases = Phases(watch)
+    phases.see(100.0)
+    for seconds, told_then in ((102.0, placed("a", 0, 2)), (103.5, placed("b", 1, 2))):
+        assert phases.current == ("start", 100.0)
+        replay(watch, [told_then])
+        phases.see(seconds)
+    assert phases.current == ("run", 103.5)
+    phases.see(160.0)
+    assert phases.over() == (Phase("start", 3.5), Phase("run", 56.5))
+
+
+def test_ranks_that_never_tell_their_world_have_started_when_all_scripts_had_begun() -> None:
+    watch = RunState(plan(CPU, CPU))
+    phases = Phases(watch)
+    phases.see(0.0)
+    replay(watch, [introduced("a", 0), introduced("b", 1)])
+    phases.see(2.0)
+    assert phases.current[0] == "start"
+    phases.see(3.0 + QUIET_S)
+    assert phases.current == ("run", 2.0)
+    assert phases.over() == (Phase("start", 2.0), Phase("run", 1.0 + QUIET_S))
+
+
+def test_a_run_that_is_stopped_before_it_was_verified_has_no_run_phase() -> None:
+    watch = RunState(plan(CPU, CPU))
+    phases = Phases(watch)
+    phases.see(0.0)
+    replay(watch, [Interrupted()])
+    phases.see(4.0)
+    phases.see(5.0)
+    assert phases.over() == (Phase("start", 4.0), Phase("end", 1.0))
+
+
+def test_a_stopwatch_adds_up_what_is_done_twice() -> None:
+    times = iter([0.0, 1.0, 5.0, 7.0])
+    watch = Stopwatch(lambda: next(times))
+    for _ in range(2):
+        with watch.phase("preflight"):
+            pass
+    assert watch.phases == (Phase("preflight", 3.0),)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.42, "0.4 s"),
+        (59.94, "59.9 s"),
+        (59.99, "1 min 0 s"),
+        (119.7, "2 min 0 s"),
+        (312.0, "5 min 12 s"),
+        (7325.0, "2 h 2 min"),
+    ],
+)
+def test_durations_are_told_as_people_do(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_peaks_and_means_are_by_rank_and_a_sample_that_comes_twice_counts_once() -> None:
+    usages = UsageTracker(plan(("GPU-a", "GPU-b"), (None,)))
+    first = {
+        "gpus": {"GPU-a": gpu(90.0, 1000.0), "GPU-b": gpu(None, 2000.0)},
+        "ranks": {"0": {"rss_mib": 10}},
+    }
+    for each in (
+        sample("a", 1.0, 11.0, **first),
+        sample("a", 1.0, 11.0, **first),
+        sample("a", 6.0, 16.0, gpus={"GPU-a": gpu(50.0, 500.0)}, ranks={"0": {"rss_mib": 5, "cpu": 80.0}}),
+        sample("b", 3.0, ranks={"2": {"rss_mib": 7, "cpu": None}}, gpus_missing="no driver"),
+    ):
+        usages.feed(each.host, each.fields, each.at)
+    over = {used.rank: used for used in usages.over_all()}
+    assert (over[0].gpu_busy, over[0].gpu_mib, over[0].rss_mib, over[0].cpu) == (70.0, 1000.0, 10.0, 80.0)
+    assert (over[1].gpu_busy, over[1].gpu_mib) == (None, 2000.0)
+    assert (over[2].rss_mib, over[2].cpu, over[2].gpu_mib) == (7.0, None, None)
+    now = {used.rank: used for used in usages.now()}
+    assert (now[0].gpu_busy, now[0].gpu_mib) == (50.0, 500.0)
+    assert 1 not in now, "its GPU was not measured this time"
+    assert usages.missing == {"b": "no driver"}
+    assert usages.clock_offset_s == {"a": 10.0, "b": 0.0}
+
+
+def test_what_the_kernel_counted_tells_of_runs_that_are_hardly_sampled() -> None:
+    usages = UsageTracker(plan((None,), (None,)))
+    usages.feed("a", {"t": 1.0, "ranks": {"0": {"rss_mib": 15, "cpu": None}}}, 1.0)
+    usages.end("a", {"rank": 0, "rss_peak_mib": 312.5, "cpu_s": 1.5, "lived_s": 2.0})
+    usages.end("a", {"rank": 1, "rss_peak_mib": 9.0})  # not a's rank
+    usages.end("b", {"rank": 1, "rss_peak_mib": "x", "cpu_s": float("nan"), "lived_s": 0})
+    (used,) = usages.over_all()
+    assert (used.rss_mib, used.cpu) == (312.5, 75.0)
+
+
+def test_many_samples_weigh_more_than_the_count_at_the_end() -> None:
+    usages = UsageTracker(plan((None,)))
+    for second in range(1, 6):
+        usages.feed("a", {"t": second, "ranks": {"0": {"rss_mib": 400, "cpu": 50.0}}}, float(second))
+    usages.end("a", {"rank": 0, "rss_peak_mib": 100.0, "cpu_s": 100.0, "lived_s": 100.0})
+    (used,) = usages.over_all()
+    assert (used.rss_mib, used.cpu) == (400.0, 50.0)
+
+
+def test_what_was_not_measured_is_called_that() -> None:
+    usages = UsageTracker(plan((None,)))
+    usages.feed("a", {"t": 1.0, "ranks": {"0": {"rss_mib": 15, "cpu": None}}}, 1.0)
+    (line,) = usage_lines(usages.over_all())
+    assert line == "rank 0 on a: peak memory 15 MiB, mean CPU use not measured"
+
+
+@pytest.mark.parametrize("fields", [{}, {"gpus": 3, "ranks": [1]}, {"gpus": {"GPU-a": {"busy": "x"}}}])
+def test_a_damaged_sample_says_nothing(fields: dict[str, object]) -> None:
+    usages = UsageTracker(plan(("GPU-a",)))
+    usages.feed("a", {"t": 1.0, **fields}, 1.0)
+    usages.feed("a", {"t": "late", **fields}, 1.0)
+    assert usages.over_all() == ()
+
+
+def test_the_outcome_tells_what_was_used_and_where_the_time_went(tmp_path: Path) -> None:
+    followed = Followed(tmp_path, ("GPU-a",), CPU)
+    followed.take(
+        Tick(100.0),
+        HostStarted("a", "/r"),
+        at(103.0, placed("a", 0, 2, device="cuda:0", gpu="GPU-a")),
+        at(104.0, placed("b", 1, 2)),
+        sample("a", 105.0, gpus={"GPU-a": gpu(91.0, 35020.8)}),
+        sample("b", 105.0, ranks={"1": {"rss_mib": 512.0, "cpu": 99.6}}),
+        at(160.0, told("a", "rank_exit", rank=0, code=0)),
+        at(160.0, told("b", "rank_exit", rank=1, code=0)),
+        ended("a"),
+        ended("b"),
+        Tick(161.0),
+    )
+    outcome = followed.telling.measured(outcome_of(followed.watch, tmp_path, 61.0, 1))
+    lines = list(outcome_lines(outcome))
+    assert lines[1:] == [
+        "rank 0 on a: peak GPU memory 34.2 GiB, mean GPU use 91 %",
+        "rank 1 on b: peak memory 512 MiB, mean CPU use 100 % of one core",
+        "start 4.0 s, run 56.0 s, end 1.0 s",
+        f"finished (exit code 0) after 61.0 s; logs: {tmp_path}",
+    ]
+    document = json.loads(json.dumps(outcome_json(outcome)))
+    assert document["phases"] == [
+        {"name": "start", "seconds": 4.0},
+        {"name": "run", "seconds": 56.0},
+        {"name": "end", "seconds": 1.0},
+    ]
+    assert document["usage"][0]["gpu_memory_peak_mib"] == 35020.8
+    assert "start took 4.0 s" in followed.stream.getvalue()
+    followed.book.close()
+
+
+def test_a_slow_start_is_told_when_it_is_over(tmp_path: Path) -> None:
+    followed = Followed(tmp_path, CPU, CPU)
+    followed.take(Tick(0.0), at(1.0, introduced("a", 0)), at(2.0, introduced("b", 1)), Tick(3.0 + QUIET_S))
+    assert followed.telling.phases.current == ("run", 2.0)
+    followed.take(at(89.0, placed("a", 0, 2)), at(90.0, placed("b", 1, 2)), Tick(91.0))
+    assert followed.stream.getvalue().count("start took 1 min 30 s") == 1
+    followed.book.close()
+
+
+def test_of_many_ranks_the_extremes_are_told() -> None:
+    usages = UsageTracker(plan(tuple(f"GPU-{rank}" for rank in range(16))))
+    gpus = {f"GPU-{rank}": gpu(80.0 + rank, 1024.0 * (rank + 1)) for rank in range(16)}
+    usages.feed("a", {"t": 1.0, "gpus": gpus}, 1.0)
+    assert list(usage_lines(usages.over_all())) == [
+        "GPU use of 16 ranks: mean 88 %; lowest 80 % (rank 0 on a), highest 95 % (rank 15 on a)",
+        (
+            "peak GPU memory of 16 ranks: mean 8.5 GiB;"
+            " lowest 1.0 GiB (rank 0 on a), highest 16.0 GiB (rank 15 on a)"
+        ),
+    ]
+
+
+def test_exits_and_checkpoints_are_noted_for_the_report_and_not_said(tmp_path: Path) -> None:
+    followed = Followed(tmp_path, CPU, CPU)
+    line = b"Saving model checkpoint to out/checkpoint-500\n"
+    followed.take(
+        *GOOD[:4],
+        LogOutput("a", "rank-0.log", 0, b"step 1\n" + line),
+        LogOutput("b", "rank-1.log", 0, line),
+        *GOOD[4:],
+    )
+    assert followed.notes()[-3:] == [
+        "a: Saving model checkpoint to out/checkpoint-500",
+        "rank 0 on a ended with exit code 0",
+        "rank 1 on b ended with exit code 0",
+    ]
+    assert "exit code 0" not in followed.stream.getvalue()
+    followed.book.close()
+
+
+def test_a_line_without_end_that_names_checkpoints_holds_up_nothing(tmp_path: Path) -> None:
+    followed = Followed(tmp_path, CPU)
+    line = b"gradient_checkpointing " + b"saved " * (1 << 15) + b"\r\nSaved the state to checkpoint-5\n"
+    followed.take(LogOutput("a", "rank-0.log", 0, line))  # minutes, once, when it grew with the line's square
+    assert followed.notes()[-1] == "a: Saved the state to checkpoint-5"
+    followed.book.close()
+
+
+def test_gpus_that_cannot_be_measured_are_said_once(tmp_path: Path) -> None:
+    followed = Followed(tmp_path, ("GPU-a",))
+    for t in range(3):
+        followed.take(sample("a", float(t), gpus_missing="NVML: driver hangs"))
+    said = "a: the use of its GPUs cannot be measured: NVML: driver hangs"
+    assert followed.stream.getvalue().count(said) == 1
+    followed.book.close()

@@ -1,0 +1,377 @@
+"""Histories of runs replayed: what is said, who is stopped, what the exit code is."""
+
+from typing import Any
+
+from launcher.config.disconnect_options import DEFAULT_GRACE_S
+from launcher.follow.events import (
+    Disconnected,
+    HostEnded,
+    HostLost,
+    HostStarted,
+    Interrupted,
+    Reconnected,
+    RunEvent,
+    StartRefused,
+    Tick,
+)
+from launcher.follow.failures import says_port_taken
+from launcher.follow.outcome import Outcome
+from launcher.follow.run_state import FAILURE_GRACE_S, RunState, StopHosts
+from launcher.report.outcome import outcome_lines
+from tests.launcher.run_events import CPU, GOOD, come_to, ended, placed, quiet, replay, said, stops, told
+from tests.launcher.run_plans import plan
+
+
+def test_a_good_run_says_once_that_it_is_as_planned_and_stops_nobody() -> None:
+    watch = RunState(plan(CPU, CPU))
+    actions = replay(watch, GOOD)
+    assert said(actions).splitlines() == [
+        "2 ranks as planned: world size 2, on the CPU",
+        "mixed precision no in every rank, as planned",
+    ]
+    assert stops(actions) == []
+    outcome = come_to(watch)
+    assert (outcome.verdict, outcome.exit_code, outcome.verification.placed, outcome.cleanup.is_clean) == (
+        "finished",
+        0,
+        True,
+        True,
+    )
+
+
+def test_launchers_fall_silent_once_every_rank_has_ended_well() -> None:
+    last = next(i for i, happening in enumerate(GOOD) if happening == GOOD[-5])
+    watch = RunState(plan(CPU, CPU))
+    replay(watch, GOOD[:last])
+    assert not watch.all_ranks_fine
+    replay(watch, GOOD[last : last + 1])
+    assert watch.all_ranks_fine
+
+
+def test_the_first_failing_rank_stops_every_host_and_gives_the_exit_code() -> None:
+    watch = RunState(plan(CPU, CPU))
+    first = replay(watch, [*GOOD[:4], told("b", "rank_exit", 5.0, rank=1, code=7, stopping=False)])
+    assert stops(first) == [StopHosts(("a", "b"), FAILURE_GRACE_S, "rank 1 on b failed with exit code 7")]
+    later: list[RunEvent] = [
+        told("a", "rank_exit", 5.2, rank=0, code=-15, stopping=True),
+        told("a", "launcher_exit", 5.3, code=1),
+        ended("a"),
+        ended("b"),
+    ]
+    assert stops(replay(watch, later)) == []
+    outcome = come_to(watch)
+    assert (outcome.verdict, outcome.exit_code) == ("failed", 7)
+
+
+def test_the_cause_is_the_first_in_time_not_the_first_to_arrive() -> None:
+    watch = RunState(plan(CPU, CPU))
+    replay(watch, [told("b", "rank_exit", 5.0, rank=1, code=3), told("a", "rank_exit", 4.9, rank=0, code=9)])
+    replay(watch, [ended("a"), ended("b")])
+    assert come_to(watch).exit_code == 9
+
+
+def test_a_rank_that_died_of_its_peers_death_is_not_the_cause() -> None:
+    watch = RunState(plan(CPU, CPU))
+    echo: dict[str, Any] = {
+        "type": "RuntimeError",
+        "message": "[gloo] Connection closed by peer [10.0.0.2]:1",
+    }
+    history: list[RunEvent] = [
+        told("a", "exception", 4.0, rank=0, **echo),
+        told("a", "rank_exit", 4.1, rank=0, code=1),
+        told("b", "rank_exit", 4.2, rank=1, code=-9),
+        ended("a"),
+        ended("b"),
+    ]
+    replay(watch, history)
+    outcome = come_to(watch)
+    assert outcome.cause.failure is not None
+    assert (outcome.cause.failure.rank, outcome.exit_code) == (1, 137)
+
+
+def test_the_exception_is_told_with_its_place_and_last_lines() -> None:
+    watch = RunState(plan(CPU))
+    error: dict[str, Any] = {
+        "type": "ValueError",
+        "message": "bad\nmore",
+        "location": "/x.py:3",
+        "tail": ["Traceback", "ValueError: bad"],
+    }
+    replay(
+        watch, [told("a", "exception", rank=0, **error), told("a", "rank_exit", rank=0, code=1), ended("a")]
+    )
+    cause = come_to(watch).cause.failure
+    assert cause is not None
+    assert cause.what == "rank 0 on a failed with exit code 1: ValueError: bad"
+    assert (cause.where, cause.last_lines) == ("/x.py:3", ("Traceback", "ValueError: bad"))
+
+
+def test_a_world_that_shrank_stops_the_launch_with_4() -> None:
+    watch = RunState(plan(CPU, CPU))
+    actions = replay(watch, [told("a", "rank", rank=0, local_rank=0, world_size=1)])
+    assert stops(actions) == [
+        StopHosts(("a", "b"), FAILURE_GRACE_S, "not as planned: world size is 1 instead of 2 in rank 0 (a)")
+    ]
+    replay(watch, [told("a", "rank_exit", rank=0, code=-15, stopping=True), ended("a"), ended("b")])
+    outcome = come_to(watch)
+    assert (outcome.verdict, outcome.exit_code) == ("verification_failed", 4)
+
+
+def test_a_rank_on_the_wrong_gpu_is_seen() -> None:
+    watch = RunState(plan(("GPU-a", "GPU-b")))
+    right = placed("a", 0, 2, device="cuda:0", gpu="GPU-a")
+    wrong = placed("a", 1, 2, device="cuda:0", gpu="GPU-a")
+    assert stops(replay(watch, [right])) == []
+    assert "rank 1 (a) opened GPU-a instead of GPU 1 (GPU-b)" in stops(replay(watch, [wrong]))[0].why
+
+
+def test_a_rank_that_fell_back_to_the_cpu_is_seen() -> None:
+    watch = RunState(plan(("GPU-a",)))
+    assert "runs on cpu instead of GPU 0" in stops(replay(watch, [placed("a", 0, 1)]))[0].why
+
+
+def plain_torch(watch: RunState, visible: str) -> Outcome:
+    """A whole run of a script that uses torch.distributed and nothing more."""
+    history: list[RunEvent] = [HostStarted("a", "/r"), HostStarted("b", "/r")]
+    for rank, host in enumerate("ab"):
+        history += [
+            told(host, "rank", rank=rank, local_rank=0, world_size=2, visible=visible),
+            told(host, "state", rank=rank, world_size=2, world_rank=rank, backend="gloo"),
+            told(host, "rank_exit", rank=rank, code=0),
+            told(host, "launcher_exit", code=0),
+            ended(host),
+        ]
+    replay(watch, history)
+    return come_to(watch)
+
+
+def test_ranks_that_see_no_gpu_are_on_the_cpu_though_nothing_tells_their_device() -> None:
+    outcome = plain_torch(RunState(plan(CPU, CPU)), "")
+    assert (outcome.verification.placed, outcome.verification.silent, outcome.verification.unplaced) == (
+        True,
+        (),
+        (),
+    )
+    assert not [line for line in outcome_lines(outcome) if "not verified" in line]
+
+
+def test_a_gpu_that_nothing_tells_is_said_to_be_not_verified_and_the_world_to_be() -> None:
+    outcome = plain_torch(RunState(plan(("GPU-a",), ("GPU-b",))), "GPU-a")
+    assert (outcome.verification.placed, outcome.verification.silent, outcome.verification.unplaced) == (
+        False,
+        (),
+        (0, 1),
+    )
+    (line,) = (line for line in outcome_lines(outcome) if "not verified" in line)
+    assert line.startswith("world and ranks are as planned; not verified: which GPU rank 0, 1 uses")
+
+
+def test_another_mixed_precision_is_seen() -> None:
+    watch = RunState(plan(CPU, precision="fp16"))
+    (stop,) = stops(replay(watch, [placed("a", 0, 1, mixed_precision="bf16")]))
+    assert "mixed precision is bf16 instead of fp16 in rank 0 (a)" in stop.why
+
+
+def test_ctrl_c_once_stops_gently_twice_kills_and_is_130() -> None:
+    watch = RunState(plan(CPU, CPU))
+    (gentle, *_) = stops(replay(watch, [Interrupted()]))
+    assert gentle == StopHosts(("a", "b"), DEFAULT_GRACE_S, "Ctrl-C")
+    replay(watch, [told("a", "rank_exit", rank=0, code=-15, stopping=True), ended("a")])
+    (hard, *_) = stops(replay(watch, [Interrupted()]))
+    assert hard == StopHosts(("b",), 0.0, "Ctrl-C twice")
+    assert stops(replay(watch, [Interrupted()])) == []
+    replay(watch, [ended("b")])
+    assert come_to(watch).exit_code == 130
+
+
+def test_ctrl_c_after_a_failure_keeps_the_failures_code() -> None:
+    watch = RunState(plan(CPU))
+    replay(watch, [told("a", "rank_exit", rank=0, code=3), Interrupted(), ended("a")])
+    assert come_to(watch).exit_code == 3
+
+
+def test_a_lost_host_stops_the_others_and_is_5() -> None:
+    watch = RunState(plan(CPU, CPU))
+    actions = replay(
+        watch,
+        [
+            HostStarted("a", ""),
+            HostStarted("b", ""),
+            Disconnected("b", "reset"),
+            HostLost("b", "not reached"),
+        ],
+    )
+    assert stops(actions) == [StopHosts(("a",), FAILURE_GRACE_S, "b was lost")]
+    replay(watch, [ended("a")])
+    outcome = come_to(watch)
+    assert (outcome.verdict, outcome.exit_code, outcome.cleanup.is_clean) == ("aborted", 5, False)
+
+
+def test_a_connection_that_comes_back_is_told_and_stops_nobody() -> None:
+    watch = RunState(plan(CPU, CPU))
+    actions = replay(watch, [Disconnected("b", "reset"), Disconnected("b", "refused"), Reconnected("b")])
+    assert stops(actions) == []
+    assert said(actions).count("connection lost") == 1
+
+
+def test_a_host_that_refuses_to_start_stops_the_others() -> None:
+    watch = RunState(plan(CPU, CPU))
+    actions = replay(watch, [HostStarted("a", ""), StartRefused("b", "no space")])
+    assert stops(actions) == [StopHosts(("a",), FAILURE_GRACE_S, "b: no space")]
+    replay(watch, [ended("a")])
+    assert (come_to(watch).exit_code, come_to(watch).why) == (5, "b: no space")
+
+
+def test_a_supervisor_that_vanished_is_a_failure() -> None:
+    watch = RunState(plan(CPU, CPU))
+    actions = replay(watch, [HostEnded("b", {"phase": "running"})])
+    assert stops(actions)[0].hosts == ("a",)
+    replay(watch, [ended("a")])
+    assert come_to(watch).exit_code == 5
+
+
+def test_processes_that_cannot_be_ended_are_named() -> None:
+    watch = RunState(plan(CPU))
+    actions = replay(watch, [ended("a", remaining_pids=[17, 18])])
+    assert "17, 18" in said(actions)
+    assert come_to(watch).cleanup.left == {"a": (17, 18)}
+
+
+def test_a_launcher_that_fails_before_any_rank_is_5_with_its_words() -> None:
+    watch = RunState(plan(CPU))
+    replay(watch, [told("a", "launcher_exit", code=1), ended("a")])
+    assert (come_to(watch).verdict, come_to(watch).exit_code) == ("failed", 5)
+
+
+def test_a_rank_whose_end_was_not_seen_is_no_failure_of_its_own() -> None:
+    watch = RunState(plan(CPU))
+    assert replay(watch, [told("a", "rank_exit", rank=0, code=None)]) == []
+
+
+def test_garbage_in_events_changes_nothing() -> None:
+    watch = RunState(plan(CPU))
+    strange = [
+        told("a", "state", rank="x"),
+        told("a", "rank_exit", rank=None, code=1),
+        told("a", "nonsense", rank=0),
+        told("a", "exception", rank=0, tail=5, message=None),
+        told("a", "rank_exit", rank=0, code="x"),
+    ]
+    assert [a for a in replay(watch, strange) if isinstance(a, StopHosts)][1:] == []
+
+
+def test_a_taken_port_is_recognised_in_what_torch_and_accelerate_say() -> None:
+    torch = "DistNetworkError: The server socket has failed to listen on any local network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use"  # noqa: E501 - as printed
+    accelerate = "ConnectionError: Tried to launch distributed communication on port `29500`, but another process is utilizing it."  # noqa: E501 - as printed
+    assert says_port_taken([torch])
+    assert says_port_taken([accelerate])
+    assert not says_port_taken(["RuntimeError: CUDA error: out of memory"])
+
+
+def test_a_run_hangs_when_nothing_lives_on_any_host() -> None:
+    watch = RunState(plan(CPU, CPU))
+    early = replay(
+        watch, [HostStarted("a", "/r"), HostStarted("b", "/r"), quiet("a", 605, 1000.0), Tick(1001.0)]
+    )
+    assert stops(early) == []
+    actions = replay(watch, [quiet("b", 601, 1002.0), Tick(1003.0)])
+    assert stops(actions) == [StopHosts(("a", "b"), FAILURE_GRACE_S, watch.stopping, stacks=True)]
+    assert watch.stopping.endswith("no use of GPU or CPU on any host for 601 s")
+    history = [told(host, "rank_exit", 1010.0, rank=n, code=-15) for n, host in enumerate("ab")]
+    replay(watch, [*history, ended("a"), ended("b")])
+    outcome = come_to(watch)
+    assert (outcome.verdict, outcome.exit_code) == ("failed", 124)
+
+
+def test_a_host_that_lives_keeps_the_quiet_ones_running() -> None:
+    watch = RunState(plan(CPU, CPU))
+    history: list[RunEvent] = [
+        quiet("a", 605, 1000.0),
+        quiet("b", 601, 1001.0),
+        told("a", "active", 1002.0),
+        Tick(1003.0),
+    ]
+    actions = replay(watch, history)
+    assert stops(actions) == []
+    assert "a: active again" in said(actions)
+
+
+def test_quiet_that_is_read_from_the_past_ends_nothing() -> None:
+    watch = RunState(plan(CPU, CPU))
+    history: list[RunEvent] = [quiet("a", 605, 1000.0), quiet("b", 605, 1000.0), Tick(5000.0)]
+    assert stops(replay(watch, history)) == []
+
+
+def test_a_host_whose_ranks_have_ended_is_not_waited_for() -> None:
+    watch = RunState(plan(CPU, CPU))
+    history: list[RunEvent] = [told("a", "rank_exit", rank=0, code=0), quiet("b", 605, 1000.0), Tick(1001.0)]
+    assert stops(replay(watch, history))[0].stacks
+
+
+def test_a_single_host_decides_for_itself_and_is_believed() -> None:
+    watch = RunState(plan(CPU))
+    assert stops(replay(watch, [quiet("a", 605, 1000.0), Tick(1001.0)])) == []
+    (stop,) = stops(replay(watch, [told("a", "hung", 1002.0, why="hung: nothing for 605 s")]))
+    assert stop.stacks
+    replay(watch, [told("a", "rank_exit", 1003.0, rank=0, code=1, stopping=True), ended("a")])
+    assert come_to(watch).exit_code == 124
+    assert watch.root_cause is not None
+    assert watch.root_cause.what == "hung: nothing for 605 s"
+
+
+def test_without_a_timeout_quiet_is_only_said() -> None:
+    watch = RunState(plan(CPU, CPU))
+    history: list[RunEvent] = [quiet("a", 605, 1000.0, None), quiet("b", 605, 1000.0, None), Tick(1001.0)]
+    actions = replay(watch, history)
+    assert stops(actions) == []
+    assert "b: no output, no step, no use of GPU or CPU for 605 s" in said(actions)
+
+
+def test_a_kill_for_want_of_memory_is_told_as_that() -> None:
+    watch = RunState(plan(CPU, CPU))
+    oom = told("b", "oom", 9.8, count=1, scope="group")
+    replay(watch, [oom, told("b", "rank_exit", 10.0, rank=1, code=-9), ended("a"), ended("b")])
+    outcome = come_to(watch)
+    assert outcome.exit_code == 137
+    assert outcome.why == ("rank 1 on b was ended by the kernel's OOM killer (SIGKILL): its memory ran out")
+    assert watch.root_cause is not None
+    assert "out-of-memory kill" in watch.root_cause.oom
+
+
+def test_a_kill_for_want_of_memory_somewhere_on_the_host_is_told_with_its_doubt() -> None:
+    watch = RunState(plan(CPU))
+    oom = told("a", "oom", 9.8, count=1, scope="host")
+    replay(watch, [oom, told("a", "rank_exit", 10.0, rank=0, code=-9), ended("a")])
+    assert "signal 9 (SIGKILL); the kernel counted an out-of-memory kill on this host" in come_to(watch).why
+
+
+def test_a_kill_long_before_on_another_host_or_of_another_kind_is_not() -> None:
+    for oom in (
+        told("a", "oom", 1.0, count=1, scope="group"),
+        told("b", "oom", 9.9, count=1, scope="group"),
+    ):
+        watch = RunState(plan(CPU, CPU))
+        replay(watch, [oom, told("a", "rank_exit", 10.0, rank=0, code=-9), ended("a"), ended("b")])
+        assert come_to(watch).why == "rank 0 on a was ended by signal 9 (SIGKILL)"
+    watch = RunState(plan(CPU))
+    oom = told("a", "oom", 9.9, count=1, scope="group")
+    replay(watch, [oom, told("a", "rank_exit", 10.0, rank=0, code=1), ended("a")])
+    assert come_to(watch).why == "rank 0 on a failed with exit code 1"
+
+
+def test_a_failure_that_no_event_told_is_taken_from_the_last_state() -> None:
+    watch = RunState(plan(CPU))
+    replay(watch, [HostStarted("a", "/r"), ended("a", ranks={"0": 3}, launcher_code=1, why="")])
+    outcome = come_to(watch)
+    assert (outcome.verdict, outcome.exit_code) == ("failed", 5)
+    assert [end.code for end in outcome.ranks] == [3]
+    assert "the launcher on a failed with exit code 1" in outcome.why
+
+
+def test_an_end_by_another_signal_is_not_called_ctrl_c() -> None:
+    """`scancel` and a terminal that is closed: SIGTERM, SIGHUP."""
+    watch = RunState(plan(CPU))
+    (stop,) = stops(replay(watch, [Interrupted("SIGTERM")]))
+    assert stop.why == "SIGTERM"
+    replay(watch, [ended("a")])
+    assert (come_to(watch).why, come_to(watch).exit_code) == ("SIGTERM", 130)

@@ -1,0 +1,250 @@
+"""What hosts tell of runs, put together: conditions, progress, choosing, the record of a launch."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from launcher.config.inventory import HostEntry
+from launcher.planning.run_record import launch_record, read_record
+from launcher.rundir.state_schema import understood
+from launcher.runs.logs import LogSelection, read_since
+from launcher.runs.model import choose, gather_runs
+from launcher.runs.progress import PrintedProgress, read_progress
+from launcher.runs.render import runs_json, runs_lines
+from preflight.errors import BadInput
+from tests.launcher.found_runs import PLAN, A, B, found, over, told
+from tests.launcher.run_plans import run_id
+
+KEEPER = {"boot_id": "b-1", "supervisor": [7, 9]}
+
+
+def test_the_nodes_of_a_run_are_put_together_whatever_host_told_them() -> None:
+    (run,) = found((B, [told(node_rank=1)]), (A, [told()]))
+    assert (run.condition, run.total_nodes, run.started) == ("running", 2, 1000.0)
+    assert (run.conflict, [node.entry for node in run.nodes]) == ("", [A, B])
+
+
+@pytest.mark.parametrize(("said", "grace_s"), [((60, 5.0), 60.0), ((None, None), 10.0), ((-3, 1e9), 86400.0)])
+def test_a_run_keeps_the_grace_it_was_launched_with(said: tuple[float | None, ...], grace_s: float) -> None:
+    first, second = told(), told(node_rank=1)
+    first["spec"]["grace_s"], second["spec"]["grace_s"] = said
+    (run,) = found((A, [first]), (B, [second]))
+    assert run.grace_s == grace_s
+
+
+def test_a_host_asked_under_two_names_counts_once() -> None:
+    both = found((A, [told(state=KEEPER)]), (HostEntry("localhost"), [told(state=KEEPER)]))
+    assert [(len(run.nodes), run.nodes[0].entry, run.conflict) for run in both] == [(1, A, "")]
+
+
+@pytest.mark.parametrize(
+    ("node", "condition"),
+    [
+        (told(), "running"),
+        (told(state={"phase": "stopping"}), "stopping"),
+        (told(alive=False), "lost"),
+        (told(state={}, alive=False), "lost"),
+        (over(), "finished"),
+        (over(ranks={"0": 3}), "failed"),
+        (over(ranks={"0": -11}), "failed"),
+        (over(ranks={"0": -15}, why="stopped by ana@x"), "stopped"),
+        (over(ranks={"0": -9}, why="the supervisor was killed"), "failed"),
+        (over(ranks={}, launcher_code=1), "failed"),
+        (over(ranks={}, why="GPU x is claimed by run y"), "stopped"),
+    ],
+)
+def test_what_has_become_of_a_node(node: dict[str, Any], condition: str) -> None:
+    (run,) = found((A, [node]))
+    assert run.condition == condition
+
+
+def test_a_run_is_over_when_all_its_nodes_are_and_its_first_failure_is_told() -> None:
+    (run,) = found((A, [over(ranks={"0": -15}, ended=2001.0)]), (B, [over(node_rank=1, ranks={"1": 7})]))
+    assert (run.condition, run.why, run.ended) == ("failed", "rank 1 exit 7", 2001.0)
+    (half,) = found((A, [over()]), (B, [told(node_rank=1)]))
+    assert (half.condition, half.ended) == ("running", None)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"run_id": run_id("r2")},
+        {**told("r2"), "run_id": "r2"},
+        {**told("r2"), "run_id": "../../r2"},
+        {**told("r2"), "run_id": 7},
+        {**told("r2"), "spec": {"node_rank": "first"}},
+        {**told("r2"), "spec": []},
+        {**told("r2"), "spec": {"gpus": [{}]}},
+        {**told("r2"), "tail": 5},
+        {**told("r2"), "client_age_s": "long"},
+        told("r2", state={"started": "today"}),
+        told("r2", state={"ended": 10**400}),
+        over("r2", ranks=[1]),
+        over("r2", ranks={"0": "x"}),
+        over("r2", ranks={"x": 0}),
+        told("r2", state={"started": 9000.0}),
+        over("r2", remaining_pids=5),
+        over("r2", why=[1]),
+    ],
+)
+def test_an_odd_record_on_a_host_costs_nothing_but_itself(odd: dict[str, Any]) -> None:
+    answer, problem = understood({"runs": [told(), odd], "t": 5000.0, "user": "ana"})
+    assert problem
+    (run,) = gather_runs([(A, answer, 5000.0)]).runs
+    assert run.run_id == run_id("r1")
+
+
+@pytest.mark.parametrize("odd", [{"runs": {}}, {"t": "noon"}, {"gpu_use": {"GPU-1": [1]}}, {"gpu_use": 3}])
+def test_an_answer_that_tells_nothing_is_a_problem_and_no_crash(odd: dict[str, Any]) -> None:
+    answer, problem = understood(odd)
+    assert problem
+    assert gather_runs([(A, answer, 5000.0)]).runs == ()
+
+
+def test_what_a_supervisor_tells_is_understood() -> None:
+    answer = {"runs": [told(), over("r2")], "t": 5000.0, "user": "ana", "gpu_use": {"GPU-1": [50, 1024.0]}}
+    assert understood(answer) == (answer, "")
+
+
+def test_a_hosts_own_clock_is_not_believed() -> None:
+    answer = {"runs": [told()], "t": 5000.0 + 86400, "user": "ana"}
+    (run,) = gather_runs([(A, answer, 5000.0)]).runs
+    assert run.started == 1000.0 - 86400
+
+
+def test_a_word_means_the_newest_a_whole_name_or_the_beginning_of_exactly_one() -> None:
+    runs = found(
+        (A, [told("x-1"), told("x-12", state={"started": 3.0}), told("y-1", state={"started": 4e3})])
+    )
+    assert choose(runs, "last").run_id == run_id("y-1")
+    assert choose(runs, run_id("x-1")).run_id == run_id("x-1")
+    assert choose(runs, "y").run_id == run_id("y-1")
+    with pytest.raises(BadInput, match="starts the ids of 2 runs"):
+        choose(runs, "x")
+    with pytest.raises(BadInput, match='no run called "z"'):
+        choose(runs, "z")
+    with pytest.raises(BadInput, match="no run was found"):
+        choose((), "last")
+
+
+def test_a_record_tells_the_launch_again_and_nothing_that_may_be_secret() -> None:
+    record = json.loads(json.dumps(launch_record(PLAN, PLAN.nodes[0], (A, B))))
+    launched = read_record(record)
+    assert [node.first_rank for node in launched.plan.nodes] == [0, 1]
+    assert [len(node.ranks.slots) for node in launched.plan.nodes] == [1, 2]
+    assert (launched.plan.world_size, launched.plan.main_port) == (PLAN.world_size, PLAN.main_port)
+    assert not {"argv", "env", "command"} & {key for node in record["nodes"] for key in node}
+
+
+@pytest.mark.parametrize("broken", [{}, {"nodes": 3}, {"nodes": [{"host": "a"}]}, {"nodes": [[]]}])
+def test_a_record_that_tells_no_launch_is_refused(broken: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_record(broken)
+
+
+def test_a_records_names_and_numbers_are_those_of_a_launch() -> None:
+    changes: tuple[dict[str, Any], ...] = (
+        {"run_id": "/etc/cron.d/x"},
+        {"run_id": "../" + PLAN.run_id},
+        {"world_size": 4},
+        {"nodes": []},
+    )
+    for change in changes:
+        with pytest.raises(BadInput, match="cannot be right"):
+            read_record({**launch_record(PLAN, PLAN.nodes[0], (A, B)), **change})
+    for name in ("-oProxyCommand=x", "con/../x", "..", "`id`", "a\nb", "a"):
+        twisted = replace(PLAN, nodes=(PLAN.nodes[0], replace(PLAN.nodes[1], host=name)))
+        with pytest.raises(BadInput, match="cannot be right"):
+            read_record(launch_record(twisted, twisted.nodes[0], ()))
+
+
+@pytest.mark.parametrize(
+    ("text", "progress"),
+    [
+        ("", PrintedProgress(None, None, None)),
+        ("step 3 loss: 0.5\nstep 4 loss: 0.25\n", PrintedProgress(4, None, 0.25)),
+        ("{'loss': 1.5, 'grad_norm': 2.0, 'epoch': 0.1}\n", PrintedProgress(None, None, 1.5)),
+        (
+            " 30%|###   | 40/120 [00:12<00:24,  3.3it/s]\r 31%| | 41/120 [00:13<",
+            PrintedProgress(41, 120, None),
+        ),
+        ("global_step=7 train_loss=nan", PrintedProgress(7, None, None)),
+        ("Step 10 of 200, eval_loss: 3.0, val_loss=4", PrintedProgress(10, 200, None)),
+        ("loss_scale: 65536", PrintedProgress(None, None, None)),
+        ("step 9/20 loss 0.84 lr 0.1\n", PrintedProgress(9, 20, 0.84)),
+        ("step 9 | loss 0.5 | val loss 0.9", PrintedProgress(9, None, 0.5)),
+        ("step 3\nstep " + "9" * 5000, PrintedProgress(3, None, None)),
+        ("9" * 5000 + "/7 [00:12<", PrintedProgress(None, None, None)),
+    ],
+)
+def test_step_and_loss_are_read_from_the_end_of_a_log(text: str, progress: PrintedProgress) -> None:
+    read = read_progress(text)
+    assert (read.step, read.steps) == (progress.step, progress.steps)
+    if "nan" not in text:
+        assert read.loss == progress.loss
+
+
+def test_the_table_shows_state_progress_and_whom_to_ask() -> None:
+    runs = found((A, [told(tail="step 5/9 loss: 0.5\n", client_age_s=90.0)]))
+    title, row, remark = runs_lines(runs, 1090.0)
+    assert title.split()[:4] == ["RUN", "STATE", "STEP", "LOSS"]
+    assert "running, alone for 2 min" in row
+    assert "5/9" in row
+    assert "  a and 1 more  " in row
+    assert "1 of its nodes not asked or not heard: b" in remark
+    document = json.loads(json.dumps(runs_json(runs, {"b": "refused"})))
+    assert document["runs"][0]["missing"] == ["b"]
+
+
+def test_the_table_names_the_hosts_and_the_reason_of_an_end() -> None:
+    stopped = over(ranks={"0": -15}, why="stopped by ana@laptop")
+    (run,) = found((A, [stopped]), (B, [over(node_rank=1, ranks={"1": -15}, why="stopped by ana@laptop")]))
+    row = list(runs_lines([run], 5000.0))[1]
+    assert "  stopped by ana@laptop  " in row
+    assert "  a,b  " in row or "  b,a  " in row
+
+
+def test_the_table_shows_what_cpu_ranks_use_where_it_was_measured() -> None:
+    use = {"0": {"rss_mib": 512, "cpu": 90.0}, "1": {"rss_mib": 1024, "cpu": None}, "2": "x"}
+    (run,) = found((A, [told(usage={"gpus": {}, "ranks": use})]))
+    assert "1 CPU rank 90% 1.5 GiB" in list(runs_lines([run], 1.0))[1]
+    assert runs_json([run], {})["runs"][0]["nodes"][0]["rank_usage"] == {"0": use["0"], "1": use["1"]}
+    (silent,) = found((A, [told(usage=None)]))
+    assert "1 CPU rank  " in list(runs_lines([silent], 1.0))[1]
+
+
+def test_escapes_from_a_host_do_not_reach_the_terminal() -> None:
+    runs = found((A, [told("r1", tail="loss: 1\x1b]0;x\x07", state={"run_dir": "\x1b[2Jr"})]))
+    assert "\x1b" not in "".join(runs_lines(runs, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("word", "since"),
+    [
+        ("10m", {"seconds": 600.0}),
+        ("1.5h", {"seconds": 5400.0}),
+        ("4096", {"seconds": 4096.0}),
+        ("4096B", {"bytes": 4096.0}),
+        ("64kB", {"bytes": 64e3}),
+    ],
+)
+def test_since_is_a_time_ago_or_bytes(word: str, since: dict[str, float]) -> None:
+    assert read_since(word) == since
+
+
+@pytest.mark.parametrize("word", ["", "ten", "-5", "10M", "5 m"])
+def test_since_is_nothing_else(word: str) -> None:
+    with pytest.raises(BadInput, match="neither"):
+        read_since(word)
+
+
+def test_a_rank_is_on_one_node_and_a_rank_that_is_not_is_refused() -> None:
+    assert [node.host for node in LogSelection(rank=2).nodes(PLAN)] == ["b"]
+    assert LogSelection(rank=2).only(PLAN.nodes[1]) == ["rank-2.log"]
+    assert LogSelection().only(PLAN.nodes[1]) == ["launcher.log", "rank-1.log", "rank-2.log"]
+    with pytest.raises(BadInput, match="ranks 0 to 2"):
+        LogSelection(rank=3).nodes(PLAN)
+    with pytest.raises(BadInput, match="on a, b"):
+        LogSelection(host="c").nodes(PLAN)

@@ -1,0 +1,166 @@
+"""`sync:` of a run config: what it may say, where the tree goes, what a person is told."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from launcher.commands._launch import synced
+from launcher.config.run_config import Overrides, RunConfig, load_run_config
+from launcher.config.sync_options import SyncOptions
+from launcher.errors import ConfigError, SyncFailed
+from launcher.launch.request import LaunchRequest
+from launcher.remote.connection_pool import ConnectionPool
+from launcher.sync.host import SyncResult
+from launcher.sync.pre_launch import SyncHosts, sync_before, sync_lines, targets_of
+from launcher.sync.sync import HostSync
+from launcher.terminal.live_screen import screen_on
+from preflight.job import Job
+from tests.launcher.sync_tree import ENTRY, git, opener, write
+
+
+def load(tmp_path: Path, text: str, *sets: str) -> RunConfig:
+    (tmp_path / "c.yaml").write_text(f"script: train.py\n{text}\n")
+    return load_run_config(str(tmp_path / "c.yaml"), Overrides(sets=sets))
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("", None),
+        ("sync: false", None),
+        ("sync: true", SyncOptions()),
+        ("sync: {}", SyncOptions()),
+        (
+            "sync: {from: src, to: ~/p, exclude: ['*.a'], delete: true, max_mib: 9}",
+            SyncOptions("src", "~/p", ("*.a",), delete=True, max_mib=9),
+        ),
+        ("sync: {exclude: data/}", SyncOptions(exclude=("data/",))),
+    ],
+)
+def test_sync_is_a_flag_or_a_mapping(tmp_path: Path, text: str, spec: SyncOptions | None) -> None:
+    assert load(tmp_path, text).sync == spec
+
+
+def test_the_command_line_can_ask_for_a_sync(tmp_path: Path) -> None:
+    assert load(tmp_path, "", "sync=true").sync == SyncOptions()
+    assert load(tmp_path, "sync: {max_mib: 9}", "sync.delete=true").sync == SyncOptions(
+        max_mib=9, delete=True
+    )
+    assert load(tmp_path, "sync: true", "sync=false").sync is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sync: maybe", "true or false, or a mapping"),
+        ("sync: [a]", "true or false, or a mapping"),
+        ("sync:", "true or false, or a mapping"),
+        ("sync: {form: x}", 'did you mean "from"'),
+        ("sync: {max_mib: 0}", "a whole number from 1"),
+        ("sync: true\nsend_script: true", "sync sends the script with its tree already"),
+    ],
+)
+def test_mistakes_in_sync_are_told(tmp_path: Path, text: str, said: str) -> None:
+    write(tmp_path, {"train.py": ""})
+    with pytest.raises(ConfigError) as failure:
+        load(tmp_path, text)
+    assert said.lower() in failure.value.message.lower()
+
+
+def test_the_tree_goes_to_the_jobs_directory_unless_told_otherwise() -> None:
+    entry = replace(ENTRY, workdir="~/theirs")
+    assert targets_of(SyncOptions(), Job(), [entry]) == {"titan": "~/theirs"}
+    assert targets_of(SyncOptions(), Job(workdir="~/job"), [entry]) == {"titan": "~/job"}
+    assert targets_of(SyncOptions(to="~/to"), Job(workdir="~/job"), [entry]) == {"titan": "~/to"}
+
+
+def test_a_host_without_a_directory_is_a_mistake_before_anything_is_read() -> None:
+    with pytest.raises(SyncFailed, match="no directory to write to on titan") as failure:
+        targets_of(SyncOptions(), Job(), [ENTRY])
+    assert "workdir" in failure.value.fix
+
+
+def before(tmp_path: Path, spec: SyncOptions, script: str = "train.py") -> tuple[str, list[str]]:
+    said: list[str] = []
+    job = Job(script=script, workdir=str(tmp_path / "there"))
+    text = sync_before(spec, job, SyncHosts((ENTRY,), opener, 4), said.append, logs=tmp_path / "runs")
+    return text, said
+
+
+def test_what_ran_is_told_and_recorded(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    write(here, {"train.py": "1\n"})
+    git(here, "init", "-q", "-b", "main")
+    git(here, "add", ".")
+    git(here, "commit", "-qm", "one")
+    write(here, {"train.py": "2\n"})
+    text, said = before(tmp_path, SyncOptions(source=str(here)))
+    source = json.loads(text)
+    assert source["schema"] == "gpulaunch.source/1"
+    assert (source["branch"], source["dirty"], source["files"], source["bytes"]) == ("main", True, 1, 2)
+    assert "-1\n+2\n" in source["diff"]
+    assert source["hosts"]["titan"]["directory"] == str(tmp_path / "there")
+    assert source["hosts"]["titan"]["sent_files"] == 1
+    assert said[0] == f"sync: {here}: 1 file, 2 B, commit {source['commit'][:12]} with edits"
+    assert said[1].startswith(f"sync: titan:{tmp_path}/there 1 file sent, 2 B (")
+    again, said = before(tmp_path, SyncOptions(source=str(here)))
+    assert "up to date" in said[1]
+    assert json.loads(again)["content_sha256"] == source["content_sha256"]
+
+
+def test_a_tree_without_the_script_is_not_sent(tmp_path: Path) -> None:
+    write(tmp_path / "here", {"other.py": ""})
+    with pytest.raises(SyncFailed, match=r"train\.py is not among the files") as failure:
+        before(tmp_path, SyncOptions(source=str(tmp_path / "here")))
+    assert "sync.from" in failure.value.fix
+    assert not (tmp_path / "there").exists()
+
+
+@pytest.mark.parametrize("script", ["./other.py", "/opt/train.py", "~/train.py", "../train.py"])
+def test_a_script_that_lies_elsewhere_there_is_no_matter_of_the_tree(tmp_path: Path, script: str) -> None:
+    write(tmp_path / "here", {"other.py": ""})
+    before(tmp_path, SyncOptions(source=str(tmp_path / "here")), script)
+    assert (tmp_path / "there/other.py").exists()
+
+
+def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SyncFailed, match="there is no such directory"):
+        before(tmp_path, SyncOptions(source=str(tmp_path / "nowhere")))
+
+
+def test_what_was_kept_edited_or_stale_is_told_by_name() -> None:
+    done = SyncResult(
+        written=2,
+        kept=("a.py",),
+        kept_in="/p/.gpulaunch-sync/replaced/1",
+        deleted=("old.py",),
+        stale=("s1", "s2", "s3", "s4"),
+        edited=("e\x1b[31m.py",),
+    )
+    found = {
+        "titan": HostSync("/p", sent=3 << 20, seconds=1.5, done=done),
+        "l40s": HostSync("/q", same_as="titan"),
+        "localhost": HostSync("/r", same_as="local"),
+    }
+    assert list(sync_lines(found)) == [
+        "sync: titan:/p 2 files sent, 3.0 MiB, 1 file deleted (1.5 s)",
+        "sync: titan had its own a.py: kept in /p/.gpulaunch-sync/replaced/1",
+        "sync: titan has edits in e.py, which the tree no longer has: left as is",
+        "sync: titan still has s1, s2, s3 and 1 more of a former sync; sync.delete removes such",
+        "sync: l40s:/q is the same directory as on titan; nothing to send",
+        "sync: localhost:/r is the tree itself; nothing to send",
+    ]
+
+
+@pytest.mark.parametrize("source", ["src", "../elsewhere"])
+def test_a_dry_run_says_which_directory_a_launch_sends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], source: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = load(tmp_path, f"sync: {{from: {source}}}")
+    launch = LaunchRequest((ENTRY,), config.job, ConnectionPool(opener))
+    synced(config, launch, screen_on(sys.stdout, plain=True, all_ranks=False), dry_run=True)
+    assert f"sync: a launch sends {(tmp_path / source).resolve()}\n" in capsys.readouterr().out
