@@ -174,7 +174,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a name of arbitrary bytes must not end in an encoding error
             stream.reconfigure(errors="backslashreplace")
-    code = run(sys.argv[1:])
+    code = execute(sys.argv[1:])
     _flush_streams()
     sys.exit(code)
 
@@ -216,7 +216,7 @@ class _Usage(BadInput):
     code: ClassVar[str] = "usage"
 
 
-def run(argv: Sequence[str], group: click.Command = cli) -> int:
+def execute(argv: Sequence[str], group: click.Command = cli) -> int:
     """Run one command line; return its exit code. Every error a user can meet is reported here alone."""
     try:
         code = _invoke(argv, group)

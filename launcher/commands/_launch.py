@@ -21,7 +21,7 @@ from launcher.host_checks.preflight import PreflightResult
 from launcher.host_checks.render_json import preflight_json
 from launcher.host_checks.render_text import report_lines
 from launcher.launch.launch import CheckedLaunch, ask, carry_out
-from launcher.launch.request import LaunchRequest
+from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.local.home import at_home
 from launcher.planning.script_file import arriving_script, sent_script
 from launcher.rehearsal.proof_store import fingerprint, keep, standing
@@ -47,10 +47,8 @@ def launch_of(what: RunRequest, options: LaunchOptions, early: WarmStarts | None
         connections=ConnectionPool(what.ways.open),
         sent=sent_script(what.config),
         ignore=read_codes(options.ignore) | what.config.ignore,
-        disconnect=what.config.disconnect,
-        logs=options.logs,
+        follow=FollowOptions(what.config.disconnect, logs=options.logs, detach=options.detach),
         width=what.ways.width,
-        detach=options.detach,
         early=early,
     )
 
@@ -74,17 +72,17 @@ class RunOptions:
         return screen_on(stream, plain=self.plain, all_ranks=self.all_ranks)
 
 
-def run(config: RunConfig, launch: LaunchRequest, wishes: RunOptions) -> int:
+def launch_and_report(config: RunConfig, launch: LaunchRequest, wishes: RunOptions) -> int:
     """Carry `gpulaunch run` through; return its exit code."""
     screen = wishes.screen()
-    launch = replace(launch, choose=asker(screen, again="stop"))
+    launch = replace(launch, follow=replace(launch.follow, choose=asker(screen, again="stop")))
     try:
-        return _run(config, launch, wishes, screen)
+        return _launch_and_report(config, launch, wishes, screen)
     finally:
         screen.lift()
 
 
-def _run(config: RunConfig, launch: LaunchRequest, wishes: RunOptions, screen: Screen) -> int:
+def _launch_and_report(config: RunConfig, launch: LaunchRequest, wishes: RunOptions, screen: Screen) -> int:
     before = Stopwatch()
     if config.sync is not None:
         with before.phase("sync"):
@@ -183,7 +181,7 @@ def synced(
     from launcher.sync.pre_launch import SyncHosts, sync_before  # noqa: PLC0415 - most launches do without it
 
     ways = SyncHosts(launch.entries, launch.connections.borrow, launch.width)
-    source = sync_before(config.sync, launch.job, ways, screen.say, logs=launch.logs)
+    source = sync_before(config.sync, launch.job, ways, screen.say, logs=launch.follow.logs)
     return replace(launch, kept=(("source.json", source),))
 
 

@@ -78,7 +78,7 @@ def command(run: str, **given: Any) -> int:
         when = "" if found.ended is None else f" {span(time.time() - found.ended)} ago"
         screen.say(f"this run has ended{when}; this is how it was")
     try:
-        outcome = attachment.run()
+        outcome = attachment.follow()
     finally:
         screen.lift()
     if outcome is None:

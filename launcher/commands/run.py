@@ -132,7 +132,7 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
 
         launch = _launch.launch_of(what, options, early)
         try:
-            return _launch.run(
+            return _launch.launch_and_report(
                 what.config,
                 launch,
                 _launch.RunOptions(

@@ -70,19 +70,19 @@ class Attempt:
         self._launch = launch
         self._plan = plan
         self._screen = screen
-        self._book = LogStore(run_directory(launch.logs, plan.run_id))
-        self._watch = RunState(plan, grace_s=launch.disconnect.grace_s)
+        self._book = LogStore(run_directory(launch.follow.logs, plan.run_id))
+        self._watch = RunState(plan, grace_s=launch.follow.disconnect.grace_s)
         self._telling = RunReporter(self._watch, screen, self._book)
         self._happenings: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
-        departure = DetachPolicy(self._watch, time.monotonic(), quiet_s=launch.quiet_s)
-        self._departure = departure if launch.detach else None
-        self._promise = DetachPromise(self._watch) if launch.disconnect.continues else None
+        departure = DetachPolicy(self._watch, time.monotonic(), quiet_s=launch.follow.quiet_s)
+        self._departure = departure if launch.follow.detach else None
+        self._promise = DetachPromise(self._watch) if launch.follow.disconnect.continues else None
         self._left = False
         self._left_by = ""
         self._terminal_closed = False
         self._hurry = StopDeadline(self._watch)
         self._awake = AwakeClock()
-        self._silence = ClientTimeout(self._watch, launch.disconnect.timeout_s, self._awake)
+        self._silence = ClientTimeout(self._watch, launch.follow.disconnect.timeout_s, self._awake)
         self._vigil = PeerCheck(targets or {}, self._knock)
         self._vigil_begun = False
         self._followers = {
@@ -99,15 +99,15 @@ class Attempt:
             plan.run_id,
             node,
             way if early is None else partial(_first, [early], way),
-            start(plan, node, launch.disconnect, launch.entries),
+            start(plan, node, launch.follow.disconnect, launch.entries),
             patience_s=float("inf")
-            if launch.disconnect.continues
-            else launch.disconnect.timeout_s + FAILURE_GRACE_S,
+            if launch.follow.disconnect.continues
+            else launch.follow.disconnect.timeout_s + FAILURE_GRACE_S,
             happenings=self._happenings,
             awake=self._awake,
         )
 
-    def run(self) -> Outcome:
+    def start_and_follow(self) -> Outcome:
         """Start every node at once, follow them, return how it ended."""
         started = time.monotonic()
         directory = self._book.directory
@@ -115,7 +115,7 @@ class Attempt:
         self._book.keep("plan.json", json.dumps(plan_json(self._plan), indent=1) + "\n")
         for name, text in self._launch.kept:
             self._book.keep(name, text)
-        if not self._launch.disconnect.slurm_job:  # nobody reaches those nodes once the job is over
+        if not self._launch.follow.disconnect.slurm_job:  # nobody reaches those nodes once the job is over
             remember(launch_record(self._plan, self._plan.nodes[0], self._launch.entries))
         self._book.note("started")
         for line in (*launch_lines(self._plan, str(directory)), self._disconnect_words()):
@@ -187,10 +187,10 @@ class Attempt:
         if by == TERMINAL_CLOSED:
             self._terminal_closed = True
             drop_terminal()
-        if by == TERMINAL_CLOSED and self._launch.disconnect.continues:
+        if by == TERMINAL_CLOSED and self._launch.follow.disconnect.continues:
             choice = "detach"
-        elif asks and by == CTRL_C and self._launch.choose is not None and not self._watch.stopping:
-            choice = self._launch.choose()
+        elif asks and by == CTRL_C and self._launch.follow.choose is not None and not self._watch.stopping:
+            choice = self._launch.follow.choose()
         if choice == "stop":
             self._act(Interrupted(by, user_at_machine()))
             self._screen.stop(at_once=self._hurry.pressed)
@@ -200,7 +200,7 @@ class Attempt:
 
     def _look_after_the_silent(self) -> None:
         """Give up hosts that have died, by the word of the others, and all of them once none answers us."""
-        if self._launch.disconnect.continues and self._silence.is_over():
+        if self._launch.follow.disconnect.continues and self._silence.is_over():
             for host in self._watch.open_hosts:
                 self._followers[host].give_up("", still_running=True)
         if not self._vigil_begun:
@@ -225,7 +225,7 @@ class Attempt:
         if step == "leave":
             silent = ", ".join(sorted(set(self._watch.hosts) - self._watch.nodes.detached))
             if silent:
-                limit = f"{self._launch.disconnect.host_timeout_s:g} s"
+                limit = f"{self._launch.follow.disconnect.host_timeout_s:g} s"
                 words = (
                     f"has not confirmed that the run continues without a client; its part ends after {limit}"
                 )
@@ -247,8 +247,8 @@ class Attempt:
 
     def _disconnect_words(self) -> str:
         remote = not all(entry.is_local for entry in self._launch.entries)
-        asks = self._launch.choose is not None
-        return disconnect_words(self._launch.disconnect, self._plan.run_id, asks=asks, remote=remote)
+        asks = self._launch.follow.choose is not None
+        return disconnect_words(self._launch.follow.disconnect, self._plan.run_id, asks=asks, remote=remote)
 
     def _act(self, happening: RunEvent) -> None:
         if isinstance(happening, LogOutput):

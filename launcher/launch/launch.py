@@ -114,7 +114,7 @@ def carry_out(
     while True:
         plan = prepared.plan(avoid)
         attempted = Attempt(launch, plan, screen, number=attempt, targets=prepared.targets())
-        outcome = attempted.run()
+        outcome = attempted.start_and_follow()
         if attempt == PORT_ATTEMPTS or not attempted.port_was_taken(outcome):
             return outcome
         if given_up is not None:

@@ -19,8 +19,21 @@ from preflight.job import Job
 
 
 @dataclass(frozen=True, slots=True)
+class FollowOptions:
+    """How a run is followed, and what becomes of it without its client."""
+
+    disconnect: DisconnectOptions = DisconnectOptions()
+    choose: Callable[[], InterruptChoice] | None = (
+        None  # asks at a terminal what Ctrl-C shall do; None: it stops
+    )
+    logs: Path = Path("gpulaunch-runs")
+    detach: bool = False  # leave the run once its ranks are as planned
+    quiet_s: float = QUIET_S  # how long ranks that set up no world are waited for before that
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """What is to be launched, and how it is watched."""
+    """What is to be launched, and how it is followed."""
 
     entries: tuple[HostEntry, ...]
     job: Job
@@ -28,14 +41,8 @@ class LaunchRequest:
     sent: ScriptFile | None = None
     arriving: ScriptFile | None = None  # dry run: the script as a sync would bring it
     ignore: frozenset[str] = frozenset()
-    disconnect: DisconnectOptions = DisconnectOptions()
-    choose: Callable[[], InterruptChoice] | None = (
-        None  # asks at a terminal what Ctrl-C shall do; None: it stops
-    )
-    logs: Path = Path("gpulaunch-runs")
+    follow: FollowOptions = FollowOptions()
     width: int = 64
-    detach: bool = False  # leave the run once its ranks are as planned
-    quiet_s: float = QUIET_S  # how long ranks that set up no world are waited for before that
     early: WarmStarts | None = None  # nodes that have begun already
     kept: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, here and on every host
     before: tuple[Phase, ...] = ()  # what has taken time already

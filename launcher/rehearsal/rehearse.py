@@ -65,7 +65,12 @@ def rehearse(
     fit: bool = False,
 ) -> RehearsalResult:
     """Rehearse; with `fit` again with half the batch while it does not fit. Raises what `check` raises."""
-    launch = replace(launch, disconnect=replace(ATTENDED, slurm_job=launch.disconnect.slurm_job))
+    launch = replace(
+        launch,
+        follow=replace(
+            launch.follow, disconnect=replace(ATTENDED, slurm_job=launch.follow.disconnect.slurm_job)
+        ),
+    )
     tried: list[tuple[str, ...]] = []
     args = launch.job.args
     while True:

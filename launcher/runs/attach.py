@@ -80,7 +80,7 @@ class AttachedRun:
             for node, entry in zip(plan.nodes, entries, strict=True)
         }
 
-    def run(self) -> Outcome | None:
+    def follow(self) -> Outcome | None:
         """Follow to the end; return how it ended, None when it was left and goes on."""
         self._book.begin()
         with interrupts_counted() as interrupts:

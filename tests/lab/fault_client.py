@@ -14,7 +14,7 @@ from typing import Any
 from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import load_inventory
 from launcher.launch.attempt import Attempt
-from launcher.launch.request import LaunchRequest
+from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.planning.plan import NodePlan, Plan
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.outcome import outcome_lines
@@ -77,15 +77,17 @@ def main(config: dict[str, Any]) -> int:
         entries=inventory.resolve(config["hosts"]),
         job=Job(name="survive"),
         connections=ConnectionPool(opener_for(inventory, OpenOptions())),
-        disconnect=DisconnectOptions(*config.get("disconnect", ())),
-        detach=config["detach"],
-        quiet_s=config.get("quiet_s", 2.0),
+        follow=FollowOptions(
+            DisconnectOptions(*config.get("disconnect", ())),
+            detach=config["detach"],
+            quiet_s=config.get("quiet_s", 2.0),
+        ),
     )
     claims = config.get("claims", True)
     plan = plain_plan(config["run_id"], config["hosts"], config["ranks"], config["script"], claims=claims)
     plan = replace(plan, hang_timeout_s=config.get("hang_timeout_s"))
     screen = Screen(sys.stdout)
-    outcome = Attempt(launch, plan, screen).run()
+    outcome = Attempt(launch, plan, screen).start_and_follow()
     for line in outcome_lines(outcome):
         screen.say(line)
     return outcome.exit_code

@@ -24,13 +24,13 @@ def main(run_id: str, ranks: int, script: Path, *, all_ranks: bool) -> int:
         ways.inventory.resolve(["localhost"]), Job(name="plain"), ConnectionPool(ways.open)
     )
     screen = screen_on(sys.stdout, all_ranks=all_ranks)
-    launch = replace(launch, choose=asker(screen, again="stop"))
+    launch = replace(launch, follow=replace(launch.follow, choose=asker(screen, again="stop")))
     try:
         outcome = Attempt(
             launch, plain_plan(run_id, ["localhost"], ranks, script.read_text(), claims=False), screen
-        ).run()
+        ).start_and_follow()
         tell(outcome, screen)
-    except KeyboardInterrupt:  # one more, when all has been done: as launcher.cli.run has it
+    except KeyboardInterrupt:  # one more, when all has been done: as launcher.cli.execute has it
         return 130
     finally:
         screen.lift()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli import run
+from launcher.cli import execute
 from launcher.exit_codes import ExitCode
 from launcher.local.atomic_write import write_whole
 from preflight.errors import BadInput
@@ -70,7 +70,7 @@ def test_a_place_that_cannot_be_written_is_no_bug(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "runs" / RUN).mkdir(parents=True)
     (tmp_path / "runs" / RUN / "plan.json").write_text(f'{{"run_id": "{RUN}"}}')
-    code = run(words)
+    code = execute(words)
     told = capsys.readouterr().err
     assert (code in (ExitCode.USAGE, ExitCode.ABORTED), "absent" in told, "bug" in told) == (
         True,

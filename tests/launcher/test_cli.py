@@ -53,7 +53,7 @@ def test_help_imports_no_command_and_no_heavy_library() -> None:
     code = f"""
 import sys
 from launcher import cli
-assert cli.run(["--help"]) == 0
+assert cli.execute(["--help"]) == 0
 print([m for m in sys.modules if m in {HEAVY!r} or m.startswith(("launcher.commands.", "preflight.checks"))])
 """
     done = subprocess.run(
@@ -83,12 +83,12 @@ def defines_command(path: Path) -> bool:
 
 
 def test_the_version_is_the_projects(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["--version"]) == 0
+    assert cli.execute(["--version"]) == 0
     assert capsys.readouterr().out.startswith("gpulaunch 0.")
 
 
 def test_a_misspelled_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["clean-zombie\x1b[2J"]) == 2
+    assert cli.execute(["clean-zombie\x1b[2J"]) == 2
     told = capsys.readouterr().err
     assert 'Did you mean "clean-zombies"?' in told
     assert "\x1b" not in told
@@ -114,21 +114,21 @@ def test_a_misspelled_command_names_the_nearest(capsys: pytest.CaptureFixture[st
 def test_each_failure_has_its_words_and_exit_code(
     capsys: pytest.CaptureFixture[str], state: Path, error: BaseException, code: int, told: str
 ) -> None:
-    assert cli.run([], failing(error)) == code
+    assert cli.execute([], failing(error)) == code
     assert told in capsys.readouterr().err
     assert not state.exists()
 
 
 @pytest.mark.parametrize("result", [0, 1, 42, None])
 def test_a_commands_result_is_the_exit_code(result: int | None) -> None:
-    assert cli.run([], click.Command("x", callback=lambda: result)) == (result or 0)
+    assert cli.execute([], click.Command("x", callback=lambda: result)) == (result or 0)
 
 
 def test_a_prompt_without_anyone_to_answer_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     def ask() -> None:
         raise EOFError
 
-    assert cli.run([], click.Command("x", callback=ask)) == 2
+    assert cli.execute([], click.Command("x", callback=ask)) == 2
     assert "--yes" in capsys.readouterr().err
 
 
@@ -136,7 +136,7 @@ def test_a_bug_is_kept_in_a_file_and_told_in_one_line(
     capsys: pytest.CaptureFixture[str], state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", "s3cret-in-the-environment")
-    assert cli.run([], failing(ZeroDivisionError("oh"))) == ExitCode.BUG
+    assert cli.execute([], failing(ZeroDivisionError("oh"))) == ExitCode.BUG
     (log,) = state.iterdir()
     told = capsys.readouterr().err
     assert str(log) in told
@@ -152,7 +152,7 @@ def test_a_bug_with_nowhere_to_keep_it_is_printed(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    assert cli.run([], failing(ZeroDivisionError("oh"))) == ExitCode.BUG
+    assert cli.execute([], failing(ZeroDivisionError("oh"))) == ExitCode.BUG
     assert "ZeroDivisionError: oh" in capsys.readouterr().err
 
 
@@ -217,5 +217,5 @@ def test_completion_works_through_the_real_program() -> None:
 
 def test_a_port_as_ssh_takes_it_is_told_how_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["preflight", "root@titan", "-p", "41022"], ["run", "train.py", "-p", "41022"]):
-        assert cli.run(words) == 2
+        assert cli.execute(words) == 2
         assert "A port is written with its host: user@host:port." in capsys.readouterr().err

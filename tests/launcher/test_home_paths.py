@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli import run
+from launcher.cli import execute
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import BadInput
 from launcher.local.home import at_home, home
@@ -51,7 +51,7 @@ def test_a_home_of_nobody_is_no_bug(
     Path("gpulaunch/synced.yaml").write_text(
         f"script: train.py\ngpus: none\nsync: {{from: {NOBODY}/tree}}\nworkdir: {tmp_path}/there\n"
     )
-    assert run(words) == 2
+    assert execute(words) == 2
     assert said in capsys.readouterr().err
 
 

@@ -235,7 +235,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, *argv: str) -> tuple[str, str]:
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", stream)
             patch.setattr(sys, "stderr", stream)
-            cli.run(argv)
+            cli.execute(argv)
         texts.append(stream.getvalue())
     return texts[0], texts[1]
 

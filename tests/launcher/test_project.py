@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli import run
+from launcher.cli import execute
 from launcher.config.inventory import load_inventory
 from launcher.config.local_entries import entries_here
 from launcher.config.run_config import find_config, load_run_config
@@ -76,9 +76,9 @@ def test_a_report_of_the_last_run_is_found_from_below(deep: Path, capsys: pytest
     log = deep / "gpulaunch-runs" / name / "titan" / "rank-0.log"
     log.parent.mkdir(parents=True)
     log.write_text("step 1 loss 2.0\n")
-    assert run(["report"]) == 0
+    assert execute(["report"]) == 0
     assert capsys.readouterr().out.startswith(f"{name}: ")
-    assert run(["diagnose"]) == 0
+    assert execute(["diagnose"]) == 0
     assert capsys.readouterr() == ("no failure found\n", f"last is {name}\n")
 
 
@@ -116,8 +116,8 @@ def test_a_folder_that_is_gone_has_none_above(deep: Path) -> None:
 
 
 def test_a_command_says_whose_hosts_it_takes(deep: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(["preflight", "titann-"])
+    execute(["preflight", "titann-"])
     assert "hosts of ../../hosts.yaml\n" in capsys.readouterr().err
     os.chdir(deep)
-    run(["preflight", "titann-"])
+    execute(["preflight", "titann-"])
     assert "hosts of" not in capsys.readouterr().err

@@ -265,10 +265,10 @@ def test_a_projects_command_does_not_run_unless_it_was_allowed(
         ("run", "--hosts", "n1", "--dry-run", "x.py"),
         ("ps", "--hosts", "n1"),
     ):
-        assert cli.run(words) != ExitCode.OK
+        assert cli.execute(words) != ExitCode.OK
         said = capfd.readouterr()
         assert shlex.join(command) in " ".join((said.out + said.err).split()), words
-    assert cli.run(("preflight", "n1", "-i", "hosts.yaml")) == ExitCode.NEGATIVE
+    assert cli.execute(("preflight", "n1", "-i", "hosts.yaml")) == ExitCode.NEGATIVE
     assert not (tmp_path / "PWNED").exists()
 
 
