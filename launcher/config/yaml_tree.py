@@ -27,7 +27,9 @@ YamlValue: TypeAlias = "str | tuple[YamlNode, ...] | dict[str, YamlNode] | None"
 
 _NULL_TEXTS = frozenset({"", "~", "null", "Null", "NULL"})
 _MERGE_KEY = "<<"
-_BARE_RANGE = re.compile(r"[\w.@-]+\[[0-9,/-]+\][\w.-]*")
+_BARE_RANGE = re.compile(
+    r"(?<![\w.@-])[\w.@-]+\[[0-9,/-]+\][\w.-]*"
+)  # from the start of a word alone: linear
 _PLAIN_TAGS = frozenset(
     f"tag:yaml.org,2002:{name}"
     for name in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq", "merge", "value")

@@ -120,7 +120,7 @@ def _list(text: str) -> Facts:
 
 
 def _compute_apps(text: str) -> Facts:
-    pids = re.findall(r"^\s*(\d+),", text, re.MULTILINE)[:20]
+    pids = re.findall(r"^[^\S\n]*(\d+),", text, re.MULTILINE)[:20]
     return {
         "gpus": missing(
             f"the file lists compute processes (pid {', '.join(pids)}) and not the GPUs they are on",
@@ -141,8 +141,8 @@ class Form(NamedTuple):
 
 
 FORMS = (
-    Form(r"=NVSMI LOG=|^GPU [0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d\s*$", _q),
-    Form(r"^\|\s*NVIDIA-SMI [\d.]+ ", _table),
+    Form(r"=NVSMI LOG=|^GPU [0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d[^\S\n]*$", _q),
+    Form(r"^\|[^\S\n]*NVIDIA-SMI [\d.]+ ", _table),
     Form(
         r"^(\[[^\]\n]+\]|<\d+>|\d+,\d+,\d+,|kern *:|\w{3} +\d+ [\d:]{8} |\d{4}-\d\d-\d\dT|NVRM:)", _kernel_log
     ),
@@ -153,13 +153,17 @@ FORMS = (
     Form(r"^(NVIDIA-SMI couldn't find|.*nvidia-smi: command not found)", _error),
     Form(r"^GPU \d+: .*\(UUID: ", _list),
     Form(
-        r"^(\w[\w.]*( \[\w+\])?, *)*(name|uuid|gpu_uuid|index|pci\.bus_id|memory\.total)( \[\w+\])?(,|\s*$)",
+        r"^(\w[\w.]*( \[\w+\])?, *)*"
+        r"(name|uuid|gpu_uuid|index|pci\.bus_id|memory\.total)( \[\w+\])?(,|[^\S\n]*$)",
         _csv,
     ),
-    Form(r"^\s*\d+, (\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)\s*$", _compute_apps),
+    Form(r"^[^\S\n]*\d+, (\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$", _compute_apps),
     Form(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d .*NVIDIA", _lspci),
 )
-"""Forms in the order they are tried; XML and captures of several commands come before."""
+"""Forms in the order they are tried; XML and captures of several commands come before.
+
+`[^\\S\\n]` is white space within a line: `^\\s*` would run through all empty lines that follow, from each.
+"""
 
 
 def _sections(text: str) -> list[tuple[str, str]]:

@@ -79,7 +79,7 @@ def _put(tree: Tree, path: str, value: str) -> None:
 
 
 _GPU = re.compile(r"^GPU (\d{1,4}): (.*?) \(UUID: ([\w-]+)\)", re.MULTILINE)
-_LINK = re.compile(r"^\s*Link (\d{1,4}): *(.*?)\s*$", re.MULTILINE)
+_LINK = re.compile(r"^[^\S\n]*Link (\d{1,4}):(.*)$", re.MULTILINE)
 
 
 def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
