@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from launcher.runs.render import run_line
 from launcher.runs.scope import scope_here
 from launcher.runs.search import find, hosts_to_ask
 from launcher.terminal.output import echo
+from launcher.text import one_line
 from launcher.transports.ssh.config_parser import is_named
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
@@ -88,3 +89,15 @@ def access(run: RemoteRun, ways: HostAccess, options: FoundRunOptions) -> RunAcc
     consent = confirm if person else None
     known = KnownHosts(asked, ways.inventory, partial(is_named, None), consent)
     return access_of(run, run.launched, known, ways.open)
+
+
+def node_name(in_record: str, asked: str) -> str:
+    """Return how a node is called: as the host that answered is, whatever the record of the run calls it."""
+    return asked if asked == in_record else f"{asked} ({one_line(in_record, 80)} in the run's record)"
+
+
+def renamed_lines(to: RunAccess) -> Iterator[str]:
+    """Yield a line for each node that the record of the run calls by another name than its host has."""
+    for node, entry in zip(to.plan.nodes, to.entries, strict=True):
+        if node.host != entry.name:
+            yield f"{one_line(node.host, 80)}: the name of {entry.name} in the record and the logs of the run"

@@ -11,7 +11,14 @@ from launcher.commands._answer import Answer, json_option
 from launcher.commands._host_options import reaching
 from launcher.commands._interrupt_prompt import asker
 from launcher.commands._job_hosts import reach_run
-from launcher.commands._run_options import FoundRunOptions, access, found_run, run_argument, run_options
+from launcher.commands._run_options import (
+    FoundRunOptions,
+    access,
+    found_run,
+    renamed_lines,
+    run_argument,
+    run_options,
+)
 from launcher.launch.signals import InterruptChoice
 from launcher.local.project import RUNS, runs_here
 from launcher.report.ending import tell
@@ -73,6 +80,8 @@ def command(run: str, **given: Any) -> int:
         choose=choose,
     )
     for line in launch_lines(plan, str(options.logs / plan.run_id)):
+        screen.say(line)
+    for line in renamed_lines(to):
         screen.say(line)
     if found.is_over:
         when = "" if found.ended is None else f" {span(time.time() - found.ended)} ago"

@@ -8,7 +8,14 @@ import click
 from launcher.commands._answer import Answer, error_json, json_option
 from launcher.commands._host_options import reaching
 from launcher.commands._job_hosts import reach_run
-from launcher.commands._run_options import FoundRunOptions, access, found_run, run_argument, run_options
+from launcher.commands._run_options import (
+    FoundRunOptions,
+    access,
+    found_run,
+    node_name,
+    run_argument,
+    run_options,
+)
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
@@ -56,7 +63,7 @@ def command(run: str, **given: Any) -> int:
     plan = to.plan
     nodes = list(zip(plan.nodes, to.entries, strict=True))
     if options.host:
-        nodes = [pair for pair in nodes if pair[0].host == options.host]
+        nodes = [pair for pair in nodes if options.host in (pair[0].host, pair[1].name)]
         if not nodes:
             raise BadInput(
                 f"{plan.run_id} has no node called {options.host}", "gpulaunch ps --json names them"
@@ -70,8 +77,8 @@ def command(run: str, **given: Any) -> int:
     answer = Answer("gpulaunch.fetch/1", as_json=options.as_json)
     code = 0
     hosts = []
-    for (node, _), result in zip(nodes, fanout(one, nodes, width=ways.width), strict=True):
-        code = max(code, _tell(answer, node.host, result))
+    for (node, entry), result in zip(nodes, fanout(one, nodes, width=ways.width), strict=True):
+        code = max(code, _tell(answer, node_name(node.host, entry.name), result))
         hosts.append({"host": node.host, **_fetched_json(result)})
     answer.say(f"in {directory}")
     if not options.logs_only and found.launched is not None and not found.launched.says_output:

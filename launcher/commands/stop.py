@@ -10,7 +10,7 @@ from launcher.commands._completion import complete_runs
 from launcher.commands._host_options import reaching
 from launcher.commands._job_hosts import is_job_id, reach_run
 from launcher.commands._param_types import DurationParam
-from launcher.commands._run_options import FoundRunOptions, access, found_run, run_options
+from launcher.commands._run_options import FoundRunOptions, access, found_run, node_name, run_options
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
 from launcher.follow.failures import end_words
@@ -73,7 +73,7 @@ def command(run: str, **given: Any) -> int:
     results = stop_run(plan.run_id, to.entries, to.open, grace_s=grace_s, why=why)
     code = 0
     nodes = []
-    names = [name_of(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)]
+    names = [node_name(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)]
     for node, name, result in zip(plan.nodes, names, results, strict=True):
         words, worse = told_of(result)
         code = max(code, worse)
@@ -85,11 +85,6 @@ def command(run: str, **given: Any) -> int:
     if code == 0:
         answer.say(f"{plan.run_id} has ended on {hosts_text(names)}; no process of it is left on the host")
     return answer.finish(code, run_id=plan.run_id, nodes=nodes)
-
-
-def name_of(in_record: str, asked: str) -> str:
-    """Return how a node is called: as the host that answered is, whatever the record of the run calls it."""
-    return asked if asked == in_record else f"{asked} ({one_line(in_record, 80)} in the run's record)"
 
 
 def _end_json(result: "dict[str, Any] | GpulaunchError") -> dict[str, Any]:

@@ -65,9 +65,18 @@ class ConfigIssue:
     text: str
 
     def __str__(self) -> str:
-        """Return `file:line: key: text`."""
+        """Return `file:line: key: text`; of an option, whose name has the key, only what is below it."""
         where = f"{self.source}:{self.line}" if self.line else self.source
-        return f"{where}: {self.key}: {self.text}" if self.key else f"{where}: {self.text}"
+        key = self._key_below_option() if self.source.startswith("--") else self.key
+        return f"{where}: {key}: {self.text}" if key else f"{where}: {self.text}"
+
+    def _key_below_option(self) -> str:
+        """Return `max` for restart.max of `--set restart=...`, `[1]` for gpus[1] of `--gpus`."""
+        option, _, key = self.source.partition(" ")
+        if option == "--set":
+            return self.key.removeprefix(key).lstrip(".")
+        _, bracket, index = self.key.partition("[")
+        return bracket + index
 
 
 @dataclass(slots=True)

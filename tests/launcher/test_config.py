@@ -240,15 +240,15 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     "set of an unknown key": (
         "script: a",
         {"sets": ("gpu=1",)},
-        '--set gpu: gpu: unknown key; did you mean "gpus"?',
+        '--set gpu: unknown key; did you mean "gpus"?',
     ),
     "set below a scalar": ("script: a", {"sets": ("script.b=1",)}, "script has no keys of its own"),
     "set of no YAML": ("script: a", {"sets": ("gpus=[",)}, "--set gpus: not valid YAML"),
-    "port": ("script: a", {"port": "http"}, "--port: main_port: expected a whole number from 1 to 65535"),
+    "port": ("script: a", {"port": "http"}, "--port: expected a whole number from 1 to 65535"),
     "gpus": (
         "script: a",
         {"gpus": "some"},
-        "--gpus: gpus: expected all, auto, none, a count per host or a list",
+        "--gpus: expected all, auto, none, a count per host or a list",
     ),
     "restart key": (
         "script: a\nrestart:\n  spare: [b]",
@@ -274,9 +274,9 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     "restarts": (
         "script: a",
         {"restarts": "many"},
-        "--restarts: restart.max: expected a whole number from 0 to 1000",
+        "--restarts: expected a whole number from 0 to 1000",
     ),
-    "option as host": ("script: a", {"hosts": ("-oProxyCommand=x",)}, "--hosts: hosts: expected a host"),
+    "option as host": ("script: a", {"hosts": ("-oProxyCommand=x",)}, "--hosts: expected a host"),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from launcher.commands.stop import name_of
+from launcher.commands._run_options import node_name, renamed_lines
 from launcher.config.inventory import HostEntry, Inventory, local_python
 from launcher.config.via_options import Via
 from launcher.errors import HostError, HostNotContacted
@@ -86,9 +86,14 @@ def test_no_host_tells_in_place_of_one_that_is_silent_or_was_not_asked(names: se
 
 
 def test_what_stop_tells_of_a_node_is_told_of_the_host_that_answered() -> None:
-    assert name_of("a", "a") == "a"
-    assert name_of("gpu-02", "evil") == "evil (gpu-02 in the run's record)"
-    assert "\x1b" not in name_of("gpu-02\x1b[2J", "evil")
+    assert node_name("a", "a") == "a"
+    assert node_name("gpu-02", "evil") == "evil (gpu-02 in the run's record)"
+    assert "\x1b" not in node_name("gpu-02\x1b[2J", "evil")
+    (run,) = gather((A, [told()])).runs
+    to = access(run, A, listed=(B,))
+    assert list(renamed_lines(to)) == []
+    other = replace(to, entries=(to.entries[0], replace(B, name="titan")))
+    assert list(renamed_lines(other)) == ["b: the name of titan in the record and the logs of the run"]
 
 
 def test_a_listed_node_is_reached_as_it_is_listed_with_its_own_interpreter() -> None:

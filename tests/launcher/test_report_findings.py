@@ -2,17 +2,22 @@
 
 import json
 import random
+import socket
 from dataclasses import replace
+
+import pytest
 
 from launcher.config.host_sets import host_range
 from launcher.config.inventory import HostEntry
-from launcher.errors import ConnectionTimedOut, HostError
+from launcher.errors import ConnectionTimedOut, HostError, NameNotResolved
 from launcher.host_checks.merged_findings import merge
 from launcher.host_checks.preflight import PreflightOptions, PreflightResult, judge
 from launcher.host_checks.render_json import preflight_json, verdict
 from launcher.host_checks.render_text import fold, report_lines
 from launcher.remote.agent import GatherResult
 from launcher.terminal.cell_width import painted
+from launcher.transports.base import Endpoint
+from launcher.transports.ssh.dial import dial
 from preflight.checks.finding import Finding, Severity
 from preflight.checks.runner import judge_host
 from preflight.facts.host import HostFacts, Reach
@@ -131,13 +136,20 @@ def test_messages_that_name_their_host_are_folded_with_a_range_in_the_fix() -> N
     assert item.fix == "gpulaunch clean-zombies a-[1-2]"
 
 
-def test_names_that_do_not_resolve_are_told_by_their_range() -> None:
-    names = [f"node-{number:02}" for number in range(1, 6)]
-    words = "the name {!r} does not resolve: Name or service not known"
-    (item,) = fold(
-        [Finding("HOST002", Severity.CRITICAL, (name,), "", words.format(name), "") for name in names]
-    )
-    assert item.message == words.format("node-[01-05]")
+def test_names_that_do_not_resolve_are_listed_as_hosts_and_not_as_one_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    errors: dict[str, HostError] = {}
+    for name in ("a.invalid", "b.invalid"):
+        with pytest.raises(NameNotResolved) as caught:
+            dial(Endpoint(name, "ssh", name))
+        errors[name] = caught.value
+    said = text(result_of({}, errors))
+    assert "HOST002 on a.invalid,b.invalid: its name does not resolve: Name or service not known" in said
 
 
 def test_a_short_host_name_is_not_replaced_inside_words() -> None:

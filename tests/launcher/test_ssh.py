@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_name_without_an_address_is_not_resolved(sshd: Sshd) -> None:
-    with pytest.raises(NameNotResolved, match=r"titan: the name 'no-such-host.invalid' does not resolve"):
+    with pytest.raises(NameNotResolved, match=r"titan: its address 'no-such-host.invalid' does not resolve"):
         sshd.open(address="no-such-host.invalid")
 
 

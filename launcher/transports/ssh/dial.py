@@ -89,7 +89,8 @@ def _resolve(endpoint: Endpoint) -> list[_Address]:
     if isinstance(answer, list) and answer:
         return answer
     said = getattr(answer, "strerror", None) or str(answer) or "no address"
-    message = f"the name {endpoint.address!r} does not resolve: {said}"
+    named = "its name" if endpoint.address == endpoint.name else f"its address {endpoint.address!r}"
+    message = f"{named} does not resolve: {said}"
     raise NameNotResolved(
         endpoint.name,
         message,
