@@ -22,6 +22,7 @@ __all__ = [
     "ConnectionRefused",
     "ConnectionTimedOut",
     "ContainerNotRunning",
+    "ContainerStopped",
     "ContainersRefused",
     "GpulaunchError",
     "HostError",
@@ -189,9 +190,13 @@ class CommandMissing(HostError):
 
 
 class ContainerNotRunning(HostError):
-    """The container is absent, stopped or paused; what ran in it has ended with it, or stands still."""
+    """The container of the host's `via:` is absent, stopped or paused."""
 
     code: ClassVar[str] = "HOST014"
+
+
+class ContainerStopped(ContainerNotRunning):
+    """The container has ended or is gone, and with it every process that it had."""
 
 
 class ContainersRefused(HostError):

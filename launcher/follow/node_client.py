@@ -12,6 +12,7 @@ from typing import Any
 from launcher import safe_json
 from launcher.errors import (
     AuthenticationFailed,
+    ContainerStopped,
     GpulaunchError,
     HostError,
     HostKeyChanged,
@@ -205,6 +206,9 @@ class NodeClient(threading.Thread):
                     body = protocol.follow_request(self._run_id, self._offsets, **self._wishes)
                     self._converse(connection, argv, body, self._on_follow)
                     return
+            except ContainerStopped as error:  # its processes have ended with it, the supervisor too
+                self._finish(HostLost(self.host, f"{error.detail}; its part of the run has ended with it"))
+                return
             except _HOPELESS as error:
                 if not self._running_there:  # we were never let in: no patience changes that
                     self._finish(HostLost(self.host, error.message))

@@ -49,7 +49,7 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
     for host, why in outcome.cleanup.lost.items():
         then = "the run continues on the host, if it lives: gpulaunch attach " + outcome.plan.run_id
         if host not in outcome.cleanup.still_running:
-            then = "its supervisor ends its part of the run automatically"
+            then = "its part of the run has ended, or its supervisor ends it automatically"
         yield f"{host} was lost ({why}); {then}"
     for host, pids in outcome.cleanup.left.items():
         yield f"{host}: could not be ended: {', '.join(map(str, pids))}"

@@ -9,6 +9,7 @@ from launcher.errors import (
     CommandMissing,
     ContainerNotRunning,
     ContainersRefused,
+    ContainerStopped,
     HostError,
     PrefixFailed,
 )
@@ -19,6 +20,7 @@ from preflight.frozen import dataclass
 
 _ASK_S = 30.0
 _STATE = "{{.Id}} {{.State.Status}} {{.State.ExitCode}} {{.State.OOMKilled}}"
+_ENDED = ("exited", "stopped", "dead", "removing")
 _STATE_LINE = re.compile(r"([0-9a-f]{12,64}) ([a-z]+) (-?[0-9]+) (true|false)")
 """Its id, created|running|paused|restarting|removing|exited|dead, exit code, whether memory ran out."""
 _NAMES = "{{.Names}}"
@@ -69,13 +71,14 @@ class Runtime:
 
     def _not_running(self, name: str, status: str, code: int, *, out_of_memory: bool) -> ContainerNotRunning:
         how = status
-        if status == "exited":
+        if status in ("exited", "stopped"):
             how = f"exited with status {code}"
             how += f", signal {code - 128}" if 128 < code < 160 else ""
             how += ", out of memory" if out_of_memory else ""
         verb = "unpause" if status == "paused" else "start"
         fix = f"On {self.host}: {self._shown} {verb} {name}"
-        return ContainerNotRunning(self.host, f"container {name} is not running: {how}", fix)
+        kind = ContainerStopped if status in _ENDED else ContainerNotRunning
+        return kind(self.host, f"container {name} is not running: {how}", fix)
 
     def _only_one(self) -> str:
         done = self._ask("ps", "--format", _NAMES)
@@ -117,7 +120,7 @@ class Runtime:
         fix = f"Running now: {names}" if names else f"{self._shown} ps -a lists all of them"
         if self.via.kind == "podman":
             fix += "; podman shows to each user that user's own"
-        return ContainerNotRunning(self.host, f"there is no container {name}", fix)
+        return ContainerStopped(self.host, f"there is no container {name}", fix)
 
     @property
     def _shown(self) -> str:

@@ -38,19 +38,18 @@ class Prefix:
     """The words of a prefix. `{command}` in one of them becomes the command, quoted for a shell; without it
     the command's words are appended.
 
-    `by_shell`: a shell on the far side starts the program, since the prefix tells a program that is absent
-    from one that fails by no exit status of its own.
+    A shell on the far side starts the program. It ends with 127 where there is none; the runtimes disagree on
+    that (docker 20.10: 126, podman 4.3: 127, containerd under kubectl: 1).
     """
 
     words: tuple[str, ...]
-    by_shell: bool = False
 
     def argv(self, command: Iterable[str]) -> tuple[str, ...]:
         """Return the argv that starts `command` on the far side."""
         program, *rest = command
         if program.startswith("~/"):
             program, rest = _SHELL, ["-c", _BEGIN_AT_HOME, program[2:], *rest]
-        elif self.by_shell and program != _SHELL:
+        elif program != _SHELL:
             program, rest = _SHELL, ["-c", _BEGIN, program, *rest]
         if any("{command}" in word for word in self.words):
             text = quoted((program, *rest))
@@ -107,9 +106,9 @@ def prefix_of(via: Via, host: str) -> Prefix:
     """Return the prefix of a `via:` whose words need nothing of the host: a command, kubectl."""
     if via.kind == COMMAND:
         # {command} stays: only the name is filled in, in words that a user has written or confirmed
-        return Prefix(tuple(filled(word, host, "{command}") for word in via.words), by_shell=True)
+        return Prefix(tuple(filled(word, host, "{command}") for word in via.words))
     options = (f"--{name}={filled(value, host)}" for name, value in via.options)
-    return Prefix(("kubectl", "exec", "-i", *options, filled(via.name, host), "--"), by_shell=True)
+    return Prefix(("kubectl", "exec", "-i", *options, filled(via.name, host), "--"))
 
 
 @dataclass(frozen=True, slots=True)

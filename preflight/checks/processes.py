@@ -186,6 +186,8 @@ def no_zombies(facts: HostFacts, processes: ProcessTable, expect: Expect) -> Ite
             if parent is None or is_reaper(parent):
                 continue  # init collects it at its next turn
             fix = f"nothing to do; it goes when its parent, pid {process.ppid}, collects it or ends"
+            if process.ppid == 1:  # no init: what a container was started with
+                fix += "; start the container with --init, and its first process collects them"
             yield Problem(describe(item), fix, subject=f"pid {process.pid}", alike=_alike(item))
         elif process.state == "T" and item.kind not in LEFT_OVER and item.kind is not ProcessClass.SUSPECT:
             fix = f"kill -CONT {process.pid}   (or fg)"

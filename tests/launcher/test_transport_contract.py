@@ -39,8 +39,8 @@ NUL_ENDED = "import os,sys; [sys.stdout.buffer.write(os.fsencode(a) + b'\\0') fo
 
 
 PIPE = str(Path(__file__).with_name("pipe_exec.py"))
-APPENDED = Prefix((sys.executable, "-IS", PIPE, "--"), by_shell=True)  # as kubectl exec POD -- COMMAND...
-QUOTED = Prefix((sys.executable, "-IS", PIPE, "--join", "--", "{command}"), by_shell=True)  # as tsh ssh
+APPENDED = Prefix((sys.executable, "-IS", PIPE, "--"))  # as kubectl exec POD -- COMMAND...
+QUOTED = Prefix((sys.executable, "-IS", PIPE, "--join", "--", "{command}"))  # as tsh ssh
 
 
 @pytest.fixture(scope="module", params=["local", "ssh", "step", "prefix", "prefix over ssh"])

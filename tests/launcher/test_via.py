@@ -19,6 +19,7 @@ from launcher.errors import (
     ConfigError,
     ContainerNotRunning,
     ContainersRefused,
+    ContainerStopped,
     HostError,
     PrefixFailed,
 )
@@ -207,7 +208,7 @@ def says(text: str, status: int) -> str:
 
 
 SOCKET = "unix:///var/run/docker.sock"
-ABSENT = (ContainerNotRunning, "there is no container train", "Running now: other")
+ABSENT = (ContainerStopped, "there is no container train", "Running now: other")
 REFUSED = (ContainersRefused, "is not permitted", "sudo: true")
 DOCKER_SAYS: list[tuple[str, type[HostError], str, str]] = [
     # what each printed, to stderr, with its exit status: docker 28.2, podman 4.3, sudo 1.9
@@ -218,7 +219,7 @@ DOCKER_SAYS: list[tuple[str, type[HostError], str, str]] = [
     (says(f"Cannot connect to the Docker daemon at {SOCKET}. Is the docker daemon running?", 1),
      ContainersRefused, "no service to talk to", "systemctl status docker"),
     (says("sh: 1: docker: not found", 127), CommandMissing, "docker cannot be started", "Install docker"),
-    (f"echo {CONTAINER} exited 137 true", ContainerNotRunning,
+    (f"echo {CONTAINER} exited 137 true", ContainerStopped,
      "not running: exited with status 137, signal 9, out of memory", "docker start train"),
     (f"echo {CONTAINER} paused 0 false", ContainerNotRunning, "not running: paused", "docker unpause train"),
     ("echo hello", PrefixFailed, "said nothing of train's state: hello", ""),
