@@ -3,7 +3,6 @@
 import json
 import sys
 from dataclasses import replace
-from typing import Any
 
 from launcher.cleanup.before_launch import leftovers, make_room
 from launcher.commands._confirm import confirm
@@ -36,7 +35,6 @@ from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json, echo_lines
 from launcher.terminal.screen import Screen
 from launcher.text import one_line
-from preflight.frozen import dataclass
 
 
 def launch_of(what: RunRequest, options: LaunchOptions, early: WarmStarts | None = None) -> LaunchRequest:
@@ -53,44 +51,34 @@ def launch_of(what: RunRequest, options: LaunchOptions, early: WarmStarts | None
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """How `run` is to go about it."""
-
-    dry_run: bool = False
-    as_json: bool = False
-    rehearse: bool = False
-    clean: bool = False
-    plain: bool = False
-    all_ranks: bool = False
-    show_secrets: bool = False  # on a dry run
-    spares: tuple[HostEntry, ...] = ()  # for restarts
-
-    def screen(self) -> Screen:
-        """Return the screen for messages; with --json that is stderr."""
-        stream = sys.stderr if self.as_json else sys.stdout
-        return screen_on(stream, plain=self.plain, all_ranks=self.all_ranks)
+def screen_for(options: LaunchOptions) -> Screen:
+    """Return the screen for messages; with --json that is stderr."""
+    stream = sys.stderr if options.as_json else sys.stdout
+    return screen_on(stream, plain=options.plain, all_ranks=options.all_ranks)
 
 
-def launch_and_report(config: RunConfig, launch: LaunchRequest, wishes: RunOptions) -> int:
+def launch_and_report(what: RunRequest, launch: LaunchRequest, options: LaunchOptions) -> int:
     """Carry `gpulaunch run` through; return its exit code."""
-    screen = wishes.screen()
+    screen = screen_for(options)
     launch = replace(launch, follow=replace(launch.follow, choose=asker(screen, again="stop")))
     try:
-        return _launch_and_report(config, launch, wishes, screen)
+        return _launch_and_report(what, launch, options, screen)
     finally:
         screen.lift()
 
 
-def _launch_and_report(config: RunConfig, launch: LaunchRequest, wishes: RunOptions, screen: Screen) -> int:
+def _launch_and_report(
+    what: RunRequest, launch: LaunchRequest, options: LaunchOptions, screen: Screen
+) -> int:
+    config = what.config
     before = Stopwatch()
     if config.sync is not None:
         with before.phase("sync"):
-            launch = synced(config, launch, screen, dry_run=wishes.dry_run)
-    prepared = _prepared(launch, wishes, screen, before)
-    if wishes.dry_run:
-        return _show_plan(prepared, config, wishes)
-    if wishes.rehearse:
+            launch = synced(config, launch, screen, dry_run=options.dry_run)
+    prepared = _prepared(launch, options, screen, before)
+    if options.dry_run:
+        return _show_plan(prepared, what, options)
+    if options.rehearse:
         with before.phase("rehearsal"):
             proven = rehearsed_well(config, launch, screen)
         if not proven:
@@ -101,14 +89,16 @@ def _launch_and_report(config: RunConfig, launch: LaunchRequest, wishes: RunOpti
         screen.say(words, bad="rehearse again" in words or "not prove" in words)
     screen.say(phase_words(before.phases))
     launch = replace(prepared.launch, before=before.phases)
-    outcome = _carried_through(config, replace(prepared, launch=launch), screen, wishes)
+    outcome = _carried_through(what, replace(prepared, launch=launch), screen)
     tell(outcome, screen)
-    if wishes.as_json:
-        _print(outcome_json(outcome))
+    if options.as_json:
+        echo_json(outcome_json(outcome))
     return outcome.exit_code
 
 
-def _prepared(launch: LaunchRequest, wishes: RunOptions, screen: Screen, before: Stopwatch) -> CheckedLaunch:
+def _prepared(
+    launch: LaunchRequest, options: LaunchOptions, screen: Screen, before: Stopwatch
+) -> CheckedLaunch:
     """Check the hosts, after leftovers have made room where they may."""
     told: list[PreflightResult] = []
 
@@ -120,9 +110,9 @@ def _prepared(launch: LaunchRequest, wishes: RunOptions, screen: Screen, before:
     try:
         with before.phase("preflight"):
             prepared = ask(launch, on_result)
-        if wishes.dry_run:
+        if options.dry_run:
             return prepared
-        if _made_room(prepared, screen, wishes):
+        if _made_room(prepared, screen, options):
             screen.say("leftovers were ended; checking the hosts again")
             with before.phase("preflight"):
                 prepared = ask(launch, on_result)
@@ -134,10 +124,9 @@ def _prepared(launch: LaunchRequest, wishes: RunOptions, screen: Screen, before:
     return prepared
 
 
-def _carried_through(
-    config: RunConfig, prepared: CheckedLaunch, screen: Screen, wishes: RunOptions
-) -> Outcome:
+def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen) -> Outcome:
     """Run to the end, through the restarts that the run config allows."""
+    config = what.config
     if config.restart is None:
         return carry_out(prepared, screen)
     from launcher.restart.restarter import RestartContext, carry_through  # noqa: PLC0415 - most launches do without it
@@ -151,7 +140,7 @@ def _carried_through(
             sent = synced(config, replace(prepared.launch, entries=(spare,)), screen)
             _refuse_other_tree(prepared.launch, sent, spare)
 
-    return carry_through(prepared, screen, RestartContext(config.restart, wishes.spares, welcome, told))
+    return carry_through(prepared, screen, RestartContext(config.restart, what.spares, welcome, told))
 
 
 def _refuse_other_tree(first: LaunchRequest, sent: LaunchRequest, spare: HostEntry) -> None:
@@ -185,34 +174,34 @@ def synced(
     return replace(launch, kept=(("source.json", source),))
 
 
-def _made_room(prepared: CheckedLaunch, screen: Screen, wishes: RunOptions) -> bool:
+def _made_room(prepared: CheckedLaunch, screen: Screen, options: LaunchOptions) -> bool:
     """End leftovers of the user's own that block the launch, or all of them with --clean."""
     launch = prepared.launch
     rooms = leftovers(launch.entries, prepared.result.facts)
-    if not wishes.clean and (prepared.refusal() is None or not any(room.blocks for room in rooms)):
+    if not options.clean and (prepared.refusal() is None or not any(room.blocks for room in rooms)):
         return False
-    asks = sys.stdin.isatty() and not wishes.as_json
+    asks = sys.stdin.isatty() and not options.as_json
     done = make_room(
-        rooms, launch.connections, screen.show, certain=wishes.clean, confirm=confirm if asks else None
+        rooms, launch.connections, screen.show, certain=options.clean, confirm=confirm if asks else None
     )
     if rooms and not done:
         screen.say("nothing was ended; --clean ends what is proven left over, before the launch")
     return done
 
 
-def _show_plan(prepared: CheckedLaunch, config: RunConfig, wishes: RunOptions) -> int:
+def _show_plan(prepared: CheckedLaunch, what: RunRequest, options: LaunchOptions) -> int:
     """Print the plan, also where findings stop it; those are raised then."""
-    spec, spares, as_json = config.restart, wishes.spares, wishes.as_json
+    spec, spares, as_json = what.config.restart, what.spares, options.as_json
     refusal = prepared.refusal()
     try:
         plan = prepared.plan()
     except GpulaunchError as error:
         raise error.with_document(preflight_json(prepared.result)) from None
-    secrets = wishes.show_secrets
+    secrets = options.show_secrets
     policy = None if spec is None else policy_json(spec, spares, show_secrets=secrets)
     document = {**plan_json(plan, show_secrets=secrets), "restart": policy}
     if as_json and refusal is None:
-        _print({**document, "exit_code": 0})
+        echo_json({**document, "exit_code": 0})
     elif not as_json:
         echo_lines(plan_text(plan, show_secrets=secrets).removesuffix("\n").split("\n"))
         if spec is not None:
@@ -229,7 +218,3 @@ def rehearsed_well(config: RunConfig, launch: LaunchRequest, screen: Screen) -> 
         screen.show(line)
     keep(config.path, rehearsal_json(done, config.name))
     return done.verdict.proven
-
-
-def _print(document: dict[str, Any]) -> None:
-    echo_json(document)

@@ -1,12 +1,11 @@
 """gpulaunch rehearse: prove a launch by a few real steps of the real script on the real hosts."""
 
-import sys
 from typing import Any
 
 import click
 
 from launcher.commands._argv import LaunchCommand
-from launcher.commands._launch import launch_of, synced
+from launcher.commands._launch import launch_of, screen_for, synced
 from launcher.commands._launch_request import LaunchOptions, asked
 from launcher.commands.run import command as run_command
 from launcher.exit_codes import ExitCode
@@ -15,7 +14,6 @@ from launcher.host_checks.render_text import report_lines
 from launcher.rehearsal.proof_store import keep
 from launcher.rehearsal.rehearse import DEFAULT_STEPS, rehearse
 from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
-from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
 
 _NOT_HERE = ("dry_run", "rehearse", "guard", "clean", "detach", "restarts", "no_restart", "show_secrets")
@@ -39,8 +37,7 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
     what = asked(config, extra, options)
     launch = launch_of(what, options)
     as_json = options.as_json
-    stream = sys.stderr if as_json else sys.stdout
-    screen = screen_on(stream, plain=options.plain, all_ranks=options.all_ranks)
+    screen = screen_for(options)
 
     def on_result(result: PreflightResult) -> None:
         for line in report_lines(result):

@@ -132,20 +132,7 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
 
         launch = _launch.launch_of(what, options, early)
         try:
-            return _launch.launch_and_report(
-                what.config,
-                launch,
-                _launch.RunOptions(
-                    dry_run=options.dry_run,
-                    show_secrets=options.show_secrets,
-                    as_json=options.as_json,
-                    rehearse=options.rehearse,
-                    clean=options.clean,
-                    plain=options.plain,
-                    all_ranks=options.all_ranks,
-                    spares=what.spares,
-                ),
-            )
+            return _launch.launch_and_report(what, launch, options)
         finally:
             launch.connections.close()
     finally:

@@ -1,4 +1,9 @@
-"""A run directory that was deleted under its run: put back, with what is still known and still written."""
+"""A run directory that was deleted under its run: put back, with what is still known and still written.
+
+To notice and to say so would not do: without its directory no client finds the run any more, nobody can stop
+it or attach to it, its logs end, and no record says who holds its GPUs. A run is never lost, and it is its
+own user who types the `rm -r` of a wrong directory.
+"""
 
 from __future__ import annotations
 
