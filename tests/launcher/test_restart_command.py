@@ -60,7 +60,7 @@ def test_a_dry_run_says_what_happens_when_it_fails(tmp_path: Path) -> None:
     words = ("run", "-c", "./job.yaml", "--dry-run", "--ignore", CPU_WHEEL)
     told = user.gpulaunch(*words).stdout
     assert (
-        "up to 2 restarts after a failure of this kind: host, network, gpu, killed, hang, storage, oom"
+        "up to 2 restarts after a failure of this kind: host, network, gpu, external, hang, storage, oom"
         in told
     )
     assert "spares: s1, s2" in told
