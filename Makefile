@@ -6,6 +6,8 @@
 # make docs   the documentation site, into build/site; links that lead nowhere end it
 # make soak   100 launches for each way to end a client at a random moment; EACH=5 SEED=1 for less, or the same again
 # make fuzz   ten minutes of odd inputs at each door of tests/fuzz; FUZZ_S=60, SEED=7, DOORS='logs yaml', INPUT=FILE
+# make coverage  branch coverage of the tests that need no simulated hosts and no training; MARK="not lab" for others
+# make mutants   how many small changes of the code its tests notice; ONLY='ranks leftovers' SAMPLE=300 SEED=2 JOBS=4
 # Each makes its own .venv and installs what it needs, or says in one line what to type.
 
 PYTHON ?= python3
@@ -13,7 +15,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test check lint suite fast fuzz lowest docs soak clean
+.PHONY: demo test check lint suite fast coverage mutants fuzz lowest docs soak clean
 
 demo: $(VENV)/.train
 	$(BIN)/gpulaunch run --config paper_r64
@@ -40,6 +42,15 @@ fuzz: $(VENV)/.dev
 
 fast: $(VENV)/.dev
 	FUZZ_S=0 $(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not lab and not train and not slow"
+
+coverage: $(VENV)/.dev
+	rm -rf build/coverage && mkdir -p build/coverage
+	-FUZZ_S=0 $(BIN)/python -m coverage run -m pytest -q -n 3 --dist loadfile -m "$(or $(MARK),not lab and not train)"
+	$(BIN)/python -m coverage combine -q
+	$(BIN)/python -m coverage report --skip-covered --sort=cover
+
+mutants: $(VENV)/.dev
+	$(BIN)/python -m tests.mutants.run $(ONLY) --sample $(if $(ONLY),0,$(or $(SAMPLE),300)) $(if $(SEED),--seed $(SEED)) --jobs $(or $(JOBS),1)
 
 lowest: | $(BIN)/python
 	$(BIN)/python .ci/lowest-versions .lowest

@@ -1,5 +1,6 @@
 """Which ends of a run are started again: the whole table, case by case."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,11 @@ import pytest
 
 from launcher.config.restart_options import RestartOptions
 from launcher.follow.guard_reports import STOP_EXIT
+from launcher.follow.outcome import Cause
 from launcher.follow.restart_history import RestartHistory, StartRecord
 from launcher.onhost.supervisor.client_files import requested_stop
 from launcher.report.restarts import restarts_json
-from launcher.restart.decision import HOST_GOES_DOWN, NoRestart, RunFailure, reason_of, stuck, worth_it
+from launcher.restart.decision import HOST_GOES_DOWN, NoRestart, RunFailure, reason_of, stuck, times, worth_it
 from launcher.restart.kernel_log import reconsidered
 from tests.launcher.restart_cases import ended
 from tests.preflight.golden_cases import host
@@ -35,6 +37,8 @@ AGAIN: dict[str, tuple[dict[str, Any], str]] = {
     "a collective timed out": ({"log": "Watchdog caught collective operation timeout\n" * 2}, "network"),
     "the peer was gone": ({"log": "RuntimeError: Connection closed by peer\n", "exception": GONE}, "network"),
     "it hung, and one rank stood apart": ({"code": None, "hung": True}, "hang"),
+    "a host was lost and the network failed with it": ({"log": NCCL, "lost": {"b": "no answer"}}, "host"),
+    "it hung, and a host was lost": ({"code": None, "hung": True, "lost": {"a": "no answer"}}, "hang"),
     "a GPU failed": ({"log": ECC}, "gpu"),
     "storage failed": ({"log": "OSError: [Errno 116] Stale file handle\n"}, "storage"),
 }
@@ -47,6 +51,8 @@ NEVER: dict[str, tuple[dict[str, Any], str]] = {
     "a bug": ({"log": BUG, "exception": {"type": "KeyError", "message": "3"}}, "script itself failed"),
     "a bug that no log tells": ({"exception": {"type": "KeyError", "message": "3"}}, "script itself failed"),
     "its own exit code": ({"code": 3}, "script itself failed"),
+    "exit code 1": ({"code": 1}, "script itself failed"),
+    "exit code 0 and a failure": ({"code": 0}, "script itself failed"),
     "no GPU memory": ({"log": OOM}, "memory ran out"),
     "a guard's stop": ({"code": STOP_EXIT}, "the numbers went bad"),
     "a bug although a host was lost": ({"log": BUG, "lost": {"a": "no answer"}}, "script itself failed"),
@@ -219,3 +225,72 @@ def test_a_run_that_comes_no_further_is_not_started_again(
 def test_a_run_that_came_further_or_failed_otherwise_is(before: StartRecord, now: StartRecord) -> None:
     assert stuck((before,), now) is None
     assert stuck((), now) is None
+
+
+@pytest.mark.parametrize("code", [-15, 143, -9, 137, -1, 129, -2, 130])
+def test_a_rank_that_somebody_ended_by_signal_was_ended_from_outside(code: int) -> None:
+    reason = reason_of(ended(code=code))
+    assert isinstance(reason, RunFailure)
+    assert (reason.nature, reason.host, reason.rank) == ("external", "b", None)
+
+
+@pytest.mark.parametrize("code", [-6, -10, 1, 2, 3, 128, 131, 136, 138, 142, 144])
+def test_any_other_end_of_a_rank_was_not(code: int) -> None:
+    reason = reason_of(ended(code=code))
+    assert isinstance(reason, RunFailure)
+    assert reason.nature in ("crash", "script")
+
+
+def test_a_failure_of_which_nothing_is_known_is_not_started_again() -> None:
+    decision = worth_it(reason_of(replace(ended(), cause=Cause(None, None))), SPEC, 0)
+    assert isinstance(decision, NoRestart)
+    assert "it is not known why it failed" in decision.why
+    assert not decision.later
+
+
+def test_a_lost_host_is_the_reason_and_is_named() -> None:
+    reason = reason_of(ended(log=NCCL, lost={"a": "no answer"}))
+    assert reason == RunFailure("host", "a was lost: no answer", "a")
+
+
+def test_a_hang_beside_a_lost_host_is_told_as_a_hang() -> None:
+    reason = reason_of(ended(code=None, hung=True, lost={"a": "no answer"}, why="it hung"))
+    assert reason == RunFailure("hang", "it hung", "b")
+
+
+def test_a_host_that_could_not_be_started_without_a_failure_has_no_name() -> None:
+    assert reason_of(ended("aborted", why="no start")) == RunFailure("host", "no start")
+
+
+@pytest.mark.parametrize(("told_host", "named"), [("a", "a"), ("", "b")])
+def test_the_host_is_that_of_the_log_else_that_of_the_failure(told_host: str, named: str) -> None:
+    outcome = ended(log=ECC)
+    assert outcome.cause.diagnosis is not None
+    (first, *rest) = outcome.cause.diagnosis.causes
+    told = replace(outcome.cause.diagnosis, causes=(replace(first, host=told_host), *rest))
+    reason = reason_of(replace(outcome, cause=replace(outcome.cause, diagnosis=told)))
+    assert isinstance(reason, RunFailure)
+    assert reason.host == named
+
+
+@pytest.mark.parametrize(("log", "code", "explained"), [(ECC, 1, True), (NCCL, 1, True), ("", -9, False)])
+def test_words_of_the_log_are_added_where_they_say_more_than_the_end(
+    log: str, code: int, *, explained: bool
+) -> None:
+    reason = reason_of(ended(log=log, code=code, why="rank 1 failed"))
+    assert isinstance(reason, RunFailure)
+    assert reason.words.startswith("rank 1 failed")
+    assert (reason.words != "rank 1 failed") is explained
+
+
+@pytest.mark.parametrize(("seconds", "is_stuck"), [(60.0, True), (60.5, False)])
+@pytest.mark.parametrize("known", [(False, False), (True, False), (False, True)])
+def test_where_checkpoints_are_not_known_on_both_sides_a_minute_decides(
+    known: tuple[bool, bool], seconds: float, *, is_stuck: bool
+) -> None:
+    before, now = (start(checkpoint_known=each) for each in known)
+    assert (stuck((before,), replace(now, seconds=seconds)) is not None) is is_stuck
+
+
+def test_times_are_words_up_to_twice() -> None:
+    assert [times(count) for count in (1, 2, 3)] == ["once", "twice", "3 times"]

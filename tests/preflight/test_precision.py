@@ -4,30 +4,14 @@ from typing import Any
 
 import pytest
 
-from preflight.decide.decision import Decision
+from preflight.decide.decision import NodeRanks, RankSlot
 from preflight.decide.precision import PrecisionRefused, capability_ceiling, ceiling, decide, fp8_backend
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
-from preflight.facts.script import CodeLocation, Option, PrecisionSite, ScriptAnalysis
+from preflight.facts.script import CodeLocation, Option
 from preflight.job import Job, Precision, PrecisionRequest
 from tests.hardware import CARDS, cpu_host, gpu, host, l40s, titan
-
-
-def reading(*sites: PrecisionSite, **changes: Any) -> ScriptAnalysis:
-    fields: dict[str, Any] = {"style": "accelerate", "places_device": "", "options": ()}
-    return ScriptAnalysis(path="train.py", precision=sites, **(fields | changes))
-
-
-def literal(value: str, call: str = "Accelerator") -> PrecisionSite:
-    return PrecisionSite(CodeLocation("train.py", 12), call, value, binding=True)
-
-
-BARE = PrecisionSite(CodeLocation("train.py", 12), "Accelerator", "", binding=False)
-
-
-def on(cards: list[str], asked: PrecisionRequest = "auto", script: ScriptAnalysis | None = None) -> Decision:
-    hosts = {f"h{i}": host(f"h{i}", [gpu(0, name, host=f"h{i}")]) for i, name in enumerate(cards)}
-    return decide(hosts, Job(precision=asked), script)
+from tests.preflight.readings import BARE, literal, on, reading
 
 
 @pytest.mark.parametrize(
@@ -257,3 +241,40 @@ def test_a_gpu_without_a_readable_name_is_still_judged_by_capability() -> None:
     found = capability_ceiling(nameless)
     assert not isinstance(found, Missing)
     assert found[0] == "bf16"
+
+
+def test_a_refusal_ends_with_the_exit_code_of_a_refusal() -> None:
+    with pytest.raises(PrecisionRefused) as refusal:
+        on(["NVIDIA L40S"], "no", reading(literal("bf16")))
+    assert refusal.value.exit_code == 1
+
+
+def test_a_launch_is_on_the_cpu_only_when_every_rank_is() -> None:
+    hosts = {"plain": cpu_host(), "titan": host("titan", [gpu(0)])}
+    ranks = {
+        "plain": NodeRanks("plain", (RankSlot(0, None, None),), False, ()),
+        "titan": NodeRanks("titan", (RankSlot(0, "GPU-titan-0", 0),), False, ()),
+    }
+    assert decide(hosts, Job(), None, ranks).mixed_precision == "fp16"
+
+
+def test_a_gpu_that_takes_no_part_hides_none_behind_it() -> None:
+    facts = host("titan", [gpu(0), gpu(1, "NVIDIA L40S")])
+    assert decide({"titan": facts}, Job(gpus=(1,))).mixed_precision == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("cards", "asked", "named", "given"),
+    [
+        (["NVIDIA A100-SXM4-40GB", "Tesla T4"], "fp8", "Tesla T4", "fp16"),  # both refuse: the weakest
+        (["Tesla P100-PCIE-16GB", "Tesla P40"], "fp16", "Tesla P40", "no"),  # the weakest could
+        (["NVIDIA H100 80GB HBM3", "NVIDIA L40S", "NVIDIA B200"], "bf16", "", "bf16"),
+    ],
+)
+def test_the_gpu_that_refuses_a_request_is_named_first(
+    cards: list[str], asked: PrecisionRequest, named: str, given: Precision
+) -> None:
+    decision = on(cards, asked)
+    assert decision.mixed_precision == given
+    assert decision.changed_from == (asked if named else "")
+    assert named in decision.because[0].text

@@ -181,3 +181,74 @@ def test_an_unread_compute_mode_is_treated_as_exclusive() -> None:
 
 def test_one_rank_needs_no_mask() -> None:
     assert not map_ranks(exclusive({}), Job()).masked
+
+
+@pytest.mark.parametrize(
+    ("driver", "bus", "given"),
+    [
+        ("no-library", (), "none"),
+        ("no-devices", None, "none"),  # the bus cannot be read, and NVML answers that there is nothing
+        ("timeout", None, "all"),  # nothing says that there is none
+        ("timeout", (), "none"),  # the bus decides
+        ("no-library", ("0000:65:00.0",), "all"),  # a card without its driver must be reported
+    ],
+)
+def test_auto_goes_by_the_bus_and_without_it_by_what_nvml_answers(
+    driver: Any, bus: tuple[str, ...] | None, given: str
+) -> None:
+    gpus = Missing("no answer", driver)
+    pci: Any = Missing("denied", "no-permission") if bus is None else bus
+    facts = host("titan", gpus, pci_gpus=pci)
+    assert resolve_gpus(Job(gpus="auto"), [facts]).gpus == given
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 CPU rank on plain"), (2, "2 CPU ranks on plain")])
+def test_one_cpu_rank_is_enough(count: int, words: str) -> None:
+    ranks = map_ranks(cpu_host(), Job(gpus="none", processes_per_host=count))
+    assert [slot.local_rank for slot in ranks.slots] == list(range(count))
+    assert [reason.text for reason in ranks.because] == [words]
+
+
+def test_no_cpu_rank_is_refused_with_the_exit_code_of_a_refusal() -> None:
+    with pytest.raises(RanksRefused, match="processes_per_host does not say") as refusal:
+        map_ranks(cpu_host(), Job(gpus="none", processes_per_host={"other": 1}))
+    assert refusal.value.exit_code == 1
+
+
+def test_a_rank_is_shown_with_the_name_of_its_gpu_where_there_is_one() -> None:
+    ranks = map_ranks(box(gpu(0), gpu(1, "NVIDIA L40S"), replace(gpu(2), name=UNKNOWN)), Job())
+    assert [slot.gpu_name for slot in ranks.slots] == ["NVIDIA TITAN RTX", "NVIDIA L40S", ""]
+
+
+def test_a_refusal_lists_the_gpus_by_index_and_uuid() -> None:
+    with pytest.raises(RanksRefused, match=r"no GPU called 7; it has 0 \(GPU-titan-0\), 1 \(GPU-titan-1\)"):
+        map_ranks(box(gpu(0), gpu(1)), Job(gpus=(7,)))
+    with pytest.raises(RanksRefused, match=r"no GPU called 7; it has 0$"):
+        map_ranks(box(gpu(0, uuid=UNKNOWN)), Job(gpus=(7,)))
+
+
+def test_too_few_gpus_are_refused_with_those_that_are_left_out() -> None:
+    with pytest.raises(RanksRefused, match=r"3 GPUs were asked for and 2 can be used$"):
+        map_ranks(box(gpu(0), gpu(1)), Job(gpus=3))
+    with pytest.raises(RanksRefused, match=r"and 1 can be used \(GPU 1 of titan is split by MIG.*\)$"):
+        map_ranks(box(gpu(0), gpu(1, mig_enabled=True)), Job(gpus=2))
+
+
+@pytest.mark.parametrize("wanted", [2, (0, 1)])
+def test_only_a_held_gpu_is_said_to_be_held(wanted: GpuRequest) -> None:
+    def held(**processes: Fact[tuple[ComputeProcess, ...]]) -> list[str]:
+        facts = box(*(gpu(i, processes=processes.get(f"gpu{i}", ())) for i in (0, 1)))
+        because = map_ranks(facts, Job(gpus=wanted)).because
+        return [reason.text for reason in because if reason.source == "held by others"]
+
+    assert held() == []
+    assert held(gpu1=(process(7), process(9))) == ["GPU 1 of titan is held by pid 7, 9"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "source"),
+    [("exclusive_process", "Exclusive Process mode"), (UNKNOWN, "a compute mode that could not be read")],
+)
+def test_the_reason_of_a_mask_is_the_mode_that_made_it_necessary(mode: Any, source: str) -> None:
+    ranks = map_ranks(box(gpu(0, compute_mode=mode), gpu(1, compute_mode=mode)), Job())
+    assert (ranks.masked, ranks.because[-1].source) == (True, source)

@@ -1,0 +1,85 @@
+"""The mutants that are made of a source, and the list of those that change nothing."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.operators import mutants
+from tests.mutants.targets import CRITICAL, ROOT, equivalents, sampled
+
+
+@pytest.mark.parametrize(
+    ("source", "changed"),
+    [
+        ("x = a < b", ["x = (a <= b)"]),
+        ("x = a == b", ["x = (a != b)"]),
+        ("x = a is not None", ["x = (a is None)"]),
+        ("x = a in b", ["x = (a not in b)"]),
+        ("x = a < b <= c", ["x = (a <= b <= c)", "x = (a < b < c)"]),
+        ("x = a and b > c", ["x = (a or b > c)", "x = (not (a)) and b > c", "x = a and (b >= c)"]),
+        ("x = not a", ["x = (a)"]),
+        ("x = a + 1", ["x = (a - 1)", "x = a + (2)"]),
+        ("x = True", ["x = (False)"]),
+        ("x = any(a)", ["x = (all(a))"]),
+        ("x += y", ["x -= y"]),
+        ("x = 1 if a else b", ["x = (2) if a else b", "x = 1 if (not (a)) else b"]),
+        ("x = [a for a in b if a]", ["x = [a for a in b if (not (a))]"]),
+        ("for a in b:\n    break", ["for a in b:\n    continue"]),
+        (
+            "x = (a ==\n     b)\ny = 'ä' == x",
+            ["x = ((a != b\n))\ny = 'ä' == x", "x = (a ==\n     b)\ny = ('ä' != x)"],
+        ),
+    ],
+)
+def test_one_operator_number_or_condition_is_changed_in_each(source: str, changed: list[str]) -> None:
+    text = source.encode()
+    assert sorted(each.apply(text).decode() for each in mutants(text)) == sorted(changed)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x: int | None",
+        "@call(1 < 2)\ndef f(a: int | str) -> bool | None: ...",
+        'f"{a < 1}"',
+        "'1 < 2'",
+        "if TYPE_CHECKING:\n    x = 1",
+    ],
+)
+def test_annotations_decorators_and_texts_stay(source: str) -> None:
+    assert mutants(source.encode()) == []
+
+
+def test_what_runs_in_a_call_is_told_from_what_runs_at_import() -> None:
+    found = mutants(
+        b"x = 1\ndef f(a=2):\n    return 3\nclass C:\n    y = 4\n    def g(self): return lambda: 5\n"
+    )
+    assert [(each.old, each.in_function) for each in found] == [
+        ("1", False), ("2", False), ("3", True), ("4", False), ("5", True),
+    ]  # fmt: skip
+
+
+def test_every_mutant_of_a_module_is_a_program_with_the_same_lines() -> None:
+    source = (ROOT / "preflight/leftovers/selection.py").read_bytes()
+    found = mutants(source)
+    assert found
+    for each in found:
+        text = each.apply(source)
+        ast.parse(text)
+        assert text.count(b"\n") == source.count(b"\n")
+
+
+def test_the_tests_of_a_module_are_files() -> None:
+    assert [name for names in CRITICAL.values() for name in names if not (ROOT / name).is_file()] == []
+    assert len(sampled()) > len(CRITICAL)
+
+
+def test_every_equivalent_mutant_is_one_that_is_made() -> None:
+    for row in equivalents():
+        source = (ROOT / row.module).read_bytes()
+        lines = source.decode().splitlines()
+        made = {(lines[each.line - 1].strip(), each.old, each.new) for each in mutants(source)}
+        assert (row.line, row.old, row.new) in made, row
+        assert row.reason
+    assert Path(ROOT / "tests/mutants/equivalent.toml").is_file()

@@ -1,0 +1,60 @@
+"""Which GPUs of a host a job gets: those that it names, out of those that the site allows."""
+
+import pytest
+
+from preflight.decide.gpu_selection import GpuSelection, select
+from preflight.facts.missing import Missing
+from preflight.job import GpuRequest, Job
+from tests.hardware import gpu, host
+
+FOUR = [gpu(index) for index in (2, 0, 3, 1)]  # no promise of a driver that the first comes first
+
+
+def chosen(request: GpuRequest, allowed: GpuRequest = "all") -> tuple[list[int], int, tuple[int | str, ...]]:
+    found = select(host(gpus=FOUR), Job(gpus=request), allowed)
+    return sorted(found.candidates), found.needed, found.absent
+
+
+@pytest.mark.parametrize(
+    ("request_", "allowed", "expected"),
+    [
+        ("all", "all", ([0, 1, 2, 3], 4, ())),
+        (2, "all", ([0, 1, 2, 3], 2, ())),  # any two of the four
+        ("all", 2, ([0, 1], 2, ())),  # the site gives the first ones by index
+        (3, 2, ([0, 1], 3, ())),  # more than the site gives: needed stays what was asked
+        ((1, 3), "all", ([1, 3], 2, ())),
+        (("1", "GPU-titan-3"), "all", ([1, 3], 2, ())),
+        (("GPU-titan-", 7, "GPU-other"), "all", ([0, 1, 2, 3], 4, (7, "GPU-other"))),
+        ((0, 1), (1, 2), ([1], 1, (0,))),  # what the site keeps is absent for the job
+        ("all", (1, 9), ([1], 1, (9,))),
+        ((2,), (1, 9), ([], 0, (9, 2))),
+        ((3, ""), "all", ([3], 1, ("",))),  # an empty word names nothing
+        ("none", "all", ([], 0, ())),
+        ("all", "none", ([], 0, ())),
+    ],
+)
+def test_a_job_gets_what_it_names_out_of_what_is_allowed(
+    request_: GpuRequest, allowed: GpuRequest, expected: tuple[list[int], int, tuple[int | str, ...]]
+) -> None:
+    assert chosen(request_, allowed) == expected
+
+
+def test_a_gpu_in_prohibited_mode_is_set_aside_while_others_remain() -> None:
+    kept = [gpu(0), gpu(1, compute_mode="prohibited")]
+    assert select(host(gpus=kept), Job()) == GpuSelection(frozenset({0}), 1, (), frozenset({1}))
+    assert select(host(gpus=kept), Job(gpus=(1,))) == GpuSelection(frozenset({1}), 1)  # named, so wanted
+
+
+def test_gpus_that_are_all_prohibited_are_candidates_so_that_their_check_refuses_them() -> None:
+    kept = [gpu(index, compute_mode="prohibited") for index in (0, 1)]
+    assert select(host(gpus=kept), Job()) == GpuSelection(frozenset({0, 1}), 2)
+
+
+def test_of_gpus_that_cannot_be_read_none_is_chosen() -> None:
+    assert select(host(gpus=Missing("no driver", "no-library")), Job()) == GpuSelection(frozenset(), 0)
+
+
+def test_a_gpu_without_a_uuid_is_named_by_its_index_alone() -> None:
+    nameless = [gpu(0, uuid=Missing("denied", "no-permission")), gpu(1)]
+    found = select(host(gpus=nameless), Job(gpus=(0, "GPU-titan-0")))
+    assert (found.candidates, found.absent) == (frozenset({0}), ("GPU-titan-0",))
