@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from dataclasses import replace
 
 from launcher.cleanup.before_launch import leftovers, make_room
@@ -31,6 +32,8 @@ from launcher.report.ending import tell
 from launcher.report.outcome import outcome_json
 from launcher.report.plan import plan_json, plan_text
 from launcher.report.restarts import policy_json, policy_lines
+from launcher.rundir.layout import OUTCOME
+from launcher.rundir.log_store import LogStore
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json, echo_lines
 from launcher.terminal.screen import Screen
@@ -90,10 +93,23 @@ def _launch_and_report(
     screen.say(phase_words(before.phases))
     launch = replace(prepared.launch, before=before.phases)
     outcome = _carried_through(what, replace(prepared, launch=launch), screen)
+    outcome = _with_stop_checkpoint(outcome, what.config, launch)
     tell(outcome, screen)
     if options.as_json:
         echo_json(outcome_json(outcome))
     return outcome.exit_code
+
+
+def _with_stop_checkpoint(outcome: Outcome, config: RunConfig, launch: LaunchRequest) -> Outcome:
+    """Return the outcome with the checkpoint that the run wrote when it was stopped, and keep it so."""
+    if outcome.verdict != "interrupted" or config.disconnect.before_stop is None:
+        return outcome
+    from launcher.restart.stop_checkpoint import find_stop_checkpoint  # noqa: PLC0415 - most runs do without it
+
+    found = find_stop_checkpoint(outcome, launch, config.restart, time.monotonic())
+    outcome = replace(outcome, stop_checkpoint=found)
+    LogStore(outcome.directory).keep(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
+    return outcome
 
 
 def _prepared(

@@ -95,7 +95,7 @@ def asked(config: str | None, extra: tuple[str, ...], options: LaunchOptions) ->
     slurm_job = find_job(options.transport, names_hosts=run_config.names_hosts, detach=options.detach)
     in_step = slurm_job is not None and options.transport != SSH
     if slurm_job is not None:
-        linger_s = run_config.disconnect.grace_s + END_S
+        linger_s = run_config.disconnect.stop_s + END_S
         ways, entries = reach_job(ways, slurm_job, options.transport, run_config.base, linger_s=linger_s)
     else:
         entries = entries_here(ways.inventory.resolve(run_config.hosts), job, run_config.base)

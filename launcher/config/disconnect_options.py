@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
+from launcher.config.stop_options import RANK_0, BeforeStop
 from preflight.frozen import dataclass
 
 DisconnectPolicy: TypeAlias = Literal["continue", "stop"]
@@ -30,7 +31,25 @@ class DisconnectOptions:
     policy: DisconnectPolicy = "continue"
     timeout_s: float = DEFAULT_TIMEOUT_S
     grace_s: float = DEFAULT_GRACE_S
+    before_stop: BeforeStop | None = None
     slurm_job: str = ""  # the job that the run is a step of: it ends with its client, and with the job
+
+    @property
+    def stop_s(self) -> float:
+        """How long a run has that a person, a lost client or a scheduler stops, before SIGKILL."""
+        return self.grace_s + (self.before_stop.wait_s if self.before_stop is not None else 0.0)
+
+    @property
+    def after_main_s(self) -> float | None:
+        """How long other hosts have once the main one has ended, where rank 0 alone saves."""
+        rank_0 = self.before_stop is not None and self.before_stop.ranks == RANK_0
+        return self.grace_s if rank_0 else None
+
+    @property
+    def stop_text(self) -> str:
+        """How such a run is stopped, in words."""
+        first = f"{self.before_stop.text}, then " if self.before_stop is not None else ""
+        return f"{first}SIGTERM, {self.grace_s:g} s, SIGKILL"
 
     @property
     def continues(self) -> bool:

@@ -171,7 +171,8 @@ class Keyword:
     def schema(self) -> Schema:
         # YAML 1.1 editors read a bare `no` as false
         aliases = [alias for alias, _ in self.aliases]
-        return {"enum": [*self.words, *aliases, *([False] if "no" in self.words else [])]}
+        numbers = [int(word) for word in self.words if word.isdecimal()]
+        return {"enum": [*self.words, *aliases, *([False] if "no" in self.words else []), *numbers]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,7 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
         data.pop("on_disconnect", "continue"),
         data.pop("disconnect_timeout", DEFAULT_TIMEOUT_S),
         data.pop("grace", DEFAULT_GRACE_S),
+        data.pop("before_stop", None),
     )
     data["args"] = data.get("args", ()) + overrides.extra_args
     engine = data.pop("engine", "auto")

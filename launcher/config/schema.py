@@ -7,6 +7,7 @@ and docs/configuration.md.
 from collections.abc import Callable
 
 from launcher.config.disconnect_options import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, POLICIES
+from launcher.config.expect_options import EXPECT_KEYS
 from launcher.config.fields import (
     HOST_WORD,
     HOST_WORDS,
@@ -19,23 +20,23 @@ from launcher.config.fields import (
     Keyword,
     ListOf,
     MapOf,
-    Number,
     Scalar,
     ScalarOrMap,
     Schema,
     Section,
     Text,
 )
-from launcher.config.host_fields import ADDRESS, INTERPRETER, MAX_GPUS, VERSIONS, gpus
+from launcher.config.host_fields import ADDRESS, INTERPRETER, gpus
 from launcher.config.host_names import USER_PATTERN
 from launcher.config.restart_options import RESTART_KEYS, RestartField
 from launcher.config.slurm_options import SLURM_KEYS, SlurmKind
+from launcher.config.stop_options import BEFORE_STOP_KEYS, BeforeStopKind
 from launcher.config.sync_options import SYNC_KEYS, SyncField
 from launcher.config.via_options import VIA
 from launcher.config.yaml_tree import YamlNode, nearest
 from launcher.engines.base import ENGINES
 from launcher.error_codes import host_codes
-from preflight.job import DEFAULT_MAIN_PORT, Expect
+from preflight.job import DEFAULT_MAIN_PORT
 
 PRECISIONS = ("auto", "no", "fp16", "bf16", "fp8")
 PRECISION_ALIASES = {"fp32": "no", "float32": "no", "float16": "fp16", "bfloat16": "bf16"}
@@ -46,8 +47,6 @@ _ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
 _ENV = MapOf(Scalar(), "an environment variable's name", _ENV_NAME)
-_XIDS = ListOf(Integer(1, 1000))
-_DEFAULTS = Expect()
 
 
 def _read_code(item: YamlNode) -> str:
@@ -79,51 +78,6 @@ def _elsewhere(name: str) -> str:
     found = [place for place, keys in places.items() if name in {key.name for key in keys}]
     return f"; it is a key {' and '.join(found)}" if found else ""
 
-
-def _expect(name: str, kind: FieldType, doc: str, example: str = "") -> Field:
-    """Return a row whose default is the one in `Expect`, which is also the example unless one is given."""
-    default = getattr(_DEFAULTS, name)
-    shown = "" if default is None else str(list(default) if isinstance(default, tuple) else default)
-    return Field(name, kind, doc, example or shown, shown)
-
-
-EXPECT_KEYS: tuple[Field, ...] = (
-    _expect("gpus", Integer(0, MAX_GPUS), "How many GPUs the host should have.", "4"),
-    _expect("driver", VERSIONS, "Which driver versions are right.", '">=570"'),
-    _expect(
-        "memory_in_use_mib",
-        Integer(0, 10**7),
-        "Memory in use on a GPU that needs no process to explain it, in MiB.",
-    ),
-    _expect("shm_mib_per_rank", Integer(0, 10**7), "Free /dev/shm per rank, in MiB."),
-    _expect("disk_free_percent", Number(), "Free space on the file systems a job uses, in percent."),
-    _expect(
-        "disk_free_mib",
-        Integer(0, 10**9),
-        "Less free space than this, in MiB, is short whatever the percentage.",
-    ),
-    _expect("free_inodes_percent", Number(), "Free inodes on those file systems, in percent."),
-    _expect(
-        "temperature_margin_c",
-        Integer(0, 100),
-        "How far below its slowdown temperature a GPU should be, in °C.",
-    ),
-    _expect("clock_skew_s", Duration(), "How far clocks may differ."),
-    _expect("nofile", Integer(0, 2**31), "Open files a process should be allowed."),
-    _expect("memory_available_percent", Number(), "Memory available on the host, in percent."),
-    _expect("swap_used_percent", Number(), "Warn when more swap than this is in use, in percent."),
-    _expect("load_per_cpu", Number(), "Warn when the 1-minute load average per CPU exceeds this."),
-    _expect(
-        "retired_pages", Integer(0, 10**6), "Warn when more memory pages than this are retired on a GPU."
-    ),
-    _expect("nvlink_errors", Integer(0, 10**9), "Warn when an NVLink has counted more errors than this."),
-    _expect(
-        "recent_xid_s", Duration(), "For how long gpulaunch reports an Xid that does not condemn its GPU."
-    ),
-    _expect("fatal_xids", _XIDS, "Xids after which a GPU needs a reset or a technician."),
-    _expect("program_xids", _XIDS, "Xids that are usually a program's own fault, or its end."),
-    _expect("stopped_s", Duration(), "A stopped process older than this is half dead."),
-)
 
 HOST_KEYS: tuple[Field, ...] = (
     Field(
@@ -328,6 +282,12 @@ CONFIG_KEYS: tuple[Field, ...] = (
         "60s",
         f"{DEFAULT_GRACE_S:g}",
     ),
+    Field(
+        "before_stop",
+        BeforeStopKind(),
+        "What ranks get, and how long they have, before a run is stopped; see docs/reliability.md.",
+        "{signal: USR1, ranks: 0, wait_s: 5m}",
+    ),
     Field("ignore", _IGNORE, "Codes of checks that stop no launch with this config.", "[DISK002]"),
     Field(
         "batch_args",
@@ -390,6 +350,7 @@ def reference() -> str:
         ("A run config", CONFIG_KEYS),
         ("`sync` of a run config", SYNC_KEYS),
         ("`restart` of a run config", RESTART_KEYS),
+        ("`before_stop` of a run config", BEFORE_STOP_KEYS),
         ("`slurm` of a run config", SLURM_KEYS),
     ]
     return "\n".join(_section(title, keys) for title, keys in parts)

@@ -82,6 +82,26 @@ class Measurements:
 
 
 @dataclass(frozen=True, slots=True)
+class StopCheckpoint:
+    """The checkpoint that a run with `before_stop` wrote after the signal; no path: none that is whole."""
+
+    path: str = ""
+    step: int = -1
+    known: bool = True  # False: the host could not be asked
+    why: str = ""  # it is not known, or the one that appeared is not whole
+
+    @property
+    def text(self) -> str:
+        """What the end of the run says of it."""
+        if self.path:
+            return f"after the signal the run wrote {self.path}, and it is whole"
+        if not self.known:
+            return f"whether the run wrote a checkpoint after the signal is not known: {self.why}"
+        partial = f" ({self.why})" if self.why else ""
+        return f"the run wrote no whole checkpoint after the signal{partial}"
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """A run that is over."""
 
@@ -99,6 +119,7 @@ class Outcome:
     seconds: float
     attempts: int = 1
     restarts: RestartHistory | None = None  # None: there were to be none
+    stop_checkpoint: StopCheckpoint | None = None  # None: nobody asked for one
     logs_incomplete: str = ""  # why not all is in the directory here; the hosts have it
 
 

@@ -84,7 +84,8 @@ def _spec(
         "files": [*node.files, *_beside("gauge", "stacks", "cgroup"), *_guard(node)],
         "on_disconnect": disconnect.policy,
         "disconnect_timeout_s": disconnect.host_timeout_s,
-        "grace_s": disconnect.grace_s,
+        "grace_s": disconnect.stop_s,
+        "before_stop": _before_stop(disconnect),
         "slurm_job": disconnect.slurm_job,
         "hang_timeout_s": plan.hang_timeout_s,
         "usage_every_s": REHEARSED_USAGE_S if "GPULAUNCH_REHEARSE" in node.env else None,
@@ -93,6 +94,11 @@ def _spec(
         "main_port": plan.main_port if node.node_rank == 0 and plan.opens_port else None,
         "rank_source": onhost_source("rank").decode(),
     }
+
+
+def _before_stop(disconnect: DisconnectOptions) -> dict[str, Any] | None:
+    asked = disconnect.before_stop
+    return None if asked is None else {"signal": asked.signal, "ranks": asked.ranks, "wait_s": asked.wait_s}
 
 
 def _guard(node: NodePlan) -> list[tuple[str, str]]:

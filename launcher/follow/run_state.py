@@ -56,11 +56,24 @@ Action: TypeAlias = Notify | StopHosts
 class RunState:
     """What is known of a run, and what follows from each new thing."""
 
-    def __init__(self, plan: Plan, *, grace_s: float = DEFAULT_GRACE_S, over: bool = False) -> None:
-        """`grace_s`: from SIGTERM to SIGKILL when a person stops the run. `over`: it has ended long ago."""
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        grace_s: float = DEFAULT_GRACE_S,
+        stop_text: str = "",
+        over: bool = False,
+        after_main_s: float | None = None,
+    ) -> None:
+        """`grace_s`: how long the run has when a person stops it. `over`: it has ended long ago.
+
+        `after_main_s`: how long the others have in a stop once the main host, which alone saves, has ended.
+        """
         self.plan = plan
         self._grace_s = grace_s
+        self._stop_text = stop_text or f"SIGTERM, {grace_s:g} s, SIGKILL"
         self._over = over
+        self._after_main_s = after_main_s
         self.hosts = tuple(node.host for node in plan.nodes)
         self.verification = Verifier(plan)
         self.guarding = GuardReports(stops=plan.nodes[0].env.get("GPULAUNCH_GUARD") == "stop")
@@ -306,6 +319,13 @@ class RunState:
             what = f"{ended.host}: the supervisor is gone without a word; was the host restarted?"
             yield from self._fail(Failure(ended.host, float("inf"), None, None, what))
         yield from self._untold(ended)
+        if (
+            self.stopping
+            and ended.host == self.hosts[0]
+            and self._after_main_s is not None
+            and self.open_hosts
+        ):
+            yield StopHosts(self.open_hosts, self._after_main_s, self.stopping)
         left = (ended.state.get("exit") or {}).get("remaining_pids")
         if left:
             pids = ", ".join(str(pid) for pid in left)
@@ -338,10 +358,7 @@ class RunState:
         self.interrupted_by = self.interrupted_by or by
         if self.interrupts == 1:
             self.stopped_by_interrupt = not self.stopping
-            yield Notify(
-                f"stopping every node (SIGTERM, {self._grace_s:g} s, SIGKILL);"
-                " Ctrl-C again kills and leaves at once"
-            )
+            yield Notify(f"stopping every node ({self._stop_text}); Ctrl-C again kills and leaves at once")
             yield from self._stop_all(by + signature, self._grace_s)
         elif self.interrupts == 2:
             yield Notify("killing every node's processes now", bad=True)

@@ -71,7 +71,13 @@ class Attempt:
         self._plan = plan
         self._screen = screen
         self._book = LogStore(run_directory(launch.follow.logs, plan.run_id))
-        self._watch = RunState(plan, grace_s=launch.follow.disconnect.grace_s)
+        disconnect = launch.follow.disconnect
+        self._watch = RunState(
+            plan,
+            grace_s=disconnect.stop_s,
+            stop_text=disconnect.stop_text,
+            after_main_s=disconnect.after_main_s,
+        )
         self._telling = RunReporter(self._watch, screen, self._book)
         self._happenings: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
         departure = DetachPolicy(self._watch, time.monotonic(), quiet_s=launch.follow.quiet_s)

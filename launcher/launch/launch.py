@@ -45,7 +45,12 @@ class CheckedLaunch:
             findings=self.result.findings,
             avoid_ports=avoid_ports,
         )
-        nodes = (replace(node, files=(*node.files, *self.launch.kept)) for node in plan.nodes)
+        asked = self.launch.follow.disconnect.before_stop
+        env = asked.environment() if asked is not None else {}
+        nodes = (
+            replace(node, files=(*node.files, *self.launch.kept), env={**env, **node.env})
+            for node in plan.nodes
+        )
         return replace(plan, nodes=tuple(nodes))
 
     def targets(self) -> dict[str, PeerAddress]:

@@ -13,6 +13,8 @@ InterruptChoice: TypeAlias = Literal["detach", "stop", "stay"]
 
 CTRL_C = "Ctrl-C"
 TERMINAL_CLOSED = "SIGHUP"
+TIME_LIMIT = "SIGUSR1, the warning before the time limit of a job"
+_NAMES: dict[int, str] = {signal.SIGINT: CTRL_C, signal.SIGUSR1: TIME_LIMIT}
 
 
 class SignalCounter:
@@ -36,14 +38,14 @@ class SignalCounter:
         if not self._noted:
             return ""
         number = self._noted.pop(0)
-        return CTRL_C if number == signal.SIGINT else signal.Signals(number).name
+        return _NAMES.get(number) or signal.Signals(number).name
 
 
 @contextmanager
 def interrupts_counted() -> Iterator[SignalCounter]:
-    """Count SIGINT, SIGTERM and SIGHUP instead of ending by them."""
+    """Count SIGINT, SIGTERM, SIGUSR1 and SIGHUP instead of ending by them."""
     interrupts = SignalCounter()
-    numbers = [signal.SIGINT, signal.SIGTERM]
+    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
         numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, interrupts.note) for number in numbers}

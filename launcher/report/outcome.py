@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.follow.failures import Failure, code_words
-from launcher.follow.outcome import Outcome, unverified_lines
+from launcher.follow.outcome import Outcome, StopCheckpoint, unverified_lines
 from launcher.follow.phases import phase_words
 from launcher.planning.plan import Plan
 from launcher.report.diagnosis import document as diagnosis_json
@@ -59,6 +59,8 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
         yield "no process of the run is left on any host" + (
             f", port {outcome.plan.main_port} is free" if outcome.cleanup.port_free else ""
         )
+    if outcome.stop_checkpoint is not None:
+        yield outcome.stop_checkpoint.text
     if outcome.restarts is not None:
         yield from restart_lines(outcome.restarts)
     yield from usage_lines(outcome.measurements.usage)
@@ -140,6 +142,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "logs": str(outcome.directory),
         "logs_incomplete": outcome.logs_incomplete,
         "run_dirs": dict(outcome.run_dirs),
+        "stop_checkpoint": _stop_checkpoint_json(outcome.stop_checkpoint),
         "seconds": round(outcome.seconds, 3),
         "attempts": outcome.attempts,
         "restarts": None if outcome.restarts is None else restarts_json(outcome.restarts),
@@ -152,6 +155,13 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
             host: round(seconds, 3) for host, seconds in outcome.measurements.clock_offset_s.items()
         },
     }
+
+
+def _stop_checkpoint_json(found: StopCheckpoint | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    step = found.step if found.step >= 0 else None
+    return {"path": found.path or None, "step": step, "known": found.known, "why": found.why}
 
 
 def _cause_json(cause: Failure) -> dict[str, Any]:

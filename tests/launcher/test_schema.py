@@ -13,9 +13,11 @@ from click.testing import CliRunner
 from launcher.commands.schema import command
 from launcher.config import fields as kinds
 from launcher.config import schema
+from launcher.config.expect_options import EXPECT_KEYS
 from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RESTART_KEYS, RestartOptions
 from launcher.config.slurm_options import SLURM_KEYS, SlurmSpec
+from launcher.config.stop_options import BEFORE_STOP_KEYS, BeforeStop
 from launcher.config.sync_options import SYNC_KEYS
 from launcher.config.yaml_tree import ConfigIssues, parse_text
 from preflight.job import Expect, Job
@@ -42,10 +44,12 @@ def test_every_key_has_a_field_and_every_field_a_key() -> None:
         "grace",
         "ignore",
         "slurm",
+        "before_stop",
     }
     assert names(schema.CONFIG_KEYS) - elsewhere == fields(Job) - {"name", "rehearse_steps"}
-    assert names(schema.EXPECT_KEYS) == fields(Expect)
+    assert names(EXPECT_KEYS) == fields(Expect)
     assert names(RESTART_KEYS) == fields(RestartOptions)
+    assert names(BEFORE_STOP_KEYS) == fields(BeforeStop)
     assert names(SLURM_KEYS) == fields(SlurmSpec)
 
 
@@ -69,11 +73,12 @@ def test_what_we_ship_follows_its_schema(what: str, path: str) -> None:
     [
         *schema.HOST_KEYS,
         *schema.CONFIG_KEYS,
-        *schema.EXPECT_KEYS,
+        *EXPECT_KEYS,
         *schema.INVENTORY_KEYS,
         *SYNC_KEYS,
         *RESTART_KEYS,
         *SLURM_KEYS,
+        *BEFORE_STOP_KEYS,
     ],
     ids=lambda key: key.name,
 )

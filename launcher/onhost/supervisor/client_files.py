@@ -82,13 +82,16 @@ def request_stop(run_dir: str, wish: StopRequest) -> bool:
     return True
 
 
-def requested_stop(run_dir: str) -> StopRequest:
-    """Return what is wished by whoever has rung the supervisor's bell."""
+def requested_stop(run_dir: str, default_s: float = STOP_GRACE_S) -> StopRequest:
+    """Return what is wished by whoever has rung the supervisor's bell.
+
+    `default_s` is the grace where nobody has left one: the host itself, or a scheduler, ends the run.
+    """
     said = read_json(os.path.join(run_dir, STOP)) or {}
     grace = said.get("grace_s")
     return StopRequest(
         str(said.get("why") or "asked to stop (SIGTERM)"),
-        float(grace) if isinstance(grace, (int, float)) else STOP_GRACE_S,
+        float(grace) if isinstance(grace, (int, float)) else default_s,
         asked=True,
         stacks=bool(said.get("stacks")),
     )

@@ -8,6 +8,7 @@ import os
 import time
 from typing import Any
 
+from ..client_files import STOP_GRACE_S
 from ..events import EventLog
 from ..files import write_file
 from ..node import whereabouts
@@ -35,6 +36,11 @@ class SupervisedRun:
             "exit": None,
             "remaining_pids": [],
         }
+
+    @property
+    def grace_s(self) -> float:
+        """How long the run has when it is stopped, before SIGKILL."""
+        return float(self.spec.get("grace_s") or STOP_GRACE_S)
 
     def path(self, name: str) -> str:
         """Return the path of a file of the run directory."""

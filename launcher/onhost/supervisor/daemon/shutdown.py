@@ -16,7 +16,7 @@ from .run_state import SupervisedRun
 from .sidecar import Sidecar
 
 LAUNCHER_EXIT_S = 3.0  # how long the launcher may take to end by itself once its ranks are gone
-RUNNING, RANKS_ASKED, ALL_ASKED, KILLED = range(4)
+RUNNING, RANKS_WARNED, RANKS_ASKED, ALL_ASKED, KILLED = range(5)
 
 
 class Shutdown:
@@ -37,6 +37,7 @@ class Shutdown:
         self._gauge = gauge
         self._stage = RUNNING
         self._grace_until = self._stage_until = 0.0
+        self._warned: dict[int, int] = {}  # ranks by pid: their start ticks
         self.why = ""
         self.asked = False
         self.since: float | None = None  # the wall clock's time when it began
@@ -51,8 +52,9 @@ class Shutdown:
         until = time.monotonic() + wish.grace_s
         if self.begun:
             self._grace_until = min(self._grace_until, until)
+            if self._stage == RANKS_WARNED and wish.grace_s < self._wait_s():
+                self._stage_until = time.monotonic()  # whoever asks now is in more of a hurry
             return
-        self._stage = RANKS_ASKED
         self.why = wish.why
         self.asked = wish.asked
         self.since = time.time()
@@ -60,14 +62,44 @@ class Shutdown:
         if wish.why:
             self._run.tell("stopping", why=wish.why, grace_s=wish.grace_s, requested=wish.asked)
         self._run.save("stopping")
+        if not self._warn(wish):
+            self._ask_ranks(wish.grace_s)
+
+    def _warn(self, wish: StopRequest) -> bool:
+        """Send the ranks what `before_stop` says, where the wish leaves that much time; return whether."""
+        before, wait_s = self._run.spec.get("before_stop") or {}, self._wait_s()
+        if not wait_s or wish.grace_s < wait_s:
+            return False
+        number = getattr(signal, "SIG" + before["signal"])
+        first_only = before["ranks"] == "0"
+        ranks = self._ranks.living.items()
+        self._warned = {pid: known.ticks for pid, known in ranks if not first_only or known.rank == 0}
+        if not self._warned and not first_only:
+            return False
+        self._stage = RANKS_WARNED
+        self._stage_until = time.monotonic() + wait_s
+        self._run.tell("warned", signal=before["signal"], wait_s=wait_s, ranks=len(self._warned))
+        signal_all(self._warned, number)
+        return True
+
+    def _wait_s(self) -> float:
+        return float((self._run.spec.get("before_stop") or {}).get("wait_s") or 0.0)
+
+    def _ask_ranks(self, grace_s: float) -> None:
+        self._stage = RANKS_ASKED
+        self._stage_until = self._grace_until
         # The ranks first and alone: a launcher that is asked kills DataLoader workers with them, and a rank
         # that wants to write its last checkpoint needs those.
-        if wish.grace_s > 0:
+        if grace_s > 0:
             signal_all({pid: known.ticks for pid, known in self._ranks.living.items()}, signal.SIGTERM)
 
     def advance(self) -> bool:
         """Take the end one step further; return True once nothing is left, or what is left does not go."""
         now = time.monotonic()
+        if self._stage == RANKS_WARNED:
+            if not self._is_saved(now):
+                return False
+            self._ask_ranks(self._grace_until - now)
         if self._stage == RUNNING or (self._stage == RANKS_ASKED and self._ranks_have_time(now)):
             return False
         if self._stage == RANKS_ASKED:
@@ -87,6 +119,16 @@ class Shutdown:
             signal_all(alive, signal.SIGKILL)
             self._run.state["remaining_pids"] = sorted(alive) if now > self._stage_until else []
         return bool(self._run.state["remaining_pids"])
+
+    def _is_saved(self, now: float) -> bool:
+        """Return whether those that were warned have ended, or have had their time.
+
+        Where only rank 0 is warned, a node without it waits for its own ranks: these end with rank 0.
+        """
+        if now >= min(self._stage_until, self._grace_until):
+            return True
+        waited_for = self._warned.keys() & self._ranks.living.keys() if self._warned else self._ranks.living
+        return not waited_for
 
     def _ranks_have_time(self, now: float) -> bool:
         """Return whether ranks may still end as they like, and then the launcher, having seen that."""

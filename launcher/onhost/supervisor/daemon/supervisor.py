@@ -84,7 +84,7 @@ class Supervisor:
         self._rescue.look([*self._ranks.living, self._launcher.pid, self._gauge.pid])
         self._records.keep()
         if self._bell.sigterm_came():
-            self._obey(requested_stop(self._run.dir))
+            self._obey(requested_stop(self._run.dir, self._run.grace_s))
 
     def _obey(self, wish: StopRequest) -> None:
         if not wish.stacks:
