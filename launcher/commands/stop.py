@@ -83,7 +83,7 @@ def command(run: str, **given: Any) -> int:
         cancel_job(slurm_job)
         answer.say(f"Slurm job {slurm_job} had not ended {JOB_END_S:g} s after its run; it is cancelled")
     if code == 0:
-        answer.say(f"{plan.run_id} has ended on {hosts_text(names)}; no process of it is left on the host")
+        answer.say(f"{plan.run_id} has ended on {hosts_text(names)}; no process of it is left")
     return answer.finish(code, run_id=plan.run_id, nodes=nodes)
 
 

@@ -51,7 +51,7 @@ class Table:
         lines = [
             f"{len(self.rows)} faults, {day}, {where if load > 2 else where.partition(' (')[0]}.",
             "",
-            "| fault | what came of it | over after | bytes of the ranks, each here once |",
+            "| fault | result | over after | bytes of the ranks, each once in the local logs |",
             "|---|---|---|---|",
         ]
         lines += [

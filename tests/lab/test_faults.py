@@ -75,7 +75,7 @@ def test_a_link_cut_for_good_ends_the_run_on_both_sides(laptop: Laptop) -> Row:
         network.restore(host)
     # Its sshd learns of our end when TCP tries again, which it does the later the longer the cut was.
     count = laptop.accounted(followed=False, within_s=60)
-    result = "exit 5: main host was lost; ended by itself"
+    result = "exit 5: main host was lost; its own supervisor ended its part"
     fault = f"link to the main host cut for good, on_disconnect: stop after {GRACE_S:g} s"
     return Row(fault, result, count, seconds)
 
@@ -120,7 +120,9 @@ def test_a_run_hangs_when_nothing_lives_on_any_of_its_hosts(laptop: Laptop) -> R
     assert "each of ranks 0, 1 executes wait_for_nobody (x.py:" in output
     assert seconds > 20.0  # rank 1 was quiet long before, but rank 0 was not
     return Row(
-        "every rank of two hosts stuck", "exit 124: hung; each rank's stacks are here", laptop.accounted()
+        "every rank of two hosts stuck",
+        "exit 124: hung; the stacks of each rank are in the local logs",
+        laptop.accounted(),
     )
 
 
@@ -184,7 +186,7 @@ def test_leaving_an_attached_run_detaches_it_and_two_may_stop_it_at_once(laptop:
     for stop in stops:
         code, output = stop.end()
         assert code == 0, output
-        assert "nothing of it is left" in output
+        assert "no process of it is left" in output
     seconds = time.monotonic() - began
     count = laptop.accounted(followed=False)
     for rank, host in enumerate(laptop.hosts):
@@ -230,7 +232,7 @@ def test_a_client_killed_with_9_leaves_a_run_that_goes_on_and_is_found(laptop: L
     code, output = laptop.run("stop", laptop.run_id, "--grace", "2s", "--hosts", ",".join(laptop.names()))
     assert code == 0, output
     count = laptop.accounted(followed=False)
-    return Row("client killed with -9", "goes on on every host; found by ps, ended by stop", count)
+    return Row("client killed with -9", "continues on every host; ps finds it, stop ends it", count)
 
 
 @side_by_side
@@ -330,7 +332,11 @@ def test_a_jump_of_a_hosts_clock_ends_nothing(laptop: Laptop) -> Row:
     clock.jump(host, -86400)
     code, output = running.end()
     assert code == 0, output
-    return Row("a host's clock jumps a day on, two days back", "exit 0: nothing stopped", laptop.accounted())
+    return Row(
+        "the clock of a host jumps a day ahead, then two days back",
+        "exit 0: nothing stopped",
+        laptop.accounted(),
+    )
 
 
 @side_by_side
@@ -345,4 +351,6 @@ def test_a_stop_from_elsewhere_is_told_to_the_client_that_follows(laptop: Laptop
     assert code == 130, output
     assert re.search(r"interrupted: stopped by \w+@", output), output
     count = laptop.accounted()
-    return Row("stopped from elsewhere while followed", "exit 130: stopped by USER@MACHINE", count, seconds)
+    return Row(
+        "stopped by another client while followed", "exit 130: stopped by USER@MACHINE", count, seconds
+    )

@@ -106,7 +106,7 @@ class Cluster(Slurm):
         return text
 
     def wait_over(self, job: str) -> str:
-        """Wait until a job is over, and nothing of it is left on any node; return its state."""
+        """Wait until a job is over, and no process of it is left on any node; return its state."""
         state = self.wait_state(job, "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
         deadline = time.monotonic() + 20
         while left := [

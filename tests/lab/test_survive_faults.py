@@ -114,7 +114,7 @@ def test_a_deleted_run_directory_does_not_unhinge_a_run(laptop: Laptop, table: T
         assert code == 130, output
         count = laptop.accounted()
         assert laptop.kept(host, 1) == written.read()
-    said = "exit 130: all ended, the directory was put back"
+    said = "exit 130: all ended, the directory was restored"
     table.add(Row("run directory deleted, then Ctrl-C", said, count, seconds))
 
 
@@ -207,6 +207,6 @@ def test_without_a_client_the_failure_of_a_rank_ends_the_ranks_of_every_host(
     assert laptop.state(first)["exit"]["why"] == "rank 0 failed with exit code 1"
     _, listed = laptop.run("ps", "--all", *laptop.names())
     assert re.search(rf"{laptop.run_id} +failed: rank 1 failed with exit code -9", listed), listed
-    said = "each host ends: gloo tells the other rank; ps names the first failure"
+    said = "each host ends: the other rank fails in its collective (gloo); ps names the first failure"
     count = laptop.accounted(followed=False)
     table.add(Row("client killed with -9, then a rank", said, count, seconds))

@@ -271,7 +271,7 @@ def test_no_command_about_a_run_runs_what_its_record_names_here(tmp_path: Path) 
             done = home.gpulaunch(*words)
             assert done.returncode == 3, (words, done.stdout, done.stderr)
             assert "which is not this machine" in done.stderr
-            assert "nothing of it is left" not in done.stdout
+            assert "no process of it is left" not in done.stdout
         assert not marker.exists()
     finally:
         home.end_all()
