@@ -27,18 +27,53 @@ class EngineTraits:
 
     name: str
     packages: tuple[str, ...]  # distributions that every host must have installed
-    sets_precision: bool = (
-        True  # False: a script that uses no accelerate gets its mixed precision from no launch
-    )
+    sets_precision: bool = True  # False: only a script that uses accelerate gets its mixed precision
+    once_per_host: bool = False  # a command of the user's is started once per host, and starts the ranks
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRequest:
+    """What a command such as `torchrun --nproc_per_node 4 train.py` asks for, beyond keys of a run config."""
+
+    executable: str = ""  # a program that is no Python script: started as it is, in place of `python SCRIPT`
+    ranks_per_host: int | dict[str, int] | None = None  # at most; fewer where fewer GPUs are free
+    host_gpus: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of these hosts only these GPUs
+    exclude_gpus: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    launcher_args: tuple[str, ...] = ()  # options for the engine's launcher, which the plan leaves alone
+    launched_by: str = ""  # what starts the ranks in the command that was pasted: "deepspeed"; "" = none was
+    local_rank_option: str = ""  # "--local_rank": each rank's script gets it first, with its local rank
+    rendezvous_timeout: int = 0  # seconds; 0: the engine's own
+    unset: tuple[str, ...] = ()  # variables of the host that the ranks do not inherit
+    spelled: dict[str, str] = field(default_factory=dict)  # field -> the option that asked for it
+
+    def ranks_wanted(self, host: str) -> int | None:
+        """Return how many ranks the host should have at most, None for one on each GPU."""
+        if isinstance(self.ranks_per_host, dict):
+            return self.ranks_per_host.get(host)
+        if self.ranks_per_host is None and host in self.host_gpus:
+            return len(self.host_gpus[host])
+        return self.ranks_per_host
+
+    def within_filters(self, host: str, index: int) -> bool:
+        """Return whether the filters by host leave a GPU, by its index."""
+        return index in self.host_gpus.get(host, (index,)) and index not in self.exclude_gpus.get(host, ())
+
+    def option(self, name: str, default: str) -> str:
+        """Return what people call this field in messages: the option that they typed, or `default`."""
+        return self.spelled.get(name, default)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run config after validation: one of `script` and `module` is set, or neither to only judge hosts."""
+    """A run config after validation: it has one of `script`, `module` and `command.executable`, or none.
+
+    With none, hosts are only judged.
+    """
 
     name: str = ""
     script: str = ""  # path on the hosts, relative to workdir
     module: str = ""  # python -m MODULE
+    command: CommandRequest = CommandRequest()  # where the run was given as the command that starts it today
     args: tuple[str, ...] = ()
     send_script: bool = False  # the script lies beside the config here and travels with the launch
     engine: EngineTraits | None = None  # None: chosen from the script once it is read

@@ -1,8 +1,13 @@
 """The command line of a launch: options of the script, and of other launchers, are told where they belong."""
 
+from collections.abc import Mapping
 from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
 
 import click
+
+from launcher.local.project import SUFFIXES
 
 _CLOSE = 0.8
 """How alike a misspelt option is to the right one; `--epochs` and `--detach` are less."""
@@ -38,6 +43,10 @@ OTHER_LAUNCHERS = {
 """Options of `accelerate launch`, `torchrun` and `deepspeed`, and what says the same here."""
 
 
+LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "python", "python3", "fabric")
+"""First words that are no script of the user's."""
+
+
 class LaunchCommand(click.Command):
     """A command that starts a script: an option that it does not have is mostly the script's."""
 
@@ -45,15 +54,31 @@ class LaunchCommand(click.Command):
         """Parse; say where an unknown option belongs. Raises click.UsageError."""
         given = list(args)
         try:
-            return super().parse_args(ctx, args)
+            left = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             if error.option_name == "-p":  # launcher/cli.py words it for all commands
                 raise
             raise click.UsageError(_words(error, given, ctx.command_path), ctx) from None
+        ctx.params["pasted"] = _is_command(given, ctx.params)
+        return left
+
+
+def _is_command(given: list[str], params: Mapping[str, Any]) -> bool:
+    """Return whether the words are a command that starts ranks today: after `--`, or by its first word."""
+    words = params.get("extra") or ()
+    if params.get("config") is not None or not words or words[0].endswith((".py", *SUFFIXES)):
+        return False
+    if words[0] in LAUNCHERS and not Path(words[0]).is_file():
+        return True
+    first = given.index("--") if "--" in given else len(given)
+    return len(given) - first - 1 == len(words)
 
 
 def _words(error: click.NoSuchOption, given: list[str], command: str) -> str:
     name = error.option_name
+    launcher = next((word for word in given if word in LAUNCHERS), "")
+    if launcher:
+        return f"No such option '{name}'. A command goes after --: {command} --hosts A,B -- {launcher} ..."
     if name in OTHER_LAUNCHERS:
         return f"{name} is an option of another launcher. In gpulaunch: {OTHER_LAUNCHERS[name]}."
     close = get_close_matches(name, error.possibilities or (), n=1, cutoff=_CLOSE)

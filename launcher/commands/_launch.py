@@ -28,6 +28,7 @@ from launcher.rehearsal.proof_store import fingerprint, keep, standing
 from launcher.rehearsal.rehearse import rehearse
 from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
 from launcher.remote.connection_pool import ConnectionPool
+from launcher.report.command import command_json, command_lines
 from launcher.report.ending import tell
 from launcher.report.outcome import outcome_json
 from launcher.report.plan import plan_json, plan_text
@@ -208,6 +209,7 @@ def _made_room(prepared: CheckedLaunch, screen: Screen, options: LaunchOptions) 
 def _show_plan(prepared: CheckedLaunch, what: RunRequest, options: LaunchOptions) -> int:
     """Print the plan, also where findings stop it; those are raised then."""
     spec, spares, as_json = what.config.restart, what.spares, options.as_json
+    pasted = what.config.command
     refusal = prepared.refusal()
     try:
         plan = prepared.plan()
@@ -216,9 +218,13 @@ def _show_plan(prepared: CheckedLaunch, what: RunRequest, options: LaunchOptions
     secrets = options.show_secrets
     policy = None if spec is None else policy_json(spec, spares, show_secrets=secrets)
     document = {**plan_json(plan, show_secrets=secrets), "restart": policy}
+    if pasted is not None:
+        document["command"] = command_json(pasted, plan, show_secrets=secrets)
     if as_json and refusal is None:
         echo_json({**document, "exit_code": 0})
     elif not as_json:
+        if pasted is not None:
+            echo_lines(command_lines(pasted, plan, show_secrets=secrets))
         echo_lines(plan_text(plan, show_secrets=secrets).removesuffix("\n").split("\n"))
         if spec is not None:
             echo_lines(("", *policy_lines(spec, spares, show_secrets=secrets)))

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from launcher.commands._host_options import HostAccess, HostOptions, reaching
 from launcher.commands._job_hosts import SSH, Transport, find_job, reach_job
+from launcher.config.command_config import settle_command
 from launcher.config.disconnect_options import bound_to_step
 from launcher.config.inventory import HostEntry
 from launcher.config.local_entries import entries_here
 from launcher.config.rank_counts import settle_counts
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
-from launcher.config.script_config import lone_script, with_code
+from launcher.config.script_config import lone_command, lone_script, with_code
 from launcher.engines.base import FIXED_ENV, OWNED_ENV, UNSET, load_engine
 from launcher.engines.choice import guess_engine
 from launcher.errors import BadInput
@@ -51,6 +52,7 @@ class LaunchOptions(HostOptions):
     detach: bool = False
     restarts: str = ""
     no_restart: bool = False
+    pasted: bool = False  # the words are a command such as `torchrun ... train.py`, not a script
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,12 @@ def asked(config: str | None, extra: tuple[str, ...], options: LaunchOptions) ->
         disconnect_timeout=options.disconnect_timeout,
         grace=options.grace,
         sync=options.sync,
-        extra_args=extra,
+        extra_args=() if options.pasted else extra,
     )
-    run_config = lone_script(extra, overrides) if config is None else load_run_config(config, overrides)
+    if config is not None:
+        run_config = load_run_config(config, overrides)
+    else:
+        run_config = (lone_command if options.pasted else lone_script)(extra, overrides)
     if run_config.restart is not None and options.detach:
         raise BadInput(
             "--detach: the client makes the restarts, and this one would be gone",
@@ -99,6 +104,10 @@ def asked(config: str | None, extra: tuple[str, ...], options: LaunchOptions) ->
         ways, entries = reach_job(ways, slurm_job, options.transport, run_config.base, linger_s=linger_s)
     else:
         entries = entries_here(ways.inventory.resolve(run_config.hosts), job, run_config.base)
+    if run_config.command is not None:
+        named = run_config.names_hosts or slurm_job is not None
+        job, entries = settle_command(run_config.command, job, entries, names_hosts=named)
+        run_config = replace(run_config, job=job)
     if slurm_job is not None and in_step:
         run_config = _in_step(run_config, slurm_job.job)
     elif config is None:

@@ -16,12 +16,15 @@ _EXAMPLES = """\b
 Examples:
   gpulaunch run train.py --dry-run
   gpulaunch run train.py --hosts root@192.0.2.7:41022 --sync -- --lr 1e-4
+  gpulaunch run --hosts a,b --sync -- torchrun --nproc_per_node 4 train.py --lr 1e-4
   gpulaunch run -c paper_r64 --hosts "l40s-[01-02]" -- --epochs 1
   gpulaunch run -c paper_r64 --restarts 2 --hang-timeout 30m
 """
 
 
-@click.command("run", cls=LaunchCommand, epilog=_EXAMPLES, options_metavar="[OPTIONS] {SCRIPT | -c NAME}")
+@click.command(
+    "run", cls=LaunchCommand, epilog=_EXAMPLES, options_metavar="[OPTIONS] {SCRIPT | -c NAME | -- COMMAND...}"
+)
 @click.option(
     "-c",
     "--config",
@@ -112,7 +115,8 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     """Check the hosts, launch the training on all of them, and follow it to its end.
 
     SCRIPT is a local file; it needs no run config, and is sent to the hosts. ARGS (after --) are the
-    script's; with a run config they are added to those in it.
+    script's; with a run config they are added to those in it. Instead of SCRIPT, a whole command that you
+    type today goes after --: torchrun, accelerate launch, deepspeed, python, or a program that starts one.
 
     The run continues without this client: when its terminal closes, the laptop sleeps, the link is lost or it
     is killed. Ctrl-C at a terminal asks whether to stop it, to detach or to stay; elsewhere it stops it.

@@ -1,12 +1,20 @@
 """Run configs: found by name, overridden from the command line, validated with every mistake told at once."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from launcher.config import yaml_tree
+from launcher.config.command_config import (
+    COMMAND_SOURCE,
+    command_keys,
+    command_name,
+    job_fields,
+    missing_keys,
+    read_command,
+)
 from launcher.config.disconnect_options import (
     DEFAULT_GRACE_S,
     DEFAULT_TIMEOUT_S,
@@ -22,6 +30,7 @@ from launcher.config.sync_options import SyncOptions
 from launcher.config.templates import templates_dir
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
 from launcher.engines.base import ENGINES
+from launcher.engines.command_line.records import ParsedCommand
 from launcher.errors import ConfigError
 from launcher.local.home import at_home
 from launcher.local.project import FOLDER, SUFFIXES, folders_up
@@ -67,6 +76,7 @@ class RunConfig:
     ignore: frozenset[str] = frozenset()
     slurm: SlurmSpec | None = None
     names_hosts: bool = True  # False: `hosts` is only what is taken where nobody names any
+    command: ParsedCommand | None = None  # what it was made of
     base: Path = Path()  # what relative paths here start from: the folder with the gpulaunch/ of its file
 
 
@@ -93,6 +103,28 @@ def script_config(script: str, overrides: Overrides | None = None) -> RunConfig:
     return _validated(_ConfigSource(Path(script), Path(), root, ConfigIssues()), overrides or Overrides())
 
 
+def command_config(words: Sequence[str], overrides: Overrides | None = None) -> RunConfig:
+    """Return the run config that a command is by itself.
+
+    Raises CommandRefused for what cannot be launched as it is, ConfigError with the mistakes of overrides.
+    """
+    items = tuple(YamlNode(word, COMMAND_SOURCE, key="command") for word in words)
+    root = YamlNode({"command": YamlNode(items, COMMAND_SOURCE, key="command")}, COMMAND_SOURCE)
+    path = Path(command_name(read_command(words)))
+    return _validated(_ConfigSource(path, Path(), root, ConfigIssues()), overrides or Overrides())
+
+
+def _with_command(root: YamlNode) -> tuple[YamlNode, ParsedCommand | None]:
+    """Return the tree with what its `command:` asks for, where it says nothing itself."""
+    entries = root.value if isinstance(root.value, dict) else {}
+    item = entries.get("command")
+    if item is None or item.value is None or isinstance(item.value, dict):
+        return root, None
+    words = (item.value,) if isinstance(item.value, str) else tuple(str(each.value) for each in item.value)
+    parsed = read_command(words)
+    return replace(root, value=missing_keys(entries, command_keys(parsed).items())), parsed
+
+
 @dataclass(frozen=True, slots=True)
 class _ConfigSource:
     """What a run config says before it is overridden and judged."""
@@ -109,6 +141,7 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
         root = _put(root, key, item, mistakes)
     if overrides.sync and not _has_keys(root, "sync"):
         root = _put(root, "sync", YamlNode("true", "--sync", key="sync"), mistakes)
+    root, command = _with_command(root)
     data = CONFIG.read(root, mistakes) or {}
     _judge_together(root, data, mistakes)
     here = _script_here(root, written.folder, data, mistakes)
@@ -126,9 +159,12 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
         data.pop("grace", DEFAULT_GRACE_S),
         data.pop("before_stop", None),
     )
-    data["args"] = data.get("args", ()) + overrides.extra_args
+    data.pop("command", None)  # its words: `command` has what they ask for
+    data["args"] = (*(command.args if command else ()), *data.get("args", ()), *overrides.extra_args)
     engine = data.pop("engine", "auto")
     data["engine"] = None if engine == "auto" else ENGINES[engine].traits
+    if command is not None:
+        data |= job_fields(command)
     job = Job(name=path.stem, **data)
     return RunConfig(
         path.stem,
@@ -142,6 +178,7 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
         ignore,
         slurm=slurm,
         names_hosts=bool(named),
+        command=command,
     )
 
 
@@ -263,8 +300,12 @@ def _judge_together(root: YamlNode, data: dict[str, Any], mistakes: ConfigIssues
     entries = cast("dict[str, YamlNode]", root.value)
     if "script" in entries and "module" in entries:
         mistakes.add(entries["module"], "script is set too; keep one of them")
-    if "script" not in entries and "module" not in entries:
-        mistakes.add(root, "nothing to run: expected script: PATH or module: NAME")
+    if "command" in entries:
+        for key in ("script", "module", "engine"):
+            if key in entries and entries[key].source != COMMAND_SOURCE:
+                mistakes.add(entries[key], "the command says it; keep one of them")
+    elif "script" not in entries and "module" not in entries:
+        mistakes.add(root, "nothing to run: expected script: PATH, module: NAME or command: WORDS")
     if "processes_per_host" in entries and data.get("gpus", "all") not in ("none", "auto"):
         processes = entries["processes_per_host"]
         if _is_override(entries.get("gpus")) and not _is_override(processes):

@@ -34,7 +34,7 @@ from launcher.config.stop_options import BEFORE_STOP_KEYS, BeforeStopKind
 from launcher.config.sync_options import SYNC_KEYS, SyncField
 from launcher.config.via_options import VIA
 from launcher.config.yaml_tree import YamlNode, nearest
-from launcher.engines.base import ENGINES
+from launcher.engines.base import SELECTABLE
 from launcher.error_codes import host_codes
 from preflight.job import DEFAULT_MAIN_PORT
 
@@ -63,6 +63,21 @@ def _read_code(item: YamlNode) -> str:
 
 _CODE = Custom(
     "a check's code such as PROC001", _read_code, lambda: {"type": "string", "pattern": "^[A-Z]+[0-9]{3}$"}
+)
+
+
+def _read_words(item: YamlNode) -> tuple[str, ...]:
+    parts = item.value if isinstance(item.value, tuple) else (item,)
+    words = tuple(part.value for part in parts if isinstance(part.value, str))
+    if len(words) < len(parts) or not any(words):
+        raise ValueError("a command line, or a list of its words")
+    return words
+
+
+_COMMAND = Custom(
+    "a command line, or a list of its words",
+    _read_words,
+    lambda: {"type": ["string", "array"], "items": {"type": ["string", "number", "boolean"]}},
 )
 _IGNORE = ListOf(_CODE, lone=True)
 
@@ -182,6 +197,12 @@ CONFIG_KEYS: tuple[Field, ...] = (
         "false",
     ),
     Field(
+        "command",
+        _COMMAND,
+        "A command that starts such a training today, instead of script or module; see docs/coming-from.md.",
+        "torchrun --nproc_per_node 4 train.py",
+    ),
+    Field(
         "args",
         ListOf(Scalar()),
         "Arguments of the script; they arrive exactly as written.",
@@ -189,7 +210,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "engine",
-        Keyword(("auto", *ENGINES)),
+        Keyword(("auto", *SELECTABLE)),
         "What starts the ranks; auto: accelerate where the script uses it or the Trainer, else torchrun.",
         "torchrun",
         "auto",

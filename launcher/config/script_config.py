@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from launcher.config.inventory import HostEntry
-from launcher.config.run_config import Overrides, RunConfig, known_configs, script_config
+from launcher.config.run_config import Overrides, RunConfig, command_config, known_configs, script_config
 from launcher.errors import BadInput
 from launcher.local.project import SUFFIXES
 
@@ -14,6 +14,10 @@ TREES = "~/gpulaunch"
 """Where the trees of scripts without a run config go on hosts that have no workdir."""
 
 _NAMED = 3
+_SYNC = (
+    "--sync sends this directory along (to {there} where hosts.yaml has no workdir);"
+    " or, where all of it lies on the hosts already: --set send_script=false"
+)
 
 
 def lone_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
@@ -40,6 +44,19 @@ def lone_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
     return config
 
 
+def lone_command(words: Sequence[str], overrides: Overrides) -> RunConfig:
+    """Return the run config that a command stands for. Raises BadInput where its script is not here."""
+    config = command_config(words, overrides)
+    script = config.job.script
+    if script and not (config.job.send_script or _explicit(overrides) or Path(script).is_file()):
+        raise BadInput(
+            f"{script}: there is no such local script",
+            "cd to where the command is typed today; or, where the script lies on the hosts only, add"
+            " --set send_script=false",
+        )
+    return config
+
+
 def with_code(
     config: RunConfig, entries: tuple[HostEntry, ...], overrides: Overrides
 ) -> tuple[RunConfig, tuple[HostEntry, ...]]:
@@ -59,6 +76,9 @@ def with_code(
         )
     if config.job.send_script or _explicit(overrides):
         return config, entries
+    _refuse_neighbours(config)
+    if not config.job.script:
+        return config, entries
     script = Path(config.job.script)
     _refuse_lone(script)
     return replace(config, script_here=script, job=replace(config.job, send_script=True)), entries
@@ -70,11 +90,30 @@ def _explicit(overrides: Overrides) -> bool:
 
 
 def _refuse_outside(config: RunConfig) -> None:
+    if not config.job.script:
+        return
     path = posixpath.normpath(config.job.script)
     if posixpath.isabs(path) or path.startswith("../"):
         raise BadInput(
             f"{config.job.script} is not in the current directory, which is the tree that --sync sends",
             "cd to the project's directory, and name the script relative to it",
+        )
+
+
+def _refuse_neighbours(config: RunConfig) -> None:
+    """A command that names files or a package of this directory fails on hosts that have neither."""
+    if config.command is None:
+        return
+    job = config.job
+    top = job.module.partition(".")[0]
+    names = [name for name in (top, f"{top}.py") if top and Path(name).exists()]
+    words = (job.command.executable, *job.args)
+    names += [word for word in words if word and not posixpath.isabs(word) and Path(word).is_file()]
+    if names:
+        what = f"only {job.script}" if job.script else "nothing"
+        raise BadInput(
+            f"the command needs {', '.join(names[:_NAMED])}, and {what} would be sent to the hosts",
+            _SYNC.format(there=f"{TREES}/{Path.cwd().name}"),
         )
 
 
@@ -93,8 +132,7 @@ def _refuse_lone(script: Path) -> None:
     more = f" and {len(modules) - _NAMED} more" if len(modules) > _NAMED else ""
     raise BadInput(
         f"{script} imports {', '.join(modules[:_NAMED])}{more}, but only {script} itself would be sent",
-        f"--sync sends this directory along (to {TREES}/{Path.cwd().name} where hosts.yaml has no workdir);"
-        " or, where all of it lies on the hosts already: --set send_script=false",
+        _SYNC.format(there=f"{TREES}/{Path.cwd().name}"),
     )
 
 

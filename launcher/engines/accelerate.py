@@ -18,12 +18,11 @@ from collections.abc import Iterator
 
 from launcher.engines.base import (
     RANK_PROGRAM,
-    RENDEZVOUS_TIMEOUT_S,
     RUN_DIR,
-    TORCH_LOGS,
     Engine,
     NodeSetup,
     World,
+    torch_settings,
 )
 
 MODULE = "accelerate.commands.launch"
@@ -38,10 +37,10 @@ class Accelerate:
     def argv(self, world: World, node: NodeSetup) -> tuple[str, ...]:
         """Return the node's launcher command."""
         # What accelerate's config file does not take.
-        settings = ("--rdzv_conf", f"timeout={RENDEZVOUS_TIMEOUT_S}", "--log_dir", TORCH_LOGS)
+        settings = torch_settings(world, node)
         return (
             *(node.python, "-m", MODULE, "--config_file", f"{RUN_DIR}/{CONFIG}"),
-            *(settings if world.size > 1 else ()),
+            *(settings if world.size > 1 else node.launcher_args),
             *(RANK_PROGRAM, *node.words),
         )
 

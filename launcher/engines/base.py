@@ -8,7 +8,8 @@ The contract with the host (`{run_dir}` is the node's own directory for this run
 
 - `rank.py` is `launcher/onhost/rank/`, put there by the supervisor. Engines start it as each rank; its own
   argv is the script's command line as `python` itself would take it (`SCRIPT args...`, or
-  `-m MODULE args...`), so what follows the first word is the script's, whatever it looks like.
+  `-m MODULE args...`; `--exec PROGRAM args...` for a program that is no Python script), so what follows the
+  first word is the script's, whatever it looks like.
 - `expected.json` in the run directory is what the ranks must find (see `expected`).
 - GPULAUNCH_MASK=1: rank.py narrows CUDA_VISIBLE_DEVICES to its LOCAL_RANK-th entry before torch is imported.
 """
@@ -79,6 +80,7 @@ OWNED_ENV = (
     "GPULAUNCH_RUN_ID",
     "GPULAUNCH_SUPERVISOR",
     "GPULAUNCH_MASK",
+    "GPULAUNCH_LOCAL_RANK_OPTION",
     "GPULAUNCH_GUARD",
     "GPULAUNCH_REHEARSE",
 )
@@ -99,6 +101,7 @@ class World:
     main_port: int
     mixed_precision: Precision
     fp8_backend: str = ""  # "TE", "AO", "MSAMP"
+    rendezvous_timeout_s: int = RENDEZVOUS_TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +112,11 @@ class NodeSetup:
     first_rank: int  # global rank of local rank 0
     ranks: NodeRanks
     python: str
-    words: tuple[str, ...]  # what `python` takes: SCRIPT args... or -m MODULE args...; paths are the host's
+    words: tuple[str, ...]  # what rank.py takes; paths are the host's
     omp_threads: int
+    launcher_args: tuple[str, ...] = ()  # options of the user's for the launcher itself
+    launched_by: str = ""  # "deepspeed": the script expects what that launcher gives
+    local_rank_option: str = ""  # given to each rank's script with its local rank
 
     @property
     def on_cpu(self) -> bool:
@@ -160,7 +166,15 @@ ENGINES: Mapping[str, EngineRow] = {
         "torchrun (torch.distributed.run) with a static rendezvous; accelerate need not be installed",
         opens_port_alone=True,
     ),
+    "command": EngineRow(
+        "command",
+        EngineTraits("command", (), once_per_host=True, sets_precision=False),
+        "a command of the user's, once per host, which starts the ranks itself",
+        opens_port_alone=True,
+    ),
 }
+SELECTABLE = ("accelerate", "torchrun")
+"""What `engine:` of a run config may say; the command engine needs a `command:`."""
 
 
 def load_engine(name: str) -> Engine:
@@ -183,7 +197,17 @@ def common_environment(world: World, node: NodeSetup) -> dict[str, str]:
     env["CUDA_VISIBLE_DEVICES"] = ",".join(uuids)
     if node.ranks.masked:
         env["GPULAUNCH_MASK"] = "1"
+    if node.local_rank_option:
+        env["GPULAUNCH_LOCAL_RANK_OPTION"] = node.local_rank_option
     return env
+
+
+def torch_settings(world: World, node: NodeSetup) -> tuple[str, ...]:
+    """Return the options of torch's launcher that are the same in whatever engine runs it."""
+    settings: tuple[str, ...] = ("--rdzv_conf", f"timeout={world.rendezvous_timeout_s}")
+    if "--log_dir" not in node.launcher_args:
+        settings += ("--log_dir", TORCH_LOGS)
+    return (*settings, *node.launcher_args)
 
 
 def expected(world: World, node: NodeSetup) -> str:

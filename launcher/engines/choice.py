@@ -27,10 +27,17 @@ def choose_engine(
     a process group or reads its rank from the environment itself, by torchrun, which needs nothing but torch.
     Where reading the script does not tell, accelerate starts it, unless a host lacks that.
     """
-    if job.engine is not None:
+    if job.engine is not None and job.engine.once_per_host:
         return job, DecisionReason(
-            f"{job.engine.name} starts the ranks", "engine: of the run config or the command"
+            "the command runs once per host and starts the ranks itself", job.command.executable
         )
+    if job.engine is not None:
+        source = (
+            f"the command is one of {job.command.launched_by}"
+            if job.command.launched_by
+            else "engine: of the run config"
+        )
+        return job, DecisionReason(f"{job.engine.name} starts the ranks", source)
     name, why, source = _written_for(script) if script is not None else ("", "", "")
     if not name:
         name, why, source = _installed(job, hosts)

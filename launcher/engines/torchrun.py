@@ -19,11 +19,10 @@ from collections.abc import Iterator
 
 from launcher.engines.base import (
     RANK_PROGRAM,
-    RENDEZVOUS_TIMEOUT_S,
-    TORCH_LOGS,
     Engine,
     NodeSetup,
     World,
+    torch_settings,
 )
 
 MODULE = "torch.distributed.run"
@@ -45,8 +44,7 @@ class Torchrun:
             *("--master_port", str(world.main_port)),
             *("--rdzv_backend", "static"),
             *("--rdzv_id", world.run_id),
-            *("--rdzv_conf", f"timeout={RENDEZVOUS_TIMEOUT_S}"),
-            *("--log_dir", TORCH_LOGS),
+            *torch_settings(world, node),
             *(RANK_PROGRAM, *node.words),
         )
 
@@ -55,6 +53,9 @@ class Torchrun:
         env: dict[str, str] = {"ACCELERATE_MIXED_PRECISION": world.mixed_precision}
         if node.on_cpu:
             env["ACCELERATE_USE_CPU"] = "true"
+        if node.launched_by == "deepspeed":  # deepspeed/launcher/launch.py sets these three
+            env["CROSS_RANK"], env["CROSS_SIZE"] = str(node.node_rank), str(world.nodes)
+            env["LOCAL_SIZE"] = str(len(node.ranks.slots))
         return env
 
     def files(self, world: World, node: NodeSetup) -> tuple[tuple[str, str], ...]:

@@ -89,7 +89,7 @@ def _spec(
         "slurm_job": disconnect.slurm_job,
         "hang_timeout_s": plan.hang_timeout_s,
         "usage_every_s": REHEARSED_USAGE_S if "GPULAUNCH_REHEARSE" in node.env else None,
-        "gpus": [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],
+        "gpus": list(node.gpus) or [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],
         "launch": launch_record(plan, node, entries),
         "main_port": plan.main_port if node.node_rank == 0 and plan.opens_port else None,
         "rank_source": onhost_source("rank").decode(),

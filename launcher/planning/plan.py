@@ -34,6 +34,7 @@ class NodePlan:
     cwd: str  # "" = the user's home there
     files: tuple[tuple[str, str], ...]  # (name below the run directory, text): script/x.py
     output: str = ""  # where the script writes there; "" = the config does not say
+    gpus: tuple[str, ...] = ()  # every GPU that it uses, by UUID
     notes: tuple[str, ...] = ()  # of the engine, on what its command and files do not explain themselves
 
 

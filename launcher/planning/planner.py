@@ -1,11 +1,12 @@
 """The plan of a launch from hosts, facts and job. Pure: nothing is asked, opened or started here."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry
 from launcher.engines.base import (
     OWNED_ENV,
+    RENDEZVOUS_TIMEOUT_S,
     RUN_DIR,
     UNSET,
     Engine,
@@ -86,9 +87,11 @@ def settle(
         main_port=port.port,
         mixed_precision=decision.mixed_precision,
         fp8_backend=fp8_backend(facts for _, facts in hosts) if decision.mixed_precision == "fp8" else "",
+        rendezvous_timeout_s=job.command.rendezvous_timeout or RENDEZVOUS_TIMEOUT_S,
     )
     changes = (
         *_request_changes(asked, job, decision),
+        *_count_changes(job, ranks),
         *(Change("script arguments", old, new, why) for old, new, why in edit.edits),
         *_port_changes(job, port),
         *_env_changes(hosts, job),
@@ -114,12 +117,12 @@ def make_plan(
     Raises RanksRefused, PrecisionRefused or LaunchRefused.
     """
     settled = settle(hosts, job, run_id=run_id, script=script, avoid_ports=avoid_ports)
-    world = settled.world
+    world, nodes = settled.world, _nodes(hosts, settled, sent)
     return Plan(
         run_id=run_id,
         job_name=job.name,
-        nodes=_nodes(hosts, settled, sent),
-        world_size=world.size,
+        nodes=nodes,
+        world_size=sum(len(node.ranks.slots) for node in nodes),
         main_address=world.main_address,
         main_port=world.main_port,
         precision=settled.precision,
@@ -137,21 +140,31 @@ def _nodes(hosts: Sequence[Host], settled: LaunchDecisions, sent: ScriptFile | N
     first_rank = 0
     for node_rank, (entry, facts) in enumerate(hosts):
         mine = settled.ranks[facts.host]
-        words = (*_target(job, sent), *job.args)
-        setup = NodeSetup(node_rank, first_rank, mine, entry.python, words, _threads(facts, mine))
-        files = [*engine.files(world, setup), ("expected.json", expected(world, setup))]
+        setup = NodeSetup(
+            node_rank=node_rank,
+            first_rank=first_rank,
+            ranks=mine,
+            python=entry.python,
+            words=(*_target(job, sent), *job.args),
+            omp_threads=_threads(facts, mine),
+            launcher_args=job.command.launcher_args,
+            launched_by=job.command.launched_by,
+            local_rank_option=job.command.local_rank_option,
+        )
+        files = [*engine.files(world, setup), ("expected.json", _expected(job, world, setup))]
         if sent:
             files.append((f"script/{sent.name}", sent.text))
         nodes.append(
             NodePlan(
                 host=facts.host,
                 node_rank=node_rank,
-                ranks=mine,
-                first_rank=first_rank,
+                ranks=_started(job, mine),
+                first_rank=node_rank if _once_per_host(job) else first_rank,
+                gpus=tuple(slot.gpu_uuid for slot in mine.slots if slot.gpu_uuid is not None),
                 python=entry.python,
                 argv=engine.argv(world, setup),
                 env=_environment(entry, facts, job, world, engine, setup),
-                unset=UNSET,
+                unset=(*UNSET, *job.command.unset),
                 cwd=job.workdir or entry.workdir,
                 files=tuple(files),
                 output=job.output_in(job.workdir or entry.workdir or "~"),
@@ -162,10 +175,29 @@ def _nodes(hosts: Sequence[Host], settled: LaunchDecisions, sent: ScriptFile | N
     return tuple(nodes)
 
 
+def _once_per_host(job: Job) -> bool:
+    return job.engine is not None and job.engine.once_per_host
+
+
+def _started(job: Job, ranks: NodeRanks) -> NodeRanks:
+    """Return what is started and watched on a node: its ranks, or the one command that starts them."""
+    return replace(ranks, slots=ranks.slots[:1]) if _once_per_host(job) else ranks
+
+
+def _expected(job: Job, world: World, setup: NodeSetup) -> str:
+    """Return expected.json; of a command, as if it were the one rank of its node."""
+    if not _once_per_host(job):
+        return expected(world, setup)
+    alone = replace(setup, first_rank=setup.node_rank, ranks=_started(job, setup.ranks))
+    return expected(replace(world, size=world.nodes), alone)
+
+
 def _target(job: Job, sent: ScriptFile | None) -> tuple[str, ...]:
     """Return what `python` takes before the script's arguments, with the path as the host will see it."""
     if job.module:
         return ("-m", job.module)
+    if job.command.executable:
+        return ("--exec", job.command.executable)
     return (f"{RUN_DIR}/script/{sent.name}" if sent else _script_path(job.script),)
 
 
@@ -189,6 +221,8 @@ def _environment(
 
 def _guard_environment(job: Job) -> dict[str, str]:
     """Return what rank.py and the guard beside it go by; see launcher/onhost/guard/main.py."""
+    if _once_per_host(job):
+        return {}
     guard: dict[str, str] = {} if job.guard == "off" else {"GPULAUNCH_GUARD": job.guard}
     if not job.rehearse_steps:
         return guard
@@ -229,14 +263,39 @@ def _request_changes(asked: Job, job: Job, decision: Decision) -> tuple[Change, 
         changes.append(Change("--gpus", "auto", "none", "none of the hosts has a GPU"))
     if decision.changed_from:
         why = decision.because[0].text
-        changes.append(Change("--mixed_precision", decision.changed_from, decision.mixed_precision, why))
+        changes.append(
+            Change(
+                job.command.option("precision", "--mixed_precision"),
+                decision.changed_from,
+                decision.mixed_precision,
+                why,
+            )
+        )
     return tuple(changes)
+
+
+def _count_changes(job: Job, ranks: dict[str, NodeRanks]) -> Iterator[Change]:
+    """Yield where a host has fewer ranks than were asked for, and why."""
+    for host, node in ranks.items():
+        wanted, have = job.command.ranks_wanted(host), len(node.slots)
+        if wanted is not None and have < wanted:
+            why = "; ".join(reason.text for reason in node.because if reason.source == "left out")
+            name = job.command.option("ranks_per_host", "ranks_per_host")
+            offers = f"{host} offers {have} GPU{'s' * (have != 1)}"
+            yield Change(name, str(wanted), f"{have} on {host}", why.replace(f" of {host}", "") or offers)
 
 
 def _port_changes(job: Job, port: MainPort) -> tuple[Change, ...]:
     if port.port == job.main_port:
         return ()
-    return (Change("--main_process_port", str(job.main_port), str(port.port), port.why),)
+    return (
+        Change(
+            job.command.option("main_port", "--main_process_port"),
+            str(job.main_port),
+            str(port.port),
+            port.why,
+        ),
+    )
 
 
 def _env_changes(hosts: Sequence[Host], job: Job) -> tuple[Change, ...]:

@@ -64,6 +64,7 @@ _CONFIG_FIELDS = (
     "script",
     "module",
     "args",
+    "command",
     "engine",
     "gpus",
     "processes_per_host",

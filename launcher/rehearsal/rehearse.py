@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.config.disconnect_options import DisconnectOptions
-from launcher.errors import GpulaunchError
+from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.preflight import PreflightResult
 from launcher.launch.launch import CheckedLaunch, carry_out, check
@@ -65,6 +65,11 @@ def rehearse(
     fit: bool = False,
 ) -> RehearsalResult:
     """Rehearse; with `fit` again with half the batch while it does not fit. Raises what `check` raises."""
+    if launch.job.engine is not None and launch.job.engine.once_per_host:
+        raise LaunchRefused(
+            "a rehearsal measures ranks from inside, and this command starts its own",
+            "rehearse the launcher and script that it starts: gpulaunch rehearse -- torchrun ...",
+        )
     launch = replace(
         launch,
         follow=replace(

@@ -32,6 +32,7 @@ def select(facts: HostFacts, job: Job, allowed: GpuRequest = "all") -> GpuSelect
     if isinstance(facts.gpus, Missing) or not job.wants_gpus or allowed == "none":
         return GpuSelection(frozenset(), 0)
     permitted, unlisted = _named(facts.gpus, allowed)
+    permitted = [gpu for gpu in permitted if job.command.within_filters(facts.host, gpu.index)]
     if isinstance(job.gpus, tuple):
         chosen, absent = _named(permitted, job.gpus)
         indices = frozenset(gpu.index for gpu in chosen)
@@ -41,6 +42,8 @@ def select(facts: HostFacts, job: Job, allowed: GpuRequest = "all") -> GpuSelect
     if not usable:
         usable, prohibited = prohibited, frozenset()
     needed = job.gpus if isinstance(job.gpus, int) else len(usable)
+    if job.command.ranks_wanted(facts.host) is not None and not isinstance(job.gpus, int):
+        needed = min(1, len(usable))  # the plan takes what is free, and says so
     return GpuSelection(usable, needed, unlisted, prohibited)
 
 

@@ -121,6 +121,15 @@ def decide(
     request = asked_in_args(job, script) if job.precision == "auto" else job.precision
     ceilings = [] if request == "no" else _ceilings(hosts, ranks)
     hardware = _for_cpu(request) if _all_cpu(ranks) else _for_gpus(request, ceilings, hosts)
+    if job.engine is not None and job.engine.once_per_host:
+        why = (
+            "the command decides precision and dtypes itself: gpulaunch passes none to it and can check none"
+        )
+        return Decision(
+            "no",
+            (DecisionReason(why, job.command.executable),),
+            changed_from="" if request in (None, "no") else request,
+        )
     if job.engine is not None and not job.engine.sets_precision and not _reaches(job, script):
         return _left_to_torch(hardware, request, job.engine.name, script)
     return _heed_script(hardware, request, script, ceilings)

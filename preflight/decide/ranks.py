@@ -54,14 +54,21 @@ def map_ranks(
     GPU that was asked for is absent or cannot work, or when the host has too few.
     """
     if job.gpus == "none":
-        return _cpu_ranks(facts.host, job.cpu_ranks(facts.host))
+        return _cpu_ranks(facts.host, job.command.ranks_wanted(facts.host) or job.cpu_ranks(facts.host))
     if isinstance(facts.gpus, Missing):
         raise RanksRefused(f"{facts.host}: its GPUs are not known: {facts.gpus.reason}")
     offered, without = _offer(facts.host, facts.gpus, allowed, allowed_by)
+    for index in job.command.host_gpus.get(facts.host, ()):
+        _find(facts.host, offered, index)
+    offered = tuple(gpu for gpu in offered if job.command.within_filters(facts.host, gpu.index))
     claims = () if isinstance(facts.claims, Missing) else facts.claims
     claimed = {claim.gpu_uuid: f"is claimed by run {claim.run_id} of {claim.user}" for claim in claims}
     judged = [_judge(gpu, claimed) for gpu in offered]
-    chosen, notes = _choose(facts.host, judged, job.gpus)
+    wanted = job.command.ranks_wanted(facts.host)
+    if wanted is None or isinstance(job.gpus, int):
+        chosen, notes = _choose(facts.host, judged, job.gpus)
+    else:
+        chosen, notes = _choose_up_to(facts.host, judged, job.gpus, wanted)
     masked, why = _masking(chosen, script)
     slots = tuple(
         RankSlot(rank, item.uuid, item.gpu.index, _name(item.gpu)) for rank, item in enumerate(chosen)
@@ -193,6 +200,25 @@ def _choose(
         DecisionReason(f"GPU {item.gpu.index} of {host} {item.busy}", "passed over") for item in passed
     )
     return chosen, (*out, *spared, *_held(host, [item for item in first if item.busy]))
+
+
+def _choose_up_to(
+    host: str, judged: list[_GpuVerdicts], request: GpuRequest, wanted: int
+) -> tuple[list[_GpuVerdicts], tuple[DecisionReason, ...]]:
+    """Choose free GPUs, as many as are wanted at most; what is held or broken is left out, and why."""
+    if isinstance(request, tuple):
+        judged, _ = _by_name(host, judged, request)
+    free = [item for item in judged if not item.broken and not item.busy]
+    chosen = free[:wanted]
+    spared = [item for item in judged if item.broken or item.busy] if len(free) < wanted else []
+    notes = tuple(
+        DecisionReason(f"GPU {item.gpu.index} of {host} {item.broken or item.busy}", "left out")
+        for item in spared
+    )
+    if not chosen:
+        facts = "; ".join(note.text for note in notes) or "it has none"
+        raise RanksRefused(f"{host}: no GPU is free: {facts}", f"gpulaunch preflight {host}")
+    return chosen, notes
 
 
 def _by_name(

@@ -23,12 +23,8 @@ PACKAGE = "launcher.engines"
 
 
 def test_every_engine_module_is_one_row() -> None:
-    lying = {path.stem for path in Path(launcher.engines.__path__[0]).glob("*.py")} - {
-        "__init__",
-        "base",
-        "choice",
-        "accelerate_config",
-    }
+    modules = Path(launcher.engines.__path__[0]).glob("*.py")
+    lying = {path.stem for path in modules if "\nENGINE: " in path.read_text()}
     assert lying == {row.module for row in ENGINES.values()}
 
 

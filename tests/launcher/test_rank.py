@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from launcher.onhost.rank.setup import STACKS_SIGNAL
 from launcher.remote.programs import onhost_source
 
 SELF = """
@@ -198,6 +199,22 @@ def test_a_masked_rank_sees_its_own_gpu_only(place: Place) -> None:
     place.write("s.py", "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ['LOCAL_RANK'])")
     env = {"GPULAUNCH_MASK": "1", "CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b", "LOCAL_RANK": "1", "RANK": "0"}
     assert place.rank("s.py", **env) == (0, b"GPU-b 1\n")
+
+
+def test_a_script_gets_its_local_rank_first_where_its_launcher_gives_it(place: Place) -> None:
+    place.write("s.py", "import sys; print(sys.argv[1:])")
+    env = {"GPULAUNCH_LOCAL_RANK_OPTION": "--local_rank", "LOCAL_RANK": "3", "RANK": "0"}
+    assert place.rank("s.py", "--lr", "1", **env) == (0, b"['--local_rank=3', '--lr', '1']\n")
+
+
+def test_a_program_that_is_no_python_script_takes_the_ranks_place(place: Place) -> None:
+    script = f"trap 'echo TERM' TERM; echo $0 $1; kill -TERM $$; kill -{int(STACKS_SIGNAL)} $$; exit 5"
+    assert place.rank("--exec", "sh", "-c", script, "a b", "c") == (5, b"a b c\nTERM\n")
+    code, _ = place.rank("--exec", "no-such-program")
+    assert (code, place.events("exception")[0]["message"]) == (
+        1,
+        "[Errno 2] No such file or directory: 'no-such-program'",
+    )
 
 
 def test_lines_come_out_at_once(place: Place) -> None:

@@ -55,7 +55,7 @@ class Line:
         """
         option = VARIABLES.get(name)
         if option is not None:
-            use = OptionUse(name, name, (value.text,), position, 1, "environment", option.why)
+            use = OptionUse(name, name, (value.text,), position, 1, "environment", option.why, option.sets)
             self.found.append(Found(option, use, (value,)))
             return
         require_known(value, f"the variable {name}")

@@ -163,7 +163,7 @@ def _read_values(words: Sequence[Word], at: int, match: _Match, table: Table) ->
     width = 1 + len(values) - (match.attached is not None)
     texts = tuple(value.text for value in values)
     _check_choice(values, match, table)
-    use = OptionUse(option.name, match.spelling, texts, at, width, table.owner, option.why)
+    use = OptionUse(option.name, match.spelling, texts, at, width, table.owner, option.why, option.sets)
     return Found(option, use, values)
 
 

@@ -28,6 +28,7 @@ class OptionUse:
     width: int  # how many words it takes
     owner: str  # the table that it belongs to: "torchrun", "srun", "environment"
     reason: str = ""  # of an owned one: what replaces it
+    sets: str = ""  # the field of Request that it fills
 
     @property
     def value(self) -> str:

@@ -32,9 +32,11 @@ class RankContext:
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         try:
             with open(os.path.join(run_dir, "expected.json"), "rb") as file:
-                first = int(json.loads(file.read()).get("first_rank", 0))
+                expected = json.loads(file.read())
+                first, size = int(expected.get("first_rank", 0)), int(expected.get("world_size", 1))
         except (OSError, ValueError, AttributeError):
-            first = 0
+            first, size = 0, 1
+        self.world_size = int(os.environ.get("WORLD_SIZE", str(size)))
         self.rank = int(os.environ.get("RANK", str(first + self.local_rank)))
         self.events = os.path.join(run_dir, EVENTS)
 

@@ -1,6 +1,7 @@
 """What accelerate starts as each rank: it prepares the process and then becomes the user's script.
 
     rank.py SCRIPT args...      rank.py -m MODULE args...        (as `python` itself would take them)
+    rank.py --exec PROGRAM args...                               (a program that is no Python script)
 
 It lies in the run directory, put there by the supervisor, and runs in the training environment's Python.
 Before the script: output goes to rank-N.log, the visible GPUs are narrowed where the plan says so, and the

@@ -4,16 +4,39 @@ from __future__ import annotations
 
 import builtins
 import os
+import signal
 import sys
 from types import ModuleType
 from typing import Callable
 
+from .setup import STACKS_SIGNAL
+
 
 def become(argv: list[str]) -> Callable[[], object]:
     """Make this process look like `python argv...` to the script; return what runs it."""
+    option = os.environ.get("GPULAUNCH_LOCAL_RANK_OPTION")
+    local = ["%s=%s" % (option, os.environ.get("LOCAL_RANK", "0"))] if option else []
+    if argv[0] == "--exec":
+        return lambda: _exec(argv[1], local + argv[2:])
     if argv[0] == "-m":
-        return _become_module(argv[1], argv[2:])
-    return _become_script(argv[0], argv[1:])
+        return _become_module(argv[1], local + argv[2:])
+    return _become_script(argv[0], local + argv[1:])
+
+
+def _exec(program: str, args: list[str]) -> None:
+    """Replace this process by a program that is no Python script.
+
+    It is looked for beside our interpreter first, as if the environment were activated: `torchrun` is there.
+    """
+    beside = os.path.dirname(os.path.abspath(sys.executable))
+    os.environ["PATH"] = beside + os.pathsep + os.environ.get("PATH", os.defpath)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    signal.signal(STACKS_SIGNAL, signal.SIG_IGN)  # nobody answers it then, and its default ends a process
+    try:
+        os.execvp(program, [program, *args])  # noqa: S606 - no shell is the point
+    except OSError as error:  # which does not name it
+        raise OSError(error.errno, os.strerror(error.errno or 0), program) from None
 
 
 def _fresh_main() -> ModuleType:

@@ -41,6 +41,7 @@ def tie_to_supervisor(place: RankContext) -> None:
     import fcntl
 
     fd = os.open(os.path.join(place.run_dir, "lifeline"), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    os.set_inheritable(fd, sys.argv[1:2] == ["--exec"])  # a program that takes our place keeps it
     fcntl.fcntl(fd, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_ASYNC)
@@ -53,7 +54,7 @@ def introduce(place: RankContext) -> None:
         pid=place.pid,
         ticks=start_ticks(),
         local_rank=place.local_rank,
-        world_size=int(os.environ.get("WORLD_SIZE", "1")),
+        world_size=place.world_size,
         visible=os.environ.get("CUDA_VISIBLE_DEVICES", ""),
     )
 

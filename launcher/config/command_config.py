@@ -1,0 +1,264 @@
+"""A launch by a command that people type today (`torchrun ...`): as keys of a run config, fields of a job.
+
+`command_keys` are what a run config could say itself; what it or gpulaunch's own options say wins over them.
+`settle_command` is for what only the resolved hosts decide: counts and filters by host.
+"""
+
+import os
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from launcher.config.inventory import HostEntry
+from launcher.config.yaml_tree import YamlNode
+from launcher.engines.base import ENGINES
+from launcher.engines.command_line.parse import parse_command, parse_line
+from launcher.engines.command_line.records import HostFilter, ParsedCommand
+from launcher.engines.command_line.request import check_hosts
+from launcher.errors import BadInput, CommandRefused
+from launcher.local.home import at_home
+from preflight.job import CommandRequest, Job
+
+_ENGINES = {
+    "torchrun": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "deepspeed": "torchrun",
+    "fabric": "torchrun",
+    "accelerate": "accelerate",
+    "opaque": "command",
+}
+"""Which engine starts the ranks of a command; of `python train.py` the script decides."""
+
+_OWN_OPTIONS = ("torchrun", "torch.distributed.launch", "accelerate")
+"""Launchers whose kept options go to the engine's launcher, which is theirs."""
+
+COMMAND_SOURCE = "command"
+"""Where keys are from that a command has said."""
+
+
+def read_command(words: Sequence[str]) -> ParsedCommand:
+    """Return a command, given as words or as one text that holds all of them. Raises CommandRefused."""
+    if len(words) == 1 and any(letter.isspace() for letter in words[0].strip()):
+        return parse_line(words[0], os.environ)
+    return parse_command(words)
+
+
+def command_name(parsed: ParsedCommand) -> str:
+    """Return what runs of this command are called: by its script, module or program."""
+    if parsed.program_kind == "module":
+        return parsed.program.rpartition(".")[2]
+    words = (parsed.program, *parsed.args) if parsed.launcher == "opaque" else (parsed.program,)
+    scripts = (word for word in words if word.endswith((".sh", ".bash")))
+    return Path(next(scripts, parsed.program)).stem or parsed.program
+
+
+def command_keys(parsed: ParsedCommand) -> dict[str, YamlNode]:
+    """Return what the command says that a run config could. Raises BadInput for a hostfile that is none."""
+    request = parsed.request
+    told: dict[str, Any] = {
+        "gpus": line_gpus(parsed),
+        "hosts": line_hosts(parsed),
+        "precision": request.precision,
+        "main_port": request.main_port,
+        "env": _environment(parsed),
+        "restart": {"max": request.max_restarts} if request.max_restarts else None,
+    }
+    if parsed.program_kind != "executable":
+        told[parsed.program_kind] = parsed.program
+    return {key: _item(value, key) for key, value in told.items() if value not in (None, (), {})}
+
+
+def job_fields(parsed: ParsedCommand) -> dict[str, Any]:
+    """Return the engine, and what no key of a run config stands for."""
+    if parsed.directory:
+        raise CommandRefused(
+            f"the line enters {parsed.directory} first", f"cd {parsed.directory}, and leave that out"
+        )
+    engine = _ENGINES.get(parsed.launcher)
+    named = {use.sets: use.spelling for use in parsed.owned if use.sets}
+    count = named.get("per_node") or named.get("total") or named.get("include") or "ranks_per_host"
+    spelled = {
+        "ranks_per_host": count,
+        "precision": named.get("precision"),
+        "main_port": named.get("main_port"),
+    }
+    asked = CommandRequest(
+        executable=parsed.program if parsed.program_kind == "executable" else "",
+        launcher_args=parsed.kept_words() if parsed.launcher in _OWN_OPTIONS else (),
+        launched_by=parsed.launcher,
+        local_rank_option=parsed.local_rank_option,
+        rendezvous_timeout=parsed.request.rendezvous_timeout or 0,
+        unset=parsed.unset,
+        spelled={name: option for name, option in spelled.items() if option},
+    )
+    return {"engine": ENGINES[engine].traits if engine else None, "command": asked}
+
+
+def line_gpus(parsed: ParsedCommand) -> str | tuple[int | str, ...]:
+    """Return the `gpus:` of a command."""
+    request = parsed.request
+    if request.per_node == "cpu":
+        raise CommandRefused(
+            "the command asks for as many processes as a host has processors",
+            "write their number instead of cpu",
+        )
+    if request.on_cpu:
+        return "none"
+    return "auto" if request.gpus is None else request.gpus
+
+
+def line_hosts(parsed: ParsedCommand) -> tuple[str, ...]:
+    """Return the hosts that a command names, in its order, without those that it excludes as a whole."""
+    named = [*parsed.request.include, *parsed.request.hosts, *_hostfile(parsed)]
+    excluded = {one.host for one in parsed.request.exclude if not one.gpus}
+    return tuple(dict.fromkeys(one.host for one in named if one.host not in excluded))
+
+
+def settle_command(
+    parsed: ParsedCommand, job: Job, entries: Sequence[HostEntry], *, names_hosts: bool
+) -> tuple[Job, tuple[HostEntry, ...]]:
+    """Return the job with the counts and GPUs of each host, and the hosts that the command's filters leave.
+
+    Raises CommandRefused for a filter that names a host which is none of `entries`, and where several nodes
+    are asked for and none is named.
+    """
+    request = parsed.request
+    nodes = request.nodes or 1
+    if nodes > 1 and not names_hosts:
+        raise CommandRefused(f"the command is for {nodes} nodes, and no hosts are named", "add --hosts A,B")
+    check_hosts(request, [entry.name for entry in entries])
+    left_out = {one.host for one in request.exclude if not one.gpus}
+    wanted = {one.host for one in request.include}
+    chosen = tuple(
+        entry for entry in entries if entry.name not in left_out and (not wanted or entry.name in wanted)
+    )
+    if not chosen:
+        raise CommandRefused(
+            "the filters of the command leave no host", "name one in --include, or leave them out"
+        )
+    if job.gpus != line_gpus(parsed):  # gpulaunch was told otherwise
+        return job, chosen
+    counts, chosen = _counts(parsed, chosen)
+    asked = replace(
+        job.command,
+        ranks_per_host=counts,
+        host_gpus={one.host: one.gpus for one in request.include if one.gpus},
+        exclude_gpus={one.host: one.gpus for one in request.exclude if one.gpus},
+    )
+    return replace(job, command=asked), chosen
+
+
+def _counts(
+    parsed: ParsedCommand, entries: tuple[HostEntry, ...]
+) -> tuple[int | dict[str, int] | None, tuple[HostEntry, ...]]:
+    """Return how many ranks each host is asked for, and the hosts that get any."""
+    request = parsed.request
+    slots = {one.host: one.slots for one in (*request.hosts, *_hostfile(parsed)) if one.slots}
+    if isinstance(request.per_node, int):
+        return request.per_node, entries
+    if slots and request.total:
+        return _filled(slots, request.total, entries)
+    if slots:
+        return slots, entries
+    if request.total:
+        # Only mpirun and its like count the processes of all hosts without a number of nodes; a line of
+        # `accelerate launch` without one was typed for one machine, and each host is such a one.
+        nodes = request.nodes or (len(entries) if parsed.prefix else 1)
+        return max(1, request.total // nodes), entries
+    return None, entries
+
+
+def _filled(
+    slots: Mapping[str, int], total: int, entries: tuple[HostEntry, ...]
+) -> tuple[dict[str, int], tuple[HostEntry, ...]]:
+    """Fill the hosts in their order, as mpirun does."""
+    counts: dict[str, int] = {}
+    for entry in entries:
+        counts[entry.name] = min(slots.get(entry.name, total), total - sum(counts.values()))
+    if sum(counts.values()) < total:
+        raise CommandRefused(
+            f"the command asks for {total} processes, and its hosts have {sum(counts.values())} slots",
+            f"write {sum(counts.values())}, or more slots",
+        )
+    counts = {name: count for name, count in counts.items() if count}
+    return counts, tuple(entry for entry in entries if entry.name in counts)
+
+
+def _hostfile(parsed: ParsedCommand) -> tuple[HostFilter, ...]:
+    """Read the hostfile of a command: `HOST slots=N` a line, as DeepSpeed and Open MPI take it."""
+    name = parsed.request.hostfile
+    if not name:
+        return ()
+    try:
+        lines = at_home(name).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{name}: the hostfile of the command cannot be read: {error}") from None
+    found = [_hostfile_line(name, number, line) for number, line in enumerate(lines, 1)]
+    return tuple(one for one in found if one is not None)
+
+
+def _hostfile_line(name: str, number: int, line: str) -> HostFilter | None:
+    words = line.partition("#")[0].split()
+    if not words:
+        return None
+    host, colon, count = words[0].partition(":")
+    slots = next((word.partition("=")[2] for word in words[1:] if word.startswith("slots=")), count)
+    if (colon or len(words) > 1) and not slots.isdecimal():
+        raise BadInput(f"{name}:{number}: expected HOST slots=N, got {line.strip()!r}")
+    return HostFilter(host, slots=int(slots) if slots else None)
+
+
+def _environment(parsed: ParsedCommand) -> dict[str, str]:
+    """Return the variables that the ranks get; of `mpirun -x NAME` those that are set locally."""
+    env = {name: os.environ[name] for name in parsed.forwarded if name in os.environ}
+    if parsed.launcher == "deepspeed":
+        env |= _deepspeed_env()
+    if parsed.request.omp_threads is not None:
+        env["OMP_NUM_THREADS"] = str(parsed.request.omp_threads)
+    return env | parsed.env
+
+
+def _deepspeed_env() -> dict[str, str]:
+    """Read `.deepspeed_env`, as deepspeed/launcher/runner.py does: in the home, then in this directory."""
+    name = os.environ.get("DS_ENV_FILE") or ".deepspeed_env"
+    places = (name,) if posixpath.isabs(name) else (posixpath.join("~", name), name)
+    env: dict[str, str] = {}
+    for place in places:
+        try:
+            lines = at_home(place).read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError):
+            continue
+        pairs = (line.partition("=") for line in lines if not line.lstrip().startswith("#"))
+        env |= {key.strip(): value.strip() for key, equals, value in pairs if equals and key.strip()}
+    return env
+
+
+def _item(value: Any, key: str) -> YamlNode:
+    if isinstance(value, dict):
+        return YamlNode(
+            {name: _item(each, f"{key}.{name}") for name, each in value.items()}, COMMAND_SOURCE, key=key
+        )
+    if isinstance(value, tuple):
+        return YamlNode(tuple(_item(each, key) for each in value), COMMAND_SOURCE, key=key)
+    return YamlNode(str(value), COMMAND_SOURCE, key=key)
+
+
+def missing_keys(
+    entries: Mapping[str, YamlNode], told: Iterable[tuple[str, YamlNode]]
+) -> dict[str, YamlNode]:
+    """Return a run config's keys with the command's where it says nothing itself; `env` of both."""
+    merged = dict(entries)
+    for key, item in told:
+        mine = merged.get(key)
+        if (
+            key == "env"
+            and mine is not None
+            and isinstance(mine.value, dict)
+            and isinstance(item.value, dict)
+        ):
+            merged[key] = replace(mine, value={**item.value, **mine.value})
+        elif mine is None or (key == "restart" and isinstance(mine.value, dict) and "max" not in mine.value):
+            merged[key] = item
+    return merged

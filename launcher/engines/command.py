@@ -1,0 +1,63 @@
+"""The command engine: a program of the user's, once on each node, which starts the ranks itself. Pure.
+
+    <python> {run_dir}/rank.py --exec PROGRAM args...
+
+gpulaunch cannot look into `bash train.sh`, `llamafactory-cli train` or `axolotl train`. It sets what such
+programs read: NNODES, NODE_RANK, NPROC_PER_NODE, MASTER_ADDR and MASTER_PORT, and each option of torch's
+launcher as PET_<NAME>, which a torchrun inside takes wherever its own command line does not say it
+(torch/distributed/argparse_util.py). With FORCE_TORCHRUN LLaMA-Factory uses torchrun at all
+(llamafactory/launcher.py).
+
+Precision, the check of each rank and the guard are not ours then: the processes that train are its children.
+"""
+
+from collections.abc import Iterator
+
+from launcher.engines.base import RANK_PROGRAM, Engine, NodeSetup, World
+
+
+class Command:
+    """Starts one program on each node."""
+
+    launcher_module = ""
+
+    def argv(self, world: World, node: NodeSetup) -> tuple[str, ...]:
+        """Return the node's command."""
+        del world
+        return (node.python, RANK_PROGRAM, *node.words)
+
+    def environment(self, world: World, node: NodeSetup) -> dict[str, str]:
+        """Return what a launcher inside goes by."""
+        local = str(len(node.ranks.slots))
+        told = {
+            "NNODES": str(world.nodes),
+            "NODE_RANK": str(node.node_rank),
+            "NPROC_PER_NODE": local,
+            "MASTER_ADDR": world.main_address,
+            "MASTER_PORT": str(world.main_port),
+        }
+        torch = {f"PET_{name}": value for name, value in told.items()}
+        return {
+            **told,
+            **torch,
+            "PET_RDZV_BACKEND": "static",
+            "PET_RDZV_ID": world.run_id,
+            "PET_RDZV_CONF": f"timeout={world.rendezvous_timeout_s}",
+            "FORCE_TORCHRUN": "1",
+        }
+
+    def files(self, world: World, node: NodeSetup) -> tuple[tuple[str, str], ...]:
+        """Return no file: all is in the environment."""
+        del world, node
+        return ()
+
+    def notes(self, world: World, node: NodeSetup) -> Iterator[str]:
+        """Yield what is not ours here."""
+        local = len(node.ranks.slots)
+        yield (
+            f"NPROC_PER_NODE and PET_NPROC_PER_NODE ask the command for {local} of {world.size} ranks; its"
+            " precision and its ranks are not ours: no guard watches them, and none is verified"
+        )
+
+
+ENGINE: Engine = Command()

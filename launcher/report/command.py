@@ -1,0 +1,114 @@
+"""A command that was pasted, beside what the plan makes of it: word by word, with the reasons."""
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from launcher.engines.command_line.records import OptionUse, ParsedCommand
+from launcher.planning.plan import Change, Plan
+from launcher.report.plan import change_text
+from launcher.text import clean
+from preflight.facts.redaction import redact_value, redact_words
+from preflight.frozen import dataclass
+
+_ASKED = (
+    "hosts",
+    "hostfile",
+    "include",
+    "exclude",
+    "gpus",
+    "on_cpu",
+    "max_restarts",
+    "omp_threads",
+    "log_dir",
+)
+"""Fields of a request that stay in the line as they are: the plan honours them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """The command as it was given and as it is launched, and why they differ."""
+
+    pasted: tuple[str, ...]
+    launched: tuple[str, ...]
+    edits: tuple[Change, ...]
+    left_out: tuple[str, ...]  # what stood around the command, a sentence each
+
+
+def correction(parsed: ParsedCommand, plan: Plan) -> Correction:
+    """Return what the plan makes of a command's owned options. Everything else stays as it was typed."""
+    words: list[str | None] = list(parsed.words)
+    edits: list[Change] = []
+    for use in parsed.owned:
+        value = _planned(use, plan)
+        changed = [each for each in plan.changes if each.what == use.spelling]
+        if value == use.value:
+            continue
+        span = range(use.position, use.position + use.width)
+        if value is None:
+            edits += changed or [Change(use.spelling, " ".join(use.values), "", use.reason)]
+            new: list[str] = []
+        else:
+            edits += changed or [Change(use.spelling, " ".join(use.values), value, _why(use, plan))]
+            new = [f"{use.spelling}={value}"] if use.width == 1 and use.values else [use.spelling, value]
+        for place, index in enumerate(span):
+            words[index] = new[place] if place < len(new) else None
+    launched = tuple(word for word in words if word is not None)
+    return Correction(parsed.words, launched, tuple(edits), parsed.dropped)
+
+
+def command_lines(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = False) -> Iterator[str]:
+    """Yield both lines and what was changed from one to the other, for people."""
+    found = correction(parsed, plan)
+    yield clean(f"command:  {_line(found.pasted, show_secrets=show_secrets)}", keep_lines=False)
+    if found.launched != found.pasted:
+        yield clean(f"becomes:  {_line(found.launched, show_secrets=show_secrets)}", keep_lines=False)
+    edits = found.edits if show_secrets else tuple(map(_redacted, found.edits))
+    yield from (clean(f"  {change_text(edit)}", keep_lines=False) for edit in edits)
+    yield from (clean(f"  {sentence}", keep_lines=False) for sentence in found.left_out)
+    yield ""
+
+
+def command_json(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
+    """Return both lines and the edits as plain JSON types."""
+    found = correction(parsed, plan)
+    edits = found.edits if show_secrets else tuple(map(_redacted, found.edits))
+    return {
+        "launcher": parsed.launcher,
+        "words": list(found.pasted if show_secrets else redact_words(found.pasted)),
+        "launched": list(found.launched if show_secrets else redact_words(found.launched)),
+        "edits": [{"what": e.what, "old": e.old, "new": e.new, "why": e.why} for e in edits],
+        "left_out": list(found.left_out),
+    }
+
+
+def _planned(use: OptionUse, plan: Plan) -> str | None:
+    """Return the value that the plan gives an owned option, None where it has no place in the plan."""
+    if use.sets in _ASKED or (not use.values and not use.sets):
+        return use.value
+    counts = [len(node.ranks.slots) for node in plan.nodes]
+    values: dict[str, str] = {
+        "nodes": str(len(plan.nodes)),
+        "per_node": "/".join(map(str, counts if len(set(counts)) > 1 else counts[:1])),
+        "total": str(plan.world_size),
+        "main_address": plan.main_address + (f":{plan.main_port}" if ":" in use.value else ""),
+        "main_port": str(plan.main_port),
+        "precision": plan.precision.mixed_precision,
+    }
+    return values.get(use.sets)
+
+
+def _why(use: OptionUse, plan: Plan) -> str:
+    hosts = ", ".join(f"{len(node.ranks.slots)} on {node.host}" for node in plan.nodes)
+    if use.sets in ("per_node", "total"):
+        return f"{hosts}: {use.reason}" if use.reason else hosts
+    return use.reason
+
+
+def _line(words: tuple[str, ...], *, show_secrets: bool) -> str:
+    return shlex.join(words if show_secrets else redact_words(words))
+
+
+def _redacted(change: Change) -> Change:
+    what = change.what
+    return Change(what, redact_value(what, change.old), redact_value(what, change.new), change.why)

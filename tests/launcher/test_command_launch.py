@@ -1,0 +1,296 @@
+"""Commands that people type today, and the plan that they become on two unlike hosts."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from launcher.config.command_config import settle_command
+from launcher.config.inventory import HostEntry
+from launcher.config.run_config import Overrides, RunConfig, command_config, load_run_config
+from launcher.errors import BadInput, CommandRefused
+from launcher.planning.plan import Plan
+from launcher.planning.planner import make_plan
+from launcher.report.command import command_lines, correction
+from launcher.report.plan import plan_text
+from preflight.decide.gpu_selection import select
+from preflight.facts.gpu import ComputeProcess
+from preflight.facts.host import HostFacts
+from preflight.facts.json_codec import decode
+from tests.hardware import cpu_host, gpu, host, l40s, titan
+
+HELD = decode(ComputeProcess, {"pid": 77, "kind": "compute"})
+
+
+def busy_titan() -> HostFacts:
+    """Return a TITAN host of which GPU 2 is in use."""
+    cards = [gpu(i, host="titan", processes=(HELD,) if i == 2 else ()) for i in range(4)]
+    return host("titan", cards)
+
+
+def read(line: str, overrides: Overrides | None = None) -> RunConfig:
+    return command_config(shlex.split(line), overrides)
+
+
+def planned(config: RunConfig, *hosts: HostFacts) -> Plan:
+    assert config.command is not None
+    facts = {each.host: each for each in hosts}
+    entries = tuple(HostEntry(name) for name in (config.hosts if config.names_hosts else facts))
+    job, left = settle_command(config.command, config.job, entries, names_hosts=True)
+    return make_plan([(entry, facts[entry.name]) for entry in left], job, run_id="run-1")
+
+
+def plan(line: str, *hosts: HostFacts) -> Plan:
+    return planned(read(line), *hosts)
+
+
+def ranks(made: Plan) -> dict[str, list[int | None]]:
+    """Return the GPUs of each host by index; None is a CPU rank."""
+    return {node.host: [slot.gpu_index for slot in node.ranks.slots] for node in made.nodes}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("DS_ENV_FILE", raising=False)
+    (tmp_path / "hostfile").write_text("# two\ntitan slots=3\nl40s-01 slots=1\n")
+    (tmp_path / ".deepspeed_env").write_text("NCCL_DEBUG=INFO\n#no\nTOKEN_FILE=a=b\n")
+    return tmp_path
+
+
+RANKS: Mapping[str, Mapping[str, list[int | None]]] = {
+    "torchrun --nproc_per_node 4 train.py": {"titan": [0, 1, 3], "l40s-01": [0, 1]},
+    "torchrun --nproc_per_node 2 train.py": {"titan": [0, 1], "l40s-01": [0, 1]},
+    "torchrun --nnodes 2 --node_rank 0 --master_addr x --nproc_per_node=1 train.py": {
+        "titan": [0],
+        "l40s-01": [0],
+    },
+    "CUDA_VISIBLE_DEVICES=1,0 torchrun --nproc_per_node 2 train.py": {"titan": [1, 0], "l40s-01": [1, 0]},
+    "accelerate launch --num_machines 2 --num_processes 4 train.py": {"titan": [0, 1], "l40s-01": [0, 1]},
+    "accelerate launch --num_processes 1 train.py": {"titan": [0], "l40s-01": [0]},
+    "deepspeed --include titan:0,3@l40s-01:1 train.py": {"titan": [0, 3], "l40s-01": [1]},
+    "deepspeed --include titan:1,2 train.py": {"titan": [1]},
+    "deepspeed --exclude titan:0@l40s-01 train.py": {"titan": [1, 2, 3]},
+    "deepspeed --hostfile hostfile train.py": {"titan": [0, 1, 3], "l40s-01": [0]},
+    "deepspeed --num_gpus 2 train.py": {"titan": [0, 1], "l40s-01": [0, 1]},
+    "mpirun -np 4 -H titan:3,l40s-01:1 python train.py": {"titan": [0, 1, 3], "l40s-01": [0]},
+    "mpirun -np 2 -H titan:2,l40s-01:2 python train.py": {"titan": [0, 1]},
+    "mpirun -np 4 python train.py": {"titan": [0, 1], "l40s-01": [0, 1]},
+    "python train.py": {"titan": [0, 1, 2, 3], "l40s-01": [0, 1]},
+}
+
+
+@pytest.mark.parametrize("line", RANKS)
+def test_a_command_gets_the_gpus_that_it_asks_for(line: str) -> None:
+    assert ranks(plan(line, busy_titan(), l40s(2))) == RANKS[line]
+
+
+def test_what_a_host_cannot_give_is_said_with_the_option_and_the_reason() -> None:
+    made = plan("torchrun --nproc_per_node 4 train.py", busy_titan(), l40s(2))
+    text = plan_text(made)
+    assert "--nproc_per_node 4 -> 3 on titan: GPU 2 is held by pid 77" in text
+    assert "--nproc_per_node 4 -> 2 on l40s-01: l40s-01 offers 2 GPUs" in text
+
+
+def test_a_gpu_that_is_not_needed_stops_no_launch() -> None:
+    config = read("torchrun --nproc_per_node 3 train.py")
+    assert config.command is not None
+    job, _ = settle_command(config.command, config.job, (HostEntry("titan"),), names_hosts=True)
+    assert select(busy_titan(), job).needed == 1
+    filtered = replace(job, command=replace(job.command, exclude_gpus={"titan": (2,)}))
+    assert select(busy_titan(), filtered).candidates == {0, 1, 3}
+
+
+def test_the_same_counts_are_of_cpu_ranks_where_there_are_no_gpus() -> None:
+    made = plan("torchrun --nproc_per_node 2 train.py", cpu_host("a"), cpu_host("b", "10.77.0.4"))
+    assert ranks(made) == {"a": [None, None], "b": [None, None]}
+    made = plan("deepspeed --include a:0,1@b:0 train.py", cpu_host("a"), cpu_host("b", "10.77.0.4"))
+    assert ranks(made) == {"a": [None, None], "b": [None]}
+    assert ranks(plan("accelerate launch --cpu --num_processes 2 train.py", titan(1))) == {
+        "titan": [None, None]
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "engine", "words"),
+    [
+        (
+            "torchrun --tee 3 --nproc_per_node 1 train.py --lr 1",
+            "torchrun",
+            ("{run_dir}/rank.py", "train.py", "--lr", "1"),
+        ),
+        ("torchrun -m pkg.train --lr 1", "torchrun", ("{run_dir}/rank.py", "-m", "pkg.train", "--lr", "1")),
+        (
+            "torchrun --no_python ./run --lr 1",
+            "torchrun",
+            ("{run_dir}/rank.py", "--exec", "./run", "--lr", "1"),
+        ),
+        ("accelerate launch -m pkg.train a", "accelerate", ("{run_dir}/rank.py", "-m", "pkg.train", "a")),
+        (
+            "deepspeed train.py --deepspeed ds.json",
+            "torchrun",
+            ("{run_dir}/rank.py", "train.py", "--deepspeed", "ds.json"),
+        ),
+        ("python -m torch.distributed.run scripts/a.py", "torchrun", ("{run_dir}/rank.py", "scripts/a.py")),
+    ],
+)
+def test_the_launcher_of_the_command_chooses_the_engine(
+    line: str, engine: str, words: tuple[str, ...]
+) -> None:
+    made = plan(line, titan(1), l40s(1))
+    assert made.engine == engine
+    assert made.nodes[0].argv[-len(words) :] == words
+
+
+def test_options_of_the_launcher_that_the_plan_does_not_own_go_along() -> None:
+    made = plan("torchrun --tee 3 --log_dir /logs --rdzv_conf timeout=900 train.py", titan(1), l40s(1))
+    argv = made.nodes[0].argv
+    before = argv[: argv.index("{run_dir}/rank.py")]
+    assert before[before.index("--tee") + 1] == "3"
+    assert before.count("--log_dir") == 1
+    assert before[before.index("--log_dir") + 1] == "/logs"
+    assert before[before.index("--rdzv_conf") + 1] == "timeout=900"
+
+
+def test_variables_of_the_command_reach_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_PROJECT", "x")
+    made = plan(
+        "env -u HF_HUB_OFFLINE A=1 OMP_NUM_THREADS=3 mpirun -x WANDB_PROJECT python train.py", titan(1)
+    )
+    node = made.nodes[0]
+    assert (node.env["A"], node.env["OMP_NUM_THREADS"], node.env["WANDB_PROJECT"]) == ("1", "3", "x")
+    assert "HF_HUB_OFFLINE" in node.unset
+
+
+def test_deepspeed_scripts_get_what_its_launcher_gives() -> None:
+    node = plan("deepspeed train.py", titan(1), l40s(2)).nodes[1]
+    told = {
+        name: node.env[name]
+        for name in ("CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE", "NCCL_DEBUG", "TOKEN_FILE")
+    }
+    assert told == {
+        "CROSS_RANK": "1",
+        "CROSS_SIZE": "2",
+        "LOCAL_SIZE": "2",
+        "NCCL_DEBUG": "INFO",
+        "TOKEN_FILE": "a=b",
+    }
+    assert node.env["GPULAUNCH_LOCAL_RANK_OPTION"] == "--local_rank"
+    assert (
+        "GPULAUNCH_LOCAL_RANK_OPTION" not in plan("deepspeed --no_local_rank train.py", titan(1)).nodes[0].env
+    )
+    assert node.argv[2] == "torch.distributed.run"
+
+
+def test_an_opaque_command_is_told_what_a_launcher_inside_goes_by() -> None:
+    made = plan("NPROC_PER_NODE=3 bash train.sh --x", busy_titan(), l40s(2))
+    first, second = made.nodes
+    assert (made.engine, made.world_size, made.precision.mixed_precision) == ("command", 2, "no")
+    assert second.argv[1:] == ("{run_dir}/rank.py", "--exec", "bash", "train.sh", "--x")
+    told = {
+        "NNODES": "2",
+        "NODE_RANK": "1",
+        "NPROC_PER_NODE": "2",
+        "MASTER_ADDR": "10.77.0.1",
+        "MASTER_PORT": "29500",
+    }
+    for name, value in told.items():
+        assert second.env[name] == second.env[f"PET_{name}"] == value
+    assert (first.env["NPROC_PER_NODE"], second.env["PET_RDZV_ID"]) == ("3", "run-1")
+    assert second.env["CUDA_VISIBLE_DEVICES"] == "GPU-l40s-01-0,GPU-l40s-01-1"
+    assert (first.gpus, second.first_rank) == (("GPU-titan-0", "GPU-titan-1", "GPU-titan-3"), 1)
+    assert "GPULAUNCH_GUARD" not in first.env
+    expected = json.loads(dict(second.files)["expected.json"])
+    assert (expected["world_size"], expected["local_world_size"], expected["first_rank"]) == (2, 1, 1)
+    assert "no guard watches them, and none is verified" in plan_text(made)
+
+
+def test_a_precision_for_an_opaque_command_is_dropped_with_the_reason() -> None:
+    made = planned(read("bash train.sh", Overrides(precision="bf16")), l40s(1))
+    assert [(each.what, each.old, each.new) for each in made.changes] == [("--mixed_precision", "bf16", "no")]
+
+
+def test_port_precision_and_restarts_are_those_of_the_command_unless_said_otherwise() -> None:
+    line = "accelerate launch --main_process_port 30000 --mixed_precision fp16 train.py"
+    job = read(line).job
+    assert (job.main_port, job.precision, job.name) == (30000, "fp16", "train")
+    job = read(line, Overrides(port="30001", precision="no")).job
+    assert (job.main_port, job.precision) == (30001, "no")
+    restart = read("torchrun --max_restarts 3 train.py").restart
+    assert restart is not None
+    assert restart.max == 3
+    assert read("torchrun --max_restarts 3 train.py", Overrides(restarts="0")).restart is None
+
+
+def test_gpus_said_to_gpulaunch_win_over_the_command() -> None:
+    config = read("torchrun --nproc_per_node 4 train.py", Overrides(gpus="1"))
+    assert ranks(planned(config, titan(4))) == {"titan": [0]}
+
+
+def test_the_command_is_shown_as_it_was_and_as_it_is_launched() -> None:
+    line = (
+        "torchrun --nnodes=1 --nproc_per_node 4 --rdzv_backend c10d --rdzv_endpoint=localhost:29500"
+        " train.py --lr 1e-4"
+    )
+    config = read(line)
+    made = planned(config, busy_titan(), l40s(4))
+    assert config.command is not None
+    shown = correction(config.command, made)
+    assert shlex.join(shown.launched) == (
+        f"torchrun --nnodes=2 --nproc_per_node 3/4 --rdzv_endpoint=10.77.0.1:{made.main_port}"
+        " train.py --lr 1e-4"
+    )
+    text = "\n".join(command_lines(config.command, made))
+    assert f"command:  {line}" in text
+    assert "--nproc_per_node 4 -> 3 on titan: GPU 2 is held by pid 77" in text
+    assert "--nnodes 1 -> 2: the hosts are those of --hosts" in text
+    assert "--rdzv_backend c10d -> (dropped): every host joins a static rendezvous" in text
+
+
+def test_a_command_that_needs_no_correction_is_shown_once() -> None:
+    config = read("torchrun --nproc_per_node 2 train.py")
+    assert config.command is not None
+    lines = list(command_lines(config.command, planned(config, titan(2))))
+    assert lines == ["command:  torchrun --nproc_per_node 2 train.py", ""]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("deepspeed --include other:0 train.py", "names other, which is not in --hosts (titan, l40s-01)"),
+        ("deepspeed --exclude titan@l40s-01 train.py", "leave no host"),
+        ("torchrun --nproc_per_node cpu train.py", "write their number instead of cpu"),
+        ("deepspeed --hostfile none train.py", "none: the hostfile of the command cannot be read"),
+        ("mpirun -np 9 -H titan:3,l40s-01:1 python train.py", "9 processes, and its hosts have 4 slots"),
+        ("cd sub && torchrun train.py", "enters sub first"),
+    ],
+)
+def test_what_cannot_be_launched_as_it_is_says_so(line: str, words: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        planned(command_config([line], Overrides(hosts=("titan,l40s-01",))), titan(1), l40s(1))
+    assert words in f"{refused.value.message} {refused.value.fix}"
+
+
+def test_several_nodes_need_hosts() -> None:
+    config = read("torchrun --nnodes 2 train.py")
+    assert config.command is not None
+    with pytest.raises(CommandRefused, match="for 2 nodes, and no hosts are named"):
+        settle_command(config.command, config.job, (HostEntry("localhost"),), names_hosts=False)
+
+
+def test_a_run_config_holds_the_command(home: Path) -> None:
+    (home / "a.yaml").write_text(
+        "command: A=1 torchrun --nproc_per_node 2 train.py --lr '1 2'\n"
+        "env: {B: 2}\nprecision: fp16\nargs: [--x]\n"
+    )
+    config = load_run_config("./a.yaml", Overrides(extra_args=("--y",)))
+    job = config.job
+    assert (job.script, job.args) == ("train.py", ("--lr", "1 2", "--x", "--y"))
+    assert (job.env, job.precision, job.name) == ({"A": "1", "B": "2"}, "fp16", "a")
+    (home / "b.yaml").write_text("command: [torchrun, train.py]\nscript: other.py\n")
+    with pytest.raises(BadInput, match="the command says it; keep one of them"):
+        load_run_config("./b.yaml")
