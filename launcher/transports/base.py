@@ -145,10 +145,6 @@ class Connection(Protocol):
     ) -> None: ...
 
 
-Opener = Callable[[Endpoint], Connection]
-"""Opens a connection or raises the HostError subclass that says why not."""
-
-
 def iter_stdout(stream: Stream, poll_s: float = 0.5) -> Iterator[bytes]:
     """Yield stdout until it ends."""
     while True:

@@ -75,12 +75,6 @@ def ceiling(gpu: Gpu, host: str = "") -> HardwareLimit | Missing:
     return HardwareLimit(row.best, row.also | {row.best}, DecisionReason(text, row.note))
 
 
-def capability_ceiling(gpu: Gpu) -> tuple[Precision, DecisionReason] | Missing:
-    """Return the highest mixed precision that `gpu` trains in natively, with the reason."""
-    found = ceiling(gpu)
-    return found if isinstance(found, Missing) else (found.best, found.reason)
-
-
 def gpu_name(gpu: Gpu) -> str:
     """Return the GPU's name as people say it, without the maker."""
     return "a GPU of unknown name" if isinstance(gpu.name, Missing) else gpu.name.removeprefix("NVIDIA ")

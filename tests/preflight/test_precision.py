@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from preflight.decide.decision import NodeRanks, RankSlot
-from preflight.decide.precision import PrecisionRefused, capability_ceiling, ceiling, decide, fp8_backend
+from preflight.decide.precision import PrecisionRefused, ceiling, decide, fp8_backend
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
 from preflight.facts.script import CodeLocation, Option
@@ -36,9 +36,9 @@ from tests.preflight.readings import BARE, literal, on, reading
     ],
 )
 def test_each_card_has_its_ceiling(card: str, best: Precision) -> None:
-    found = capability_ceiling(gpu(0, card))
+    found = ceiling(gpu(0, card))
     assert not isinstance(found, Missing)
-    assert found[0] == best
+    assert found.best == best
     assert on([card]).mixed_precision == best
 
 
@@ -238,9 +238,9 @@ def test_two_different_literals_are_told_and_not_obeyed() -> None:
 
 def test_a_gpu_without_a_readable_name_is_still_judged_by_capability() -> None:
     nameless: Gpu = gpu(0, name="NVIDIA L40S")
-    found = capability_ceiling(nameless)
+    found = ceiling(nameless)
     assert not isinstance(found, Missing)
-    assert found[0] == "bf16"
+    assert found.best == "bf16"
 
 
 def test_a_refusal_ends_with_the_exit_code_of_a_refusal() -> None:

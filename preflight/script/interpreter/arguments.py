@@ -1,6 +1,5 @@
 """argparse: what options a script has, their defaults, and what the launch's own arguments make of them."""
 
-import ast
 from typing import TYPE_CHECKING
 
 from preflight.frozen import dataclass
@@ -174,8 +173,3 @@ def given_switch(args: tuple[str, ...] | None, name: str) -> Value | None:
         off = spelled.startswith("no_") and spelled != name
         result = Const((following.lower() in ("false", "0", "no")) == off) if following else Const(not off)
     return result
-
-
-def literal_text(node: ast.expr) -> str:
-    """Return an expression as it is written."""
-    return ast.unparse(node)

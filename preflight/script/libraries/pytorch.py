@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 MODULES = frozenset({"torch.nn.Module"})
-NO_DEVICE = Const(None)
 
 
 # --- devices ----------------------------------------------------------------------------
