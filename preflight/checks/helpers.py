@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
 from preflight.facts.gpu import Gpu
+from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 
 REPORTED_ELSEWHERE = ("gpu-lost", "reset-required")
@@ -66,3 +67,11 @@ def gib(mib: float) -> str:
 def cut(text: str, length: int) -> str:
     """Return a text of at most this many characters; "..." replaces what is left out."""
     return text if len(text) <= length else text[: length - 3] + "..."
+
+
+_RUNTIMES = ("docker", "podman", "libpod", "containerd")
+
+
+def is_started_with_options(facts: HostFacts) -> bool:
+    """Return whether the host is a container whose limits and network are options of `docker run`."""
+    return not isinstance(facts.identity, Missing) and facts.identity.container in _RUNTIMES

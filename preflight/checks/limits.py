@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import gib, how_to_read
+from preflight.checks.helpers import gib, how_to_read, is_started_with_options
 from preflight.checks.registry import host_check
 from preflight.decide.gpu_selection import GpuSelection
 from preflight.facts.host import HostFacts, IbPort, Limits
@@ -11,6 +11,19 @@ from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 
 RDMA_MEMLOCK_KIB = 64 * 1024
+
+
+_PODS = ("kubernetes", "kubepods")
+"""Words of `container` in the facts for a pod, which gets the limits of its node's runtime."""
+
+
+def _raised(facts: HostFacts, limit: str, in_container: str, elsewhere: str) -> str:
+    """Return how a hard limit is raised: limits.conf is read at a login, which `docker exec` is not."""
+    if is_started_with_options(facts):
+        return f"start the container with --ulimit {limit}={in_container}"
+    if not isinstance(facts.identity, Missing) and facts.identity.container in _PODS:
+        return f"ask the administrator: the container runtime of the node sets {limit} of a pod"
+    return f"root: '* - {limit} {elsewhere}' in /etc/security/limits.conf, then log in again"
 
 
 def _ranks(host: str, job: Job, use: GpuSelection) -> int:
@@ -61,7 +74,7 @@ def locked_memory_allows_rdma(limits: Limits, facts: HostFacts) -> Iterator[Prob
     if limits.memlock_kib != -1 and limits.memlock_kib < RDMA_MEMLOCK_KIB:
         yield Problem(
             f"locked memory is limited to {limits.memlock_kib} KiB and this host has an active RDMA port",
-            "root: '* - memlock unlimited' in /etc/security/limits.conf, then log in again",
+            _raised(facts, "memlock", "-1", "unlimited"),
         )
 
 
@@ -70,13 +83,14 @@ def _active(port: IbPort) -> bool:
 
 
 @host_check("LIM003", Severity.WARNING)
-def enough_files_may_be_open(limits: Limits, expect: Expect) -> Iterator[Problem]:
+def enough_files_may_be_open(limits: Limits, facts: HostFacts, expect: Expect) -> Iterator[Problem]:
     """The session may open enough files.
 
     DataLoader workers and NCCL's sockets use hundreds per rank: "Too many open files" ends the job when the
     first epoch ends, not when it starts.
 
-    Fix: `ulimit -n` up to the hard limit in the shell's start-up file; above it, limits.conf (root).
+    Fix: `ulimit -n` up to the hard limit in the shell's start-up file; above it, limits.conf (root), or
+    `--ulimit nofile=4096` of the container.
     Source: getrlimit(RLIMIT_NOFILE); threshold `nofile` of `expect:`.
     """
     if limits.nofile != -1 and limits.nofile < expect.nofile:
@@ -85,7 +99,7 @@ def enough_files_may_be_open(limits: Limits, expect: Expect) -> Iterator[Problem
             f"only {limits.nofile} files may be open; {expect.nofile} are wanted",
             f"ulimit -n {expect.nofile} in ~/.profile on the host"
             if within
-            else f"root: '* - nofile {expect.nofile}' in /etc/security/limits.conf, then log in again",
+            else _raised(facts, "nofile", str(expect.nofile), str(expect.nofile)),
         )
 
 

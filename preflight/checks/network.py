@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from preflight.checks.finding import Problem, Severity
+from preflight.checks.helpers import is_started_with_options
 from preflight.checks.registry import cluster_check, host_check
 from preflight.facts.host import HostFacts, Interface, Network, Reach
 from preflight.facts.missing import Missing
@@ -97,6 +98,7 @@ def every_node_reaches_the_main_host(
     ephemeral ports.
 
     Fix: open the ports between the nodes, or choose an address of a network that is open, with `interface:`.
+    A container with a network of its own cannot be reached from other hosts: `docker run --network host`.
     Source: NCCL troubleshooting guide, networking; reproduced with nftables.
     """
     if len(hosts) < 2:
@@ -111,13 +113,14 @@ def every_node_reaches_the_main_host(
                 severity=Severity.UNKNOWN,
                 hosts=(name,),
             )
+        opened = f"open the port between them (nft list ruleset, ufw status on {main})"
+        if is_started_with_options(hosts[main]):
+            opened = f"start the container of {main} with --network host"
         for item in tries:
             if not item.ok:
                 yield Problem(
                     f"cannot connect to {main} at {item.address} port {item.port}: {item.error}",
-                    f"open the port between them (nft list ruleset, ufw status on {main}), or set "
-                    "interface: of "
-                    f"{main} in hosts.yaml to a network that both are in",
+                    f"{opened}, or set interface: of {main} in hosts.yaml to a network that both are in",
                     subject=f"port {item.port}",
                     hosts=(name,),
                 )

@@ -1,6 +1,7 @@
 """What every transport keeps, tried on this machine by subprocess, a real sshd, and a prefix over each."""
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -42,14 +43,21 @@ PIPE = str(Path(__file__).with_name("pipe_exec.py"))
 APPENDED = Prefix((sys.executable, "-IS", PIPE, "--"))  # as kubectl exec POD -- COMMAND...
 QUOTED = Prefix((sys.executable, "-IS", PIPE, "--join", "--", "{command}"))  # as tsh ssh
 
+OWN = os.environ.get("CONTRACT_PREFIX", "")
+"""Another to try, CONTRACT_PREFIX='docker exec -i NAME': a container that sees this tree, /root and /tmp."""
+WAYS = ["local", "ssh", "step", "prefix", "prefix over ssh", *(["own prefix"] if OWN else [])]
 
-@pytest.fixture(scope="module", params=["local", "ssh", "step", "prefix", "prefix over ssh"])
+
+@pytest.fixture(scope="module", params=WAYS)
 def connection(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Connection]:
     local = LocalConnection(Endpoint("localhost", "local", ""))
     if request.param in ("local", "prefix"):
         yield local if request.param == "local" else PrefixConnection("pod", local, APPENDED)
+        return
+    if request.param == "own prefix":
+        yield PrefixConnection("own", local, Prefix(tuple(shlex.split(OWN))))
         return
     if request.param == "step":
         step = relay_here("node-1")

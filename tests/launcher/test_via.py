@@ -1,7 +1,9 @@
 """`via:`: what hosts.yaml may say, how a host is then reached, and what its failures are called."""
 
+import json
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +31,7 @@ from launcher.transports.base import Connection, Endpoint, OpenOptions
 from launcher.transports.command_consent import Consent, allowed_commands, is_users_own
 from launcher.transports.prefix import prefix_of
 from launcher.transports.ssh.endpoint import endpoint_for
+from tests.launcher.sshd import Sshd
 
 PIPE = str(Path(__file__).with_name("pipe_exec.py"))
 LOCAL = Endpoint("localhost", "local", "")
@@ -339,3 +342,32 @@ def test_a_via_of_another_source_is_checked_too() -> None:
     for via in (Via("docker", "--privileged"), Via("srun9", "x"), Via("command", words=("./x",))):
         with pytest.raises(ConfigError):
             endpoint_for(HostEntry("n1", via=via), Inventory())
+
+
+def test_sshs_own_client_carries_every_argument_where_its_command_is_one_word(tmp_path: Path) -> None:
+    if shutil.which("ssh") is None:
+        pytest.skip("ssh is not installed")
+    with Sshd.up(tmp_path / "sshd") as sshd:
+        ssh = ["ssh", "-T", "-F", "none", "-i", str(sshd.identity), "-p", str(sshd.port)]
+        ssh += ["-o", f"UserKnownHostsFile={sshd.known_hosts}", "-o", "BatchMode=yes", "127.0.0.1"]
+        arguments = ("a  b", "$HOME `id`", "'\"\\", "\n", "")
+        with opened(Via("command", words=(*ssh, "{command}"))) as way:
+            done = way.run(("printf", r"%s\0", *arguments))
+        assert done.stdout.decode().split("\0")[:-1] == list(arguments)
+        with pytest.raises(PrefixFailed, match="hands its words to a shell"):
+            opened(Via("command", words=tuple(ssh)))
+
+
+def test_a_preflight_through_a_command_judges_what_it_reaches(
+    tmp_path: Path, config_home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [sys.executable, "-IS", PIPE, "--"]
+    inventory_of(config_home, **{"pod-0": {"via": words, "python": sys.executable}})
+    assert cli.execute(("preflight", "pod-0", "--json")) in (ExitCode.OK, ExitCode.NEGATIVE)
+    document = json.loads(capfd.readouterr().out)
+    assert document["hosts"]["pod-0"]["reached"], document
+    inventory_of(config_home, **{"pod-0": {"via": words, "python": "/no/such/python"}})
+    assert cli.execute(("preflight", "pod-0")) == ExitCode.NEGATIVE
+    said = capfd.readouterr().out
+    assert "HOST008 on pod-0: /no/such/python cannot be started" in said
