@@ -1,5 +1,6 @@
 """One mixed precision for a launch: hardware, request and script, and the reasons given."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -278,3 +279,9 @@ def test_the_gpu_that_refuses_a_request_is_named_first(
     assert decision.mixed_precision == given
     assert decision.changed_from == (asked if named else "")
     assert named in decision.because[0].text
+
+
+def test_a_capability_that_no_row_has_gives_no_mixed_precision() -> None:
+    found = ceiling(replace(gpu(0), capability=(-1, 0)))
+    assert not isinstance(found, Missing)
+    assert (found.best, found.on_request) == ("no", frozenset({"no"}))

@@ -54,6 +54,8 @@ SYSTEMD = {"pid": 1, "comm": "systemd", "argv": ("/sbin/init",)}
         ({"comm": "systemd", "argv": ("/usr/lib/systemd/systemd",), "inside": (1,)}, True),
         ({"pid": 1, "comm": "busybox", "argv": ("busybox", "init")}, True),
         ({"pid": 1, "comm": "busybox", "argv": ("busybox",)}, False),
+        ({"pid": 1, "comm": "busybox", "argv": ("busybox init",)}, False),  # a title that it gave itself
+        ({"pid": 1, "comm": "busybox", "argv": ("busybox", "", "init")}, False),
         ({"pid": 1, "comm": "init", "argv": ("init", "5")}, True),
         ({"pid": 1, "comm": "pause", "argv": ()}, False),  # a command line that cannot be read names nobody
     ],
@@ -140,3 +142,10 @@ def test_an_init_of_its_own_namespace_may_have_adopted_what_it_could_start(
 ) -> None:
     scene, _, pid = family(parent, child)
     assert bond(scene, pid) is expected
+
+
+def test_a_service_whose_namespaces_are_not_told_is_known_by_its_pid() -> None:
+    scene, parent, child = family(SYSTEMD)
+    scene.set(parent, namespace_pids=())
+    scene.set(child, namespace_pids=(), environ={"SYSTEMD_EXEC_PID": str(child)})
+    assert bond(scene, child) is Bond.RUN
