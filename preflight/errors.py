@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Self
 
 
 class GpulaunchError(Exception):
-    """A failure that is told to a person in one or two lines, never as a traceback.
+    """A failure that is reported to a person in one or two lines, never as a traceback.
 
     `message` says what is wrong and why it matters; `fix` is what to type next, or empty when the message
     already says it. `exit_code` is what the process returns (see docs/exit-codes.md); `code` and `hosts` are

@@ -128,7 +128,7 @@ class Expect:
     load_per_cpu: float = 1.5
     retired_pages: int = 10
     nvlink_errors: int = 0
-    recent_xid_s: float = 7200.0  # an Xid that does not condemn the GPU by itself is told for this long
+    recent_xid_s: float = 7200.0  # an Xid that does not condemn the GPU by itself is reported for this long
     fatal_xids: tuple[int, ...] = (48, 74, 79, 95, 119, 120, 140)  # the GPU needs a reset or a technician
     program_xids: tuple[int, ...] = (13, 31, 43, 45)  # usually a program's own fault, or its end
     stopped_s: float = 600.0  # a stopped process older than this is half dead

@@ -82,7 +82,7 @@ def _headline(facts: HostFacts, choice: CleanSelection) -> str:
 
 
 def _worth_showing(choice: CleanSelection) -> list[ClassifiedProcess]:
-    """Launchers and ranks that live and hold nothing are no news here."""
+    """Launchers and ranks that live and hold nothing are not news here."""
     quiet = (ProcessClass.LIVE, ProcessClass.SYSTEM)
     return [each for each in choice.shown if each.kind not in quiet or each.holds or each.holds.listed]
 

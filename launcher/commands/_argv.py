@@ -1,4 +1,6 @@
-"""The command line of a launch: options of the script, and of other launchers, are told where they belong."""
+"""The command line of a launch: options of the script, and of other launchers, are reported where they
+belong.
+"""
 
 from collections.abc import Mapping
 from difflib import get_close_matches

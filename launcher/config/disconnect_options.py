@@ -17,7 +17,7 @@ LEAST_TIMEOUT_S = 3.0
 STEP_TIMEOUT_S = 60.0
 """A node that is not heard in its step for so long is given up, and ends what runs on it."""
 START_TIMEOUT_S = 30.0
-"""A run of which only some nodes have started cannot go on: whatever the policy, it ends after so long."""
+"""A run of which only some nodes have started cannot continue: whatever the policy, it ends after so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class DisconnectOptions:
 
     @property
     def continues(self) -> bool:
-        """Whether the run goes on without a client, once all of its nodes have started."""
+        """Whether the run continues without a client, once all of its nodes have started."""
         return self.policy == "continue"
 
     @property
     def host_timeout_s(self) -> float:
-        """How long a host goes on without a client as long as it has not been told to go on for good."""
+        """How long a host continues without a client until it has the order to continue for good."""
         return START_TIMEOUT_S if self.continues else self.timeout_s
 
 

@@ -48,7 +48,7 @@ def parse_spot(word: str) -> SshTarget:
 
 
 def is_address(word: str) -> bool:
-    """Whether the brackets of a word hold an IPv6 address, so that it is no range."""
+    """Whether the brackets of a word hold an IPv6 address, so that it is not a range."""
     return bool(_V6.fullmatch(word))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 
 def host_range(hosts: Iterable[str]) -> str:
-    """Return "l40s-[01-07],titan" for host names; names that are no node-set syntax stay as they are."""
+    """Return "l40s-[01-07],titan" for host names; names that are not node-set syntax stay as they are."""
     names = list(dict.fromkeys(hosts))
     plain = [name for name in names if name.replace("-", "").replace("_", "").replace(".", "").isalnum()]
     other = [name for name in names if name not in plain]

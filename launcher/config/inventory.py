@@ -214,7 +214,7 @@ class _Reader:
     def entry(self, name: str, data: Mapping[str, Any]) -> HostEntry:
         values = dict(data)
         if "identity_file" in values:
-            with suppress(BadInput):  # it is told where it is written
+            with suppress(BadInput):  # it is reported where it is written
                 folder = self.path.absolute().parent
                 values["identity_file"] = str(folder / at_home(values["identity_file"]))
         if "jump" in values:  # as ssh's ProxyJump: an empty list is an explicit none

@@ -1,4 +1,4 @@
-"""What `run` was asked: names and places. Light, so that nodes can begin before the rest is loaded."""
+"""What `run` was asked: names and places. Light, so that nodes can start before the rest is loaded."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -11,7 +11,7 @@ from launcher.errors import BadInput
 from launcher.local.project import SUFFIXES
 
 TREES = "~/gpulaunch"
-"""Where the trees of scripts without a run config go on hosts that have no workdir."""
+"""Where the trees of scripts without a run config are kept on hosts that have no workdir."""
 
 _NAMED = 3
 _SYNC = (
@@ -23,7 +23,7 @@ _SYNC = (
 def lone_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
     """Return the run config that the first word, a script here, stands for; the others are its arguments.
 
-    Raises BadInput where the word is no script, with what it may have meant.
+    Raises BadInput where the word is not a script, with what it may have meant.
     """
     if not words:
         raise BadInput(

@@ -63,7 +63,7 @@ def _check_events(text: str, loader: type[yaml.SafeLoader]) -> bool:
         depth += isinstance(event, yaml.CollectionStartEvent)
         if depth > MAX_DEPTH:
             raise YamlLimitExceeded(_line(event.start_mark), "nested too deep")
-        if values > 2 * MAX_VALUES:  # keys are no values
+        if values > 2 * MAX_VALUES:  # keys are not values
             raise YamlLimitExceeded(_line(event.start_mark), f"more than {MAX_VALUES} values")
     return has_alias
 

@@ -81,7 +81,7 @@ class ConfigIssue:
 
 @dataclass(slots=True)
 class ConfigIssues:
-    """Collects every mistake, so that all are told at once."""
+    """Collects every mistake, so that all are reported at once."""
 
     found: list[ConfigIssue] = field(default_factory=list)
 

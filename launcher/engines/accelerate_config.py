@@ -32,7 +32,7 @@ SECTIONS = {
     "dynamo_config": "dynamo_",
     "parallelism_config": "parallelism_config_",
 }
-"""Sections that are taken over, and how the options begin that say the same as their keys."""
+"""Sections that are taken over, and how the options start that say the same as their keys."""
 
 _STRATEGIES = {"--use_fsdp": "FSDP", "--use_deepspeed": "DEEPSPEED", "--use_megatron_lm": "MEGATRON_LM"}
 _DEEPSPEED_KEYS = (

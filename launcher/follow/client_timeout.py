@@ -1,4 +1,4 @@
-"""When a client gives up a run that goes on without it: no host of it has answered for a long time."""
+"""When a client gives up a run that continues without it: no host of it has answered for a long time."""
 
 from launcher.follow.awake_clock import AwakeClock
 from launcher.follow.run_state import RunState

@@ -1,4 +1,4 @@
-"""When a detached run may be left: once its ranks are as planned and every host has promised to go on."""
+"""When a detached run may be left: once its ranks are as planned and every host has promised to continue."""
 
 from typing import Literal, TypeAlias
 

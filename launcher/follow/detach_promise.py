@@ -1,4 +1,4 @@
-"""When hosts are told that the run needs no client: as soon as all of its nodes have started.
+"""When hosts get the order that the run needs no client: as soon as all of its nodes have started.
 
 Until then a client that vanishes leaves half a run behind, which its hosts end by themselves.
 """
@@ -8,7 +8,7 @@ from launcher.follow.run_state import RunState
 
 
 class DetachPromise:
-    """Says when to ask every host to go on without us; asked again while one has not promised it."""
+    """Says when to ask every host to continue without us; asked again while one has not promised it."""
 
     def __init__(self, watch: RunState) -> None:
         self._watch = watch

@@ -67,7 +67,7 @@ class Disconnected:
 
 @dataclass(frozen=True, slots=True)
 class Reconnected:
-    """The connection is back, and following goes on at the exact byte."""
+    """The connection is back, and following continues at the exact byte."""
 
     host: str
 

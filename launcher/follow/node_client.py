@@ -73,7 +73,7 @@ LEAVE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """A run that is there already: what of its logs we have, and what protocol.follow_request may be told."""
+    """A run that is there already: what of its logs we have, and what protocol.follow_request asks for."""
 
     offsets: Mapping[str, int] = field(default_factory=dict)
     wishes: Mapping[str, object] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class NodeClient(threading.Thread):
         """
         word = b"hung" if stacks else b"stop"
         self._words.append(b"%s %.3f %s\n" % (word, grace_s, one_line(why, 200).encode()))
-        # A run that is to end is not waited for as long as one that is to go on.
+        # A run that is to end is not waited for as long as one that is to continue.
         patience_s = STOP_PATIENCE_S + (STACKS_S if stacks else 0.0)
         self._give_up_at = min(self._give_up_at, self._awake.now() + grace_s + patience_s)
 
@@ -140,11 +140,11 @@ class NodeClient(threading.Thread):
         self._given_up, self._still_running = True, still_running
 
     def detach(self) -> None:
-        """Have the run go on without us; the host answers with the event "detached"."""
+        """Have the run continue without us; the host answers with the event "detached"."""
         self._words.append(b"detach\n")
 
     def leave(self) -> None:
-        """Follow no more; the run goes on there, or ends as its `on_disconnect` says."""
+        """Follow no more; the run continues there, or ends as its `on_disconnect` says."""
         self._words.append(BYE)
 
     def run(self) -> None:
@@ -217,7 +217,7 @@ class NodeClient(threading.Thread):
             except GpulaunchError as error:
                 self._put(Disconnected(self.host, error.message))
                 if attempt and self._silent_s() < 1.0:
-                    return  # it was back for a while: begin the pauses anew
+                    return  # it was back for a while: start the pauses anew
 
     def _silent_s(self) -> float:
         """Return for how long the host has been silent while we were awake."""

@@ -16,7 +16,7 @@ class NodeStatus:
     lost: str | None = None  # why it was given up
     still_running: bool = False  # although it was lost, as far as is known
     dropped: bool = False  # its link is broken just now
-    detached: bool = False  # it has promised to go on without a client
+    detached: bool = False  # it has promised to continue without a client
     launcher_ended: bool = False
     oom: HostReport | None = None  # what its kernel said last of memory
 
@@ -73,12 +73,12 @@ class Nodes:
 
     @property
     def detached(self) -> set[str]:
-        """The hosts that have promised to go on without a client."""
+        """The hosts that have promised to continue without a client."""
         return {host for host, node in self._known.items() if node.detached}
 
     @property
     def going_on(self) -> tuple[str, ...]:
-        """The lost hosts on which the run goes on, as far as is known, by name."""
+        """The lost hosts on which the run continues, as far as is known, by name."""
         return tuple(sorted(host for host, node in self._known.items() if node.still_running))
 
     def give_up(self, host: str, why: str) -> None:

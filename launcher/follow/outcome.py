@@ -57,7 +57,7 @@ class Cleanup:
     """What of a run is left on its hosts; mappings are by host."""
 
     lost: Mapping[str, str] = field(default_factory=dict)  # why
-    still_running: tuple[str, ...] = ()  # lost hosts on which the run goes on, as far as is known
+    still_running: tuple[str, ...] = ()  # lost hosts on which the run continues, as far as is known
     left: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # pids that could not be ended
     port_free: bool | None = None  # the main port, on the main host; None: there is none, or unknown
 

@@ -49,7 +49,9 @@ class PeerCheck:
             self._ask(asker, hosts)
 
     def step(self, dropped: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Go on with what is to be asked of hosts whose link is broken; yield (host, why) that has died."""
+        """Continue with what is to be asked of hosts whose link is broken; yield (host, why) that has
+        died.
+        """
         self._take(dropped)
         for host in [host for host in self._rounds if host not in dropped]:
             del self._rounds[host]

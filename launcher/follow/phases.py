@@ -92,7 +92,7 @@ class Phases:
         return tuple(Phase(name, max(0.0, end - at)) for (name, at), end in zip(known, ends, strict=True))
 
     def _run_began(self, now: float) -> float | None:
-        """Return when every rank was verified; where they never were, when every script had begun."""
+        """Return when every rank was verified; where they never were, when every script had started."""
         found = self._verified
         if found is None and self._introduced is not None and now - self._introduced > QUIET_S:
             found = self._introduced

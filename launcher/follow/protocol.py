@@ -60,7 +60,7 @@ def start_request(
 def order(
     plan: Plan, node: NodePlan, disconnect: DisconnectOptions, entries: Iterable[HostEntry] = ()
 ) -> bytes:
-    """Return what a node that has begun early waits for."""
+    """Return what a node that has started early waits for."""
     body = json.dumps({"mode": "start", "spec": _spec(plan, node, disconnect, entries)}).encode()
     return b"%d\n" % len(body) + body
 

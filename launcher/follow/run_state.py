@@ -192,7 +192,9 @@ class RunState:
         return not guarded or self.guarding.compared >= self.plan.world_size or self.plan.world_size == 1
 
     def _guard_told(self, told: HostReport, rank: int) -> Iterator[Action]:
-        """A stop is told before its rank has ended, which may hang in its own shutdown: end all of it now."""
+        """A stop is reported before its rank has ended, which may hang in its own shutdown: end all of it
+        now.
+        """
         if told.event == "rehearsal":
             self.guarding.rehearsed[rank] = told.fields
             return
@@ -253,7 +255,7 @@ class RunState:
         )
 
     def _lost(self, lost: HostLost) -> Iterator[Action]:
-        """End the run elsewhere without a host that has ended it; one that is only not reached goes on."""
+        """End the run elsewhere without a host that has ended it; one that is only not reached continues."""
         self.nodes.give_up(lost.host, lost.why)
         yield Notify(f"{lost.host}: lost: {lost.why}", bad=True)
         self.nodes[lost.host].still_running = lost.still_running

@@ -27,7 +27,7 @@ class StopDeadline:
         return self._watch.interrupts > 2 or self._watch.all_ranks_ended or now >= self._leave_at
 
     def give_up_hosts(self) -> None:
-        """Note the hosts of which more was to come; they end the run by themselves, as they were told."""
+        """Note the hosts of which more was to come; they end the run themselves, as ordered."""
         if self.pressed:
             for host in self._watch.open_hosts:
                 self._watch.nodes.give_up(host, WHY)

@@ -1,7 +1,7 @@
-"""Nodes that begin before their plan: while hosts are checked, theirs import what the launch will need.
+"""Nodes that start before their plan: while hosts are checked, theirs import what the launch will need.
 
 It only makes a launch quicker: 0.86 of the time to the script's first line on two busy cores, and the whole
-import of accelerate less where a core is idle (bench/warm_start.py). A host that cannot begin early, or whose
+import of accelerate less where a core is idle (bench/warm_start.py). A host that cannot start early, or whose
 plan turns out to want another environment, starts as any other does.
 """
 
@@ -19,7 +19,7 @@ _END_S = 2.0
 
 
 class WarmStarts:
-    """What has begun, by host; each is taken by the launch of this run id, or ended by `close`."""
+    """What has started, by host; each is taken by the launch of this run id, or ended by `close`."""
 
     def __init__(self, run_id: str, module: str) -> None:
         """`module`: what the launch will run as `python -m`, and what is imported early."""
@@ -35,7 +35,7 @@ class WarmStarts:
         cwd: str,
         open_entry: Callable[[HostEntry], Connection],
     ) -> None:
-        """Begin on one host; whatever goes wrong, the launch itself will say."""
+        """Start on one host; whatever goes wrong, the launch itself will say."""
         with suppress(GpulaunchError, OSError):
             connection = open_entry(entry)
             stream = connection.start(command(entry.python, "start", self.run_id))
@@ -45,7 +45,7 @@ class WarmStarts:
             self._begun[entry.name] = WarmConnection(connection, stream, request)
 
     def take(self, host: str, run_id: str) -> "WarmConnection | None":
-        """Return what has begun there for this run, which is then the caller's to close."""
+        """Return what has started there for this run, which is then the caller's to close."""
         return self._begun.pop(host, None) if run_id == self.run_id else None
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class WarmStarts:
 def early_request(
     module: str, run_id: str, *, python: str, env: Mapping[str, str], unset: Iterable[str], cwd: str
 ) -> bytes:
-    """Return what begins a node before its plan is known; `protocol.order` follows, or nothing at all."""
+    """Return what starts a node before its plan is known; `protocol.order` follows, or nothing at all."""
     wish = {"python": python, "module": module, "env": dict(env), "unset": list(unset), "cwd": cwd}
     return packed("warm_start", json.dumps({**wish, "run_id": run_id}).encode())
 

@@ -224,7 +224,7 @@ class Attempt:
             return which_answer(connection, entry.python, targets)
 
     def _may_leave(self) -> bool:
-        """Return whether a detached run goes on without us; take the steps that lead there."""
+        """Return whether a detached run continues without us; take the steps that lead there."""
         step = self._departure.step(time.monotonic()) if self._departure is not None else "wait"
         if step == "detach":
             self._send_detach()
@@ -285,5 +285,5 @@ class Attempt:
 
 
 def _first(begun: list[Connection], way: Callable[[], Connection]) -> Connection:
-    """Return what has begun already, once; a new connection after that."""
+    """Return what has started already, once; a new connection after that."""
     return begun.pop() if begun else way()

@@ -17,7 +17,7 @@ from launcher.terminal.screen import Screen
 from launcher.text import duration, one_line
 
 USAGE_EVERY_S = 1.0
-"""How often the screen is told what ranks use; many hosts measure at moments of their own."""
+"""How often the screen gets what ranks use; many hosts measure at moments of their own."""
 _LINE_END = re.compile(rb"[\r\n]")
 _SAVED = re.compile(rb"sav(?:ing|ed)\b.{0,80}checkpoint", re.IGNORECASE)
 _MOST_CHECKPOINTS = 200

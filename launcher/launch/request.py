@@ -43,7 +43,7 @@ class LaunchRequest:
     ignore: frozenset[str] = frozenset()
     follow: FollowOptions = FollowOptions()
     width: int = 64
-    early: WarmStarts | None = None  # nodes that have begun already
+    early: WarmStarts | None = None  # nodes that have started already
     kept: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, here and on every host
     before: tuple[Phase, ...] = ()  # what has taken time already
 

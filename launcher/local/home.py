@@ -1,4 +1,4 @@
-"""Paths here that begin with `~` or `~USER`."""
+"""Paths here that start with `~` or `~USER`."""
 
 import os
 import pwd

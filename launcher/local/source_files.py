@@ -6,7 +6,7 @@ from preflight.script.bounds import MAX_MODULE
 
 
 def read_source(path: str) -> str | None:
-    """Return a file's text, of one that is too large to be judged its beginning; None: no file."""
+    """Return a file's text, of one that is too large to be judged its start; None: no file."""
     file = Path(path)
     try:
         if not file.is_file():

@@ -1,4 +1,4 @@
-"""Who is at this machine, as runs are signed and ends are told."""
+"""Who is at this machine, as runs are signed and ends are reported."""
 
 import getpass
 import os

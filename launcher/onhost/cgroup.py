@@ -1,10 +1,11 @@
 """A control group of a run's own, and the kernel's count of out-of-memory kills, for the supervisor.
 
-The group lies below the one that the supervisor itself is in, so every limit that holds for the user goes on
-holding for the run; it needs cgroup v2 and a group that we may write (root, or one that was delegated to the
-user). With it nothing of a run is ever missed, whatever it does to its parents and its environment, and
-cgroup.kill (Linux 5.14) ends all of it at once, also what forks faster than it can be signalled. Without it
-the run goes on as ever. No controller is turned on: a group that holds processes may not have any for others.
+The group lies below the one that the supervisor itself is in, so every limit that holds for the user
+continues holding for the run; it needs cgroup v2 and a group that we may write (root, or one that was
+delegated to the user). With it nothing of a run is ever missed, whatever it does to its parents and its
+environment, and cgroup.kill (Linux 5.14) ends all of it at once, also what forks faster than it can be
+signalled. Without it the run continues as ever. No controller is turned on: a group that holds processes may
+not have any for others.
 
 The count of out-of-memory kills needs no right at all: it is read from the group that the supervisor is in
 (v2: memory.events, v1: memory.oom_control), else for the whole host (/proc/vmstat).

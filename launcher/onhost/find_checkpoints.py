@@ -19,7 +19,7 @@ from typing import Any, Dict, Iterator, List, Sequence
 
 from .answer import say
 
-ENOUGH = 5  # whole ones that are told
+ENOUGH = 5  # whole ones that are reported
 MOST = 200  # that are looked at
 MOST_FILES = 20000
 MAX_HEADER = 100 << 20

@@ -113,7 +113,9 @@ def found(paths: List[str]) -> List[Dict[str, Any]]:
 
 
 def ask(path: str) -> Optional[List[str]]:
-    """Return [prefix, version, and those of the packages], None from what is no Python, or a broken one."""
+    """Return [prefix, version, and those of the packages], None from what is not a Python, or a broken
+    one.
+    """
     try:
         done = subprocess.run(
             [path, "-I", "-c", QUESTION],

@@ -77,7 +77,7 @@ def greet(caller: socket.socket, nonce: bytes) -> None:
             caller.sendall(nonce)
             caller.recv(1)
     except OSError:
-        pass  # a caller that hangs up is no matter
+        pass  # a caller that hangs up is not a matter
 
 
 def connect(targets: list[list[Any]], nonce: bytes, timeout_s: float) -> int:

@@ -23,7 +23,7 @@ class WaitableStat(NamedTuple):
 
     @property
     def lives(self) -> bool:
-        """Whether it is no zombie."""
+        """Whether it is not a zombie."""
         return self.state not in "ZX"
 
 

@@ -9,7 +9,7 @@ says.
     NODE CHANNEL run N      start the program of this JSON array
     NODE CHANNEL in N       input for it
     NODE CHANNEL ref KEY HEAD TAIL N
-                            input that begins and ends as a text kept before, with these bytes in between
+                            input that starts and ends as a text kept before, with these bytes in between
     * KEY keep N            a text for `ref`
     NODE CHANNEL eof 0      the end of its input
     NODE CHANNEL more B 0   the client has taken B bytes of its output
@@ -107,7 +107,7 @@ class Relay:
             self.outgoing += head + b" " + base64.b64encode(data[start : start + RAW]) + b"\n"
 
     def watch(self) -> None:
-        """Wait for what can go on: a program whose output has no room is not read."""
+        """Wait for what can continue: a program whose output has no room is not read."""
         self.select(1, selectors.EVENT_WRITE, ("output", ""), wanted=bool(self.outgoing))
         room = len(self.outgoing) < HELD
         for name, channel in self.channels.items():
@@ -210,7 +210,7 @@ class Relay:
                 self.close_output(channel, kind)
 
     def start(self, name: str, argv: list[str]) -> None:
-        """Start a program in a session of its own; its end, or that it cannot be started, is told."""
+        """Start a program in a session of its own; its end, or that it cannot be started, is reported."""
         program = os.path.expanduser(argv[0]) if argv[0].startswith("~/") else argv[0]
         try:
             process = subprocess.Popen(
@@ -286,7 +286,7 @@ class Relay:
                 pipe.close()
 
     def see_ends(self) -> None:
-        """Tell of programs that have ended, once their output is told; reap what they left to us."""
+        """Tell of programs that have ended, once their output is reported; reap what they left to us."""
         for name, channel in list(self.channels.items()):
             if channel.process.poll() is None:
                 continue

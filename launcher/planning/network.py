@@ -25,7 +25,7 @@ class MainPort:
 
 
 def choose_main_address(hosts: Sequence[Host]) -> tuple[str, DecisionReason]:
-    """Return the address of the first host that every other node can be told, with the reason.
+    """Return the address of the first host that every other node can use, with the reason.
 
     Raises LaunchRefused when only a loopback address is known for a launch over several hosts.
     """

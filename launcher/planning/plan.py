@@ -53,7 +53,9 @@ class Plan:
     because: tuple[DecisionReason, ...]
     findings: tuple[Finding, ...]  # what preflight said, warnings included
     engine: str = "accelerate"  # which engine of launcher/engines/ starts the ranks
-    hang_timeout_s: float | None = None  # without a sign of life for so long, it is ended; None: it is told
+    hang_timeout_s: float | None = (
+        None  # without a sign of life for so long, it is ended; None: it is reported
+    )
 
     @property
     def opens_port(self) -> bool:

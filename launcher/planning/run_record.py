@@ -34,7 +34,7 @@ _MOST_RANKS = 1 << 20
 class RunRecord:
     """A launch as its record tells it."""
 
-    plan: Plan  # argv, environment (but for the guard's mode) and files are not told again
+    plan: Plan  # argv, environment (but for the guard's mode) and files are not printed again
     entries: tuple[HostEntry, ...]  # how whoever launched it reached each node, in the order of the nodes
     by: str  # user@machine
     at: float  # when, by that machine's clock
@@ -232,7 +232,7 @@ def records_dir() -> Path:
 
 
 def remember(record: Mapping[str, Any]) -> None:
-    """Keep a launch's record here; what cannot be kept is no reason to fail, the hosts have it too."""
+    """Keep a launch's record here; what cannot be kept is not a reason to fail, the hosts have it too."""
     try:
         folder = records_dir()
         write_below(folder, f"{record['run_id']}.json", json.dumps(record) + "\n")

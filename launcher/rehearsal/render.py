@@ -39,7 +39,7 @@ def _proof_line(proof: Proof) -> str:
 
 
 def _rank_lines(ranks: tuple[RankVerdict, ...]) -> Iterator[str]:
-    """Ranks that say the same are told once."""
+    """Ranks that say the same are reported once."""
     groups: dict[tuple[Proof, ...], list[RankVerdict]] = {}
     for rank in ranks:
         groups.setdefault(rank.proofs, []).append(rank)

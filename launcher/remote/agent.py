@@ -56,7 +56,7 @@ class AgentRequest:
 
     host: str
     ports: tuple[int, ...] = ()
-    pids: tuple[int, ...] = ()  # processes that are told of whatever they are
+    pids: tuple[int, ...] = ()  # processes that are reported of whatever they are
     free_ports: int = 0
     seed: str = ""
     paths: dict[str, str] = field(default_factory=dict)

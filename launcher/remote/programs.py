@@ -36,7 +36,7 @@ the working directory before the first statement of `-c`. Python 2 does not have
 """
 
 # That first line, written out. Raw reads only: what follows on stdin is the program's, and a buffer would
-# take it too. It compiles on every Python that has -I, so that an old one is told apart from a broken one.
+# take it too. It compiles on every Python that has -I, so that an old one is distinguished from a broken one.
 _LOADER = """\
 import sys
 if sys.version_info < (3, 9):

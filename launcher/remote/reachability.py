@@ -23,7 +23,7 @@ StartProgram: TypeAlias = Callable[[str, bytes, bytes], Stream]
 """Starts a program with its input on a host, by name, and keeps its stream for closing. Raises HostError."""
 
 _START_S = 15.0
-"""For a program to begin on a loaded host."""
+"""For a program to start on a loaded host."""
 _LET_GO_S = 2.0
 _KNOCK_S = 3.0
 _NOBODY = ("no answer", "No route to host", "Network is unreachable", "Host is down", "Connection timed out")
@@ -96,7 +96,7 @@ class _Targets:
     nonce: str
 
     def missed(self, entry: HostEntry, why: str) -> tuple[Reach, ...]:
-        """Return what is told of a host that could not try."""
+        """Return what is reported of a host that could not try."""
         return tuple(
             _not_tried(entry, self.main, self.address, held, f"could not be tried: {why}")
             for held in self.listening.ports

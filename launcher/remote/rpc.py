@@ -56,7 +56,9 @@ def answer_in(done: CommandResult, host: str, python: str, name: str) -> dict[st
 
 
 class Answers:
-    """The answers of a program that goes on, read from its stream one by one; its user closes the stream."""
+    """The answers of a program that continues, read from its stream one by one; its user closes the
+    stream.
+    """
 
     def __init__(self, stream: Stream, host: str, python: str, name: str) -> None:
         self._stream = stream

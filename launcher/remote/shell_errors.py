@@ -39,7 +39,7 @@ def no_answer(
 
 
 def no_python(host: str, python: str, said: str) -> PythonNotFound:
-    """Return what is told where the interpreter cannot be started."""
+    """Return what is reported where the interpreter cannot be started."""
     fix = f"Set `python:` of {host} in hosts.yaml to the training environment's interpreter"
     if any(words in said.lower() for words in ("is a directory", "permission denied")) and "/" in python:
         fix += f"; if {python} is an environment's directory, to {python.rstrip('/')}/bin/python"

@@ -37,7 +37,7 @@ def hang_json(hang: Hang) -> dict[str, Any]:
 def hang_lines(hang: Hang) -> Iterator[str]:
     """Yield each rank's place and the calls that led there, innermost first; what stands apart comes last.
 
-    Calls that a rank shares with one before it are told once; those by which torch enters modules, never.
+    Calls that a rank shares with one before it are reported once; those by which torch enters modules, never.
     """
     told: dict[tuple[StackFrame, ...], int] = {}
     for standing in hang.standings:

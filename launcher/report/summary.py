@@ -37,7 +37,7 @@ def summary_lines(run: RunFiles, *, ascii_only: bool = False) -> Iterator[str]:
 
 
 def summary_json(run: RunFiles) -> dict[str, Any]:
-    """Return all that the report draws, schema gpulaunch.report/1; what is no number is null."""
+    """Return all that the report draws, schema gpulaunch.report/1; what is not a number is null."""
     log = most_telling(run.logs)
     return {
         "schema": SCHEMA,

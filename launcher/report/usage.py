@@ -7,7 +7,7 @@ from launcher.follow.usage import RankUsage
 from launcher.text import gib
 
 FEW = 8
-"""So many ranks are told one by one; of more the mean and the extremes."""
+"""So many ranks are reported one by one; of more the mean and the extremes."""
 
 
 def usage_lines(usage: Sequence[RankUsage]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The checkpoint that a run goes on from: asked of its hosts, then chosen. The choice is pure."""
+"""The checkpoint that a run continues from: asked of its hosts, then chosen. The choice is pure."""
 
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,9 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointChoice:
-    """What a new start goes on from. `last` is the main host's last whole one, whether it is used or not."""
+    """What a new start continues from. `last` is the main host's last whole one, whether it is used or
+    not.
+    """
 
     checkpoint: Checkpoint | None
     notes: tuple[str, ...] = ()

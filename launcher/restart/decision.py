@@ -73,7 +73,7 @@ def _explains(told: Cause) -> bool:
 
 
 def _is_echo(outcome: Outcome) -> bool:
-    """Whether nothing but a host's loss explains the end: what else was told can follow from it."""
+    """Whether nothing but a host's loss explains the end: what else was reported can follow from it."""
     cause, told = _cause(outcome), _told(outcome)
     return cause is None or cause.is_consequence or told is None or nature_of(told).passes
 

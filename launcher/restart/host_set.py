@@ -28,7 +28,7 @@ class SparePolicy:
 
 @dataclass(frozen=True, slots=True)
 class HostSet:
-    """Who goes on, as the last preflight found them; `result` None: nobody. `facts` are of all asked."""
+    """Who continues, as the last preflight found them; `result` None: nobody. `facts` are of all asked."""
 
     lineup: HostAssignment
     result: PreflightResult | None

@@ -1,4 +1,4 @@
-"""Which hosts go on: without those that have gone bad, spares in their places. Pure."""
+"""Which hosts continue: without those that have gone bad, spares in their places. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -26,8 +26,8 @@ class HostAssignment:
     places: Mapping[str, str] = field(default_factory=dict)  # host that came in -> whose place it has
     without: Mapping[str, str] = field(
         default_factory=dict
-    )  # host -> why it goes on without some of its GPUs
-    bench: Mapping[str, HostEntry] = field(default_factory=dict)  # left out, could go on with fewer GPUs
+    )  # host -> why it continues without some of its GPUs
+    bench: Mapping[str, HostEntry] = field(default_factory=dict)  # left out, could continue with fewer GPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _guess(lineup: HostAssignment, findings: Sequence[Finding]) -> tuple[HostFau
 
 
 def _rest(entry: HostEntry, result: PreflightResult, fault: HostFault, job: Job) -> HostEntry | None:
-    """Return the host with the GPUs that are left to it; None when it cannot go on with those."""
+    """Return the host with the GPUs that are left to it; None when it cannot continue with those."""
     facts = result.facts.get(entry.name)
     if facts is None or not fault.gpus or isinstance(facts.gpus, Missing) or job.gpus not in ("all", "auto"):
         return None

@@ -72,7 +72,7 @@ class _RestartLoop:
     def __init__(self, prepared: CheckedLaunch, screen: Screen, means: RestartContext) -> None:
         self.prepared = prepared
         self._first = prepared.launch
-        # Without what a restart adds to its arguments; a run on GPUs does not go on as one on CPUs.
+        # Without what a restart adds to its arguments; a run on GPUs does not continue as one on CPUs.
         self._job = replace(prepared.launch.job, gpus=prepared.result.job.gpus)
         self._screen = screen
         self._means = means
@@ -84,7 +84,7 @@ class _RestartLoop:
         self._began = time.monotonic()
         self._facts: dict[str, HostFacts] = dict(prepared.result.facts)
         self._starts: list[StartRecord] = []
-        self._changes: tuple[str, ...] = ()  # in the start that goes on, against the one before
+        self._changes: tuple[str, ...] = ()  # in the start that continues, against the one before
         self._attempts = 0
         self._tried = 0  # restarts, also those for which no host was there
         self._before = self._facts  # of the last preflight before the last start
@@ -117,7 +117,7 @@ class _RestartLoop:
         restarts = RestartHistory(self._means.spec.max, tuple(self._starts), "" if fine else why.why)
         whole = replace(outcome, attempts=self._attempts, restarts=restarts)
         if outcome.verdict == "detached":
-            return whole  # it goes on: how it ends is not known yet
+            return whole  # it continues: how it ends is not known yet
         book = LogStore(whole.directory)
         book.keep(OUTCOME, json.dumps(outcome_json(whole), indent=1) + "\n")
         return replace(whole, logs_incomplete=whole.logs_incomplete or book.failed)
@@ -173,7 +173,7 @@ class _RestartLoop:
     def _checkpoint(
         self, launch: LaunchRequest, outcome: Outcome, reason: RunFailure
     ) -> "Checkpoint | NoRestart | None":
-        """Return what the next start goes on from, None for the start; note how far this one came."""
+        """Return what the next start continues from, None for the start; note how far this one came."""
         spec, job = self._means.spec, self._job
         main = launch.entries[0].name
         asked = launch.entries if spec.resume_args and spec.checkpoint_on == "every" else launch.entries[:1]

@@ -1,4 +1,4 @@
-"""Whether a run that was stopped has written a checkpoint after it was told so."""
+"""Whether a run that was stopped has written a checkpoint after its SIGTERM."""
 
 import time
 

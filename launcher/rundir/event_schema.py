@@ -1,6 +1,6 @@
 """The shape of events, checked where they come in: events.jsonl lies in the hands of whoever runs there.
 
-What fits cannot end the loop of a run; what does not is no event of ours, and is passed over.
+What fits cannot end the loop of a run; what does not is not an event of ours, and is passed over.
 """
 
 from collections.abc import Mapping

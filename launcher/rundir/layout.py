@@ -22,7 +22,7 @@ MAX_DOCUMENT = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
-    """Something that was told while the run went on, and how long each log was here at that moment."""
+    """Something that was reported while the run continued, and how long each log was here at that moment."""
 
     at: float
     text: str
@@ -56,7 +56,7 @@ class RunFiles:
 
 
 def read_run(directory: Path) -> RunFiles:
-    """Read what is there. Raises BadInput when it is no run's directory."""
+    """Read what is there. Raises BadInput when it is not a run's directory."""
     plan = _document(directory / "plan.json")
     if not plan and not rank_logs(directory):
         raise BadInput(f"{directory}: there is no run in this directory", "name a run id; they are in --logs")

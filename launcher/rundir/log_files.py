@@ -11,7 +11,7 @@ from launcher.errors import BadInput
 from launcher.rundir.run_id import started_text
 from preflight.diagnosis.lines import Log
 
-# A log is read whole up to this; of a longer one the beginning and the end, where causes stand.
+# A log is read whole up to this; of a longer one the start and the end, where causes stand.
 HEAD_BYTES = 16 << 20
 TAIL_BYTES = 48 << 20
 _BLOCK = 8 << 20
@@ -20,7 +20,7 @@ _RANK = re.compile(r"rank-(\d+)\.log$")
 
 
 def read_logs(words: Sequence[str], runs: Path) -> tuple[Log, ...]:
-    """Return the logs that the words name: paths, "-", run ids or beginnings of one. Raises BadInput."""
+    """Return the logs that the words name: paths, "-", run ids or starts of one. Raises BadInput."""
     return tuple(log for word in words for log in _named(word, runs))
 
 
@@ -38,7 +38,7 @@ def _named(word: str, runs: Path) -> list[Log]:
 
 
 def run_called(word: str, runs: Path) -> Path:
-    """Return the directory of the run whose id is, or begins with, a word; "last" was started last.
+    """Return the directory of the run whose id is, or starts with, a word; "last" was started last.
 
     Raises BadInput.
     """
@@ -96,7 +96,7 @@ def read_ends(
     tail_bytes: int = TAIL_BYTES,
     block: int = _BLOCK,
 ) -> Log:
-    """Return the log with its text: whole, or the beginning and the end of what is longer."""
+    """Return the log with its text: whole, or the start and the end of what is longer."""
     head = file.read(head_bytes)
     tail = bytearray()
     unread = lines = 0
@@ -108,7 +108,7 @@ def read_ends(
         del tail[:spare]
     if not unread:
         return replace(log, text=_text(head + tail))
-    # The end begins on a line of its own in this text, and somewhere in a line of the file.
+    # The end starts on a line of its own in this text, and somewhere in a line of the file.
     cut_after = head.count(b"\n") + 1
     text = _text(head + b"\n" + tail)
     return replace(log, text=text, cut_after=cut_after, cut_lines=lines - 1, unread=unread)

@@ -89,10 +89,10 @@ class LogStore:
         self._sizes[key] = max(self._sizes[key], offset)
 
     def note(self, text: str, *, bad: bool = False, at: float | None = None) -> None:
-        """Keep what was told of the run, with the time and how long each log is by now (events.jsonl).
+        """Keep what was reported of the run, with the time and how long each log is by now (events.jsonl).
 
         `at`: when it happened. How long the logs were before this book was opened is not known.
-        Only a report wants it, so what cannot be kept is no reason to end a run.
+        Only a report wants it, so what cannot be kept is not a reason to end a run.
         """
         past = at is not None and at < self._opened
         if self.failed:

@@ -52,7 +52,7 @@ _SUMMARY = "train_runtime"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One printed value: at which step (None: none is known), which byte of the log its line begins at."""
+    """One printed value: at which step (None: none is known), which byte of the log its line starts at."""
 
     step: int | None
     offset: int
@@ -168,7 +168,7 @@ def finite(samples: Iterable[Sample]) -> list[float]:
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, the beginning of the line); a line ends at a newline or a carriage return."""
+    """Yield (offset, the start of the line); a line ends at a newline or a carriage return."""
     offset, rest = 0, b""
     while data := file.read(CHUNK):
         pieces = re.split(rb"[\r\n]", rest + data)
@@ -176,7 +176,7 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
             yield offset, piece[:MAX_LINE]
             offset += len(piece) + 1
         rest = pieces[-1]
-        if len(rest) > CHUNK:  # a line without an end: its beginning is enough, its length still counts
+        if len(rest) > CHUNK:  # a line without an end: its start is enough, its length still counts
             yield offset, rest[:MAX_LINE]
             offset, rest = offset + len(rest), b""
     if rest:

@@ -1,4 +1,6 @@
-"""The shape of what hosts tell of runs, checked where it comes in: one odd host is no other's matter."""
+"""The shape of what hosts tell of runs, checked where it comes in: one odd host does not affect the
+others.
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -74,14 +74,14 @@ class AttachedRun:
                 node,
                 partial(open_entry, entry),
                 ResumePoint(self._here[node.host]),
-                patience_s=float("inf"),  # it goes on there whatever becomes of our way to it
+                patience_s=float("inf"),  # it continues there whatever becomes of our way to it
                 happenings=happenings,
             )
             for node, entry in zip(plan.nodes, entries, strict=True)
         }
 
     def follow(self) -> Outcome | None:
-        """Follow to the end; return how it ended, None when it was left and goes on."""
+        """Follow to the end; return how it ended, None when it was left and continues."""
         self._book.begin()
         with interrupts_counted() as interrupts:
             self._screen.heed(lambda: interrupts.waiting)

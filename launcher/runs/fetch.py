@@ -100,7 +100,7 @@ class FileReceiver:
             self._pass_over(piece.file, f"cannot be written locally: {error.strerror}")
 
     def close(self) -> None:
-        """Close what is open; what was begun stays, to be gone on with."""
+        """Close what is open; what was started stays, to be gone on with."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self._part = -1, ""
@@ -152,7 +152,9 @@ class FileReceiver:
 
 
 def _key(name: str) -> str:
-    """Return what stands for a file in the name of its begun copy: a name may be as long as names can be."""
+    """Return what stands for a file in the name of its started copy: a name may be as long as names can
+    be.
+    """
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -169,7 +171,7 @@ def fetch_host(
     *,
     output: bool,
 ) -> FetchResult:
-    """Fetch one node's files. Raises HostError when it breaks; call again to go on."""
+    """Fetch one node's files. Raises HostError when it breaks; call again to continue."""
     request = {"mode": "fetch", "run_id": run_id, "output": output, **receiver.wanted()}
     try:
         with open_entry(entry) as connection:

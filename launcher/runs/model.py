@@ -308,7 +308,7 @@ def _is_same_keeper(one: NodeRun, other: NodeRun) -> bool:
 def choose(
     runs: Iterable[RemoteRun], word: str, last: Callable[[tuple[RemoteRun, ...]], RemoteRun] | None = None
 ) -> RemoteRun:
-    """Return the run that a word means: `last`, a whole id, or the beginning of exactly one.
+    """Return the run that a word means: `last`, a whole id, or the start of exactly one.
 
     `last` says which of them that word means; the newest where nothing is said. Raises BadInput.
     """

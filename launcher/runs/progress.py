@@ -23,7 +23,7 @@ class PrintedProgress:
 
 
 def read_progress(text: str) -> PrintedProgress:
-    """Return the last of each in the text, which may begin and end anywhere."""
+    """Return the last of each in the text, which may start and end anywhere."""
     step = steps = None
     loss = None
     reader = PointReader()  # as reports and warnings read a loss

@@ -53,7 +53,7 @@ def search(
 ) -> SearchResult:
     """Ask every host for its runs, side by side. `request` is what mode list of the supervisor takes.
 
-    `listed` are the names of hosts.yaml: none of these hosts is told of by another, though it is not asked.
+    `listed` are the names of hosts.yaml: no other host reports for these, though they are not asked.
     """
     problems: dict[str, HostError] = {}
 

@@ -33,7 +33,7 @@ def _options(name: str, spec: SlurmSpec, workdir: str) -> Iterator[str]:
             yield f"--{option}={value}"
     yield "--requeue" if spec.requeue else "--no-requeue"
     if spec.spare_nodes:
-        yield "--no-kill"  # the job goes on without a node that fails
+        yield "--no-kill"  # the job continues without a node that fails
     if spec.warn:
         yield f"--signal=B:{WARN_SIGNAL}@{spec.warn:.0f}"
     yield "--open-mode=append"  # a job that is started again writes on

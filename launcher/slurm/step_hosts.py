@@ -31,7 +31,7 @@ SRUN = (
 
 
 class StepHosts:
-    """Opens nodes of a job; the step begins with the first, and again with the rest once it has ended."""
+    """Opens nodes of a job; the step starts with the first, and again with the rest once it has ended."""
 
     def __init__(self, allocation: Allocation, python: str, *, linger_s: float = 3.0) -> None:
         """`linger_s`: how long what runs on the nodes has to end once this process is gone."""
@@ -87,7 +87,7 @@ def node_entries(
     """Return the entries of a job's nodes: as hosts.yaml has them, else with our interpreter and directory.
 
     Nodes of a cluster share their file system as a rule, so what is here is there, too. Their GPUs are those
-    that Slurm leaves to the step. A node whose task has not begun is left as it is: to open it says why.
+    that Slurm leaves to the step. A node whose task has not started is left as it is: to open it says why.
     """
     return tuple(_entry(node, inventory, hosts, workdir) for node in nodes)
 

@@ -40,7 +40,7 @@ class SyncResult:
 
 
 class SyncClient(Closing):
-    """A sync that goes on with one host. Closing it before `commit` leaves the host as it was."""
+    """A sync that continues with one host. Closing it before `commit` leaves the host as it was."""
 
     def __init__(self, connection: Connection, python: str) -> None:
         self._connection = connection

@@ -192,7 +192,7 @@ def _pieces(word: str) -> Iterator[str]:
 
 
 def _bracket(word: str, at: int) -> tuple[str, int]:
-    """Return the regular expression of a bracket and where the word goes on after it."""
+    """Return the regular expression of a bracket and where the word continues after it."""
     negated = word[at : at + 1] in ("!", "^")
     at += negated
     inside: list[str] = []

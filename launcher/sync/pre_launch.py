@@ -57,7 +57,7 @@ def targets_of(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) -> dic
 
 
 def sync_lines(found: Mapping[str, HostSync]) -> Iterator[str]:
-    """Yield what became of each host; hosts of one directory are told together."""
+    """Yield what became of each host; hosts of one directory are reported together."""
     for name, host in found.items():
         if host.same_as:
             owner = "the tree itself" if host.same_as == LOCAL else f"the same directory as on {host.same_as}"

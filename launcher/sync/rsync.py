@@ -49,7 +49,7 @@ def carry(
 ) -> int | None:
     """Bring files of `root` into the stage there; return the bytes that left here, None when it did not work.
 
-    `on_bytes` is told the size of each file as it is done. A failure leaves at most some of the files there.
+    `on_bytes` gets the size of each file as it is done. A failure leaves at most some of the files there.
     """
     listed = b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in paths)
     try:

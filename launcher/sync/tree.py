@@ -33,7 +33,7 @@ _Rules: TypeAlias = tuple[tuple[str, Ignore], ...]
 class TreeEntry:
     """One file or symbolic link of the tree."""
 
-    path: str  # relative, with "/"; bytes that are no UTF-8 as surrogates
+    path: str  # relative, with "/"; bytes that are not UTF-8 as surrogates
     kind: str  # "f" or "l"
     mode: int  # permission bits; 0 for a link
     size: int

@@ -24,7 +24,7 @@ def cells(text: str) -> int:
 
 
 def fit(spans: Iterable[Span], width: int) -> list[Span]:
-    """Return the beginning of a line that takes at most `width` columns, with dots where it was cut."""
+    """Return the start of a line that takes at most `width` columns, with dots where it was cut."""
     spans = list(spans)
     if sum(cells(text) for _, text in spans) <= width:
         return spans

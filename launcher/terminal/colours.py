@@ -25,7 +25,7 @@ _HIGHEST = 255
 def spans_of(line: str | bytes) -> list[Span]:
     """Return one line of a log as spans of safe text with the colours that the script gave them.
 
-    Colours end with the line. Tabs become spaces, counted from the beginning of the line.
+    Colours end with the line. Tabs become spaces, counted from the start of the line.
     """
     text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
     if "\x1b" not in text:
@@ -44,7 +44,7 @@ def spans_of(line: str | bytes) -> list[Span]:
 
 
 def _expanded(text: str, column: int) -> str:
-    """Return cleaned text as a part of a line that begins at a column."""
+    """Return cleaned text as a part of a line that starts at a column."""
     if text.isprintable():
         return text
     first, *rest = text.replace("\n", "\\n").split("\t")
@@ -55,7 +55,7 @@ def _expanded(text: str, column: int) -> str:
 
 
 def _change(style: dict[str, str], numbers: list[str]) -> None:
-    """Take the numbers of a sequence; those that are no colour or style change nothing."""
+    """Take the numbers of a sequence; those that are not colour or style change nothing."""
     while numbers:
         number = numbers[0].lstrip("0")
         length = 1

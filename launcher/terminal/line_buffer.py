@@ -1,14 +1,14 @@
 r"""Bytes of a log to lines for a terminal. Files keep the bytes; this is only what people see. Pure.
 
-A progress bar redraws one line by `\r`, or several: only their last state is a line, and one that goes on is
-shown now and then. A line without end is shown cut.
+A progress bar redraws one line by `\r`, or several: only their last state is a line, and one that continues
+is shown now and then. A line without end is shown cut.
 """
 
 from launcher.terminal.rows import MAX_LINE, TerminalRow, TerminalRows
 
 BAR_EVERY_S = 2.0
 BAR_AT_MOST_EVERY_S = 60.0
-"""A bar that runs for hours is told less and less often, or a file would fill with it."""
+"""A bar that runs for hours is reported less and less often, or a file would fill with it."""
 PROMPT_AFTER_S = 2.0
 _SETTLED_AFTER_S = 0.5
 

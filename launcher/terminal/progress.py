@@ -113,7 +113,7 @@ class ProgressParser:
 
 
 def _cut(tail: bytes) -> tuple[bytes, bytes]:
-    """Return what is whole, and the beginning of what is not: half a number is another number."""
+    """Return what is whole, and the start of what is not: half a number is another number."""
     end = max(tail.rfind(b"\n"), tail.rfind(b"\r")) + 1
     return tail[:end], tail[end:]
 

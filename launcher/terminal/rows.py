@@ -28,8 +28,8 @@ class TerminalRow:
     wiped: bool = False  # blanks were drawn over it
     redrawn: bool = False
     fresh: bool = False  # drawn since the cursor came here last
-    passed: bool = False  # drawn, and begun anew, since then
-    since: float = 0.0  # when it began, or its state was told last
+    passed: bool = False  # drawn, and started anew, since then
+    since: float = 0.0  # when it began, or its state was reported last
     began: float = 0.0
     told: bytes | None = None
 
@@ -40,7 +40,7 @@ class TerminalRow:
 
     @property
     def plain(self) -> bool:
-        """Whether it is the beginning of a line and nothing else."""
+        """Whether it is the start of a line and nothing else."""
         return not (self.before or self.cut or self.returned or self.wiped)
 
     @property
@@ -59,17 +59,17 @@ class TerminalRow:
         self.text += data[: max(0, room)]
 
     def carriage_return(self) -> None:
-        """Begin anew; what was wiped by blanks is as a row that nothing was drawn on."""
+        """Start anew; what was wiped by blanks is as a row that nothing was drawn on."""
         self.passed = self.passed or self.fresh
         self.returned = not self._begin()
 
     def arrive(self) -> None:
-        """Have the cursor come here from above, to its beginning."""
+        """Have the cursor come here from above, to its start."""
         self.fresh = self.passed = False
         self._begin()
 
     def _begin(self) -> bool:
-        """Begin at the left; return whether blanks had wiped what stood there."""
+        """Start at the left; return whether blanks had wiped what stood there."""
         blank = self.text.isspace()
         if blank:
             self.before, self.returned, self.redrawn, self.wiped = b"", False, False, True
@@ -96,7 +96,7 @@ class TerminalRows:
 
     @property
     def simple(self) -> bool:
-        """Whether only a line has begun."""
+        """Whether only a line has started."""
         return len(self.rows) == 1 and not self._half and self.rows[0].plain
 
     def draw(self, data: bytes, now: float) -> list[str]:
@@ -120,7 +120,7 @@ class TerminalRows:
         return lines
 
     def rest(self) -> list[str]:
-        """Return all that stands there, and begin anew."""
+        """Return all that stands there, and start anew."""
         if self._half:
             self.current.write(self._half)
         lines = [row.words for row in self.rows if row.state.strip() and row.state != row.told]

@@ -1,4 +1,4 @@
-"""The status line: what goes on, how far it is, how good, how fast, and what it uses. Pure."""
+"""The status line: what continues, how far it is, how good, how fast, and what it uses. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import field
@@ -10,7 +10,7 @@ from launcher.text import clock, gib
 from preflight.frozen import dataclass
 
 FEW_RANKS = 4
-"""So many ranks are told one by one; of more the mean and the extremes."""
+"""So many ranks are reported one by one; of more the mean and the extremes."""
 _DIM, _BOLD = "2", "1"
 _GAP: Span = ("", "  ")
 

@@ -156,8 +156,9 @@ def no_inherited_gpu_list(facts: HostFacts, environ: dict[str, str]) -> Iterator
     """CUDA_VISIBLE_DEVICES is not inherited from the host.
 
     It hides GPUs by position, and the position means another GPU where CUDA_DEVICE_ORDER differs. gpulaunch
-    sets both itself, by UUID, so a value that a remote host's shell sets has no effect; it is told because
-    somebody meant it. That of the shell in which gpulaunch is typed counts: localhost offers no other GPUs.
+    sets both itself, by UUID, so a value that a remote host's shell sets has no effect; it is reported
+    because somebody meant it. That of the shell in which gpulaunch is typed counts: localhost offers no other
+    GPUs.
 
     Fix: say which GPUs to use with `gpus:` in hosts.yaml or the run config.
     Source: CUDA C++ Programming Guide, environment variables.

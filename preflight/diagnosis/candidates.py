@@ -76,7 +76,7 @@ class Candidate:
 def candidates(
     hits: Sequence[SignatureHit], raised: Sequence[ParsedException], course: RunProgress
 ) -> list[Candidate]:
-    """Return everything the log accuses, unordered; nothing when the run plainly went on to its end."""
+    """Return everything the log accuses, unordered; nothing when the run plainly continued to its end."""
     last = max((line.order for line in course.failing), default=-1)
     if course.failing and course.went_on(last):
         return []

@@ -47,7 +47,7 @@ def signature_codes() -> tuple[str, ...]:
 
 
 def explain_signature(code: str) -> str | None:
-    """Return the text of a code, None when it is no signature's and no notice's."""
+    """Return the text of a code, None when it is not a signature's and no notice's."""
     row = next((row for row in SIGNATURES if row.code == code), None)
     if row is not None:
         return f"{code}: {row.cause}\n({row.slug}, {_DEPTHS[row.depth]})\n\nFix: {row.fix}\nSource: {_SOURCES[row.source]}\n"

@@ -16,7 +16,7 @@ _ONES = str.maketrans("023456789", "111111111")
 _BEGINS_SURELY = re.compile(
     r"\s*File \"|Traceback|During handling|The above exc|\[(?:rank|default)\d|\d{4}-\d\d-\d\d[T ]|[│╭╰┃┌└]|\d{1,3}%\|"
 )
-# A line that begins like this is a new one, however long the one before it was.
+# A line that starts like this is a new one, however long the one before it was.
 _BEGINS = re.compile(
     r"\s*(?:File \"|Traceback|During handling|The above exc|\[|\{|\d{4}-\d\d-\d\d|\d{1,3}%\||[EWIF]\d{4} |[│╭╰┃┌└|+*=#-]|\(\w+ pid="
     r"|raise\b|return\b|(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Warning)\b|\S+:\d+:\d+ \[|NCCL|Root Cause|traceback :|\w+ +: )"
@@ -64,7 +64,7 @@ def _is_rule(text: str) -> bool:
 
 
 def _alike(last: str, following: str) -> bool:
-    """Whether two lines begin alike but for their numbers: lines of one format, each whole."""
+    """Whether two lines start alike but for their numbers: lines of one format, each whole."""
     return last.lstrip()[:_BEGINNING].translate(_ONES) == following.lstrip()[:_BEGINNING].translate(_ONES)
 
 

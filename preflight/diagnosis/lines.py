@@ -8,7 +8,7 @@ from preflight.diagnosis.timestamps import stamp_of
 from preflight.frozen import dataclass
 
 MAX_LINE = 8192
-"""Characters of a line that are read; a longer one (a dumped tensor, a 50 MB line) says it in its beginning."""
+"""Characters of a line that are read; a longer one (a dumped tensor, a 50 MB line) says it in its start."""
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]")
 # Colours that were pasted without their escape character.
@@ -43,7 +43,7 @@ _WRAPPER = re.compile(
     """,
     re.VERBOSE,
 )
-# First characters a prefix can begin with; most lines of a log begin with none of them.
+# First characters a prefix can start with; most lines of a log start with none of them.
 _PREFIXED = re.compile(r"[\[\d(>\w]")
 # A progress bar glued to what was printed after it: " 25%|██▌   | 5/20 [00:00<00:00, 77.45it/s]RuntimeError: ..."
 _BAR = re.compile(r"^.{0,120}?\d{1,3}%\|[^|]{0,200}\|[^\[\]]{0,60}\[[^\]]{0,120}\]\s?")

@@ -26,7 +26,7 @@ _HEADERS = ("Traceback (most recent", "terminate called", "NCCL WARN", "Failures
 
 @dataclass(frozen=True, slots=True)
 class LiveWarning:
-    """Something that has gone bad in a run that goes on; each is said once for a rank."""
+    """Something that has gone bad in a run that continues; each is said once for a rank."""
 
     code: str
     text: str

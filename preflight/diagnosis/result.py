@@ -50,7 +50,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class BenignWarning:
-    """An alarming line that is no failure, with whether it may be ignored."""
+    """An alarming line that is not a failure, with whether it may be ignored."""
 
     code: str
     safe: bool

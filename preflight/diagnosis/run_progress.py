@@ -1,4 +1,4 @@
-"""Signs of how a run went: that it failed, that it went on, that it ended well; how firm a line's word is. Pure."""
+"""Signs of how a run went: that it failed, that it continued, that it ended well; how firm a line's word is. Pure."""
 
 import re
 import sys
@@ -59,7 +59,7 @@ class RunProgress:
                 self._moves.append(line.order)
 
     def went_on(self, after: int) -> bool:
-        """Whether the run plainly went on to the end behind a line (its `order`).
+        """Whether the run plainly continued to the end behind a line (its `order`).
 
         Steps count only from bars and stamped lines, which are written at once; what a dying process had in
         its buffer is printed behind its own traceback. A script's "done" does not undo a launcher's "failed".

@@ -1,6 +1,6 @@
 """Where the ranks of a hung run stand, read from their stacks, and which of them stands apart. Pure.
 
-launcher/onhost/stacks.py writes the text: a line that begins with `===` for each process, then what py-spy or
+launcher/onhost/stacks.py writes the text: a line that starts with `===` for each process, then what py-spy or
 faulthandler said of its threads.
 """
 
@@ -147,7 +147,7 @@ def _main_thread(lines: Iterable[str]) -> tuple[StackFrame, ...]:
     every = [frames for _, frames in threads]
     frames = (named or every[-1:] or [[]])[0]
     scripts = [frame for frame in frames if not _OURS.search(frame.file)]
-    return tuple(scripts or frames)  # ours alone: the script has not begun, or has come to its end
+    return tuple(scripts or frames)  # ours alone: the script has not started, or has come to its end
 
 
 def compare(standings: Iterable[RankStack], world_size: int) -> Hang:

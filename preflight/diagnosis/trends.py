@@ -7,7 +7,7 @@ from preflight.diagnosis.result import COLLAPSE_CODE, NAN_CODE, ZERO_CODE, Confi
 from preflight.diagnosis.series import Point
 from preflight.frozen import dataclass
 
-# fp16 scaling looks for its scale at the start, and now and then a step is skipped: that is no failure.
+# fp16 scaling looks for its scale at the start, and now and then a step is skipped: that is not a failure.
 _NORMS_IN_A_ROW = 3
 _ZEROS_IN_A_ROW = 3
 _LOSSES = 3
@@ -16,7 +16,7 @@ _DROP_FROM = 0.05
 """A loss that was above this and is printed as 0.0 in the next step has not converged to it."""
 _SCALE_FLOOR = 1e-3
 _SKIPPED = 40
-"""Steps skipped in a row that no search for a scale needs: 2**40 is more than where it begins."""
+"""Steps skipped in a row that no search for a scale needs: 2**40 is more than where it starts."""
 _COLLAPSED = "the loss scale collapsed: every step overflows and is skipped"
 
 

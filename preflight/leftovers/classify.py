@@ -116,7 +116,7 @@ def classify(
 def holding(facts: HostFacts, process: Process) -> HeldResources:
     """Return what the process itself keeps open: GPU device files and asked-for ports.
 
-    The driver's pid lists are no evidence: they name dead parents of forked workers, and in a container the
+    The driver's pid lists are not evidence: they name dead parents of forked workers, and in a container the
     pids of another namespace.
     """
     if tree_of.is_dead(process):

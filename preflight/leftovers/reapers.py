@@ -2,8 +2,8 @@
 
 The kernel gives an orphan to the nearest subreaper above it, else to PID 1 of its PID namespace. In a
 container PID 1 is whatever the image starts: torchrun, a shell, `sleep infinity`. Such a PID 1 may have
-started its children itself, and a subreaper cannot be told from any other process, so only an init that is
-known proves that an orphan is one.
+started its children itself, and a subreaper cannot be distinguished from any other process, so only an init
+that is known proves that an orphan is one.
 """
 
 from enum import Enum

@@ -54,8 +54,8 @@ def _claim_files() -> list[str]:
 def _claim(path: str, gpu: str) -> Json | None:
     """Read one claim; None when it is none, or no run holds it.
 
-    Anybody may have put anything there: a link is not followed, a FIFO does not hold us, and what is no claim
-    counts for its owner only while that one holds the lock.
+    Anybody may have put anything there: a link is not followed, a FIFO does not hold us, and what is not a
+    claim counts for its owner only while that one holds the lock.
     """
     boot = text_or("/proc/sys/kernel/random/boot_id")
     try:
@@ -89,7 +89,7 @@ def _claim(path: str, gpu: str) -> Json | None:
 
 
 def _is_locked(fd: int) -> bool:
-    """Return whether somebody who may write the file holds its lock; where that is not told, it may be."""
+    """Return whether somebody who may write the file holds its lock; where that cannot be read, it may be."""
     question = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
     try:
         answer = fcntl.fcntl(fd, _OFD_GETLK, question)

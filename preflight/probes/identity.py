@@ -36,7 +36,7 @@ def identity() -> Json:
 
 
 def _container(kernel: str, *, initial: bool) -> str:
-    """Return what says that this is no plain host, or ""."""
+    """Return what says that this is not a plain host, or ""."""
     if os.path.exists("/run/.containerenv"):
         return "podman"
     if "KUBERNETES_SERVICE_HOST" in os.environ or os.path.exists("/var/run/secrets/kubernetes.io"):

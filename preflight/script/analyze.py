@@ -271,7 +271,7 @@ def _set_device(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
 
 
 def _touches_cuda(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
-    """CUDA before the device is set, or on a GPU named by number, is no proof of placement."""
+    """CUDA before the device is set, or on a GPU named by number, is not a proof of placement."""
     device = event.values.get("device")
     fixed = isinstance(device, Device) and device.index is not None
     if fixed or (event.name != "device" and not it.state.device_set and not _of_rank(device)):

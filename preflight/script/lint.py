@@ -35,7 +35,7 @@ class LintFinding:
     message: str
     fix: str
     related: tuple[CodeLocation, ...] = ()
-    part_of: CodeLocation | None = None  # this is the other half of the fault that is told there
+    part_of: CodeLocation | None = None  # this is the other half of the fault that is reported there
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def lint_for(
 
 
 def _not_python(path: str, error: SyntaxError) -> LintResult:
-    """A script that is not Python was not judged, and that is no pass."""
+    """A script that is not Python was not judged, and that is not a pass."""
     place = CodeLocation(path, error.lineno or 1, max(1, error.offset or 1))
     fix = f"python -m py_compile {path} shows the place"
     found = LintFinding("P100", Level.ERROR, place, RULES["P100"].title, f"cannot be read: {error.msg}", fix)
@@ -204,7 +204,9 @@ def _only_some(
 
 
 def _other_halves(found: Sequence[LintFinding]) -> list[LintFinding]:
-    """A fault of two places is told at both: where it is judged, and as an info where its other half is."""
+    """A fault of two places is reported at both: where it is judged, and as an info where its other half
+    is.
+    """
     told = {(item.code, item.place.path, item.place.line) for item in found}
     halves: dict[tuple[str, str, int], LintFinding] = {}
     for item in found:

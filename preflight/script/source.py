@@ -112,7 +112,7 @@ class Sources:
         return [source for source in self._read.values() if source is not None]
 
     def text(self, path: str) -> str | None:
-        """Return the text of a file that is no module."""
+        """Return the text of a file that is not a module."""
         return self._find(path) if self._find is not None else None
 
     def imported(self, name: str, level: int, importer: Source) -> Source | None:
@@ -151,7 +151,7 @@ class Sources:
         return found[1:]
 
     def unread(self) -> bool:
-        """Whether the script imports code that was not read and is no library known to leave GPUs alone.
+        """Whether the script imports code that was not read and is not a library known to leave GPUs alone.
 
         Such a module may open GPU 0, or set the rank's device, when it is imported or called.
         """

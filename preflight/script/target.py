@@ -23,7 +23,7 @@ class RankTarget:
 
     @property
     def world(self) -> int:
-        """The world size that the script is told: where it is not known, one of several processes."""
+        """The world size that the script gets: where it is not known, one of several processes."""
         return self.processes or SEVERAL
 
     def version(self, distribution: str) -> tuple[int, ...] | None:

@@ -28,7 +28,7 @@ EXPECTED = (
 )
 Facts = dict[str, Any]
 
-_LONGEST_ERROR = 4000  # a page that merely quotes an error message is no recording of one
+_LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
 _MOST_GPUS = 64
 _LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
 

@@ -2,7 +2,7 @@
 
 argparse's rules are those of CPython's `argparse` (`_parse_optional`, `_get_option_tuples`): an exact
 spelling first, then `--name=value`, then a prefix that only one option has; a word that looks like an option
-is no value.
+is not a value.
 """
 
 import posixpath
@@ -34,7 +34,7 @@ class Reading:
     """The options in front of a program, and where the program starts."""
 
     found: tuple[Found, ...]
-    program: int  # index of the first word that is no option; len(words) when there is none
+    program: int  # index of the first word that is not an option; len(words) when there is none
 
 
 def read_options(words: Sequence[Word], start: int, table: Table) -> Reading:

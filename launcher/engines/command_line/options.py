@@ -46,7 +46,9 @@ class Option:
 
 
 Style: TypeAlias = Literal["argparse", "getopt"]
-"""How a value is told from an option: argparse takes no word that looks like an option, getopt takes any."""
+"""How a value is distinguished from an option: argparse takes no word that looks like an option, getopt takes
+any.
+"""
 
 
 @dataclass(frozen=True, slots=True)

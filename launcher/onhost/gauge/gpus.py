@@ -13,7 +13,7 @@ RETRY_S = 60.0  # a driver that refuses may be loaded or repaired later
 
 
 class GpuSampler(threading.Thread):
-    """Asks NVML whenever it is told to; what it never comes back from hangs nothing else."""
+    """Asks NVML on request; what it never comes back from hangs nothing else."""
 
     def __init__(self, uuids: list[str]) -> None:
         super().__init__(daemon=True)

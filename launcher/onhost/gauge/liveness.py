@@ -18,7 +18,7 @@ IO_WORKS = 1 << 20  # bytes in one sample
 def is_spinning(gpu: dict[str, Any], drawn_w: float | None) -> bool:
     """Return whether a GPU only waits: a collective whose peers do not come keeps it 100 % busy.
 
-    Without its power this cannot be told, and the GPU counts as working.
+    Without its power this cannot be determined, and the GPU counts as working.
     """
     busy, memory, power = gpu["busy"], gpu["memory_busy"], gpu["power_w"]
     if busy is None or memory is None or power is None or busy < SPIN_BUSY or memory > SPIN_MEMORY_BUSY:

@@ -21,7 +21,7 @@ from .violation import Violation
 class GuardCheck(NamedTuple):
     """A look, and the steps before which it looks.
 
-    `what` is how its failure is told; looks of one name end together.
+    `what` is how its failure is reported; looks of one name end together.
     """
 
     when: Callable[[Step], bool]

@@ -3,7 +3,7 @@
 It lies beside rank.py, which loads it when GPULAUNCH_GUARD is `stop` or `warn`. It imports nothing heavy: it
 waits until the script has imported torch, then listens through torch's global optimizer hooks, GradScaler,
 clip_grad_norm_ and Tensor.backward. It never uses a collective, never changes a value, and on a GPU never
-waits for one outside a rehearsal: what it computed is read when it is ready. A failure of its own is told
+waits for one outside a rehearsal: what it computed is read when it is ready. A failure of its own is reported
 once and switches that look off; it never reaches the script.
 
 G1 dtypes of trainable parameters   G2 gradient dtype       G3 optimizer state dtype   G4 non-finite values

@@ -117,7 +117,7 @@ class Guard:
             self._finish()
 
     def _finish(self) -> None:
-        """Tell what has not been told so far, and end what cannot end by itself."""
+        """Tell what has not been reported so far, and end what cannot end by itself."""
         self.teller.stops = False  # too late to stop, not to tell
         with contextlib.suppress(Exception):
             cuda = self.training.torch.cuda

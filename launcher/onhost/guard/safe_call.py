@@ -37,7 +37,7 @@ class SafeCaller:
         return not (cuda.is_initialized() and cuda.is_current_stream_capturing())
 
     def safely(self, what: str, look: Callable[..., None], *args: Any) -> None:
-        """Look; a failure of ours is told once, ends this kind of look, and never reaches the script."""
+        """Look; a failure of ours is reported once, ends this kind of look, and never reaches the script."""
         if what in self._off:
             return
         try:

@@ -20,7 +20,7 @@ def listen_to_steps(
 ) -> None:
     """Have every step of every optimizer told, before and after."""
     optim = sys.modules["torch.optim.optimizer"]  # the attribute of that name is gone
-    unseen = getattr(torch, "_disable_dynamo", lambda function: function)  # hooks are no part of a graph
+    unseen = getattr(torch, "_disable_dynamo", lambda function: function)  # hooks are not part of a graph
 
     def pre_hook(optimizer: Any, args: Any, kwargs: Any) -> None:  # no bound methods: torch sets attributes
         before(optimizer, args, kwargs)

@@ -10,7 +10,8 @@ from .context import GuardContext, RankServices
 from .tensors import trained_by
 
 DIVIDE_BY_EPS = ("Adam", "AdamW", "NAdam", "RMSprop")
-"""Optimizers of torch whose first step is x/0 where eps is lost; what others do is told when seen (G4)."""
+"""Optimizers of torch whose first step is x/0 where eps is lost; what others do is reported when seen (G4).
+"""
 
 
 class WatchedOptimizer:
@@ -47,7 +48,7 @@ class TrainingState:
         return found
 
     def step_now(self) -> int:
-        """Return the number of the last step that was begun, counted by the busiest optimizer."""
+        """Return the number of the last step that was started, counted by the busiest optimizer."""
         return max((each.tries for each in self.optimizers.values()), default=0)
 
 

@@ -83,8 +83,8 @@ def join_gloo() -> None:
 
     A thread that wants the GIL of a finalizing Python is ended by pthread_exit, and gloo's C++ turns that
     into an abort ("terminate called without an active exception"): a run that had trained to its end would
-    fail. They want it to let go of the last collective's tensors, after the script has been told that it is
-    done; a model under DDP keeps them alive when the group is destroyed, so they are given a moment too.
+    fail. They want it to let go of the last collective's tensors, after the script has been reported that it
+    is done; a model under DDP keeps them alive when the group is destroyed, so they are given a moment too.
     NCCL's groups are let be: destroying them may wait for other ranks.
     """
     dist = sys.modules.get("torch.distributed")

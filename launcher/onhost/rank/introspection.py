@@ -96,7 +96,7 @@ class TrainingInspector:
 
 
 def gpu_uuid(device: Any) -> str:
-    """Return the UUID of a CUDA device, "" when it cannot be told without opening CUDA first."""
+    """Return the UUID of a CUDA device, "" when reading it would open CUDA."""
     torch = sys.modules.get("torch")
     if torch is None or device is None or device.type != "cuda" or not torch.cuda.is_initialized():
         return ""

@@ -7,7 +7,7 @@ import sys
 from types import TracebackType
 
 OUR_MODULES = "gpulaunch_"
-"""With this begins what tracebacks call our modules here; users' files are absolute."""
+"""With this starts what tracebacks call our modules here; users' files are absolute."""
 
 
 def innermost(error: BaseException) -> BaseException:
@@ -23,7 +23,7 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def strip(trace: TracebackType | None) -> TracebackType | None:
-    """Drop our frames and those of runpy from the beginning of a traceback."""
+    """Drop our frames and those of runpy from the start of a traceback."""
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
         if not name.startswith((OUR_MODULES, "<frozen runpy>")) and os.path.basename(name) != "runpy.py":

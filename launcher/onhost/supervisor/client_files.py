@@ -55,7 +55,7 @@ def is_detached(run_dir: str) -> bool:
 
 
 def detach_run(run_dir: str) -> None:
-    """Let the run go on without a client, and say so once among the events. Raises OSError."""
+    """Let the run continue without a client, and say so once among the events. Raises OSError."""
     if is_detached(run_dir):
         return
     write_file(os.path.join(run_dir, DETACHED), "")

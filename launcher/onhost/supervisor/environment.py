@@ -17,7 +17,7 @@ def without(env: dict[str, str], patterns: Iterable[str]) -> dict[str, str]:
 
 
 def marks(run_id: str, run_dir: str = "") -> dict[str, str]:
-    """Return by what the processes of a run are known; what begins early has no run directory yet."""
+    """Return by what the processes of a run are known; what starts early has no run directory yet."""
     place = {"GPULAUNCH_RUN_DIR": run_dir} if run_dir else {}
     me = mark_of(os.getpid(), ticks_of(os.getpid()))
     return {"GPULAUNCH_RUN_ID": run_id, **place, "GPULAUNCH_SUPERVISOR": me}

@@ -67,7 +67,7 @@ class EventLog:
         return False
 
     def move(self) -> None:
-        """Go on in a new events.jsonl that begins as the deleted one: offsets hold. Raises OSError."""
+        """Continue in a new events.jsonl that starts as the deleted one: offsets hold. Raises OSError."""
         old, position = b"", os.lseek(self._in, 0, os.SEEK_CUR)
         while data := os.pread(self._in, CHUNK, len(old)):
             old += data

@@ -37,7 +37,7 @@ OFD_GETLK, OFD_SETLK = 36, 37  # include/uapi/asm-generic/fcntl.h
 def take_claims(spec: dict[str, Any]) -> tuple[dict[str, int], str]:
     """Claim every GPU of the run; return {path: descriptor} and what did not work. Raises Refused.
 
-    Each first claims and then looks for others, so of two at once never both go on; who finds the other
+    Each first claims and then looks for others, so of two at once never both continue; who finds the other
     steps back for a random while, so mostly one does.
     """
     gpus = spec.get("gpus") or []
@@ -95,7 +95,7 @@ def lock(fd: int) -> None:
 
 
 def is_locked(fd: int) -> bool:
-    """Return whether somebody who may write the file holds its lock; where that is not told, it may be."""
+    """Return whether somebody who may write the file holds its lock; where that cannot be read, it may be."""
     question = struct.pack(FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
     try:
         answer = fcntl.fcntl(fd, OFD_GETLK, question)
@@ -131,7 +131,7 @@ def rival_of(directory: str, gpu: str, mine: dict[str, int]) -> str:
 
 
 def claim_name(gpu: str) -> str:
-    """Return how the names of all files begin that claim a GPU."""
+    """Return how the names of all files start that claim a GPU."""
     return CLAIM_PREFIX + re.sub(r"[^A-Za-z0-9-]", "_", gpu) + "."
 
 
@@ -152,7 +152,7 @@ def read_claim(path: str) -> tuple[dict[str, Any], int, bool] | None:
     """Return (what a claim says, its owner's uid, whether it is live); None: no claim, or gone.
 
     Anybody may have put anything there under this name: a link is not followed, a FIFO does not hold us, and
-    what is no claim counts for its owner only while that one holds the lock.
+    what is not a claim counts for its owner only while that one holds the lock.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -3,7 +3,7 @@
     start    make the run directory, start guardian and supervisor there, then follow
     follow   send the logs and events from given byte offsets on, until the run has ended
     stop     ask the supervisor to end the run, wait for it
-    stacks   have every rank write down where it stands; the run goes on
+    stacks   have every rank write down where it stands; the run continues
     status   print state.json and whether its supervisor lives
     list     print what runs of this user are here
     fetch    send the files of a run that the other side does not have yet

@@ -2,8 +2,8 @@
 
 A node is a host or a container. Its state lies under a name made of its host name and machine id; hosts
 cloned from one image have one machine id, containers none or their image's, so neither is enough alone. Nodes
-that share even both are told apart by boot and PID namespace, and by when a run last gave a sign of life: one
-of an earlier life of this node gave it before this life began.
+that share even both are distinguished by boot and PID namespace, and by when a run last gave a sign of life:
+one of an earlier life of this node gave it before this life began.
 """
 
 from __future__ import annotations

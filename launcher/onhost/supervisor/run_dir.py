@@ -96,7 +96,7 @@ def every_place() -> list[str]:
 
 
 def runs_in(place: str, prefix: str = "") -> list[str]:
-    """Return the run directories of a place whose run ids begin so."""
+    """Return the run directories of a place whose run ids start so."""
     return [path for path in directories_in(place) if os.path.basename(path).startswith(prefix)]
 
 

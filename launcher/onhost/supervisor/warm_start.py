@@ -1,9 +1,9 @@
-"""Begins one node of a run before its plan is known: a supervisor waits, an interpreter imports.
+"""Starts one node of a run before its plan is known: a supervisor waits, an interpreter imports.
 
 It is streamed in place of main.py, with the same modules beside it. `client side -> guardian -> supervisor
 -> interpreter` are forked at once. The interpreter imports the engine's launcher, which takes longer than the
 whole preflight, and does nothing else: it sees no GPU, and there is no run directory yet. With the plan each
-of them goes on as what daemon/ makes it; without one (a refused preflight, Ctrl-C, a client that is
+of them continues as what daemon/ makes it; without one (a refused preflight, Ctrl-C, a client that is
 gone) each sees the end of its pipe and ends. Standard library, Python >= 3.9.
 
 What is imported before the fork is little, because it delays the interpreter. The rest is compiled once, by
@@ -148,7 +148,7 @@ class WarmStart:
         be_guardian(spec, run_dir, done, self)
 
     def hand_over(self, message: list[Any], descriptors: list[int]) -> int:
-        """Tell the waiting supervisor to begin; return its pid. Descriptors keep the locks of claims."""
+        """Tell the waiting supervisor to start; return its pid. Descriptors keep the locks of claims."""
         head = len(descriptors).to_bytes(4, "little")
         socket.send_fds(self.link, [head], descriptors)
         self.link.sendall(pack([self.code, json.dumps(message).encode()]))
@@ -214,7 +214,7 @@ class WarmStart:
         return env
 
     def launch(self, argv: list[str], env: dict[str, str], cwd: str, log: str) -> int:
-        """Have the interpreter go on as the launcher; return its pid, 0 when it does not fit the plan."""
+        """Have the interpreter continue as the launcher; return its pid, 0 when it does not fit the plan."""
         if not self.interpreter_pid or not self._fits(argv, env, cwd) or not self._lives():
             self._drop_interpreter()
             return 0
@@ -253,7 +253,7 @@ def settled(env: dict[str, str]) -> dict[str, str]:
 
 
 def pack(parts: list[bytes]) -> bytes:
-    """Return the parts with their lengths, so that half a message is told from a whole one."""
+    """Return the parts with their lengths, so that half a message is not taken for a whole one."""
     return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
 
 
@@ -286,7 +286,7 @@ def codes() -> dict[str, Any]:
 
 
 def main() -> int:
-    """Begin with what is known before the plan; both follow this program on stdin, the plan later."""
+    """Start with what is known before the plan; both follow this program on stdin, the plan later."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     early = WarmStart(json.loads(request_of(read_message())))
     early.lay()

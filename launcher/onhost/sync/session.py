@@ -1,4 +1,4 @@
-"""One sync of this host, from its beginning to what is left when it ends."""
+"""One sync of this host, from its start to what is left when it ends."""
 
 from __future__ import annotations
 

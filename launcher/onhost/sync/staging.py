@@ -31,7 +31,7 @@ class Staging:
         self.staged: set[int] = set()
 
     def put(self, index: int, entry: SentEntry, stream: BinaryIO) -> None:
-        """Take an entry from stdin. Raises Refused when it is another than was told."""
+        """Take an entry from stdin. Raises Refused when it is another than was announced."""
         if entry.kind == "l":
             os.symlink(entry.content, str(index), dir_fd=self.fd)
             self.staged.add(index)
@@ -77,7 +77,7 @@ class Staging:
 
 
 def is_whole(file: BinaryIO, entry: SentEntry) -> bool:
-    """Return whether an open file is what was told."""
+    """Return whether an open file is what was announced."""
     found = os.fstat(file.fileno())
     if not stat.S_ISREG(found.st_mode) or found.st_size != entry.size:
         return False

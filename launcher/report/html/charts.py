@@ -84,7 +84,7 @@ def _ends(samples: Sequence[Sample]) -> str:
 def _marks(
     samples: Sequence[Sample], xs: Sequence[float], log: str, events: Sequence[LoggedEvent]
 ) -> Iterator[EventMark]:
-    """Yield where events lie: behind the last value that had come when they were told."""
+    """Yield where events lie: behind the last value that had come when they were reported."""
     offsets = [sample.offset for sample in samples]
     for number, event in enumerate(events[:MOST_EVENTS], 1):
         size = event.sizes.get(log)
@@ -122,7 +122,7 @@ def _use(run: RunFiles) -> Iterator[str]:
 
 
 def _curve(series: RankSeries, column: str, factor: float, began: float) -> Series:
-    """Return one rank's curve; what was not measured at a time is left out, for it is no bad value."""
+    """Return one rank's curve; what was not measured at a time is left out, for it is not a bad value."""
     points = [
         (at - began, value * factor)
         for at, value in zip(series.at, series.values[column], strict=True)

@@ -41,7 +41,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def ends_by_rank(outcome: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
-    """Return how each rank ended; an end whose rank is no number is a damaged document's."""
+    """Return how each rank ended; an end whose rank is not a number is a damaged document's."""
     ends = mappings(outcome.get("ranks"))
     return {end["rank"]: end for end in ends if isinstance(end.get("rank"), int)}
 

@@ -33,7 +33,7 @@ class EventMark:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The same number of places and values; values that are no numbers are shown as such."""
+    """The same number of places and values; values that are not numbers are shown as such."""
 
     name: str
     xs: Sequence[float]
@@ -48,7 +48,7 @@ class Chart:
     series: tuple[Series, ...]
     x_label: str = "step"
     marks: tuple[EventMark, ...] = ()
-    over_time: bool = False  # x is seconds since the beginning
+    over_time: bool = False  # x is seconds since the start
     x_span: tuple[float, float] | None = None  # at least so much of the x axis is shown
     from_zero: bool = False
     y_high: float | None = None  # at least so much of the y axis is shown
@@ -97,7 +97,7 @@ def thinned(xs: Sequence[float], ys: Sequence[float], most: int = MOST_POINTS) -
 
 
 def running_mean(ys: Sequence[float]) -> list[float]:
-    """Return the mean over a fortieth of the series around each value; what is no number is left out."""
+    """Return the mean over a fortieth of the series around each value; what is not a number is left out."""
     half = max(1, len(ys) // 80)
     totals, counts = [0.0], [0]
     for y in ys:
@@ -212,7 +212,7 @@ def _curves(chart: Chart, scale: Scale) -> Iterator[str]:
 
 
 def _line(name: str, points: Sequence[tuple[float, float]], scale: Scale, kind: str) -> Iterator[str]:
-    """Yield the curve in pieces: what is no number breaks it."""
+    """Yield the curve in pieces: what is not a number breaks it."""
     piece: list[str] = []
     title = f"<title>{escape(name)}</title>" if name else ""
     for x, y in [*points, (0.0, math.nan)]:

@@ -34,7 +34,7 @@ def time_ticks(low: float, high: float) -> list[float]:
 
 
 def time_label(seconds: float) -> str:
-    """Return a time since the beginning: 30 s, 2:30 min, 1:05 h, 2 d 3 h."""
+    """Return a time since the start: 30 s, 2:30 min, 1:05 h, 2 d 3 h."""
     whole = round(seconds)
     if abs(whole) < 60:
         return f"{whole} s" if whole else "0"

@@ -86,7 +86,7 @@ def lookup(path: Path | None, name: str, user: str = "") -> dict[str, list[Confi
 
 
 def is_named(path: Path | None, name: str) -> bool:
-    """Return whether a Host line names this very host; a pattern that it fits is no word about it.
+    """Return whether a Host line names this very host; a pattern that it fits is not a word about it.
 
     Raises ConfigError.
     """

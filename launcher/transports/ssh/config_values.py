@@ -22,8 +22,8 @@ _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 def words(value: str) -> tuple[str, ...] | None:
     r"""Split as OpenSSH does, which is not as a shell does; None where a quote has no partner.
 
-    A backslash stands for itself (`CORP\ada`) but before a quote, a backslash or a blank; `#` begins a
-    comment only where a word could begin.
+    A backslash stands for itself (`CORP\ada`) but before a quote, a backslash or a blank; `#` starts a
+    comment only where a word could start.
     """
     if value.isascii() and _SPECIAL.isdisjoint(value):
         return tuple(value.split())
@@ -41,7 +41,7 @@ def words(value: str) -> tuple[str, ...] | None:
 
 
 def _word(value: str, at: int) -> tuple[str | None, int]:
-    """Return the word that begins at `at`, and where it ends."""
+    """Return the word that starts at `at`, and where it ends."""
     word, quote = "", ""
     while at < len(value) and (quote or not value[at].isspace()):
         char, following = value[at], value[at + 1 : at + 2]

@@ -58,7 +58,7 @@ class KeptTexts:
         return kept + message(node, channel, "ref", key, head, tail, body=body)
 
     def _nearest(self, data: bytes) -> tuple[int, int, int]:
-        """Return the kept text that begins and ends most like this one: its key, and how much of each."""
+        """Return the kept text that starts and ends most like this one: its key, and how much of each."""
         best = (0, 0, 0)
         for key, text in self._texts.items():
             head = _common_head(text, data)
@@ -69,7 +69,7 @@ class KeptTexts:
 
 
 def _common_head(one: bytes, other: bytes) -> int:
-    """Return how many bytes two texts have in common at their beginnings; halving compares fast."""
+    """Return how many bytes two texts have in common at their starts; halving compares fast."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

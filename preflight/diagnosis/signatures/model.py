@@ -23,7 +23,7 @@ class CausalDepth(IntEnum):
 class Signature:
     """One row. `slug` is the class of failure.
 
-    `telling` False: the line alone is no failure, it counts only where something else shows one. `source`: "run"
+    `telling` False: the line alone is not a failure, it counts only where something else shows one. `source`: "run"
     reproduced here, "source" read in the library's source, "thread" a public thread, "known" general knowledge.
     """
 
@@ -110,7 +110,7 @@ def expanded(branch: str, rounds: int = 2) -> list[str]:
 
 
 def _plain_group(branch: str) -> int:
-    """Return where the first group `(?:...)` begins that must be there exactly once, -1 for none."""
+    """Return where the first group `(?:...)` starts that must be there exactly once, -1 for none."""
     index = 0
     while index < len(branch):
         if branch[index] == "\\":

@@ -21,7 +21,7 @@ _SMI_ERRORS = (
 
 
 def smi_error(text: str) -> Json | None:
-    """Return the absent fact that nvidia-smi's own words stand for, None where these are no such words."""
+    """Return the absent fact that nvidia-smi's own words stand for, None where these are not such words."""
     for pattern, code in _SMI_ERRORS:
         if re.search(pattern, text, re.IGNORECASE):
             return missing("nvidia-smi: " + clip(" ".join(text.split())), code)
@@ -48,7 +48,7 @@ _NOT_A_VALUE = (
 
 
 def value_of(text: Any, convert: Callable[[str], Any]) -> Any:
-    """Return `convert(text)`, or why there is no value; an element twice is no text."""
+    """Return `convert(text)`, or why there is no value; an element twice is not a text."""
     if text is None:
         return NOT_HELD
     if not isinstance(text, str):
@@ -98,7 +98,7 @@ def number(text: str) -> float:
 
 
 def dotted(text: str) -> str:
-    """Return the version number that `text` begins with; later words are nvidia-smi's remarks on the key."""
+    """Return the version number that `text` starts with; later words are nvidia-smi's remarks on the key."""
     match = re.match(r"\d+(\.\d+)+", text)
     if match is None:
         raise ValueError(text)

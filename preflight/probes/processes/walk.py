@@ -29,7 +29,7 @@ class ProcessWalk:
                 continue  # gone, or hidden by the mount option hidepid
             except (IndexError, ValueError) as error:
                 self.unread[pid] = error
-        # By the kernel's flag: in a container pid 2 is no kthreadd, but the first that its PID 1 started.
+        # By the kernel's flag: in a container pid 2 is not a kthreadd, but the first that its PID 1 started.
         self.kernel = {pid for pid, stat in self.stats.items() if stat.kernel}
         own = os.getpid()
         for pid in sorted(self.stats.keys() - self.kernel - {own}):
@@ -45,7 +45,7 @@ class ProcessWalk:
         except OSError:
             self.gpu_files[pid] = []
             return
-        except Exception as error:  # of this process alone: the others are told all the same
+        except Exception as error:  # of this process alone: the others are reported all the same
             self.unread[pid] = error
             self.gpu_files[pid] = because(error)
             return

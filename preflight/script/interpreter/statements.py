@@ -177,7 +177,9 @@ def _try(it: "Interpreter", node: ast.Try) -> None:
 
 
 def _handled(it: "Interpreter", handler: ast.ExceptHandler, *, always: bool) -> State:
-    """Return the state after a handler. One that only gives up returns nothing that training goes on with."""
+    """Return the state after a handler. One that only gives up returns nothing that training continues
+    with.
+    """
     returned = len(it.returns)
     if not always:
         it.contexts.append("except")

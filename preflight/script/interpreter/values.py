@@ -268,7 +268,7 @@ def join_things(one: HeapObject, other: HeapObject) -> HeapObject:
 
 
 def float32_of_its_own(model: HeapObject) -> bool | None:
-    """Whether a model is built by the script, in float32; None while its dtype is not told yet.
+    """Whether a model is built by the script, in float32; None while its dtype is not known yet.
 
     torch makes parameters in float32 unless a dtype, a cast or set_default_dtype says otherwise. What was
     loaded from a checkpoint is none of the script's own.

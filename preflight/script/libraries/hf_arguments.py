@@ -1,4 +1,4 @@
-"""TrainingArguments, TRL's configurations and HfArgumentParser: what precision a Trainer is told."""
+"""TrainingArguments, TRL's configurations and HfArgumentParser: what precision a Trainer gets."""
 
 from typing import TYPE_CHECKING
 

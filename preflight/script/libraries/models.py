@@ -88,7 +88,7 @@ def _one_dtype(value: Value, place: CodeLocation) -> Value:
 
 
 def trained_dtype(thing: HeapObject) -> Value:
-    """Return the dtype of what is trained; NONE when nothing is, Unknown when it cannot be told."""
+    """Return the dtype of what is trained; NONE when nothing is, Unknown when it cannot be determined."""
     trainable = [text_of(item) for item in alternatives(thing.get("trainable"))]
     if trainable == ["none"]:
         return NONE
@@ -220,7 +220,7 @@ def as_device(value: Value) -> Value:
 
 
 def attach_adapters(it: "Interpreter", model: int, config: Value, call: Call, *, autocast: Value) -> None:
-    """Put PEFT adapters on a model: they are float32 unless PEFT is told not to see to it."""
+    """Put PEFT adapters on a model: they are float32 unless PEFT has the argument not to convert them."""
     thing = it.thing(model)
     if thing is None:
         return

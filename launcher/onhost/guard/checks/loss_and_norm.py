@@ -41,7 +41,9 @@ class LossMonitor:
         self._take("gradient norm", norm)
 
     def take_unscaled(self, loss: Any) -> None:
-        """Take the loss that a GradScaler is about to scale; what goes backward next is no loss any more."""
+        """Take the loss that a GradScaler is about to scale; what goes backward next is not a loss any
+        more.
+        """
         self._take("loss", loss)
         self._was_scaled = True
 

@@ -35,7 +35,7 @@ class FiniteMonitor:
     # --- looking ---
 
     def first_weights(self, step: Step) -> Iterable[Violation]:
-        """Have one number computed for each weight tensor: those that never were finite are no fault."""
+        """Have one number computed for each weight tensor: those that never were finite are no new fault."""
         torch = self._training.torch
         by_device: dict[Any, list[Any]] = {}
         for p in trained_by(step.optimizer):

@@ -18,7 +18,7 @@ def unlike_neighbours(step: Step) -> Iterator[Violation]:
     """Tell what this rank trains with, and compare it with the ranks of its host that have told before it.
 
     Nobody is waited for. The client compares all ranks of all hosts, but nobody may be following when they
-    begin to step.
+    start to step.
     """
     place = step.training.place
     facts = _facts(step)

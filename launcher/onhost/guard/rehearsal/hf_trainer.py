@@ -11,7 +11,7 @@ from .step_timer import StepTimer
 
 
 class TrainerHooks:
-    """Follows a Trainer's events; the rehearsal of its script ends when it would begin another step."""
+    """Follows a Trainer's events; the rehearsal of its script ends when it would start another step."""
 
     def __init__(self, steps: StepTimer) -> None:
         self.told: dict[str, Any] = {}  # what a Trainer says of its run

@@ -14,7 +14,7 @@ class StepTimer:
     def __init__(self, wanted: int, end: Callable[[], None]) -> None:
         self.done = 0
         self.complete = False
-        self.events: dict[str, float] = {}  # the first evaluation and save, in seconds since the beginning
+        self.events: dict[str, float] = {}  # the first evaluation and save, in seconds since the start
         self.trainer_ends_them = False  # transformers' Trainer shall evaluate and save first
         self._wanted = wanted
         self._end = end

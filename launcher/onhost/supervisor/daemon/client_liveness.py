@@ -9,8 +9,8 @@ from .run_state import SupervisedRun
 class ClientLiveness:
     """A run ends when its client stays away; `timeout_s` is None once nobody needs to follow.
 
-    One that is to go on without a client (on_disconnect: continue) is told so when all of its nodes have
-    started: half a run must not stay.
+    One that is to continue without a client (on_disconnect: continue) gets that order when all of its nodes
+    have started: half a run must not stay.
     """
 
     def __init__(self, run: SupervisedRun) -> None:

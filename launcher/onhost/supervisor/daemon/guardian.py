@@ -30,7 +30,7 @@ class WarmSupervisor(WarmInterpreter, Protocol):
     interpreter_in: int
 
     def hand_over(self, message: list[Any], descriptors: list[int]) -> int:
-        """Tell the supervisor that waits to begin; return its pid."""
+        """Tell the supervisor that waits to start; return its pid."""
 
 
 def be_guardian(
@@ -76,7 +76,7 @@ def live(spec: dict[str, Any], run_dir: str, done: int, early: WarmSupervisor | 
 
 
 def refuse(spec: dict[str, Any], run_dir: str, done: int, why: str) -> None:
-    """Say why the run does not begin, to the client and in its directory."""
+    """Say why the run does not start, to the client and in its directory."""
     os.write(done, json.dumps({"refused": why}).encode())
     state = {"run_id": spec["run_id"], **whereabouts(), "phase": "ended", "run_dir": run_dir}
     state.update(exit=unseen_end([], why), ended=time.time())

@@ -1,4 +1,4 @@
-"""What is noted while a run goes on: that it lives, how long its logs are, that its claims are in use."""
+"""What is noted while a run continues: that it lives, how long its logs are, that its claims are in use."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Housekeeping:
         self._note_sizes()
 
     def _note_recent(self) -> None:
-        """Note it in a file that is begun anew now and then, the one before kept."""
+        """Note it in a file that is started anew now and then, the one before kept."""
         sizes = log_sizes(self._run.dir)
         if sizes == self._recent:
             return

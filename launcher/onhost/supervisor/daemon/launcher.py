@@ -26,7 +26,7 @@ class WarmInterpreter(Protocol):
     interpreter_pid: int
 
     def launch(self, argv: list[str], env: dict[str, str], cwd: str, log: str) -> int:
-        """Have it go on as the launcher; return its pid, 0 when it does not fit the plan."""
+        """Have it continue as the launcher; return its pid, 0 when it does not fit the plan."""
 
 
 class Launcher:

@@ -123,5 +123,5 @@ class UnlinkedLogs:
 
 
 def is_log(name: str) -> bool:
-    """Return whether a file of the run directory is written to by the run as it goes on."""
+    """Return whether a file of the run directory is written to by the run as it continues."""
     return name.endswith(".log") or name == USAGE

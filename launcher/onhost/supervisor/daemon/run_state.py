@@ -55,7 +55,7 @@ class SupervisedRun:
         self.events.tell(name, **fields)
 
     def tell_failed(self, what: str, error: object) -> None:
-        """Say what did not work of what is done for the run beside it; the run goes on."""
+        """Say what did not work of what is done for the run beside it; the run continues."""
         self.tell("internal_error", what=what, error=str(error))
 
     def save(self, phase: str) -> None:

@@ -48,7 +48,7 @@ class Shutdown:
         return self._stage != RUNNING
 
     def begin(self, wish: StopRequest) -> None:
-        """Begin to end the run, or shorten the grace of an end that has begun."""
+        """Start to end the run, or shorten the grace of an end that has started."""
         until = time.monotonic() + wish.grace_s
         if self.begun:
             self._grace_until = min(self._grace_until, until)

@@ -13,7 +13,7 @@ from .run_state import SupervisedRun
 
 
 class Sidecar:
-    """A child of ours; whatever becomes of it, the run goes on."""
+    """A child of ours; whatever becomes of it, the run continues."""
 
     def __init__(self, run: SupervisedRun, name: str, what: str) -> None:
         self._run = run

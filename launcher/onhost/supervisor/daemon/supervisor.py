@@ -173,7 +173,7 @@ def supervise(
 
 
 def confine(run: SupervisedRun) -> tuple[CgroupLike | None, OomWatch]:
-    """Make the run's control group where that is allowed, and begin to count kills for want of memory."""
+    """Make the run's control group where that is allowed, and start to count kills for want of memory."""
     module = cgroup_module(run.dir)
     if module is None:
         return None, OomWatch(run, None)

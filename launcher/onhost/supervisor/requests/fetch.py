@@ -45,7 +45,7 @@ def fetch(run_dir: str, request: dict[str, Any]) -> int:
     """Send what the other side lacks, as frames: file, offset, the whole size, mtime_ns; then the end.
 
     `have` is {name: [size, mtime_ns]} of whole files, `part` {key: [[whole size, mtime_ns, bytes there]]}
-    of begun ones by the keys of their names; a log, which only grows, is sent from the size that is there.
+    of started ones by the keys of their names; a log, which only grows, is sent from the size that is there.
     """
     say({"state": read_state(run_dir), "t": time.time()})
     spec = read_json(os.path.join(run_dir, SPEC)) or {}
@@ -76,7 +76,7 @@ def files_below(top: str, prefix: str) -> Iterator[tuple[str, str]]:
 
 def send_file(name: str, path: str, request: dict[str, Any]) -> None:
     """Send one file from where the other side's copy ends. Raises OSError when it cannot be read."""
-    name.encode()  # a name that is no text cannot be said in JSON
+    name.encode()  # a name that is not a text cannot be said in JSON
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(fd)

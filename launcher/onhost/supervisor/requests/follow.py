@@ -116,7 +116,7 @@ class FollowSession:
         if not self._viewer:
             touch_client(self._run_dir)
         if words and words[0] == b"detach":
-            # A full disk: then nothing is promised, and we go on following.
+            # A full disk: then nothing is promised, and we continue following.
             with contextlib.suppress(OSError):
                 detach_run(self._run_dir)
         if words and words[0] in (b"stop", b"hung"):

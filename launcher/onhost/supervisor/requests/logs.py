@@ -56,7 +56,7 @@ class LogReader:
                     self._files[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def _follow_events(self) -> None:
-        """Where the directory was deleted and put back, events go on in another file that begins alike."""
+        """Where the directory was deleted and put back, events continue in another file that starts alike."""
         path = os.path.join(self._run_dir, EVENTS)
         with contextlib.suppress(OSError):
             if EVENTS in self._files and not os.path.samestat(os.stat(path), os.fstat(self._files[EVENTS])):
@@ -71,7 +71,7 @@ class LogReader:
 
 
 def offsets_since(run_dir: str, since: dict[str, float]) -> dict[str, int]:
-    """Return where to begin for {"bytes": n} (at a line's start), {"lines": n}, or {"seconds": n} (early)."""
+    """Return where to start for {"bytes": n} (at a line's start), {"lines": n}, or {"seconds": n} (early)."""
     now = log_sizes(run_dir)
     if "lines" in since:
         return {name: last_lines(run_dir, name, size, int(since["lines"])) for name, size in now.items()}
@@ -87,7 +87,7 @@ def offsets_since(run_dir: str, since: dict[str, float]) -> dict[str, int]:
 
 
 def last_lines(run_dir: str, name: str, size: int, lines: int) -> int:
-    """Return where the last so many lines of a log's first `size` bytes begin; what has no end yet is one."""
+    """Return where the last so many lines of a log's first `size` bytes start; what has no end yet is one."""
     if lines == 0:
         return size
     at, found = size, 0
@@ -120,7 +120,7 @@ def noted_sizes(run_dir: str) -> Iterator[tuple[float, dict[str, int]]]:
 
 
 def line_start(run_dir: str, name: str, offset: int) -> int:
-    """Return where the first whole line at or after an offset begins; a long line is cut."""
+    """Return where the first whole line at or after an offset starts; a long line is cut."""
     if offset <= 0:
         return 0
     try:

@@ -1,4 +1,4 @@
-"""stacks: have every rank write down where it stands; the run goes on."""
+"""stacks: have every rank write down where it stands; the run continues."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class WarmStartHandle(WarmSupervisor, Protocol):
 def start(spec: dict[str, Any], early: WarmStartHandle | None = None) -> int:
     """Start a run and follow it. Raises Refused.
 
-    With `early` guardian and supervisor wait already, and the launcher's interpreter has begun to import.
+    With `early` guardian and supervisor wait already, and the launcher's interpreter has started to import.
     """
     run_dir = make_run_dir(spec)
     ready = early.hatch(spec, run_dir) if early is not None else fork_guardian(spec, run_dir)
@@ -94,7 +94,7 @@ def put_in_place(fresh: str, run_id: str) -> str:
 
 
 def fill(path: str, spec: dict[str, Any]) -> None:
-    """Write what a run begins with. Raises OSError, and Refused for a file that would lie elsewhere."""
+    """Write what a run starts with. Raises OSError, and Refused for a file that would lie elsewhere."""
     for name, text in [["rank.py", spec["rank_source"]], *spec.get("files", [])]:
         inside = os.path.normpath(os.path.join(path, name))
         if not inside.startswith(path + os.sep):
