@@ -75,6 +75,7 @@ class PreflightCommandOptions(HostOptions):
     recordings: tuple[Path, ...]
     smi_files: tuple[Path, ...]
     transport: Transport | None
+    prolog: bool
 
 
 @click.command(epilog=_EXAMPLES)
@@ -122,6 +123,11 @@ class PreflightCommandOptions(HostOptions):
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Judge a saved `nvidia-smi -q -x` (or -q, or a table) instead of asking a host.",
 )
+@click.option(
+    "--prolog",
+    is_flag=True,
+    help="Only the health of this node: one line, exit code 0 or 1, less than 10 s.",
+)
 @transport_option
 @reaching_options
 def command(hosts: tuple[str, ...], **given: Any) -> int:
@@ -131,6 +137,10 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     and nothing was left unchecked; 1: something does, or could not be checked.
     """
     options = PreflightCommandOptions(**given)
+    if options.prolog:
+        from launcher.commands._prolog import run_prolog  # noqa: PLC0415 - only for a scheduler's prolog
+
+        return run_prolog(hosts, options, read_codes(options.ignore))
     asked = _asked(hosts, options)
     manner = PreflightOptions(
         ignore=read_codes(options.ignore) | asked.ignore,

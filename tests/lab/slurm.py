@@ -7,7 +7,8 @@ are devices of /dev that Slurm hands out (gres.conf); nothing of a driver stands
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.lab.hosts import Lab, LabHost, LabProcess
@@ -148,6 +149,18 @@ class Slurm:
             assert time.monotonic() < deadline, f"{job} is {state}, not {states}\n{self.log()}"
             time.sleep(0.1)
         return state
+
+    @contextmanager
+    def with_settings(self, *lines: str) -> Iterator[None]:
+        """Run for a while with more lines in slurm.conf."""
+        before = self.conf.read_text()
+        self.conf.write_text(before + "".join(f"{line}\n" for line in lines))
+        self.run("scontrol", "reconfigure")
+        try:
+            yield
+        finally:
+            self.conf.write_text(before)
+            self.run("scontrol", "reconfigure")
 
     def log(self) -> str:
         """Return the last of what the controller wrote."""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.lab import slurm as slurm_lab
+from tests.lab.gpus import silicon
 from tests.lab.hosts import Lab
 from tests.lab.slurm import Slurm
 
@@ -245,3 +246,32 @@ def test_what_is_no_job_is_refused_with_a_sentence(cluster: Cluster) -> None:
     assert "squeue: there is no such command on the PATH" in told
     told = refused(cluster, f"salloc -Q -N1 : -N1 {preflight}", {})
     assert "is heterogeneous" in told
+
+
+def test_a_bad_node_fails_as_prolog_and_health_check_and_a_good_one_passes(cluster: Cluster) -> None:
+    good, bad = cluster.lab.host("n3"), cluster.lab.host("n4")
+    silicon().install(good, "8xh100")
+    silicon().install(bad, "8xh100-broken")
+    for name in ("prolog", "health"):
+        path = cluster.work / f"{name}.sh"
+        told = f"{cluster.work}/{name}.$(hostname)"
+        others = "case $(hostname) in n[12]) exit 0; esac"
+        check = f"{cluster.gpulaunch} preflight localhost --prolog > {told}.$$ 2>&1; code=$?"
+        keep = f"echo $code >> {told}.$$; mv {told}.$$ {told}; exit $code"
+        path.write_text(f"#!/bin/sh\n{others}\n{check}; {keep}\n")
+        path.chmod(0o755)
+    programs = (f"Prolog={cluster.work}/prolog.sh", f"HealthCheckProgram={cluster.work}/health.sh")
+    with cluster.with_settings(*programs, "HealthCheckInterval=4"):
+        assert cluster.wait_over(cluster.batch("true", "-w", "n3")) == "COMPLETED"
+        refused_job = cluster.batch("true", "-w", "n4")
+        deadline = time.monotonic() + 30
+        while "Prolog" not in cluster.run("sinfo", "-h", "-n", "n4", "-o", "%E").stdout:
+            assert time.monotonic() < deadline, cluster.log()
+            time.sleep(0.2)
+        cluster.run("scancel", refused_job)
+        for name in ("prolog", "health"):
+            assert cluster.wait_file(f"{name}.n3", "\n0\n").startswith("ok: 8 GPUs, ")
+            told = cluster.wait_file(f"{name}.n4", "\n1\n")
+            assert told.startswith(("GPU003 gpu2: ", "HEAL001 gpu4: ", "HEAL003 gpu6: ")), told
+            assert told.count("\n") == 2
+    cluster.run("scontrol", "update", "nodename=n4", "state=resume")

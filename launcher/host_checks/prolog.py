@@ -1,0 +1,79 @@
+"""The health of this node in one line, for a Prolog or a health check of Slurm."""
+
+import time
+from dataclasses import replace
+
+from launcher.config.inventory import HostEntry
+from launcher.host_checks.preflight import PreflightOptions, judge, request_for
+from launcher.remote.agent import OpenConnection, gather
+from launcher.text import counted, one_line
+from preflight.checks.finding import Finding, Severity
+from preflight.facts.host import HostFacts
+from preflight.facts.missing import Missing
+from preflight.frozen import dataclass
+from preflight.job import Job
+
+DEADLINE_S = 6.0
+"""For the agent; what it has not read by then is not known, and a node is not fit by what is not known."""
+CODES = (
+    "DRV001",
+    "DRV002",
+    "DRV004",
+    "GPU003",
+    "GPU004",
+    "HEAL001",
+    "HEAL002",
+    "HEAL003",
+    "HEAL004",
+    "HEAL005",
+    "HEAL006",
+    "PROC002",
+)
+"""What makes a node unfit whatever the job is. A job's own matters (Python, ports, leftovers, disks) are not
+here: `gpulaunch run` judges them inside the job."""
+_UNFIT_WARNINGS = frozenset({"GPU004", "HEAL002", "HEAL006"})
+"""A launch on the other GPUs may go on beside these; a scheduler hands out all GPUs of a node."""
+_SKIPPED = ("python", "network", "infiniband", "paths", "script", "ports", "claims", "limits", "environ")
+_LONGEST = 240
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHealth:
+    """Whether a node is fit, and why not in one line."""
+
+    fit: bool
+    line: str
+
+
+def check_node(entry: HostEntry, opener: OpenConnection, ignore: frozenset[str]) -> NodeHealth:
+    """Ask this node and judge what concerns every job. Raises the HostError of one that cannot be asked."""
+    began = time.monotonic()
+    how = PreflightOptions(ignore=ignore, together=False, deadline_s=DEADLINE_S, skip=_SKIPPED)
+    asked = Job(gpus="all")
+    gathered = gather((entry,), lambda each: request_for(each, asked, how), opener)
+    for error in gathered.errors.values():
+        raise error
+    facts = gathered.facts[entry.name]
+    job = asked if _has_gpus(facts) else replace(asked, gpus="none")
+    bad = [each for each in judge((entry,), gathered, job, manner=how).findings if _makes_unfit(each)]
+    seconds = time.monotonic() - began
+    if not bad:
+        gpus = 0 if isinstance(facts.gpus, Missing) else len(facts.gpus)
+        return NodeHealth(fit=True, line=f"ok: {counted(gpus, 'GPU')}, {seconds:.1f} s")
+    first = max(bad, key=lambda each: each.severity is Severity.CRITICAL)
+    subject = f" {first.subject}" if first.subject else ""
+    more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+    return NodeHealth(fit=False, line=one_line(f"{first.code}{subject}: {first.message}", _LONGEST) + more)
+
+
+def _has_gpus(facts: HostFacts) -> bool:
+    """Return whether the node has GPUs, as far as its bus or its driver says so."""
+    on_bus = isinstance(facts.pci_gpus, Missing) or bool(facts.pci_gpus)
+    return on_bus or (not isinstance(facts.gpus, Missing) and bool(facts.gpus))
+
+
+def _makes_unfit(finding: Finding) -> bool:
+    if finding.ignored or finding.code not in CODES:
+        return False
+    warns = finding.severity is Severity.WARNING and finding.code in _UNFIT_WARNINGS
+    return warns or finding.severity in (Severity.CRITICAL, Severity.UNKNOWN)
