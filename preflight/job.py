@@ -42,6 +42,7 @@ class CommandRequest:
     launcher_args: tuple[str, ...] = ()  # options for the engine's launcher, which the plan leaves alone
     launched_by: str = ""  # what starts the ranks in the command that was pasted: "deepspeed"; "" = none was
     local_rank_option: str = ""  # "--local_rank": each rank's script gets it first, with its local rank
+    precision_option: str = ""  # as Fabric's command spells it: "bf16-mixed"
     rendezvous_timeout: int = 0  # seconds; 0: the engine's own
     unset: tuple[str, ...] = ()  # variables of the host that the ranks do not inherit
     spelled: dict[str, str] = field(default_factory=dict)  # field -> the option that asked for it

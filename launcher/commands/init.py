@@ -1,5 +1,6 @@
 """gpulaunch init: find the training environments of hosts, and write the first hosts.yaml and run config."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,35 +10,48 @@ import click
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._host_options import HostOptions, reaching, reaching_options
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
+from launcher.config.run_config import Overrides
+from launcher.config.script_config import lone_command
 from launcher.errors import BadInput, GpulaunchError
 from launcher.local.atomic_write import write_whole
 from launcher.scaffold.files import HostDraft, config_text, entry_lines, hosts_text, named
 from launcher.scaffold.interpreters import PythonEnvironment, best, look
+from preflight.frozen import dataclass
 
 _EXAMPLES = """\b
 Examples:
   gpulaunch init --hosts root@192.0.2.7:41022
   gpulaunch init train.py --hosts titan,l40s-01
+  gpulaunch init --hosts titan,l40s-01 -- torchrun --nproc_per_node 4 train.py
 """
 
 
-@click.command("init", epilog=_EXAMPLES)
-@click.argument("script", required=False)
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What the run config is to start."""
+
+    name: str
+    script: str = ""
+    command: str = ""  # in place of a script
+    hosts: tuple[str, ...] = ()  # that the command names
+
+
+@click.command("init", epilog=_EXAMPLES, options_metavar="[OPTIONS] [SCRIPT | -- COMMAND...]")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="")
 @click.option("--hosts", multiple=True, metavar="WORDS", help="As for ssh; repeatable. Default: localhost.")
 @json_option
 @reaching_options
-def command(script: str | None, *, hosts: tuple[str, ...], as_json: bool, **given: Any) -> int:
-    """Find the Python environments of hosts; write ./hosts.yaml, and a run config for SCRIPT.
+def command(words: tuple[str, ...], *, hosts: tuple[str, ...], as_json: bool, **given: Any) -> int:
+    """Find the Python environments of hosts; write ./hosts.yaml, and a run config for SCRIPT or COMMAND.
 
     Of each host an environment with torch is taken, one that has accelerate too before others; others are
     named. On the hosts nothing is changed. A file that is here already is left as it is, and what it lacks is
     shown. Exit code 3: a host did not answer, and nothing was written.
     """
     options = HostOptions(**given)
-    if script is not None and not Path(script).is_file():
-        raise BadInput(f"{script}: there is no such script locally", "gpulaunch init train.py")
+    run = _run(words) if words else None
     ways = reaching(options)
-    entries = ways.inventory.resolve(hosts or (LOCALHOST,))
+    entries = ways.inventory.resolve(hosts or (run.hosts if run else ()) or (LOCALHOST,))
     found = _found(entries, look(entries, ways.open, width=ways.width))
     rows = named(entries, found)
     answer = Answer("gpulaunch.init/1", as_json=as_json)
@@ -45,22 +59,35 @@ def command(script: str | None, *, hosts: tuple[str, ...], as_json: bool, **give
         _tell(answer, row)
     place = ways.inventory.path or Path(FILE_NAME)
     files = [_write(answer, place, hosts_text(rows), _lacking(rows, entries))]
-    if script is not None:
-        config = Path("gpulaunch") / f"{Path(script).stem}.yaml"
+    if run is not None:
+        config = Path("gpulaunch") / f"{run.name}.yaml"
         config.parent.mkdir(exist_ok=True)
-        files.append(_write(answer, config, config_text(Path(script).as_posix(), rows, Path.cwd().name), []))
-    steps = _next_steps(rows, place, script)
+        text = config_text(run.script, rows, Path.cwd().name, name=run.name, command=run.command)
+        files.append(_write(answer, config, text, []))
+    steps = _next_steps(rows, place, run)
     for word, step in zip(("next", "then"), steps, strict=False):
         answer.say(f"{word}: {step}")
     return answer.finish(0, hosts=[_host_json(row) for row in rows], files=files, next=steps)
 
 
-def _next_steps(rows: Sequence[HostDraft], place: Path, script: str | None) -> list[str]:
+def _run(words: tuple[str, ...]) -> _Run:
+    """Return what the words start. Raises BadInput where it is neither a script here nor a command."""
+    if len(words) == 1 and (words[0].endswith(".py") or Path(words[0]).is_file()):
+        script = words[0]
+        if not Path(script).is_file():
+            raise BadInput(f"{script}: there is no such script locally", "gpulaunch init train.py")
+        return _Run(Path(script).stem, script=Path(script).as_posix())
+    config = lone_command(words, Overrides())
+    line = words[0] if len(words) == 1 else shlex.join(words)
+    return _Run(config.name, command=line, hosts=config.hosts if config.names_hosts else ())
+
+
+def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None) -> list[str]:
     """Return what a person does now: where no environment can train, a launch is not it."""
     lacking = [row.name for row in rows if best(row.found) is None]
-    if script is None:
+    if run is None:
         return [f"gpulaunch preflight {','.join(row.name for row in rows)}"]
-    config = Path(script).stem
+    config = run.name
     if lacking:
         return [
             f"install torch on {', '.join(lacking)}, or set python: in {place}",

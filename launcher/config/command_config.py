@@ -89,11 +89,18 @@ def job_fields(parsed: ParsedCommand) -> dict[str, Any]:
         launcher_args=parsed.kept_words() if parsed.launcher in _OWN_OPTIONS else (),
         launched_by=parsed.launcher,
         local_rank_option=parsed.local_rank_option,
+        precision_option=_option_value(parsed, "--precision") if parsed.launcher == "fabric" else "",
         rendezvous_timeout=parsed.request.rendezvous_timeout or 0,
         unset=parsed.unset,
         spelled={name: option for name, option in spelled.items() if option},
     )
     return {"engine": ENGINES[engine].traits if engine else None, "command": asked}
+
+
+def _option_value(parsed: ParsedCommand, name: str) -> str:
+    """Return the value of an option of the launcher's, "" where the command does not have it."""
+    uses = (use for use in (*parsed.owned, *parsed.kept) if use.name == name and use.owner == parsed.launcher)
+    return next((use.value for use in uses), "")
 
 
 def line_gpus(parsed: ParsedCommand) -> str | tuple[int | str, ...]:
@@ -215,6 +222,8 @@ def _environment(parsed: ParsedCommand) -> dict[str, str]:
     env = {name: os.environ[name] for name in parsed.forwarded if name in os.environ}
     if parsed.launcher == "deepspeed":
         env |= _deepspeed_env()
+    if parsed.launcher == "fabric" and (strategy := _option_value(parsed, "--strategy")):
+        env["LT_STRATEGY"] = strategy
     if parsed.request.omp_threads is not None:
         env["OMP_NUM_THREADS"] = str(parsed.request.omp_threads)
     return env | parsed.env

@@ -116,6 +116,7 @@ class NodeSetup:
     omp_threads: int
     launcher_args: tuple[str, ...] = ()  # options of the user's for the launcher itself
     launched_by: str = ""  # "deepspeed": the script expects what that launcher gives
+    precision_option: str = ""  # what that launcher's own option says: "bf16-mixed"
     local_rank_option: str = ""  # given to each rank's script with its local rank
 
     @property

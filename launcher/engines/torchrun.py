@@ -56,6 +56,8 @@ class Torchrun:
         if node.launched_by == "deepspeed":  # deepspeed/launcher/launch.py sets these three
             env["CROSS_RANK"], env["CROSS_SIZE"] = str(node.node_rank), str(world.nodes)
             env["LOCAL_SIZE"] = str(len(node.ranks.slots))
+        if node.launched_by == "fabric":
+            env |= _fabric(world, node)
         return env
 
     def files(self, world: World, node: NodeSetup) -> tuple[tuple[str, str], ...]:
@@ -67,6 +69,24 @@ class Torchrun:
         """Yield nothing: the command says all."""
         del world, node
         yield from ()
+
+
+_FABRIC_PRECISIONS = {"no": "32-true", "fp16": "16-mixed", "bf16": "bf16-mixed"}
+
+
+def _fabric(world: World, node: NodeSetup) -> dict[str, str]:
+    """Return what `fabric run` sets (lightning/fabric/cli.py); a Fabric without arguments goes by it."""
+    told = {
+        "LT_CLI_USED": "1",
+        "LT_ACCELERATOR": "cpu" if node.on_cpu else "cuda",
+        "LT_DEVICES": str(len(node.ranks.slots)),
+        "LT_NUM_NODES": str(world.nodes),
+    }
+    asked = node.precision_option
+    mixed = asked.endswith("mixed") or asked == "16"
+    if asked:
+        told["LT_PRECISION"] = _FABRIC_PRECISIONS.get(world.mixed_precision, asked) if mixed else asked
+    return told
 
 
 ENGINE: Engine = Torchrun()

@@ -89,7 +89,9 @@ def settle(
         fp8_backend=fp8_backend(facts for _, facts in hosts) if decision.mixed_precision == "fp8" else "",
         rendezvous_timeout_s=job.command.rendezvous_timeout or RENDEZVOUS_TIMEOUT_S,
     )
+    job, local_rank = _local_rank(job, script)
     changes = (
+        *local_rank,
         *_request_changes(asked, job, decision),
         *_count_changes(job, ranks),
         *(Change("script arguments", old, new, why) for old, new, why in edit.edits),
@@ -150,6 +152,7 @@ def _nodes(hosts: Sequence[Host], settled: LaunchDecisions, sent: ScriptFile | N
             launcher_args=job.command.launcher_args,
             launched_by=job.command.launched_by,
             local_rank_option=job.command.local_rank_option,
+            precision_option=job.command.precision_option,
         )
         files = [*engine.files(world, setup), ("expected.json", _expected(job, world, setup))]
         if sent:
@@ -272,6 +275,16 @@ def _request_changes(asked: Job, job: Job, decision: Decision) -> tuple[Change, 
             )
         )
     return tuple(changes)
+
+
+def _local_rank(job: Job, script: ScriptAnalysis | None) -> tuple[Job, tuple[Change, ...]]:
+    """Leave out the --local_rank that a launcher adds, where it would only end the script."""
+    option = job.command.local_rank_option
+    if not option or script is None or not script.refuses_local_rank:
+        return job, ()
+    why = f"the script's own parser does not know it and would end it ({script.refuses_local_rank})"
+    job = replace(job, command=replace(job.command, local_rank_option=""))
+    return job, (Change("script arguments", f"{option}=LOCAL_RANK", "", why),)
 
 
 def _count_changes(job: Job, ranks: dict[str, NodeRanks]) -> Iterator[Change]:

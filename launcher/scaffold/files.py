@@ -76,14 +76,23 @@ def _python_lines(found: Sequence[PythonEnvironment]) -> Iterator[str]:
         yield f"# also on the host: {each.path}   {each.words}"
 
 
-def config_text(script: str, hosts: Sequence[HostDraft], project: str) -> str:
-    """Return a run config of a script here for hosts; where some are elsewhere, the tree is sent to them."""
-    stem = PurePosixPath(script).stem
+def config_text(
+    script: str, hosts: Sequence[HostDraft], project: str, *, name: str = "", command: str = ""
+) -> str:
+    """Return a run config of a script here for hosts, or of a command that starts one today.
+
+    Where some hosts are elsewhere, the tree is sent to them.
+    """
+    stem = name or PurePosixPath(script).stem
+    program = f"script: {_scalar(script)}"
+    gpus = ["gpus: auto               # all of each host; CPU ranks on a host without GPUs"]
+    if command:
+        program, gpus = f"command: {_scalar(command)}", []  # the command says which GPUs
     rows = [
         f"# gpulaunch run --config {stem}. Every key: docs/configuration.md, or gpulaunch schema config.",
-        f"script: {_scalar(script)}",
+        program,
         f"hosts: [{', '.join(_scalar(host.name) for host in hosts)}]",
-        "gpus: auto               # all of each host; CPU ranks on a host without GPUs",
+        *gpus,
         "# args: [--lr, 1e-4]     # arguments that every launch gets",
         "# output: out            # where the script writes: gpulaunch fetch copies it to this machine",
     ]

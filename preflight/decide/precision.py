@@ -134,7 +134,7 @@ def _reaches(job: Job, script: ScriptAnalysis | None) -> bool:
 
     accelerate, which looks for it in the environment, or an option of the script's own does.
     """
-    if script is None or script.problem or job.precision_args:
+    if script is None or script.problem or job.precision_args or job.command.precision_option:
         return True
     by_option = any(site.option for site in script.precision) or asked_in_args(job, script) is not None
     binding = any(site.binding and site.value for site in script.precision)

@@ -72,4 +72,5 @@ class ScriptAnalysis:
     style_evidence: str = ""
     reads_rank: str = ""  # evidence that it is written for a launcher: it reads LOCAL_RANK, or joins a group
     imports: tuple[str, ...] = ()  # those of `LIBRARIES` that its own text imports
+    refuses_local_rank: str = ""  # evidence that its own parser ends it where it gets --local_rank
     problem: str = ""  # why the script could not be read (syntax error), "" when it was

@@ -29,6 +29,9 @@ _FATAL = frozenset({"P101", "P102", "P104", "P105", "P106", "P107", "P108", "P11
 _OF_A_RANK = re.compile(
     r"""["'](?:LOCAL_RANK|RANK|WORLD_SIZE)["']|\binit_process_group\(|\binit_distributed\("""
 )
+_TAKES_LOCAL_RANK = re.compile(
+    r"local[-_]rank|parse_known_args|add_config_arguments|HfArgumentParser|from_argparse_args|parents *="
+)
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+(\w+)", re.MULTILINE)
 
 _MAX_SWITCHES = 8
@@ -94,6 +97,7 @@ def read_script(
         style_evidence=_evidence(seen.style_at, lines, path),
         reads_rank=_reads_rank(lines, path),
         imports=_imports(text),
+        refuses_local_rank=_refuses_local_rank(lines, path),
         places_device=_evidence(seen.placed, lines, path) if proven else "",
         precision=sites,
         options=tuple(seen.options.values()),
@@ -109,6 +113,17 @@ def _reads_rank(lines: list[str], path: str) -> str:
     """Return the first line that only a script under a launcher has."""
     for number, line in enumerate(lines, 1):
         if _OF_A_RANK.search(line.partition("#")[0]):
+            return f"{path}:{number}: {line.strip()}"
+    return ""
+
+
+def _refuses_local_rank(lines: list[str], path: str) -> str:
+    """Return where its own argparse parser reads all arguments, if it declares no local rank."""
+    code = "\n".join(line.partition("#")[0] for line in lines)
+    if "ArgumentParser(" not in code or _TAKES_LOCAL_RANK.search(code):
+        return ""
+    for number, line in enumerate(lines, 1):
+        if ".parse_args(" in line.partition("#")[0]:
             return f"{path}:{number}: {line.strip()}"
     return ""
 

@@ -20,6 +20,7 @@ from preflight.decide.gpu_selection import select
 from preflight.facts.gpu import ComputeProcess
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
+from preflight.script.analyze import read_script
 from tests.hardware import cpu_host, gpu, host, l40s, titan
 
 HELD = decode(ComputeProcess, {"pid": 77, "kind": "compute"})
@@ -184,6 +185,49 @@ def test_deepspeed_scripts_get_what_its_launcher_gives() -> None:
         "GPULAUNCH_LOCAL_RANK_OPTION" not in plan("deepspeed --no_local_rank train.py", titan(1)).nodes[0].env
     )
     assert node.argv[2] == "torch.distributed.run"
+
+
+ARGPARSE = """\
+import argparse, os
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr")
+args = parser.parse_args()
+print(os.environ["RANK"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        (ARGPARSE, []),
+        (ARGPARSE.replace("--lr", "--local_rank"), ["--local_rank"]),
+        (ARGPARSE.replace("parse_args()", "parse_known_args()"), ["--local_rank"]),
+        ("import sys\nprint(sys.argv)\n", ["--local_rank"]),
+    ],
+)
+def test_a_script_that_would_end_at_local_rank_gets_none(text: str, given: list[str]) -> None:
+    job = read("deepspeed train.py").job
+    reading = read_script(text, "train.py")
+    made = make_plan([(HostEntry("titan"), titan(1))], job, run_id="run-1", script=reading)
+    env = made.nodes[0].env
+    assert [env[name] for name in ("GPULAUNCH_LOCAL_RANK_OPTION",) if name in env] == given
+    told = any("train.py:4: args = parser.parse_args()" in each.why for each in made.changes)
+    assert told is not bool(given)
+
+
+def test_fabric_finds_what_its_command_would_set() -> None:
+    line = "fabric run --accelerator cuda --devices 2 --strategy ddp --precision bf16-mixed train.py"
+    first, second = plan(line, titan(2), l40s(1)).nodes
+    told = {name: value for name, value in first.env.items() if name.startswith("LT_")}
+    assert told == {
+        "LT_CLI_USED": "1",
+        "LT_ACCELERATOR": "cuda",
+        "LT_DEVICES": "2",
+        "LT_NUM_NODES": "2",
+        "LT_STRATEGY": "ddp",
+        "LT_PRECISION": "16-mixed",  # a TITAN RTX has no bf16
+    }
+    assert second.env["LT_DEVICES"] == "1"
 
 
 def test_an_opaque_command_is_told_what_a_launcher_inside_goes_by() -> None:

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from launcher.commands.init import command
 from launcher.config.inventory import HostEntry, load_inventory
 from launcher.config.run_config import load_run_config
+from launcher.errors import BadInput
 from launcher.onhost import find_interpreters
 from launcher.scaffold.files import config_text, hosts_text, named
 from launcher.scaffold.interpreters import PythonEnvironment, best
@@ -136,3 +137,19 @@ def test_init_as_a_document_says_what_it_found_and_wrote(home: Path) -> None:
         ("gpulaunch/train.yaml", True),
     ]
     assert document["next"] == ["gpulaunch run --config train --dry-run"]
+
+
+def test_a_command_is_written_down_as_a_run_config(home: Path) -> None:
+    Path("train.py").write_text("print(1)\n")
+    words = ["--", "NCCL_DEBUG=INFO", "torchrun", "--nproc_per_node", "2", "train.py", "--name", "a b: #1"]
+    told = CliRunner().invoke(command, words)
+    assert told.exit_code == 0, told.output
+    assert told.output.endswith("gpulaunch run --config train --dry-run\n") or "install torch" in told.output
+    config = load_run_config("train")
+    assert config.hosts == ("localhost",)
+    assert (config.job.script, config.job.args) == ("train.py", ("--name", "a b: #1"))
+    assert config.job.env == {"NCCL_DEBUG": "INFO"}
+    assert config.command is not None
+    assert config.command.request.per_node == 2
+    refused = CliRunner().invoke(command, ["--", "torchrun", "--nproc_per_nod", "2", "none.py"])
+    assert isinstance(refused.exception, BadInput)
