@@ -212,7 +212,7 @@ class PrefixFailed(HostError):
 
 
 class CommandNotAllowed(HostError):
-    """A project's hosts.yaml names a command to run locally, and the user has not allowed it."""
+    """A project's hosts.yaml names a command to run, and the user has not allowed it."""
 
     code: ClassVar[str] = "HOST017"
 

@@ -128,6 +128,8 @@ def _read(item: YamlNode) -> Via:
 
 
 def _shape(item: YamlNode) -> Via:
+    if item.value == "srun" or (isinstance(item.value, dict) and "srun" in item.value):
+        raise ValueError(f"{_EXPECTED} (the nodes of a Slurm job need no via:, see docs/slurm.md)")
     if isinstance(item.value, tuple):
         return Via(COMMAND, words=tuple(_text(part) for part in item.value))
     if isinstance(item.value, dict):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from launcher.config.inventory import HostEntry, Inventory, local_python
 from launcher.config.visible_devices import NAME as CUDA_VISIBLE_DEVICES
 from launcher.config.visible_devices import read_visible
-from launcher.errors import HostError
+from launcher.errors import BadInput, HostError
 from launcher.remote.programs import bootstrap, onhost_source, packed
 from launcher.slurm.allocation import Allocation
 from launcher.slurm.commands import missing_command
@@ -94,6 +94,9 @@ def node_entries(
 
 def _entry(node: str, inventory: Inventory, hosts: StepHosts, workdir: str) -> HostEntry:
     entry = inventory.entry(node)
+    if entry.via is not None:  # what docker starts belongs to docker's service: it would outlive the job
+        fix = "use --transport ssh, or list the node without via:"
+        raise BadInput(f"{node}: via: ({entry.via}) cannot be used by srun inside a Slurm job", fix)
     if not entry.listed and entry.python == HostEntry("").python:
         entry = replace(entry, python=local_python())
     entry = replace(entry, alias=node, workdir=entry.workdir or workdir)

@@ -1,8 +1,8 @@
-"""Which commands of a hosts.yaml may run locally: the user's own, and those that the user has confirmed.
+"""Which commands of a hosts.yaml may run: those of the user's own file, and those that were confirmed.
 
-hosts.yaml may come with a repository, and a `via:` that is a list of words runs a program of this machine, as
-ProxyCommand does, which OpenSSH reads from the user's own files only. The presets need no consent: gpulaunch
-writes their commands, and a file adds nothing but checked names.
+hosts.yaml may come with a repository, and a `via:` that is a list of words runs any program, locally or on a
+host, already in a preflight. OpenSSH reads ProxyCommand from the user's own files only. The presets need no
+consent: gpulaunch writes their commands, and a file adds nothing but checked names.
 """
 
 import json
@@ -20,8 +20,11 @@ from launcher.local.safe_paths import write_below
 from launcher.transports.base import Endpoint, OpenOptions
 
 FILE_NAME = "allowed-commands"
-"""In the user's configuration directory: one JSON list of words a line."""
+"""In the user's configuration directory: a JSON object a line, with `runs` (local, or host) and `words`."""
+Command = tuple[str, tuple[str, ...]]
+"""Where it runs, and its words."""
 _LARGEST_FILE = 1 << 20
+_LOCALLY = "locally"
 _TRIES = 3
 _LINE = 300
 _QUESTION = "Run it now and from now on (yes/no)?"
@@ -33,33 +36,32 @@ class Consent:
     def __init__(self, options: OpenOptions) -> None:
         self._options = options
         self._lock = threading.Lock()
-        self._said: dict[tuple[str, ...], bool] = {}
+        self._said: dict[Command, bool] = {}
 
     def demand(self, endpoint: Endpoint) -> None:
         """Raise CommandNotAllowed unless the user's own file or the user allows the endpoint's command."""
-        words = endpoint.via.words if endpoint.via else ()
         if endpoint.own_command:
             return
+        command = command_of(endpoint)
         with self._lock:
-            if words not in self._said:
-                self._said[words] = words in allowed_commands() or self._asked(endpoint.name, words)
-        if not self._said[words]:
-            shown = shlex.join(words)
+            if command not in self._said:
+                self._said[command] = command in allowed_commands() or self._asked(endpoint, command)
+        if not self._said[command]:
+            shown = shlex.join(command[1])
             fix = (
                 "If you trust it: type the command at a terminal, and answer yes; or move the host to"
                 f" {user_config_dir() / 'hosts.yaml'}, which is yours alone"
             )
-            message = (
-                f"hosts.yaml of this project would run a command locally, and it is not allowed yet: {shown}"
-            )
+            where = _where(endpoint)
+            message = f"hosts.yaml of this project would run a command {where}, not allowed yet: {shown}"
             raise CommandNotAllowed(endpoint.name, message, fix)
 
-    def _asked(self, host: str, words: tuple[str, ...]) -> bool:
+    def _asked(self, endpoint: Endpoint, command: Command) -> bool:
         if self._options.confirm is None:
             return False
-        shown = shlex.join(words)
+        shown, where = shlex.join(command[1]), _where(endpoint)
         lines: tuple[str, ...] = (
-            f"hosts.yaml of this project reaches {host} by a command that runs locally, as you:",
+            f"hosts.yaml of this project reaches {endpoint.name} by a command that runs {where}, as you:",
             *(shown[at : at + _LINE] for at in range(0, len(shown), _LINE)),
         )
         question = _QUESTION
@@ -68,7 +70,7 @@ class Consent:
                 answer = self._options.confirm(lines, question).strip().lower()
                 if answer in ("yes", "no"):
                     if answer == "yes":
-                        _allow(words)
+                        _allow(command)
                     return answer == "yes"
                 lines, question = (), "Please type 'yes' or 'no':"
         return False
@@ -94,7 +96,18 @@ def is_users_own(path: Path | None) -> bool:
     return False
 
 
-def allowed_commands() -> frozenset[tuple[str, ...]]:
+def command_of(endpoint: Endpoint) -> Command:
+    """Return what is allowed or not: words that may run on hosts may not run locally for that."""
+    runs = "local" if _where(endpoint) == _LOCALLY else "host"
+    return runs, endpoint.via.words if endpoint.via else ()
+
+
+def _where(endpoint: Endpoint) -> str:
+    base = endpoint.base
+    return _LOCALLY if base is None or base.transport == "local" else f"on {base.address}"
+
+
+def allowed_commands() -> frozenset[Command]:
     """Return the commands that the user has confirmed; none where others could have written the file."""
     path = user_config_dir() / FILE_NAME
     try:
@@ -104,16 +117,16 @@ def allowed_commands() -> frozenset[tuple[str, ...]]:
     except (OSError, ValueError, RecursionError):
         return frozenset()
     return frozenset(
-        tuple(words)
-        for words in found
-        if isinstance(words, list) and all(isinstance(word, str) for word in words)
+        (str(each.get("runs")), tuple(map(str, each["words"])))
+        for each in found
+        if isinstance(each, dict) and isinstance(each.get("words"), list)
     )
 
 
-def _allow(words: tuple[str, ...]) -> None:
+def _allow(command: Command) -> None:
     """Keep a yes; where it cannot be kept it holds for this process."""
-    commands = sorted({*allowed_commands(), words})
-    text = "".join(json.dumps(list(command)) + "\n" for command in commands)
+    commands = sorted({*allowed_commands(), command})
+    text = "".join(json.dumps({"runs": runs, "words": words}) + "\n" for runs, words in commands)
     with suppress(OSError, PathRefused):
         write_below(user_config_dir(), FILE_NAME, text)
 

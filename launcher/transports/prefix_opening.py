@@ -15,12 +15,12 @@ Open = Callable[[Endpoint, OpenOptions], Connection]
 def open_prefix(endpoint: Endpoint, options: OpenOptions, open_base: Open) -> Connection:
     """Open the base, then what `via` says on top of it. Raises HostError; nothing stays open then.
 
-    Raises CommandNotAllowed before anything runs, where a command would run locally without consent.
+    Raises CommandNotAllowed before anything runs, where a command would run without consent.
     """
     via, base_endpoint = endpoint.via, endpoint.base
     if via is None or base_endpoint is None:
         raise AssertionError("an endpoint of this transport has both")
-    if via.kind == COMMAND and base_endpoint.transport == "local":
+    if via.kind == COMMAND:
         consent_for(options).demand(endpoint)
     base = open_base(base_endpoint, options)
     try:

@@ -16,6 +16,7 @@ from launcher import cli
 from launcher.config.inventory import HostEntry, Inventory, load_inventory
 from launcher.config.via_options import Via
 from launcher.errors import (
+    BadInput,
     CommandMissing,
     CommandNotAllowed,
     ConfigError,
@@ -26,6 +27,8 @@ from launcher.errors import (
     PrefixFailed,
 )
 from launcher.exit_codes import ExitCode
+from launcher.slurm.allocation import Allocation
+from launcher.slurm.step_hosts import StepHosts, node_entries
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, OpenOptions
 from launcher.transports.command_consent import Consent, allowed_commands, is_users_own
@@ -120,6 +123,8 @@ def test_what_hosts_yaml_may_say(tmp_path: Path, written: object, expected: Via)
         ({"docker": ["x"]}, "is not a word"),
         ({"kubectl": "w-0", "context": "--kubeconfig=x"}, "context: "),
         ("kubectl", "expected docker, podman, a mapping"),
+        ("srun", "the nodes of a Slurm job need no via:"),
+        ({"srun": "17"}, "the nodes of a Slurm job need no via:"),
         ([], "expected 1 to 64 words"),
         (["tsh", "x" * 2001], "at most 2000 characters"),
         (["./reach", "{host}"], "depends on the working directory"),
@@ -263,7 +268,7 @@ def test_a_projects_command_does_not_run_unless_it_was_allowed(
     monkeypatch.chdir(project)
     command = ["sh", "-c", f"touch {tmp_path}/PWNED"]
     (project / "x.py").write_text("")
-    inventory_of(project, n1={"via": command}, n2={"via": "docker", "address": "n1", "jump": "n1"})
+    inventory_of(project, n1={"via": command}, n2={"via": command, "address": "n2.invalid"})
     for words in (
         ("preflight", "n1"),
         ("run", "--hosts", "n1", "--dry-run", "x.py"),
@@ -273,6 +278,10 @@ def test_a_projects_command_does_not_run_unless_it_was_allowed(
         said = capfd.readouterr()
         assert shlex.join(command) in " ".join((said.out + said.err).split()), words
     assert cli.execute(("preflight", "n1", "-i", "hosts.yaml")) == ExitCode.NEGATIVE
+    assert cli.execute(("preflight", "n2")) == ExitCode.NEGATIVE
+    output = capfd.readouterr().out
+    assert "HOST017 on n2" in output
+    assert "on n2.invalid, not allowed yet" in output
     assert not (tmp_path / "PWNED").exists()
 
 
@@ -292,12 +301,22 @@ def test_a_confirmed_command_is_not_asked_about_again_and_another_is(
         opened(via, own=False, options=options, name=name).close()
     assert len(asked) == 1
     assert shlex.join(via.words) in asked[0]
-    assert allowed_commands() == {via.words}
+    assert allowed_commands() == {("local", via.words)}
     assert (config_home / "allowed-commands").stat().st_mode & 0o077 == 0
     opened(via, own=False).close()  # without a terminal, and without a question
     with pytest.raises(CommandNotAllowed):
         opened(piped("--log", str(log), "--tty", "--"), own=False)
     assert len(log.read_text().splitlines()) == 3
+
+
+def test_words_that_may_run_on_hosts_may_not_run_locally(config_home: Path) -> None:
+    del config_home
+    consent = Consent(OpenOptions(confirm=lambda _lines, _question: "yes"))
+    words = Via("command", words=("apptainer", "exec", "instance://train"))
+    consent.demand(Endpoint("n1", "prefix", "n1", via=words, base=Endpoint("n1", "ssh", "10.0.0.1")))
+    assert allowed_commands() == {("host", words.words)}
+    with pytest.raises(CommandNotAllowed):
+        Consent(NOBODY).demand(Endpoint("n1", "prefix", "n1", via=words, base=LOCAL))
 
 
 @pytest.mark.parametrize("answer", ["no", "", "y", "y\ny\n"])
@@ -313,20 +332,26 @@ def test_only_yes_is_a_yes(answer: str, config_home: Path) -> None:
 
 def test_what_others_could_have_written_allows_nothing(tmp_path: Path, config_home: Path) -> None:
     allowed = config_home / "allowed-commands"
-    allowed.write_text('["tsh"]\n')
+    allowed.write_text('{"runs": "local", "words": ["tsh"]}\n')
     own = config_home / "hosts.yaml"
     own.write_text("hosts: {}\n")
     project = tmp_path / "hosts.yaml"
     project.write_text("hosts: {}\n")
-    assert allowed_commands() == {("tsh",)}
+    assert allowed_commands() == {("local", ("tsh",))}
     assert (is_users_own(own), is_users_own(project), is_users_own(None)) == (True, False, False)
     for path in (allowed, own):
         path.chmod(0o666)
     assert allowed_commands() == frozenset()
     assert not is_users_own(own)
     allowed.chmod(0o600)
-    allowed.write_text('["tsh"]\nnot JSON\n')
-    assert allowed_commands() == frozenset()
+    for text in (
+        '{"runs": "local", "words": ["tsh"]}\nnot JSON\n',
+        '["tsh"]\n',
+        '{"words": "tsh"}\n',
+        "[" * 9999,
+    ):
+        allowed.write_text(text)
+        assert allowed_commands() == frozenset()
 
 
 def test_the_users_own_file_needs_no_consent(tmp_path: Path, config_home: Path) -> None:
@@ -371,3 +396,10 @@ def test_a_preflight_through_a_command_judges_what_it_reaches(
     assert cli.execute(("preflight", "pod-0")) == ExitCode.NEGATIVE
     said = capfd.readouterr().out
     assert "HOST008 on pod-0: /no/such/python cannot be started" in said
+
+
+def test_a_node_of_a_slurm_job_is_not_entered_by_a_command_that_outlives_the_job(tmp_path: Path) -> None:
+    inventory = inventory_of(tmp_path, n1={"via": "docker"})
+    hosts = StepHosts(Allocation("17", ("n1",), {}), "python3")
+    with pytest.raises(BadInput, match="cannot be used by srun inside a Slurm job"):
+        node_entries(("n1",), inventory, hosts, workdir="/")
