@@ -2,7 +2,7 @@
 
 import posixpath
 from dataclasses import field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from preflight.frozen import dataclass
 
@@ -91,6 +91,9 @@ class Job:
     batch_args: dict[str, str] = field(default_factory=dict)  # "batch", "accumulation" -> the script's option
     rehearse_args: tuple[str, ...] = ()  # added in a rehearsal; {scratch} is its own directory
     rehearse_steps: int = 0  # 0: a real run
+    accelerate_config: dict[str, Any] | None = None  # keys of the user's config file for it; None: none named
+    launcher_files: tuple[tuple[str, str], ...] = ()  # that these keys name: name in the run directory, text
+    launcher_notes: tuple[str, ...] = ()  # keys that the plan replaces, a sentence each
 
     def cpu_ranks(self, host: str) -> int:
         """Return how many ranks a host gets where they run on the CPU; 0: the mapping does not name it."""

@@ -13,9 +13,9 @@ distributed_type sets it. `--config_file` is always given, which keeps the host'
 accelerate applies nested sections (fp8_config) only if some option stood on the command line, and this does.
 """
 
-import json
 from collections.abc import Iterator
 
+from launcher.engines.accelerate_config import deepspeed_file, has_strategy, yaml_lines
 from launcher.engines.base import (
     RANK_PROGRAM,
     RUN_DIR,
@@ -40,14 +40,14 @@ class Accelerate:
         settings = torch_settings(world, node)
         return (
             *(node.python, "-m", MODULE, "--config_file", f"{RUN_DIR}/{CONFIG}"),
-            *(settings if world.size > 1 else node.launcher_args),
+            *(settings if world.size > 1 or node.accelerate_config else node.launcher_args),
             *(RANK_PROGRAM, *node.words),
         )
 
     def environment(self, world: World, node: NodeSetup) -> dict[str, str]:
         """Return the id of the rendezvous, and what makes CPU ranks of its multi-GPU path."""
         env: dict[str, str] = {}
-        if world.size > 1:
+        if world.size > 1 or has_strategy(node.accelerate_config):
             # Without an id of its own every static rendezvous is called "none", and a stranger's launcher on
             # the same address and port joins the job silently.
             env["PET_RDZV_ID"] = world.run_id
@@ -76,38 +76,38 @@ class Accelerate:
 def config_yaml(world: World, node: NodeSetup) -> str:
     """Return accelerate's config file for one node, with every key that a host could otherwise decide.
 
-    `num_processes` is local ranks x nodes: accelerate floors `num_processes / num_machines` on each host and
-    torch then adds the real local sizes, so this is what makes unequal hosts one world.
+    Keys of the user's file are taken over but for those that the plan owns. `num_processes` is local ranks x
+    nodes: accelerate floors `num_processes / num_machines` on each host and torch then adds the real local
+    sizes, so this is what makes unequal hosts one world.
     """
-    many = world.size > 1
-    rows: list[tuple[str, str | int | bool]] = [
-        ("compute_environment", "LOCAL_MACHINE"),
-        ("debug", False),
-        ("distributed_type", "MULTI_GPU" if many else "NO"),
-        ("downcast_bf16", False),
-        ("enable_cpu_affinity", False),
-        ("gpu_ids", "all"),  # the order is in CUDA_VISIBLE_DEVICES, by UUID
-        ("machine_rank", node.node_rank),
-        ("main_training_function", "main"),
-        ("mixed_precision", world.mixed_precision),
-        ("num_machines", world.nodes),
-        ("num_processes", len(node.ranks.slots) * world.nodes),
-        ("rdzv_backend", "static"),
-        ("same_network", False),
-        ("use_cpu", node.on_cpu and not many),  # with distributed_type it would start one process only
-    ]
-    if many:
-        rows += [("main_process_ip", world.main_address), ("main_process_port", world.main_port)]
-    lines = [f"{key}: {_scalar(value)}" for key, value in sorted(rows)]
-    lines += ["dynamo_config:", '  dynamo_backend: "no"']
+    theirs = node.accelerate_config
+    many = world.size > 1 or has_strategy(theirs)
+    rows: dict[str, object] = {
+        "debug": False,
+        "distributed_type": "MULTI_GPU" if many else "NO",
+        "downcast_bf16": False,
+        "enable_cpu_affinity": False,
+        "dynamo_config": {"dynamo_backend": "no"},
+    }
     if world.mixed_precision == "fp8":
-        lines += ["fp8_config:", f'  backend: "{world.fp8_backend}"']
-    return "\n".join(lines) + "\n"
-
-
-def _scalar(value: object) -> str:
-    """Every string quoted: a bare `no` is a boolean in YAML."""
-    return json.dumps(value)
+        rows["fp8_config"] = {"backend": world.fp8_backend}
+    rows |= theirs
+    rows |= {
+        "compute_environment": "LOCAL_MACHINE",
+        "gpu_ids": "all",  # the order is in CUDA_VISIBLE_DEVICES, by UUID
+        "machine_rank": node.node_rank,
+        "main_training_function": "main",
+        "num_machines": world.nodes,
+        "num_processes": len(node.ranks.slots) * world.nodes,
+        "rdzv_backend": "static",
+        "same_network": False,
+        "use_cpu": node.on_cpu and not many,  # with distributed_type it would start one process only
+    }
+    if not deepspeed_file(theirs):  # else the precision is in that file, and accelerate refuses both
+        rows["mixed_precision"] = world.mixed_precision
+    if many:
+        rows |= {"main_process_ip": world.main_address, "main_process_port": world.main_port}
+    return "\n".join(yaml_lines(rows)) + "\n"
 
 
 def _ranks(number: int) -> str:

@@ -99,33 +99,36 @@ class AccelerateSettings:
     replaced: tuple[Replaced, ...] = ()
 
     @property
-    def deepspeed_file(self) -> str:
-        """The DeepSpeed config file that the settings name, "" without one. It must exist on every host."""
-        if self.strategy != "DEEPSPEED":
-            return ""
-        return str(self.sections.get("deepspeed_config", {}).get("deepspeed_config_file") or "")
+    def config(self) -> dict[str, Any]:
+        """What is taken over, as keys of a config file; `distributed_type` only with a strategy."""
+        taken: dict[str, Any] = {
+            **self.keys,
+            **{name: dict(section) for name, section in self.sections.items()},
+        }
+        return taken | ({"distributed_type": self.strategy} if self.strategy else {})
 
-    @property
-    def owns_precision(self) -> bool:
-        """Whether the precision is that of a DeepSpeed config file: accelerate refuses both together."""
-        return bool(self.deepspeed_file)
 
-    @property
-    def host_paths(self) -> tuple[str, ...]:
-        """Directories that every host must have: where DeepSpeed offloads to NVMe."""
-        section = self.sections.get("deepspeed_config", {})
-        names = ("offload_optimizer_nvme_path", "offload_param_nvme_path")
-        return tuple(str(section[name]) for name in names if section.get(name))
+def has_strategy(config: Mapping[str, Any]) -> bool:
+    """Return whether keys of a config file ask for FSDP, DeepSpeed or Megatron-LM.
 
-    @property
-    def needs_launcher(self) -> bool:
-        """Whether even one rank needs torch's launcher under accelerate: its strategies have no other."""
-        return bool(self.strategy)
+    Then torch's launcher runs even for one rank: accelerate's launchers of these strategies use no other.
+    """
+    return config.get("distributed_type") in _STRATEGIES.values()
 
-    def with_deepspeed_file(self, path: str) -> "AccelerateSettings":
-        """Return the settings with the DeepSpeed config file where a host has it."""
-        section = {**self.sections["deepspeed_config"], "deepspeed_config_file": path}
-        return replace(self, sections={**self.sections, "deepspeed_config": section})
+
+def deepspeed_file(config: Mapping[str, Any]) -> str:
+    """Return the DeepSpeed config file that keys name, "" without one. It must exist on every host.
+
+    It holds the precision too: accelerate refuses one beside it.
+    """
+    if config.get("distributed_type") != "DEEPSPEED":
+        return ""
+    return str(config.get("deepspeed_config", {}).get("deepspeed_config_file") or "")
+
+
+def with_deepspeed_file(config: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Return the keys with the DeepSpeed config file where a host has it."""
+    return {**config, "deepspeed_config": {**config["deepspeed_config"], "deepspeed_config_file": path}}
 
 
 def read_settings(content: object, source: str) -> AccelerateSettings:
@@ -139,7 +142,8 @@ def read_settings(content: object, source: str) -> AccelerateSettings:
         )
     _check_keys(content, source)
     strategy = _strategy(content, source)
-    sections = {name: dict(_section(content, name, source)) for name in SECTIONS if content.get(name)}
+    found = {name: dict(_section(content, name, source)) for name in SECTIONS if content.get(name)}
+    sections = {name: section for name, section in found.items() if section}
     if (
         content.get("dynamo_backend") and str(content["dynamo_backend"]).upper() != "NO"
     ):  # accelerate before 0.20
@@ -192,14 +196,14 @@ def section_options(kept: Iterable[OptionUse]) -> tuple[OptionUse, ...]:
     )
 
 
-def yaml_lines(settings: AccelerateSettings) -> Iterator[str]:
-    """Yield the lines of a config file for the sections and keys that were taken over, by name."""
-    for key, value in sorted(settings.keys.items()):
-        yield f"{key}: {json.dumps(value)}"
-    for name, section in sorted(settings.sections.items()):
-        if section:
+def yaml_lines(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a config file, keys by name. Every string is quoted: a bare `no` is a boolean."""
+    for name, value in sorted(config.items()):
+        if isinstance(value, Mapping):
             yield f"{name}:"
-            yield from (f"  {key}: {json.dumps(value)}" for key, value in sorted(section.items()))
+            yield from (f"  {key}: {json.dumps(inner)}" for key, inner in sorted(value.items()))
+        else:
+            yield f"{name}: {json.dumps(value)}"
 
 
 def _check_keys(content: Mapping[Any, Any], source: str) -> None:

@@ -16,8 +16,9 @@ The contract with the host (`{run_dir}` is the node's own directory for this run
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from importlib import import_module
-from typing import Protocol
+from typing import Any, Protocol
 
 from preflight.decide.decision import NodeRanks
 from preflight.frozen import dataclass
@@ -118,6 +119,7 @@ class NodeSetup:
     launched_by: str = ""  # "deepspeed": the script expects what that launcher gives
     precision_option: str = ""  # what that launcher's own option says: "bf16-mixed"
     local_rank_option: str = ""  # given to each rank's script with its local rank
+    accelerate_config: Mapping[str, Any] = field(default_factory=dict)  # keys of the user's, taken over
 
     @property
     def on_cpu(self) -> bool:

@@ -153,8 +153,9 @@ def _nodes(hosts: Sequence[Host], settled: LaunchDecisions, sent: ScriptFile | N
             launched_by=job.command.launched_by,
             local_rank_option=job.command.local_rank_option,
             precision_option=job.command.precision_option,
+            accelerate_config=job.accelerate_config or {},
         )
-        files = [*engine.files(world, setup), ("expected.json", _expected(job, world, setup))]
+        files = [*engine.files(world, setup), ("expected.json", _expected(job, world, setup)), *job.launcher_files]
         if sent:
             files.append((f"script/{sent.name}", sent.text))
         nodes.append(

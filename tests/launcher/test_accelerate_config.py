@@ -9,9 +9,12 @@ import yaml
 from launcher.engines.accelerate_config import (
     SECTIONS,
     Replaced,
+    deepspeed_file,
     default_config_paths,
+    has_strategy,
     read_settings,
     section_options,
+    with_deepspeed_file,
     with_options,
     yaml_lines,
 )
@@ -106,11 +109,11 @@ def merged(text: str, options: str = "") -> str:
     """Return a config file of a launch: what is taken over, and keys of the plan."""
     kept = parse_line(f"accelerate launch {options} train.py").kept
     settings = with_options(read(text), kept)
-    plan = {"distributed_type": settings.strategy or "MULTI_GPU", "num_processes": 4, "num_machines": 1}
+    plan: dict[str, Any] = {"distributed_type": "MULTI_GPU", "num_processes": 4, "num_machines": 1}
     precision = yaml.safe_load(text).get("mixed_precision")
     if precision is not None:
         plan["mixed_precision"] = "no" if precision is False else precision
-    return yaml.safe_dump(plan) + "\n".join(yaml_lines(settings)) + "\n"
+    return "\n".join(yaml_lines(plan | settings.config)) + "\n"
 
 
 @pytest.fixture(autouse=True)
@@ -208,17 +211,16 @@ def test_owned_keys_are_replaced_with_a_reason() -> None:
     assert all(one.reason for one in read(DEEPSPEED).replaced)
 
 
-def test_files_that_the_settings_name() -> None:
-    settings = with_options(
-        read(DEEPSPEED), parse_line("accelerate launch --deepspeed_config_file ds.json t.py").kept
-    )
-    assert settings.deepspeed_file == "ds.json"
-    assert settings.owns_precision
-    assert settings.host_paths == ("/local/nvme",)
-    moved = settings.with_deepspeed_file("/run/ds.json")
-    assert moved.deepspeed_file == "/run/ds.json"
-    assert moved.sections["deepspeed_config"]["zero_stage"] == 3
-    assert not read(FSDP).owns_precision
+def test_a_deepspeed_file_is_named_where_a_host_has_it() -> None:
+    kept = parse_line("accelerate launch --deepspeed_config_file ds.json t.py").kept
+    config = with_options(read(DEEPSPEED), kept).config
+    assert deepspeed_file(config) == "ds.json"
+    moved = with_deepspeed_file(config, "/run/ds.json")
+    assert deepspeed_file(moved) == "/run/ds.json"
+    assert moved["deepspeed_config"]["zero_stage"] == 3
+    assert deepspeed_file(read(FSDP).config) == ""
+    assert has_strategy(read(FSDP).config)
+    assert not has_strategy(read("distributed_type: MULTI_GPU").config)
 
 
 def test_the_other_options_go_to_accelerate_itself() -> None:
