@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry
+from launcher.engines.accelerate_config import deepspeed_file
 from launcher.engines.base import (
     OWNED_ENV,
     RENDEZVOUS_TIMEOUT_S,
@@ -19,6 +20,7 @@ from launcher.engines.base import (
 )
 from launcher.engines.choice import choose_engine
 from launcher.errors import LaunchRefused
+from launcher.planning.default_config import take_default_config
 from launcher.planning.network import MainPort, choose_main_address, choose_main_port, socket_interface
 from launcher.planning.plan import Change, NodePlan, Plan, ScriptFile
 from preflight.checks.finding import Finding
@@ -67,6 +69,7 @@ def settle(
         raise LaunchRefused("no host is left to launch on", "name hosts with --hosts")
     asked, job = job, resolve_gpus(job, [facts for _, facts in hosts])
     job, why_engine = choose_engine(job, script, [facts for _, facts in hosts])
+    job, why_config = take_default_config(job, [facts for _, facts in hosts])
     engine = "" if job.engine is None else job.engine.name
     ranks = {
         facts.host: map_ranks(facts, job, script, allowed=entry.gpus, allowed_by=entry.gpus_from)
@@ -74,6 +77,10 @@ def settle(
     }
     _refuse_shared_gpus(ranks)
     decision = decide({facts.host: facts for _, facts in hosts}, job, script, ranks)
+    if deepspeed_file(job.accelerate_config or {}):
+        decision = Decision(
+            "no", (DecisionReason("the precision is that of the DeepSpeed config file", "accelerate config"),)
+        )
     edit = agree(job, decision.mixed_precision, script)
     decision = replace(decision, script_args=edit.args)
     size = sum(len(node.slots) for node in ranks.values())
@@ -99,7 +106,8 @@ def settle(
         *_env_changes(hosts, job),
     )
     because = (*decision.because, why_engine, *(why for node in ranks.values() for why in node.because))
-    because = (*because, why_address)
+    notes = tuple(DecisionReason(note, "accelerate config") for note in job.launcher_notes)
+    because = (*because, *why_config, *notes, why_address)
     because = tuple(dict.fromkeys((*because, *port.because)))
     return LaunchDecisions(replace(job, args=edit.args), engine, ranks, decision, world, changes, because)
 

@@ -40,6 +40,7 @@ class PythonEnv:
     torch_cuda: Fact[str]  # CUDA build of the torch wheel: "12.8", "cpu", "rocm6.2"
     nccl: Fact[str]  # version of the NCCL that torch will load, from its package metadata
     managed: bool = False  # the system's own Python, into which pip installs nothing (PEP 668)
+    accelerate_config: Fact[str] = ""  # text of accelerate's default config file; "" = the user has none
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from .fact import Emit, fact, missing
-from .files import text_or
+from .files import read_text, text_or
+
+_LONGEST_CONFIG = 1 << 16
 
 
 def probe_python(emit: Emit) -> None:
@@ -26,6 +28,7 @@ def probe_python(emit: Emit) -> None:
             "torch_cuda": fact(lambda: _torch_cuda(packages, folders)),
             "nccl": fact(lambda: _nccl(packages)),
             "managed": _is_managed(),
+            "accelerate_config": fact(lambda: default_accelerate_config(os.environ)),
         },
     )
 
@@ -34,6 +37,20 @@ def _is_managed() -> bool:
     """Say whether pip refuses to install here, as PEP 668 has it: Debian's /usr/bin/python3 and the like."""
     marker = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
     return sys.prefix == sys.base_prefix and os.path.exists(marker)
+
+
+def default_accelerate_config(environ: Mapping[str, str]) -> str:
+    """Return the text of the config file that `accelerate launch` reads when none is named; "" without one.
+
+    Source: accelerate/commands/config/config_args.py (`cache_dir`, `default_config_file`).
+    """
+    cache = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    home = os.path.expanduser(environ.get("HF_HOME") or os.path.join(cache, "huggingface"))
+    for name in ("default_config.yaml", "default_config.json"):
+        path = os.path.join(home, "accelerate", name)
+        if os.path.isfile(path):
+            return read_text(path, limit=_LONGEST_CONFIG)
+    return ""
 
 
 def import_path(environ: Mapping[str, str]) -> list[str]:
