@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from launcher.config import yaml_tree
+from launcher.config import yaml_nodes, yaml_tree
 from launcher.engines.accelerate_config import (
     AccelerateSettings,
     deepspeed_file,
@@ -17,7 +16,8 @@ from launcher.engines.accelerate_config import (
     with_options,
 )
 from launcher.engines.base import RUN_DIR
-from launcher.engines.command_line.records import OptionUse
+from launcher.engines.command_line.records import OptionUse, ParsedCommand, Request
+from launcher.engines.command_line.request import check_counts
 from launcher.errors import ConfigError
 from launcher.local.home import at_home
 
@@ -28,13 +28,13 @@ DEEPSPEED_FILE = "deepspeed.json"
 def read_accelerate_file(path: Path) -> AccelerateSettings:
     """Return what the file says. Raises ConfigError where it is not YAML, and CommandRefused for its keys."""
     yaml_tree.read_file(path, yaml_tree.ConfigIssues())  # with bounds, and with the line of a mistake
-    return read_settings(yaml.safe_load(path.read_text(encoding="utf-8-sig")) or {}, str(path))
+    return read_settings(yaml_nodes.load_values(path.read_text(encoding="utf-8-sig")) or {}, str(path))
 
 
 def read_settings_text(text: str, source: str) -> AccelerateSettings:
     """Return what the text of a config file says, as `read_accelerate_file` does."""
     yaml_tree.parse_text(text, source, yaml_tree.ConfigIssues())
-    return read_settings(yaml.safe_load(text) or {}, source)
+    return read_settings(yaml_nodes.load_values(text) or {}, source)
 
 
 def local_default(environ: Mapping[str, str]) -> Path | None:
@@ -44,32 +44,81 @@ def local_default(environ: Mapping[str, str]) -> Path | None:
 
 
 def accelerate_fields(
-    path: Path | None, kept: Iterable[OptionUse] = (), *, folder: Path = Path()
+    name: str | Path | None,
+    kept: Iterable[OptionUse] = (),
+    *,
+    folder: Path = Path(),
+    given: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the fields of a job for a config file and options of `accelerate launch`; {} without both.
 
-    `folder` is where paths in the file start from. A DeepSpeed config file that they name travels with the
-    launch; one that is absent here must be on every host. Raises ConfigError and CommandRefused.
+    A relative `name` is looked for in `folder`, then in the working directory. `given` are fields that have a
+    value already: what the file asks for does not replace them. A DeepSpeed config file travels with the
+    launch; one that is not local must be on every host. Raises ConfigError and CommandRefused.
     """
+    path = None if name is None else _find(folder, name)
     read = AccelerateSettings() if path is None else read_accelerate_file(path)
     settings = with_options(read, kept)
     config = settings.config
     if path is None and not config:
         return {}
+    given = given or {}
+    asked = {
+        key: value for key, value in _asked(settings.request).items() if given.get(key, "auto") == "auto"
+    }
     notes = [f"{one.key} {one.value} of {settings.source}: {one.reason}" for one in settings.replaced]
-    fields: dict[str, Any] = {"accelerate_config": config}
+    found: dict[str, Any] = {**asked, "accelerate_config": config}
     named = deepspeed_file(config)
     if named:
-        here = folder / at_home(named)
-        if here.is_file():
-            fields["launcher_files"] = ((DEEPSPEED_FILE, _read_json(here)),)
-            fields["accelerate_config"] = with_deepspeed_file(config, f"{RUN_DIR}/{DEEPSPEED_FILE}")
+        here = next((one for one in (_beside(folder, named), at_home(named)) if one.is_file()), None)
+        if here is not None:
+            found["launcher_files"] = ((DEEPSPEED_FILE, _read_json(here)),)
+            found["accelerate_config"] = with_deepspeed_file(config, f"{RUN_DIR}/{DEEPSPEED_FILE}")
         else:
-            notes.append(f"{named} is not here; every host must have it")
-        notes.append(f"the precision is that of {named}")
-    if notes:
-        fields["launcher_notes"] = tuple(notes)
-    return fields
+            notes.append(f"{named} is not a local file; every host must have it")
+    found["launcher_notes"] = tuple(notes)
+    return found
+
+
+def with_file_request(parsed: ParsedCommand, folder: Path) -> ParsedCommand:
+    """Return a command with what the config file that it names asks for, where its options say nothing.
+
+    Raises ConfigError for a file that cannot be read, CommandRefused for one that contradicts the options.
+    """
+    if not parsed.request.config_file:
+        return parsed
+    theirs = read_accelerate_file(_find(folder, parsed.request.config_file)).request
+    plain = Request()
+    more = {
+        one.name: getattr(theirs, one.name)
+        for one in fields(Request)
+        if getattr(parsed.request, one.name) == getattr(plain, one.name)
+    }
+    return replace(parsed, request=check_counts(replace(parsed.request, **more)))
+
+
+def _asked(request: Request) -> dict[str, Any]:
+    """Return the fields of a job that a config file decides where nothing else does."""
+    asked = {
+        "gpus": "none" if request.on_cpu else request.gpus,
+        "precision": request.precision,
+        "main_port": request.main_port,
+    }
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _find(folder: Path, name: str | Path) -> Path:
+    places = tuple(dict.fromkeys((_beside(folder, name), at_home(str(name)))))
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise ConfigError(
+            f"{' and '.join(map(str, places))}: there is no such accelerate config file", "correct the path"
+        )
+    return found
+
+
+def _beside(folder: Path, name: str | Path) -> Path:
+    return folder / at_home(str(name))
 
 
 def _read_json(path: Path) -> str:

@@ -11,8 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from launcher.config.accelerate_file import local_default
 from launcher.config.inventory import HostEntry
 from launcher.config.yaml_tree import YamlNode
+from launcher.engines.accelerate_config import section_options
 from launcher.engines.base import ENGINES
 from launcher.engines.command_line.parse import parse_command, parse_line
 from launcher.engines.command_line.records import HostFilter, ParsedCommand
@@ -63,6 +65,7 @@ def command_keys(parsed: ParsedCommand) -> dict[str, YamlNode]:
         "precision": request.precision,
         "main_port": request.main_port,
         "env": _environment(parsed),
+        "accelerate_config": _accelerate_file(parsed),
         "restart": {"max": request.max_restarts} if request.max_restarts else None,
     }
     if parsed.program_kind != "executable":
@@ -86,7 +89,7 @@ def job_fields(parsed: ParsedCommand) -> dict[str, Any]:
     }
     asked = CommandRequest(
         executable=parsed.program if parsed.program_kind == "executable" else "",
-        launcher_args=parsed.kept_words() if parsed.launcher in _OWN_OPTIONS else (),
+        launcher_args=_launcher_args(parsed),
         launched_by=parsed.launcher,
         local_rank_option=parsed.local_rank_option,
         precision_option=_option_value(parsed, "--precision") if parsed.launcher == "fabric" else "",
@@ -101,6 +104,22 @@ def _option_value(parsed: ParsedCommand, name: str) -> str:
     """Return the value of an option of the launcher's, "" where the command does not have it."""
     uses = (use for use in (*parsed.owned, *parsed.kept) if use.name == name and use.owner == parsed.launcher)
     return next((use.value for use in uses), "")
+
+
+def _launcher_args(parsed: ParsedCommand) -> tuple[str, ...]:
+    """Return the kept options; those of accelerate that are keys of its config file are written there."""
+    if parsed.launcher not in _OWN_OPTIONS:
+        return ()
+    in_file = section_options(parsed.kept)
+    return replace(parsed, kept=tuple(use for use in parsed.kept if use not in in_file)).kept_words()
+
+
+def _accelerate_file(parsed: ParsedCommand) -> str | None:
+    """Return the config file of `accelerate launch`: the one that the line names, or the local default."""
+    if parsed.launcher != "accelerate":
+        return None
+    default = None if parsed.request.config_file else local_default(os.environ)
+    return parsed.request.config_file or (str(default) if default else None)
 
 
 def line_gpus(parsed: ParsedCommand) -> str | tuple[int | str, ...]:

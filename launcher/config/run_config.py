@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from launcher.config import yaml_tree
+from launcher.config.accelerate_file import accelerate_fields, with_file_request
 from launcher.config.command_config import (
     COMMAND_SOURCE,
     command_keys,
@@ -114,14 +115,14 @@ def command_config(words: Sequence[str], overrides: Overrides | None = None) -> 
     return _validated(_ConfigSource(path, Path(), root, ConfigIssues()), overrides or Overrides())
 
 
-def _with_command(root: YamlNode) -> tuple[YamlNode, ParsedCommand | None]:
+def _with_command(root: YamlNode, folder: Path) -> tuple[YamlNode, ParsedCommand | None]:
     """Return the tree with what its `command:` asks for, where it says nothing itself."""
     entries = root.value if isinstance(root.value, dict) else {}
     item = entries.get("command")
     if item is None or item.value is None or isinstance(item.value, dict):
         return root, None
     words = (item.value,) if isinstance(item.value, str) else tuple(str(each.value) for each in item.value)
-    parsed = read_command(words)
+    parsed = with_file_request(read_command(words), folder)
     return replace(root, value=missing_keys(entries, command_keys(parsed).items())), parsed
 
 
@@ -141,7 +142,7 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
         root = _put(root, key, item, mistakes)
     if overrides.sync and not _has_keys(root, "sync"):
         root = _put(root, "sync", YamlNode("true", "--sync", key="sync"), mistakes)
-    root, command = _with_command(root)
+    root, command = _with_command(root, written.folder)
     data = CONFIG.read(root, mistakes) or {}
     _judge_together(root, data, mistakes)
     here = _script_here(root, written.folder, data, mistakes)
@@ -165,6 +166,12 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
     data["engine"] = None if engine == "auto" else ENGINES[engine].traits
     if command is not None:
         data |= job_fields(command)
+    data |= accelerate_fields(
+        data.pop("accelerate_config", None),
+        command.kept if command is not None else (),
+        folder=written.folder,
+        given=data,
+    )
     job = Job(name=path.stem, **data)
     return RunConfig(
         path.stem,

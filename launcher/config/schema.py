@@ -216,6 +216,12 @@ CONFIG_KEYS: tuple[Field, ...] = (
         "auto",
     ),
     Field(
+        "accelerate_config",
+        Text("a local path"),
+        "Local accelerate config file; its FSDP, DeepSpeed and other sections go to every host.",
+        "fsdp.yaml",
+    ),
+    Field(
         "hosts", HOST_WORDS, "Where to run: names, ranges, groups, or all.", '["l40s-[01-02]"]', "localhost"
     ),
     Field(

@@ -38,6 +38,12 @@ def compose(text: str) -> yaml.Node | None:
     return _compose(text, yaml.SafeLoader)
 
 
+def load_values(text: str) -> object:
+    """Return the document as other programs read it: `no` is False. Raises as `compose`."""
+    compose(text)
+    return yaml.safe_load(text)
+
+
 def _compose(text: str, loader: type[yaml.SafeLoader]) -> yaml.Node | None:
     has_alias = _check_events(text, loader)
     node = yaml.compose(text, Loader=loader)

@@ -163,7 +163,11 @@ def _nodes(hosts: Sequence[Host], settled: LaunchDecisions, sent: ScriptFile | N
             precision_option=job.command.precision_option,
             accelerate_config=job.accelerate_config or {},
         )
-        files = [*engine.files(world, setup), ("expected.json", _expected(job, world, setup)), *job.launcher_files]
+        files = [
+            *engine.files(world, setup),
+            ("expected.json", _expected(job, world, setup)),
+            *job.launcher_files,
+        ]
         if sent:
             files.append((f"script/{sent.name}", sent.text))
         nodes.append(

@@ -13,6 +13,7 @@ from launcher.config.accelerate_file import (
     read_accelerate_file,
 )
 from launcher.config.inventory import HostEntry
+from launcher.config.run_config import command_config, load_run_config
 from launcher.engines.base import ENGINES, RUN_DIR
 from launcher.engines.command_line.parse import parse_line
 from launcher.errors import BadInput
@@ -88,7 +89,7 @@ def test_a_deepspeed_file_that_is_not_local_is_left_to_the_hosts(tmp_path: Path)
     fields = accelerate_fields(None, kept, folder=tmp_path)
     assert fields["accelerate_config"]["deepspeed_config"]["deepspeed_config_file"] == "/srv/ds.json"
     assert "launcher_files" not in fields
-    assert "every host must have it" in fields["launcher_notes"][0]
+    assert "/srv/ds.json is not a local file; every host must have it" in fields["launcher_notes"][0]
 
 
 @pytest.mark.parametrize(
@@ -106,6 +107,28 @@ def test_a_file_that_is_wrong_is_named(tmp_path: Path, name: str, text: str, mes
     with pytest.raises(BadInput) as caught:
         accelerate_fields(tmp_path / name if name == "a.yaml" else None, kept, folder=tmp_path)
     assert message in caught.value.message
+
+
+def test_a_run_config_names_a_file(tmp_path: Path) -> None:
+    (tmp_path / "fsdp.yaml").write_text(FSDP + "gpu_ids: '1'\nmain_process_port: 1234\n", encoding="utf-8")
+    config = tmp_path / "run.yaml"
+    config.write_text("script: train.py\naccelerate_config: fsdp.yaml\n", encoding="utf-8")
+    job = load_run_config(str(config)).job
+    assert job.accelerate_config is not None
+    assert job.accelerate_config["distributed_type"] == "FSDP"
+    assert (job.precision, job.gpus, job.main_port) == ("bf16", (1,), 1234)
+    config.write_text(
+        "script: train.py\naccelerate_config: fsdp.yaml\nprecision: fp16\ngpus: 2\nmain_port: 7\n",
+        encoding="utf-8",
+    )
+    job = load_run_config(str(config)).job
+    assert (job.precision, job.gpus, job.main_port) == ("fp16", 2, 7)
+
+
+def test_a_file_that_is_absent_is_named_with_its_places(tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as caught:
+        accelerate_fields("absent.yaml", folder=tmp_path)
+    assert f"{tmp_path}/absent.yaml and absent.yaml" in caught.value.message
 
 
 def test_without_file_and_options_nothing_is_taken_over() -> None:
@@ -153,3 +176,40 @@ def test_where_the_default_file_is_found(tmp_path: Path) -> None:
     (place / "default_config.yaml").write_text(FSDP, encoding="utf-8")
     assert default_accelerate_config(environ) == FSDP
     assert default_accelerate_config({"XDG_CACHE_HOME": str(tmp_path / "none")}) == ""
+
+
+def test_a_command_names_a_file_and_the_counts_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fsdp.yaml").write_text(FSDP + "num_machines: 2\n", encoding="utf-8")
+    line = "accelerate launch --config_file fsdp.yaml --fsdp_offload_params true --tee 3 train.py"
+    config = command_config((line,))
+    assert config.command is not None
+    assert (config.command.request.nodes, config.command.request.total) == (2, 8)
+    assert config.job.accelerate_config == {
+        "distributed_type": "FSDP",
+        "fsdp_config": {
+            "fsdp_offload_params": "true",
+            "fsdp_transformer_layer_cls_to_wrap": "Block",
+            "fsdp_version": 2,
+        },
+    }
+    assert config.job.precision == "bf16"
+    assert config.job.command.launcher_args == ("--tee", "3")
+    with pytest.raises(BadInput, match="contradict"):
+        command_config(("accelerate launch --config_file fsdp.yaml --num_processes 7 train.py",))
+
+
+def test_a_command_without_a_file_has_the_local_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    assert command_config(("accelerate", "launch", "train.py")).job.accelerate_config is None
+    (tmp_path / "accelerate").mkdir()
+    (tmp_path / "accelerate/default_config.yaml").write_text(FSDP, encoding="utf-8")
+    config = command_config(("accelerate", "launch", "train.py"))
+    assert config.job.accelerate_config is not None
+    assert config.job.accelerate_config["distributed_type"] == "FSDP"
+    assert config.job.precision == "bf16"
+    assert config.command is not None
+    assert config.command.request.total is None  # the counts of a default are of the machine it was made for
+    assert command_config(("torchrun", "train.py")).job.accelerate_config is None
