@@ -226,7 +226,8 @@ def _scripts(_: Path) -> Read:
         result = lint(text, "train.py", find=files.get)
         fault = [problem for problem in result.problems if "through a fault of the linter" in problem]
         assert not fault, fault
-        lint_lines([result], lambda _: text.splitlines())
+        lines = text.splitlines()
+        lint_lines([result], lambda _: lines)
         json.dumps([lint_json([result]), sarif([result])], allow_nan=False)
         read_script(text, "train.py", find=files.get)
 

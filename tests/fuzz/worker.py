@@ -22,6 +22,7 @@ from tests.fuzz.mutation import MAX_INPUT, mutated
 from tests.fuzz.targets import opened, passes
 
 CPU_LIMIT_S = 5.0
+_TRACING = 5  # times the CPU time of a call: see coverage.py
 MEMORY_LIMIT = 500 << 20
 _ADDRESS_SPACE = 3 << 30  # so that a reader that takes all memory takes only this machine's patience
 _TRACED = 4  # one of so many calls
@@ -43,12 +44,12 @@ class Tries:
         with shared.open("r+b") as file:
             self._shared = mmap.mmap(file.fileno(), SHARED_SIZE)
 
-    def once(self, data: bytes) -> None:
+    def once(self, data: bytes, *, traced: bool = False) -> None:
         """Try one input. Raises Failed; a signal ends this process when it takes too much CPU time."""
         data = data[:MAX_INPUT]
         self._shared[: 8 + len(data)] = struct.pack("<Q", len(data)) + data
         before = _peak()
-        signal.setitimer(signal.ITIMER_PROF, CPU_LIMIT_S)
+        signal.setitimer(signal.ITIMER_PROF, CPU_LIMIT_S * (_TRACING if traced else 1))
         try:
             passes(self._read, data)
         except Exception:  # noqa: BLE001 - anything but the project's own errors
@@ -83,7 +84,7 @@ def _fuzz(tries: Tries, rng: random.Random, seconds: float) -> tuple[int, int]:
     coverage, pool, words = Coverage(), list[bytes](), tries.door.words
     ends = time.monotonic() + seconds
     for data in tries.door.corpus(rng, _MOST_SEEDS):
-        coverage.grows(lambda data=data: tries.once(data))  # type: ignore[misc]
+        coverage.grows(lambda data=data: tries.once(data, traced=True))  # type: ignore[misc]
         pool.append(data[:MAX_INPUT])
     count = len(pool)
     while time.monotonic() < ends:
@@ -92,7 +93,7 @@ def _fuzz(tries: Tries, rng: random.Random, seconds: float) -> tuple[int, int]:
         count += 1
         if count % _TRACED:
             tries.once(data)
-        elif coverage.grows(lambda data=data: tries.once(data)) and len(data) <= _LARGE:  # type: ignore[misc]
+        elif coverage.grows(lambda data=data: tries.once(data, traced=True)) and len(data) <= _LARGE:  # type: ignore[misc]
             pool.append(data)
     return count, len(coverage.lines)
 
