@@ -63,8 +63,8 @@ def make_run(directory: Path, *, evil: str = "") -> Path:
         "seconds": 3723.5,
         "ranks": [{"rank": 0, "host": "titan", "code": -15}, {"rank": 1, "host": "titan", "code": 1}],
         "root_cause": {
-            "what": f"boom{evil}",
-            "where": f"x.py:1{evil}",
+            "summary": f"boom{evil}",
+            "location": f"x.py:1{evil}",
             "host": "titan",
             "last_lines": [f"E{evil}"],
         },

@@ -73,7 +73,14 @@ def over(*history: RunEvent) -> Outcome:
 def failed() -> Outcome:
     return over(
         told(
-            "b", "exception", 2.0, rank=1, type="ValueError", message="no", where="/x.py:3", tail=["a", "b"]
+            "b",
+            "exception",
+            2.0,
+            rank=1,
+            type="ValueError",
+            message="no",
+            location="/x.py:3",
+            tail=["a", "b"],
         ),
         told("b", "rank_exit", 2.1, rank=1, code=1),
         told("a", "rank_exit", 2.2, rank=0, code=-15, stopping=True),

@@ -125,8 +125,8 @@ def child(scenario: Scenario, guard_file: str, policy: str, out: Any) -> Any:
     def report(event: str, **fields: object) -> None:
         out.write(json.dumps({"event": event, **fields}, default=str) + "\n")
 
-    tools = module.Tools(report, lambda _: None, lambda _: "")
-    guard = module.Guard(module.Place(0, 0, tempfile.mkdtemp()), tools, stops=policy == "stop")
+    tools = module.RankServices(report, lambda _: None, lambda _: "")
+    guard = module.Guard(module.GuardContext(0, 0, tempfile.mkdtemp()), tools, stops=policy == "stop")
     if policy != "off":
         guard.install(torch)
     return scenario(Kit(guard))

@@ -36,12 +36,12 @@ def read_late(kit: Kit) -> Any:
         def synchronize(self) -> None:
             raise AssertionError("the guard waited")
 
-    class Late(kit.module("async_reads").Reading):  # type: ignore[misc]
+    class Late(kit.module("async_reads").AsyncRead):  # type: ignore[misc]
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             self.events = [Slow()]
 
-    kit.module("checks.non_finite").Reading = Late
+    kit.module("checks.non_finite").AsyncRead = Late
     kit.guard.notes.take_backward = lambda _: None  # a loss on a GPU is not read at once either
     try:
         return weights_spoiled_at_30(kit)
