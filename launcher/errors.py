@@ -200,7 +200,7 @@ class ContainerStopped(ContainerNotRunning):
 
 
 class ContainersRefused(HostError):
-    """docker or podman is installed, and refuses: no permission, or its service is down."""
+    """docker, podman or a cluster refuses: no permission, or its service is down."""
 
     code: ClassVar[str] = "HOST015"
 

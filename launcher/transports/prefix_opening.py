@@ -3,12 +3,21 @@
 from collections.abc import Callable
 
 from launcher.config.via_options import COMMAND
-from launcher.errors import CommandMissing, ProgramNotStarted
+from launcher.errors import (
+    CommandMissing,
+    ContainersRefused,
+    ContainerStopped,
+    HostError,
+    PrefixFailed,
+    ProgramNotStarted,
+)
 from launcher.transports.base import Connection, Endpoint, OpenOptions
 from launcher.transports.command_consent import consent_for
 from launcher.transports.container import Runtime
 from launcher.transports.prefix import PrefixConnection, prefix_of
 
+_ENDED = ("(notfound)", "container in a completed pod")
+_FORBIDDEN = "(forbidden)"
 Open = Callable[[Endpoint, OpenOptions], Connection]
 
 
@@ -31,7 +40,20 @@ def open_prefix(endpoint: Endpoint, options: OpenOptions, open_base: Open) -> Co
     except ProgramNotStarted as failure:
         base.close()
         raise CommandMissing(endpoint.name, failure.detail) from None
+    except PrefixFailed as failure:
+        base.close()
+        raise _of_pod(failure) if via.kind == "kubectl" else failure from None
     except BaseException:
         base.close()
         raise
     return connection
+
+
+def _of_pod(failure: PrefixFailed) -> HostError:
+    """Return what kubectl's words mean. "container not found" comes from slow pods too, and may pass."""
+    words = failure.detail.lower()
+    if any(each in words for each in _ENDED):
+        return ContainerStopped(failure.host, failure.detail, "`kubectl get pods` lists those that run")
+    if _FORBIDDEN in words:
+        return ContainersRefused(failure.host, failure.detail, "Ask for the right to create pods/exec")
+    return failure

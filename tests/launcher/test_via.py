@@ -247,6 +247,25 @@ def test_a_container_that_cannot_be_entered_is_expected_words_with_what_helps(
     assert fix in failed.value.fix
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ('Error from server (NotFound): pods "w-0" not found', ContainerStopped),
+        ("error: cannot exec into a container in a completed pod; current phase is Failed", ContainerStopped),
+        ('Error from server (Forbidden): pods "w-0" is forbidden: User "a" cannot create', ContainersRefused),
+        ('error: unable to upgrade connection: container not found ("torch")', PrefixFailed),
+    ],
+)  # fmt: skip
+def test_a_pod_that_has_ended_is_told_from_one_that_may_come(
+    programs: Callable[[str, str], None], text: str, kind: type[HostError]
+) -> None:
+    programs("kubectl", says(text, 1))
+    with pytest.raises(HostError) as failed:
+        opened(Via("kubectl", "w-0"))
+    assert type(failed.value) is kind
+    assert text in failed.value.message
+
+
 def test_the_only_container_needs_no_name(programs: Callable[[str, str], None]) -> None:
     enter = f'[ "$1" = container ] && echo noise && echo {CONTAINER} running 0 false && exit\n'
     enter += f'[ "$1 $2 $3" = "exec -i {CONTAINER}" ] && shift 3 && exec "$@"'
