@@ -10,6 +10,7 @@
 # make mutants   how many small changes of the code its tests notice; ONLY='ranks leftovers' SAMPLE=300 SEED=2 JOBS=4
 # Each makes its own .venv and installs what it needs, or says in one line what to type.
 
+unexport PYTHONDONTWRITEBYTECODE  # the tests start some thousand processes: each would compile everything again
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin

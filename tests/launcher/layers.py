@@ -1,5 +1,6 @@
 """The layers of the packages, as a table and as imports."""
 
+import functools
 from collections.abc import Iterator, Mapping
 
 from tests.launcher.sources import SOURCES, reached, shown
@@ -40,8 +41,12 @@ CIRCLES = {
 MODULES = {
     shown(path).removesuffix(".py").replace("/", ".").removesuffix(".__init__"): path for path in SOURCES
 }
-EDGES = {name: reached(path, set(MODULES), types=True) - {name} for name, path in MODULES.items()}
-"""What imports what, blocks for type checkers included."""
+
+
+@functools.cache
+def edges() -> dict[str, set[str]]:
+    """Return what imports what, blocks for type checkers included."""
+    return {name: reached(path, set(MODULES), types=True) - {name} for name, path in MODULES.items()}
 
 
 def unit(module: str) -> str:
@@ -49,7 +54,7 @@ def unit(module: str) -> str:
     return ".".join(module.split(".")[:2])
 
 
-def circles(edges: Mapping[str, set[str]]) -> Iterator[list[str]]:
+def circles(graph: Mapping[str, set[str]]) -> Iterator[list[str]]:
     """Yield every set of names that reach each other (Tarjan)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
@@ -58,7 +63,7 @@ def circles(edges: Mapping[str, set[str]]) -> Iterator[list[str]]:
     def visit(name: str) -> Iterator[list[str]]:
         index[name] = low[name] = len(index)
         stack.append(name)
-        for other in sorted(edges.get(name, ())):
+        for other in sorted(graph.get(name, ())):
             if other not in index:
                 yield from visit(other)
                 low[name] = min(low[name], low[other])
@@ -71,6 +76,6 @@ def circles(edges: Mapping[str, set[str]]) -> Iterator[list[str]]:
             if len(group) > 1:
                 yield group
 
-    for name in sorted(edges):
+    for name in sorted(graph):
         if name not in index:
             yield from visit(name)

@@ -32,7 +32,8 @@ def imports(path: Path, *, types: bool = False) -> frozenset[str]:
                 above = ".".join(path.relative_to(ROOT).parts[: -node.level])
                 module = f"{above}.{module}".removesuffix(".")
             found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
-        pending += ast.iter_child_nodes(node)
+        elif not isinstance(node, ast.expr):  # no expression imports
+            pending += ast.iter_child_nodes(node)
     return frozenset(found)
 
 

@@ -17,7 +17,7 @@ from preflight.facts.missing import Missing
 from preflight.job import Job
 from preflight.script.analyze import read_script
 from tests.hardware import cpu_host, l40s, titan
-from tests.launcher.layers import EDGES
+from tests.launcher.layers import edges
 
 PACKAGE = "launcher.engines"
 
@@ -31,7 +31,7 @@ def test_every_engine_module_is_one_row() -> None:
 def test_outside_its_package_no_engine_is_imported_but_through_the_table() -> None:
     modules = {f"{PACKAGE}.{row.module}" for row in ENGINES.values()}
     assert {row.traits.name for row in ENGINES.values()} == set(ENGINES)
-    users = {name for name, found in EDGES.items() if found & modules and not name.startswith(PACKAGE)}
+    users = {name for name, found in edges().items() if found & modules and not name.startswith(PACKAGE)}
     assert users == set()
 
 

@@ -56,10 +56,12 @@ class Case:
         return [finding for finding in self.judge() if finding.code == self.code]
 
 
+@cache
 def all_cases() -> list[Case]:
     """Return every case, by code and name."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML has it
     return [
-        Case(path.parent.name, path.stem, yaml.safe_load(path.read_text(encoding="utf-8")))
+        Case(path.parent.name, path.stem, yaml.load(path.read_text(encoding="utf-8"), loader))
         for path in sorted(CASES.glob("*/*.yaml"))
         if path.parent.name in table()
     ]

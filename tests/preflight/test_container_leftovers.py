@@ -34,7 +34,7 @@ def inside(init: str = "", argv: tuple[str, ...] = (), *, known: bool = False) -
     return place
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(st.integers(min_value=0, max_value=2**32))
 def test_nothing_that_lives_in_a_container_is_chosen_and_what_is_proven_is(seed: int) -> None:
     scene = container_scene(seed)
@@ -45,7 +45,7 @@ def test_nothing_that_lives_in_a_container_is_chosen_and_what_is_proven_is(seed:
     assert everybody <= scene.provable | scene.allowed | scene.theirs
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.integers(min_value=0, max_value=2**32))
 def test_where_the_init_cannot_be_seen_no_orphan_is_proven(seed: int) -> None:
     scene = with_hidden_init(container_scene(seed))

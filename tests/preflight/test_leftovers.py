@@ -23,7 +23,7 @@ def by_pid(scene: Scene) -> dict[int, ClassifiedProcess]:
     return {each.process.pid: each for each in classify(scene.facts())}
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(st.integers(min_value=0, max_value=2**32))
 def test_only_leftovers_are_chosen_and_every_provable_one_is(seed: int) -> None:
     scene = random_scene(seed)
@@ -32,7 +32,7 @@ def test_only_leftovers_are_chosen_and_every_provable_one_is(seed: int) -> None:
     assert picked >= scene.provable
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.integers(min_value=0, max_value=2**32))
 def test_what_cannot_be_read_is_never_chosen(seed: int) -> None:
     """Make random processes unreadable: the choice may only shrink."""
@@ -46,7 +46,7 @@ def test_what_cannot_be_read_is_never_chosen(seed: int) -> None:
     assert chosen(choose(classify(scene.facts()), CleanFilter())) <= before
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.integers(min_value=0, max_value=2**32))
 def test_naming_pids_never_reaches_foreign_or_system_processes(seed: int) -> None:
     scene = random_scene(seed)
