@@ -2,7 +2,7 @@
 # make test   lint, types and all tests, the simulated hosts included
 # make fast   the tests that need no simulated hosts, no training and no real runs: for between two edits
 # make lowest the transports with the lowest versions that pyproject.toml allows, in a venv of their own
-# make lint   format, lint, types and the words of the docs alone
+# make lint   format, lint, types and the words of docs, messages and comments alone
 # make docs   the documentation site, into build/site; links that lead nowhere end it
 # make soak   100 launches for each way to end a client at a random moment; EACH=5 SEED=1 for less, or the same again
 # make fuzz   ten minutes of odd inputs at each door of tests/fuzz; FUZZ_S=60, SEED=7, DOORS='logs yaml', INPUT=FILE

@@ -19,7 +19,7 @@ class OwnPackages:
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
         """Return where one of them is."""
-        del path, target  # they are at the top, whoever asks
+        del path, target  # they are at the top for every import
         return PathFinder.find_spec(name, [_TOP]) if name in _OURS else None
 
 

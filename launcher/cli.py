@@ -217,7 +217,9 @@ class _Usage(BadInput):
 
 
 def execute(argv: Sequence[str], group: click.Command = cli) -> int:
-    """Run one command line; return its exit code. Every error a user can meet is reported here alone."""
+    """Run one command line; return its exit code. Every error a user can meet is reported by this
+    function alone.
+    """
     try:
         code = _invoke(argv, group)
         sys.stdout.flush()
@@ -246,7 +248,7 @@ def _failure(error: BaseException) -> GpulaunchError:
         if not isinstance(error.__context__, EOFError):  # click raises it from None, which hides no context
             return _Interrupted("interrupted")
         with suppress(OSError):
-            echo(err=True)  # the question stands on this line
+            echo(err=True)  # the question is on this line
         return _tell(ConfirmationRequired())
     if isinstance(error, click.ClickException):
         return _tell_usage(error)

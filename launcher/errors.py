@@ -104,7 +104,7 @@ class ConnectionLost(HostError):
 
 
 class StepEnded(ConnectionLost):
-    """The step of a Slurm job has ended, on one node or on all, and with it what ran there."""
+    """The step of a Slurm job has ended, on one node or on all, and with it what ran on it."""
 
 
 class CommandTimedOut(ConnectionTimedOut):

@@ -1,7 +1,7 @@
 """JSON that came from a host. Numbers that no program of ours writes are refused at the door.
 
-`json.loads` takes NaN, Infinity, 1e999 and integers of any length. Each of them ends arithmetic far from here
-in an OverflowError, or makes a document of ours invalid JSON.
+`json.loads` takes NaN, Infinity, 1e999 and integers of any length. Each of them ends arithmetic far from this
+module in an OverflowError, or makes a document of ours invalid JSON.
 """
 
 import json

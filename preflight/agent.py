@@ -5,7 +5,7 @@ with it as one text (`launcher.remote.programs.agent_source`). Standard library 
 host's Python has it, plus the pynvml source handed to it), Python >= 3.9, imports nothing else of ours. It
 never imports torch and creates no CUDA context.
 
-The contract with whoever sends it (`launcher.remote.agent`):
+The contract with its sender (`launcher.remote.agent`):
 
 * The text is executed with `__name__ == "__main__"`. * stdin then holds exactly: one line of JSON
 `{"request_len": N, "pynvml_len": M}` and a newline, N bytes of request as UTF-8 JSON, M bytes of
@@ -15,8 +15,8 @@ as many bytes of a zlib-compressed program, and runs it as a script with what th
 of stdin ends it sooner. * request: `{"host": str, "ports": [int], "pids": [int], "free_ports": int, "seed":
 str, "paths": {role: path}, "script": str, "skip": [names of facts], "deadline_s": float}`; every key may be
 absent. `pids` are reported whatever they are, other processes where they matter. An empty path for the roles
-hf_cache, tmp and run_dir means the one that Hugging Face, Python or gpulaunch would use there. * stdout then
-gets `\nGPULAUNCH-FACTS-1 <nbytes>\n` and exactly nbytes of UTF-8 JSON: the fields of
+hf_cache, tmp and run_dir means the one that Hugging Face, Python or gpulaunch would use on the host. * stdout
+then gets `\nGPULAUNCH-FACTS-1 <nbytes>\n` and exactly nbytes of UTF-8 JSON: the fields of
 `preflight.facts.host.HostFacts`. The leading newline ends whatever login noise came before. * exit codes: 0
 answered; 87 payload cut or malformed. On a Python older than 3.9, which could not even parse this, the
 bootstrap exits 86 before it unpacks anything.
@@ -89,7 +89,7 @@ def _write_answer(facts: Json, out: BinaryIO) -> None:
 
 
 def _run_next(stdin: BinaryIO, stay_s: int) -> None:
-    """Wait for one more program, then run it here, with the rest of `stdin`.
+    """Wait for one more program, then run it in this process, with the rest of `stdin`.
 
     A second question then needs no second interpreter, which costs both sides more than the question itself.
     """

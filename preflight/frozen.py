@@ -1,8 +1,9 @@
 """Frozen dataclasses that cost little to define.
 
 `dataclasses` writes and compiles six methods for every class when it is defined. With a hundred classes that
-was most of what a command took to start. Here five are the same functions for all, and `__init__` is compiled
-when the first object is made. They do what `dataclasses` documents; its `fields`, `replace`, `asdict` work.
+was most of what a command took to start. In this module five are the same functions for all, and `__init__`
+is compiled when the first object is made. They do what `dataclasses` documents; its `fields`, `replace`,
+`asdict` work.
 """
 
 import dataclasses

@@ -35,7 +35,9 @@ class EngineTraits:
 class CommandRequest:
     """What a command such as `torchrun --nproc_per_node 4 train.py` asks for, beyond keys of a run config."""
 
-    executable: str = ""  # a program that is no Python script: started as it is, in place of `python SCRIPT`
+    executable: str = (
+        ""  # a program that is not a Python script: started as it is, in place of `python SCRIPT`
+    )
     ranks_per_host: int | dict[str, int] | None = None  # at most; fewer where fewer GPUs are free
     host_gpus: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of these hosts only these GPUs
     exclude_gpus: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -76,7 +78,7 @@ class Job:
     module: str = ""  # python -m MODULE
     command: CommandRequest = CommandRequest()  # where the run was given as the command that starts it today
     args: tuple[str, ...] = ()
-    send_script: bool = False  # the script lies beside the config here and travels with the launch
+    send_script: bool = False  # the script is beside the local config and travels with the launch
     engine: EngineTraits | None = None  # None: chosen from the script once it is read
     gpus: GpuRequest = "all"
     processes_per_host: int | dict[str, int] | None = None  # only with gpus: none; by host where they differ
@@ -87,7 +89,7 @@ class Job:
     workdir: str = ""  # "" = the host's own, else the user's home (localhost: the current directory)
     output: str = ""  # where the script writes, relative to workdir
     guard: GuardPolicy = "stop"  # what is done about what cannot train
-    hang_timeout: float = 0.0  # seconds without a sign of life until the run is ended; 0: it is only told
+    hang_timeout: float = 0.0  # seconds without a sign of life until the run is ended; 0: it is only reported
     batch_args: dict[str, str] = field(default_factory=dict)  # "batch", "accumulation" -> the script's option
     rehearse_args: tuple[str, ...] = ()  # added in a rehearsal; {scratch} is its own directory
     rehearse_steps: int = 0  # 0: a real run
@@ -132,7 +134,7 @@ class Expect:
     load_per_cpu: float = 1.5
     retired_pages: int = 10
     nvlink_errors: int = 0
-    recent_xid_s: float = 7200.0  # an Xid that does not condemn the GPU by itself is reported for this long
+    recent_xid_s: float = 7200.0  # an Xid that does not alone condemn the GPU is reported for this long
     fatal_xids: tuple[int, ...] = (48, 74, 79, 95, 119, 120, 140)  # the GPU needs a reset or a technician
     program_xids: tuple[int, ...] = (13, 31, 43, 45)  # usually a program's own fault, or its end
     stopped_s: float = 600.0  # a stopped process older than this is half dead

@@ -140,6 +140,30 @@ def test_transcripts_code_and_link_targets_are_not_prose(tmp_path: Path) -> None
     assert (check(page).returncode, check(page).stdout) == (0, "")
 
 
+PYTHON = '''\
+"""Read what is sent, as it is told."""
+
+import re
+
+PATTERN = re.compile(r"(?:no such file there)")
+FIX = f"set it there ({PATTERN.pattern})"  # where there is none, nobody sets it
+
+
+def place() -> str:
+    """Return where `there` is."""
+    return "here"
+'''
+
+
+def test_docstrings_comments_and_messages_of_the_code_are_prose(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(PYTHON)
+    done = check(module)
+    assert done.returncode == 1
+    found = re.findall(r'module\.py:(\d+): "(\w+)"', done.stdout)
+    assert found == [("1", "told"), ("6", "nobody"), ("6", "there")]
+
+
 def test_the_hook_before_a_commit_runs_what_ci_runs() -> None:
     (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     assert repository["repo"] == "local", "nothing is downloaded"

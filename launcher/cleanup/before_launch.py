@@ -61,7 +61,7 @@ def make_room(
     """End leftovers; return whether anything was ended.
 
     Dead runs of gpulaunch are ended at once, what other launchers left with `certain`, or after a yes from
-    `confirm` (None: nobody is there to ask).
+    `confirm` (None: without a terminal).
     """
     for room in rooms:
         for line in choice_lines(room.facts, room.choice):

@@ -1,6 +1,6 @@
 """Ending leftovers: look, choose, look again, end on the host, and prove afterwards what came free.
 
-Nothing here decides who is a leftover (preflight.leftovers.classify) or who may be ended
+This module does not decide who is a leftover (preflight.leftovers.classify) or who may be ended
 (preflight.leftovers.selection).
 """
 
@@ -24,7 +24,7 @@ from preflight.leftovers.classify import DEFAULT_STOPPED_S, ClassifiedProcess, P
 from preflight.leftovers.process_tree import environ
 from preflight.leftovers.selection import CleanFilter, CleanSelection, choose
 
-# Beyond the grace periods: starting Python there and writing the answer.
+# Beyond the grace periods: starting Python on the host and writing the answer.
 _REAP_SLACK_S = 20.0
 
 _NO_GPUS = ("no-library", "no-devices")
@@ -55,7 +55,7 @@ class KillResult:
 
     @property
     def is_gone(self) -> bool:
-        """Whether it is not there any more."""
+        """Whether it has gone."""
         return self.result in ("ended", "gone")
 
 
@@ -130,7 +130,7 @@ def clean(
 
 
 def write_audit(cleaned: CleanResult, chosen: Iterable[ClassifiedProcess], state_dir: Path) -> Path:
-    """Append what was done to the audit log here; return its path. Raises OSError, PathRefused."""
+    """Append what was done to the local audit log; return its path. Raises OSError, PathRefused."""
     # Named as on the host (onhost/kill_processes.py): hosts and this machine may share a home.
     path = state_dir / f"audit-{re.sub('[^A-Za-z0-9.-]', '_', os.uname().nodename)[:64]}.jsonl"
     evidence = {_identity(each): each for each in chosen}
@@ -149,7 +149,7 @@ def write_audit(cleaned: CleanResult, chosen: Iterable[ClassifiedProcess], state
 
 
 def refuse_unknown(facts: HostFacts, wish: CleanFilter) -> None:
-    """Refuse a GPU or a process that is not there: to end nothing would look as if it had been free.
+    """Refuse a GPU or a process that does not exist: to end nothing would look as if it had been free.
 
     Raises BadInput.
     """
@@ -270,7 +270,7 @@ def reaped_in(answer: Mapping[str, Any], host: str) -> tuple[tuple[KillResult, .
 
 
 def _settled(changed: tuple[KillResult, ...], after: HostFacts) -> tuple[KillResult, ...]:
-    """What vanished by itself between two looks is gone, not left alone."""
+    """What vanished between two inspections is gone, not left alone."""
     if isinstance(after.processes, Missing):
         return changed
     there = {(each.pid, each.start_ticks) for each in after.processes.processes}

@@ -1,4 +1,4 @@
-"""clean-zombies told to people and to programs."""
+"""Results of clean-zombies as text and as JSON."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -82,7 +82,7 @@ def _headline(facts: HostFacts, choice: CleanSelection) -> str:
 
 
 def _worth_showing(choice: CleanSelection) -> list[ClassifiedProcess]:
-    """Launchers and ranks that live and hold nothing are not news here."""
+    """Launchers and ranks that live and hold nothing are not shown."""
     quiet = (ProcessClass.LIVE, ProcessClass.SYSTEM)
     return [each for each in choice.shown if each.kind not in quiet or each.holds or each.holds.listed]
 

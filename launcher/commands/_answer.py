@@ -33,7 +33,7 @@ class Answer:
         except click.Abort as error:
             if not isinstance(error.__context__, EOFError):  # Ctrl-C
                 raise
-            self.say(err=True)  # the question stands on this line
+            self.say(err=True)  # the question is on this line
             raise ConfirmationRequired(fix) from None
 
     def finish(self, exit_code: int, **keys: Any) -> int:

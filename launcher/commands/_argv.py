@@ -42,11 +42,13 @@ OTHER_LAUNCHERS = {
     "--module": "write module: NAME in a run config",
     "-m": "write module: NAME in a run config",
 }
-"""Options of `accelerate launch`, `torchrun` and `deepspeed`, and what says the same here."""
+"""Options of `accelerate launch`, `torchrun` and `deepspeed`, and the options of gpulaunch that say the
+same.
+"""
 
 
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "python", "python3", "fabric")
-"""First words that are no script of the user's."""
+"""First words that are not a script of the user."""
 
 
 class LaunchCommand(click.Command):

@@ -34,7 +34,7 @@ def find_job(transport: Transport | None, *, names_hosts: bool, detach: bool = F
     if detach:
         raise BadInput(
             "--detach: in a Slurm job nothing outlives its step",
-            "gpulaunch submit -c NAME submits a job, which goes on without you",
+            "gpulaunch submit -c NAME submits a job, which continues without you",
         )
     return read_allocation()
 
@@ -44,7 +44,7 @@ def reach_job(
 ) -> tuple[HostAccess, tuple[HostEntry, ...]]:
     """Return how to reach the nodes of a job, and their entries.
 
-    `linger_s`: how long what runs there has to end once this process is gone.
+    `linger_s`: how long what runs on it has to end once this process is gone.
     """
     if transport == SSH:
         return ways, ways.inventory.resolve(job.nodes)

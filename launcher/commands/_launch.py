@@ -1,4 +1,4 @@
-"""A launch as `run` tells it: findings, plan, rehearsal, output, outcome."""
+"""A launch as `run` shows it: findings, plan, rehearsal, output, outcome."""
 
 import json
 import sys

@@ -142,7 +142,7 @@ def begin_early(what: RunRequest) -> WarmStarts:
 
 
 def _script_text(what: RunRequest) -> str:
-    """Return the text of the script where it lies here; "" where it does not, or is not a text."""
+    """Return the text of a local script; "" where it does not, or is not a text."""
     here = what.config.script_here or what.config.base / what.job.script
     try:
         return here.read_text(encoding="utf-8-sig") if what.job.script else ""

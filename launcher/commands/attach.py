@@ -58,7 +58,7 @@ class AttachOptions(FoundRunOptions):
 def command(run: str, **given: Any) -> int:
     """Follow RUN (the first characters of its id, or `last`) as `gpulaunch run` does, to its end.
 
-    Of what was printed before, the last part is shown; the logs here get all of it. Ctrl-C asks whether to
+    Of what was printed before, the last part is shown; the local logs get all of it. Ctrl-C asks whether to
     detach or to stop the run; without a terminal it detaches. The exit code is the run's; 0 after detaching.
     """
     options = AttachOptions(**given)

@@ -49,7 +49,7 @@ _SKIP = ("paths", "script", "kernel_log", "infiniband", "system", "pci_gpus", "p
 
 @dataclass(frozen=True, slots=True)
 class _Host:
-    """One host that answered: what it said, and what may be ended there."""
+    """One host that answered: what it said, and what may be ended on it."""
 
     entry: HostEntry
     facts: HostFacts

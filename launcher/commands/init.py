@@ -45,7 +45,7 @@ def command(words: tuple[str, ...], *, hosts: tuple[str, ...], as_json: bool, **
     """Find the Python environments of hosts; write ./hosts.yaml, and a run config for SCRIPT or COMMAND.
 
     Of each host an environment with torch is taken, one that has accelerate too before others; others are
-    named. On the hosts nothing is changed. A file that is here already is left as it is, and what it lacks is
+    named. On the hosts nothing is changed. A file that exists is left as it is, and what it lacks is
     shown. Exit code 3: a host did not answer, and nothing was written.
     """
     options = HostOptions(**given)
@@ -71,7 +71,7 @@ def command(words: tuple[str, ...], *, hosts: tuple[str, ...], as_json: bool, **
 
 
 def _run(words: tuple[str, ...]) -> _Run:
-    """Return what the words start. Raises BadInput where it is neither a script here nor a command."""
+    """Return what the words start. Raises BadInput where it is neither a local script nor a command."""
     if len(words) == 1 and (words[0].endswith(".py") or Path(words[0]).is_file()):
         script = words[0]
         if not Path(script).is_file():
@@ -129,7 +129,7 @@ def _tell(answer: Answer, row: HostDraft) -> None:
 
 
 def _lacking(rows: Sequence[HostDraft], entries: Sequence[HostEntry]) -> list[str]:
-    """Return what a hosts.yaml that is here already should say: of hosts that start another interpreter."""
+    """Return what a hosts.yaml that exists should say: of hosts that start another interpreter."""
     lines: list[str] = []
     for row, entry in zip(rows, entries, strict=True):
         chosen = best(row.found)
@@ -139,7 +139,7 @@ def _lacking(rows: Sequence[HostDraft], entries: Sequence[HostEntry]) -> list[st
 
 
 def _write(answer: Answer, path: Path, text: str, lacking: Sequence[str]) -> dict[str, Any]:
-    """Write a file that is not there; return what a document says of it."""
+    """Write a file that does not exist; return what a document says of it."""
     written = not path.exists()
     if written:
         write_whole(path, text)

@@ -1,4 +1,4 @@
-"""gpulaunch preflight: ask hosts, judge them, say what a launch there would use."""
+"""gpulaunch preflight: ask hosts, judge them, say what a launch on them would use."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -57,7 +57,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
         answer.say(
             f"{name}: not asked: {count} of it in a home that it shares with a host that was asked", err=True
         )
-    named = found.errors if hosts else {}  # nobody asked for a host of hosts.yaml that is down
+    named = found.errors if hosts else {}  # a host of hosts.yaml that is down was not named
     now = time.time()
     over = (run for run in found.runs if run.ended is not None and not run.conflict)
     old = [run for run in over if run.ended is not None and now - run.ended >= age]

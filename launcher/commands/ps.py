@@ -1,4 +1,4 @@
-"""gpulaunch ps: which runs there are, found by asking the hosts."""
+"""gpulaunch ps: list runs, found by asking the hosts."""
 
 import time
 from typing import Any

@@ -104,7 +104,7 @@ def _text(found: RunConfig, python: tuple[str, ...], words: tuple[str, ...], wor
 def _submit_there(
     found: RunConfig, words: tuple[str, ...], ways: HostAccess, options: SubmitOptions
 ) -> tuple[str, str]:
-    """Send the tree to a login node and submit there; return the script and the job's id."""
+    """Send the tree to a login node and submit on it; return the script and the job's id."""
     from launcher.config.sync_options import SyncOptions  # noqa: PLC0415 - only for a login node
     from launcher.sync.pre_launch import SyncHosts, sync_before, targets_of  # noqa: PLC0415 - as above
 

@@ -15,7 +15,7 @@ TREES = "~/gpulaunch"
 
 _NAMED = 3
 _SYNC = (
-    "--sync sends this directory along (to {there} where hosts.yaml has no workdir);"
+    "--sync sends this directory along (to {target} where hosts.yaml has no workdir);"
     " or, where all of it lies on the hosts already: --set send_script=false"
 )
 
@@ -113,7 +113,7 @@ def _refuse_neighbours(config: RunConfig) -> None:
         what = f"only {job.script}" if job.script else "nothing"
         raise BadInput(
             f"the command needs {', '.join(names[:_NAMED])}, and {what} would be sent to the hosts",
-            _SYNC.format(there=f"{TREES}/{Path.cwd().name}"),
+            _SYNC.format(target=f"{TREES}/{Path.cwd().name}"),
         )
 
 
@@ -132,7 +132,7 @@ def _refuse_lone(script: Path) -> None:
     more = f" and {len(modules) - _NAMED} more" if len(modules) > _NAMED else ""
     raise BadInput(
         f"{script} imports {', '.join(modules[:_NAMED])}{more}, but only {script} itself would be sent",
-        _SYNC.format(there=f"{TREES}/{Path.cwd().name}"),
+        _SYNC.format(target=f"{TREES}/{Path.cwd().name}"),
     )
 
 

@@ -54,7 +54,7 @@ class SlurmSpec:
 SLURM_KEYS: tuple[Field, ...] = (
     Field("nodes", Integer(1, MAX_NODES), "Nodes that the run uses.", "2", "1"),
     Field("spare_nodes", Integer(0, 64), "Nodes asked for on top, for the places of bad ones.", "1", "0"),
-    Field("gpus_per_node", Integer(0, 64), "GPUs of each node; 0: none is asked for.", "8", "0"),
+    Field("gpus_per_node", Integer(0, 64), "GPUs of each node; 0: the job requests none.", "8", "0"),
     Field(
         "time",
         Text("a time such as 12:00:00 or 2-00:00:00", TIME),

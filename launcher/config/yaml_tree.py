@@ -179,7 +179,7 @@ def _yaml_message(error: yaml.MarkedYAMLError, text: str, source: str, *, in_fil
     if "\t" in here[: len(here) - len(here.lstrip())] or "'\\t'" in (error.problem or ""):
         return f"{where}: found a tab, expected spaces"
     problem = error.problem or "not valid YAML"
-    begun = f" begun in line {error.context_mark.line + 1}" if error.context_mark else ""
+    begun = f" started in line {error.context_mark.line + 1}" if error.context_mark else ""
     context = f" ({error.context}{begun})" if error.context else ""
     bare = _BARE_RANGE.search(here)
     if bare and "'['" in problem:

@@ -138,7 +138,7 @@ def read_settings(content: object, source: str) -> AccelerateSettings:
     """
     if not isinstance(content, Mapping):
         raise CommandRefused(
-            f"{source} is no accelerate config file: it holds no keys", "make one: accelerate config"
+            f"{source} is not an accelerate config file: it holds no keys", "make one: accelerate config"
         )
     _check_keys(content, source)
     strategy = _strategy(content, source)

@@ -4,12 +4,12 @@ An engine turns the world and one node's ranks into argv, environment and files.
 of this package, and it is one row of `ENGINES`; nothing outside this package imports such a module. A row is
 loaded when a launch needs it.
 
-The contract with the host (`{run_dir}` is the node's own directory for this run, filled in there):
+The contract with the host (`{run_dir}` is the node's own directory for this run, filled in on the host):
 
-- `rank.py` is `launcher/onhost/rank/`, put there by the supervisor. Engines start it as each rank; its own
-  argv is the script's command line as `python` itself would take it (`SCRIPT args...`, or
-  `-m MODULE args...`; `--exec PROGRAM args...` for a program that is no Python script), so what follows the
-  first word is the script's, whatever it looks like.
+- `rank.py` is `launcher/onhost/rank/`, written by the supervisor. Engines start it as each rank; its own argv
+is the script's command line as `python` itself would take it (`SCRIPT args...`, or `-m MODULE args...`;
+`--exec PROGRAM args...` for a program that is not a Python script), so what follows the first word is the
+script's, whatever it looks like.
 - `expected.json` in the run directory is what the ranks must find (see `expected`).
 - GPULAUNCH_MASK=1: rank.py narrows CUDA_VISIBLE_DEVICES to its LOCAL_RANK-th entry before torch is imported.
 """
@@ -52,7 +52,8 @@ UNSET = (
     "MPI_LOCAL*",
     "OMPI_COMM_WORLD_*",
     "MV2_COMM_WORLD_*",
-    # What Slurm tells the one task that runs gpulaunch; Lightning would take it for its own rank and world.
+    # What Slurm sets for the one task that runs gpulaunch; Lightning would take it for its own rank and
+    # world.
     "SLURM_PROCID",
     "SLURM_LOCALID",
     "SLURM_NODEID",

@@ -25,7 +25,7 @@ def choose_engine(
 
     A script that uses accelerate, or a library that brings it along, is started by accelerate; one that joins
     a process group or reads its rank from the environment itself, by torchrun, which needs nothing but torch.
-    Where reading the script does not tell, accelerate starts it, unless a host lacks that.
+    Where reading the script does not decide, accelerate starts it, unless a host lacks that.
     """
     if job.engine is not None and job.engine.once_per_host:
         return job, DecisionReason(
@@ -46,7 +46,7 @@ def choose_engine(
 
 
 def _written_for(script: ScriptAnalysis) -> tuple[str, str, str]:
-    """Return engine, reason and evidence; "" where reading the script does not tell."""
+    """Return engine, reason and evidence; "" where reading the script does not decide."""
     if script.style in _OF_ACCELERATE:
         return (
             "accelerate",
@@ -76,7 +76,7 @@ def guess_engine(job: Job, text: str) -> str:
 
 
 def _installed(job: Job, hosts: Iterable[HostFacts]) -> tuple[str, str, str]:
-    what = "reading the script does not tell" if job.script else "the module is not read"
+    what = "reading the script does not decide it" if job.script else "the module is not read"
     lacking = [facts.host for facts in hosts if _lacks_accelerate(facts)]
     if lacking:
         return "torchrun", f"{what}, and {lacking[0]} has no accelerate", "installed packages"

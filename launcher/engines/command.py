@@ -52,7 +52,7 @@ class Command:
         return ()
 
     def notes(self, world: World, node: NodeSetup) -> Iterator[str]:
-        """Yield what is not ours here."""
+        """Yield what is not ours."""
         local = len(node.ranks.slots)
         yield (
             f"NPROC_PER_NODE and PET_NPROC_PER_NODE ask the command for {local} of {world.size} ranks; its"

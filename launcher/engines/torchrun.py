@@ -12,7 +12,7 @@ starts again, and where, is decided by `restart:` for all hosts.
 
 It passes no mixed precision: torch has no such notion. A script that uses accelerate nevertheless finds the
 plan's in the variable that accelerate's own launcher would have set (accelerate/state.py), as it does
-ACCELERATE_USE_CPU where its ranks are on the CPU; nobody else reads either.
+ACCELERATE_USE_CPU where its ranks are on the CPU; no other program reads either.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Findings of one host that say the same, told once with their number. Pure."""
+"""Findings of one host that say the same, reported once with their number. Pure."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from preflight.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MergedFinding:
-    """Equal findings: one that stands for all, and what they are about."""
+    """Equal findings: the first of them, and what they are about."""
 
     finding: Finding
     subjects: tuple[str, ...]

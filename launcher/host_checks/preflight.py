@@ -89,7 +89,9 @@ class PreflightOptions:
     deadline_s: float = 20.0
     skip: tuple[str, ...] = ()
     from_file: bool = False  # leave out checks whose facts a saved nvidia-smi cannot hold
-    sent: ScriptFile | None = None  # the script that travels with the launch: read here, as it will lie there
+    sent: ScriptFile | None = (
+        None  # the script that travels with the launch: read locally, as it will be on the host
+    )
     arriving: ScriptFile | None = (
         None  # the script in a tree that a sync will bring, working directory and all
     )
@@ -152,7 +154,7 @@ def reach_probe(*, width: int = WIDTH) -> ReachabilityProbe:
 
 
 def request_for(entry: HostEntry, job: Job, manner: PreflightOptions | None = None) -> AgentRequest:
-    """Return what the agent of one host is asked for this job."""
+    """Return the request to the agent of one host for this job."""
     workdir = job.workdir or entry.workdir or (str(Path.cwd()) if entry.is_local else "~")
     paths = {"workdir": workdir, "hf_cache": "", "tmp": "", "run_dir": ""}
     if job.output:
@@ -291,7 +293,7 @@ def _with_script(facts: Mapping[str, HostFacts], sent: ScriptFile) -> dict[str, 
 
 
 def _with_tree(facts: Mapping[str, HostFacts], arriving: ScriptFile) -> dict[str, HostFacts]:
-    """Return the facts as they will be once a sync has made the directory and put the script there."""
+    """Return the facts as they will be once a sync has made the directory and written the script."""
     there = _with_script(facts, arriving)
     for name, host in there.items():
         if not isinstance(host.paths, Missing):
@@ -301,7 +303,7 @@ def _with_tree(facts: Mapping[str, HostFacts], arriving: ScriptFile) -> dict[str
 
 
 def script_on(entry: HostEntry, main: HostFacts, job: Job) -> ScriptAnalysis | None:
-    """Read the training script as it lies on the main host; None when it is not known here.
+    """Read the training script as it is on the main host; None when it is not known.
 
     Modules of its own are read where the main host is this machine; of other hosts only the script is known.
     """

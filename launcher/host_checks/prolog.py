@@ -29,10 +29,10 @@ CODES = (
     "HEAL006",
     "PROC002",
 )
-"""What makes a node unfit whatever the job is. A job's own matters (Python, ports, leftovers, disks) are not
-here: `gpulaunch run` judges them inside the job."""
+"""What makes a node unfit whatever the job is. A job's own matters (Python, ports, leftovers, disks) are left
+to `gpulaunch run`, which judges them inside the job."""
 _UNFIT_WARNINGS = frozenset({"GPU004", "HEAL002", "HEAL006"})
-"""A launch on the other GPUs may go on beside these; a scheduler hands out all GPUs of a node."""
+"""A launch on the other GPUs may run beside these; a scheduler hands out all GPUs of a node."""
 _SKIPPED = ("python", "network", "infiniband", "paths", "script", "ports", "claims", "limits", "environ")
 _LONGEST = 240
 

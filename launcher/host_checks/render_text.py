@@ -142,7 +142,7 @@ def report_lines(result: PreflightResult, *, verbose: bool = False) -> Iterator[
 
 
 def _shortened(folded: tuple[FindingGroup, ...]) -> tuple[tuple[FindingGroup, ...], tuple[str, ...]]:
-    """Keep the first few pieces of information of a kind; what matters more is always told in full."""
+    """Keep the first few pieces of information of a kind; what matters more is always shown in full."""
     shown: list[FindingGroup] = []
     left: dict[str, int] = {}
     for item in folded:

@@ -89,7 +89,7 @@ def socket_interface(entry: HostEntry, facts: HostFacts) -> str:
 
 
 def choose_main_port(facts: HostFacts, asked: int, *, needed: bool, avoid: frozenset[int]) -> MainPort:
-    """Return the port asked for when it can be bound on the main host, else one proven free there.
+    """Return the port asked for when it can be bound on the main host, else one proven free on it.
 
     `needed` False: a world of one rank opens no port. Raises LaunchRefused when no free port is known.
     """

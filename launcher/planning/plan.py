@@ -21,7 +21,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What runs on one host: final, but for `{run_dir}` in `argv`, `env` and `cwd`, which is filled there."""
+    """What runs on one host: final, but for `{run_dir}` in `argv`, `env` and `cwd`, which is filled in
+    on the host.
+    """
 
     host: str
     node_rank: int
@@ -31,9 +33,9 @@ class NodePlan:
     argv: tuple[str, ...]
     env: dict[str, str]  # added to the host's own environment
     unset: tuple[str, ...]  # names and PREFIX* patterns removed from it first
-    cwd: str  # "" = the user's home there
+    cwd: str  # "" = the user's home on the host
     files: tuple[tuple[str, str], ...]  # (name below the run directory, text): script/x.py
-    output: str = ""  # where the script writes there; "" = the config does not say
+    output: str = ""  # where the script writes on the host; "" = the config does not say
     gpus: tuple[str, ...] = ()  # every GPU that it uses, by UUID
     notes: tuple[str, ...] = ()  # of the engine, on what its command and files do not explain themselves
 
@@ -65,7 +67,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class ScriptFile:
-    """A script that lies here and travels with the launch."""
+    """A local script that travels with the launch."""
 
     name: str
     text: str

@@ -1,4 +1,4 @@
-"""The plan of a launch from hosts, facts and job. Pure: nothing is asked, opened or started here."""
+"""The plan of a launch from hosts, facts and job. Pure: it asks, opens and starts nothing."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -32,16 +32,16 @@ _MOST_RANKS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A launch as its record tells it."""
+    """A launch as its record describes it."""
 
     plan: Plan  # argv, environment (but for the guard's mode) and files are not printed again
-    entries: tuple[HostEntry, ...]  # how whoever launched it reached each node, in the order of the nodes
+    entries: tuple[HostEntry, ...]  # how the launching client reached each node, in the order of the nodes
     by: str  # user@machine
     at: float  # when, by that machine's clock
     says_output: bool = True  # whether it was said where the script writes
 
     def is_same_launch(self, other: "RunRecord") -> bool:
-        """Return whether two nodes' records tell of one launch; guard and output are each node's own."""
+        """Return whether two nodes' records describe one launch; guard and output are each node's own."""
         mine, theirs = ([replace(node, env={}) for node in each.plan.nodes] for each in (self, other))
         same = replace(self.plan, nodes=()) == replace(other.plan, nodes=())
         return same and mine == theirs and self.entries == other.entries
@@ -114,7 +114,7 @@ def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> d
 
 
 def read_record(data: object, *, sent: bool = True) -> RunRecord:
-    """Return the launch that a record tells. Raises BadInput when it does not tell one that could be.
+    """Return the launch that a record describes. Raises BadInput when no launch can have left it.
 
     `sent`: a host has sent it; such a one names hosts by IP addresses and DNS names only.
     """
@@ -204,7 +204,7 @@ def _plan_node(node: _NodeRecord, guard: str) -> NodePlan:
         first_rank=node.first_rank,
         python=node.python,
         argv=(),
-        env={"GPULAUNCH_GUARD": guard} if guard else {},  # whoever attaches judges by it
+        env={"GPULAUNCH_GUARD": guard} if guard else {},  # a client that attaches judges by it
         unset=(),
         cwd="",
         files=(),
@@ -232,7 +232,7 @@ def records_dir() -> Path:
 
 
 def remember(record: Mapping[str, Any]) -> None:
-    """Keep a launch's record here; what cannot be kept is not a reason to fail, the hosts have it too."""
+    """Keep a launch's record locally; what cannot be kept is not a reason to fail, the hosts have it too."""
     try:
         folder = records_dir()
         write_below(folder, f"{record['run_id']}.json", json.dumps(record) + "\n")

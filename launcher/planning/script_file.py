@@ -1,4 +1,4 @@
-"""The script that lies here: beside its run config, or in the tree that a sync sends."""
+"""The local script: beside its run config, or in the tree that a sync sends."""
 
 from pathlib import Path
 

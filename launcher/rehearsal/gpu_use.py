@@ -8,7 +8,8 @@ from launcher.rundir.usage_series import RankSeries
 
 
 def gpu_use(series: RankSeries, measured: Mapping[str, Any], clock_offset_s: float) -> float | None:
-    """Return the mean percentage between the ends of the first and the last step; None: no sample fell there.
+    """Return the mean percentage between the ends of the first and the last step; None: no sample in that
+    time.
 
     `measured` is the guard's; its times are of the host's clock, which `clock_offset_s` brings to ours.
     """

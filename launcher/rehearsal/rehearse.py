@@ -114,7 +114,7 @@ def clean_up(prepared: CheckedLaunch, outcome: Outcome) -> Iterator[Proof]:
     for entry, node in zip(prepared.launch.entries, outcome.plan.nodes, strict=True):
         run_dir = outcome.run_dirs.get(node.host)
         if not run_dir:
-            continue  # nothing was started there
+            continue  # nothing was started on it
         try:
             with prepared.launch.connections.borrow(entry) as connection:
                 done = connection.run(

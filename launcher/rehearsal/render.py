@@ -17,7 +17,7 @@ _MARKS = {True: "ok", False: "NOT OK", None: "NOT SEEN"}
 
 
 def rehearsal_lines(done: RehearsalResult, job: Job) -> Iterator[str]:
-    """Yield the verdict, worst news last so that it stands above the prompt."""
+    """Yield the verdict, worst news last so that it is right above the prompt."""
     yield "rehearsal:"
     for proof in done.verdict.together:
         yield _proof_line(proof)

@@ -38,7 +38,7 @@ class RankVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the whole run would take, as far as the script has told."""
+    """What the whole run would take, as far as the script has shown."""
 
     step_s: float | None = None
     slowest_rank: int | None = None

@@ -49,7 +49,7 @@ def hosts_text(hosts: Sequence[HostDraft]) -> str:
 
 
 def entry_lines(host: HostDraft) -> Iterator[str]:
-    """Yield a host as it stands under `hosts:`."""
+    """Yield a host as it is under `hosts:`."""
     yield f"  {_scalar(host.name)}:"
     yield from (f"    {line}" for line in _keys(host))
 
@@ -65,7 +65,7 @@ def _keys(host: HostDraft) -> Iterator[str]:
 
 
 def _python_lines(found: Sequence[PythonEnvironment]) -> Iterator[str]:
-    """Yield the line for the interpreter, and what else there is as comments."""
+    """Yield the line for the interpreter, and the other ones as comments."""
     chosen = best(found)
     if chosen is None:
         yield "python: python3   # none with torch was found: the path of yours, on the host"
@@ -79,7 +79,7 @@ def _python_lines(found: Sequence[PythonEnvironment]) -> Iterator[str]:
 def config_text(
     script: str, hosts: Sequence[HostDraft], project: str, *, name: str = "", command: str = ""
 ) -> str:
-    """Return a run config of a script here for hosts, or of a command that starts one today.
+    """Return a run config of a local script for hosts, or of a command that starts one today.
 
     Where some hosts are elsewhere, the tree is sent to them.
     """

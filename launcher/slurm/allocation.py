@@ -36,7 +36,7 @@ def read_allocation(environ: Mapping[str, str] = os.environ) -> Allocation:
     job = environ.get(JOB_ID, "")
     if not job.isdecimal():
         raise BadInput(
-            "this is no job of Slurm: SLURM_JOB_ID is not set",
+            "this is not a job of Slurm: SLURM_JOB_ID is not set",
             "start gpulaunch inside salloc or sbatch, or let it write the job: gpulaunch submit -c NAME",
         )
     if environ.get("SLURM_HET_SIZE") or environ.get("SLURM_PACK_SIZE"):

@@ -1,4 +1,4 @@
-"""Slurm's own commands, here or on a login node: only those that print the same in all versions."""
+"""Slurm's own commands, locally or on a login node: only those that print the same in all versions."""
 
 import os
 import re

@@ -86,8 +86,9 @@ def node_entries(
 ) -> tuple[HostEntry, ...]:
     """Return the entries of a job's nodes: as hosts.yaml has them, else with our interpreter and directory.
 
-    Nodes of a cluster share their file system as a rule, so what is here is there, too. Their GPUs are those
-    that Slurm leaves to the step. A node whose task has not started is left as it is: to open it says why.
+    Nodes of a cluster share their file system as a rule, so what is local is on all of them. Their GPUs are
+    those that Slurm leaves to the step. A node whose task has not started is left as it is: to open it says
+    why.
     """
     return tuple(_entry(node, inventory, hosts, workdir) for node in nodes)
 

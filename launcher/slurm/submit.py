@@ -1,4 +1,4 @@
-"""A job handed to Slurm, here or on a login node."""
+"""A job handed to Slurm, locally or on a login node."""
 
 import shlex
 
@@ -25,7 +25,7 @@ _FIXES = (
 def submit_job(connection: Connection, text: str, *, workdir: str = "") -> str:
     """Submit a batch script; return the job's id. Raises SlurmError and BadInput.
 
-    `workdir` is where the job is submitted from on a login node, relative to the home there.
+    `workdir` is where the job is submitted from on a login node, relative to the home on it.
     """
     argv: tuple[str, ...] = ("sbatch", "--parsable")
     if workdir:

@@ -67,7 +67,7 @@ def the_interpreter_is_new_enough(python: PythonEnv) -> Iterator[Problem]:
 def the_launch_packages_are_installed(facts: HostFacts, python: PythonEnv, job: Job) -> Iterator[Problem]:
     """That Python has torch installed, and accelerate where the launch goes by it.
 
-    torch's elastic agent starts the ranks: by itself (`engine: torchrun`), or through `accelerate launch`. A
+    torch's elastic agent starts the ranks: directly (`engine: torchrun`), or through `accelerate launch`. A
     host without what the engine needs fails at once while the other hosts wait minutes for it at the
     rendezvous. Where no launch is meant yet, lacking accelerate is a warning: scripts that use it cannot run.
 
@@ -157,7 +157,7 @@ def no_inherited_gpu_list(facts: HostFacts, environ: dict[str, str]) -> Iterator
 
     It hides GPUs by position, and the position means another GPU where CUDA_DEVICE_ORDER differs. gpulaunch
     sets both itself, by UUID, so a value that a remote host's shell sets has no effect; it is reported
-    because somebody meant it. That of the shell in which gpulaunch is typed counts: localhost offers no other
+    because a person meant it. That of the shell in which gpulaunch is typed counts: localhost offers no other
     GPUs.
 
     Fix: say which GPUs to use with `gpus:` in hosts.yaml or the run config.

@@ -115,7 +115,9 @@ def _by_gpu(log: KernelLog) -> dict[tuple[str, int], list[Xid]]:
 
 
 def _index_at(facts: HostFacts, bus: str) -> int | None:
-    """Return the GPU at a bus address as the kernel writes it ("0000:65:00"), None when none is there."""
+    """Return the GPU at a bus address as the kernel writes it ("0000:65:00"), None when the message has
+    none.
+    """
     key = _slot(bus)
     for gpu in () if isinstance(facts.gpus, Missing) else facts.gpus:
         if not isinstance(gpu.pci_bus_id, Missing) and key and _slot(gpu.pci_bus_id) == key:

@@ -211,7 +211,7 @@ def no_gpu_is_hot(gpus: tuple[Gpu, ...], expect: Expect) -> Iterator[Problem]:
 def pcie_links_are_wide(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     """Every GPU's PCIe link has its full width.
 
-    A narrow link is often a badly seated card or riser. The generation falls on an idle GPU by itself and is
+    A narrow link is often a badly seated card or riser. The generation falls on an idle GPU and is
     not judged.
 
     Fix: reseat the card; look at the slot's wiring (many boards give x8 to the second slot).

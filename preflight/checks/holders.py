@@ -35,7 +35,7 @@ def judged(facts: HostFacts, expect: Expect) -> dict[int, ClassifiedProcess]:
 def same_process(facts: HostFacts, gpu: Gpu, item: ClassifiedProcess | None) -> ClassifiedProcess | None:
     """Return the process that the driver means by its pid.
 
-    In a container the pid may be of another namespace: there only who has the GPU open itself is meant.
+    In a container the pid may be of another namespace: then only who has the GPU open itself is meant.
     """
     ours = isinstance(facts.identity, Identity) and facts.identity.initial_pid_namespace
     return item if item is not None and (ours or gpu.index in item.holds.gpus) else None

@@ -27,7 +27,7 @@ def select(facts: HostFacts, job: Job, allowed: GpuRequest = "all") -> GpuSelect
     """Return what `job` wants of the host's GPUs; `allowed` are the GPUs that hosts.yaml lets anybody use.
 
     "all" means all of them: a sick one is not left out silently. Only a GPU in Prohibited mode is, since
-    somebody has said that it is not for compute.
+    an administrator has set it to be not for compute.
     """
     if isinstance(facts.gpus, Missing) or not job.wants_gpus or allowed == "none":
         return GpuSelection(frozenset(), 0)

@@ -16,7 +16,7 @@ from preflight.diagnosis.tracebacks import ParsedException, wraps_another
 from preflight.frozen import dataclass
 
 MOST_EVIDENCE = 5
-# They only report that a child ended, or that somebody asked for the end.
+# They only report that a child ended, or that the end was requested.
 _LAUNCHER_ERRORS = frozenset(
     {
         "ChildFailedError",
@@ -239,7 +239,7 @@ def _row_of(raised: ParsedException) -> Signature | None:
 def _innermost(chain: Sequence[ParsedException]) -> ParsedException:
     """Return the exception that began a chain.
 
-    What another process or thread raised stands behind the one that tells of it; of exceptions raised while
+    What another process or thread raised follows the one that reports it; of exceptions raised while
     another was handled, the last one ended the run.
     """
     for index, each in enumerate(chain[:-1]):

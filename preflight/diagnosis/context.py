@@ -72,7 +72,7 @@ def weigh(causes: tuple[Cause, ...], context: Context) -> tuple[Cause, ...]:
 
 
 def _rank(cause: Cause, context: Context) -> int:
-    """Return where a cause stands; `sorted` keeps the order of the others."""
+    """Return the rank of a cause in the order; `sorted` keeps the order of the others."""
     row = signature(cause.code)
     depth = row.depth if row else CausalDepth.ROOT
     if cause.code == "S70" and _oom_kills(context):

@@ -56,13 +56,13 @@ NATURES: dict[FailureCategoryName, FailureCategory] = {
 LASTING: tuple[FailureCategoryName, ...] = tuple(
     name for name in get_args(FailureCategoryName) if not NATURES[name].passes
 )
-"""What can only fail again, unless somebody says otherwise."""
+"""What can only fail again, unless the user says otherwise."""
 
-# By class of failure (the slug of a signature); a code stands where one row differs from its class.
+# By class of failure (the slug of a signature); a code has a row where it differs from its class.
 _OF: dict[str, FailureCategoryName] = {
     # one row of a class that is otherwise of another nature
     "S66": "environment",  # no usable interface, closed ports
-    "S70": "external",  # SIGKILL by somebody; `certain` only when the kernel says that memory was why
+    "S70": "external",  # SIGKILL by another process; `certain` only when the kernel says that memory was why
     "S94": "environment",  # no permission
     # the network, the other ranks
     "nccl-network": "network",
@@ -110,7 +110,7 @@ _OF: dict[str, FailureCategoryName] = {
     "illegal-memory-access": "crash",
     "segfault": "crash",
     "sigabrt": "crash",
-    # what somebody must provide
+    # what a person must provide
     "bad-checkpoint": "environment",
     "broken-interpreter": "environment",
     "device-busy": "environment",

@@ -126,7 +126,7 @@ def _physical(text: str) -> Iterator[tuple[int, str]]:
 
 
 def unwrap(text: str) -> tuple[int | None, str, str]:
-    """Return (rank, bar, text) of one line without what stands around it.
+    """Return (rank, bar, text) of one line without its prefixes.
 
     `bar` is a progress bar that shows a loss and to which something else was glued; else "".
     """
@@ -144,7 +144,7 @@ def unwrap(text: str) -> tuple[int | None, str, str]:
 
 
 def _unprefixed(text: str) -> tuple[int | None, str]:
-    """Return the rank that the prefixes of a line name, and what stands behind them."""
+    """Return the rank that the prefixes of a line name, and the text behind them."""
     rank: int | None = None
     if _PREFIXED.match(text):
         for _ in range(_MOST_PREFIXES):  # a torch prefix inside srun's inside docker's

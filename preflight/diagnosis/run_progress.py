@@ -72,7 +72,7 @@ class RunProgress:
         return not launcher and bool(self._done) and self._done[-1] > after
 
     def text_from(self, lines: Sequence[Line]) -> str:
-        """Return lines with what stands right below each: messages of several lines end there."""
+        """Return lines with what is right below each: messages of several lines end in it."""
         orders = dict.fromkeys(order for line in lines for order in range(line.order, line.order + _BELOW))
         return "\n".join(self._lines[order].text for order in orders if order < len(self._lines))
 
@@ -107,7 +107,7 @@ def _kind(text: str) -> str:
 
 
 def is_soft(text: str) -> bool:
-    """Whether a line only warns, tries again or tells: nothing ends by it."""
+    """Whether a line only warns, tries again or informs: nothing ends by it."""
     return _SOFT.search(text) is not None and not _HARD.search(text) and not _IS_EXCEPTION.match(text)
 
 

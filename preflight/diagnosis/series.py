@@ -56,7 +56,7 @@ class Point:
 
 
 class PointReader:
-    """Reads steps; where the values stand is looked up once for lines that differ only in digits."""
+    """Reads steps; where the values are is looked up once for lines that differ only in digits."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Spans] = {}
@@ -104,7 +104,7 @@ def _is_table_head(text: str) -> bool:
 
 
 def _loss(text: str) -> tuple[int, int] | None:
-    """Return where the training loss of a line stands: the plain one where there is one, else the first."""
+    """Return where the training loss of a line is: the plain one where there is one, else the first."""
     first: tuple[int, int] | None = None
     for found in _LOSS.finditer(text):
         name = found["name"]

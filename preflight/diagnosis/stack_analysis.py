@@ -1,4 +1,4 @@
-"""Where the ranks of a hung run stand, read from their stacks, and which of them stands apart. Pure.
+"""What the ranks of a hung run execute, read from their stacks, and which of them is an outlier. Pure.
 
 launcher/onhost/stacks.py writes the text: a line that starts with `===` for each process, then what py-spy or
 faulthandler said of its threads.
@@ -31,7 +31,7 @@ _WRAPPERS = re.compile(r"wrapper|<locals>|decorate|inner")
 
 @dataclass(frozen=True, slots=True)
 class StackFrame:
-    """One call: the function, and the line at which it stands."""
+    """One call: the function, and the line that it executes."""
 
     function: str
     file: str
@@ -63,7 +63,7 @@ class RankStack:
     def collective(self) -> str:
         """The function of torch.distributed that it is in, or backward, which waits for others too.
 
-        Only below the user's innermost code: a wrapped model's forward stands above it, and waits for nobody.
+        Only below the user's innermost code: a wrapped model's forward is above it, and waits for no rank.
         """
         called = list(takewhile(lambda frame: _LIBRARY.search(frame.file), self.frames))
         below = [frame for frame in called if _DISTRIBUTED.search(frame.file)]
@@ -74,7 +74,7 @@ class RankStack:
 
     @property
     def kind(self) -> RankActivity:
-        """Whether it waits for other ranks, stands in something of its own, is stopped, or is not known."""
+        """Whether it waits for other ranks, executes something of its own, is stopped, or is not known."""
         if self.state[:1] in ("T", "t"):
             return "stopped"
         if not self.frames:
@@ -83,7 +83,7 @@ class RankStack:
 
     @property
     def place(self) -> str:
-        """Where it stands, in words that are alike for ranks that stand alike."""
+        """What it executes, in words that are alike for ranks that execute the same."""
         own = self.own
         if self.kind == "stopped":
             return "is stopped (SIGSTOP, or a debugger)"
@@ -103,7 +103,7 @@ class Hang:
     """What the stacks of a hung run say."""
 
     standings: tuple[RankStack, ...]
-    apart: tuple[int, ...] = ()  # ranks that do not stand where most do
+    apart: tuple[int, ...] = ()  # ranks that execute other code than most
     words: str = ""
     missing: tuple[int, ...] = field(default=())  # ranks of which nothing came
 
@@ -151,7 +151,7 @@ def _main_thread(lines: Iterable[str]) -> tuple[StackFrame, ...]:
 
 
 def compare(standings: Iterable[RankStack], world_size: int) -> Hang:
-    """Say which ranks stand apart: where most wait for others, it is those that do not wait."""
+    """Say which ranks are outliers: where most wait for others, it is those that do not wait."""
     ranks = tuple(sorted(standings, key=lambda standing: standing.rank))
     missing = tuple(sorted(set(range(world_size)) - {standing.rank for standing in ranks}))
     known = [standing for standing in ranks if standing.kind != "unknown"]
@@ -163,7 +163,7 @@ def compare(standings: Iterable[RankStack], world_size: int) -> Hang:
 
 
 def _minority(standings: list[RankStack]) -> list[RankStack]:
-    """Return those that do not stand where more than half of them do, none when there is no such place."""
+    """Return those that execute other code than more than half of them do, none when there is no such place."""
     places = Counter(standing.place for standing in standings)
     if len(places) < 2:
         return []

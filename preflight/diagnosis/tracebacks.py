@@ -37,7 +37,7 @@ _LIBRARY = re.compile(
     r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/[^/]+/(?:guard|rank)\.py$"  # between the script and torch
 )
 _BARE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception): (?![-+\d.naif%\s]+$)\S")
-# A traceback longer than this is a recursion; what counts stands at its end and is found by itself.
+# A traceback longer than this is a recursion; what counts is at its end and is found without the rest.
 _LONGEST = 400
 
 
@@ -95,7 +95,7 @@ def find_raised(lines: Sequence[Line]) -> tuple[ParsedException, ...]:
 
 
 def wraps_another(raised: ParsedException) -> bool:
-    """Whether it only tells of an exception in another process or thread."""
+    """Whether it only reports an exception in another process or thread."""
     return _WRAPS.search(raised.text) is not None
 
 
@@ -121,7 +121,7 @@ def _of_one_stream(lines: Sequence[Line]) -> Iterator[ParsedException]:
 
 
 def _is_inner(lines: Sequence[Line], index: int) -> bool:
-    """Whether a traceback stands in the message of the exception above it: it is then the deeper one."""
+    """Whether a traceback is in the message of the exception above it: it is then the deeper one."""
     above = [line.text for line in lines[max(0, index - 2) : index + 1]]
     return any(_INNER.search(text) for text in above) and index > 0
 

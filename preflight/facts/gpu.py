@@ -139,7 +139,7 @@ class PciGpu:
 
 @dataclass(frozen=True, slots=True)
 class GpuClaim:
-    """A GPU that a live run of gpulaunch holds, whoever's it is; the claim's file is locked by its owner."""
+    """A GPU that a live run of gpulaunch holds, of any user; the claim's file is locked by its owner."""
 
     gpu_uuid: str
     run_id: str  # "" when the claim does not say

@@ -77,7 +77,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableProcess:
-    """A process that is there, and of which the agent cannot say what matters."""
+    """A process that exists, and of which the agent cannot say what matters."""
 
     pid: int
     user: str  # "" where that is not known either
@@ -145,7 +145,7 @@ class Network:
 
     interfaces: tuple[Interface, ...]
     default_interface: Fact[str]
-    own_name_addresses: Fact[tuple[str, ...]]  # what the host's own name resolves to there
+    own_name_addresses: Fact[tuple[str, ...]]  # what the host's own name resolves to on it
     ssh_server_address: Fact[str]  # the address this SSH connection came in on
 
 
@@ -196,7 +196,7 @@ class PathFacts:
     total_mib: Fact[int]
     free_inodes_percent: Fact[float]
     filesystem: Fact[str]  # "ext4", "nfs4", "overlay", ...
-    source: Fact[str]  # what is mounted there: a device, server:/export
+    source: Fact[str]  # what is mounted at it: a device, server:/export
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ class HostFacts:
     paths: Fact[tuple[PathFacts, ...]]
     script: Fact[ScriptFacts]
     kernel_log: Fact[KernelLog]
-    environ: Fact[dict[str, str]]  # CUDA_*, NCCL_*, PET_*, RANK, ...: what a launch there inherits
+    environ: Fact[dict[str, str]]  # CUDA_*, NCCL_*, PET_*, RANK, ...: what a launch on the host inherits
     system: Fact[System]
     probe_ms: dict[str, float]  # how long each probe took
     claims: Fact[tuple[GpuClaim, ...]] = Missing("the answer does not hold it", "not-asked")

@@ -1,4 +1,4 @@
-"""Secrets in what is shown or kept: hidden by the name that they stand under, and by what they look like.
+"""Secrets in what is shown or kept: hidden by the name that they have, and by what they look like.
 
 What runs is never changed by this, only what people and files get to see of it.
 """

@@ -36,7 +36,7 @@ class PrecisionSite:
     value: str
     binding: bool
     option: str = ""  # the command-line option that feeds it, e.g. "--mixed_precision", where one was found
-    why: str = ""  # when the value is not written there: "trl's default is bf16"
+    why: str = ""  # when the value is not written in the script: "trl's default is bf16"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class ScriptAnalysis:
     """All that the planner wants to know about a script. Evidence is `file:line: text`, "" when none.
 
     `trained_dtype` is the dtype of the parameters that are trained: "checkpoint" when it comes from the
-    checkpoint's own config.json (transformers >= 5 without `dtype=`), "" when reading cannot tell.
+    checkpoint's own config.json (transformers >= 5 without `dtype=`), "" when reading does not show it.
     """
 
     path: str

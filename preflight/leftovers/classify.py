@@ -1,9 +1,10 @@
-"""Which processes are leftovers, and the evidence. Pure: facts in, classes out; nobody is signalled here.
+"""Which processes are leftovers, and the evidence. Pure: facts in, classes out; this module signals nothing.
 
 The rule that keeps this safe: a class that may be ended needs positive proof that what would give the process
 a purpose is gone. Whatever could not be read proves nothing. A parent pid of 1 alone proves nothing either: a
 launcher under nohup, setsid or systemd has it and lives, and in a container PID 1 may be the launcher itself
-(preflight.leftovers.reapers). A pid of another PID namespace proves nothing: there it is another process's.
+(preflight.leftovers.reapers). A pid of another PID namespace proves nothing: in it the pid is another
+process's.
 """
 
 from enum import Enum
@@ -45,7 +46,7 @@ class HeldResources:
 
     gpus: tuple[int, ...]  # GPU indices whose device file it has open
     ports: tuple[int, ...]  # asked-for TCP ports it holds
-    listed: tuple[int, ...] = ()  # GPU indices on which the driver names its pid: told, never acted on
+    listed: tuple[int, ...] = ()  # GPU indices on which the driver names its pid: reported, never acted on
 
     def __bool__(self) -> bool:
         return bool(self.gpus or self.ports)
@@ -68,7 +69,7 @@ class _Scene:
     tree: ProcessTree
     boot_id: str
     namespaces: tuple[str, str]  # of pids and of start times; "" where unknown
-    unread: frozenset[int]  # processes that are there, and of which nothing more is known
+    unread: frozenset[int]  # processes that exist, and of which nothing more is known
     uid: int
     all_users: bool
     untouchable: frozenset[int]
@@ -251,13 +252,13 @@ def _of_a_run(scene: _Scene, process: Process) -> Verdict | None:
     gone = f"run {run_id}: its supervisor (pid {mark.pid}) is gone"
     interactive = _somebody_at_it(scene, process)
     if interactive is not None:
-        # A tmux or shell that a run once started hands its environment to whatever is typed there later.
+        # A tmux or shell that a run once started hands its environment to whatever is typed in it later.
         return ProcessClass.SUSPECT, (gone, f"but {interactive.comm} (pid {interactive.pid}) may be in use")
     return ProcessClass.DEAD_RUN, (gone,)
 
 
 def _supervisor(scene: _Scene, mark: RunMark) -> Process | None:
-    """Return the live process that a mark names: by its pid here, or by the pid in its own container."""
+    """Return the live process that a mark names: by its pid, or by the pid in its own container."""
     if _of_here(scene, mark):
         named = scene.tree.by_pid.get(mark.pid)
         return named if named is not None and scene.tree.alive((mark.pid, mark.start_ticks)) else None
@@ -269,7 +270,7 @@ def _supervisor(scene: _Scene, mark: RunMark) -> Process | None:
 
 
 def _of_here(scene: _Scene, mark: RunMark) -> bool:
-    """Whether pid and start time of a mark mean here what they meant where it was written."""
+    """Whether pid and start time of a mark mean the same on this host as where it was written."""
     return all(scene.namespaces) and (mark.pid_namespace, mark.time_namespace) == scene.namespaces
 
 
@@ -292,13 +293,13 @@ def _slurm_step(scene: _Scene, process: Process) -> Process | None:
 
 
 def _somebody_at_it(scene: _Scene, process: Process) -> Process | None:
-    """Return the terminal multiplexer or shell that the process is, or stands under."""
+    """Return the terminal multiplexer or shell that the process is, or has above it."""
     line = (process, *scene.tree.ancestors(process))
     return next((each for each in line if tree_of.is_interactive(each)), None)
 
 
 def _stopped(scene: _Scene, process: Process, holds: HeldResources) -> Verdict | None:
-    """Rule for half-dead processes: they hold what they hold until somebody ends them."""
+    """Rule for half-dead processes: they hold what they hold until they are ended."""
     if tree_of.is_half_dead(process):
         if not holds and not tree_of.gpu_files(process):
             return ProcessClass.LIVE, (

@@ -1,4 +1,4 @@
-"""Who stands above whom among a host's processes, and what each one is. Pure."""
+"""The tree of a host's processes, and what each one is. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from preflight.frozen import dataclass
 
 INIT_PID = 1
 
-# What belongs to the machine and never to a job, whoever owns it.
+# What belongs to the machine and never to a job, of any owner.
 SYSTEM_NAMES = frozenset(
     {
         "Xorg", "Xwayland", "X", "gnome-shell", "kwin_x11", "kwin_wayland", "plasmashell", "gdm-x-session",
@@ -51,7 +51,7 @@ class ProcessTree:
         return cls({process.pid: process for process in table.processes})
 
     def alive(self, identity: Identity) -> bool:
-        """Whether exactly this process (pid, start time) is there and not dead."""
+        """Whether exactly this process (pid, start time) exists and is not dead."""
         process = self.by_pid.get(identity[0])
         return process is not None and process.start_ticks == identity[1] and not is_dead(process)
 
@@ -106,7 +106,7 @@ def is_system(process: Process) -> bool:
 
 
 def is_interactive(process: Process) -> bool:
-    """Return whether somebody may be working inside it: a terminal multiplexer, or a shell on a terminal."""
+    """Return whether a person may be working inside it: a terminal multiplexer, or a shell on a terminal."""
     if process.comm.split(":")[0] in _MULTIPLEXERS:
         return True
     return process.tty and process.comm.lstrip("-") in (

@@ -33,7 +33,7 @@ _SHIMS = ("containerd-shim", "conmon")
 
 
 class Bond(Enum):
-    """What stands between a process and its parent."""
+    """What is between a process and its parent."""
 
     RUN = "run"  # nothing says that the parent is not the one that started it
     ADOPTED = "adopted"  # the one that started it is gone

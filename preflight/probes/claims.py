@@ -17,7 +17,7 @@ from .users import user_name
 _CLAIMS_DIR = "/tmp"  # noqa: S108 - as launcher/onhost/supervisor/gpu_claims.py
 _CLAIM = re.compile(r"gpulaunch-claim-([A-Za-z0-9_-]{1,100})\.[0-9a-z]{1,64}")
 _MOST_BYTES = 4096
-_MOST_FILES = 256  # of one owner, so that many of one's hide nobody else's
+_MOST_FILES = 256  # of one owner, so that many of one's hide no other user's
 
 _FLOCK = "hhqqi4x"  # struct flock: type, whence, start, length, pid
 _OFD_GETLK = 36  # include/uapi/asm-generic/fcntl.h
@@ -26,7 +26,7 @@ _OFD_GETLK = 36  # include/uapi/asm-generic/fcntl.h
 def gpu_claims() -> list[Json]:
     """Return facts.GpuClaim for every live claim: its owner's run holds the lock on its file, in this boot.
 
-    launcher/onhost/supervisor/gpu_claims.py tells why that lock cannot be held by anybody else.
+    launcher/onhost/supervisor/gpu_claims.py says why that lock cannot be held by another user.
     """
     found = []
     for path in _claim_files():
@@ -54,7 +54,7 @@ def _claim_files() -> list[str]:
 def _claim(path: str, gpu: str) -> Json | None:
     """Read one claim; None when it is none, or no run holds it.
 
-    Anybody may have put anything there: a link is not followed, a FIFO does not hold us, and what is not a
+    Any user may have put anything into it: a link is not followed, a FIFO does not hold us, and what is not a
     claim counts for its owner only while that one holds the lock.
     """
     boot = text_or("/proc/sys/kernel/random/boot_id")
@@ -67,7 +67,7 @@ def _claim(path: str, gpu: str) -> Json | None:
         if not S_ISREG(status.st_mode):
             return None
         said = _parse(os.read(fd, _MOST_BYTES + 1))
-        # A hard link to the claim of another GPU, a claim of an earlier boot, or one that nobody holds.
+        # A hard link to the claim of another GPU, a claim of an earlier boot, or one without a holder.
         if said and (re.sub(r"[^A-Za-z0-9-]", "_", said["gpu"]) != gpu or said["boot_id"] != boot):
             return None
         if not _is_locked(fd):
@@ -89,7 +89,7 @@ def _claim(path: str, gpu: str) -> Json | None:
 
 
 def _is_locked(fd: int) -> bool:
-    """Return whether somebody who may write the file holds its lock; where that cannot be read, it may be."""
+    """Return whether a user who may write the file holds its lock; where that cannot be read, it may be."""
     question = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
     try:
         answer = fcntl.fcntl(fd, _OFD_GETLK, question)

@@ -17,7 +17,7 @@ def missing(reason: str, code: str = "error") -> Json:
 
 
 def because(error: BaseException) -> Json:
-    """Return the absent fact that an exception stands for."""
+    """Return the absent fact that an exception means."""
     if isinstance(error, PermissionError):
         return missing(str(error), "no-permission")
     if isinstance(error, FileNotFoundError):

@@ -1,4 +1,4 @@
-"""The variables that a launch from here would inherit; what looks like a secret stays here."""
+"""The variables that a launch from this process would inherit; what looks like a secret stays in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _SECRET_VALUE = re.compile(
 
 
 def launch_environ() -> dict[str, str]:
-    """Return the variables that a launch from here would inherit; what looks like a secret stays here."""
+    """Return the variables that a launch from this process would inherit; what looks like a secret stays
+    in it.
+    """
     return {
         name: value
         for name, value in os.environ.items()

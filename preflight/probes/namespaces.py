@@ -30,7 +30,7 @@ def proc_is_ours() -> bool:
 def namespace_pids(pid: int) -> list[int]:
     """Return the pids of a process, ours first and that of its own, innermost namespace last; raises OSError.
 
-    A kernel before 4.1 does not say; there a process in our own namespace is known by the link.
+    A kernel before 4.1 does not say; then a process in our own namespace is known by the link.
     """
     found = re.search(r"^NSpid:((?:\t[0-9]+)+)$", read_text("/proc/%d/status" % pid), re.MULTILINE)
     if found:

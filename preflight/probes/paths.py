@@ -63,7 +63,7 @@ def _mount_of(path: str, mounts: list[tuple[str, str, str]]) -> Json:
 
 
 def _exists(path: str) -> bool:
-    """Say whether a path is there; os.path.exists takes every error for an absence."""
+    """Say whether a path exists; os.path.exists takes every error for an absence."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):

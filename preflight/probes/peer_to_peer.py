@@ -1,4 +1,4 @@
-"""What stands between GPUs that talk to each other directly over PCI: ACS and the IOMMU."""
+"""What is between GPUs that talk to each other directly over PCI: ACS and the IOMMU."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _FREE_FROM, _FREE_COUNT = 20000, 9000
 def ports_fact(ask: ProbeRequest, rows: list[Json], walk: ProcessWalk) -> Json:
     """Return facts.Ports.
 
-    The source is /proc even where psutil is there: psutil names one holder of a socket and a forked child
+    The source is /proc even where psutil is installed: psutil names one holder of a socket and a forked child
     that inherited it is another, and it would walk /proc a second time.
     """
     sockets = []
@@ -55,7 +55,7 @@ def bind_error(port: int) -> str:
             probe = socket.socket(family, socket.SOCK_STREAM)
         except OSError as error:
             if error.errno in (errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT):
-                continue  # this family is switched off here
+                continue  # this family is switched off on the host
             return "%s (%s)" % (error.strerror, wildcard)  # no descriptor is left: not tried is not free
         with probe:
             try:

@@ -34,7 +34,9 @@ def probe_python(emit: Emit) -> None:
 
 
 def _is_managed() -> bool:
-    """Say whether pip refuses to install here, as PEP 668 has it: Debian's /usr/bin/python3 and the like."""
+    """Say whether pip refuses to install into this interpreter, as PEP 668 has it: Debian's
+    /usr/bin/python3 and the like.
+    """
     marker = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
     return sys.prefix == sys.base_prefix and os.path.exists(marker)
 
@@ -57,7 +59,7 @@ def import_path(environ: Mapping[str, str]) -> list[str]:
     """Return the folders that a training on this interpreter imports packages from, first wins.
 
     The agent's own interpreter has neither PYTHONPATH nor ~/.local (python -I), and a training has both. What
-    PYTHONPATH names relative to a working directory is left out: nobody knows yet which that will be.
+    PYTHONPATH names relative to a working directory is left out: which that will be is not known yet.
     """
     named = [folder for folder in environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(folder)]
     users = [site.getusersitepackages()] if _has_user_site(environ) else []
@@ -133,7 +135,7 @@ def _torch_cuda(packages: dict[str, str], folders: dict[str, str]) -> Any:
 
 
 def _nccl(packages: dict[str, str]) -> Any:
-    """Return the version of the NCCL wheel, the newest where several are there."""
+    """Return the version of the NCCL wheel, the newest of several."""
     found = sorted(name for name in packages if re.fullmatch(r"nvidia-nccl-cu\d+", name))
     if found:
         return packages[found[-1]]

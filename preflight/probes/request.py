@@ -12,7 +12,7 @@ _ROLES = ("workdir", "output", "hf_cache", "tmp", "script", "run_dir")
 
 
 class ProbeRequest(NamedTuple):
-    """The request, read once; `agent.py` tells what its fields mean."""
+    """The request, read once; `agent.py` says what its fields mean."""
 
     host: str
     ports: tuple[int, ...]

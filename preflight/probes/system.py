@@ -64,7 +64,7 @@ def _service_states() -> dict[str, str]:
 
 
 def _service(unit: str, comm: str, units: Any, comms: set[str]) -> Any:
-    """Return a service's state: systemd's word, else whether its process is there."""
+    """Return a service's state: systemd's word, else whether its process exists."""
     if comm in comms:
         return "active"
     if "missing" in units:

@@ -26,7 +26,7 @@ _PER_STEP = 16
 
 
 class TooLong(Exception):
-    """The script has more paths than will be followed; what was seen so far stands."""
+    """The script has more paths than will be followed; what was seen so far holds."""
 
 
 @dataclass(slots=True)

@@ -21,12 +21,12 @@ _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 _RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
 _MAX_RELATED = 8
 _PROBES = ((7, 5), (8, 0))
-"""What GPUs before and from Ampere on answer a script, when nobody says which GPUs it will run on."""
+"""What GPUs before and from Ampere on answer a script, when the GPUs that it will run on are not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
-    """One fault of a script. `title` is what is wrong in general, `message` what is wrong here."""
+    """One fault of a script. `title` is what is wrong in general, `message` what is wrong at this place."""
 
     code: str
     level: Level
@@ -35,7 +35,7 @@ class LintFinding:
     message: str
     fix: str
     related: tuple[CodeLocation, ...] = ()
-    part_of: CodeLocation | None = None  # this is the other half of the fault that is reported there
+    part_of: CodeLocation | None = None  # this is the other half of the fault that is reported at that place
 
 
 @dataclass(frozen=True, slots=True)

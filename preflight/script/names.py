@@ -161,7 +161,7 @@ def is_arguments_class(name: str) -> bool:
 
 
 def is_trl_config(name: str) -> bool:
-    """Whether a library's class is a TRL configuration, whose bf16 is on unless told otherwise."""
+    """Whether a library's class is a TRL configuration, whose bf16 is on by default."""
     root, last = root_and_last(name)
     return root == "trl" and bool(TRL_CONFIG.match(last))
 

@@ -35,7 +35,7 @@ class Source:
         return _lines(self.text)
 
     def place(self, node: ast.AST) -> CodeLocation:
-        """Return where a piece of syntax stands."""
+        """Return where a piece of syntax is."""
         return CodeLocation(self.path, getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1)
 
 

@@ -90,7 +90,7 @@ def _kernel_log(text: str) -> Facts | None:
 
 
 def _q(text: str) -> Facts:
-    """Return the facts of a `-q` text; where it is cut, the GPUs that it counts are there and unknown."""
+    """Return the facts of a `-q` text; where it is cut, the GPUs that it counts exist and are unknown."""
     tree = q_tree(text)
     facts = _tree_facts(tree)
     attached = value_of(find(tree, "attached_gpus"), whole)

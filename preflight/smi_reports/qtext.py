@@ -9,7 +9,7 @@ _GPU = re.compile(r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$"
 
 
 def q_tree(text: str) -> Tree:
-    """Return the tree of a `-q` text; lines that are no "key : value" and no heading are left out."""
+    """Return the tree of a `-q` text; lines that are neither "key : value" nor a heading are left out."""
     top: Tree = {"gpu": []}
     open_at: list[tuple[int, Tree]] = [(-1, top)]
     for line in text.split("\n"):

@@ -78,7 +78,7 @@ def plan(text: str | None, *hosts: HostFacts, **job: object) -> Plan:
         ("import deepspeed\n", "torchrun", "imports deepspeed, which goes by torchrun's variables"),
         ("import lightning as L\nL.Trainer().fit(m)\n", "torchrun", "imports lightning"),
         ('import os\nprint(os.environ["RANK"])\n', "torchrun", "written for torchrun"),
-        ("# LOCAL_RANK\nprint(1)\n", "accelerate", "reading the script does not tell"),
+        ("# LOCAL_RANK\nprint(1)\n", "accelerate", "reading the script does not decide it"),
         (
             "from accelerate import Accelerator\na = Accelerator()\n",
             "accelerate",
@@ -90,7 +90,7 @@ def plan(text: str | None, *hosts: HostFacts, **job: object) -> Plan:
             "accelerate",
             "uses transformers' Trainer",
         ),
-        (None, "accelerate", "reading the script does not tell, and no host lacks accelerate"),
+        (None, "accelerate", "reading the script does not decide it, and no host lacks accelerate"),
     ],
 )
 def test_the_engine_is_the_one_that_the_script_is_written_for(

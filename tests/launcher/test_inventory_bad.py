@@ -116,7 +116,7 @@ CASES: dict[str, tuple[bytes, str]] = {
     "group named as a host": (b"hosts: {g: }\ngroups: {g: [g]}\n", "groups.g: is a host's name too"),
     "tab": (b"hosts:\n\ta: {}\n", "hosts.yaml:2: found a tab, expected spaces"),
     "unclosed": (b"hosts: {a: {port: 1}\n", "hosts.yaml:2: not valid YAML"),
-    "unclosed, seen at the end": (b"\nhosts: {a: 1\n\n", "(while parsing a flow mapping begun in line 2)"),
+    "unclosed, seen at the end": (b"\nhosts: {a: 1\n\n", "(while parsing a flow mapping started in line 2)"),
     "colon in value": (
         b"hosts:\n  a: b: c\n",
         "hosts.yaml:2: not valid YAML: mapping values are not allowed here",

@@ -9,7 +9,8 @@ from preflight.job import Precision
 LauncherKind: TypeAlias = Literal[
     "torchrun", "torch.distributed.launch", "accelerate", "deepspeed", "fabric", "python", "opaque"
 ]
-"""Who starts the ranks in the line. "python": nobody, one process. "opaque": a program that gpulaunch cannot
+"""Who starts the ranks in the line. "python": no launcher, one process. "opaque": a program that gpulaunch
+cannot
 look into (`bash train.sh`, `llamafactory-cli`), started once per host."""
 
 ProgramKind: TypeAlias = Literal["script", "module", "executable"]
@@ -108,7 +109,9 @@ class ParsedCommand:
     directory: str = ""  # `cd DIR && ...`, `torchrun` run in it
     local_rank_option: str = ""  # "--local_rank" or "--local-rank": the launcher adds it for each rank
     remarks: tuple[str, ...] = ()  # what looks like a mistake of the line, a sentence each
-    dropped: tuple[str, ...] = ()  # words around the command without a meaning here, as a sentence each
+    dropped: tuple[
+        str, ...
+    ] = ()  # words around the command without a meaning for gpulaunch, as a sentence each
 
     def kept_words(self) -> tuple[str, ...]:
         """Return the kept options of the launcher itself as argv, `--name value`, names as in its table."""

@@ -28,7 +28,7 @@ class CgroupLike(Protocol):
 
 
 def cgroup_module(run_dir: str) -> Any:
-    """Return the run's cgroup.py as a module, None when it is not there."""
+    """Return the run's cgroup.py as a module, None when it does not exist."""
     path = os.path.join(run_dir, CGROUP)
     try:
         with open(path, "rb") as file:

@@ -28,7 +28,7 @@ CLAIM_PREFIX = "gpulaunch-claim-"
 ATTEMPTS = 5
 FRESH_S = 60.0  # younger, an unlocked claim may be about to be locked
 MOST_BYTES = 4096  # of a claim
-MOST_FILES = 256  # of one owner that are read, so that many of one's hide nobody else's
+MOST_FILES = 256  # of one owner that are read, so that many of one's hide no other user's
 
 FLOCK = "hhqqi4x"  # struct flock: type, whence, start, length, pid
 OFD_GETLK, OFD_SETLK = 36, 37  # include/uapi/asm-generic/fcntl.h
@@ -95,7 +95,7 @@ def lock(fd: int) -> None:
 
 
 def is_locked(fd: int) -> bool:
-    """Return whether somebody who may write the file holds its lock; where that cannot be read, it may be."""
+    """Return whether a user who may write the file holds its lock; where that cannot be read, it may be."""
     question = struct.pack(FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
     try:
         answer = fcntl.fcntl(fd, OFD_GETLK, question)

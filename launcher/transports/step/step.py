@@ -96,7 +96,7 @@ class Step:
                     break
                 if not self._news.wait(max(0.0, deadline - time.monotonic())):
                     said = _last(self._said)
-                    raise HostError(node, f"its task has not begun within {timeout_s:g} s{said}")
+                    raise HostError(node, f"its task has not started within {timeout_s:g} s{said}")
         self._raise_if_gone(node)
         return self._hello[node]
 

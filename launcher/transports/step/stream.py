@@ -58,7 +58,7 @@ class StepStream:
                 status = _NOT_FOUND if number == _ENOENT else _NOT_EXECUTABLE
                 raise ProgramNotStarted(self.host, program, why, status)
             if not self._started:
-                raise ConnectionLost(self.host, self._lost or f"{program} has not begun in {timeout_s:g} s")
+                raise ConnectionLost(self.host, self._lost or f"{program} has not started in {timeout_s:g} s")
 
     def write(self, data: bytes) -> None:
         """Send to its stdin; raises HostError when it has ended, or reads no more."""

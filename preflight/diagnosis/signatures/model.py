@@ -24,7 +24,7 @@ class Signature:
     """One row. `slug` is the class of failure.
 
     `telling` False: the line alone is not a failure, it counts only where something else shows one. `source`: "run"
-    reproduced here, "source" read in the library's source, "thread" a public thread, "known" general knowledge.
+    reproduced by us, "source" read in the library's source, "thread" a public thread, "known" general knowledge.
     """
 
     code: str
@@ -77,7 +77,7 @@ def notice(code: str, pattern: str, verdict: str, *, safe: bool) -> Notice:
 
 
 def branches(pattern: str) -> list[str]:
-    """Split a pattern at the bars that stand in no group, class or escape."""
+    """Split a pattern at the bars outside of every group, class or escape."""
     found, start, depth, index = [], 0, 0, 0
     while index < len(pattern):
         char = pattern[index]
@@ -110,7 +110,7 @@ def expanded(branch: str, rounds: int = 2) -> list[str]:
 
 
 def _plain_group(branch: str) -> int:
-    """Return where the first group `(?:...)` starts that must be there exactly once, -1 for none."""
+    """Return where the first group `(?:...)` starts that must occur exactly once, -1 for none."""
     index = 0
     while index < len(branch):
         if branch[index] == "\\":
@@ -178,7 +178,7 @@ def _end_of_group(pattern: str, start: int) -> int:
 
 
 def _end_of_quantifier(pattern: str, index: int) -> int:
-    """Return the index behind a quantifier that stands at `index`, which may be none."""
+    """Return the index behind a quantifier at `index`, which may be none."""
     if pattern[index : index + 1] == "{":
         return pattern.index("}", index) + 1
     while pattern[index : index + 1] in ("?", "*", "+"):

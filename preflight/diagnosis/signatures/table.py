@@ -1,6 +1,6 @@
 """What dying runs print, what it means, what to do: the table that `preflight.diagnosis` searches with.
 
-Rows are tried in this order on each line, and the first that matches takes the line; so the specific stands
+Rows are tried in this order on each line, and the first that matches takes the line; so the specific is
 above the general. A new row goes into the module of its topic in `preflight/diagnosis/signatures/`.
 """
 
@@ -29,7 +29,7 @@ _TABLE: tuple[Signature, ...] = (
     *files.ROWS,
     *exit_messages.ROWS,
 )
-# What only tells of another process is tried last.
+# What only reports another process is tried last.
 SIGNATURES: tuple[Signature, ...] = tuple(sorted(_TABLE, key=lambda row: row.depth is CausalDepth.VICTIM))
 
 NOTICES: tuple[Notice, ...] = benign.ROWS

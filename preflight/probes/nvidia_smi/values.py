@@ -21,7 +21,7 @@ _SMI_ERRORS = (
 
 
 def smi_error(text: str) -> Json | None:
-    """Return the absent fact that nvidia-smi's own words stand for, None where these are not such words."""
+    """Return the absent fact that nvidia-smi's own words mean, None where these are not such words."""
     for pattern, code in _SMI_ERRORS:
         if re.search(pattern, text, re.IGNORECASE):
             return missing("nvidia-smi: " + clip(" ".join(text.split())), code)
@@ -63,7 +63,7 @@ def value_of(text: Any, convert: Callable[[str], Any]) -> Any:
 
 
 def not_understood(text: str) -> Json:
-    """Return the absent fact that an unknown wording stands for."""
+    """Return the absent fact that an unknown wording means."""
     return missing("nvidia-smi printed %r" % clip(text))
 
 

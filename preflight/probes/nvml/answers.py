@@ -24,7 +24,7 @@ _NVML_CODES = {
 
 
 def nvml_missing(error: Any) -> Json:
-    """Return the absent fact that an NVMLError stands for."""
+    """Return the absent fact that an NVMLError means."""
     return missing("NVML: %s" % error, _NVML_CODES.get(int(error.value), "error"))
 
 

@@ -1,4 +1,4 @@
-"""One process, as /proc/PID tells of it."""
+"""One process, as /proc/PID shows it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def open_files(stat: ProcessStat) -> set[str]:
     """Return what the descriptors of a process point to, over its live threads.
 
     Threads share one table, so the leader's is read; but a leader that has ended has none although its
-    threads keep everything open, so there each thread is read.
+    threads keep everything open, so each thread is read.
     """
     folders = ["/proc/%d/fd" % stat.pid]
     if stat.state in "ZX":

@@ -95,6 +95,6 @@ def _environ_of(pid: int) -> dict[str, str]:
 
 
 def _wchan(pid: int) -> str:
-    """Return the kernel function that a process sleeps in, "" when it runs or the kernel does not tell."""
+    """Return the kernel function that a process sleeps in, "" when it runs or the kernel does not show it."""
     text = read_text("/proc/%d/wchan" % pid)
     return "" if text == "0" else text

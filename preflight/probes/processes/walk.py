@@ -19,7 +19,7 @@ class ProcessWalk:
         self.gpu_files: dict[int, Any] = {}
         self.holders: dict[str, list[int]] = {}
         self.unreadable = False
-        self.unread: dict[int, BaseException] = {}  # there, and nothing can be said of it
+        self.unread: dict[int, BaseException] = {}  # exists, and nothing can be said of it
         if not proc_is_ours():
             raise OSError("/proc is that of another PID namespace, so what it says is of other processes")
         for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):

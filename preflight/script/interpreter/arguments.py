@@ -83,7 +83,7 @@ def _declared(names: list[str], call: Call) -> DeclaredOption:
 
 
 def same_parser(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
-    """Groups are the parser, for what counts here."""
+    """Groups are the parser, for what counts in this module."""
     del it, call
     return owner
 
@@ -122,7 +122,7 @@ def parse_args(it: "Interpreter", owner: Ref | Element, call: Call) -> Value:
 def _value(declared: DeclaredOption, default: Value, given: list[str] | None) -> Value:
     result = _converted(declared.kind, default)
     if result == NONE and given is None and declared.when_given is None:
-        result = join((NONE, UNKNOWN))  # nobody said with which arguments: this one may well be given
+        result = join((NONE, UNKNOWN))  # the arguments are not known: this one may well be given
     if not declared.flags:
         return UNKNOWN if result == NONE else result
     for index, word in enumerate(given or ()):

@@ -43,7 +43,7 @@ def _rebind(it: "Interpreter", seen: Call, value: Value) -> None:
 
 def _text_method(text: str, name: str, seen: Call) -> Value:
     if name in ("read_text", "open", "resolve", "expanduser", "as_posix", "absolute"):
-        return Const(text)  # of a path, which its text stands for
+        return Const(text)  # of a path, which its text represents
     words = [item.value for item in seen.args if isinstance(item, Const) and isinstance(item.value, str)]
     if len(words) != len(seen.args):
         return UNKNOWN

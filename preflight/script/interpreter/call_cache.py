@@ -1,7 +1,7 @@
 """Calls that need not be followed again: read often enough already, or with nothing in them that counts.
 
 A function is read where it is called. Inside loops within loops, and in code that parses files or draws
-pictures, that would be most of the work and tell nothing new.
+pictures, that would be most of the work and show nothing new.
 """
 
 from collections.abc import Callable, Hashable
@@ -32,7 +32,7 @@ class CallCache:
         return UNKNOWN if plain and self._barren.get(key, 0) >= _BARREN else None
 
     def note(self, key: int, signature: Hashable, result: Value, *, before: int) -> None:
-        """Note what a call gave; `before` is how many events there were before it."""
+        """Note what a call gave; `before` is how many events came before it."""
         times, _ = self._results.get((key, signature), (0, UNKNOWN))
         self._results[key, signature] = times + 1, result
         empty = self.events == before and result in (UNKNOWN, NONE)

@@ -1,4 +1,4 @@
-"""Calls: the script's own functions are followed where they stand; libraries are asked for."""
+"""Calls: the script's own functions are followed where they are called; libraries have models."""
 
 import ast
 from collections.abc import Iterator
@@ -40,14 +40,14 @@ _Def = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def define(it: "Interpreter", node: _Def, decorators: tuple[Value, ...]) -> Func:
-    """Return a function that the script defines here."""
+    """Return a function that the script defines."""
     it.functions[id(node)] = FuncInfo(node, it.source, decorators)
     it.captured.add(it.frame)
     return Func(id(node), it.frame)
 
 
 def define_class(it: "Interpreter", node: ast.ClassDef) -> Class:
-    """Return a class that the script defines here, its body read in a frame of its own."""
+    """Return a class that the script defines, its body read in a frame of its own."""
     bases = tuple(item for base in node.bases for item in alternatives(it.evaluate(base)))
     decorators = [it.evaluate(item) for item in node.decorator_list]
     frame = it.new_frame(it.frame)

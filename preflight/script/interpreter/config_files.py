@@ -84,7 +84,7 @@ class _TooLarge(Exception):
 
 
 class _Tree:
-    """The values of one file. An alias stands for all that it names, so what is built is counted."""
+    """The values of one file. An alias represents all that it names, so what is built is counted."""
 
     def __init__(self, path: str) -> None:
         self._path = path

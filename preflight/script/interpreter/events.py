@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call as it is seen: evaluated arguments, and where each stands."""
+    """One call as it is seen: evaluated arguments, and where each is."""
 
     node: ast.Call
     place: CodeLocation
     args: tuple[Value, ...]
     kwargs: Mapping[str, Value]
     places: Mapping[str, CodeLocation]  # of keyword arguments
-    open: bool  # there may be more arguments than are known
+    open: bool  # more arguments are possible than are known
     maybe: frozenset[str] = frozenset()  # keywords that are given on some paths only
 
     def get(self, name: str, position: int | None = None) -> Value | None:
@@ -40,7 +40,7 @@ class Call:
         return Map(tuple(self.kwargs.items()), self.open, places)
 
     def at(self, name: str) -> CodeLocation:
-        """Return where a keyword argument stands, else where the call does."""
+        """Return where a keyword argument is, else where the call does."""
         return self.places.get(name, self.place)
 
 
@@ -56,7 +56,7 @@ class ScriptEvent:
     values: Mapping[str, Value] = field(default_factory=dict)
 
     def place_of(self, keyword: str) -> CodeLocation:
-        """Return where a keyword argument of the call stands, else where the event is."""
+        """Return where a keyword argument of the call is, else where the event is."""
         return self.place if self.call is None else self.call.at(keyword)
 
 
@@ -81,6 +81,6 @@ class ClassInfo:
 
 
 def bare(it: "Interpreter", node: ast.AST, args: tuple[Value, ...]) -> Call:
-    """Return a call that stands for something that is not written as one."""
+    """Return a call that represents something that is not written as one."""
     syntax = ast.copy_location(ast.Call(func=ast.Name(id="_", ctx=ast.Load()), args=[], keywords=[]), node)
     return Call(syntax, it.place(node), args, {}, {}, open=False)

@@ -46,7 +46,7 @@ def evaluate(it: "Interpreter", node: ast.expr) -> Value:
 
 
 def _children(it: "Interpreter", node: ast.expr) -> Value:
-    """Evaluate what stands inside an expression that is not modelled, for what it does."""
+    """Evaluate what is inside an expression that is not modelled, for what it does."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
             it.evaluate(child)

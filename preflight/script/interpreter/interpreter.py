@@ -1,8 +1,8 @@
 """Reads a script as Python would run it, with abstract values instead of real ones. Nothing is executed.
 
-The language is here and in `expressions`, `statements` and `calling`; what torch, transformers, accelerate,
-peft and trl do is in `library`. Both branches of an unknown condition are read, a loop's body twice (so that
-what one turn leaves behind meets the next), a call of the script's own functions where it stands.
+The language is in this module and in `expressions`, `statements` and `calling`; what torch, transformers,
+accelerate, peft and trl do is in `library`. Both branches of an unknown condition are read, a loop's body
+twice (so that what one turn leaves behind meets the next), a call of the script's own functions at its place.
 """
 
 import ast
@@ -206,7 +206,7 @@ class Interpreter:
         return self._source
 
     def place(self, node: ast.AST) -> CodeLocation:
-        """Return where a piece of syntax stands."""
+        """Return where a piece of syntax is."""
         return self.source.place(node)
 
     def new_frame(self, parent: int | None) -> int:
@@ -255,14 +255,14 @@ class Interpreter:
             self.put(ref, thing.having(**attrs))
 
     def emit(self, event: ScriptEvent) -> None:
-        """Tell the rules."""
+        """Send an event to the rules."""
         self.calls.events += 1
         self._listener(self, event)
 
     # --- names -------------------------------------------------------------------------
 
     def lookup(self, name: str) -> Value:
-        """Return what a name means here."""
+        """Return what a name means at this point."""
         frame: int | None = self.frame
         while frame is not None:
             names = self.state.frames.get(frame, {})

@@ -78,7 +78,7 @@ def binary(it: "Interpreter", node: ast.BinOp) -> Value:
         return Seq((*left.items, *right.items), left.open or right.open)
     one, other = text_of(left), text_of(right)
     if isinstance(node.op, ast.Div) and one is not None and other is not None:
-        return Const(f"{one}/{other}")  # paths, which their texts stand for
+        return Const(f"{one}/{other}")  # paths, which their texts represent
     operation = _BINARY.get(type(node.op))
     if operation and isinstance(left, Const) and isinstance(right, Const):
         return _calculated(operation, left.value, right.value, it.place(node))

@@ -94,7 +94,7 @@ def _join_names(result: State, key: int, mine: dict[str, Value], names: dict[str
     for name, there in names.items():
         here = mine.get(name)
         if here is None:
-            changed[name] = there  # bound on one path only: whoever uses it afterwards came that way
+            changed[name] = there  # bound on one path only: a use of it afterwards came that way
         elif here is not there:
             changed[name] = join((here, there))
     if changed:

@@ -124,7 +124,7 @@ def _loop(
         if it.state.dead:
             if not it.breaks:
                 break
-            it.state = joined(it.breaks)  # what ends the loop here need not end it there
+            it.state = joined(it.breaks)  # what ends the loop on one path need not end it on another
     it.loop_depth -= 1
     it.state = joined([it.state, *it.breaks])
     it.breaks, it.continues = outer, outer_turns
@@ -269,7 +269,7 @@ def _imported(it: "Interpreter", node: ast.ImportFrom, name: str, own: bool) -> 
 
 
 def _global(it: "Interpreter", node: ast.Global) -> None:
-    """From here on these names of the function are the module's."""
+    """From this point on these names of the function are the module's."""
     module = it.modules.get(it.source.path)
     if module is None:
         return

@@ -132,7 +132,7 @@ class Map:
         _measure(self, (value for _, value in self.items))
 
     def get(self, key: Scalar) -> "Value | None":
-        """Return the value of a key, None when it is not there."""
+        """Return the value of a key, None when it does not exist."""
         return next((value for name, value in self.items if name == key and type(name) is type(key)), None)
 
 

@@ -85,7 +85,9 @@ def _trl_default(it: "Interpreter") -> bool:
 
 
 def mixed_precision(it: "Interpreter", args: Value) -> Value:
-    """Return the mixed precision in force for a Trainer with these arguments; Unknown where nobody knows."""
+    """Return the mixed precision in force for a Trainer with these arguments; Unknown where it is not
+    known.
+    """
     launch: Value = Const(it.target.launch) if it.target.launch else UNKNOWN
     if args == NONE:
         return launch

@@ -123,7 +123,7 @@ def _loaded(it: "Interpreter", owner: str, last: str, call: Call) -> Value | Non
 
 
 def load_model(it: "Interpreter", root: str, how: str, call: Call) -> Ref:
-    """Put a loaded model on the heap, and tell the rules."""
+    """Put a loaded model on the heap, and send the rules an event."""
     keyword = "dtype" if "dtype" in call.kwargs else "torch_dtype"
     given = call.get(keyword)
     place = call.at(keyword)

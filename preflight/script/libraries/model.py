@@ -171,12 +171,12 @@ class LibraryModel:
         return UNKNOWN
 
     def raw_backward(self, it: "Interpreter", call: Call) -> None:
-        """Tell the rules of a backward() without a scaler or accelerator in it."""
+        """Send the rules the event of a backward() without a scaler or accelerator in it."""
         it.state.scaled = False
         it.emit(ScriptEvent("backward", call.place, None, call, "raw"))
 
     def promoted(self, it: "Interpreter", call: Call) -> Value | None:
-        """An unknown object whose parameters are asked for is a model from then on; of it little is known."""
+        """An unknown object whose parameters are read is a model from then on; of it little is known."""
         func = call.node.func
         if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name | ast.Attribute):
             return None
@@ -192,7 +192,7 @@ class LibraryModel:
         return models.model_method(it, ref, func.attr, call)
 
     def moved(self, it: "Interpreter", call: Call) -> None:
-        """Tell the rules of something unknown that is put on a GPU named by its number."""
+        """Send the rules the event of something unknown that is put on a GPU named by its number."""
         for argument in (*call.args, *call.kwargs.values()):
             for item in alternatives(argument):
                 cuda = getattr(call.node.func, "attr", "") == "cuda"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 TENSOR_DTYPE = "__tensor_dtype__"
-"""Key of the Map that stands for a tensor of known dtype."""
+"""Key of the Map that represents a tensor of known dtype."""
 
 _PARTS = frozenset(
     {
@@ -314,7 +314,7 @@ def _uniform(thing: HeapObject | None) -> str:
 
 
 def _needs_grad(thing: HeapObject | None) -> Value:
-    """`if p.requires_grad:` chooses what is trained, which is what counts here."""
+    """`if p.requires_grad:` chooses what is trained, which is what counts."""
     words = [text_of(item) for item in alternatives(thing.get("trainable"))] if thing else []
     return FALSE if words == ["none"] else (TRUE if "none" not in words and words else UNKNOWN)
 

@@ -232,7 +232,7 @@ def _wrapped(it: "Interpreter", call: Call) -> Value:
 
 
 def construct_module(it: "Interpreter", ref: Ref, call: Call) -> None:
-    """A layer, or the base of a model of the script's own: float32 unless told otherwise."""
+    """A layer, or the base of a model of the script's own: float32 by default."""
     old = it.thing(ref)
     if old is None:
         return

@@ -185,7 +185,7 @@ def _super(it: "Interpreter", call: Call) -> Value:
 
 
 def _deepcopy(it: "Interpreter", call: Call) -> Value:
-    """A copy is cast, saved and averaged without harm to the original: nobody trains it."""
+    """A copy is cast, saved and averaged without harm to the original: no optimizer trains it."""
     value = call.args[0] if call.args else UNKNOWN
     thing = it.thing(value) if isinstance(value, Ref) else None
     if thing is None:

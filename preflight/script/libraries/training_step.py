@@ -35,17 +35,17 @@ class TrainingStep:
 
     model: HeapObject
     dtype: Value  # of what is trained
-    precision: Value  # Const "no", "fp16", ...; Unknown when nobody knows
+    precision: Value  # Const "no", "fp16", ...; Unknown when it is not known
     by: str  # "trainer", "accelerate", "torch"
     sharded: bool  # DeepSpeed or FSDP keeps float32 masters
     optimizer: HeapObject | None
     place: CodeLocation
     scaler: HeapObject | None = None
-    switch: Value = NONE  # a Dtype whose place is where the precision is asked for
+    switch: Value = NONE  # a Dtype whose place is where the precision is requested
     arguments: HeapObject | None = None  # a Trainer's, where they are known and name its optimizer
 
     def switched_at(self) -> tuple[CodeLocation, ...]:
-        """Return where the precision is asked for, nothing where the launch gives it."""
+        """Return where the precision is requested, nothing where the launch gives it."""
         if self.scaler is not None:
             return (self.scaler.place,)
         return (self.switch.place,) if isinstance(self.switch, Dtype) and self.switch.place else ()
