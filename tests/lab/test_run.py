@@ -129,11 +129,13 @@ def test_a_failing_rank_under_torchrun_stops_every_host_and_is_named(lab: Lab, c
 
 
 def test_an_opaque_command_becomes_one_world_on_two_hosts(lab: Lab, cli: Cli) -> None:
-    cli.write(DDP)
-    (cli.home / "train.sh").write_text(
-        'echo "node $NODE_RANK"; exec python -m torch.distributed.run job.py "$@"\n'
-    )
-    config = {"command": "NPROC_PER_NODE=2 bash train.sh 'a b'", "sync": {"to": "~/opaque"}}
+    project = cli.home / "project"
+    project.mkdir()
+    (project / "train.py").write_text(DDP)
+    script = 'echo "node $NODE_RANK"; exec python -m torch.distributed.run train.py "$@"\n'
+    (project / "train.sh").write_text(script)
+    sync = {"from": "project"}
+    config = {"command": "NPROC_PER_NODE=2 bash train.sh 'a b'", "sync": sync, "workdir": "~/opaque"}
     (cli.home / "job.yaml").write_text(json.dumps(config))
     code, output = cli.run(names(lab, 2))
     assert code == 0, output
