@@ -155,6 +155,13 @@ def settle_command(
     if nodes > 1 and not names_hosts:
         raise CommandRefused(f"the command is for {nodes} nodes, and no hosts are named", "add --hosts A,B")
     check_hosts(request, [entry.name for entry in entries])
+    if "/" in parsed.python:  # of this machine; others have interpreters of their own
+        entries = [
+            replace(entry, python=str(Path.cwd() / parsed.python))
+            if entry.is_local and not entry.listed
+            else entry
+            for entry in entries
+        ]
     left_out = {one.host for one in request.exclude if not one.gpus}
     wanted = {one.host for one in request.include}
     chosen = tuple(
@@ -245,7 +252,16 @@ def _environment(parsed: ParsedCommand) -> dict[str, str]:
         env["LT_STRATEGY"] = strategy
     if parsed.request.omp_threads is not None:
         env["OMP_NUM_THREADS"] = str(parsed.request.omp_threads)
-    return env | parsed.env
+    env |= parsed.env
+    if "PYTHONPATH" in env:
+        env["PYTHONPATH"] = os.pathsep.join(map(_relative, env["PYTHONPATH"].split(os.pathsep)))
+    return env
+
+
+def _relative(path: str) -> str:
+    """Return a path below this directory (`$PWD/src`) as it is below the working directory of any host."""
+    here = str(Path.cwd())
+    return os.path.relpath(path, here) if path == here or path.startswith(f"{here}/") else path
 
 
 def _deepspeed_env() -> dict[str, str]:

@@ -56,6 +56,8 @@ class Torchrun:
         if node.launched_by == "deepspeed":  # deepspeed/launcher/launch.py sets these three
             env["CROSS_RANK"], env["CROSS_SIZE"] = str(node.node_rank), str(world.nodes)
             env["LOCAL_SIZE"] = str(len(node.ranks.slots))
+            if world.nodes > 1:  # deepspeed/launcher/runner.py: modules of the working directory are found
+                env["PYTHONPATH"] = "."
         if node.launched_by == "fabric":
             env |= _fabric(world, node)
         return env

@@ -54,7 +54,15 @@ def correction(parsed: ParsedCommand, plan: Plan) -> Correction:
         for place, index in enumerate(span):
             words[index] = new[place] if place < len(new) else None
     launched = tuple(word for word in words if word is not None)
-    return Correction(parsed.words, launched, tuple(edits), parsed.dropped)
+    return Correction(parsed.words, launched, tuple(edits), (*parsed.dropped, *_interpreters(parsed, plan)))
+
+
+def _interpreters(parsed: ParsedCommand, plan: Plan) -> Iterator[str]:
+    """Yield the hosts on which another interpreter than the command's runs the script."""
+    if "/" in parsed.python:
+        others = [f"{node.python} on {node.host}" for node in plan.nodes if node.python != parsed.python]
+        if others:
+            yield f"{parsed.python} is local: {', '.join(others)} (python: of hosts.yaml)"
 
 
 def command_lines(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = False) -> Iterator[str]:

@@ -167,6 +167,28 @@ def test_variables_of_the_command_reach_the_ranks(monkeypatch: pytest.MonkeyPatc
     assert "HF_HUB_OFFLINE" in node.unset
 
 
+def test_modules_of_the_directory_are_found_on_every_host(home: Path) -> None:
+    made = plan(f"PYTHONPATH={home}/src:/lib:{home} torchrun scripts/train.py", titan(1), l40s(1))
+    assert [node.env["PYTHONPATH"] for node in made.nodes] == ["src:/lib:."] * 2
+    assert made.nodes[0].argv[-1] == "scripts/train.py"
+    assert plan("deepspeed scripts/train.py", titan(1), l40s(1)).nodes[0].env["PYTHONPATH"] == "."
+    assert "PYTHONPATH" not in plan("deepspeed scripts/train.py", titan(1)).nodes[0].env
+
+
+def test_an_interpreter_by_path_is_that_of_this_machine() -> None:
+    config = read("/opt/venv/bin/python -m torch.distributed.run train.py")
+    assert config.command is not None
+    entries = (
+        HostEntry("localhost", python="python3", alias="localhost", listed=False),
+        HostEntry("titan", python="/v/python"),
+    )
+    _, (local, remote) = settle_command(config.command, config.job, entries, names_hosts=True)
+    assert (local.python, remote.python) == ("/opt/venv/bin/python", "/v/python")
+    made = make_plan([(HostEntry("titan", python="/v/python"), titan(1))], config.job, run_id="run-1")
+    told = correction(config.command, made).left_out
+    assert told == ("/opt/venv/bin/python is local: /v/python on titan (python: of hosts.yaml)",)
+
+
 def test_deepspeed_scripts_get_what_its_launcher_gives() -> None:
     node = plan("deepspeed train.py", titan(1), l40s(2)).nodes[1]
     told = {
