@@ -81,10 +81,11 @@ def job_fields(parsed: ParsedCommand) -> dict[str, Any]:
         )
     engine = _ENGINES.get(parsed.launcher)
     named = {use.sets: use.spelling for use in parsed.owned if use.sets}
-    count = named.get("per_node") or named.get("total") or named.get("include") or "ranks_per_host"
+    in_file = f"of {parsed.request.config_file}" if parsed.request.config_file else ""
+    count = named.get("per_node") or named.get("total") or named.get("include")
     spelled = {
-        "ranks_per_host": count,
-        "precision": named.get("precision"),
+        "ranks_per_host": count or (f"num_processes {in_file}" if in_file else "ranks_per_host"),
+        "precision": named.get("precision") or (f"mixed_precision {in_file}" if in_file else None),
         "main_port": named.get("main_port"),
     }
     asked = CommandRequest(

@@ -32,7 +32,7 @@ class Correction:
     pasted: tuple[str, ...]
     launched: tuple[str, ...]
     edits: tuple[Change, ...]
-    left_out: tuple[str, ...]  # what stood around the command, a sentence each
+    left_out: tuple[str, ...]  # what is around the command, and what looks like a mistake in it
 
 
 def correction(parsed: ParsedCommand, plan: Plan) -> Correction:
@@ -51,10 +51,14 @@ def correction(parsed: ParsedCommand, plan: Plan) -> Correction:
         else:
             edits += changed or [Change(use.spelling, " ".join(use.values), value, _why(use, plan))]
             new = [f"{use.spelling}={value}"] if use.width == 1 and use.values else [use.spelling, value]
+        if use.position < 0:  # exported before the line
+            continue
         for place, index in enumerate(span):
             words[index] = new[place] if place < len(new) else None
     launched = tuple(word for word in words if word is not None)
-    return Correction(parsed.words, launched, tuple(edits), (*parsed.dropped, *_interpreters(parsed, plan)))
+    return Correction(
+        parsed.words, launched, tuple(edits), (*parsed.dropped, *parsed.remarks, *_interpreters(parsed, plan))
+    )
 
 
 def _interpreters(parsed: ParsedCommand, plan: Plan) -> Iterator[str]:

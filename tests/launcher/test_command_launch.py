@@ -360,3 +360,15 @@ def test_a_run_config_holds_the_command(home: Path) -> None:
     (home / "b.yaml").write_text("command: [torchrun, train.py]\nscript: other.py\n")
     with pytest.raises(BadInput, match="the command says it; keep one of them"):
         load_run_config("./b.yaml")
+
+
+def test_an_exported_port_leaves_the_words_of_the_line_alone() -> None:
+    config = command_config(("export MASTER_PORT=1234\ntorchrun train.py --nnodes 7",))
+    assert config.command is not None
+    made = planned(config, titan(2))
+    found = correction(config.command, replace(made, main_port=4321))
+    assert found.launched == ("torchrun", "train.py", "--nnodes", "7")
+    assert [(edit.what, edit.old, edit.new) for edit in found.edits] == [("MASTER_PORT", "1234", "4321")]
+    assert found.left_out == (
+        "--nnodes is after train.py, and so an argument of it, not an option of torchrun",
+    )
