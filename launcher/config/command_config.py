@@ -108,7 +108,7 @@ def _option_value(parsed: ParsedCommand, name: str) -> str:
 
 
 def _launcher_args(parsed: ParsedCommand) -> tuple[str, ...]:
-    """Return the kept options; those of accelerate that are keys of its config file are written there."""
+    """Return the kept options; those of accelerate that are keys of its config file go into that file."""
     if parsed.launcher not in _OWN_OPTIONS:
         return ()
     in_file = section_options(parsed.kept)
@@ -149,7 +149,7 @@ def settle_command(
     """Return the job with the counts and GPUs of each host, and the hosts that the command's filters leave.
 
     Raises CommandRefused for a filter that names a host which is none of `entries`, and where several nodes
-    are asked for and none is named.
+    are requested and none is named.
     """
     request = parsed.request
     nodes = request.nodes or 1
@@ -172,7 +172,7 @@ def settle_command(
         raise CommandRefused(
             "the filters of the command leave no host", "name one in --include, or leave them out"
         )
-    if job.gpus != line_gpus(parsed):  # gpulaunch was told otherwise
+    if job.gpus != line_gpus(parsed):  # the options of gpulaunch differ
         return job, chosen
     counts, chosen = _counts(parsed, chosen)
     asked = replace(
@@ -187,7 +187,7 @@ def settle_command(
 def _counts(
     parsed: ParsedCommand, entries: tuple[HostEntry, ...]
 ) -> tuple[int | dict[str, int] | None, tuple[HostEntry, ...]]:
-    """Return how many ranks each host is asked for, and the hosts that get any."""
+    """Return the number of ranks on each host, and the hosts that get any."""
     request = parsed.request
     slots = {one.host: one.slots for one in (*request.hosts, *_hostfile(parsed)) if one.slots}
     if isinstance(request.per_node, int):

@@ -1,4 +1,6 @@
-"""What becomes of a run whose client is gone: its terminal closed, its laptop asleep, its link lost."""
+"""The disconnect policy of a run whose client is gone: its terminal closed, its laptop asleep, its link
+lost.
+"""
 
 from dataclasses import replace
 from typing import Literal, TypeAlias

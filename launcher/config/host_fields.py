@@ -69,7 +69,7 @@ def local_interpreter_expected(python: str) -> str:
         return ""
     try:
         path = "/" + posixpath.normpath(at_home(python).as_posix()).lstrip("/")
-    except BadInput:  # a home of nobody: it starts nothing, and is reported where it is used
+    except BadInput:  # a home of an unknown user: it starts nothing, and is reported where it is used
         return ""
     if not python.startswith(("/", "~")) or path.startswith(("/proc/", "/dev/")):
         return "an absolute path or ~/..."

@@ -2,9 +2,10 @@
 
 ProxyCommand and Match exec of ssh_config are shell commands, and %h, %n and %r put these names into them;
 messages show them in commands to paste, and known_hosts gets them as words. OpenSSH refuses names with a
-shell's special characters (valid_hostname and valid_ruser). The rules here are stricter: nothing that a shell
-expands in any place (`*` would name files of the current directory, `$IFS-o` in a user's name is an option),
-and ASCII only, because /bin/sh reads bytes and a byte of a letter can be a backtick in some encodings.
+shell's special characters (valid_hostname and valid_ruser). The rules of this module are stricter: nothing
+that a shell expands in any place (`*` would name files of the current directory, `$IFS-o` in a user's name is
+an option), and ASCII only, because /bin/sh reads bytes and a byte of a letter can be a backtick in some
+encodings.
 """
 
 import ipaddress

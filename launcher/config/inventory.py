@@ -1,4 +1,4 @@
-"""hosts.yaml: which hosts there are and how to reach each; and what a host word on the command line means."""
+"""hosts.yaml: the known hosts and how to reach each; and what a host word on the command line means."""
 
 import os
 import sys
@@ -37,7 +37,8 @@ class HostEntry:
 
     Empty values mean that hosts.yaml says nothing, so ssh_config decides, then the default. `alias` is the
     name to look up in ssh_config. `jump` of ("none",) means directly, whatever ssh_config says.
-    `identity_file` is a path here with `~` expanded; `python` and `workdir` are paths there, as written.
+    `identity_file` is a local path with `~` expanded; `python` and `workdir` are paths on the host, as
+    written.
     """
 
     name: str
@@ -147,7 +148,7 @@ class Inventory:
 
 
 def load_inventory(path: Path | None) -> Inventory:
-    """Return the inventory in `path`, or in a hosts.yaml here, above or the user's own, or an empty one.
+    """Return the inventory in `path`, or in ./hosts.yaml, one above it or the user's own, or an empty one.
 
     Raises ConfigError with every mistake in the file.
     """
@@ -169,7 +170,7 @@ def load_inventory(path: Path | None) -> Inventory:
 def entry_problem(entry: HostEntry, *, sent: bool = False) -> str:
     """Return why an entry, whatever its origin, cannot be a host, "" where it can.
 
-    `sent` is for entries that a host told of: they name hosts by IP addresses and DNS names only.
+    `sent` is for entries that a host reported: they name hosts by IP addresses and DNS names only.
     """
     host_fits, rule = (is_plain_host, "an IP address or a DNS name") if sent else (is_host, HOST_RULE)
     try:
@@ -205,7 +206,7 @@ def local_python() -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Builds entries from validated data; what only several keys together can get wrong is found here."""
+    """Builds entries from validated data; it finds what only several keys together can get wrong."""
 
     path: Path
     root: YamlNode
@@ -293,7 +294,9 @@ class _Reader:
         return dict.fromkeys(names, values)
 
     def _check_ways(self, key: str, values: Mapping[str, Any]) -> None:
-        """Find jump hosts that are none, and a home of nobody; the rest is known once ssh_config is read."""
+        """Find invalid jump hosts, and the home of an unknown user; the rest is known once ssh_config is
+        read.
+        """
         try:
             at_home(values.get("identity_file", "/"))
         except BadInput as error:
@@ -329,7 +332,9 @@ class _Reader:
         found: dict[str, tuple[str, ...]],
         above: tuple[str, ...],
     ) -> tuple[str, ...]:
-        """Return the hosts of a group and add them to `found`: each group is read once, whoever names it."""
+        """Return the hosts of a group and add them to `found`: each group is read once, however often it
+        is named.
+        """
         key = f"groups.{group}"
         if group in found:
             return found[group]

@@ -12,7 +12,9 @@ HERE = Path()
 
 
 def entries_here(entries: Sequence[HostEntry], job: Job, base: Path = HERE) -> tuple[HostEntry, ...]:
-    """Return the entries, the local host's with the directory here (`base`) and the GPUs that are visible."""
+    """Return the entries, the local host's with the local directory (`base`) and the GPUs that are
+    visible.
+    """
     here = str((Path.cwd() / base).resolve())
     return tuple(
         replace(entry, workdir=here) if entry.is_local and not (entry.workdir or job.workdir) else entry

@@ -1,4 +1,4 @@
-"""CPU ranks for each host by itself: from the words of a run config to the hosts that they name."""
+"""CPU ranks for each host of its own: from the words of a run config to the hosts that they name."""
 
 from dataclasses import replace
 

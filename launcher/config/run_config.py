@@ -1,4 +1,6 @@
-"""Run configs: found by name, overridden from the command line, validated with every mistake told at once."""
+"""Run configs: found by name, overridden from the command line, validated with every mistake reported at
+once.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -62,7 +64,7 @@ class Overrides:
 class RunConfig:
     """A run config, validated. `hosts` are words for `Inventory.resolve`.
 
-    `script_here` is set with send_script: the file here whose text travels with the launch. `sync` is set
+    `script_here` is set with send_script: the local file whose text travels with the launch. `sync` is set
     where the working tree is sent to the hosts first.
     """
 
@@ -76,9 +78,9 @@ class RunConfig:
     disconnect: DisconnectOptions = DisconnectOptions()
     ignore: frozenset[str] = frozenset()
     slurm: SlurmSpec | None = None
-    names_hosts: bool = True  # False: `hosts` is only what is taken where nobody names any
+    names_hosts: bool = True  # False: `hosts` is only the default where none are named
     command: ParsedCommand | None = None  # what it was made of
-    base: Path = Path()  # what relative paths here start from: the folder with the gpulaunch/ of its file
+    base: Path = Path()  # what relative local paths start from: the folder with the gpulaunch/ of its file
 
 
 def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> RunConfig:
@@ -95,7 +97,7 @@ def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> Ru
 
 
 def script_config(script: str, overrides: Overrides | None = None) -> RunConfig:
-    """Return the run config that a script here is by itself: on the GPUs there are, else on the CPU.
+    """Return the run config that a local script is without a file: on all GPUs, else on the CPU.
 
     Raises ConfigError with every mistake of the overrides.
     """
@@ -105,7 +107,7 @@ def script_config(script: str, overrides: Overrides | None = None) -> RunConfig:
 
 
 def command_config(words: Sequence[str], overrides: Overrides | None = None) -> RunConfig:
-    """Return the run config that a command is by itself.
+    """Return the run config that a command is without a file.
 
     Raises CommandRefused for what cannot be launched as it is, ConfigError with the mistakes of overrides.
     """
@@ -316,7 +318,7 @@ def _judge_together(root: YamlNode, data: dict[str, Any], mistakes: ConfigIssues
     if "processes_per_host" in entries and data.get("gpus", "all") not in ("none", "auto"):
         processes = entries["processes_per_host"]
         if _is_override(entries.get("gpus")) and not _is_override(processes):
-            del data["processes_per_host"]  # the file speaks of CPU ranks; this time GPUs are asked for
+            del data["processes_per_host"]  # the file speaks of CPU ranks; this time GPUs are requested
         else:
             mistakes.add(processes, "only for CPU ranks: set gpus: none (or auto) too")
     if data.get("disconnect_timeout", LEAST_TIMEOUT_S) < LEAST_TIMEOUT_S:

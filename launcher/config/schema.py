@@ -83,7 +83,7 @@ _IGNORE = ListOf(_CODE, lone=True)
 
 
 def _elsewhere(name: str) -> str:
-    """Return where a key belongs that is none here, "" where it is none anywhere."""
+    """Return where a key belongs that is unknown at its place, "" where no place has it."""
     places = {
         "of a run config": CONFIG_KEYS,
         "of a host in hosts.yaml": HOST_KEYS,

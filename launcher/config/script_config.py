@@ -21,7 +21,7 @@ _SYNC = (
 
 
 def lone_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
-    """Return the run config that the first word, a script here, stands for; the others are its arguments.
+    """Return the run config that the first word, a local script, stands for; the others are its arguments.
 
     Raises BadInput where the word is not a script, with what it may have meant.
     """
@@ -45,7 +45,9 @@ def lone_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
 
 
 def lone_command(words: Sequence[str], overrides: Overrides) -> RunConfig:
-    """Return the run config that a command stands for. Raises BadInput where its script is not here."""
+    """Return the run config that a command stands for. Raises BadInput where its script does not exist
+    locally.
+    """
     config = command_config(words, overrides)
     script = config.job.script
     if script and not (config.job.send_script or _explicit(overrides) or Path(script).is_file()):
@@ -125,7 +127,7 @@ def _refuse_lone(script: Path) -> None:
     try:
         source = sources.add(script.as_posix(), _text(script.as_posix()) or "")
     except (SyntaxError, ValueError, RecursionError):
-        return  # told by preflight, which reads it too
+        return  # preflight reports it, which reads it too
     modules = sources.own_modules(source)
     if not modules:
         return

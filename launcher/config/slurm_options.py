@@ -47,7 +47,7 @@ class SlurmSpec:
 
     @property
     def all_nodes(self) -> int:
-        """How many nodes are asked for."""
+        """How many nodes the job requests."""
         return self.nodes + self.spare_nodes
 
 

@@ -13,10 +13,10 @@ MAX_MIB = 512
 class SyncOptions:
     """What `sync:` says; `true` is all defaults."""
 
-    source: str = "."  # here, relative to the current directory
-    to: str = ""  # on the hosts; "" = the job's working directory there
+    source: str = "."  # local, relative to the current directory
+    to: str = ""  # on the hosts; "" = the job's working directory
     exclude: tuple[str, ...] = ()  # patterns as in .gitignore
-    delete: bool = False  # remove what a former sync put there and the tree has no more
+    delete: bool = False  # remove what a former sync sent and the tree no longer has
     max_mib: int = MAX_MIB
 
 
@@ -47,7 +47,7 @@ SYNC_KEYS: tuple[Field, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class SyncField:
-    """True, false, or a mapping of SYNC_KEYS. False is as if the key were not there."""
+    """True, false, or a mapping of SYNC_KEYS. False is as if the key were absent."""
 
     expected: str = "true or false, or a mapping of from, to, exclude, delete, max_mib"
 

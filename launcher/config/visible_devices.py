@@ -15,7 +15,7 @@ _UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/-]+")
 def within_visible(entry: HostEntry, environ: Mapping[str, str] = os.environ) -> HostEntry:
     """Return the entry of this machine with no more GPUs than the variable leaves; others as they are.
 
-    Elsewhere it is a matter of that host's shell, not of who types here. `gpus:` of hosts.yaml wins.
+    Elsewhere it is a matter of that host's shell, not of the local user. `gpus:` of hosts.yaml wins.
     """
     if not entry.is_local or entry.gpus != "all" or NAME not in environ:
         return entry

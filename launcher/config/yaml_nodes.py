@@ -9,7 +9,7 @@ import yaml
 MAX_DEPTH = 24
 MAX_VALUES = 100_000
 _PURE_BYTES = 1 << 16
-"""Up to here an error is looked for again with the pure loader, which words it better and is slow."""
+"""Up to this size an error is looked for again with the pure loader, which words it better and is slow."""
 
 
 class YamlLimitExceeded(yaml.YAMLError):

@@ -1,4 +1,4 @@
-"""YAML as a tree that remembers where each value stands, so that every mistake can name file, line and key.
+"""YAML as a tree that remembers the place of each value, so that every mistake can name file, line and key.
 
 Scalars keep their source text: `precision: no`, `port: 022` and `env: {X: on}` mean what was typed, not what
 YAML 1.1 makes of it.
@@ -21,7 +21,7 @@ MAX_BYTES = 1 << 20
 MAX_KEY = 200  # characters; each value carries the path of keys to it
 MAX_PATHS = 1 << 24  # characters of all those paths
 MOST_TOLD = 20  # mistakes; a file with more is mostly another kind of file
-MOST_FOUND = 50  # then nobody looks for more: each is compared with all names for its remedy
+MOST_FOUND = 50  # more are not looked for: each is compared with all names for its remedy
 
 YamlValue: TypeAlias = "str | tuple[YamlNode, ...] | dict[str, YamlNode] | None"
 

@@ -1,4 +1,4 @@
-"""Writing a file here: the whole of it or nothing."""
+"""Writing a local file: the whole of it or nothing."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ _DEVICES = (Path("/dev"), Path("/proc"))
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write text to a file, which is there only once all of it is.
+    """Write text to a file, which appears only once it is complete.
 
     A link stays one: what it leads to is written. A file keeps its permissions. Raises OSError
     naming the file, and BadInput where there is no directory for it.
@@ -25,7 +25,7 @@ def write_whole(path: Path, text: str) -> None:
     target = Path(os.path.realpath(path))
     fresh = target.with_name(f".{target.name}.{secrets.token_hex(4)}.new")
     try:
-        with fresh.open("x", encoding="utf-8") as file:  # never through what somebody has laid there
+        with fresh.open("x", encoding="utf-8") as file:  # never through a link that another user has laid
             file.write(text)
         with suppress(FileNotFoundError):
             fresh.chmod(stat.S_IMODE(target.stat().st_mode))

@@ -1,4 +1,4 @@
-"""Paths here that start with `~` or `~USER`."""
+"""Local paths that start with `~` or `~USER`."""
 
 import os
 import pwd
@@ -23,7 +23,7 @@ def at_home(path: str | Path) -> Path:
 
 
 def home() -> Path:
-    """Return the user's home directory here. Raises BadInput where there is none."""
+    """Return the user's local home directory. Raises BadInput where there is none."""
     return at_home("~")
 
 

@@ -13,8 +13,8 @@ _MOST = 40
 def folders_up() -> tuple[Path, ...]:
     """Return the current folder and those above it in which a project's files count, nearest first.
 
-    It ends at git's root, at the user's home and at the root of a file system. A folder of somebody else, or
-    one that anybody may write to, counts only where one stands in it: what lies there is not one's own.
+    It ends at git's root, at the user's home and at the root of a file system. A folder of another user, or
+    one that any user may write to, counts only as the working directory: its content is not one's own.
     """
     found = [Path()]
     try:
@@ -36,9 +36,11 @@ def folders_up() -> tuple[Path, ...]:
 
 
 def runs_here() -> Path:
-    """Return where runs of this project are kept: one place, whichever of its folders one stands in.
+    """Return where runs of this project are kept: one place, whichever of its folders is the working
+    directory.
 
-    It is beside the nearest `gpulaunch/` with run configs, unless a nearer folder has one already; else here.
+    It is beside the nearest `gpulaunch/` with run configs, unless a nearer folder has one already; else in
+    the working directory.
     """
     for folder in folders_up():
         if (folder / RUNS).is_dir() or holds_configs(folder):

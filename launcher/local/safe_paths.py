@@ -1,4 +1,4 @@
-"""Paths below a directory. Names from hosts, records and links that lie here never choose another place.
+"""Paths below a directory. Names from hosts, records and local links never choose another place.
 
 Every file that is written under a name from elsewhere goes through `path_below`: the name is plain, nothing
 on the way is a link, and the place is proven to lie in the directory that was meant. The directory itself is
@@ -43,7 +43,7 @@ def path_below(directory: Path, name: str) -> Path:
 
 
 def make_directory(directory: Path, name: str = "") -> Path:
-    """Make a directory, or one below it, with all that leads there: for its user only where it is new.
+    """Make a directory, or one below it, with its parents: for its user only where it is new.
 
     Raises OSError, and PathRefused as `path_below` does.
     """
@@ -65,7 +65,7 @@ def make_directory(directory: Path, name: str = "") -> Path:
 
 
 def open_below(directory: Path, name: str, flags: int) -> int:
-    """Open a file below a directory for its user only; make the directories that lead there.
+    """Open a file below a directory for its user only; make its parents.
 
     Raises OSError, and PathRefused as `path_below` does.
     """

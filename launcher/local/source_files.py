@@ -1,4 +1,4 @@
-"""Source files of a training script here: of a module that it imports the text, never executed."""
+"""Source files of a local training script: of a module that it imports the text, never executed."""
 
 from pathlib import Path
 

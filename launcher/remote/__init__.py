@@ -1,1 +1,1 @@
-"""Programs that run on hosts, seen from here: sent, started, answered."""
+"""Programs that run on hosts, seen from the client: sent, started, answered."""

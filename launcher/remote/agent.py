@@ -37,7 +37,7 @@ MARKER = b"GPULAUNCH-FACTS-1 "
 MAX_ANSWER = 32 << 20
 """Bytes taken from one host, login noise included. A crowded host's answer is well under 2 MiB."""
 GRACE_S = 15.0
-"""On top of the agent's own deadline: an interpreter that starts from a slow disk, the way there and back."""
+"""On top of the agent's own deadline: an interpreter that starts from a slow disk, and the round trip."""
 STAY_S = 600
 """How long an agent that has answered waits for the slowest host of many."""
 _LONGEST_HEADER = 64
@@ -84,7 +84,7 @@ def gather(
 ) -> GatherResult:
     """Ask all hosts side by side; one connection and one channel for each.
 
-    Where `waiting` is given, agents that have answered stay there, for one more program each.
+    Where `waiting` is given, agents that have answered stay on their hosts, for one more program each.
     """
     todo = tuple(entries)
     _packed_agent(), _packed_pynvml()  # once, before many threads want them
@@ -136,7 +136,7 @@ def _ask(stream: Stream, host: str, python: str, request: AgentRequest, *, stay:
     else:  # a program that is not the agent may talk without ever reading: we do not wait for it
         threading.Thread(target=_send, args=(stream, payload), daemon=True).start()
     facts = _decode(host, _read_answer(stream, host, python, deadline))
-    return replace(facts, host=request.host)  # whose facts they are is known here; no answer says it
+    return replace(facts, host=request.host)  # the client knows whose facts they are; no answer says it
 
 
 def _send(stream: Stream, payload: bytes) -> None:
@@ -158,7 +158,7 @@ def _packed_agent() -> bytes:
 
 @cache
 def _packed_pynvml() -> bytes:
-    """Return nvidia-ml-py's one module; nothing where it is not installed, and nvidia-smi is asked there."""
+    """Return nvidia-ml-py's one module; nothing where it is not installed, and the agent asks nvidia-smi."""
     spec = find_spec("pynvml")
     if spec is None or not spec.origin:
         return b""
@@ -180,7 +180,7 @@ class _Answer:
         self._body: tuple[int, int] | None = None  # start, end
 
     def add(self, data: bytes) -> bytes | None:
-        """Take more output; return the whole document once it is there. Raises AgentProtocolError."""
+        """Take more output; return the whole document once it is complete. Raises AgentProtocolError."""
         self._data += data
         if len(self._data) > MAX_ANSWER:
             raise AgentProtocolError(

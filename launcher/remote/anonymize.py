@@ -1,4 +1,4 @@
-"""Hide who and where in recorded facts: one stand-in per name, so that they still fit together."""
+"""Hide who and where in recorded facts: one pseudonym per name, so that they still fit together."""
 
 import re
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def mask(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Mask:
-    """Stand-ins, given out in the order in which names are met."""
+    """Pseudonyms, given out in the order in which names are met."""
 
     def __init__(self, facts: dict[str, Any]) -> None:
         self._given: dict[tuple[str, str], str] = {}
@@ -50,7 +50,7 @@ class _Mask:
         self._pattern = re.compile(rf"(?<![\w.-])(?:{words})(?![\w-])") if words else None
 
     def value(self, value: Any, key: str) -> Any:
-        """Mask anything; `key` is the name it stands under."""
+        """Mask anything; `key` is its name."""
         if key in _UNTOUCHED:
             return value
         if isinstance(value, dict):
@@ -115,7 +115,7 @@ class _Mask:
 
 
 def _found(value: Any, key: str) -> set[str]:
-    """Return every string that stands under `key`, at any depth."""
+    """Return every string under `key`, at any depth."""
     found: set[str] = set()
     if isinstance(value, dict):
         for name, item in value.items():

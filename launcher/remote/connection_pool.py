@@ -38,7 +38,7 @@ class ConnectionPool:
             before.close()
 
     def close(self) -> None:
-        """Close what nobody took."""
+        """Close what is unused."""
         with self._lock:
             idle = list(self._idle.values())
             self._idle.clear()

@@ -25,9 +25,9 @@ def fanout(
 ) -> "list[Value | GpulaunchError]":
     """Call `function` on every item, at most `width` at a time, and return the results in the items' order.
 
-    A GpulaunchError is that item's result and nobody else's matter; any other exception is a bug and is
-    raised here. `on_done` is called in the caller's thread, in the order of completion. Ctrl-C ends the wait
-    at once: the threads are daemons and their connections end with the process.
+    A GpulaunchError is that item's result and does not affect the others; any other exception is a bug and is
+    raised by this function. `on_done` is called in the caller's thread, in the order of completion. Ctrl-C
+    ends the wait at once: the threads are daemons and their connections end with the process.
     """
     todo = list(items)
     pending: queue.SimpleQueue[tuple[int, Item]] = queue.SimpleQueue()

@@ -29,7 +29,7 @@ _DOCSTRING = re.compile(r'^( *)r?"""(?:[^"\\]|\\.|"(?!""))*"""$', re.MULTILINE)
 _BOOTSTRAP = 'exec(open(0,"rb",0,closefd=False).readline())'
 
 ISOLATED = "-I"
-"""No module from the working directory, PYTHON* or ~/.local: a stray json.py in somebody's home must not run.
+"""No module from the working directory, PYTHON* or ~/.local: a stray json.py in a user's home must not run.
 
 Nothing that the command itself does could take the place of this option: Python 3.13 imports `linecache` from
 the working directory before the first statement of `-c`. Python 2 does not have it, and says so.
@@ -76,7 +76,7 @@ def agent_source() -> bytes:
 
 
 def as_one_text(name: str, door: Path, modules: Iterable[Path]) -> bytes:
-    """Return a text that does, executed in any namespace, what the file `door` would do there.
+    """Return a text that does, executed in any namespace, what the file `door` would do on the host.
 
     `modules` are the other files of the program, below the folder of `door`; relative imports reach them.
     Shared modules lie above that folder locally and in it on the host, where they are a level nearer.

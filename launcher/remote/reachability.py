@@ -27,7 +27,7 @@ _START_S = 15.0
 _LET_GO_S = 2.0
 _KNOCK_S = 3.0
 _NOBODY = ("no answer", "No route to host", "Network is unreachable", "Host is down", "Connection timed out")
-"""What a connect says where there is nobody; every other error came from a host that lives."""
+"""What a connect says where no host answers; every other error came from a host that lives."""
 _NAME = "the reachability probe"
 
 
@@ -50,7 +50,7 @@ def probe_reach(
 ) -> tuple[Reach, ...]:
     """Let every other node connect to `address` on `port` and on one ephemeral port of the main host.
 
-    Both are held there only during the probe, and a nonce tells our listener from anybody else's. Nothing is
+    Both are held only during the probe, and a nonce distinguishes our listener from another one. Nothing is
     raised for a host: what could not be tried is not reached, with the reason.
     """
     if not others:
@@ -104,7 +104,7 @@ class _Targets:
 
 
 def which_answer(connection: Connection, python: str, targets: Sequence[tuple[str, int]]) -> tuple[bool, ...]:
-    """Say of each (address, port) whether anything answers a host there, if only to refuse.
+    """Say of each (address, port) whether anything answers a host at it, if only to refuse.
 
     Raises HostError when that host cannot be asked.
     """

@@ -1,4 +1,4 @@
-"""What killed a run, told to people on one screen and to programs as one document."""
+"""What killed a run, as one screen of text and as one JSON document."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The end of a run, told at the terminal: its curves, then what became of it."""
+"""The end of a run at the terminal: its curves, then its outcome."""
 
 from collections.abc import Iterator
 from typing import TextIO
@@ -9,7 +9,7 @@ from launcher.terminal.screen import Screen
 
 
 def tell(outcome: Outcome, screen: Screen) -> None:
-    """Tell how a run went."""
+    """Report how a run went."""
     for line in _curves(outcome, screen.stream):
         screen.show(line)
     for line in outcome_lines(outcome):
@@ -20,7 +20,7 @@ def _curves(outcome: Outcome, stream: TextIO) -> Iterator[str]:
     """Yield the loss and the gradient norm of a run that is over as small plots, where they are printed."""
     if outcome.verdict == "detached":
         return
-    from launcher.report.sparkline import curve_lines  # noqa: PLC0415 - at the end, nobody waits for it any more
+    from launcher.report.sparkline import curve_lines  # noqa: PLC0415 - at the end, nothing waits for it any more
 
     plain = "utf" not in (stream.encoding or "").lower()
     yield from curve_lines(outcome.directory, ascii_only=plain)

@@ -1,4 +1,4 @@
-"""Where ranks stand, for people and programs."""
+"""What ranks execute, as text and as JSON."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ def hang_json(hang: Hang) -> dict[str, Any]:
 
 
 def hang_lines(hang: Hang) -> Iterator[str]:
-    """Yield each rank's place and the calls that led there, innermost first; what stands apart comes last.
+    """Yield each rank's place and the calls that led to it, innermost first; outliers come last.
 
     Calls that a rank shares with one before it are reported once; those by which torch enters modules, never.
     """

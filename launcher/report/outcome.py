@@ -1,4 +1,4 @@
-"""What is about to start, and how it ended, told to people and programs."""
+"""What is about to start, and how it ended, as text and as JSON."""
 
 from collections.abc import Iterator
 from dataclasses import replace

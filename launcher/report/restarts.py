@@ -1,4 +1,4 @@
-"""Restarts told: before a launch what would happen, after it what did."""
+"""Restarts as text: before a launch what would happen, after it what did."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -14,7 +14,7 @@ ASCII = "_.-=+*%#"
 BAD = "x"
 WIDTH = 60
 _LARGE = 16 << 20
-"""At the end of a run nobody waits for a longer log to be read; the report reads it."""
+"""At the end of a run a longer log would take too long to read; the report reads it."""
 
 
 def sparkline(
@@ -39,7 +39,7 @@ def sparkline(
 
 
 def curve_lines(directory: Path, *, ascii_only: bool = False) -> Iterator[str]:
-    """Yield the loss and the gradient norm of a run whose logs lie here, one line each."""
+    """Yield the loss and the gradient norm of a run whose logs are local, one line each."""
     metrics = metrics_of_run(directory, limit=_LARGE)
     if metrics is None:
         return

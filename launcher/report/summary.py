@@ -1,4 +1,4 @@
-"""A run that is kept here, as text for a terminal and as one document for programs."""
+"""A run that is kept locally, as text for a terminal and as one document for programs."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

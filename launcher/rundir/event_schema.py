@@ -1,4 +1,4 @@
-"""The shape of events, checked where they come in: events.jsonl lies in the hands of whoever runs there.
+"""The shape of events, checked where they come in: events.jsonl is in the hands of the users of the host.
 
 What fits cannot end the loop of a run; what does not is not an event of ours, and is passed over.
 """

@@ -1,4 +1,4 @@
-"""What a run has left here: gpulaunch-runs/RUN with its plan, outcome, source, events and logs."""
+"""What a run has left locally: gpulaunch-runs/RUN with its plan, outcome, source, events and logs."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +13,7 @@ from launcher.rundir.usage_series import RankSeries, read_usage
 from preflight.frozen import dataclass
 
 OUTCOME = "outcome.json"
-"""The file that keeps it, beside the logs here."""
+"""The file that keeps it, beside the local logs."""
 
 
 EVENTS = "events.jsonl"
@@ -22,7 +22,7 @@ MAX_DOCUMENT = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
-    """Something that was reported while the run continued, and how long each log was here at that moment."""
+    """Something that was reported while the run continued, and how long each local log was at that moment."""
 
     at: float
     text: str
@@ -32,7 +32,7 @@ class LoggedEvent:
 
 @dataclass(frozen=True, slots=True)
 class RankLog:
-    """One rank's log here, read."""
+    """One rank's local log, read."""
 
     rank: int | None  # None: a launcher's, which holds what ranks printed before they had logs of their own
     host: str
@@ -42,7 +42,7 @@ class RankLog:
 
 @dataclass(frozen=True, slots=True)
 class RunFiles:
-    """A run as it lies here. Documents that are not there are {}; their text is untrusted."""
+    """A run as it is kept locally. Documents that do not exist are {}; their text is untrusted."""
 
     run_id: str
     directory: Path
@@ -56,7 +56,7 @@ class RunFiles:
 
 
 def read_run(directory: Path) -> RunFiles:
-    """Read what is there. Raises BadInput when it is not a run's directory."""
+    """Read what exists. Raises BadInput when it is not a run's directory."""
     plan = _document(directory / "plan.json")
     if not plan and not rank_logs(directory):
         raise BadInput(f"{directory}: there is no run in this directory", "name a run id; they are in --logs")

@@ -1,4 +1,4 @@
-"""Logs to diagnose: a file, standard input, or all logs of a run that was kept here."""
+"""Logs to diagnose: a file, standard input, or all logs of a run that was kept locally."""
 
 import re
 import sys
@@ -11,7 +11,7 @@ from launcher.errors import BadInput
 from launcher.rundir.run_id import started_text
 from preflight.diagnosis.lines import Log
 
-# A log is read whole up to this; of a longer one the start and the end, where causes stand.
+# A log is read whole up to this; of a longer one the start and the end, where causes are.
 HEAD_BYTES = 16 << 20
 TAIL_BYTES = 48 << 20
 _BLOCK = 8 << 20
@@ -65,7 +65,7 @@ def run_called(word: str, runs: Path) -> Path:
 
 
 def _started(directory: Path) -> tuple[str, float]:
-    """Return when a run kept here was started, by its id: fetching makes none newer."""
+    """Return when a local run was started, by its id: fetching makes none newer."""
     return started_text(directory.name), directory.stat().st_mtime
 
 

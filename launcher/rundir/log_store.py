@@ -1,4 +1,6 @@
-"""The logs of a run as files here: every byte once, at the offset it has there; and each log's last lines."""
+"""The logs of a run as local files: every byte once, at the offset it has on the host; and each log's
+last lines.
+"""
 
 import errno
 import hashlib
@@ -27,12 +29,14 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 class LogStore:
     """Writes HOST/rank-N.log and HOST/launcher.log below a directory. Overlapping writes change nothing.
 
-    A disk that fills up ends no run: from then on nothing is written here, `failed` says why, and the hosts
-    keep all.
+    A disk that fills up ends no run: from then on nothing is written locally, `failed` says why, and the
+    hosts keep all.
     """
 
     def __init__(self, directory: Path, *, again: bool = False) -> None:
-        """`again`: it may have been kept here before; what was noted of its past then is not noted twice."""
+        """`again`: it may have been kept locally before; what was noted of its past then is not noted
+        twice.
+        """
         self.directory = directory
         self.failed = ""
         self._opened = time.time()
@@ -112,7 +116,7 @@ class LogStore:
         return path_below(self.directory, _name(host, log))
 
     def sizes(self, host: str) -> dict[str, int]:
-        """Return how much of each log of a host is here already."""
+        """Return how much of each log of a host is local already."""
         folder = path_below(self.directory, safe_name(host))
         return {path.name: path.stat().st_size for path in folder.glob("*.log")} if folder.is_dir() else {}
 
@@ -143,7 +147,9 @@ class LogStore:
 
 
 def run_directory(logs: Path, run_id: str) -> Path:
-    """Return where a run is kept here. Raises PathRefused for a name not of our form, or a link there."""
+    """Return where a run is kept locally. Raises PathRefused for a name not of our form, or a link in
+    its place.
+    """
     if not is_run_id(run_id):
         raise PathRefused(f"{one_line(run_id, 80)!r} is not a run id")
     return path_below(logs, run_id)

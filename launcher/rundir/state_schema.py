@@ -1,4 +1,4 @@
-"""The shape of what hosts tell of runs, checked where it comes in: one odd host does not affect the
+"""The shape of what hosts report of runs, checked where it comes in: one odd host does not affect the
 others.
 """
 
@@ -13,7 +13,7 @@ from preflight.frozen import dataclass
 _MOST_DIGITS = 9
 _LARGEST = 1 << 62
 _CLOCK_STEP_S = 3600.0
-"""A host's clock may have been set back since a run began there."""
+"""A host's clock may have been set back since a run began on it."""
 
 
 @dataclass(frozen=True, slots=True)

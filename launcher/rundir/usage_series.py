@@ -1,4 +1,4 @@
-"""What every rank used over a run, read from the usage.jsonl of each host that is kept here."""
+"""What every rank used over a run, read from the usage.jsonl of each host, kept locally."""
 
 import math
 from collections.abc import Iterator, Mapping

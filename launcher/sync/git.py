@@ -1,8 +1,9 @@
 """What git says of a working tree: its files, and what it is a version of. git is asked, never guessed at.
 
 The configuration of a repository can name programs, and a repository may be anybody's: none of them runs
-here. git has no option for that, so each way to name one is closed: by a setting on the command line, which
-counts more than a file, or by a variable. What git is not asked for (fetch, commit, merge) needs no closing.
+locally. git has no option for that, so each way to name one is closed: by a setting on the command line,
+which counts more than a file, or by a variable. What git is not asked for (fetch, commit, merge) needs no
+closing.
 """
 
 import os
@@ -62,7 +63,7 @@ class GitState:
 
 
 def is_checkout(root: Path) -> bool:
-    """Whether a directory lies in a git checkout that the git here can read.
+    """Whether a directory lies in a git checkout that the local git can read.
 
     Raises SyncFailed where it is one and git refuses it: what .gitignore hides must not be sent by mistake.
     """

@@ -32,11 +32,11 @@ class SyncResult:
     """What a sync did on one host."""
 
     written: int = 0
-    kept: tuple[str, ...] = ()  # replaced files that no sync had put there
+    kept: tuple[str, ...] = ()  # replaced files that no sync had sent
     kept_in: str = ""
     deleted: tuple[str, ...] = ()
-    stale: tuple[str, ...] = ()  # put there by a former sync, no longer in the tree
-    edited: tuple[str, ...] = ()  # such ones that somebody has edited there: never deleted
+    stale: tuple[str, ...] = ()  # sent by a former sync, no longer in the tree
+    edited: tuple[str, ...] = ()  # such ones that were edited on the host: never deleted
 
 
 class SyncClient(Closing):
@@ -66,7 +66,7 @@ class SyncClient(Closing):
         self._connection.close()
 
     def begin(self, target: str, nonce: str) -> str:
-        """Open the directory there; return its real path. Raises SyncFailed, HostError."""
+        """Open the directory on the host; return its real path. Raises SyncFailed, HostError."""
         line = line_of({"target": target, "nonce": nonce})
         argv, stdin = stdin_for(self._python, onhost_source("sync"), line, name="sync.py")
         try:
@@ -92,7 +92,7 @@ class SyncClient(Closing):
         return found
 
     def compare(self, entries: Sequence[TreeEntry], *, delete: bool) -> tuple[int, ...]:
-        """Return the indices of the entries that are not there with this content; takes the lock there."""
+        """Return the indices of the entries that the host lacks with this content; takes the lock on it."""
         return self.compare_rows([entry.as_row() for entry in entries], delete=delete)
 
     def compare_rows(self, rows: list[list[object]], *, delete: bool) -> tuple[int, ...]:
@@ -107,7 +107,7 @@ class SyncClient(Closing):
         self._send(line_of({"put": index}))
         if entry.kind == "l":
             return
-        left = entry.size  # of what has grown since it was read, as it was then: somebody's log
+        left = entry.size  # of what has grown since it was read, as it was then: a log
         try:
             with (root / entry.path).open("rb") as file:
                 while left and (data := file.read(min(CHUNK, left))):
@@ -139,7 +139,7 @@ class SyncClient(Closing):
         return frozenset(adopted), sent or 0
 
     def staged(self) -> int:
-        """Return how many files are there, whole and not yet in place."""
+        """Return how many files the host has, whole and not yet in place."""
         return self._ask(int, line_of({"staged": True}), "staged", ANSWER_S)
 
     def commit(self) -> SyncResult:

@@ -155,7 +155,7 @@ def _without_trailing_spaces(line: str) -> str:
 def _part(pieces: Iterable[str]) -> re.Pattern[str]:
     """Return what matches one name of a path.
 
-    What stands between two stars is looked for once, at its first place, which is as good as any other
+    What is between two stars is looked for once, at its first place, which is as good as any other
     (an atomic group); only what follows the last star has to be at the end.
     """
     runs = [""]

@@ -1,4 +1,4 @@
-"""The sync of a launch: from the run config to the hosts, told to a person, recorded with the run."""
+"""The sync of a launch: from the run config to the hosts, reported, and recorded with the run."""
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence

@@ -47,9 +47,10 @@ def carry(
     paths: Sequence[str],
     on_bytes: Callable[[int], None],
 ) -> int | None:
-    """Bring files of `root` into the stage there; return the bytes that left here, None when it did not work.
+    """Bring files of `root` into the stage on the host; return the bytes sent, None when it did not work.
 
-    `on_bytes` gets the size of each file as it is done. A failure leaves at most some of the files there.
+    `on_bytes` gets the size of each file as it is done. A failure leaves at most some of the files on the
+    host.
     """
     listed = b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in paths)
     try:
@@ -76,7 +77,7 @@ def _argv(there: RsyncTarget, root: Path, names: str, rsh: str) -> tuple[str, ..
         "--compress",
         "--ignore-times",  # an old file of the same size and time may hold something else
         "--no-implied-dirs",
-        "--protect-args",  # paths travel inside the protocol: no shell there reads them
+        "--protect-args",  # paths travel inside the protocol: no shell on the host reads them
         "--from0",
         f"--files-from={names}",
         f"--copy-dest={there.basis}",

@@ -1,4 +1,4 @@
-"""Hosts that share a directory with another one, or with the tree itself: they must see there what is there.
+"""Hosts that share a directory with another one, or with the tree itself: they must see its content.
 
 Clients of a file server keep names and times for a while (NFS: a minute), so a host may read an old file.
 """
@@ -16,11 +16,11 @@ SEEN_WITHIN_S = 75.0
 _AGAIN_S = 1.0
 
 Stamp: TypeAlias = tuple[int, int] | None
-"""Size and time (s) of a file; None: it is not there."""
+"""Size and time (s) of a file; None: it does not exist."""
 
 
 def tree_stamps(tree: SourceTree) -> tuple[Stamp, ...]:
-    """Return the stamps of a tree as it lies here."""
+    """Return the stamps of the local tree."""
     stamps: list[Stamp] = []
     for entry in tree.entries:
         try:
@@ -41,7 +41,7 @@ def await_sight(
     *,
     within_s: float = SEEN_WITHIN_S,
 ) -> None:
-    """Return once a host sees the tree as `expected`, which `owner` has told. Raises SyncFailed."""
+    """Return once a host sees the tree as `expected`, which `owner` has reported. Raises SyncFailed."""
     paths = [entry.path for entry in tree.entries]
     deadline = time.monotonic() + within_s
     told = False

@@ -1,4 +1,4 @@
-"""Sends a tree to many hosts side by side: each directory once, nothing in place before all is there."""
+"""Sends a tree to many hosts side by side: each directory once, nothing in place before all has arrived."""
 
 import secrets
 import threading
@@ -44,7 +44,7 @@ class HostSync:
 
 @dataclass(frozen=True, slots=True)
 class SyncJob:
-    """One tree, and where it goes: host name -> directory there."""
+    """One tree, and where it goes: host name -> directory on it."""
 
     tree: SourceTree
     targets: Mapping[str, str]
@@ -117,7 +117,7 @@ def _leaders(root: Path, opened: Sequence[_OpenHost]) -> dict[str, str]:
 
 
 def _await_sight(sync: SyncJob, opened: Sequence[_OpenHost], leaders: Mapping[str, str], say: Say) -> None:
-    """Wait until each host that shares a directory sees there what is there."""
+    """Wait until each host that shares a directory sees its content."""
     sharing = [each for each in opened if leaders[each.entry.name]]
     owners = {leaders[each.entry.name] for each in sharing}
     paths = [entry.path for entry in sync.tree.entries]
@@ -196,7 +196,7 @@ class _Progress:
 
     @contextmanager
     def telling(self) -> "Iterator[_Progress]":
-        """Tell while the body runs."""
+        """Report progress while the body runs."""
         thread = threading.Thread(target=self._tell, daemon=True)
         thread.start()
         try:

@@ -1,4 +1,4 @@
-"""The working tree here: which files are to be sent, and what is in them."""
+"""The local working tree: which files are to be sent, and what is in them."""
 
 import hashlib
 import os
@@ -70,7 +70,7 @@ class SourceTree:
 
 
 def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path | None = None) -> SourceTree:
-    """Return what is to be sent of a directory. `logs` is where runs are kept here: never a part of it.
+    """Return what is to be sent of a directory. `logs` is where runs are kept locally: never a part of it.
 
     Raises SyncFailed: no such directory, a pattern that is none, a file that cannot be read, too large.
     """
@@ -186,7 +186,7 @@ def _rules_of(path: Path) -> Ignore:
         raise _unreadable(path, error) from None
     try:
         if len(data) > MAX_IGNORE:
-            raise InvalidPattern(f"it is larger than {MAX_IGNORE >> 10} KiB")  # noqa: TRY301 - told as other bad ones
+            raise InvalidPattern(f"it is larger than {MAX_IGNORE >> 10} KiB")  # noqa: TRY301 - reported as other bad ones
         return Ignore.from_lines(data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").split("\n"))
     except InvalidPattern as error:
         raise SyncFailed(
@@ -209,11 +209,11 @@ class _TreeWalk:
     def __init__(self, root: Path) -> None:
         self.notes: list[str] = []
         self._root = root
-        self._links: dict[str, bool] = {"": False}  # by directory: whether a link leads there
+        self._links: dict[str, bool] = {"": False}  # by directory: whether a link leads to it
         self._ours = _own_output()
 
     def at(self, name: str) -> tuple[str, os.stat_result] | None:
-        """Return a name with what is there; None for what is not sent: gone, ours, neither file nor link."""
+        """Return a name with its stat; None for what is not sent: gone, ours, neither file nor link."""
         if any(part in ("", ".", "..") for part in name.split("/")):
             raise SyncFailed(
                 f"{self._root}: git lists {one_line(name, 120)!r}, which is not a path inside the tree"

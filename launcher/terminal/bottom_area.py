@@ -31,7 +31,7 @@ class BottomArea:
         self._outlet = outlet
         self._size = size
         self._colour = colour
-        self._widths: list[int] = []  # columns of each row that is there now
+        self._widths: list[int] = []  # columns of each row on the screen now
         self._shown: list[Painted] = []
 
     @property
@@ -67,7 +67,7 @@ class BottomArea:
             self.draw((), ())
 
     def _erasing(self) -> str:
-        """Return what clears the rows, counted as they stand after a window has become narrower."""
+        """Return what clears the rows, counted as they are after a window has become narrower."""
         if not self._widths:
             return ""
         columns = max(1, self._size()[0])

@@ -66,7 +66,7 @@ def _head(text: str, width: int) -> str:
 def _cell(character: str) -> int:
     if character < "\u0300":
         return 1
-    if character == _EMOJI_STYLE:  # makes what stands before it wide, on some terminals
+    if character == _EMOJI_STYLE:  # makes what precedes it wide, on some terminals
         return 1
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0

@@ -77,7 +77,7 @@ class LineDeduplicator:
             yield from self._judge(self._waiting.popleft())
 
     def due(self, now: float) -> Iterator[LogLine]:
-        """Yield the lines that have waited long enough, and that nobody else has said."""
+        """Yield the lines that have waited long enough, and that no other rank has printed."""
         while self._waiting and now - self._waiting[0].at >= WAIT_S:
             yield from self._judge(self._waiting.popleft())
 

@@ -138,7 +138,7 @@ class LiveScreen(Screen):
 
 
 def screen_on(stream: TextIO, *, plain: bool = False, all_ranks: bool = False) -> Screen:
-    """Return the screen for a stream: a live one where it is a terminal, unless told otherwise."""
+    """Return the screen for a stream: a live one where it is a terminal, unless `plain` is set."""
     if plain or not stream.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         return Screen(stream)
     return LiveScreen(stream, folds=not all_ranks)

@@ -1,6 +1,6 @@
 """Writes to people whose terminal or pipe may be slow: a write can be given up for something more urgent.
 
-A blocking write to a terminal that nobody reads holds up everything, Ctrl-C too. So we open the terminal
+A blocking write to a terminal that is not read holds up everything, Ctrl-C too. So we open the terminal
 again without blocking, and leave alone the opening that the shell shares.
 """
 
@@ -129,7 +129,7 @@ def _opened(stream: TextIO) -> tuple[int, int]:
     except (OSError, ValueError):  # no file: a test, a program that has us in it
         return -1, 0
     if not (os.isatty(fd) or stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
-        return -1, 0  # files and /dev/null keep nobody waiting
+        return -1, 0  # files and /dev/null never block
     for name in (f"/proc/self/fd/{fd}", f"/dev/fd/{fd}"):
         with suppress(OSError):
             own = os.open(name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)

@@ -1,6 +1,6 @@
-"""Where the training stands by what it has printed last: step, loss, speed, and when it will be done.
+"""The progress of a training by what it has printed last: step, loss, speed, and when it will be done.
 
-Only the end of what came since the last look is read, and only when somebody looks: a rank that prints
+Only the end of what came since the last look is read, and only on request: a rank that prints
 without end costs next to nothing.
 """
 
@@ -14,7 +14,7 @@ from preflight.frozen import dataclass
 
 TAIL = 8192
 _PATIENCE_S = 2.0
-"""How often ranks other than the one that tells are looked at."""
+"""How often ranks other than the one that reports are looked at."""
 _BAR = re.compile(
     r"(?<![\d/.])(\d{1,15})/(\d{1,15}) \[(?:(?:\d+:)?\d+:\d+)<((?:(\d{1,9}):)?(\d\d):(\d\d)|\?)"
 )
@@ -45,7 +45,7 @@ class ProgressValues:
 
 
 class ProgressParser:
-    """Reads what the lowest rank that tells of a training prints."""
+    """Reads what the lowest rank that reports a training prints."""
 
     def __init__(self) -> None:
         self._tails: dict[int, bytes] = {}
@@ -60,7 +60,7 @@ class ProgressParser:
             self._tails[rank] = (self._tails.get(rank, b"") + data[-TAIL:])[-TAIL:]
 
     def read(self, now: float, bars: Sequence[str] = ()) -> ProgressValues:
-        """Return where it stands. `bars`: what the lowest rank is drawing."""
+        """Return its progress. `bars`: what the lowest rank is drawing."""
         for rank in self._due(now):
             whole, self._tails[rank] = _cut(self._tails[rank])
             found = _read(whole)

@@ -19,15 +19,15 @@ _HALF = re.compile(rb"\x1b(?:\[\d{0,3})?\Z")
 
 @dataclass(slots=True)
 class TerminalRow:
-    """One row: what stands on it, and whether it is drawn again and again."""
+    """One row: what is on it, and whether it is drawn again and again."""
 
     text: bytearray = field(default_factory=bytearray)  # since the last \r
-    before: bytes = b""  # what stood there before it, if nothing has replaced it
+    before: bytes = b""  # what was on the row before it, if nothing has replaced it
     cut: bool = False
     returned: bool = False
     wiped: bool = False  # blanks were drawn over it
     redrawn: bool = False
-    fresh: bool = False  # drawn since the cursor came here last
+    fresh: bool = False  # drawn since the cursor came to it last
     passed: bool = False  # drawn, and started anew, since then
     since: float = 0.0  # when it began, or its state was reported last
     began: float = 0.0
@@ -35,7 +35,7 @@ class TerminalRow:
 
     @property
     def state(self) -> bytes:
-        """What a person sees there."""
+        """What a person sees on it."""
         return bytes(self.text) or self.before
 
     @property
@@ -50,7 +50,7 @@ class TerminalRow:
         return text + _CUT if self.cut else text
 
     def write(self, data: bytes) -> None:
-        """Put bytes behind what stands there."""
+        """Put bytes behind what is on it."""
         self.redrawn = self.redrawn or self.returned
         if not data.isspace():
             self.fresh, self.wiped = True, False
@@ -64,12 +64,12 @@ class TerminalRow:
         self.returned = not self._begin()
 
     def arrive(self) -> None:
-        """Have the cursor come here from above, to its start."""
+        """Have the cursor come to it from above, to its start."""
         self.fresh = self.passed = False
         self._begin()
 
     def _begin(self) -> bool:
-        """Start at the left; return whether blanks had wiped what stood there."""
+        """Start at the left; return whether blanks had wiped what was on it."""
         blank = self.text.isspace()
         if blank:
             self.before, self.returned, self.redrawn, self.wiped = b"", False, False, True
@@ -114,13 +114,13 @@ class TerminalRows:
         return lines
 
     def settle(self) -> list[str]:
-        """Return what stands above the cursor as lines: nothing has come for a while."""
+        """Return what is above the cursor as lines: nothing has come for a while."""
         lines: list[str] = []
         self._commit(self._cursor, lines)
         return lines
 
     def rest(self) -> list[str]:
-        """Return all that stands there, and start anew."""
+        """Return all that is on the rows, and start anew."""
         if self._half:
             self.current.write(self._half)
         lines = [row.words for row in self.rows if row.state.strip() and row.state != row.told]

@@ -1,4 +1,4 @@
-"""A run told to people while it goes: whole lines with their origin in front. For pipes, files, --plain."""
+"""A live run as text: whole lines with their origin in front. For pipes, files, --plain."""
 
 import sys
 from collections import deque
@@ -40,7 +40,7 @@ class Screen:
         self._ends_patience_s = ENDS_PATIENCE_S
 
     def say(self, text: str, *, bad: bool = False) -> None:
-        """Tell one thing of our own."""
+        """Print one message of our own."""
         self.show([("1;31" if bad else "1", "==>"), ("", f" {text}")])
 
     def show(self, line: StyledLine) -> None:
@@ -76,7 +76,7 @@ class Screen:
         return self._outlet.urgent()
 
     def break_line(self) -> None:
-        """Go to the next line, where somebody else has written on this one."""
+        """Go to the next line, where another program has written on this one."""
         self._outlet.write("\n")
 
     def stop(self, *, at_once: bool = False) -> None:
@@ -104,13 +104,13 @@ class Screen:
         self.lift()
 
     def phase(self, name: str, now: float) -> None:
-        """Take what the run is at; lines tell that when it is over."""
+        """Take what the run is at; lines say that when it is over."""
 
     def used(self, usage: Sequence[RankUsage]) -> None:
-        """Take what the ranks use; the outcome tells it."""
+        """Take what the ranks use; the outcome has it."""
 
     def lift(self) -> None:
-        """Leave the terminal to somebody else for a while: a question, an error, the end."""
+        """Leave the terminal to another writer for a while: a question, an error, the end."""
 
     def finish(self) -> None:
         """Show what logs ended with instead of a line. What comes after that is another start's."""

@@ -17,7 +17,7 @@ _GAP: Span = ("", "  ")
 
 @dataclass(frozen=True, slots=True)
 class StatusValues:
-    """All that a status line tells."""
+    """All that a status line shows."""
 
     phase: str
     elapsed_s: float

@@ -1,4 +1,4 @@
-"""Ways to a host. A transport is one module here and one line in `open_endpoint`."""
+"""Ways to a host. A transport is one module of this package and one line in `open_endpoint`."""
 
 import sys
 import threading
@@ -7,7 +7,7 @@ from importlib import import_module
 from launcher.transports.base import Connection, Endpoint, OpenOptions
 
 _UNUSED = "invoke"
-"""A fifth to a third of paramiko's import time, for its own `Match exec`, which is not used here.
+"""A fifth to a third of paramiko's import time, for its own `Match exec`, which gpulaunch does not use.
 
 Every command over SSH would pay for it; paramiko does without it where it is not installed.
 """

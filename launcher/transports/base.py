@@ -1,4 +1,4 @@
-"""What a transport is: the only way from here to a host."""
+"""What a transport is: the only way to a host."""
 
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
@@ -90,7 +90,7 @@ class Stream(Protocol):
     def wait(self, timeout_s: float) -> int | None:
         """Return the exit status (negative: ended by that signal), None if still running after timeout_s.
 
-        Raises ConnectionLost when the connection broke before the host told the status.
+        Raises ConnectionLost when the connection broke before the host reported the status.
         """
 
     def close(self) -> None:
@@ -114,9 +114,9 @@ class Closing:
 
 
 class Connection(Protocol):
-    """An open way to one host. argv is quoted for the remote shell here, and nowhere else.
+    """An open way to one host. argv is quoted for the remote shell in this class, and nowhere else.
 
-    Every argument arrives unchanged; a program written as ~/PATH is the one in the user's home there.
+    Every argument arrives unchanged; a program written as ~/PATH is the one in the user's home on the host.
     """
 
     @property
@@ -126,7 +126,7 @@ class Connection(Protocol):
     def run(
         self, argv: Iterable[str], *, stdin: bytes = b"", timeout_s: float = 60.0, max_output: int = 64 << 20
     ) -> CommandResult:
-        """Run to the end; a program that is not there ends with 127, one that may not be run with 126.
+        """Run to the end; a program that does not exist ends with 127, one that may not be run with 126.
 
         Raises CommandTimedOut when timeout_s passes, OutputTooLarge when stdout or stderr passes max_output
         bytes, ConnectionLost when the way to the host breaks.

@@ -64,7 +64,7 @@ class Tunnel:
 
 @contextmanager
 def lent(connection: Connection, program: str) -> Iterator[Tunnel]:
-    """Lend a connection to a program for one command there, whose first word `program` replaces."""
+    """Lend a connection to a program for one command on the host, whose first word `program` replaces."""
     with (
         tempfile.TemporaryDirectory(prefix="gpulaunch-") as private,
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener,
@@ -80,7 +80,7 @@ def lent(connection: Connection, program: str) -> Iterator[Tunnel]:
             yield loan
         finally:
             with suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)  # wakes an accept that nobody will answer
+                listener.shutdown(socket.SHUT_RDWR)  # wakes an accept that gets no connection
             thread.join(_LAST_S)
 
 

@@ -40,7 +40,7 @@ class SafeDirectory:
         self._last = ((), -1)
 
     def parent(self, parts: list[str]) -> int | None:
-        """Return the directory that holds a path, valid until the next call; None: it is not there.
+        """Return the directory that holds a path, valid until the next call; None: it does not exist.
 
         Raises NotADirectoryError with the path of what is in the way.
         """

@@ -14,7 +14,7 @@ def text(value: object) -> str:
 
 
 def clock(at: float) -> str:
-    """Return a moment as people here say it."""
+    """Return a moment in local time."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
     except (OverflowError, ValueError, OSError):
@@ -34,7 +34,7 @@ def tiles(rows: Iterable[tuple[object, object]]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table, which scrolls by itself where the window is narrow."""
+    """Return a table, which scrolls on its own where the window is narrow."""
     top = "".join(f"<th>{text(name)}</th>" for name in head)
     body = "".join("<tr>" + "".join(f"<td>{text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'

@@ -1,4 +1,4 @@
-"""Charts as SVG, made here: no script, no library, nothing fetched."""
+"""Charts as SVG, made by this module: no script, no library, nothing fetched."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

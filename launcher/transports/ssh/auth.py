@@ -43,7 +43,7 @@ _Offer: TypeAlias = "tuple[str, paramiko.PKey]"
 
 @dataclass(slots=True)
 class KeyRing:
-    """Private keys by path, loaded once for all hosts; each passphrase is asked for once."""
+    """Private keys by path, loaded once for all hosts; gpulaunch asks for each passphrase once."""
 
     prompt: Prompt | None
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -95,11 +95,11 @@ class KeyRing:
         return False
 
     def took(self, endpoint: Endpoint, key: paramiko.PKey) -> bool:
-        """Whether somebody said yes to this key; where known_hosts is /dev/null, this alone knows it."""
+        """Whether the user said yes to this key; where known_hosts is /dev/null, this alone knows it."""
         return (host_keys.lookup_name(endpoint), endpoint.port, key.asbytes()) in self.taken
 
     def ask_password(self, endpoint: Endpoint, question: str) -> str | None:
-        """Ask for a password, one question at a time. None: there is nobody to ask."""
+        """Ask for a password, one question at a time. None: no terminal to ask at."""
         if self.prompt is None:
             return None
         with self.lock, contextlib.suppress(EOFError):
@@ -159,7 +159,7 @@ def _read_key(path: str, passphrase: str | None) -> tuple[paramiko.PKey, ...]:
 
 def _demand_file(path: str) -> None:
     """Raise OSError where there is no file of a key's size: hosts.yaml may name a FIFO, or /dev/zero."""
-    facts = os.stat(path)  # noqa: PTH116 - paths are text here
+    facts = os.stat(path)  # noqa: PTH116 - paths are text in this module
     if not stat.S_ISREG(facts.st_mode):
         raise OSError(errno.EINVAL, "not a regular file", path)
     if facts.st_size > _LARGEST_KEY:
@@ -316,7 +316,7 @@ def _offer(
 
 
 def _none(transport: paramiko.Transport, endpoint: Endpoint, attempts: _Attempts) -> bool:
-    """Ask which methods there are; return False where the host lets us in without any."""
+    """Ask for the methods; return False where the host lets us in without any."""
     try:
         transport.auth_none(endpoint.user)
     except paramiko.BadAuthenticationType as told:

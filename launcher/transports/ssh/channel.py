@@ -9,7 +9,7 @@ from launcher.errors import ConnectionLost
 
 _CHUNK = 1 << 16
 _GONE = (OSError, EOFError, paramiko.SSHException)
-"""What paramiko raises where the connection has broken; reading does too, for it tells the host of room."""
+"""What paramiko raises where the connection has broken; reading does too, for it grants the host room."""
 _STALLED_S = 60.0
 """A command that reads none of its input for this long is not going to."""
 
@@ -28,7 +28,7 @@ class SshStream:
         while left:
             try:
                 sent = self._channel.send(bytes(left[:_CHUNK]))
-            except TimeoutError:  # the channel's time-out is read()'s; only a long stall counts here
+            except TimeoutError:  # the channel's time-out is read()'s; only a long stall counts
                 if time.monotonic() > deadline:
                     raise ConnectionLost(self.host, f"took no input for {_STALLED_S:g} s") from None
                 continue
@@ -71,7 +71,7 @@ class SshStream:
         return b"".join(parts)
 
     def wait(self, timeout_s: float) -> int | None:
-        """Return the exit status, None if still running; raises ConnectionLost when it was never told."""
+        """Return the exit status, None if still running; raises ConnectionLost when it never came."""
         if not self._channel.status_event.wait(max(0.0, timeout_s)):
             return None
         if self._channel.exit_status == -1:  # paramiko's "none was sent", set when the channel closes

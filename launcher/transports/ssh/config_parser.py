@@ -63,7 +63,7 @@ class _Lookup:
 
     @property
     def remote_user(self) -> str:
-        """Who to log in as, as far as that is known; "" for the user here."""
+        """Who to log in as, as far as that is known; "" for the local user."""
         return self.user or self.first("user")
 
     def first(self, key: str) -> str:
@@ -131,7 +131,7 @@ def _match(line: ConfigLine, state: _Lookup) -> bool:
     for word in words:
         negated = word.startswith("!")
         criterion, _, given = word.removeprefix("!").lower().partition("=")
-        if criterion in ("all", "final"):  # nothing here is read twice, so the only pass is the final one
+        if criterion in ("all", "final"):  # no file is read twice, so the only pass is the final one
             result = True
         elif criterion == "canonical":
             result = False
@@ -159,7 +159,7 @@ def _criterion(line: ConfigLine, criterion: str, value: str, state: _Lookup) -> 
         tokens = Tokens(state.original, state.host, state.first("port") or "22", state.remote_user)
         return _runs(tokens.in_command(value, line.where))
     if criterion in ("tagged", "localnetwork", "sessiontype", "command", "version"):
-        return False  # about the ssh command itself, which is not what runs here
+        return False  # about the ssh command itself, which is not what runs
     raise ConfigError(f"{line.where}: Match knows no {criterion!r}")
 
 

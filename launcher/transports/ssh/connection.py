@@ -23,7 +23,7 @@ from launcher.transports.ssh.transport import ChannelSocket, SshTransport
 
 T = TypeVar("T")
 
-# paramiko logs tracebacks of lost connections; each of them becomes a HostError here.
+# paramiko logs tracebacks of lost connections; each of them becomes a HostError.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
 logging.getLogger("paramiko").propagate = False
@@ -79,7 +79,7 @@ class SshConnection(Closing):
 
 
 class _NewKeyAccepted(Exception):
-    """Somebody said yes to a new host key."""
+    """The user said yes to a new host key."""
 
 
 class SshOpener:
@@ -124,7 +124,7 @@ class SshOpener:
             raise
 
     def _verify(self, endpoint: Endpoint, known: HostKeys, key: paramiko.PKey) -> None:
-        """Verify the host's key; a new one is asked about where somebody sits. Raises _Taken after a yes."""
+        """Verify the host's key; at a terminal gpulaunch asks about a new one. Raises _Taken after a yes."""
         accept_new = self._options.accept_new_host_keys or endpoint.new_host_keys in ("accept", "unchecked")
         try:
             host_keys.verify(endpoint, known, key, accept_new=accept_new)

@@ -131,7 +131,7 @@ class ProxySocket(socket.socket):
     _END_S = 0.5
 
     def watch(self, process: "subprocess.Popen[bytes]") -> Self:
-        """Take the command's stderr and its end; nobody stays a zombie."""
+        """Take the command's stderr and its end; it leaves no zombie."""
         self._process = process
         self._tail = b""
         self._drain = threading.Thread(target=self._read_stderr, daemon=True)

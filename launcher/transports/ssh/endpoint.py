@@ -162,7 +162,7 @@ def _jumps(
 
 
 def _jump(values: _Values, tokens: Tokens) -> tuple[str, ...]:
-    """Return ProxyJump's hops, unless a ProxyCommand stands before it: of the two, ssh takes the first."""
+    """Return ProxyJump's hops, unless a ProxyCommand precedes it: of the two, ssh takes the first."""
     text = tokens.in_text(_text(values, "proxyjump"))
     order = list(values)
     commanded = "proxycommand" in values

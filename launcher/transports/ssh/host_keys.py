@@ -33,11 +33,11 @@ def ask_for_known_kinds(transport: SshTransport, known: known_hosts.HostKeys) ->
 
 
 class NewHostKey(HostKeyUnknown):
-    """The key is new to known_hosts and could be taken, if somebody says so."""
+    """The key is new to known_hosts and could be taken, if the user says so."""
 
 
 def question(endpoint: Endpoint, key: paramiko.PKey) -> tuple[str, ...]:
-    """Return what ssh tells before it asks whether to take a new key."""
+    """Return what ssh prints before it asks whether to take a new key."""
     name, address = endpoint.name, lookup_name(endpoint)
     where = name if name == address else f"{name} ({address})"
     kind = key.get_name().removeprefix("ssh-").partition("-")[0].upper()

@@ -99,7 +99,7 @@ def lookup(files: Iterable[str], address: str, port: int) -> HostKeys:
 
 
 def name_to_save(address: str, port: int, *, hashed: bool) -> str:
-    """Return the name that a new key is saved under; hashed, the file does not tell which host it is."""
+    """Return the name that a new key is saved under; hashed, the file does not show which host it is."""
     name = host_names(address, port)[0]
     if not hashed:
         return name
@@ -209,5 +209,5 @@ def matches(patterns: tuple[str, ...], name: str) -> bool:
 
 
 def _hash(salt: bytes, name: str) -> bytes:
-    # The file format prescribes HMAC-SHA1; it hides names and protects nothing here.
+    # The file format prescribes HMAC-SHA1; it hides names and protects nothing.
     return hmac.digest(salt, name.encode(), "sha1")

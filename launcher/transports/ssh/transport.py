@@ -104,7 +104,7 @@ class ChannelSocket:
         self._channel.settimeout(timeout_s)
 
     def shutdown(self, _how: int) -> None:
-        """Wake whoever waits in recv; only closing does."""
+        """Wake a thread that waits in recv; only closing does."""
         self.close()
 
     def close(self) -> None:
@@ -220,13 +220,13 @@ class SshTransport(paramiko.Transport):
         return self.refusals.pop(getattr(self._asked, "chanid", -1), "")
 
     def _log(self, *_what: object) -> None:
-        """Say nothing: what matters becomes an error of ours, and nobody reads the rest."""
+        """Say nothing: what matters becomes an error of ours, and the rest is not read."""
 
     def _parse_debug(self, _message: paramiko.Message) -> None:
         """Pass over sshd's remarks on its authorized_keys, which paramiko makes printable byte by byte."""
 
     def _filter_algorithm(self, kind: str) -> tuple[str, ...]:
-        """Return all of a kind: none is disabled by name here, and paramiko asks for each many times."""
+        """Return all of a kind: none is disabled by name, and paramiko asks for each many times."""
         return tuple(getattr(self, f"_preferred_{kind}"))
 
     @property

@@ -81,7 +81,7 @@ def _common_head(one: bytes, other: bytes) -> int:
 
 
 class MessageReader:
-    """Turns what srun prints into messages; whatever else is printed there, by a prolog say, is noise."""
+    """Turns what srun prints into messages; whatever else it prints, by a prolog say, is noise."""
 
     def __init__(self, magic: str) -> None:
         self._magic = magic.encode()
