@@ -6,7 +6,7 @@ from dataclasses import replace
 from launcher.config.accelerate_file import read_settings_text
 from launcher.engines.accelerate_config import has_strategy
 from launcher.errors import BadInput
-from preflight.decide.decision import DecisionReason
+from preflight.decide.decision import DecisionReason, NodeRanks
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.job import Job
@@ -39,6 +39,19 @@ def take_default_config(job: Job, hosts: Iterable[HostFacts]) -> tuple[Job, tupl
     others = f"; {', '.join(lacking)} would not have it alone" if lacking else ""
     reasons.append(DecisionReason(what + others, _SOURCE))
     return replace(job, accelerate_config=taken), tuple(reasons)
+
+
+def effect_on_cpu(job: Job, ranks: Iterable[NodeRanks]) -> tuple[DecisionReason, ...]:
+    """Say that a strategy has no effect where no rank has a GPU.
+
+    Source: accelerate/state.py: `AcceleratorState` reads ACCELERATE_USE_FSDP and its like for types of GPUs
+    only; CPU ranks are MULTI_CPU, which is DDP.
+    """
+    config = job.accelerate_config or {}
+    if not has_strategy(config) or any(slot.gpu_uuid for node in ranks for slot in node.slots):
+        return ()
+    text = f"accelerate has no {config['distributed_type']} on the CPU: the ranks train with DDP"
+    return (DecisionReason(text, _SOURCE),)
 
 
 def _config_of(facts: HostFacts) -> tuple[dict[str, object], str]:

@@ -20,7 +20,7 @@ from launcher.engines.base import (
 )
 from launcher.engines.choice import choose_engine
 from launcher.errors import LaunchRefused
-from launcher.planning.default_config import take_default_config
+from launcher.planning.default_config import effect_on_cpu, take_default_config
 from launcher.planning.network import MainPort, choose_main_address, choose_main_port, socket_interface
 from launcher.planning.plan import Change, NodePlan, Plan, ScriptFile
 from preflight.checks.finding import Finding
@@ -107,7 +107,7 @@ def settle(
     )
     because = (*decision.because, why_engine, *(why for node in ranks.values() for why in node.because))
     notes = tuple(DecisionReason(note, "accelerate config") for note in job.launcher_notes)
-    because = (*because, *why_config, *notes, why_address)
+    because = (*because, *why_config, *effect_on_cpu(job, ranks.values()), *notes, why_address)
     because = tuple(dict.fromkeys((*because, *port.because)))
     return LaunchDecisions(replace(job, args=edit.args), engine, ranks, decision, world, changes, because)
 

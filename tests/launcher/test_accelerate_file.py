@@ -61,6 +61,14 @@ def test_a_named_file_reaches_every_host(tmp_path: Path) -> None:
     assert any("num_processes 8 of" in reason.text for reason in made.because)
 
 
+def test_a_strategy_without_effect_is_named(tmp_path: Path) -> None:
+    (tmp_path / "fsdp.yaml").write_text(FSDP + "use_cpu: true\n", encoding="utf-8")
+    job = replace(JOB, **accelerate_fields(tmp_path / "fsdp.yaml"))
+    said = "accelerate has no FSDP on the CPU: the ranks train with DDP"
+    assert said in [reason.text for reason in plan(job, titan()).because]
+    assert said not in [reason.text for reason in plan(replace(job, gpus="all"), titan()).because]
+
+
 def test_one_rank_with_a_strategy_meets_on_the_main_port(tmp_path: Path) -> None:
     (tmp_path / "fsdp.yaml").write_text(FSDP, encoding="utf-8")
     made = plan(replace(JOB, **accelerate_fields(tmp_path / "fsdp.yaml")), l40s(1, "l40s"))
