@@ -65,7 +65,9 @@ class Attempt:
         number: int = 1,
         targets: Mapping[str, PeerAddress] | None = None,
     ) -> None:
-        """`targets`: where hosts are for each other, so that they can tell whether a silent one lives."""
+        """`targets`: the addresses of hosts for each other, so that they can check whether a silent one
+        lives.
+        """
         self._number = number
         self._launch = launch
         self._plan = plan
@@ -121,7 +123,7 @@ class Attempt:
         self._book.keep("plan.json", json.dumps(plan_json(self._plan), indent=1) + "\n")
         for name, text in self._launch.kept:
             self._book.keep(name, text)
-        if not self._launch.follow.disconnect.slurm_job:  # nobody reaches those nodes once the job is over
+        if not self._launch.follow.disconnect.slurm_job:  # no client reaches those nodes once the job is over
             remember(launch_record(self._plan, self._plan.nodes[0], self._launch.entries))
         self._book.note("started")
         for line in (*launch_lines(self._plan, str(directory)), self._disconnect_words()):
@@ -155,7 +157,7 @@ class Attempt:
         return outcome
 
     def port_was_taken(self, outcome: Outcome) -> bool:
-        """Return whether it failed before its ranks met, because the main port had become somebody else's."""
+        """Return whether it failed before its ranks met, because another process had taken the main port."""
         if outcome.verdict != "failed" or outcome.verification.placed or self._plan.world_size == 1:
             return False
         main = self._plan.nodes[0].host
@@ -224,7 +226,7 @@ class Attempt:
             return which_answer(connection, entry.python, targets)
 
     def _may_leave(self) -> bool:
-        """Return whether a detached run continues without us; take the steps that lead there."""
+        """Return whether a detached run continues without us; take the steps that lead to that."""
         step = self._departure.step(time.monotonic()) if self._departure is not None else "wait"
         if step == "detach":
             self._send_detach()

@@ -54,7 +54,7 @@ class CheckedLaunch:
         return replace(plan, nodes=tuple(nodes))
 
     def targets(self) -> dict[str, PeerAddress]:
-        """Return where the others would meet each host; one that lives answers there, or refuses."""
+        """Return where the others would meet each host; one that lives answers, or refuses."""
         hosts = [(entry, self.result.facts[entry.name]) for entry in self.launch.entries]
         found: dict[str, PeerAddress] = {}
         for entry, facts in hosts:
@@ -109,7 +109,7 @@ def examine(launch: LaunchRequest) -> PreflightResult:
 def carry_out(
     prepared: CheckedLaunch, screen: Screen, given_up: Callable[[Outcome], object] | None = None
 ) -> Outcome:
-    """Launch and follow to the end; on a port that somebody took meanwhile, again on another one.
+    """Launch and follow to the end; on a port that another process took meanwhile, again on another one.
 
     `given_up` takes the outcome of each attempt that another one follows: its ranks may have left something.
     """

@@ -1,4 +1,4 @@
-"""What becomes of what happens to a followed run: files here, the person's screen, warnings, measures."""
+"""Dispatch run events to the local log files, the terminal and the usage statistics."""
 
 import re
 import time
@@ -25,7 +25,7 @@ _MAIN = "rank-0.log"
 
 
 class RunReporter:
-    """Takes every happening of a run: `take` yields the stops that follow from it, all else is done here."""
+    """Takes every happening of a run: `take` yields the stops that follow from it, and does all else."""
 
     def __init__(
         self,
@@ -95,14 +95,14 @@ class RunReporter:
             self._see_phase(float(at))
 
     def say(self, text: str, *, bad: bool = False, at: float | None = None) -> None:
-        """Tell the person, and keep it for the report; `at`: when it happened on its host."""
+        """Show it to the user, and keep it for the report; `at`: when it happened on its host."""
         if not self._over:
             self._screen.say(text, bad=bad)
         if at is not None or not self._over:
             self._book.note(text, bad=bad, at=at)
 
     def _say_what_failed(self) -> None:
-        """Say once that no more is kept here: this side's disk ends no run."""
+        """Say once that local logs are no longer written: the local disk ends no run."""
         if self._book.failed and not self._failure_said:
             self._failure_said = True
             still_running = "" if self._over else "the run continues, and "

@@ -20,7 +20,7 @@ from preflight.job import Job
 
 @dataclass(frozen=True, slots=True)
 class FollowOptions:
-    """How a run is followed, and what becomes of it without its client."""
+    """How a run is followed, and its disconnect policy."""
 
     disconnect: DisconnectOptions = DisconnectOptions()
     choose: Callable[[], InterruptChoice] | None = (
@@ -44,7 +44,7 @@ class LaunchRequest:
     follow: FollowOptions = FollowOptions()
     width: int = 64
     early: WarmStarts | None = None  # nodes that have started already
-    kept: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, here and on every host
+    kept: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, locally and on every host
     before: tuple[Phase, ...] = ()  # what has taken time already
 
     def probe(

@@ -57,7 +57,7 @@ def interrupts_counted() -> Iterator[SignalCounter]:
 
 
 def drop_terminal() -> None:
-    """Point what led to a closed terminal to nowhere: writing there would fail."""
+    """Point what led to a closed terminal to nowhere: writing to it would fail."""
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         for number in (0, 1, 2):

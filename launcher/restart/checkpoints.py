@@ -27,7 +27,7 @@ class Checkpoint:
     step: int  # -1: its name has no number
     whole: bool
     why: str = ""  # it is not whole
-    full: str = ""  # the whole path there
+    full: str = ""  # the complete path on the host
 
 
 @dataclass(frozen=True, slots=True)

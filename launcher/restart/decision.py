@@ -1,6 +1,6 @@
 """Whether a run that ended is started again, and why not. Pure: an outcome in, a decision out.
 
-The first rule that fits says what it was. Rules for what a person wanted stand first, then what the run
+The first rule that fits says what it was. Rules for what a person wanted come first, then what the run
 itself says, then how its processes ended.
 """
 
@@ -31,7 +31,7 @@ class RunFailure:
     nature: FailureCategoryName
     words: str  # one line
     host: str = ""
-    code: str = ""  # of the signature, where the logs told
+    code: str = ""  # of the signature, where the logs have one
     rank: int | None = None  # whose GPU has failed by what its own log says
 
     @property
@@ -50,7 +50,7 @@ class NoRestart:
 
 @dataclass(frozen=True, slots=True)
 class RestartRule:
-    """One row: what it looks like, and what it is. A text means that nobody would want a restart."""
+    """One row: what it looks like, and what it is. A text means that a restart would not help."""
 
     fits: Callable[[Outcome], bool]
     is_: FailureCategoryName | str
@@ -90,7 +90,7 @@ _RULES: tuple[RestartRule, ...] = (
     RestartRule(lambda o: (c := _cause(o)) is not None and c.code == STOP_EXIT, "precision"),
     RestartRule(lambda o: (c := _cause(o)) is not None and c.hung, "hang"),
     RestartRule(lambda o: bool(o.cleanup.lost) and _is_echo(o), "host"),
-    RestartRule(lambda o: o.verdict == "aborted", "host"),  # could not be started there
+    RestartRule(lambda o: o.verdict == "aborted", "host"),  # could not be started on a host
     RestartRule(lambda o: _told(o) is not None, "told"),
     RestartRule(lambda o: (c := _cause(o)) is not None and bool(c.exception), "script"),
     RestartRule(

@@ -28,7 +28,9 @@ class SparePolicy:
 
 @dataclass(frozen=True, slots=True)
 class HostSet:
-    """Who continues, as the last preflight found them; `result` None: nobody. `facts` are of all asked."""
+    """Who continues, as the last preflight found them; `result` None: no host. `facts` are of all that
+    were asked.
+    """
 
     lineup: HostAssignment
     result: PreflightResult | None
@@ -51,7 +53,7 @@ def regroup(launch: LaunchRequest, outcome: Outcome, reason: RunFailure, choice:
 
 
 def _ended(launch: LaunchRequest, run_id: str, lost: Sequence[HostEntry]) -> Iterator[HostEntry]:
-    """Yield the lost hosts that answer again, once the start that was lost there has ended."""
+    """Yield the lost hosts that answer again, once the start that was lost on them has ended."""
     if not lost:
         return
     why = "it is started again elsewhere"

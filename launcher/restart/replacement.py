@@ -18,7 +18,7 @@ _REACHES_MAIN = "NET004"
 
 @dataclass(frozen=True, slots=True)
 class HostAssignment:
-    """Hosts in the order of their node ranks, and what was changed to get there."""
+    """Hosts in the order of their node ranks, and what was changed for it."""
 
     entries: tuple[HostEntry, ...]
     spares: tuple[HostEntry, ...] = ()  # not used so far, in order
@@ -32,11 +32,11 @@ class HostAssignment:
 
 @dataclass(frozen=True, slots=True)
 class HostFault:
-    """What stands against a host, or only against some of its GPUs."""
+    """The faults of a host, or only against some of its GPUs."""
 
     host: str
     why: str
-    gpus: tuple[int | str, ...] = ()  # indices (a lost GPU tells no UUID) and UUIDs
+    gpus: tuple[int | str, ...] = ()  # indices (a lost GPU reports no UUID) and UUIDs
 
 
 def replaced(lineup: HostAssignment, host: str, why: str) -> HostAssignment:
@@ -101,7 +101,9 @@ def _fault(host: str, findings: Sequence[Finding]) -> HostFault:
 
 
 def _guess(lineup: HostAssignment, findings: Sequence[Finding]) -> tuple[HostFault, ...]:
-    """Return whom the others do not get on with: a main host that nobody reaches, else who came last."""
+    """Return whom the others do not get on with: a main host that no other host reaches, else who came
+    last.
+    """
     if not findings:
         return ()
     cut_off = [each for each in findings if each.code == _REACHES_MAIN]

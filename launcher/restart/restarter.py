@@ -86,7 +86,7 @@ class _RestartLoop:
         self._starts: list[StartRecord] = []
         self._changes: tuple[str, ...] = ()  # in the start that continues, against the one before
         self._attempts = 0
-        self._tried = 0  # restarts, also those for which no host was there
+        self._tried = 0  # restarts, also those for which no host was usable
         self._before = self._facts  # of the last preflight before the last start
         self._resumed_from = ""
 
@@ -123,7 +123,7 @@ class _RestartLoop:
         return replace(whole, logs_incomplete=whole.logs_incomplete or book.failed)
 
     def follow_up(self, outcome: Outcome) -> CheckedLaunch | NoRestart:
-        """Return the next start, or why there is none."""
+        """Return the next start, or the reason against it."""
         spec, found = self._means.spec, reason_of(outcome)
         if isinstance(found, RunFailure):
             self._starts[-1] = replace(self._starts[-1], identity=found.identity)
@@ -203,7 +203,7 @@ class _RestartLoop:
         outcome: Outcome,
         checkpoint: Checkpoint | None,
     ) -> CheckedLaunch | NoRestart:
-        """Return the start as it will be, told; its plan is made once here to say what it changes."""
+        """Report the start and return it; its plan is made once already to say what it changes."""
         spec = self._means.spec
         for error in result.errors.values():
             return NoRestart(error.message, later=True)

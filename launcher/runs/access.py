@@ -25,7 +25,7 @@ class KnownHosts:
     asked: Mapping[str, HostEntry]  # those that were asked for the run, by name
     inventory: Inventory
     is_named: Callable[[str], bool]  # whether ssh_config has a Host line for this very name
-    consent: Consent | None = None  # None: there is nobody to ask
+    consent: Consent | None = None  # None: without a terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def access_of(run: RemoteRun, launched: RunRecord, known: KnownHosts, open_known
             entry = way
             refused.append((way, why))
         entries.append(entry)
-    # What runs there is the interpreter of the listing, never one of a record's choice.
+    # What runs on the host is the interpreter of the listing, never one of a record's choice.
     nodes = tuple(
         replace(node, python=entry.python) for node, entry in zip(launched.plan.nodes, entries, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Attached to a run that is there already: the view of `gpulaunch run`, until it ends or is left again."""
+"""Attached to a run that exists already: the view of `gpulaunch run`, until it ends or is left again."""
 
 import json
 import queue
@@ -38,11 +38,11 @@ from launcher.runs.model import RemoteRun
 from launcher.terminal.screen import Screen
 
 SHOWN = 10 << 10
-"""How much of each log that was there before is shown; the file here gets all of it."""
+"""How much of each log that was written before is shown; the local file gets all of it."""
 
 
 class AttachedRun:
-    """Follows every node of a run from the bytes on that are here."""
+    """Follows every node of a run from the bytes on that are kept locally."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class AttachedRun:
         run: RemoteRun,
         choose: Callable[[], InterruptChoice],
     ) -> None:
-        """`run`: as its hosts tell of it; one that is over is shown as it was."""
+        """`run`: as its hosts report it; one that is over is shown as it was."""
         self._screen = screen
         self._choose = choose
         self._over = over = run.is_over
@@ -74,7 +74,7 @@ class AttachedRun:
                 node,
                 partial(open_entry, entry),
                 ResumePoint(self._here[node.host]),
-                patience_s=float("inf"),  # it continues there whatever becomes of our way to it
+                patience_s=float("inf"),  # it continues on the host whether or not we reach it
                 happenings=happenings,
             )
             for node, entry in zip(plan.nodes, entries, strict=True)
@@ -163,7 +163,7 @@ class AttachedRun:
                     self._screen.output(host, log, file.read(here - start), time.monotonic())
 
     def _ended(self) -> Outcome:
-        """Return how it ended, and keep that with the logs where nobody has before."""
+        """Return how it ended, and keep that with the logs where no client has before."""
         outcome = outcome_of(self._watch, self._book.directory, self._duration(), 1)
         outcome = with_stacks(outcome, self._book)
         outcome = with_reasons(with_last_lines(outcome, self._book), self._book)
@@ -176,7 +176,7 @@ class AttachedRun:
         return outcome
 
     def _duration(self) -> float:
-        """Return how long it ran, by its hosts' clocks: we were there for a part of it only."""
+        """Return how long it ran, by its hosts' clocks: this client followed a part of it only."""
         times = [
             float(end) - float(begin)
             for ended in self._watch.nodes.ended.values()

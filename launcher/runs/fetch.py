@@ -1,4 +1,4 @@
-"""Fetching a run: logs, records and output; each file whole or not there, each byte sent once."""
+"""Fetching a run: logs, records and output; each file complete or absent, each byte sent once."""
 
 import errno
 import hashlib
@@ -36,7 +36,9 @@ class FetchResult:
 
     files: int = 0
     bytes: int = 0
-    skipped: list[str] = field(default_factory=list)  # what could not be read there, each with its reason
+    skipped: list[str] = field(
+        default_factory=list
+    )  # what could not be read on the host, each with its reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """The last frame: what could not be read there."""
+    """The last frame: what could not be read on the host."""
 
     skipped: tuple[tuple[str, str], ...] = ()
 
@@ -69,7 +71,7 @@ class FileReceiver:
         self._passed_over: str | None = None
 
     def wanted(self) -> dict[str, Any]:
-        """Return what is here already, as mode fetch takes it."""
+        """Return what is local already, as mode fetch takes it."""
         have: dict[str, list[int]] = {}
         part: dict[str, list[list[int]]] = {}
         for path in sorted(self.directory.rglob("*")) if self.directory.is_dir() else ():

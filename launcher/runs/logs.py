@@ -1,4 +1,4 @@
-"""The logs of a run, looked at: nothing is kept here, and looking keeps no attached run alive."""
+"""The logs of a run, looked at: nothing is kept locally, and looking keeps no attached run alive."""
 
 import queue
 import re

@@ -1,4 +1,4 @@
-"""Runs as the hosts tell of them, put together over their nodes. Pure."""
+"""Runs as the hosts report them, put together over their nodes. Pure."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
@@ -19,7 +19,7 @@ LONGEST_GRACE_S = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class NodeRun:
-    """One node of a run as its host tells it."""
+    """One node of a run as its host reports it."""
 
     entry: HostEntry  # how the host was reached just now
     told: Mapping[str, Any]  # what mode list says of it
@@ -94,7 +94,7 @@ class RemoteRun:
     launched: RunRecord | None  # None: started by a gpulaunch that left no record
     nodes: tuple[NodeRun, ...]
     from_here: bool = False  # this machine has launched it, and `launched` is its own record
-    conflict: str = ""  # why it is not known which of the hosts that tell of it are right
+    conflict: str = ""  # why it is not known which of the hosts that report it are right
 
     @property
     def condition(self) -> RunStatus:
@@ -119,7 +119,7 @@ class RemoteRun:
         return end_words(self.condition, self.why)
 
     def later(self, states: Mapping[int, Mapping[str, Any]]) -> "RemoteRun":
-        """Return it as nodes (by their rank) have told their state since."""
+        """Return it as nodes (by their rank) have reported their state since."""
         nodes = tuple(
             replace(node, told={**node.told, "state": state})
             if (state := states.get(int(node.told["spec"].get("node_rank") or 0)))
@@ -130,7 +130,7 @@ class RemoteRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether all of its nodes have told that nothing of it lives any more."""
+        """Whether all of its nodes have reported that nothing of it lives any more."""
         return len(self.nodes) >= self.total_nodes and self.condition not in ("running", "stopping")
 
     @property
@@ -171,7 +171,7 @@ class RemoteRun:
 
     @property
     def unattended_s(self) -> float | None:
-        """How long nobody has followed an attached run; None when it needs nobody, or has ended."""
+        """How long no client has followed an attached run; None when it needs none, or has ended."""
         ages = [
             float(node.told["client_age_s"])
             for node in self.nodes
@@ -182,10 +182,10 @@ class RemoteRun:
 
 @dataclass(frozen=True, slots=True)
 class MergedRuns:
-    """Runs put together from what hosts have told, and what of that is not believed."""
+    """Runs put together from what hosts have reported, and what of that is not believed."""
 
     runs: tuple[RemoteRun, ...]
-    strays: Mapping[str, tuple[str, ...]]  # run id -> who tells of it, though it is not theirs to tell
+    strays: Mapping[str, tuple[str, ...]]  # run id -> hosts that report it, though it is not theirs
 
 
 def gather_runs(
@@ -197,9 +197,9 @@ def gather_runs(
     """Return the runs in (host, its answer, our time then), the newest last.
 
     A host answers for itself only. Of a launch that this machine remembers (`known`), each node is believed
-    from the host that was launched on. `names` are those of hosts that did not answer or were not asked:
-    nobody tells in their place either. Of another launch, a node that two hosts claim is a conflict; one
-    host reached under two names tells the same node twice, and one of them is kept.
+    from the host that was launched on. `names` are those of hosts that did not answer or were not asked: no
+    other host reports in their place either. Of another launch, a node that two hosts claim is a conflict;
+    one host reached under two names reports the same node twice, and one of them is kept.
     """
     answers = tuple(answers)
     asked = {*names, *(entry.name for entry, _, _ in answers)}
@@ -217,7 +217,7 @@ def gather_runs(
 
 
 class _Claims:
-    """All that hosts tell of one run."""
+    """All that hosts report of one run."""
 
     def __init__(
         self, run_id: str, nodes: Iterable[NodeRun], asked: Collection[str], known: RunRecord | None
@@ -235,7 +235,7 @@ class _Claims:
         self._own = own
 
     def put_together(self) -> RemoteRun | None:
-        """Return the run, None where nobody tells of it who could know."""
+        """Return the run, None where no host reports it that could know."""
         kept: dict[int, NodeRun] = {}
         conflict = self._unlike_records()
         for node in self._own:
@@ -252,7 +252,7 @@ class _Claims:
         return RemoteRun(self.run_id, launched, ordered, self._known is not None, conflict)
 
     def _is_own(self, node: NodeRun) -> bool:
-        """Return whether what a host tells is its own to tell, by what is known here."""
+        """Return whether a host may report what it reports, by what this client knows."""
         record = self._known or node.launched
         if record is None:
             return True
@@ -261,7 +261,7 @@ class _Claims:
         owner = record.entries[node.rank]
         if self._known is not None:
             return node.entry.name == owner.name or _place(node.entry) == _place(owner)
-        # The host may have another name here than there, unless that name is known here as another host's.
+        # The client may know the host by another name than its own, unless that is the name of another host.
         return node.entry.is_local or owner.name not in self._asked or self._is_named(node)
 
     def _is_named(self, node: NodeRun) -> bool:
@@ -299,7 +299,7 @@ def _place(entry: HostEntry) -> tuple[str, bool, Via | None]:
 
 
 def _is_same_keeper(one: NodeRun, other: NodeRun) -> bool:
-    """Return whether two answers tell of one supervisor: the same process of the same boot."""
+    """Return whether two answers are of one supervisor: the same process of the same boot."""
     names = ("boot_id", "supervisor", "pid_ns")
     mine, theirs = ([node.state.get(name) for name in names] for node in (one, other))
     return one.rank == other.rank and mine == theirs and bool(mine[0]) and bool(mine[1])

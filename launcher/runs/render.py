@@ -65,7 +65,7 @@ def _row(run: RemoteRun, now: float) -> tuple[str, ...]:
 
 
 def _hosts(run: RemoteRun) -> str:
-    """Return the hosts that tell of it, and how many more there are."""
+    """Return the hosts that report it, and the number of others."""
     names = one_line(host_range(node.entry.name for node in run.nodes), 60)
     missing = run.total_nodes - len(run.nodes)
     return f"{names} and {missing} more" if missing > 0 else names
@@ -125,7 +125,7 @@ def _remarks(run: RemoteRun) -> Iterator[str]:
                 keep_lines=False,
             )
     over = [node for node in run.nodes if node.condition in ("failed", "stopped")]
-    if over and run.condition == "running":  # without a client, nobody has told the others
+    if over and run.condition == "running":  # without a client, the others do not know
         names = ", ".join(node.entry.name for node in over)
         words = f"it has ended on {names} ({one_line(run.why, 120)}); gpulaunch attach or stop ends the rest"
         yield clean(f"{run.run_id}: {words}", keep_lines=False)

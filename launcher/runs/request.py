@@ -44,7 +44,9 @@ def ask(
 def ask_state(
     connection: Connection, python: str, document: Mapping[str, Any], *, timeout_s: float = ANSWER_S
 ) -> dict[str, Any]:
-    """Ask what is answered with how a run stands: its `state`, and whether it is `alive`. Raises as `ask`."""
+    """Ask what is answered with the state of a run: its `state`, and whether it is `alive`. Raises as
+    `ask`.
+    """
     answer = ask(connection, python, document, timeout_s=timeout_s)
     misfit = misfit_of_answer(answer)
     if misfit:

@@ -13,16 +13,16 @@ from preflight.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SearchScope:
-    """What is known of this working directory and of whoever works in it."""
+    """What is known of this working directory and of its user."""
 
-    kept: frozenset[str]  # runs whose logs are kept here
-    jobs: frozenset[str]  # names of the run configs here
+    kept: frozenset[str]  # runs whose logs are kept locally
+    jobs: frozenset[str]  # names of the local run configs
     user: str
 
     def last(self, runs: Iterable[RemoteRun]) -> RemoteRun:
         """Return the newest run (of some, the newest last) of this directory, else of this user.
 
-        Any host can say that it has a newer one than was launched from here: then it must be named.
+        Any host can say that it has a newer one than was launched from this directory: then it must be named.
         Raises BadInput.
         """
         runs = tuple(runs)

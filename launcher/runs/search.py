@@ -1,4 +1,6 @@
-"""Finding runs by asking hosts: those of hosts.yaml, this machine, and where runs known here were started."""
+"""Finding runs by asking hosts: those of hosts.yaml, this machine, and those of runs that this machine
+knows.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,16 +24,18 @@ _NAMED = 6
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What the hosts told, and which could not be asked."""
+    """What the hosts reported, and which could not be asked."""
 
     runs: tuple[RemoteRun, ...]
     errors: Mapping[str, HostError]
     strays: Mapping[str, tuple[str, ...]]  # run id -> what of it is not believed
-    elsewhere: Mapping[str, tuple[str, ...]]  # host -> its runs, told of by hosts that share its home
+    elsewhere: Mapping[str, tuple[str, ...]]  # host -> its runs, reported by hosts that share its home
 
 
 def hosts_to_ask(inventory: Inventory, words: Sequence[str]) -> tuple[HostEntry, ...]:
-    """Return the hosts named, or all of hosts.yaml, this machine, and those of the launches known here."""
+    """Return the hosts named, or all of hosts.yaml, this machine, and those of the launches that this
+    machine knows.
+    """
     if words:
         return inventory.resolve(words)
     known = {LOCALHOST: inventory.entry(LOCALHOST)}

@@ -1,4 +1,4 @@
-"""Runs of hosts that were not asked, told of by hosts that share a home with them. Pure."""
+"""Runs of hosts that were not asked, reported by hosts that share a home with them. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ _MOST = 1000
 def runs_elsewhere(answers: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
     """Return {host: run ids} of hosts whose own answers are not among these; how they are is theirs to say.
 
-    A host that tells of runs under its own name means a container of it, or another host that has its name.
+    A host that reports runs under its own name means a container of it, or another host that has its name.
     """
     told = list(answers)
     asked = {str(answer.get("host") or "") for answer in told}

@@ -1,4 +1,4 @@
-"""Asking every rank of a running run where it stands."""
+"""Asking every rank of a live run for its stack."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +18,7 @@ ASK_S = 90.0
 def ask_stacks(
     plan: Plan, entries: Sequence[HostEntry], open_entry: Open
 ) -> tuple[Hang, Mapping[str, GpulaunchError]]:
-    """Return where the ranks stand, and the hosts that did not tell."""
+    """Return what the ranks execute, and the hosts that did not answer."""
     request = {"mode": "stacks", "run_id": plan.run_id}
 
     def one(entry: HostEntry) -> Mapping[str, object]:
@@ -28,7 +28,7 @@ def ask_stacks(
 
     errors: dict[str, GpulaunchError] = {}
     standings: list[RankStack] = []
-    # All at once, so that they tell of one moment.
+    # All at once, so that they are of one moment.
     for node, result in zip(plan.nodes, fanout(one, entries, width=max(1, len(entries))), strict=True):
         if isinstance(result, GpulaunchError):
             errors[node.host] = result

@@ -29,7 +29,7 @@ def stop_run(
 def remove_run(
     run_id: str, entries: Sequence[HostEntry], open_entry: Open
 ) -> "list[dict[str, Any] | GpulaunchError]":
-    """Delete the run's directory on each host; a host refuses while anything of the run lives there."""
+    """Delete the run's directory on each host; a host refuses while anything of the run lives on it."""
 
     def one(entry: HostEntry) -> dict[str, Any]:
         with open_entry(entry) as connection:
