@@ -201,6 +201,18 @@ def _words(_: Path) -> Read:
     return read
 
 
+def _commands(_: Path) -> Read:
+    from launcher.engines.command_line.parse import parse_command, parse_line
+
+    def read(data: bytes) -> None:
+        for text in _texts(data):
+            parsed = parse_line(text, {"A": "1 2", "HOME": "/root"})
+            assert parsed.words[parsed.program_position] == parsed.program
+            parse_command(parsed.words)
+
+    return read
+
+
 def _logs(_: Path) -> Read:
     from launcher.report.diagnosis import document, lines
     from preflight.diagnosis.diagnose import diagnose_logs
@@ -292,6 +304,7 @@ DOORS = {
         Door("claims", _claims, is_json=True),
         Door("known_hosts", _known_hosts),
         Door("words", _words),
+        Door("commands", _commands),
     )
 }
 

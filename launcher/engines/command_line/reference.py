@@ -6,7 +6,7 @@ from launcher.engines.accelerate_config import SECTIONS, section_of
 from launcher.engines.command_line.line import VARIABLES
 from launcher.engines.command_line.options import Option, Table
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
-from launcher.engines.command_line.tables.deepspeed import DEEPSPEED
+from launcher.engines.command_line.tables.deepspeed import DEEPSPEED, VERSION
 from launcher.engines.command_line.tables.fabric import FABRIC
 from launcher.engines.command_line.tables.prefixes import HOROVODRUN, MPIRUN, SRUN
 from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN
@@ -32,7 +32,7 @@ CHAPTERS: tuple[tuple[str, str, Table, Table | None], ...] = (
     ),
     (
         "deepspeed",
-        "Scripts get `--local_rank=N` as from DeepSpeed's launcher, which itself does not run.",
+        f"DeepSpeed {VERSION}. Scripts get `--local_rank=N` as from its launcher, which itself does not run.",
         DEEPSPEED,
         None,
     ),

@@ -19,6 +19,7 @@ _VARIABLE = re.compile(
 _SUBSTITUTION = re.compile(r"\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\$\{[^}]*\}")
 _PLACEHOLDER = re.compile(r"<[A-Za-z][\w ./'-]*>|\{(?!\w+\.\.)[A-Za-z][\w ./-]*\}")
 _OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;|\d?>>|\d?>&(?:\d|-)?|\d?>|\d?<|[;&|()\n]")
+_PLAIN = re.compile(r"[\w=:./,+@%-]+", re.ASCII)
 _SPACE = " \t\r\u00a0"
 _SMART = {"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u2013": "--", "\u2014": "--"}
 
@@ -75,6 +76,11 @@ class _WordReader:
         """Read a quote, a variable or a character; return False where the word ends."""
         char = self.text[self.at]
         continued = _CONTINUED.match(self.text, self.at)
+        plain = _PLAIN.match(self.text, self.at)
+        if plain is not None:
+            self._add(plain[0])
+            self.at = plain.end()
+            return True
         if continued is not None:
             self.at = continued.end()
             return False
