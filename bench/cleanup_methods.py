@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from preflight.leftovers.classify import classify
 from preflight.leftovers.process_tree import gpu_files, is_half_dead
-from preflight.leftovers.selection import CleanFilter, choose
+from preflight.leftovers.selection import CleanFilter, select_to_kill
 from tests.preflight.container_scenes import container_scene, own
 from tests.preflight.scenes import Scene, random_scene
 
@@ -50,8 +50,8 @@ def by_name(scene: Scene) -> set[int]:
 
 def by_us(scene: Scene) -> set[int]:
     """gpulaunch clean-zombies --yes"""
-    choice = choose(classify(scene.facts()), CleanFilter())
-    return {each.process.pid for each in (*choice.at_once, *choice.after_yes)}
+    choice = select_to_kill(classify(scene.facts()), CleanFilter())
+    return {each.process.pid for each in (*choice.automatic, *choice.needs_confirmation)}
 
 
 WAYS: tuple[Callable[[Scene], set[int]], ...] = (by_fuser, by_nvml, by_name, by_us)

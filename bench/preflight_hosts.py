@@ -172,7 +172,7 @@ def _agent(inventory: Path, names: list[str]) -> dict[str, str]:
 
     python = load_inventory(inventory).resolve(names[:1])[0].python
     payload = gather._payload(gather.AgentRequest("bench", ports=(29500,), free_ports=4))  # noqa: SLF001
-    command = shlex.join(programs.bootstrap(python, site=True))
+    command = shlex.join(programs.bootstrap_argv(python, site=True))
     return {"command": command, "payload": base64.b64encode(payload).decode()}
 
 

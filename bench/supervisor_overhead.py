@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bench.common import ROOT, Target, tell
 from launcher.follow import protocol
-from launcher.remote.programs import onhost_source
+from launcher.remote.programs import program_source
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
 
@@ -49,7 +49,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 def beside(*names: str) -> list[list[str]]:
     """Return what travels with every run."""
-    return [[f"{name}.py", onhost_source(name).decode()] for name in names]
+    return [[f"{name}.py", program_source(name).decode()] for name in names]
 
 
 def alone(script: Path, seconds: float) -> float:
@@ -71,7 +71,7 @@ def supervised(home: Path, number: int, seconds: float) -> tuple[float, float]:
         "files": [["s/x.py", STEPS], *beside("gauge", "stacks", "cgroup")],
         "grace_s": 60.0,
         "main_port": None,
-        "rank_source": onhost_source("rank").decode(),
+        "rank_source": program_source("rank").decode(),
     }
     argv = ("env", f"XDG_STATE_HOME={home}", *protocol.command(sys.executable, "start", run_id))
     stream = LocalConnection(Endpoint("here", "local", "")).start(argv)

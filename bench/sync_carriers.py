@@ -77,7 +77,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
-    if not rsync.is_here():
+    if not rsync.rsync_available():
         sys.exit("this machine has no rsync")
     targets = []
     for name, write in (("5,000 files", many_files), ("200 MB", large_files)):

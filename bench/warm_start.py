@@ -20,7 +20,7 @@ WITHOUT = """
 import sys
 import launcher.commands.run as run
 from launcher.cli import main
-run.begin_early = lambda what: None
+run.warm_start_local = lambda what: None
 sys.argv[0] = "gpulaunch"
 sys.exit(main())
 """

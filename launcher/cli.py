@@ -15,12 +15,12 @@ from typing import ClassVar, NamedTuple, TextIO
 import click
 from click.shell_completion import CompletionItem
 
-from launcher.crash_log import keep_traceback
+from launcher.crash_log import write_crash_log
 from launcher.errors import BadInput, ConfirmationRequired, GpulaunchError, RunAborted
 from launcher.exit_codes import ExitCode
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json, echo_lines
-from launcher.text import clean
+from launcher.text import sanitize
 from launcher.version import version
 
 _ENVIRONMENT_ERRNOS = frozenset(
@@ -125,7 +125,7 @@ class LazyGroup(click.Group):
         if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
             close = get_close_matches(name, COMMANDS, n=1)
             hint = f' Did you mean "{close[0]}"?' if close else ""
-            ctx.fail(f'There is no command "{clean(name, keep_lines=False)}".{hint}')
+            ctx.fail(f'There is no command "{sanitize(name, keep_lines=False)}".{hint}')
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -319,7 +319,7 @@ def _has_directory() -> bool:
 
 
 def _bug(error: BaseException) -> GpulaunchError:
-    kept = keep_traceback(error, version())
+    kept = write_crash_log(error, version())
     text = f"gpulaunch itself failed ({type(error).__name__}); this is a bug"
     return _InternalError(text, f"please report it with {kept}" if kept else "please report it")
 

@@ -11,7 +11,7 @@ from launcher.local.home import user_state_dir
 from launcher.terminal.output import echo_lines
 
 
-def keep_traceback(error: BaseException, version: str) -> Path | None:
+def write_crash_log(error: BaseException, version: str) -> Path | None:
     """Write the traceback to a file of the user's own; return its path, or None when it went to stderr."""
     here = f"Python {platform.python_version()}, {platform.system()} {platform.release()}"
     text = "".join(

@@ -12,7 +12,7 @@ _LONGEST_INTEGER = 20
 """Digits, a sign included: more than 64 bits hold is neither a time, a size nor a pid."""
 
 
-def parse(line: bytes | str) -> Any:
+def loads(line: bytes | str) -> Any:
     """Return the value. Raises ValueError for what is not JSON, or holds a number that cannot be meant."""
     text = line if isinstance(line, str) else line.decode()
     try:

@@ -34,7 +34,7 @@ TAB = 8
 """Columns from one tab stop to the next."""
 
 
-def clean(text: str | bytes, *, keep_lines: bool = True) -> str:
+def sanitize(text: str | bytes, *, keep_lines: bool = True) -> str:
     r"""Return text that is safe to print.
 
     Terminal sequences are dropped, other control characters become visible (`\x07`, `\u202e`), bytes that are
@@ -53,14 +53,14 @@ def clean(text: str | bytes, *, keep_lines: bool = True) -> str:
 
 def one_line(text: str | bytes, limit: int = 200) -> str:
     """Return text as one safe line of at most `limit` characters, its middle left out when it is longer."""
-    line = clean(text, keep_lines=False)
+    line = sanitize(text, keep_lines=False)
     if len(line) <= limit:
         return line
     head = (limit - 3) // 2
     return f"{line[:head]}...{line[len(line) - (limit - 3 - head) :]}"
 
 
-def wants_colour(stream: TextIO) -> bool:
+def supports_color(stream: TextIO) -> bool:
     """Whether colours may go to a stream: a terminal that can, and no NO_COLOR."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
@@ -74,7 +74,7 @@ def console(stream: TextIO) -> "Console":
         markup=False,
         highlight=False,
         emoji=False,
-        no_color=not wants_colour(stream),
+        no_color=not supports_color(stream),
         width=None if stream.isatty() else PIPE_WIDTH,
     )
 

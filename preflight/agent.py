@@ -56,13 +56,13 @@ def serve(stdin: BinaryIO, stdout: BinaryIO) -> int:
     except (ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
         sys.stderr.write("gpulaunch agent: the request is cut or malformed: %r\n" % (error,))
         return EXIT_BAD_PAYLOAD
-    _write_answer(look(ask), stdout)
+    _write_answer(run_probe(ask), stdout)
     if stay_s > 0:
         _run_next(stdin, stay_s)
     return 0
 
 
-def look(ask: ProbeRequest) -> Json:
+def run_probe(ask: ProbeRequest) -> Json:
     """Return the fields of HostFacts as JSON types: every probe in its own child, all side by side."""
     start = time.monotonic()
     answer: Json = {}

@@ -76,7 +76,7 @@ def test_the_wheel_holds_what_a_checkout_has() -> None:
 
 def test_the_packaged_config_runs_here_and_on_gpus() -> None:
     config = load_run_config("paper_r64", Overrides())
-    assert config.script_here == SCRIPT
+    assert config.local_script == SCRIPT
     assert config.hosts == ("localhost",)
     assert (config.job.gpus, config.job.precision) == ("auto", "auto")
     assert config.job.precision_args == {"fp16": ("--fp16",), "bf16": ("--bf16",)}

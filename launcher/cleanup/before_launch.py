@@ -6,12 +6,12 @@ What to end is judged and ended exactly as `gpulaunch clean-zombies` does it (la
 from collections.abc import Callable
 from dataclasses import replace
 
-from launcher.cleanup.clean import CleanOptions, CleanResult, clean, judge, write_audit
-from launcher.cleanup.render import choice_lines, cleaned_lines, question
+from launcher.cleanup.clean import CleanOptions, CleanResult, clean, select_leftovers, write_audit
+from launcher.cleanup.render import confirm_text, render_result, render_selection
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.local.home import user_state_dir
-from launcher.remote.agent import AgentRequest, ask
+from launcher.remote.agent import AgentRequest, query_agent
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.remote.fanout import fanout
 from preflight.facts.host import HostFacts
@@ -32,25 +32,25 @@ class HostLeftovers:
 
     entry: HostEntry
     facts: HostFacts
-    choice: CleanSelection
+    selection: CleanSelection
 
     @property
-    def blocks(self) -> bool:
+    def blocks_launch(self) -> bool:
         """Whether anything that may be ended holds a GPU or a port."""
-        return any(each.holds for each in (*self.choice.at_once, *self.choice.after_yes))
+        return any(each.held for each in (*self.selection.automatic, *self.selection.needs_confirmation))
 
 
-def leftovers(entries: tuple[HostEntry, ...], facts: dict[str, HostFacts]) -> tuple[HostLeftovers, ...]:
+def find_leftovers(entries: tuple[HostEntry, ...], facts: dict[str, HostFacts]) -> tuple[HostLeftovers, ...]:
     """Return the hosts on which something is left over that the user may end."""
     rooms = tuple(
-        HostLeftovers(entry, facts[entry.name], judge(facts[entry.name], CleanOptions()))
+        HostLeftovers(entry, facts[entry.name], select_leftovers(facts[entry.name], CleanOptions()))
         for entry in entries
         if entry.name in facts
     )
-    return tuple(room for room in rooms if room.choice.at_once or room.choice.after_yes)
+    return tuple(room for room in rooms if room.selection.automatic or room.selection.needs_confirmation)
 
 
-def make_room(
+def clean_before_launch(
     rooms: tuple[HostLeftovers, ...],
     connections: ConnectionPool,
     say: Say,
@@ -64,12 +64,13 @@ def make_room(
     `confirm` (None: without a terminal).
     """
     for room in rooms:
-        for line in choice_lines(room.facts, room.choice):
+        for line in render_selection(room.facts, room.selection):
             say(line)
-    asked = sum(len(room.choice.after_yes) for room in rooms)
-    yes = asked > 0 and (certain or (confirm is not None and confirm(question(asked))))
+    asked = sum(len(room.selection.needs_confirmation) for room in rooms)
+    yes = asked > 0 and (certain or (confirm is not None and confirm(confirm_text(asked))))
     chosen = {
-        room.entry.name: (*room.choice.at_once, *(room.choice.after_yes if yes else ())) for room in rooms
+        room.entry.name: (*room.selection.automatic, *(room.selection.needs_confirmation if yes else ()))
+        for room in rooms
     }
     todo = [room for room in rooms if chosen[room.entry.name]]
     results = fanout(lambda room: _end(room, chosen[room.entry.name], connections), todo)
@@ -78,8 +79,8 @@ def make_room(
         if isinstance(result, GpulaunchError):
             say(result.message)
             continue
-        done = done or any(each.is_gone for each in result.reaped)
-        for line in cleaned_lines(result):
+        done = done or any(each.is_gone for each in result.killed)
+        for line in render_result(result):
             say(line)
     return done
 
@@ -90,11 +91,11 @@ def _end(
     request = AgentRequest(host=room.entry.name, ports=_ports(approved), skip=_SKIP)
     pids = tuple(each.process.pid for each in approved)
     manner = CleanOptions()
-    manner = replace(manner, wish=replace(manner.wish, pids=pids))
+    manner = replace(manner, filter=replace(manner.filter, pids=pids))
     with connections.borrow(room.entry) as connection:
         python = room.entry.python
         done = clean(
-            connection, python, room.facts, approved, manner, lambda: ask(connection, python, request)
+            connection, python, room.facts, approved, manner, lambda: query_agent(connection, python, request)
         )
     try:
         write_audit(done, approved, user_state_dir())
@@ -104,4 +105,4 @@ def _end(
 
 
 def _ports(approved: tuple[ClassifiedProcess, ...]) -> tuple[int, ...]:
-    return tuple(sorted({port for each in approved for port in each.holds.ports}))
+    return tuple(sorted({port for each in approved for port in each.held.ports}))

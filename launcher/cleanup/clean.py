@@ -22,7 +22,7 @@ from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 from preflight.leftovers.classify import DEFAULT_STOPPED_S, ClassifiedProcess, ProcessClass, classify
 from preflight.leftovers.process_tree import environ
-from preflight.leftovers.selection import CleanFilter, CleanSelection, choose
+from preflight.leftovers.selection import CleanFilter, CleanSelection, select_to_kill
 
 # Beyond the grace periods: starting Python on the host and writing the answer.
 _REAP_SLACK_S = 20.0
@@ -37,7 +37,7 @@ Inspect = Callable[[], HostFacts]
 class CleanOptions:
     """How to judge and how to end. Grace periods are in seconds."""
 
-    wish: CleanFilter = field(default_factory=CleanFilter)
+    filter: CleanFilter = field(default_factory=CleanFilter)
     all_users: bool = False
     stopped_s: float = DEFAULT_STOPPED_S
     term_grace_s: float = 10.0
@@ -73,7 +73,7 @@ class CleanResult:
     """What a cleaning of one host did and what came free."""
 
     host: str
-    reaped: tuple[KillResult, ...]
+    killed: tuple[KillResult, ...]
     gpus: tuple[GpuMemoryChange, ...]
     ports_freed: tuple[int, ...]
     ports_still_held: tuple[int, ...]
@@ -82,13 +82,15 @@ class CleanResult:
     @property
     def complete(self) -> bool:
         """Whether all that was asked for is gone."""
-        return all(each.is_gone for each in self.reaped)
+        return all(each.is_gone for each in self.killed)
 
 
-def judge(facts: HostFacts, manner: CleanOptions, earlier: ProcessTable | None = None) -> CleanSelection:
+def select_leftovers(
+    facts: HostFacts, manner: CleanOptions, earlier: ProcessTable | None = None
+) -> CleanSelection:
     """Choose among one host's processes."""
     classified = classify(facts, all_users=manner.all_users, stopped_s=manner.stopped_s, earlier=earlier)
-    return choose(classified, manner.wish)
+    return select_to_kill(classified, manner.filter)
 
 
 def clean(
@@ -104,8 +106,8 @@ def clean(
     The host is looked at once more first: what is no longer chosen, or is another process by now, is left
     alone. Raises HostError when the host cannot be reached or does not answer.
     """
-    again = judge(look(), manner)
-    now = {_identity(each): each for each in (*again.at_once, *again.after_yes)}
+    again = select_leftovers(look(), manner)
+    now = {_identity(each): each for each in (*again.automatic, *again.needs_confirmation)}
     wanted = tuple(approved)
     victims = tuple(now[_identity(each)] for each in wanted if _still(each, now.get(_identity(each))))
     kept = {_identity(each) for each in victims}
@@ -117,11 +119,11 @@ def clean(
     reaped, audit = _reap(connection, python, victims, manner) if victims else ((), "")
     after = look()
     gone = _settled(changed, after)
-    asked = tuple(sorted({port for each in wanted for port in each.holds.ports}))
+    asked = tuple(sorted({port for each in wanted for port in each.held.ports}))
     held = _ports_held(asked, after)
     return CleanResult(
         host=connection.name,
-        reaped=(*reaped, *gone),
+        killed=(*reaped, *gone),
         gpus=_memory(before, after),
         ports_freed=tuple(port for port in asked if port not in held),
         ports_still_held=held,
@@ -136,7 +138,7 @@ def write_audit(cleaned: CleanResult, chosen: Iterable[ClassifiedProcess], state
     evidence = {_identity(each): each for each in chosen}
     fd = open_below(state_dir, path.name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     with os.fdopen(fd, "a", encoding="utf-8") as file:
-        for record in cleaned.reaped:
+        for record in cleaned.killed:
             each = evidence.get((record.pid, record.start_ticks))
             line = {
                 "host": cleaned.host,
@@ -177,7 +179,7 @@ def refuse_unknown(facts: HostFacts, wish: CleanFilter) -> None:
             )
 
 
-def unjudged(facts: HostFacts) -> tuple[str, ...]:
+def unreadable_processes(facts: HostFacts) -> tuple[str, ...]:
     """Say what should have been judged on this host and was not: with it, nothing is known to be fine."""
     if isinstance(facts.processes, Missing):
         return (f"the processes could not be read: {facts.processes.reason}",)
@@ -189,11 +191,11 @@ def unjudged(facts: HostFacts) -> tuple[str, ...]:
     )
 
 
-def unseen(facts: HostFacts) -> tuple[str, ...]:
+def visibility_limits(facts: HostFacts) -> tuple[str, ...]:
     """Say what could not be seen on this host: whom a leftover could hide behind."""
     if isinstance(facts.processes, Missing):
-        return unjudged(facts)
-    told = [*unjudged(facts)]
+        return unreadable_processes(facts)
+    told = [*unreadable_processes(facts)]
     hidden = sorted({each.user for each in facts.processes.processes if isinstance(each.gpu_files, Missing)})
     if hidden:
         told.append(f"open files of processes of {', '.join(hidden)} cannot be read without root")
@@ -247,10 +249,10 @@ def _reap(
         name="the program that ends leftovers",
         timeout_s=patience_s,
     )
-    return reaped_in(answer, connection.name)
+    return parse_kill_results(answer, connection.name)
 
 
-def reaped_in(answer: Mapping[str, Any], host: str) -> tuple[tuple[KillResult, ...], str]:
+def parse_kill_results(answer: Mapping[str, Any], host: str) -> tuple[tuple[KillResult, ...], str]:
     """Return what launcher/onhost/kill_processes.py has answered: what became of each, and its audit log.
 
     Raises AgentProtocolError.

@@ -3,51 +3,53 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from launcher.cleanup.clean import CleanResult, GpuMemoryChange, unjudged, unseen
+from launcher.cleanup.clean import CleanResult, GpuMemoryChange, unreadable_processes, visibility_limits
 from launcher.text import duration, gib, one_line
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.facts.redaction import redact_words
 from preflight.leftovers.classify import ENDED_AFTER_YES, ClassifiedProcess, ProcessClass
-from preflight.leftovers.selection import CleanFilter, CleanSelection, remedy
+from preflight.leftovers.selection import CleanFilter, CleanSelection, advice_for
 
 SCHEMA = "gpulaunch.clean/1"
 _ARGV_WIDTH = 60
 
 
-def choice_lines(facts: HostFacts, choice: CleanSelection) -> list[str]:
+def render_selection(facts: HostFacts, choice: CleanSelection) -> list[str]:
     """Return what was found on one host and what may be ended, one process on two lines."""
     lines = [f"{facts.host}: {_headline(facts, choice)}"]
-    for each in choice.at_once:
+    for each in choice.automatic:
         lines += _process_lines("end", facts, each)
-    for each in choice.after_yes:
+    for each in choice.needs_confirmation:
         lines += _process_lines("end?", facts, each)
     for each in _worth_showing(choice):
         lines += _process_lines("keep", facts, each)
-    lines += [f"  not seen: {one_line(text)}" for text in unseen(facts)]
+    lines += [f"  not seen: {one_line(text)}" for text in visibility_limits(facts)]
     return lines
 
 
-def question(count: int) -> str:
+def confirm_text(count: int) -> str:
     """Return what a person is asked before anything is ended."""
     return f"End {count} process" + ("?" if count == 1 else "es?")
 
 
-def named_lines(facts: HostFacts, choice: CleanSelection, wish: CleanFilter) -> Iterator[str]:
-    """Yield what is to be said of a process or GPU that was named and that `choice_lines` says nothing of."""
-    told = {each.process.pid for each in (*choice.at_once, *choice.after_yes, *_worth_showing(choice))}
-    shown = {each.process.pid: each for each in choice.shown}
-    everybody = (*choice.at_once, *choice.after_yes, *choice.shown)
+def render_named_pids(facts: HostFacts, choice: CleanSelection, wish: CleanFilter) -> Iterator[str]:
+    """Yield lines on a named process or GPU that `render_selection` does not show."""
+    told = {
+        each.process.pid for each in (*choice.automatic, *choice.needs_confirmation, *_worth_showing(choice))
+    }
+    shown = {each.process.pid: each for each in choice.kept}
+    everybody = (*choice.automatic, *choice.needs_confirmation, *choice.kept)
     for pid in wish.pids:
         if pid in told:
             continue
         if pid in shown:
             yield from _process_lines("keep", facts, shown[pid])
     for index in wish.gpus:
-        if not any(index in (*each.holds.gpus, *each.holds.listed) for each in everybody):
+        if not any(index in (*each.held.gpus, *each.held.listed) for each in everybody):
             yield f"  gpu{index}: no process holds it, as far as can be seen"
     for port in wish.ports:
-        if not any(port in each.holds.ports for each in everybody):
+        if not any(port in each.held.ports for each in everybody):
             yield f"  port {port}: {_unheld(facts, port)}"
 
 
@@ -64,27 +66,31 @@ def _unheld(facts: HostFacts, port: int) -> str:
 
 
 def _headline(facts: HostFacts, choice: CleanSelection) -> str:
-    proven = [each for each in choice.after_yes if each.kind in ENDED_AFTER_YES]
-    suspect = [each for each in choice.after_yes if each.kind is ProcessClass.SUSPECT]
+    proven = [each for each in choice.needs_confirmation if each.kind in ENDED_AFTER_YES]
+    suspect = [each for each in choice.needs_confirmation if each.kind is ProcessClass.SUSPECT]
     counts = [
-        (len(choice.at_once), "left by dead runs of gpulaunch"),
+        (len(choice.automatic), "left by dead runs of gpulaunch"),
         (len(proven), "left over, ended after a yes"),
         (len(suspect), "left over as it seems, ended after a yes"),
         (
-            len(choice.after_yes) - len(proven) - len(suspect),
+            len(choice.needs_confirmation) - len(proven) - len(suspect),
             "named by --pid though it lives, ended after a yes",
         ),
     ]
     told = [f"{count} {what}" for count, what in counts if count]
     if told:
         return "; ".join(told)
-    return "not everything could be judged" if unjudged(facts) else "nothing left over that may be ended"
+    return (
+        "not everything could be judged"
+        if unreadable_processes(facts)
+        else "nothing left over that may be ended"
+    )
 
 
 def _worth_showing(choice: CleanSelection) -> list[ClassifiedProcess]:
     """Launchers and ranks that live and hold nothing are not shown."""
     quiet = (ProcessClass.LIVE, ProcessClass.SYSTEM)
-    return [each for each in choice.shown if each.kind not in quiet or each.holds or each.holds.listed]
+    return [each for each in choice.kept if each.kind not in quiet or each.held or each.held.listed]
 
 
 def _process_lines(verb: str, facts: HostFacts, each: ClassifiedProcess) -> list[str]:
@@ -93,22 +99,20 @@ def _process_lines(verb: str, facts: HostFacts, each: ClassifiedProcess) -> list
     command = one_line(argv, _ARGV_WIDTH) or f"[{one_line(process.comm)}]"
     who = f"pid {process.pid}  {one_line(process.user)}  {command}"
     head = f"  {verb:<5} {who}  {duration(process.age_s)}  state {process.state}"
-    held = held_text(facts, each)
+    held = describe_held(facts, each)
     why = "; ".join(one_line(text) for text in each.evidence)
     lines = [head + (f"  {held}" if held else ""), f"        {each.kind.value}: {why}"]
-    advice = remedy(each)
+    advice = advice_for(each)
     if verb == "keep" and advice:
         lines.append(f"        {advice.replace('HOST', facts.host)}")
     return lines
 
 
-def held_text(facts: HostFacts, each: ClassifiedProcess) -> str:
+def describe_held(facts: HostFacts, each: ClassifiedProcess) -> str:
     """Return what it keeps from others: "gpu0 (39.1 GiB), port 29500"."""
-    told = [f"gpu{index}{_share(facts, index, each.process.pid)}" for index in each.holds.gpus]
-    told += [
-        f"gpu{index} (as the driver says)" for index in each.holds.listed if index not in each.holds.gpus
-    ]
-    told += [f"port {port}" for port in each.holds.ports]
+    told = [f"gpu{index}{_share(facts, index, each.process.pid)}" for index in each.held.gpus]
+    told += [f"gpu{index} (as the driver says)" for index in each.held.listed if index not in each.held.gpus]
+    told += [f"port {port}" for port in each.held.ports]
     return "holds " + ", ".join(told) if told else ""
 
 
@@ -120,10 +124,10 @@ def _share(facts: HostFacts, index: int, pid: int) -> str:
     return ""
 
 
-def cleaned_lines(cleaned: CleanResult) -> list[str]:
+def render_result(cleaned: CleanResult) -> list[str]:
     """Return what was done on one host and what came free."""
     lines = []
-    for each in cleaned.reaped:
+    for each in cleaned.killed:
         signals = f" ({', '.join(each.signals)})" if each.signals else ""
         lines.append(f"{cleaned.host}: pid {each.pid}: {one_line(each.result)}{signals}")
     lines += [f"{cleaned.host}: GPU {gpu.index}: {_memory(gpu)}" for gpu in cleaned.gpus if _tells(gpu)]
@@ -158,10 +162,10 @@ def process_json(each: ClassifiedProcess, verb: str) -> dict[str, Any]:
         "age_s": process.age_s,
         "class": each.kind.value,
         "evidence": list(each.evidence),
-        "gpus": list(each.holds.gpus),
-        "ports": list(each.holds.ports),
+        "gpus": list(each.held.gpus),
+        "ports": list(each.held.ports),
         "action": verb,
-        "advice": remedy(each),
+        "advice": advice_for(each),
     }
 
 
@@ -169,22 +173,22 @@ def host_json(facts: HostFacts, choice: CleanSelection, cleaned: CleanResult | N
     """Return one host's part of the document."""
     return {
         "processes": [
-            *(process_json(each, "end") for each in choice.at_once),
-            *(process_json(each, "end-after-yes") for each in choice.after_yes),
-            *(process_json(each, "keep") for each in choice.shown),
+            *(process_json(each, "end") for each in choice.automatic),
+            *(process_json(each, "end-after-yes") for each in choice.needs_confirmation),
+            *(process_json(each, "keep") for each in choice.kept),
         ],
-        "visibility_limits": list(unseen(facts)),
-        "cleaned": None if cleaned is None else cleaned_json(cleaned),
+        "visibility_limits": list(visibility_limits(facts)),
+        "cleaned": None if cleaned is None else result_json(cleaned),
     }
 
 
-def cleaned_json(cleaned: CleanResult) -> dict[str, Any]:
+def result_json(cleaned: CleanResult) -> dict[str, Any]:
     """Return what was done on one host."""
     return {
         "complete": cleaned.complete,
         "killed": [
             {"pid": r.pid, "start_ticks": r.start_ticks, "result": r.result, "signals": list(r.signals)}
-            for r in cleaned.reaped
+            for r in cleaned.killed
         ],
         "gpus": [
             {"index": gpu.index, "before_mib": gpu.before_mib, "after_mib": gpu.after_mib}
@@ -196,7 +200,9 @@ def cleaned_json(cleaned: CleanResult) -> dict[str, Any]:
     }
 
 
-def document(hosts: dict[str, Any], errors: Iterable[tuple[str, str, str]], exit_code: int) -> dict[str, Any]:
+def clean_json(
+    hosts: dict[str, Any], errors: Iterable[tuple[str, str, str]], exit_code: int
+) -> dict[str, Any]:
     """Return the whole document; errors are (host, code, message)."""
     return {
         "schema": SCHEMA,

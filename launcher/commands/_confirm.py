@@ -2,9 +2,9 @@
 
 import click
 
-from launcher.text import clean
+from launcher.text import sanitize
 
 
 def confirm(question: str, *, err: bool = False) -> bool:
     """Ask the person; no is the answer of who only presses Enter. `err` asks on stderr."""
-    return click.confirm(clean(question, keep_lines=False), err=err)
+    return click.confirm(sanitize(question, keep_lines=False), err=err)

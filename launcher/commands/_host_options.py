@@ -36,14 +36,14 @@ class HostAccess:
 
 @dataclass(frozen=True, slots=True)
 class HostOptions:
-    """The values of what `reaching_options` adds to a command."""
+    """The values of what `host_access_options` adds to a command."""
 
     inventory: Path | None
     accept_new_host_keys: bool
     parallel: int
 
 
-def reaching_options(function: Function) -> Function:
+def host_access_options(function: Function) -> Function:
     """Add --inventory, --accept-new-host-keys and --parallel to a command."""
     for option in (
         click.option(
@@ -88,7 +88,7 @@ def hosts_argument(function: Function) -> Function:
     return cast("Function", argument(option(command)))
 
 
-def reaching(asked: HostOptions) -> HostAccess:
+def open_host_access(asked: HostOptions) -> HostAccess:
     """Return how to reach hosts; gpulaunch asks for secrets only at a terminal."""
     loaded = load_inventory(asked.inventory)
     if asked.inventory is None and loaded.path is not None and loaded.path.parts[0] == "..":

@@ -10,7 +10,7 @@ from launcher.terminal.screen import Screen
 _CHOICES: dict[str, InterruptChoice] = {"d": "detach", "s": "stop"}
 
 
-def asker(screen: Screen, *, again: InterruptChoice) -> Callable[[], InterruptChoice] | None:
+def ctrl_c_prompt(screen: Screen, *, again: InterruptChoice) -> Callable[[], InterruptChoice] | None:
     """Return what asks, None without a terminal. `again`: what a second Ctrl-C at the question means."""
     if not (sys.stdin.isatty() and screen.stream.isatty()):
         return None
@@ -19,10 +19,10 @@ def asker(screen: Screen, *, again: InterruptChoice) -> Callable[[], InterruptCh
 
 def _ask(screen: Screen, again: InterruptChoice) -> InterruptChoice:
     """Ask; the end of the terminal detaches: nothing is lost by that."""
-    screen.say(
+    screen.notify(
         f"Ctrl-C: [d]etach and let the run continue, [s]top the run, or Enter to stay? (Ctrl-C: {again})"
     )
-    screen.lift()
+    screen.clear()
     if screen.hurried:  # the next Ctrl-C has come while a slow terminal held up the question
         return again
     before = signal.getsignal(signal.SIGINT)

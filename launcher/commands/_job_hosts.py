@@ -48,8 +48,8 @@ def reach_job(
     """
     if transport == SSH:
         return ways, ways.inventory.resolve(job.nodes)
-    listed = ways.inventory.entry(job.nodes[0])
-    python = listed.python if listed.listed or listed.python != HostEntry("").python else local_python()
+    listed = ways.inventory.lookup(job.nodes[0])
+    python = listed.python if listed.in_inventory or listed.python != HostEntry("").python else local_python()
     hosts = StepHosts(job, python, linger_s=linger_s)
     workdir = str((Path.cwd() / base).resolve())
     entries = node_entries(job.nodes, ways.inventory, hosts, workdir=workdir)

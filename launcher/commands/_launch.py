@@ -5,9 +5,9 @@ import sys
 import time
 from dataclasses import replace
 
-from launcher.cleanup.before_launch import leftovers, make_room
+from launcher.cleanup.before_launch import clean_before_launch, find_leftovers
 from launcher.commands._confirm import confirm
-from launcher.commands._interrupt_prompt import asker
+from launcher.commands._interrupt_prompt import ctrl_c_prompt
 from launcher.commands._launch_request import LaunchOptions, RunRequest
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
@@ -15,21 +15,21 @@ from launcher.error_codes import read_codes
 from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.exit_codes import ExitCode
 from launcher.follow.outcome import Outcome
-from launcher.follow.phases import Stopwatch, phase_words
+from launcher.follow.phases import Stopwatch, format_phases
 from launcher.follow.warm_start import WarmStarts
 from launcher.host_checks.preflight import PreflightResult
 from launcher.host_checks.render_json import preflight_json
 from launcher.host_checks.render_text import report_lines
-from launcher.launch.launch import CheckedLaunch, ask, carry_out
+from launcher.launch.launch import CheckedLaunch, launch_and_follow, preflight_or_raise
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.local.home import at_home
-from launcher.planning.script_file import arriving_script, sent_script
-from launcher.rehearsal.proof_store import fingerprint, keep, standing
+from launcher.planning.script_file import script_after_sync, script_to_send
+from launcher.rehearsal.proof_store import describe_proof, fingerprint, save_proof
 from launcher.rehearsal.rehearse import rehearse
 from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.command import command_json, command_lines
-from launcher.report.ending import tell
+from launcher.report.ending import print_outcome
 from launcher.report.outcome import outcome_json
 from launcher.report.plan import plan_json, plan_text
 from launcher.report.restarts import policy_json, policy_lines
@@ -41,17 +41,17 @@ from launcher.terminal.screen import Screen
 from launcher.text import one_line
 
 
-def launch_of(what: RunRequest, options: LaunchOptions, early: WarmStarts | None = None) -> LaunchRequest:
+def build_launch(what: RunRequest, options: LaunchOptions, early: WarmStarts | None = None) -> LaunchRequest:
     """Return the launch that the options of `run` and `rehearse` describe."""
     return LaunchRequest(
         entries=what.entries,
         job=what.job,
         connections=ConnectionPool(what.ways.open),
-        sent=sent_script(what.config),
+        sent=script_to_send(what.config),
         ignore=read_codes(options.ignore) | what.config.ignore,
         follow=FollowOptions(what.config.disconnect, logs=options.logs, detach=options.detach),
         width=what.ways.width,
-        early=early,
+        warm_starts=early,
     )
 
 
@@ -64,11 +64,11 @@ def screen_for(options: LaunchOptions) -> Screen:
 def launch_and_report(what: RunRequest, launch: LaunchRequest, options: LaunchOptions) -> int:
     """Carry `gpulaunch run` through; return its exit code."""
     screen = screen_for(options)
-    launch = replace(launch, follow=replace(launch.follow, choose=asker(screen, again="stop")))
+    launch = replace(launch, follow=replace(launch.follow, choose=ctrl_c_prompt(screen, again="stop")))
     try:
         return _launch_and_report(what, launch, options, screen)
     finally:
-        screen.lift()
+        screen.clear()
 
 
 def _launch_and_report(
@@ -78,24 +78,24 @@ def _launch_and_report(
     before = Stopwatch()
     if config.sync is not None:
         with before.phase("sync"):
-            launch = synced(config, launch, screen, dry_run=options.dry_run)
+            launch = sync_tree(config, launch, screen, dry_run=options.dry_run)
     prepared = _prepared(launch, options, screen, before)
     if options.dry_run:
         return _show_plan(prepared, what, options)
     if options.rehearse:
         with before.phase("rehearsal"):
-            proven = rehearsed_well(config, launch, screen)
+            proven = rehearse_first(config, launch, screen)
         if not proven:
-            screen.say("nothing was started: the rehearsal has not proven this run", bad=True)
+            screen.notify("nothing was started: the rehearsal has not proven this run", bad=True)
             return ExitCode.NEGATIVE
-    words = standing(config.path, fingerprint(launch.job, prepared.result.facts, launch.sent))
+    words = describe_proof(config.path, fingerprint(launch.job, prepared.result.facts, launch.sent))
     if words:
-        screen.say(words, bad="rehearse again" in words or "not prove" in words)
-    screen.say(phase_words(before.phases))
-    launch = replace(prepared.launch, before=before.phases)
+        screen.notify(words, bad="rehearse again" in words or "not prove" in words)
+    screen.notify(format_phases(before.phases))
+    launch = replace(prepared.launch, earlier_phases=before.phases)
     outcome = _carried_through(what, replace(prepared, launch=launch), screen)
     outcome = _with_stop_checkpoint(outcome, what.config, launch)
-    tell(outcome, screen)
+    print_outcome(outcome, screen)
     if options.as_json:
         echo_json(outcome_json(outcome))
     return outcome.exit_code
@@ -109,7 +109,7 @@ def _with_stop_checkpoint(outcome: Outcome, config: RunConfig, launch: LaunchReq
 
     found = find_stop_checkpoint(outcome, launch, config.restart, time.monotonic())
     outcome = replace(outcome, stop_checkpoint=found)
-    LogStore(outcome.directory).keep(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
+    LogStore(outcome.directory).store(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
     return outcome
 
 
@@ -122,18 +122,18 @@ def _prepared(
     def on_result(result: PreflightResult) -> None:
         told.append(result)
         for line in report_lines(result):
-            screen.show(line)
+            screen.print_line(line)
 
     try:
         with before.phase("preflight"):
-            prepared = ask(launch, on_result)
+            prepared = preflight_or_raise(launch, on_result)
         if options.dry_run:
             return prepared
         if _made_room(prepared, screen, options):
-            screen.say("leftovers were ended; checking the hosts again")
+            screen.notify("leftovers were ended; checking the hosts again")
             with before.phase("preflight"):
-                prepared = ask(launch, on_result)
-        prepared.demand()
+                prepared = preflight_or_raise(launch, on_result)
+        prepared.raise_if_blocked()
     except GpulaunchError as error:
         if told:
             error.with_document(preflight_json(told[-1]))
@@ -145,64 +145,66 @@ def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen) 
     """Run to the end, through the restarts that the run config allows."""
     config = what.config
     if config.restart is None:
-        return carry_out(prepared, screen)
-    from launcher.restart.restarter import RestartContext, carry_through  # noqa: PLC0415 - most launches do without it
+        return launch_and_follow(prepared, screen)
+    from launcher.restart.restarter import RestartContext, run_with_restarts  # noqa: PLC0415 - most launches do without it
 
     def told(result: PreflightResult) -> None:
         for line in report_lines(result):
-            screen.show(line)
+            screen.print_line(line)
 
     def welcome(spare: HostEntry) -> None:
         if config.sync is not None:
-            sent = synced(config, replace(prepared.launch, entries=(spare,)), screen)
+            sent = sync_tree(config, replace(prepared.launch, entries=(spare,)), screen)
             _refuse_other_tree(prepared.launch, sent, spare)
 
-    return carry_through(prepared, screen, RestartContext(config.restart, what.spares, welcome, told))
+    return run_with_restarts(prepared, screen, RestartContext(config.restart, what.spares, welcome, told))
 
 
 def _refuse_other_tree(first: LaunchRequest, sent: LaunchRequest, spare: HostEntry) -> None:
     """A tree that was edited since the launch would have a spare run other code than its neighbours."""
-    before, now = (json.loads(dict(each.kept)["source.json"])["content_sha256"] for each in (first, sent))
+    before, now = (
+        json.loads(dict(each.extra_files)["source.json"])["content_sha256"] for each in (first, sent)
+    )
     if before != now:
         raise LaunchRefused(f"the local tree has changed since the launch, so {spare.name} has other code")
 
 
-def synced(
+def sync_tree(
     config: RunConfig, launch: LaunchRequest, screen: Screen, *, dry_run: bool = False
 ) -> LaunchRequest:
     """Send the working tree where the run config says so; return the launch that keeps what was sent."""
     if config.sync is None:
         return launch
     if dry_run:
-        arriving = arriving_script(config)
+        arriving = script_after_sync(config)
         what = (
             "with the files that they have now"
             if arriving is None
             else f"as if {arriving.name} were on them already"
         )
         tree = one_line(str(at_home(config.sync.source).resolve()), 400)
-        screen.say(f"sync: nothing is sent in a dry run; hosts are judged {what}")
-        screen.say(f"sync: a launch sends {tree}")
-        return replace(launch, arriving=arriving)
-    from launcher.sync.pre_launch import SyncHosts, sync_before  # noqa: PLC0415 - most launches do without it
+        screen.notify(f"sync: nothing is sent in a dry run; hosts are judged {what}")
+        screen.notify(f"sync: a launch sends {tree}")
+        return replace(launch, script_after_sync=arriving)
+    from launcher.sync.pre_launch import SyncHosts, sync_before_launch  # noqa: PLC0415 - most launches do without it
 
     ways = SyncHosts(launch.entries, launch.connections.borrow, launch.width)
-    source = sync_before(config.sync, launch.job, ways, screen.say, logs=launch.follow.logs)
-    return replace(launch, kept=(("source.json", source),))
+    source = sync_before_launch(config.sync, launch.job, ways, screen.notify, logs=launch.follow.logs)
+    return replace(launch, extra_files=(("source.json", source),))
 
 
 def _made_room(prepared: CheckedLaunch, screen: Screen, options: LaunchOptions) -> bool:
     """End leftovers of the user's own that block the launch, or all of them with --clean."""
     launch = prepared.launch
-    rooms = leftovers(launch.entries, prepared.result.facts)
-    if not options.clean and (prepared.refusal() is None or not any(room.blocks for room in rooms)):
+    rooms = find_leftovers(launch.entries, prepared.result.facts)
+    if not options.clean and (prepared.refusal() is None or not any(room.blocks_launch for room in rooms)):
         return False
     asks = sys.stdin.isatty() and not options.as_json
-    done = make_room(
-        rooms, launch.connections, screen.show, certain=options.clean, confirm=confirm if asks else None
+    done = clean_before_launch(
+        rooms, launch.connections, screen.print_line, certain=options.clean, confirm=confirm if asks else None
     )
     if rooms and not done:
-        screen.say("nothing was ended; --clean ends what is proven left over, before the launch")
+        screen.notify("nothing was ended; --clean ends what is proven left over, before the launch")
     return done
 
 
@@ -233,10 +235,10 @@ def _show_plan(prepared: CheckedLaunch, what: RunRequest, options: LaunchOptions
     return 0
 
 
-def rehearsed_well(config: RunConfig, launch: LaunchRequest, screen: Screen) -> bool:
+def rehearse_first(config: RunConfig, launch: LaunchRequest, screen: Screen) -> bool:
     """Rehearse before a run; keep the proof."""
     done = rehearse(launch, lambda _: None, screen)
     for line in rehearsal_lines(done, launch.job):
-        screen.show(line)
-    keep(config.path, rehearsal_json(done, config.name))
+        screen.print_line(line)
+    save_proof(config.path, rehearsal_json(done, config.name))
     return done.verdict.proven

@@ -3,15 +3,15 @@
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.commands._host_options import HostAccess, HostOptions, reaching
+from launcher.commands._host_options import HostAccess, HostOptions, open_host_access
 from launcher.commands._job_hosts import SSH, Transport, find_job, reach_job
 from launcher.config.command_config import settle_command
 from launcher.config.disconnect_options import bound_to_step
 from launcher.config.inventory import HostEntry
-from launcher.config.local_entries import entries_here
-from launcher.config.rank_counts import settle_counts
+from launcher.config.local_entries import resolve_local_entries
+from launcher.config.rank_counts import resolve_rank_counts
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
-from launcher.config.script_config import lone_command, lone_script, with_code
+from launcher.config.script_config import choose_code_transfer, config_for_script, lone_command
 from launcher.engines.base import FIXED_ENV, OWNED_ENV, UNSET, load_engine
 from launcher.engines.choice import guess_engine
 from launcher.errors import BadInput
@@ -20,7 +20,7 @@ from launcher.rundir.run_id import new_run_id
 from preflight.frozen import dataclass
 from preflight.job import Job
 
-END_S = 15.0
+STOP_TIMEOUT_S = 15.0
 """On top of the grace: for supervisors to kill, and to write how it ended."""
 
 
@@ -66,13 +66,13 @@ class RunRequest:
     spares: tuple[HostEntry, ...] = ()  # for restarts; none of `entries`
 
 
-def asked(config: str | None, extra: tuple[str, ...], options: LaunchOptions) -> RunRequest:
+def parse_run_request(config: str | None, extra: tuple[str, ...], options: LaunchOptions) -> RunRequest:
     """Read the run config and the inventory; without a run config, the first word of `extra` is the script.
 
     Raises ConfigError and BadInput with every mistake in them.
     """
     overrides = Overrides(
-        sets=options.sets,
+        key_values=options.sets,
         hosts=options.hosts,
         gpus=options.gpus,
         port=options.port,
@@ -89,21 +89,21 @@ def asked(config: str | None, extra: tuple[str, ...], options: LaunchOptions) ->
     if config is not None:
         run_config = load_run_config(config, overrides)
     else:
-        run_config = (lone_command if options.pasted else lone_script)(extra, overrides)
+        run_config = (lone_command if options.pasted else config_for_script)(extra, overrides)
     if run_config.restart is not None and options.detach:
         raise BadInput(
             "--detach: the client makes the restarts, and this one would be gone",
             "leave out --detach (in tmux it outlives your terminal), or add --no-restart",
         )
-    ways = reaching(options)
-    job = settle_counts(run_config.job, ways.inventory)
+    ways = open_host_access(options)
+    job = resolve_rank_counts(run_config.job, ways.inventory)
     slurm_job = find_job(options.transport, names_hosts=run_config.names_hosts, detach=options.detach)
     in_step = slurm_job is not None and options.transport != SSH
     if slurm_job is not None:
-        linger_s = run_config.disconnect.stop_s + END_S
+        linger_s = run_config.disconnect.stop_s + STOP_TIMEOUT_S
         ways, entries = reach_job(ways, slurm_job, options.transport, run_config.base, linger_s=linger_s)
     else:
-        entries = entries_here(ways.inventory.resolve(run_config.hosts), job, run_config.base)
+        entries = resolve_local_entries(ways.inventory.resolve(run_config.hosts), job, run_config.base)
     if run_config.command is not None:
         named = run_config.names_hosts or slurm_job is not None
         job, entries = settle_command(run_config.command, job, entries, names_hosts=named)
@@ -111,10 +111,10 @@ def asked(config: str | None, extra: tuple[str, ...], options: LaunchOptions) ->
     if slurm_job is not None and in_step:
         run_config = _in_step(run_config, slurm_job.job)
     elif config is None:
-        run_config, entries = with_code(replace(run_config, job=job), entries, overrides)
+        run_config, entries = choose_code_transfer(replace(run_config, job=job), entries, overrides)
         job = run_config.job
     words = run_config.restart.spares if run_config.restart is not None else ()
-    spares = entries_here(ways.inventory.resolve(words), job, run_config.base) if words else ()
+    spares = resolve_local_entries(ways.inventory.resolve(words), job, run_config.base) if words else ()
     names = {entry.name for entry in entries}
     others = tuple(spare for spare in spares if spare.name not in names)
     return RunRequest(run_config, job, entries, ways, others)
@@ -126,7 +126,7 @@ def _in_step(config: RunConfig, job: str) -> RunConfig:
     return replace(config, disconnect=bound_to_step(config.disconnect, job), sync=sync)
 
 
-def begin_early(what: RunRequest) -> WarmStarts:
+def warm_start_local(what: RunRequest) -> WarmStarts:
     """Start on the hosts that need no connection for it: this machine."""
     engine = load_engine(guess_engine(what.job, _script_text(what)))
     early = WarmStarts(new_run_id(what.job.name), engine.launcher_module)
@@ -137,13 +137,13 @@ def begin_early(what: RunRequest) -> WarmStarts:
             theirs = {**entry.env, **what.job.env}
             env = {name: value for name, value in theirs.items() if name not in OWNED_ENV}
             cwd = what.job.workdir or entry.workdir
-            early.begin(entry, FIXED_ENV | env, UNSET, cwd, what.ways.open)
+            early.start(entry, FIXED_ENV | env, UNSET, cwd, what.ways.open)
     return early
 
 
 def _script_text(what: RunRequest) -> str:
     """Return the text of a local script; "" where it does not, or is not a text."""
-    here = what.config.script_here or what.config.base / what.job.script
+    here = what.config.local_script or what.config.base / what.job.script
     try:
         return here.read_text(encoding="utf-8-sig") if what.job.script else ""
     except (OSError, ValueError):

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Never
 
-from launcher.commands._host_options import HostOptions, reaching
+from launcher.commands._host_options import HostOptions, open_host_access
 from launcher.config.inventory import LOCALHOST
-from launcher.config.local_entries import entries_here
+from launcher.config.local_entries import resolve_local_entries
 from launcher.errors import BadInput, GpulaunchError
 from launcher.exit_codes import ExitCode
 from launcher.host_checks.prolog import check_node
@@ -29,8 +29,8 @@ def run_prolog(hosts: tuple[str, ...], options: HostOptions, ignore: frozenset[s
         raise BadInput("--prolog is about the node that it runs on", "gpulaunch preflight localhost --prolog")
     try:
         with _time_limit():
-            ways = reaching(options)
-            entry = entries_here(ways.inventory.resolve((LOCALHOST,)), Job())[0]
+            ways = open_host_access(options)
+            entry = resolve_local_entries(ways.inventory.resolve((LOCALHOST,)), Job())[0]
             health = check_node(entry, ways.open, ignore)
     except _TooSlow:
         echo(f"the checks did not end within {LIMIT_S} s: the driver or a disk does not answer")

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping
 from launcher.commands._answer import Answer, error_json
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
-from launcher.planning.run_record import forget
+from launcher.planning.run_record import delete_run_record
 from launcher.remote.connection_pool import Open
 from launcher.runs.model import RemoteRun
 from launcher.runs.stop import remove_run
 from launcher.text import counted, one_line
 
 
-def may_delete(question: str, answer: Answer, *, yes: bool, fix: str = "use --yes in scripts") -> bool:
+def confirm_delete(question: str, answer: Answer, *, yes: bool, fix: str = "use --yes in scripts") -> bool:
     """Ask the person, unless --yes has answered; say so when nothing is deleted."""
     if yes or answer.confirm(question, fix):
         return True
@@ -20,7 +20,7 @@ def may_delete(question: str, answer: Answer, *, yes: bool, fix: str = "use --ye
     return False
 
 
-def remove(
+def remove_runs(
     runs: Iterable[RemoteRun], open_entry: Open, answer: Answer, others: Mapping[str, HostError] | None = None
 ) -> int:
     """Delete the runs where they were found; return the exit code. `others` are hosts that were not asked."""
@@ -39,7 +39,7 @@ def remove(
                 answer.say(f"{run.run_id}: {one_line(failed.message, 300)}", err=True)
         if all(host["removed"] for host in hosts):
             if len(run.nodes) >= run.total_nodes:  # else a host that has not answered may still hold it
-                forget(run.run_id)
+                delete_run_record(run.run_id)
             answer.say(f"{run.run_id}: removed from {counted(len(entries), 'host')}")
         removed.append({"run_id": run.run_id, "hosts": hosts})
     return answer.finish(code, runs=removed, unreachable=errors_json(others or {}))

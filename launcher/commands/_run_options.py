@@ -10,13 +10,13 @@ import click
 
 from launcher.commands._completion import complete_hosts, complete_runs
 from launcher.commands._confirm import confirm
-from launcher.commands._host_options import HostAccess, HostOptions, reaching_options
-from launcher.local.project import runs_here
-from launcher.runs.access import KnownHosts, RunAccess, access_of
+from launcher.commands._host_options import HostAccess, HostOptions, host_access_options
+from launcher.local.project import local_runs_dir
+from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.model import LAST, RemoteRun
 from launcher.runs.render import run_line
-from launcher.runs.scope import scope_here
-from launcher.runs.search import find, hosts_to_ask
+from launcher.runs.scope import local_scope
+from launcher.runs.search import find_in_runs, search_hosts
 from launcher.terminal.output import echo
 from launcher.text import one_line
 from launcher.transports.ssh.config_parser import is_named
@@ -35,7 +35,7 @@ class FoundRunOptions(HostOptions):
 
 def run_options(function: Function) -> Function:
     """Add RUN, --hosts and how hosts are reached to a command."""
-    function = reaching_options(function)
+    function = host_access_options(function)
     option = click.option(
         "--hosts",
         multiple=True,
@@ -51,13 +51,15 @@ def run_argument(function: Function) -> Function:
     return click.argument("run", default=LAST, shell_complete=complete_runs)(function)
 
 
-def found_run(word: str, ways: HostAccess, options: FoundRunOptions) -> RemoteRun:
+def find_run(word: str, ways: HostAccess, options: FoundRunOptions) -> RemoteRun:
     """Return the run that a word means. Raises BadInput, or HostError when no host answered."""
     if ways.nodes:
-        return find(LAST, ways.nodes, ways.open, width=ways.width, warn=warn, last=partial(_of_job, word))
-    hosts = hosts_to_ask(ways.inventory, options.hosts)
-    last, listed = scope_here(runs_here()).last, ways.inventory.hosts
-    found = find(word, hosts, ways.open, width=ways.width, warn=warn, listed=listed, last=last)
+        return find_in_runs(
+            LAST, ways.nodes, ways.open, width=ways.width, warn=warn, last=partial(_of_job, word)
+        )
+    hosts = search_hosts(ways.inventory, options.hosts)
+    last, listed = local_scope(local_runs_dir()).last, ways.inventory.hosts
+    found = find_in_runs(word, hosts, ways.open, width=ways.width, warn=warn, listed=listed, last=last)
     if word == LAST:
         echo(f"last is {run_line(found, time.time())}", err=True)
     return found
@@ -76,19 +78,19 @@ def warn(text: str) -> None:
     echo(text, err=True)
 
 
-def access(run: RemoteRun, ways: HostAccess, options: FoundRunOptions) -> RunAccess:
-    """Return the plan of a run and the way to its nodes; see `access_of`.
+def open_run(run: RemoteRun, ways: HostAccess, options: FoundRunOptions) -> RunAccess:
+    """Return the plan of a run and the way to its nodes; see `access_run`.
 
     Raises BadInput when no record has the plan.
     """
-    if run.launched is None:
+    if run.record is None:
         raise BadInput(f"{run.run_id} left no record of its launch", "it was started by another gpulaunch")
-    hosts = ways.nodes or hosts_to_ask(ways.inventory, options.hosts)
+    hosts = ways.nodes or search_hosts(ways.inventory, options.hosts)
     asked = {entry.name: entry for entry in hosts}
     person = sys.stdin.isatty() and sys.stderr.isatty()
     consent = confirm if person else None
     known = KnownHosts(asked, ways.inventory, partial(is_named, None), consent)
-    return access_of(run, run.launched, known, ways.open)
+    return access_run(run, run.record, known, ways.open)
 
 
 def node_name(in_record: str, asked: str) -> str:

@@ -8,25 +8,25 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_options import reaching
-from launcher.commands._interrupt_prompt import asker
+from launcher.commands._host_options import open_host_access
+from launcher.commands._interrupt_prompt import ctrl_c_prompt
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import (
     FoundRunOptions,
-    access,
-    found_run,
+    find_run,
+    open_run,
     renamed_lines,
     run_argument,
     run_options,
 )
 from launcher.launch.signals import InterruptChoice
-from launcher.local.project import RUNS, runs_here
-from launcher.report.ending import tell
-from launcher.report.outcome import launch_lines, outcome_json
+from launcher.local.project import RUNS, local_runs_dir
+from launcher.report.ending import print_outcome
+from launcher.report.outcome import outcome_json, render_launch
 from launcher.runs.attach import AttachedRun
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
-from preflight.checks.helpers import span
+from preflight.checks.helpers import format_duration
 from preflight.frozen import dataclass
 
 
@@ -47,7 +47,7 @@ class AttachOptions(FoundRunOptions):
 @click.option(
     "--logs",
     type=click.Path(file_okay=False, path_type=Path),
-    default=runs_here,
+    default=local_runs_dir,
     show_default=RUNS,
     help="Local directory for the full log of each rank.",
 )
@@ -62,14 +62,14 @@ def command(run: str, **given: Any) -> int:
     detach or to stop the run; without a terminal it detaches. The exit code is the run's; 0 after detaching.
     """
     options = AttachOptions(**given)
-    ways = reach_run(reaching(options), run, options.hosts)
-    found = found_run(run, ways, options)
-    to = access(found, ways, options)
+    ways = reach_run(open_host_access(options), run, options.hosts)
+    found = find_run(run, ways, options)
+    to = open_run(found, ways, options)
     to.demand()  # to follow a part of it would end the rest: a host that is not heard counts as lost
     plan = to.plan
     stream = sys.stderr if options.as_json else sys.stdout
     screen = screen_on(stream, plain=options.plain, all_ranks=options.all_ranks)
-    choose = _stop if options.stop_on_exit else asker(screen, again="detach") or _detach
+    choose = _stop if options.stop_on_exit else ctrl_c_prompt(screen, again="detach") or _detach
     attachment = AttachedRun(
         plan,
         to.entries,
@@ -79,22 +79,22 @@ def command(run: str, **given: Any) -> int:
         run=found,
         choose=choose,
     )
-    for line in launch_lines(plan, str(options.logs / plan.run_id)):
-        screen.say(line)
+    for line in render_launch(plan, str(options.logs / plan.run_id)):
+        screen.notify(line)
     for line in renamed_lines(to):
-        screen.say(line)
+        screen.notify(line)
     if found.is_over:
-        when = "" if found.ended is None else f" {span(time.time() - found.ended)} ago"
-        screen.say(f"this run has ended{when}; this is how it was")
+        when = "" if found.ended is None else f" {format_duration(time.time() - found.ended)} ago"
+        screen.notify(f"this run has ended{when}; this is how it was")
     try:
         outcome = attachment.follow()
     finally:
-        screen.lift()
+        screen.clear()
     if outcome is None:
-        screen.say(f"detached; the run continues. Come back with: gpulaunch attach {plan.run_id}")
+        screen.notify(f"detached; the run continues. Come back with: gpulaunch attach {plan.run_id}")
         answer = Answer("gpulaunch.attach/1", as_json=options.as_json)
         return answer.finish(0, run_id=plan.run_id, detached=True)
-    tell(outcome, screen)
+    print_outcome(outcome, screen)
     if options.as_json:
         echo_json(outcome_json(outcome))
     return outcome.exit_code

@@ -6,11 +6,11 @@ import click
 
 from launcher.error_codes import host_codes
 from launcher.exit_codes import ExitCode
-from launcher.host_checks.docs import pages
+from launcher.host_checks.docs import render_pages
 from launcher.local.safe_paths import make_directory
 from launcher.terminal.output import echo, echo_json
 from preflight.checks.registry import Check
-from preflight.checks.runner import table
+from preflight.checks.runner import all_checks
 
 
 @click.command()
@@ -25,11 +25,11 @@ def command(*, as_json: bool, markdown: Path | None) -> None:
     """List every check of a preflight: code, verdict, and what is true when it passes."""
     if markdown is not None:
         make_directory(markdown)
-        for name, text in pages().items():
+        for name, text in render_pages().items():
             (markdown / name).write_text(text, encoding="utf-8")
-        echo(f"{len(pages())} pages in {markdown}")
+        echo(f"{len(render_pages())} pages in {markdown}")
         return
-    checks = table().values()
+    checks = all_checks().values()
     if as_json:
         rows = [_json(check) for check in checks]
         echo_json({"schema": "gpulaunch.checks/1", "exit_code": int(ExitCode.OK), "checks": rows}, indent=2)

@@ -13,26 +13,33 @@ from launcher.cleanup.clean import (
     CleanOptions,
     CleanResult,
     clean,
-    judge,
     refuse_unknown,
-    unjudged,
+    select_leftovers,
+    unreadable_processes,
     write_audit,
 )
-from launcher.cleanup.render import choice_lines, cleaned_lines, document, host_json, named_lines, question
+from launcher.cleanup.render import (
+    clean_json,
+    confirm_text,
+    host_json,
+    render_named_pids,
+    render_result,
+    render_selection,
+)
 from launcher.commands._confirm import confirm
 from launcher.commands._host_options import (
     HostAccess,
     HostOptions,
+    host_access_options,
     hosts_argument,
-    reaching,
-    reaching_options,
+    open_host_access,
 )
 from launcher.commands._param_types import DurationParam
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.errors import BadInput, GpulaunchError, HostError, PathRefused
 from launcher.exit_codes import ExitCode
 from launcher.local.home import user_state_dir
-from launcher.remote.agent import AgentRequest, ask, gather
+from launcher.remote.agent import AgentRequest, gather_facts, query_agent
 from launcher.remote.fanout import fanout
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json, echo_lines
@@ -42,7 +49,7 @@ from preflight.job import DEFAULT_MAIN_PORT
 from preflight.leftovers.classify import ClassifiedProcess
 from preflight.leftovers.selection import CleanFilter, CleanSelection
 
-BETWEEN_LOOKS_S = 5.0  # long enough for a live rank to use some CPU
+RECHECK_DELAY_S = 5.0  # long enough for a live rank to use some CPU
 # Facts that cleaning has no use for; the agent answers sooner without them.
 _SKIP = ("paths", "script", "kernel_log", "infiniband", "system", "pci_gpus", "python")
 
@@ -90,7 +97,7 @@ class CleanZombiesOptions(HostOptions):
     "--grace", type=DurationParam(0, 3600), default="10s", show_default=True, help="From SIGTERM to SIGKILL."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@reaching_options
+@host_access_options
 def command(hosts: tuple[str, ...], **given: Any) -> int:
     """End what dead runs left on HOSTS (default: localhost): ranks, DataLoader workers, port holders.
 
@@ -98,7 +105,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     foreign and system processes never are. Exit code 0: all that was asked is gone; 1: something is left.
     """
     options = CleanZombiesOptions(**given)
-    ways = reaching(options)
+    ways = open_host_access(options)
     entries = ways.inventory.resolve(hosts or (LOCALHOST,))
     if options.pids and len(entries) > 1:
         raise BadInput("--pid names a process of one host, but several hosts are named", "name one host")
@@ -124,17 +131,17 @@ class _CleanSession:
         """Inspect, show, confirm, end, report; return the exit code."""
         found, errors = self._look(entries)
         for host in found:
-            refuse_unknown(host.facts, self.manner.wish)
+            refuse_unknown(host.facts, self.manner.filter)
         for host in found:
-            named = named_lines(host.facts, host.choice, self.manner.wish)
-            self.tell((*choice_lines(host.facts, host.choice), *named))
+            named = render_named_pids(host.facts, host.choice, self.manner.filter)
+            self.tell((*render_selection(host.facts, host.choice), *named))
         for error in errors.values():
             self.tell((error.message, *((f"  fix: {error.fix}",) if error.fix else ())))
         approved = {} if options.dry_run else self._approve(found, options)
         cleaned, failed = self._end([host for host in found if approved.get(host.entry.name)], approved)
         errors |= failed
         for done in cleaned.values():
-            self.tell(cleaned_lines(done))
+            self.tell(render_result(done))
         code = _exit_code(found, cleaned, errors, dry_run=options.dry_run)
         if options.as_json:
             parts = {
@@ -142,25 +149,25 @@ class _CleanSession:
                 for host in found
             }
             told = [(name, _code(error), error.message) for name, error in errors.items()]
-            echo_json(document(parts, told, code))
+            echo_json(clean_json(parts, told, code))
         return code
 
     def _request(self, entry: HostEntry) -> AgentRequest:
-        ports = self.manner.wish.ports or (DEFAULT_MAIN_PORT,)
-        return AgentRequest(host=entry.name, ports=ports, pids=self.manner.wish.pids, skip=_SKIP)
+        ports = self.manner.filter.ports or (DEFAULT_MAIN_PORT,)
+        return AgentRequest(host=entry.name, ports=ports, pids=self.manner.filter.pids, skip=_SKIP)
 
     def _look(self, entries: tuple[HostEntry, ...]) -> tuple[list[_Host], dict[str, GpulaunchError]]:
-        first = gather(entries, self._request, self.ways.open, width=self.ways.width)
+        first = gather_facts(entries, self._request, self.ways.open, width=self.ways.width)
         earlier: dict[str, HostFacts] = {}
-        if self.manner.wish.include_suspect and first.facts:
-            time.sleep(BETWEEN_LOOKS_S)
+        if self.manner.filter.include_suspect and first.facts:
+            time.sleep(RECHECK_DELAY_S)
             earlier = first.facts
-            first = gather(entries, self._request, self.ways.open, width=self.ways.width)
+            first = gather_facts(entries, self._request, self.ways.open, width=self.ways.width)
         found = [
             _Host(
                 entry,
                 first.facts[entry.name],
-                judge(first.facts[entry.name], self.manner, _table(earlier, entry)),
+                select_leftovers(first.facts[entry.name], self.manner, _table(earlier, entry)),
             )
             for entry in entries
             if entry.name in first.facts
@@ -171,12 +178,15 @@ class _CleanSession:
         self, found: list[_Host], options: CleanZombiesOptions
     ) -> dict[str, tuple[ClassifiedProcess, ...]]:
         """Return what may be ended on each host: what is certain, and the rest after a yes."""
-        asked = sum(len(host.choice.after_yes) for host in found)
-        yes = options.yes or (asked > 0 and not options.as_json and _may_ask() and confirm(question(asked)))
+        asked = sum(len(host.choice.needs_confirmation) for host in found)
+        yes = options.yes or (
+            asked > 0 and not options.as_json and _may_ask() and confirm(confirm_text(asked))
+        )
         if asked and not yes:
             self.tell((f"{asked} left as they are; add --yes to end what is shown as `end?`",))
         return {
-            host.entry.name: (*host.choice.at_once, *(host.choice.after_yes if yes else ())) for host in found
+            host.entry.name: (*host.choice.automatic, *(host.choice.needs_confirmation if yes else ()))
+            for host in found
         }
 
     def _end(
@@ -190,7 +200,7 @@ class _CleanSession:
                     host.facts,
                     approved[host.entry.name],
                     self._second_look(approved[host.entry.name]),
-                    lambda: ask(connection, host.entry.python, self._request(host.entry)),
+                    lambda: query_agent(connection, host.entry.python, self._request(host.entry)),
                 )
             _keep_audit(done, approved[host.entry.name], user_state_dir())
             return done
@@ -205,7 +215,7 @@ class _CleanSession:
     def _second_look(self, approved: tuple[ClassifiedProcess, ...]) -> CleanOptions:
         """What a single second look must still show: a suspect was approved by the person who saw it."""
         pids = tuple(each.process.pid for each in approved)
-        return replace(self.manner, wish=replace(self.manner.wish, pids=pids))
+        return replace(self.manner, filter=replace(self.manner.filter, pids=pids))
 
 
 def _table(earlier: dict[str, HostFacts], entry: HostEntry) -> ProcessTable | None:
@@ -234,14 +244,18 @@ def _exit_code(
 ) -> int:
     if errors:
         return ExitCode.UNREACHABLE
-    if any(unjudged(host.facts) for host in found):
+    if any(unreadable_processes(host.facts) for host in found):
         return ExitCode.NEGATIVE  # what is left on the host is not known
     if dry_run:
-        return ExitCode.NEGATIVE if any(host.choice.at_once or host.choice.after_yes for host in found) else 0
-    ended = {(name, r.pid) for name, done in cleaned.items() for r in done.reaped if r.is_gone}
+        return (
+            ExitCode.NEGATIVE
+            if any(host.choice.automatic or host.choice.needs_confirmation for host in found)
+            else 0
+        )
+    ended = {(name, r.pid) for name, done in cleaned.items() for r in done.killed if r.is_gone}
     asked = {
         (host.entry.name, each.process.pid)
         for host in found
-        for each in (*host.choice.at_once, *host.choice.after_yes)
+        for each in (*host.choice.automatic, *host.choice.needs_confirmation)
     }
     return ExitCode.NEGATIVE if asked - ended else 0

@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from launcher.exit_codes import ExitCode
-from launcher.local.project import RUNS, runs_here
-from launcher.report.diagnosis import document, lines
-from launcher.rundir.log_files import LAST, read_logs, run_called
+from launcher.local.project import RUNS, local_runs_dir
+from launcher.report.diagnosis import diagnosis_json, render_diagnosis
+from launcher.rundir.log_files import LAST, find_local_run, read_logs
 from launcher.terminal.output import echo, echo_json, echo_lines
 from preflight.diagnosis.diagnose import diagnose_logs
 
@@ -19,7 +19,7 @@ from preflight.diagnosis.diagnose import diagnose_logs
     "--logs",
     "runs",
     type=click.Path(file_okay=False, path_type=Path),
-    default=runs_here,
+    default=local_runs_dir,
     show_default=RUNS,
     help="Where `gpulaunch run` kept its logs.",
 )
@@ -31,13 +31,13 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     """
     logs = logs or (LAST,)
     if LAST in logs and not Path(LAST).exists():
-        echo(f"last is {run_called(LAST, runs).name}", err=True)
+        echo(f"last is {find_local_run(LAST, runs).name}", err=True)
     read = read_logs(logs, runs)
     found = diagnose_logs(read)
     if as_json:
-        echo_json({**document(found, read), "exit_code": int(ExitCode.OK)})
+        echo_json({**diagnosis_json(found, read), "exit_code": int(ExitCode.OK)})
         return
-    echo_lines(lines(found))
+    echo_lines(render_diagnosis(found))
     for log in read:
         if log.unread:
             echo(f"{log.name}: {log.unread / 1e6:.0f} MB in its middle were not read")

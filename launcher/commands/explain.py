@@ -10,11 +10,11 @@ from launcher.error_codes import explain_host, host_codes
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.follow.guard_codes import GUARD_CODES, explain_guard
-from launcher.local.atomic_write import write_whole
+from launcher.local.atomic_write import write_atomic
 from launcher.terminal.output import echo_json, echo_lines
 from preflight.checks.explain import explanation
-from preflight.checks.runner import table
-from preflight.diagnosis.docs import explain_signature, page, signature_codes
+from preflight.checks.runner import all_checks
+from preflight.diagnosis.docs import explain_signature, render_page, signature_codes
 from preflight.script.rules.index import explain_rule, rule_codes
 
 
@@ -30,7 +30,7 @@ from preflight.script.rules.index import explain_rule, rule_codes
 def command(codes: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> None:
     """Say what the CODE of a finding or a cause means, why it matters, how to fix it, and its source."""
     if markdown is not None:
-        write_whole(markdown, page())
+        write_atomic(markdown, render_page())
     elif not codes:
         raise click.UsageError("Missing argument 'CODE...'.")
     told = [(code.upper(), *explain(code.upper())) for code in codes]
@@ -43,7 +43,7 @@ def command(codes: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> 
 
 def explain(code: str) -> tuple[str, str]:
     """Return what a code is of, and its text. Raises BadInput for an unknown one, with the nearest."""
-    checks, hosts = table(), host_codes()
+    checks, hosts = all_checks(), host_codes()
     if code in checks:
         return "check", explanation(checks[code])
     if code in hosts:

@@ -6,20 +6,20 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, error_json, json_option
-from launcher.commands._host_options import reaching
+from launcher.commands._host_options import open_host_access
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._run_options import (
     FoundRunOptions,
-    access,
-    found_run,
+    find_run,
     node_name,
+    open_run,
     run_argument,
     run_options,
 )
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
-from launcher.local.project import runs_here
+from launcher.local.project import local_runs_dir
 from launcher.local.safe_paths import path_below
 from launcher.planning.plan import NodePlan
 from launcher.remote.fanout import fanout
@@ -57,9 +57,9 @@ def command(run: str, **given: Any) -> int:
     not be read on a host; 3: a host could not be reached.
     """
     options = FetchOptions(**given)
-    ways = reach_run(reaching(options), run, options.hosts)
-    found = found_run(run, ways, options)
-    to = access(found, ways, options)
+    ways = reach_run(open_host_access(options), run, options.hosts)
+    found = find_run(run, ways, options)
+    to = open_run(found, ways, options)
     plan = to.plan
     nodes = list(zip(plan.nodes, to.entries, strict=True))
     if options.host:
@@ -68,7 +68,7 @@ def command(run: str, **given: Any) -> int:
             raise BadInput(
                 f"{plan.run_id} has no node called {options.host}", "gpulaunch ps --json names them"
             )
-    directory = options.to or run_directory(runs_here(), plan.run_id)
+    directory = options.to or run_directory(local_runs_dir(), plan.run_id)
 
     def one(pair: tuple[NodePlan, HostEntry]) -> FetchResult:
         receiver = FileReceiver(path_below(directory, safe_name(pair[0].host)), pair[0].host)
@@ -81,7 +81,7 @@ def command(run: str, **given: Any) -> int:
         code = max(code, _tell(answer, node_name(node.host, entry.name), result))
         hosts.append({"host": node.host, **_fetched_json(result)})
     answer.say(f"in {directory}")
-    if not options.logs_only and found.launched is not None and not found.launched.says_output:
+    if not options.logs_only and found.record is not None and not found.record.has_output:
         answer.say(
             "logs and records only: the run did not say where its script writes (output: in its config)"
         )

@@ -8,14 +8,14 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_options import HostOptions, reaching, reaching_options
+from launcher.commands._host_options import HostOptions, host_access_options, open_host_access
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.config.run_config import Overrides
 from launcher.config.script_config import lone_command
 from launcher.errors import BadInput, GpulaunchError
-from launcher.local.atomic_write import write_whole
-from launcher.scaffold.files import HostDraft, config_text, entry_lines, hosts_text, named
-from launcher.scaffold.interpreters import PythonEnvironment, best, look
+from launcher.local.atomic_write import write_atomic
+from launcher.scaffold.files import HostDraft, entry_lines, name_hosts, render_hosts_yaml, render_run_config
+from launcher.scaffold.interpreters import PythonEnvironment, best_interpreter, list_interpreters
 from preflight.frozen import dataclass
 
 _EXAMPLES = """\b
@@ -40,7 +40,7 @@ class _Run:
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="")
 @click.option("--hosts", multiple=True, metavar="WORDS", help="As for ssh; repeatable. Default: localhost.")
 @json_option
-@reaching_options
+@host_access_options
 def command(words: tuple[str, ...], *, hosts: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Find the Python environments of hosts; write ./hosts.yaml, and a run config for SCRIPT or COMMAND.
 
@@ -50,19 +50,19 @@ def command(words: tuple[str, ...], *, hosts: tuple[str, ...], as_json: bool, **
     """
     options = HostOptions(**given)
     run = _run(words) if words else None
-    ways = reaching(options)
+    ways = open_host_access(options)
     entries = ways.inventory.resolve(hosts or (run.hosts if run else ()) or (LOCALHOST,))
-    found = _found(entries, look(entries, ways.open, width=ways.width))
-    rows = named(entries, found)
+    found = _found(entries, list_interpreters(entries, ways.open, width=ways.width))
+    rows = name_hosts(entries, found)
     answer = Answer("gpulaunch.init/1", as_json=as_json)
     for row in rows:
         _tell(answer, row)
     place = ways.inventory.path or Path(FILE_NAME)
-    files = [_write(answer, place, hosts_text(rows), _lacking(rows, entries))]
+    files = [_write(answer, place, render_hosts_yaml(rows), _lacking(rows, entries))]
     if run is not None:
         config = Path("gpulaunch") / f"{run.name}.yaml"
         config.parent.mkdir(exist_ok=True)
-        text = config_text(run.script, rows, Path.cwd().name, name=run.name, command=run.command)
+        text = render_run_config(run.script, rows, Path.cwd().name, name=run.name, command=run.command)
         files.append(_write(answer, config, text, []))
     steps = _next_steps(rows, place, run)
     for word, step in zip(("next", "then"), steps, strict=False):
@@ -84,7 +84,7 @@ def _run(words: tuple[str, ...]) -> _Run:
 
 def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None) -> list[str]:
     """Return what a person does now: where no environment can train, a launch is not it."""
-    lacking = [row.name for row in rows if best(row.found) is None]
+    lacking = [row.name for row in rows if best_interpreter(row.environments) is None]
     if run is None:
         return [f"gpulaunch preflight {','.join(row.name for row in rows)}"]
     config = run.name
@@ -97,13 +97,13 @@ def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None) -> lis
 
 
 def _host_json(row: HostDraft) -> dict[str, Any]:
-    chosen = best(row.found)
+    chosen = best_interpreter(row.environments)
     return {
         "name": row.name,
         "chosen": None if chosen is None else chosen.path,
         "environments": [
             {"path": each.path, "python": each.python, "torch": each.torch, "accelerate": each.accelerate}
-            for each in row.found
+            for each in row.environments
         ],
     }
 
@@ -121,18 +121,18 @@ def _found(
 
 
 def _tell(answer: Answer, row: HostDraft) -> None:
-    chosen = best(row.found)
+    chosen = best_interpreter(row.environments)
     if chosen is None:
-        answer.say(f"{row.name}: no environment with torch among {len(row.found)}")
+        answer.say(f"{row.name}: no environment with torch among {len(row.environments)}")
     else:
-        answer.say(f"{row.name}: {chosen.path} ({chosen.words})")
+        answer.say(f"{row.name}: {chosen.path} ({chosen.describe})")
 
 
 def _lacking(rows: Sequence[HostDraft], entries: Sequence[HostEntry]) -> list[str]:
     """Return what a hosts.yaml that exists should say: of hosts that start another interpreter."""
     lines: list[str] = []
     for row, entry in zip(rows, entries, strict=True):
-        chosen = best(row.found)
+        chosen = best_interpreter(row.environments)
         if chosen is not None and chosen.path != entry.python:
             lines += entry_lines(row)
     return lines
@@ -142,7 +142,7 @@ def _write(answer: Answer, path: Path, text: str, lacking: Sequence[str]) -> dic
     """Write a file that does not exist; return what a document says of it."""
     written = not path.exists()
     if written:
-        write_whole(path, text)
+        write_atomic(path, text)
         answer.say(f"{path}: written")
     else:
         hint = "; under hosts:" if lacking else ""

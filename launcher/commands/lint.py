@@ -17,10 +17,10 @@ from launcher.config.run_config import Overrides, load_run_config
 from launcher.config.schema import PRECISIONS
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
-from launcher.lint.docs import page
-from launcher.lint.fix import UnfixedFinding, diff, fixed
+from launcher.lint.docs import render_page
+from launcher.lint.fix import UnfixedFinding, diff, fix_script
 from launcher.lint.render import lint_json, lint_lines, sarif
-from launcher.local.atomic_write import write_whole
+from launcher.local.atomic_write import write_atomic
 from launcher.local.source_files import read_source
 from launcher.terminal.output import echo, echo_json, echo_lines
 from preflight.facts.gpu import Capability
@@ -94,7 +94,7 @@ def command(scripts: tuple[Path, ...], config: str, **given: Any) -> int:
     """Read training scripts, and the modules of their own that they import, without executing them."""
     options = LintOptions(**given)
     if options.markdown:
-        write_whole(options.markdown, page())
+        write_atomic(options.markdown, render_page())
         return 0
     if options.fix and (options.as_json or options.as_sarif):
         raise BadInput(
@@ -103,7 +103,7 @@ def command(scripts: tuple[Path, ...], config: str, **given: Any) -> int:
     job = load_run_config(config, Overrides()) if config else None
     paths = list(scripts)
     if job is not None and not paths:
-        paths = [job.script_here or Path(job.job.script)]
+        paths = [job.local_script or Path(job.job.script)]
     if not paths:
         raise BadInput("no script is named", "gpulaunch lint train.py")
     targets = _targets(job.job if job else Job(), options)
@@ -137,8 +137,8 @@ def _fix_all(
                 UnfixedFinding(CodeLocation(name, 1), "P100", "the file is not UTF-8, and stays as it is")
             )
             continue
-        fixing = fixed(before, name, result.findings)
-        left += fixing.left
+        fixing = fix_script(before, name, result.findings)
+        left += fixing.unfixed
         if fixing.text != before:
             change[name] = fixing.text
             echo_lines(diff(before, fixing.text, name).removesuffix("\n").split("\n"))

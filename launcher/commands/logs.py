@@ -6,12 +6,12 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_options import reaching
+from launcher.commands._host_options import open_host_access
 from launcher.commands._job_hosts import reach_run
-from launcher.commands._run_options import FoundRunOptions, access, found_run, run_argument, run_options
+from launcher.commands._run_options import FoundRunOptions, find_run, open_run, run_argument, run_options
 from launcher.exit_codes import ExitCode
 from launcher.runs.access import RunAccess
-from launcher.runs.logs import LogSelection, read_since, show_logs
+from launcher.runs.logs import LogSelection, parse_since, show_logs
 from launcher.terminal.output import echo, write_bytes
 from launcher.terminal.screen import Screen
 from preflight.errors import BadInput
@@ -60,9 +60,9 @@ def command(run: str, **given: Any) -> int:
     )
     if options.as_json and options.follow:
         raise BadInput("--json prints one document, and --follow has no end", "leave one of them out")
-    ways = reach_run(reaching(options), run, options.hosts)
-    found = found_run(run, ways, options)
-    to = access(found, ways, options)
+    ways = reach_run(open_host_access(options), run, options.hosts)
+    found = find_run(run, ways, options)
+    to = open_run(found, ways, options)
     if options.as_json:
         return _document(to, selection)
     if options.rank is not None and not sys.stdout.isatty():
@@ -84,7 +84,7 @@ def _since(options: LogsOptions) -> dict[str, float] | None:
         raise BadInput("--lines and --since both choose where a log starts", "leave one of them out")
     if options.lines is not None:
         return {"lines": options.lines}
-    return read_since(options.since) if options.since else None
+    return parse_since(options.since) if options.since else None
 
 
 def _document(to: RunAccess, selection: LogSelection) -> int:

@@ -10,23 +10,29 @@ from launcher.commands._completion import complete_codes, complete_configs
 from launcher.commands._host_options import (
     HostAccess,
     HostOptions,
+    host_access_options,
     hosts_argument,
-    reaching,
-    reaching_options,
+    open_host_access,
 )
 from launcher.commands._job_hosts import Transport, find_job, reach_job, transport_option
 from launcher.commands._param_types import PrecisionParam
 from launcher.config.inventory import LOCALHOST, HostEntry
-from launcher.config.local_entries import HERE, entries_here
-from launcher.config.rank_counts import settle_counts
+from launcher.config.local_entries import LOCAL_NAMES, resolve_local_entries
+from launcher.config.rank_counts import resolve_rank_counts
 from launcher.error_codes import read_codes
 from launcher.errors import BadInput
 from launcher.host_checks.live_table import HostTable
-from launcher.host_checks.preflight import PreflightOptions, PreflightResult, judge, preflight, reach_probe
+from launcher.host_checks.preflight import (
+    PreflightOptions,
+    PreflightResult,
+    evaluate_facts,
+    preflight,
+    reachability_probe,
+)
 from launcher.host_checks.render_json import preflight_json
 from launcher.host_checks.render_text import report_lines
 from launcher.planning.plan import ScriptFile
-from launcher.planning.script_file import arriving_script, sent_script
+from launcher.planning.script_file import script_after_sync, script_to_send
 from launcher.remote.agent import GatherResult
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.terminal.json_text import json_text
@@ -47,7 +53,7 @@ class _PreflightRequest:
     sent: ScriptFile | None = None
     arriving: ScriptFile | None = None  # the script in the tree that a sync will bring
     ignore: frozenset[str] = frozenset()
-    base: Path = HERE
+    base: Path = LOCAL_NAMES
     names_hosts: bool = True
 
 
@@ -129,7 +135,7 @@ class PreflightCommandOptions(HostOptions):
     help="Only the health of this node: one line, exit code 0 or 1, less than 10 s.",
 )
 @transport_option
-@reaching_options
+@host_access_options
 def command(hosts: tuple[str, ...], **given: Any) -> int:
     """Check HOSTS before a launch (default: the config's hosts, else localhost). Changes nothing on them.
 
@@ -144,17 +150,17 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     asked = _asked(hosts, options)
     manner = PreflightOptions(
         ignore=read_codes(options.ignore) | asked.ignore,
-        together=not options.separately,
+        as_one_launch=not options.separately,
         width=options.parallel,
         sent=asked.sent,
-        arriving=asked.arriving,
+        script_after_sync=asked.arriving,
     )
     if asked.arriving is not None and not options.as_json:
         echo_lines([f"sync: hosts are judged as if {asked.arriving.name} were on them already"])
     if options.recordings or options.smi_files:
         result = _from_files(asked, options, manner)
     else:
-        ways = reaching(options)
+        ways = open_host_access(options)
         result = _from_hosts(asked, ways, manner, options)
     _show(result, options)
     return result.exit_code
@@ -182,8 +188,8 @@ def _asked(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Preflig
     return _PreflightRequest(
         config.job,
         config.hosts,
-        sent_script(config),
-        arriving_script(config),
+        script_to_send(config),
+        script_after_sync(config),
         config.ignore,
         config.base,
         config.names_hosts,
@@ -211,17 +217,17 @@ def _from_hosts(
     if slurm_job is not None:
         ways, entries = reach_job(ways, slurm_job, options.transport, asked.base)
     else:
-        entries = entries_here(ways.inventory.resolve(asked.hosts), asked.job, asked.base)
+        entries = resolve_local_entries(ways.inventory.resolve(asked.hosts), asked.job, asked.base)
     connections = ConnectionPool(ways.open)
     try:
         with HostTable(entries) as live:
             return preflight(
                 entries,
-                settle_counts(asked.job, ways.inventory),
+                resolve_rank_counts(asked.job, ways.inventory),
                 connections.borrow,
                 manner=manner,
-                probe=reach_probe(width=ways.width),
-                on_done=live.done,
+                probe=reachability_probe(width=ways.width),
+                on_done=live.host_done,
             )
     finally:
         connections.close()
@@ -253,9 +259,9 @@ def _from_files(
     if len(named) < len(facts):
         raise BadInput("two files are of the same host", "judge them one after the other")
     entries = [HostEntry(name) for name in named]
-    together = manner.together and len(facts) == 1
-    how = replace(manner, together=together, from_file=bool(options.smi_files))
-    return judge(entries, GatherResult(named, {}), job, manner=how)
+    together = manner.as_one_launch and len(facts) == 1
+    how = replace(manner, as_one_launch=together, from_file=bool(options.smi_files))
+    return evaluate_facts(entries, GatherResult(named, {}), job, manner=how)
 
 
 def _show(result: PreflightResult, options: PreflightCommandOptions) -> None:

@@ -6,13 +6,13 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_options import HostOptions, hosts_argument, reaching, reaching_options
+from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument, open_host_access
 from launcher.commands._param_types import DurationParam
-from launcher.commands._remove import errors_json, may_delete, remove
+from launcher.commands._remove import confirm_delete, errors_json, remove_runs
 from launcher.durations import format_duration
 from launcher.exit_codes import ExitCode
 from launcher.runs.render import run_line
-from launcher.runs.search import hosts_to_ask, search
+from launcher.runs.search import search, search_hosts
 from launcher.text import counted
 from preflight.frozen import dataclass
 
@@ -37,7 +37,7 @@ class PruneOptions(HostOptions):
 )
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
-@reaching_options
+@host_access_options
 def command(hosts: tuple[str, ...], **given: Any) -> int:
     """Delete the directories of your runs on HOSTS that ended long ago; they are shown first.
 
@@ -46,13 +46,13 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
     """
     options = PruneOptions(**given)
     age = float(options.older_than)
-    ways = reaching(options)
-    entries, listed = hosts_to_ask(ways.inventory, hosts), ways.inventory.hosts
+    ways = open_host_access(options)
+    entries, listed = search_hosts(ways.inventory, hosts), ways.inventory.hosts
     found = search(entries, ways.open, width=ways.width, listed=listed, ended=True, tail=0)
     answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
     for name, error in found.errors.items():
         answer.say(f"{name}: not asked: {error.detail}", err=True)
-    for name, run_ids in found.elsewhere.items():
+    for name, run_ids in found.other_hosts.items():
         count = counted(len(run_ids), "run")
         answer.say(
             f"{name}: not asked: {count} of it in a home that it shares with a host that was asked", err=True
@@ -65,8 +65,8 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
         answer.say(run_line(run, now))
     if not old:
         answer.say(f"no run ended more than {format_duration(age)} ago")
-        return remove([], ways.open, answer, named)
+        return remove_runs([], ways.open, answer, named)
     runs = "this run" if len(old) == 1 else f"these {len(old)} runs"
-    if not may_delete(f"Delete the logs and records of {runs} on the hosts?", answer, yes=options.yes):
+    if not confirm_delete(f"Delete the logs and records of {runs} on the hosts?", answer, yes=options.yes):
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable=errors_json(found.errors))
-    return remove(old, ways.open, answer, named)
+    return remove_runs(old, ways.open, answer, named)

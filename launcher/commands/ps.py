@@ -5,20 +5,20 @@ from typing import Any
 
 import click
 
-from launcher.commands._host_options import HostOptions, hosts_argument, reaching, reaching_options
+from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument, open_host_access
 from launcher.commands._job_hosts import reach_run
 from launcher.exit_codes import ExitCode
 from launcher.runs.render import runs_json, runs_lines
-from launcher.runs.search import hosts_text, hosts_to_ask, search
+from launcher.runs.search import format_hosts, search, search_hosts
 from launcher.terminal.output import echo, echo_json, echo_lines
-from launcher.text import clean
+from launcher.text import sanitize
 
 
 @click.command("ps")
 @hosts_argument
 @click.option("--all", "-a", "ended", is_flag=True, help="Also runs that are over.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@reaching_options
+@host_access_options
 def command(
     hosts: tuple[str, ...],
     *,
@@ -32,24 +32,24 @@ def command(
     The id of a Slurm job means its nodes, in this command and wherever a command takes RUN.
     Exit code 3: a host that was named did not answer.
     """
-    ways = reach_run(reaching(HostOptions(**given)), hosts[0] if len(hosts) == 1 else "", ())
-    entries = ways.nodes or hosts_to_ask(ways.inventory, hosts)
+    ways = reach_run(open_host_access(HostOptions(**given)), hosts[0] if len(hosts) == 1 else "", ())
+    entries = ways.nodes or search_hosts(ways.inventory, hosts)
     found = search(
         entries, ways.open, width=ways.width, listed=ways.inventory.hosts, ended=ended, gpu_use=True
     )
-    errors = {name: clean(error.detail, keep_lines=False) for name, error in found.errors.items()}
+    errors = {name: sanitize(error.detail, keep_lines=False) for name, error in found.errors.items()}
     code = ExitCode.UNREACHABLE if errors and (hosts or len(errors) == len(entries)) else ExitCode.OK
     if as_json:
-        document = runs_json(found.runs, errors, found.strays, found.elsewhere)
+        document = runs_json(found.runs, errors, found.strays, found.other_hosts)
         echo_json({**document, "exit_code": int(code)})
     elif found.runs:
         echo_lines(runs_lines(found.runs, time.time()))
     else:
         answered = [entry.name for entry in entries if entry.name not in errors]
         lives = "no run" if ended else "no run lives"
-        names = hosts_text(list(found.elsewhere))
+        names = format_hosts(list(found.other_hosts))
         others = f" (their home also has runs of {names})" if names else ""
-        echo(f"{lives} on {hosts_text(answered)}{others}" if answered else "no host answered")
+        echo(f"{lives} on {format_hosts(answered)}{others}" if answered else "no host answered")
     for run_id, strays in found.strays.items():
         for words in strays:
             echo(f"{run_id}: {words}", err=True)

@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_options import HostOptions, hosts_argument, reaching, reaching_options
+from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument, open_host_access
 from launcher.config.inventory import LOCALHOST
 from launcher.host_checks.preflight import PreflightOptions, preflight
-from launcher.local.atomic_write import write_whole
+from launcher.local.atomic_write import write_atomic
 from launcher.remote.recording import record_json
 from preflight.job import Job
 
@@ -27,7 +27,7 @@ from preflight.job import Job
 @click.option("--mask", is_flag=True, help="Hide user and host names, paths, serials and addresses.")
 @click.option("--force", is_flag=True, help="Write over a file that exists.")
 @json_option
-@reaching_options
+@host_access_options
 def command(
     hosts: tuple[str, ...], *, output: Path, mask: bool, force: bool, as_json: bool, **given: Any
 ) -> int:
@@ -38,16 +38,16 @@ def command(
     options = HostOptions(**given)
     if output.exists() and not force:
         raise click.UsageError(f"{output} exists; --force writes over it")
-    ways = reaching(options)
+    ways = open_host_access(options)
     entries = ways.inventory.resolve(hosts or (LOCALHOST,))
     if len(entries) != 1:
         raise click.UsageError(f"{' '.join(hosts)} names {len(entries)} hosts; a recording is of one")
-    result = preflight(entries, Job(gpus="auto"), ways.open, manner=PreflightOptions(together=False))
+    result = preflight(entries, Job(gpus="auto"), ways.open, manner=PreflightOptions(as_one_launch=False))
     for error in result.errors.values():
         raise error
     facts = result.facts[entries[0].name]
     document = record_json(facts, result.findings, masked=mask)
-    write_whole(output, json.dumps(document, indent=1) + "\n")
+    write_atomic(output, json.dumps(document, indent=1) + "\n")
     answer = Answer("gpulaunch.recording/1", as_json=as_json)
     answer.say(f"{output}: facts of {entries[0].name}" + (", masked" if mask else ""))
     return answer.finish(0, file=str(output), host=entries[0].name, masked=mask)

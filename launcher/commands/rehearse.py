@@ -5,13 +5,13 @@ from typing import Any
 import click
 
 from launcher.commands._argv import LaunchCommand
-from launcher.commands._launch import launch_of, screen_for, synced
-from launcher.commands._launch_request import LaunchOptions, asked
+from launcher.commands._launch import build_launch, screen_for, sync_tree
+from launcher.commands._launch_request import LaunchOptions, parse_run_request
 from launcher.commands.run import command as run_command
 from launcher.exit_codes import ExitCode
 from launcher.host_checks.preflight import PreflightResult
 from launcher.host_checks.render_text import report_lines
-from launcher.rehearsal.proof_store import keep
+from launcher.rehearsal.proof_store import save_proof
 from launcher.rehearsal.rehearse import DEFAULT_STEPS, rehearse
 from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
 from launcher.terminal.output import echo_json
@@ -34,26 +34,26 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
     changed since. Else it is that of the run, or 1.
     """
     options = LaunchOptions(**given)
-    what = asked(config, extra, options)
-    launch = launch_of(what, options)
+    what = parse_run_request(config, extra, options)
+    launch = build_launch(what, options)
     as_json = options.as_json
     screen = screen_for(options)
 
     def on_result(result: PreflightResult) -> None:
         for line in report_lines(result):
-            screen.show(line)
+            screen.print_line(line)
 
     try:
-        launch = synced(what.config, launch, screen)
+        launch = sync_tree(what.config, launch, screen)
         done = rehearse(launch, on_result, screen, steps=steps, fit=fit)
     finally:
-        screen.lift()
+        screen.clear()
         launch.connections.close()
         what.ways.close()
     document = rehearsal_json(done, what.config.name)
-    keep(what.config.path, document)
+    save_proof(what.config.path, document)
     for line in rehearsal_lines(done, launch.job):
-        screen.show(line)
+        screen.print_line(line)
     code = 0 if done.verdict.proven else done.outcome.exit_code or ExitCode.NEGATIVE
     if as_json:
         echo_json({**document, "exit_code": int(code)})

@@ -7,12 +7,12 @@ import click
 
 from launcher.commands._run_options import run_argument
 from launcher.exit_codes import ExitCode
-from launcher.local.atomic_write import write_whole
-from launcher.local.project import RUNS, runs_here
-from launcher.report.html.page import html
+from launcher.local.atomic_write import write_atomic
+from launcher.local.project import RUNS, local_runs_dir
+from launcher.report.html.page import render_page
 from launcher.report.summary import summary_json, summary_lines
 from launcher.rundir.layout import RunFiles, read_run
-from launcher.rundir.log_files import run_called
+from launcher.rundir.log_files import find_local_run
 from launcher.terminal.output import echo, echo_json, echo_lines
 
 
@@ -29,7 +29,7 @@ from launcher.terminal.output import echo, echo_json, echo_lines
     "--logs",
     "runs",
     type=click.Path(file_okay=False, path_type=Path),
-    default=runs_here,
+    default=local_runs_dir,
     show_default=RUNS,
     help="Where `gpulaunch run` kept its logs.",
 )
@@ -39,7 +39,7 @@ def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None
     RUN is the first characters of its id, or `last`. The page is one file with everything in it: no network,
     no script. What a detached run has printed since is on its hosts: `gpulaunch fetch RUN` first.
     """
-    found = read_run(run_called(run, runs))
+    found = read_run(find_local_run(run, runs))
     if target is not None:
         _write(found, target)
     if as_json:
@@ -50,9 +50,9 @@ def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None
 
 
 def _write(found: RunFiles, target: Path) -> None:
-    page = html(found)
+    page = render_page(found)
     if str(target) == "-":
         echo_lines(page.removesuffix("\n").split("\n"))
         return
-    write_whole(target, page)
+    write_atomic(target, page)
     echo(f"{target}: {len(page.encode()) / 1024:.0f} KiB", err=True)

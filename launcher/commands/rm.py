@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._host_options import reaching
-from launcher.commands._remove import may_delete, remove
-from launcher.commands._run_options import FoundRunOptions, found_run, run_argument, run_options
+from launcher.commands._host_options import open_host_access
+from launcher.commands._remove import confirm_delete, remove_runs
+from launcher.commands._run_options import FoundRunOptions, find_run, run_argument, run_options
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.runs.model import LAST
@@ -36,13 +36,13 @@ def command(run: str, **given: Any) -> int:
     deleted. Exit code 1: a host refused, or you said no; 3: a host could not be reached.
     """
     options = RemoveOptions(**given)
-    ways = reaching(options)
-    found = found_run(run, ways, options)
+    ways = open_host_access(options)
+    found = find_run(run, ways, options)
     fix = f"gpulaunch rm {found.run_id} --yes"
     if run == LAST and options.yes:
         raise BadInput("--yes needs a run's name: with each deletion another run becomes the last", fix)
     answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
     answer.say(run_line(found, time.time()))
-    if not may_delete("Delete its logs and records on the hosts?", answer, yes=options.yes, fix=fix):
+    if not confirm_delete("Delete its logs and records on the hosts?", answer, yes=options.yes, fix=fix):
         return answer.finish(ExitCode.NEGATIVE, runs=[], unreachable={})
-    return remove([found], ways.open, answer)
+    return remove_runs([found], ways.open, answer)

@@ -7,10 +7,10 @@ import click
 
 from launcher.commands._argv import LaunchCommand
 from launcher.commands._completion import complete_codes, complete_configs, complete_hosts
-from launcher.commands._host_options import reaching_options
+from launcher.commands._host_options import host_access_options
 from launcher.commands._job_hosts import transport_option
-from launcher.commands._launch_request import LaunchOptions, asked, begin_early
-from launcher.local.project import RUNS, runs_here
+from launcher.commands._launch_request import LaunchOptions, parse_run_request, warm_start_local
+from launcher.local.project import RUNS, local_runs_dir
 
 _EXAMPLES = """\b
 Examples:
@@ -104,12 +104,12 @@ Examples:
 @click.option(
     "--logs",
     type=click.Path(file_okay=False, path_type=Path),
-    default=runs_here,
+    default=local_runs_dir,
     show_default=RUNS,
     help="Local directory for the full log of each rank.",
 )
 @transport_option
-@reaching_options
+@host_access_options
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
 def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     """Check the hosts, launch the training on all of them, and follow it to its end.
@@ -129,12 +129,12 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     options = LaunchOptions(**given)
     if options.show_secrets and not options.dry_run:
         raise click.UsageError("--show-secrets goes with --dry-run: what is kept never holds them")
-    what = asked(config, extra, options)
-    early = None if options.dry_run or options.rehearse else begin_early(what)
+    what = parse_run_request(config, extra, options)
+    early = None if options.dry_run or options.rehearse else warm_start_local(what)
     try:
         from launcher.commands import _launch  # noqa: PLC0415 - loads while the early starts do, too
 
-        launch = _launch.launch_of(what, options, early)
+        launch = _launch.build_launch(what, options, early)
         try:
             return _launch.launch_and_report(what, launch, options)
         finally:

@@ -4,13 +4,13 @@ from typing import Any
 
 import click
 
-from launcher.commands._host_options import reaching
+from launcher.commands._host_options import open_host_access
 from launcher.commands._job_hosts import reach_run
-from launcher.commands._run_options import FoundRunOptions, access, found_run, run_argument, run_options
+from launcher.commands._run_options import FoundRunOptions, find_run, open_run, run_argument, run_options
 from launcher.errors import HostError, RunAlreadyEnded
 from launcher.exit_codes import ExitCode
 from launcher.report.hang import SCHEMA, hang_json, hang_lines
-from launcher.runs.stacks import ask_stacks
+from launcher.runs.stacks import request_stacks
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.text import one_line
 
@@ -27,16 +27,16 @@ def command(run: str, *, as_json: bool, **given: Any) -> int:
     and DataLoader workers are in stacks-rank-N.log of the run. Exit code 3: a host did not answer.
     """
     options = FoundRunOptions(**given)
-    ways = reach_run(reaching(options), run, options.hosts)
-    found = found_run(run, ways, options)
-    if found.condition not in ("running", "stopping"):
+    ways = reach_run(open_host_access(options), run, options.hosts)
+    found = find_run(run, ways, options)
+    if found.status not in ("running", "stopping"):
         raise RunAlreadyEnded(
-            f"{found.run_id} is over ({found.condition}): its ranks have no stacks any more",
+            f"{found.run_id} is over ({found.status}): its ranks have no stacks any more",
             f"gpulaunch fetch {found.run_id} brings the stacks that gpulaunch took when it hung, if it did",
         )
-    to = access(found, ways, options)
+    to = open_run(found, ways, options)
     plan = to.plan
-    hang, errors = ask_stacks(plan, to.entries, to.open)
+    hang, errors = request_stacks(plan, to.entries, to.open)
     told = {
         host: one_line(error.detail if isinstance(error, HostError) else error.message, 300)
         for host, error in errors.items()

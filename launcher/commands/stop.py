@@ -7,22 +7,22 @@ import click
 
 from launcher.commands._answer import Answer, error_json, json_option
 from launcher.commands._completion import complete_runs
-from launcher.commands._host_options import reaching
+from launcher.commands._host_options import open_host_access
 from launcher.commands._job_hosts import is_job_id, reach_run
 from launcher.commands._param_types import DurationParam
-from launcher.commands._run_options import FoundRunOptions, access, found_run, node_name, run_options
+from launcher.commands._run_options import FoundRunOptions, find_run, node_name, open_run, run_options
 from launcher.errors import GpulaunchError, HostError
 from launcher.exit_codes import ExitCode
-from launcher.follow.failures import end_words
+from launcher.follow.failures import describe_exit
 from launcher.local.user import user_at_machine
-from launcher.runs.model import LAST, LONGEST_GRACE_S
-from launcher.runs.search import hosts_text
+from launcher.runs.model import LAST, MAX_GRACE_S
+from launcher.runs.search import format_hosts
 from launcher.runs.stop import stop_run
 from launcher.slurm.jobs import await_end, cancel_job, cancel_waiting
 from launcher.text import one_line
 from preflight.frozen import dataclass
 
-JOB_END_S = 30.0
+JOB_STOP_TIMEOUT_S = 30.0
 """After its run has ended a job may still fetch and report."""
 
 
@@ -40,7 +40,7 @@ class StopOptions(FoundRunOptions):
 @click.option("--now", is_flag=True, help="SIGKILL right after SIGTERM: no time for a last checkpoint.")
 @click.option(
     "--grace",
-    type=DurationParam(0, LONGEST_GRACE_S),
+    type=DurationParam(0, MAX_GRACE_S),
     show_default="as the run was launched",
     help="From SIGTERM to SIGKILL: time for a last checkpoint.",
 )
@@ -60,12 +60,12 @@ def command(run: str, **given: Any) -> int:
     if slurm_job and cancel_waiting(slurm_job):
         answer.say(f"Slurm job {slurm_job} had not started; it is cancelled")
         return answer.finish(0, run_id=None, nodes=[])
-    ways = reach_run(reaching(options), run, options.hosts)
-    found = found_run(run or LAST, ways, options)
+    ways = reach_run(open_host_access(options), run, options.hosts)
+    found = find_run(run or LAST, ways, options)
     if not run and not answer.confirm(f"Stop {found.run_id}?", f"gpulaunch stop {found.run_id}"):
         answer.say("nothing was stopped")
         return answer.finish(ExitCode.NEGATIVE, run_id=found.run_id, nodes=[])
-    to = access(found, ways, options)
+    to = open_run(found, ways, options)
     plan = to.plan
     grace_s = found.grace_s if options.grace is None else float(options.grace)
     grace_s = 0.0 if options.now else grace_s
@@ -75,15 +75,17 @@ def command(run: str, **given: Any) -> int:
     nodes = []
     names = [node_name(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)]
     for node, name, result in zip(plan.nodes, names, results, strict=True):
-        words, worse = told_of(result)
+        words, worse = error_of(result)
         code = max(code, worse)
         answer.say(f"{name}: {words}", err=worse != 0)
         nodes.append({"host": node.host, "ended": worse == 0, "message": words, **_end_json(result)})
-    if slurm_job and not await_end(slurm_job, JOB_END_S):
+    if slurm_job and not await_end(slurm_job, JOB_STOP_TIMEOUT_S):
         cancel_job(slurm_job)
-        answer.say(f"Slurm job {slurm_job} had not ended {JOB_END_S:g} s after its run; it is cancelled")
+        answer.say(
+            f"Slurm job {slurm_job} had not ended {JOB_STOP_TIMEOUT_S:g} s after its run; it is cancelled"
+        )
     if code == 0:
-        answer.say(f"{plan.run_id} has ended on {hosts_text(names)}; no process of it is left")
+        answer.say(f"{plan.run_id} has ended on {format_hosts(names)}; no process of it is left")
     return answer.finish(code, run_id=plan.run_id, nodes=nodes)
 
 
@@ -99,7 +101,7 @@ def _end_json(result: "dict[str, Any] | GpulaunchError") -> dict[str, Any]:
     }
 
 
-def told_of(result: "dict[str, Any] | GpulaunchError") -> tuple[str, int]:
+def error_of(result: "dict[str, Any] | GpulaunchError") -> tuple[str, int]:
     """Return what one node has answered, and the exit code that follows from it."""
     if isinstance(result, GpulaunchError):
         detail = result.detail if isinstance(result, HostError) else result.message
@@ -125,7 +127,7 @@ def _rank_ends(codes: Mapping[str, Any]) -> str:
     """Return how the ranks of a node have ended, those that ended alike together."""
     alike: dict[str, list[str]] = {}
     for rank, code in sorted(codes.items(), key=lambda pair: (len(pair[0]), pair[0])):
-        alike.setdefault(end_words(code), []).append(rank)
+        alike.setdefault(describe_exit(code), []).append(rank)
     told = (
         f"rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}: {words}" for words, ranks in alike.items()
     )

@@ -8,10 +8,10 @@ import click
 
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._completion import complete_configs, complete_hosts
-from launcher.commands._host_options import HostAccess, HostOptions, reaching, reaching_options
+from launcher.commands._host_options import HostAccess, HostOptions, host_access_options, open_host_access
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.errors import BadInput
-from launcher.local.project import RUNS, runs_here
+from launcher.local.project import RUNS, local_runs_dir
 from launcher.slurm.commands import local_commands
 from launcher.slurm.sbatch import sbatch_text
 from launcher.slurm.submit import submit_job
@@ -60,12 +60,12 @@ Examples:
 @click.option(
     "--logs",
     type=click.Path(file_okay=False, path_type=Path),
-    default=runs_here,
+    default=local_runs_dir,
     show_default=RUNS,
     help="With --login: what the tree goes without.",
 )
 @json_option
-@reaching_options
+@host_access_options
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
 def command(config: str, extra: tuple[str, ...], **given: Any) -> int:
     """Submit a run config to Slurm as one batch job, whose nodes `gpulaunch run` then takes.
@@ -74,13 +74,13 @@ def command(config: str, extra: tuple[str, ...], **given: Any) -> int:
     holds all that is submitted. Prints the job's id; `logs`, `attach`, `stop`, `ps` and `fetch` take it.
     """
     options = SubmitOptions(**given)
-    found = load_run_config(config, Overrides(sets=options.sets, extra_args=extra))
+    found = load_run_config(config, Overrides(key_values=options.sets, extra_args=extra))
     if found.slurm is None:
         raise BadInput(
             f"{found.path}: there is no `slurm:` in it, so it does not say which nodes to ask for",
             "add, for example: slurm: {nodes: 2, gpus_per_node: 8, time: 12:00:00}",
         )
-    ways = reaching(options)
+    ways = open_host_access(options)
     words = (config, *(f"--set={text}" for text in options.sets), *(("--", *extra) if extra else ()))
     if options.login:
         text, job = _submit_there(found, words, ways, options)
@@ -106,15 +106,17 @@ def _submit_there(
 ) -> tuple[str, str]:
     """Send the tree to a login node and submit on it; return the script and the job's id."""
     from launcher.config.sync_options import SyncOptions  # noqa: PLC0415 - only for a login node
-    from launcher.sync.pre_launch import SyncHosts, sync_before, targets_of  # noqa: PLC0415 - as above
+    from launcher.sync.pre_launch import SyncHosts, sync_before_launch, target_dirs  # noqa: PLC0415 - as above
 
     entries = ways.inventory.resolve((options.login,))
     spec = found.sync or SyncOptions()
-    target = targets_of(spec, found.job, entries)[entries[0].name]
+    target = target_dirs(spec, found.job, entries)[entries[0].name]
     text = _text(found, (entries[0].python,), words, "")
     if options.dry_run:
         return text, ""
     answer = Answer("", as_json=options.as_json)
-    sync_before(spec, found.job, SyncHosts(entries, ways.open, ways.width), answer.say, logs=options.logs)
+    sync_before_launch(
+        spec, found.job, SyncHosts(entries, ways.open, ways.width), answer.say, logs=options.logs
+    )
     with ways.open(entries[0]) as connection:
         return text, submit_job(connection, text, workdir=target)

@@ -159,7 +159,7 @@ def settle_command(
     if "/" in parsed.python:  # of this machine; others have interpreters of their own
         entries = [
             replace(entry, python=str(Path.cwd() / parsed.python))
-            if entry.is_local and not entry.listed
+            if entry.is_local and not entry.in_inventory
             else entry
             for entry in entries
         ]

@@ -14,7 +14,7 @@ POLICIES: tuple[DisconnectPolicy, ...] = ("continue", "stop")
 DEFAULT_GRACE_S = 10.0
 """From SIGTERM to SIGKILL when a person, or a lost client, stops a run: time for a last checkpoint."""
 DEFAULT_TIMEOUT_S = 600.0
-LEAST_TIMEOUT_S = 3.0
+MIN_TIMEOUT_S = 3.0
 """A client that lives is heard once a second."""
 STEP_TIMEOUT_S = 60.0
 """A node that is not heard in its step for so long is given up, and ends what runs on it."""
@@ -69,7 +69,7 @@ def bound_to_step(disconnect: DisconnectOptions, job: str) -> DisconnectOptions:
     return replace(disconnect, policy="stop", timeout_s=STEP_TIMEOUT_S, slurm_job=job)
 
 
-def disconnect_words(disconnect: DisconnectOptions, run_id: str, *, asks: bool, remote: bool) -> str:
+def describe_disconnect(disconnect: DisconnectOptions, run_id: str, *, asks: bool, remote: bool) -> str:
     """Return in one line what Ctrl-C, a closed terminal and a lost link do. `asks`: Ctrl-C asks first."""
     ctrl_c = "Ctrl-C asks: stop, detach or stay" if asks else "Ctrl-C stops the run"
     if disconnect.slurm_job:

@@ -180,14 +180,14 @@ class ListOf:
     """A list. A single scalar is taken as a list of one where `lone` says so."""
 
     kind: FieldType
-    lone: bool = False
+    allow_scalar: bool = False
 
     @property
     def expected(self) -> str:
         return f"a list, each {self.kind.expected}"
 
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> tuple[Any, ...] | None:
-        if isinstance(item.value, str) and self.lone:
+        if isinstance(item.value, str) and self.allow_scalar:
             value = self.kind.read(item, mistakes)
             return None if value is None else (value,)
         if not isinstance(item.value, tuple):
@@ -197,12 +197,13 @@ class ListOf:
 
     def schema(self) -> Schema:
         many: Schema = {"type": "array", "items": self.kind.schema()}
-        return {"anyOf": [self.kind.schema(), many]} if self.lone else many
+        return {"anyOf": [self.kind.schema(), many]} if self.allow_scalar else many
 
 
 HOST_WORD = r"[A-Za-z0-9_@\[:][A-Za-z0-9_.+@#%=,:/!&^\[\]\\-]*"
 HOST_WORDS = ListOf(
-    Text("a host: a name, a range such as l40s-[01-04], a group, or user@host:port", HOST_WORD), lone=True
+    Text("a host: a name, a range such as l40s-[01-04], a group, or user@host:port", HOST_WORD),
+    allow_scalar=True,
 )
 
 

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from launcher.config.fields import MAX_TEXT, Custom, Schema, Text
-from launcher.config.host_ranges import parse_spot
+from launcher.config.host_ranges import parse_ssh_target
 from launcher.config.yaml_tree import YamlNode
 from launcher.errors import BadInput
 from launcher.local.home import at_home
@@ -33,7 +33,7 @@ def _fitting(kind: Text, item: YamlNode, expected: str) -> str:
 def _address(item: YamlNode) -> str:
     text = item.value if isinstance(item.value, str) else ""
     try:
-        spot = parse_spot(text)
+        spot = parse_ssh_target(text)
     except BadInput:
         return _fitting(_ADDRESS, item, _ADDRESS.expected)
     if not spot.user and spot.port is None:

@@ -29,7 +29,7 @@ class SshTarget:
     port: int | None = None
 
 
-def parse_spot(word: str) -> SshTarget:
+def parse_ssh_target(word: str) -> SshTarget:
     """Return what `host`, `user@host`, `user@host:port`, `[::1]:22` or `::1` name. Raises BadInput."""
     match = _V6.fullmatch(word) or _BARE_V6.fullmatch(word) or _PLAIN.fullmatch(word)
     if not match and re.fullmatch(r"[\w.@:-]+([ ]+[\w.@:-]+)+", word.strip()):
@@ -57,13 +57,13 @@ def has_operator(word: str) -> bool:
     return any(sign in _OPERATORS for sign in word)
 
 
-def split(word: str) -> list[str]:
+def split_ranges(word: str) -> list[str]:
     """Return the parts between commas outside brackets, in order."""
     parts = (part.strip() for part in re.split(r",(?![^\[]*\])", word))
     return [part for part in parts if part]
 
 
-def expand(word: str, groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+def expand_ranges(word: str, groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Return the names that a range stands for, as ClusterShell reads it (`a[1-3]!a2`, `@group&...`).
 
     Raises BadInput for a malformed range, for one of more than MAX_HOSTS hosts and for an empty result.
@@ -97,10 +97,10 @@ def _no_range(word: str, why: str) -> BadInput:
     return BadInput(f'"{word}" is not a range of hosts: {why}', "write it as l40s-[01-04]")
 
 
-def expand_or_nothing(word: str) -> tuple[str, ...]:
+def expand_or_empty(word: str) -> tuple[str, ...]:
     """Return the names of a range, or none when it is malformed."""
     try:
-        return expand(word, {})
+        return expand_ranges(word, {})
     except BadInput:
         return ()
 

@@ -50,14 +50,14 @@ class HostEntry:
     python: str = "python3"
     workdir: str = ""
     gpus: GpuRequest = "all"
-    gpus_from: str = "hosts.yaml gpus"  # who says so
+    gpus_source: str = "hosts.yaml gpus"  # who says so
     env: dict[str, str] = field(default_factory=dict)
     interface: str = ""
     ignore: frozenset[str] = frozenset()  # codes of checks
     expect: Expect = field(default_factory=Expect)
     via: Via | None = None
     alias: str = ""
-    listed: bool = True  # False: not in hosts.yaml
+    in_inventory: bool = True  # False: not in hosts.yaml
 
     @property
     def is_local(self) -> bool:
@@ -87,7 +87,7 @@ class Inventory:
         """
         found: dict[str, HostEntry] = {}
         for word in dict.fromkeys(words):
-            for entry in map(self.entry, self._expand(word)):
+            for entry in map(self.lookup, self._expand(word)):
                 found[entry.name] = entry
             if len(found) > host_ranges.MAX_HOSTS:
                 raise BadInput(f"more than {host_ranges.MAX_HOSTS} hosts are named")
@@ -95,13 +95,13 @@ class Inventory:
             raise BadInput("no host is named", "name at least one host, a group, or all")
         return tuple(found.values())
 
-    def entry(self, word: str) -> HostEntry:
+    def lookup(self, word: str) -> HostEntry:
         """Return the one host that a single word names, listed or not. Raises BadInput."""
         if word in self.hosts:
             return self.hosts[word]
         if word == LOCALHOST:
-            return HostEntry(LOCALHOST, python=local_python(), alias=LOCALHOST, listed=False)
-        spot = host_ranges.parse_spot(word)
+            return HostEntry(LOCALHOST, python=local_python(), alias=LOCALHOST, in_inventory=False)
+        spot = host_ranges.parse_ssh_target(word)
         listed = self._listed_at(spot)
         if listed is not None:
             return listed
@@ -111,7 +111,7 @@ class Inventory:
             user=spot.user or self.defaults.user,
             port=spot.port or self.defaults.port,
             alias=spot.host,
-            listed=False,
+            in_inventory=False,
         )
 
     def _listed_at(self, spot: host_ranges.SshTarget) -> HostEntry | None:
@@ -123,7 +123,7 @@ class Inventory:
         ]
         return fit[0] if len(fit) == 1 and spot.user else None
 
-    def nearest(self, name: str) -> str:
+    def suggest(self, name: str) -> str:
         """Return the listed host or group whose name is most like `name`, or an empty string."""
         names = [*self.hosts, *self.groups]
         begun = [each for each in names if each.startswith(name)]
@@ -141,10 +141,10 @@ class Inventory:
             return self.groups[word.removeprefix("@")]
         if word.startswith("@") and not host_ranges.has_operator(word):
             raise BadInput(f"{word}: no such group" + nearest(word[1:], tuple(self.groups)))
-        parts = host_ranges.split(word)
+        parts = host_ranges.split_ranges(word)
         if len(parts) > 1:
             return tuple(name for part in parts for name in self._expand(part))
-        return host_ranges.expand(word, self.groups | {ALL: tuple(self.hosts)})
+        return host_ranges.expand_ranges(word, self.groups | {ALL: tuple(self.hosts)})
 
 
 def load_inventory(path: Path | None) -> Inventory:
@@ -174,7 +174,9 @@ def entry_problem(entry: HostEntry, *, sent: bool = False) -> str:
     """
     host_fits, rule = (is_plain_host, "an IP address or a DNS name") if sent else (is_host, HOST_RULE)
     try:
-        spots = [host_ranges.parse_spot(word.removeprefix("ssh://")) for word in (entry.name, *entry.jump)]
+        spots = [
+            host_ranges.parse_ssh_target(word.removeprefix("ssh://")) for word in (entry.name, *entry.jump)
+        ]
     except BadInput as error:
         return error.message
     hosts = (entry.alias, entry.address, *(spot.host for spot in spots))
@@ -258,7 +260,7 @@ class _Reader:
                 self._mistake(f"hosts.{written}", f"more than {host_ranges.MAX_HOSTS} hosts in one file")
                 return {}
         in_file_order = dict.fromkeys(
-            name for written in data for name in host_ranges.expand_or_nothing(written)
+            name for written in data for name in host_ranges.expand_or_empty(written)
         )
         return {name: self.entry(name, _merge(defaults, raw[name])) for name in in_file_order if name in raw}
 
@@ -267,8 +269,10 @@ class _Reader:
         key = f"hosts.{written}"
         self._check_ways(key, values)
         try:
-            names = host_ranges.expand(written, {})
-            addresses = host_ranges.expand(values["address"], {}) if "[" in values.get("address", "") else ()
+            names = host_ranges.expand_ranges(written, {})
+            addresses = (
+                host_ranges.expand_ranges(values["address"], {}) if "[" in values.get("address", "") else ()
+            )
         except BadInput as error:
             self._mistake(key, error.message)
             return {}
@@ -306,7 +310,7 @@ class _Reader:
             self._mistake(f"{key}.jump", f"more than {MAX_JUMPS} jump hosts")
         for hop in hops:
             try:
-                host_ranges.parse_spot(hop.removeprefix("ssh://"))
+                host_ranges.parse_ssh_target(hop.removeprefix("ssh://"))
             except BadInput as error:
                 self._mistake(f"{key}.jump", error.message)
 
@@ -358,7 +362,7 @@ class _Reader:
         self, key: str, word: str, groups: tuple[str, ...], hosts: Mapping[str, HostEntry]
     ) -> list[str]:
         try:
-            names = host_ranges.expand(word, {})
+            names = host_ranges.expand_ranges(word, {})
         except BadInput as error:
             self._mistake(key, error.message)
             return []

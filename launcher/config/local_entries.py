@@ -5,18 +5,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from launcher.config.inventory import HostEntry
-from launcher.config.visible_devices import within_visible
+from launcher.config.visible_devices import limit_to_visible
 from preflight.job import Job
 
-HERE = Path()
+LOCAL_NAMES = Path()
 
 
-def entries_here(entries: Sequence[HostEntry], job: Job, base: Path = HERE) -> tuple[HostEntry, ...]:
+def resolve_local_entries(
+    entries: Sequence[HostEntry], job: Job, base: Path = LOCAL_NAMES
+) -> tuple[HostEntry, ...]:
     """Return the entries, the local host's with the local directory (`base`) and the GPUs that are
     visible.
     """
     here = str((Path.cwd() / base).resolve())
     return tuple(
         replace(entry, workdir=here) if entry.is_local and not (entry.workdir or job.workdir) else entry
-        for entry in map(within_visible, entries)
+        for entry in map(limit_to_visible, entries)
     )

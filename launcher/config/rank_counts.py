@@ -7,7 +7,7 @@ from launcher.errors import ConfigError
 from preflight.job import Job
 
 
-def settle_counts(job: Job, inventory: Inventory) -> Job:
+def resolve_rank_counts(job: Job, inventory: Inventory) -> Job:
     """Return the job with `processes_per_host` by host name, where it was given by ranges and groups.
 
     Raises BadInput for a word that names nothing, and ConfigError for a host that two words give two numbers.

@@ -17,13 +17,13 @@ from launcher.config.fields import (
     Text,
 )
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, nearest
-from preflight.diagnosis.failure_category import LASTING, NATURES, FailureCategoryName
+from preflight.diagnosis.failure_category import CATEGORIES, PERMANENT, FailureCategoryName
 from preflight.frozen import dataclass
 
 CHECKPOINT = "{checkpoint}"
 DEFAULT_MAX = 3
 DEFAULT_BACKOFF_S = 10.0
-LONGEST_BACKOFF_S = 300.0
+MAX_BACKOFF_S = 300.0
 CHECKPOINTS = ("checkpoint-*", "checkpoints/checkpoint_*")
 """As transformers' Trainer and accelerate's ProjectConfiguration name them."""
 
@@ -40,16 +40,18 @@ class RestartOptions:
     resume_args: tuple[str, ...] = ()  # {checkpoint} is filled in; only where there is a checkpoint
     checkpoints: tuple[str, ...] = CHECKPOINTS  # below output, or the working directory where there is none
     checkpoint_on: Literal["every", "main"] = "every"  # host that must have it
-    also: tuple[FailureCategoryName, ...] = ()  # natures of failure that are tried again although they last
+    retry_on: tuple[
+        FailureCategoryName, ...
+    ] = ()  # natures of failure that are tried again although they last
     backoff_s: float = DEFAULT_BACKOFF_S
 
-    def passes(self, nature: FailureCategoryName) -> bool:
+    def is_retryable(self, nature: FailureCategoryName) -> bool:
         """Whether a failure of this nature is worth another start."""
-        return NATURES[nature].passes or nature in self.also
+        return CATEGORIES[nature].retryable or nature in self.retry_on
 
-    def pause_s(self, restarts: int) -> float:
+    def backoff_before(self, restarts: int) -> float:
         """Return how long to wait before the next start; twice as long each time, up to a limit."""
-        return min(self.backoff_s * 2.0 ** min(restarts, 16), max(self.backoff_s, LONGEST_BACKOFF_S))
+        return min(self.backoff_s * 2.0 ** min(restarts, 16), max(self.backoff_s, MAX_BACKOFF_S))
 
 
 RESTART_KEYS: tuple[Field, ...] = (
@@ -74,7 +76,7 @@ RESTART_KEYS: tuple[Field, ...] = (
             Text(
                 "a pattern such as checkpoint-*, below output", r"(?!.*(?:^|/)\.\.(?:/|$))[^\x00-\x1f\x7f]+"
             ),
-            lone=True,
+            allow_scalar=True,
         ),
         "Where the script's own checkpoints lie, below `output` (or workdir); the last whole one is taken.",
         '["step_*"]',
@@ -89,7 +91,7 @@ RESTART_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "also",
-        ListOf(Keyword(LASTING), lone=True),
+        ListOf(Keyword(PERMANENT), allow_scalar=True),
         "Kinds of failure that are tried again although they would only happen again.",
         "[oom]",
     ),

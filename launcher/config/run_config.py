@@ -21,10 +21,10 @@ from launcher.config.command_config import (
 from launcher.config.disconnect_options import (
     DEFAULT_GRACE_S,
     DEFAULT_TIMEOUT_S,
-    LEAST_TIMEOUT_S,
+    MIN_TIMEOUT_S,
     DisconnectOptions,
 )
-from launcher.config.host_ranges import parse_spot, split
+from launcher.config.host_ranges import parse_ssh_target, split_ranges
 from launcher.config.inventory import LOCALHOST, user_config_dir
 from launcher.config.restart_options import RestartOptions
 from launcher.config.schema import CONFIG, CONFIG_KEYS
@@ -45,7 +45,7 @@ from preflight.job import Job
 class Overrides:
     """What the command line says instead of the file. Empty values leave the file's."""
 
-    sets: tuple[str, ...] = ()  # "key=value", dotted keys, YAML values
+    key_values: tuple[str, ...] = ()  # "key=value", dotted keys, YAML values
     hosts: tuple[str, ...] = ()
     gpus: str = ""
     port: str = ""
@@ -72,7 +72,7 @@ class RunConfig:
     path: Path
     job: Job
     hosts: tuple[str, ...]
-    script_here: Path | None = None
+    local_script: Path | None = None
     sync: SyncOptions | None = None
     restart: RestartOptions | None = None  # None: a run that failed stays ended
     disconnect: DisconnectOptions = DisconnectOptions()
@@ -96,7 +96,7 @@ def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> Ru
     return replace(found, base=base, sync=sync)
 
 
-def script_config(script: str, overrides: Overrides | None = None) -> RunConfig:
+def config_from_script(script: str, overrides: Overrides | None = None) -> RunConfig:
     """Return the run config that a local script is without a file: on all GPUs, else on the CPU.
 
     Raises ConfigError with every mistake of the overrides.
@@ -245,7 +245,7 @@ def known_configs() -> dict[str, Path]:
 
 def _overriding(overrides: Overrides, mistakes: ConfigIssues) -> Iterator[tuple[str, YamlNode]]:
     """Yield the keys that the command line sets, in the order in which the later wins."""
-    for text in overrides.sets:
+    for text in overrides.key_values:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             mistakes.add(YamlNode(None, "--set"), f'expected key=value, got "{text}"')
@@ -277,10 +277,10 @@ def _overriding(overrides: Overrides, mistakes: ConfigIssues) -> Iterator[tuple[
 
 def _words(word: str) -> list[str]:
     """Return the host words of one --hosts. Raises BadInput where they are not separated by commas."""
-    parts = split(word)
+    parts = split_ranges(word)
     for part in parts:
         if " " in part:
-            parse_spot(part)  # says what to write
+            parse_ssh_target(part)  # says what to write
     return parts
 
 
@@ -321,8 +321,8 @@ def _judge_together(root: YamlNode, data: dict[str, Any], mistakes: ConfigIssues
             del data["processes_per_host"]  # the file speaks of CPU ranks; this time GPUs are requested
         else:
             mistakes.add(processes, "only for CPU ranks: set gpus: none (or auto) too")
-    if data.get("disconnect_timeout", LEAST_TIMEOUT_S) < LEAST_TIMEOUT_S:
-        mistakes.expected(entries["disconnect_timeout"], f"a duration from {LEAST_TIMEOUT_S:g} s")
+    if data.get("disconnect_timeout", MIN_TIMEOUT_S) < MIN_TIMEOUT_S:
+        mistakes.expected(entries["disconnect_timeout"], f"a duration from {MIN_TIMEOUT_S:g} s")
     if data.get("send_script") and "script" not in entries:
         mistakes.add(entries["send_script"], "there is no script to send; set script")
     if data.get("send_script") and data.get("sync"):

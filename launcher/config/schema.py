@@ -41,7 +41,7 @@ from preflight.job import DEFAULT_MAIN_PORT
 PRECISIONS = ("auto", "no", "fp16", "bf16", "fp8")
 PRECISION_ALIASES = {"fp32": "no", "float32": "no", "float16": "fp16", "bfloat16": "bf16"}
 """What people type for accelerate's words."""
-GUARDS = ("stop", "warn", "off")
+GUARD_MODES = ("stop", "warn", "off")
 BATCH_KINDS = ("batch", "accumulation")
 _ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
@@ -79,7 +79,7 @@ _COMMAND = Custom(
     _read_words,
     lambda: {"type": ["string", "array"], "items": {"type": ["string", "number", "boolean"]}},
 )
-_IGNORE = ListOf(_CODE, lone=True)
+_IGNORE = ListOf(_CODE, allow_scalar=True)
 
 
 def _elsewhere(name: str) -> str:
@@ -276,7 +276,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "guard",
-        Keyword(GUARDS),
+        Keyword(GUARD_MODES),
         "What the guard in each rank does when a run cannot train; off: no guard.",
         "warn",
         "stop",
@@ -368,7 +368,7 @@ def config_schema() -> Schema:
 SCHEMAS: dict[str, Callable[[], Schema]] = {"hosts": hosts_schema, "config": config_schema}
 
 
-def reference() -> str:
+def render_reference() -> str:
     """Return the Markdown tables of docs/configuration.md."""
     parts = [
         ("hosts.yaml", INVENTORY_KEYS),

@@ -6,21 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from launcher.config.inventory import HostEntry
-from launcher.config.run_config import Overrides, RunConfig, command_config, known_configs, script_config
+from launcher.config.run_config import Overrides, RunConfig, command_config, config_from_script, known_configs
 from launcher.errors import BadInput
 from launcher.local.project import SUFFIXES
 
-TREES = "~/gpulaunch"
+SYNC_ROOT = "~/gpulaunch"
 """Where the trees of scripts without a run config are kept on hosts that have no workdir."""
 
 _NAMED = 3
 _SYNC = (
-    "--sync sends this directory along (to {target} where hosts.yaml has no workdir);"
+    "--sync sends this directory (to {target} where hosts.yaml has no workdir);"
     " or, where all of it lies on the hosts already: --set send_script=false"
 )
 
 
-def lone_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
+def config_for_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
     """Return the run config that the first word, a local script, stands for; the others are its arguments.
 
     Raises BadInput where the word is not a script, with what it may have meant.
@@ -30,7 +30,7 @@ def lone_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
             "nothing to run", "gpulaunch run train.py, or a run config: gpulaunch run --config NAME"
         )
     script, *args = words
-    config = script_config(script, replace(overrides, extra_args=tuple(args)))
+    config = config_from_script(script, replace(overrides, extra_args=tuple(args)))
     if config.job.send_script or _explicit(overrides):
         return config
     if script.endswith(SUFFIXES) or (not Path(script).exists() and script in known_configs()):
@@ -59,7 +59,7 @@ def lone_command(words: Sequence[str], overrides: Overrides) -> RunConfig:
     return config
 
 
-def with_code(
+def choose_code_transfer(
     config: RunConfig, entries: tuple[HostEntry, ...], overrides: Overrides
 ) -> tuple[RunConfig, tuple[HostEntry, ...]]:
     """Return both so that the code is on every host: sent alone, or with the tree where that was asked for.
@@ -72,7 +72,7 @@ def with_code(
         _refuse_outside(config)
         if config.sync.to or config.job.workdir:
             return config, entries
-        there = posixpath.join(TREES, Path.cwd().name)
+        there = posixpath.join(SYNC_ROOT, Path.cwd().name)
         return config, tuple(
             entry if entry.is_local or entry.workdir else replace(entry, workdir=there) for entry in entries
         )
@@ -83,12 +83,12 @@ def with_code(
         return config, entries
     script = Path(config.job.script)
     _refuse_lone(script)
-    return replace(config, script_here=script, job=replace(config.job, send_script=True)), entries
+    return replace(config, local_script=script, job=replace(config.job, send_script=True)), entries
 
 
 def _explicit(overrides: Overrides) -> bool:
     """Whether the user has said how the script gets to the hosts."""
-    return any(text.partition("=")[0].strip() == "send_script" for text in overrides.sets)
+    return any(text.partition("=")[0].strip() == "send_script" for text in overrides.key_values)
 
 
 def _refuse_outside(config: RunConfig) -> None:
@@ -115,7 +115,7 @@ def _refuse_neighbours(config: RunConfig) -> None:
         what = f"only {job.script}" if job.script else "nothing"
         raise BadInput(
             f"the command needs {', '.join(names[:_NAMED])}, and {what} would be sent to the hosts",
-            _SYNC.format(target=f"{TREES}/{Path.cwd().name}"),
+            _SYNC.format(target=f"{SYNC_ROOT}/{Path.cwd().name}"),
         )
 
 
@@ -134,7 +134,7 @@ def _refuse_lone(script: Path) -> None:
     more = f" and {len(modules) - _NAMED} more" if len(modules) > _NAMED else ""
     raise BadInput(
         f"{script} imports {', '.join(modules[:_NAMED])}{more}, but only {script} itself would be sent",
-        _SYNC.format(target=f"{TREES}/{Path.cwd().name}"),
+        _SYNC.format(target=f"{SYNC_ROOT}/{Path.cwd().name}"),
     )
 
 

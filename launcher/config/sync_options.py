@@ -30,7 +30,7 @@ SYNC_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "exclude",
-        ListOf(Text("a pattern as in .gitignore"), lone=True),
+        ListOf(Text("a pattern as in .gitignore"), allow_scalar=True),
         "Left out besides what .gitignore says.",
         '["*.ckpt", "data/"]',
     ),

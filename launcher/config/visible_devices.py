@@ -8,21 +8,25 @@ from dataclasses import replace
 from launcher.config.inventory import HostEntry
 from preflight.job import GpuRequest
 
-NAME = "CUDA_VISIBLE_DEVICES"
+CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/-]+")
 
 
-def within_visible(entry: HostEntry, environ: Mapping[str, str] = os.environ) -> HostEntry:
+def limit_to_visible(entry: HostEntry, environ: Mapping[str, str] = os.environ) -> HostEntry:
     """Return the entry of this machine with no more GPUs than the variable leaves; others as they are.
 
     Elsewhere it is a matter of that host's shell, not of the local user. `gpus:` of hosts.yaml wins.
     """
-    if not entry.is_local or entry.gpus != "all" or NAME not in environ:
+    if not entry.is_local or entry.gpus != "all" or CUDA_VISIBLE_DEVICES not in environ:
         return entry
-    return replace(entry, gpus=read_visible(environ[NAME]), gpus_from=f"{NAME}={environ[NAME]}")
+    return replace(
+        entry,
+        gpus=parse_visible_devices(environ[CUDA_VISIBLE_DEVICES]),
+        gpus_source=f"{CUDA_VISIBLE_DEVICES}={environ[CUDA_VISIBLE_DEVICES]}",
+    )
 
 
-def read_visible(text: str) -> GpuRequest:
+def parse_visible_devices(text: str) -> GpuRequest:
     """Return the GPUs that a value names, as CUDA reads it: up to the first word that names none.
 
     Numbers are taken as nvidia-smi counts, which is what people and Slurm mean by them.

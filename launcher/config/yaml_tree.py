@@ -20,8 +20,8 @@ from preflight.frozen import dataclass
 MAX_BYTES = 1 << 20
 MAX_KEY = 200  # characters; each value carries the path of keys to it
 MAX_PATHS = 1 << 24  # characters of all those paths
-MOST_TOLD = 20  # mistakes; a file with more is mostly another kind of file
-MOST_FOUND = 50  # more are not looked for: each is compared with all names for its remedy
+MAX_REPORTED = 20  # mistakes; a file with more is mostly another kind of file
+MAX_ISSUES = 50  # more are not looked for: each is compared with all names for its remedy
 
 YamlValue: TypeAlias = "str | tuple[YamlNode, ...] | dict[str, YamlNode] | None"
 
@@ -86,9 +86,9 @@ class ConfigIssues:
     found: list[ConfigIssue] = field(default_factory=list)
 
     def add(self, item: YamlNode, text: str) -> None:
-        """Record a mistake at `item`. Raises ConfigError when there are MOST_FOUND."""
+        """Record a mistake at `item`. Raises ConfigError when there are MAX_ISSUES."""
         self.found.append(ConfigIssue(item.source, item.line, item.key, text))
-        if len(self.found) >= MOST_FOUND:
+        if len(self.found) >= MAX_ISSUES:
             self.raise_if_any()
 
     def expected(self, item: YamlNode, expected: str, choices: tuple[str, ...] = ()) -> None:
@@ -103,8 +103,8 @@ class ConfigIssues:
         lines = [str(mistake) for mistake in sorted(set(self.found))]
         if len(lines) == 1:
             raise ConfigError(lines[0])
-        more = [f"and {len(lines) - MOST_TOLD} more"] if len(lines) > MOST_TOLD else []
-        told = "\n".join(f"  {line}" for line in [*lines[:MOST_TOLD], *more])
+        more = [f"and {len(lines) - MAX_REPORTED} more"] if len(lines) > MAX_REPORTED else []
+        told = "\n".join(f"  {line}" for line in [*lines[:MAX_REPORTED], *more])
         raise ConfigError(f"{len(lines)} mistakes:\n{told}")
 
 

@@ -199,7 +199,7 @@ def common_environment(world: World, node: NodeSetup) -> dict[str, str]:
     if uuids:
         env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     env["CUDA_VISIBLE_DEVICES"] = ",".join(uuids)
-    if node.ranks.masked:
+    if node.ranks.single_gpu_visible:
         env["GPULAUNCH_MASK"] = "1"
     if node.local_rank_option:
         env["GPULAUNCH_LOCAL_RANK_OPTION"] = node.local_rank_option
@@ -224,7 +224,7 @@ def expected(world: World, node: NodeSetup) -> str:
         "local_world_size": len(gpus),
         "first_rank": node.first_rank,
         "gpus": gpus,  # by local rank; null = CPU
-        "masked": node.ranks.masked,
+        "masked": node.ranks.single_gpu_visible,
         "mixed_precision": world.mixed_precision,
     }
     return json.dumps(facts, indent=1) + "\n"

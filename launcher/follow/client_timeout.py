@@ -16,7 +16,7 @@ class ClientTimeout:
     def is_over(self) -> bool:
         """Return whether every host that is still followed has been silent for too long."""
         hosts = set(self._watch.open_hosts)
-        if not hosts or not hosts <= self._watch.nodes.dropped:
+        if not hosts or not hosts <= self._watch.nodes.disconnected:
             self._since = None
             return False
         now = self._awake.now()

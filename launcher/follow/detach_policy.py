@@ -8,13 +8,13 @@ DetachStep: TypeAlias = Literal["wait", "detach", "leave"]
 
 VERIFY_S = 120.0
 """A script may import for minutes before it sets up its world; then we leave, and say what was not seen."""
-QUIET_S = 20.0
+NO_WORLD_TIMEOUT_S = 20.0
 """Ranks that all run and set up neither torch.distributed nor accelerate for so long may never do so."""
 COMPARE_S = 60.0
 """Ranks are compared (precision, dtypes, a GPU each) by what each guard tells at its first optimizer step."""
-PROMISE_S = 30.0
+ACK_TIMEOUT_S = 30.0
 """For a host that is reached and yet does not promise; one whose link is broken is waited for."""
-ASK_AGAIN_S = 5.0
+RETRY_S = 5.0
 """A word that was on its way when a link broke may not have arrived."""
 
 
@@ -22,7 +22,7 @@ class DetachPolicy:
     """Decides when to go. Until every host has promised, the run is attached, and ends if we die."""
 
     def __init__(
-        self, watch: RunState, now: float, *, quiet_s: float = QUIET_S, at_once: bool = False
+        self, watch: RunState, now: float, *, quiet_s: float = NO_WORLD_TIMEOUT_S, at_once: bool = False
     ) -> None:
         """`at_once`: as soon as all nodes have started; ranks and broken links are not waited for."""
         self._watch = watch
@@ -43,12 +43,14 @@ class DetachPolicy:
         if self._at_once:
             return self._ask_at_once(now)
         verification = self._watch.verification
-        if verification.introduced and self._introduced is None:
+        if verification.all_reported and self._introduced is None:
             self._introduced = now
-        if verification.placed and self._placed is None:
+        if verification.devices_verified and self._placed is None:
             self._placed = now
         quiet = self._introduced is not None and now - self._introduced > self._quiet_s
-        if not (self._seen_enough(now) if verification.placed else quiet or now - self._began > VERIFY_S):
+        if not (
+            self._seen_enough(now) if verification.devices_verified else quiet or now - self._began > VERIFY_S
+        ):
             return "wait"
         self._asked = self._asked_last = now
         return "detach"
@@ -63,15 +65,15 @@ class DetachPolicy:
 
     def _seen_enough(self, now: float) -> bool:
         """Return whether the guards have been compared, or this has been waited for long enough."""
-        return self._watch.compared or (self._placed is not None and now - self._placed > COMPARE_S)
+        return self._watch.ranks_compared or (self._placed is not None and now - self._placed > COMPARE_S)
 
     def _await_promises(self, now: float, asked: float) -> DetachStep:
         silent = set(self._watch.hosts) - self._watch.nodes.detached
         if not silent:
             return "leave"
-        if now - asked > PROMISE_S and (self._at_once or not silent & self._watch.nodes.dropped):
+        if now - asked > ACK_TIMEOUT_S and (self._at_once or not silent & self._watch.nodes.disconnected):
             return "leave"
-        if now - self._asked_last > ASK_AGAIN_S:
+        if now - self._asked_last > RETRY_S:
             self._asked_last = now
             return "detach"
         return "wait"

@@ -3,7 +3,7 @@
 Until then a client that vanishes leaves half a run behind, which its hosts end by themselves.
 """
 
-from launcher.follow.detach_policy import ASK_AGAIN_S
+from launcher.follow.detach_policy import RETRY_S
 from launcher.follow.run_state import RunState
 
 
@@ -24,7 +24,7 @@ class DetachPromise:
             or len(watch.nodes.run_dirs) < len(watch.hosts)
         ):
             return False
-        if watch.nodes.detached.issuperset(watch.open_hosts) or now - self._asked < ASK_AGAIN_S:
+        if watch.nodes.detached.issuperset(watch.open_hosts) or now - self._asked < RETRY_S:
             return False
         self._asked = now
         return True

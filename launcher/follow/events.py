@@ -85,7 +85,7 @@ class HostLost:
 class Interrupted:
     """Ctrl-C, or another signal that asks to end."""
 
-    by: str = "Ctrl-C"
+    signal: str = "Ctrl-C"
     who: str = ""  # user@machine
 
 

@@ -13,7 +13,7 @@ LAST_LINES = 400
 SHOWN_LINES = 20
 
 
-def with_last_lines(outcome: Outcome, book: LogStore) -> Outcome:
+def add_last_lines(outcome: Outcome, book: LogStore) -> Outcome:
     """Return the outcome with what the log of the root cause ended with, where no exception told it."""
     cause = outcome.cause.failure
     if cause is None or cause.last_lines:
@@ -23,7 +23,7 @@ def with_last_lines(outcome: Outcome, book: LogStore) -> Outcome:
     return replace(outcome, cause=replace(outcome.cause, failure=replace(cause, last_lines=lines)))
 
 
-def with_reasons(outcome: Outcome, book: LogStore) -> Outcome:
+def add_diagnosis(outcome: Outcome, book: LogStore) -> Outcome:
     """Return the outcome with a diagnosis where a rank or a launcher failed; logs are read from memory."""
     cause = outcome.cause.failure
     if cause is None or cause.hung:  # its logs end with our own SIGTERM; its stacks say more
@@ -42,6 +42,6 @@ def with_reasons(outcome: Outcome, book: LogStore) -> Outcome:
     codes = () if cause.code is None else (cause.code,)
     signals = tuple(-code for code in codes if code < 0)
     # What supervisors count is in the kernel's log too, which an ordinary user may often not read.
-    kernel = (KernelLog("kmsg", (), (cause.oom,), ()),) if cause.oom else ()
+    kernel = (KernelLog("kmsg", (), (cause.kernel_oom,), ()),) if cause.kernel_oom else ()
     found = diagnose_logs(logs, Context(kernel_logs=kernel, exit_codes=codes, exit_signals=signals))
     return replace(outcome, cause=replace(outcome.cause, diagnosis=found))

@@ -32,12 +32,12 @@ class Failure:
     at: float
     rank: int | None  # None: the launcher, the supervisor or the host
     code: int | None
-    what: str  # one line
-    where: str = ""  # file:line of the user's code
+    summary: str  # one line
+    location: str = ""  # file:line of the user's code
     last_lines: tuple[str, ...] = ()
     exception: Mapping[str, Any] = field(default_factory=dict)
     hung: bool = False  # nothing showed life any more; what else failed is its end
-    oom: str = ""  # what the kernel's count of out-of-memory kills says of it
+    kernel_oom: str = ""  # what the kernel's count of out-of-memory kills says of it
 
     @property
     def is_consequence(self) -> bool:
@@ -71,12 +71,12 @@ def out_of_memory(kills: Mapping[str, Any] | None, code: int | None) -> tuple[st
     return f"was ended by signal 9 (SIGKILL); {evidence}", evidence
 
 
-def says_port_taken(lines: Iterable[str]) -> bool:
+def is_port_conflict(lines: Iterable[str]) -> bool:
     """Return whether a log says that the main port was taken by somebody else."""
     return any(_PORT_TAKEN.search(line) for line in lines)
 
 
-def code_words(code: int | None) -> str:
+def describe_exit_code(code: int | None) -> str:
     """Return an exit code for people."""
     if code is None:
         return "ended without an exit code that could be seen"
@@ -85,14 +85,14 @@ def code_words(code: int | None) -> str:
     return f"failed with exit code {code}"
 
 
-def end_words(code: object) -> str:
+def describe_exit(code: object) -> str:
     """Return an exit code as the end of a sentence about a rank: `ended by SIGTERM`, `exit code 3`."""
     if not isinstance(code, int):
         return "exit code not seen"
     return f"ended by {signal_name(-code)}" if code < 0 else f"exit code {code}"
 
 
-def shell_code(code: int | None) -> int:
+def shell_exit_code(code: int | None) -> int:
     """Return an exit code as a shell gives it: 128 + signal; 1 when it was not seen."""
     if code is None:
         return 1

@@ -6,8 +6,8 @@ from typing import NamedTuple
 class GuardCode(NamedTuple):
     """What `gpulaunch explain` says of one code."""
 
-    what: str
-    why: str
+    summary: str
+    reason: str
     fix: str
 
 
@@ -72,4 +72,6 @@ def explain_guard(code: str) -> str:
     """Return what a code of the guard means."""
     told = GUARD_CODES[code]
     by = "a rehearsal" if code.startswith("R") else "the guard in a rank"
-    return f"{code}: {told.what}\n(reported by {by}; see docs/guard.md)\n\n{told.why}\n\nFix: {told.fix}\n"
+    return (
+        f"{code}: {told.summary}\n(reported by {by}; see docs/guard.md)\n\n{told.reason}\n\nFix: {told.fix}\n"
+    )

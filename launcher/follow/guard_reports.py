@@ -18,7 +18,7 @@ STOP_EXIT = 86
 class GuardStop:
     """Why a guard stops the run, told in the lines of a root cause."""
 
-    what: str
+    summary: str
     lines: tuple[str, ...]
 
 
@@ -29,17 +29,17 @@ class GuardReports:
         self._stops = stops
         self._facts: dict[int, tuple[str, Mapping[str, Any]]] = {}
         self._said: set[str] = set()
-        self.rehearsed: dict[int, Mapping[str, Any]] = {}
-        self.told: list[tuple[str, int, Mapping[str, Any]]] = []  # host, rank, fields of a "guard" event
+        self.rehearsal: dict[int, Mapping[str, Any]] = {}
+        self.events: list[tuple[str, int, Mapping[str, Any]]] = []  # host, rank, fields of a "guard" event
 
     @property
     def compared(self) -> int:
         """How many ranks have told what they train."""
         return len(self._facts)
 
-    def tell(self, host: str, rank: int, fields: Mapping[str, Any]) -> Iterator[str | GuardStop]:
+    def add_report(self, host: str, rank: int, fields: Mapping[str, Any]) -> Iterator[str | GuardStop]:
         """Take an event "guard": something that one rank has seen."""
-        self.told.append((host, rank, fields))
+        self.events.append((host, rank, fields))
         message = one_line(str(fields.get("message", "")), 600)
         where = f"at optimizer step {fields.get('step')}" if fields.get("step") else "before the first step"
         text = f"{where} [{one_line(str(fields.get('code')), 20)}]: {message}"
@@ -49,7 +49,7 @@ class GuardReports:
             self._said.add(text)
             yield f"the guard of rank {rank} on {host} warns {text}"
 
-    def compare(self, host: str, rank: int, fields: Mapping[str, Any]) -> Iterator[str | GuardStop]:
+    def compare_ranks(self, host: str, rank: int, fields: Mapping[str, Any]) -> Iterator[str | GuardStop]:
         """Take an event "guard_facts": what a rank trains, on what, with what."""
         gpu = str(fields.get("gpu") or "")
         for other, (other_host, known) in self._facts.items():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from launcher.follow.events import HostReport
 
-SAID_S = 60.0
+REPORT_TTL_S = 60.0
 """A host repeats every 15 s that it is quiet for too long; older words are read from a log of long ago."""
 
 
@@ -14,7 +14,7 @@ class HostLiveness:
     def __init__(self) -> None:
         self._last: dict[str, HostReport] = {}
 
-    def tell(self, told: HostReport) -> str:
+    def update(self, told: HostReport) -> str:
         """Take "idle" or "active"; return what a person should hear of it, "" for nothing."""
         if told.event == "active":
             was = self._last.pop(told.host, None)
@@ -25,12 +25,12 @@ class HostLiveness:
             return f"{told.host}: no output, no step, no use of GPU or CPU for {_seconds(told):.0f} s"
         return ""
 
-    def too_long_s(self, hosts: Sequence[str], now: float) -> float:
+    def idle_seconds(self, hosts: Sequence[str], now: float) -> float:
         """Return for how long all these hosts are quiet, 0 unless each has just said that it is too long."""
         told = [self._last[host] for host in hosts if host in self._last]
         if not told or len(told) < len(hosts) or not all(_is_over(each) for each in told):
             return 0.0
-        fresh = all(now - each.at < SAID_S for each in told)
+        fresh = all(now - each.at < REPORT_TTL_S for each in told)
         return min(_seconds(each) for each in told) if fresh else 0.0
 
 

@@ -36,8 +36,8 @@ from launcher.follow.events import (
 )
 from launcher.planning.plan import NodePlan
 from launcher.remote.shell_errors import last_lines, no_answer
-from launcher.rundir.event_schema import misfit_of_event
-from launcher.rundir.state_schema import misfit_of_answer, misfit_of_frame, misfit_of_state
+from launcher.rundir.event_schema import validate_event
+from launcher.rundir.state_schema import validate_answer, validate_frame, validate_state
 from launcher.text import one_line
 from launcher.transports.base import Connection, Stream
 from preflight.frozen import dataclass
@@ -45,15 +45,15 @@ from preflight.frozen import dataclass
 EVENTS = "events.jsonl"
 LINES = (EVENTS, "usage.jsonl")
 """What the supervisor, the ranks and the gauge write, a JSON document a line; all else is output."""
-BEAT_EVERY_S = 1.0
-SILENCE_S = 12.0
+HEARTBEAT_S = 1.0
+LINK_TIMEOUT_S = 12.0
 """A follower says something every 2 s; after this long the link is dead, whatever TCP believes."""
 START_S = 60.0
-STOP_PATIENCE_S = 20.0
+STOP_TIMEOUT_S = 20.0
 STACKS_S = 60.0
 """How long writing down where the ranks stand may take there."""
 BYE = b"bye\n"
-MOST_LOGS = 8192
+MAX_LOGS = 8192
 """Of one node, whatever its script calls .log: each is a file here."""
 _HOPELESS = (
     AuthenticationFailed,
@@ -76,7 +76,7 @@ class ResumePoint:
     """A run that is there already: what of its logs we have, and what protocol.follow_request asks for."""
 
     offsets: Mapping[str, int] = field(default_factory=dict)
-    wishes: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
 
 
 class NodeClient(threading.Thread):
@@ -106,7 +106,7 @@ class NodeClient(threading.Thread):
         self._beat = 0.0
         self._words: deque[bytes] = deque()
         self._offsets: dict[str, int] = dict(known.offsets)
-        self._wishes = known.wishes
+        self._wishes = known.options
         self._rests = dict.fromkeys(LINES, b"")
         self._skew_s: float | None = None  # this clock minus the host's, smallest seen: the least delayed
         self._awake = awake or AwakeClock()
@@ -131,10 +131,10 @@ class NodeClient(threading.Thread):
         word = b"hung" if stacks else b"stop"
         self._words.append(b"%s %.3f %s\n" % (word, grace_s, one_line(why, 200).encode()))
         # A run that is to end is not waited for as long as one that is to continue.
-        patience_s = STOP_PATIENCE_S + (STACKS_S if stacks else 0.0)
+        patience_s = STOP_TIMEOUT_S + (STACKS_S if stacks else 0.0)
         self._give_up_at = min(self._give_up_at, self._awake.now() + grace_s + patience_s)
 
-    def give_up(self, why: str, *, still_running: bool = False) -> None:
+    def mark_lost(self, why: str, *, still_running: bool = False) -> None:
         """Wait for the host no longer: it has died; `still_running`: or it is only not reached."""
         self._why_given_up = f"{why}; " if why else ""
         self._given_up, self._still_running = True, still_running
@@ -143,7 +143,7 @@ class NodeClient(threading.Thread):
         """Have the run continue without us; the host answers with the event "detached"."""
         self._words.append(b"detach\n")
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Follow no more; the run continues there, or ends as its `on_disconnect` says."""
         self._words.append(BYE)
 
@@ -250,10 +250,10 @@ class NodeClient(threading.Thread):
         heard = self._awake.now()
         while not self._done:
             data = stream.read(_POLL_S)
-            stderr = (stderr + stream.read_stderr())[-protocol.NOISE_KEPT :]
+            stderr = (stderr + stream.read_stderr())[-protocol.PREAMBLE_KEPT :]
             now = self._awake.now()
             if data == b"":
-                raise self._ended(stream, stderr, None if answered else reader.noise)
+                raise self._ended(stream, stderr, None if answered else reader.preamble)
             if data:
                 heard = now
                 for frame in reader.feed(data):
@@ -264,7 +264,7 @@ class NodeClient(threading.Thread):
                         self._stream = stream
                         on_answer(dict(frame.header))
                     self._heard = now
-            if now - heard > (SILENCE_S if answered else START_S):
+            if now - heard > (LINK_TIMEOUT_S if answered else START_S):
                 raise HostError(self.host, f"nothing heard for {now - heard:.0f} s")
             if answered:
                 self._send_words(stream)
@@ -276,7 +276,7 @@ class NodeClient(threading.Thread):
             if self._words.popleft() == BYE:
                 self._done = self._left = True
             self._beat = now
-        if now - self._beat > BEAT_EVERY_S:
+        if now - self._beat > HEARTBEAT_S:
             self._beat = now
             stream.write(b"beat\n")
 
@@ -295,7 +295,7 @@ class NodeClient(threading.Thread):
         if "refused" in answer:
             self._finish(StartRefused(self.host, str(answer["refused"])))
             return
-        _demand(misfit_of_answer(answer))
+        _demand(validate_answer(answer))
         self._running_there = True
         self._see_clock(answer)
         self._put(HostStarted(self.host, str((answer.get("state") or {}).get("run_dir") or "")))
@@ -304,7 +304,7 @@ class NodeClient(threading.Thread):
         if "refused" in answer:
             self._finish(HostLost(self.host, str(answer["refused"])))
             return
-        _demand(misfit_of_answer(answer))
+        _demand(validate_answer(answer))
         if self._running_there:
             self._put(Reconnected(self.host))
             return
@@ -315,12 +315,12 @@ class NodeClient(threading.Thread):
 
     def _on_frame(self, frame: protocol.Frame) -> None:
         header = frame.header
-        _demand(misfit_of_frame(header))
+        _demand(validate_frame(header))
         self._see_clock(header)
         if "log" in header:
             self._on_log(header["log"], header["offset"], frame.data)
         elif "end" in header:
-            wrong = misfit_of_state(header["end"])
+            wrong = validate_state(header["end"])
             last = (
                 HostLost(self.host, f"how it ended is not understood: {one_line(wrong, 160)}")
                 if wrong
@@ -337,7 +337,7 @@ class NodeClient(threading.Thread):
         """Take a log's next bytes; what leaves a gap would make the file here as long as a host likes."""
         here = self._offsets.get(log)
         if here is None:
-            _demand("it reports more logs than a node has" if len(self._offsets) >= MOST_LOGS else "")
+            _demand("it reports more logs than a node has" if len(self._offsets) >= MAX_LOGS else "")
             here = offset if "since" in self._wishes else 0
         _demand(f"{log!r} continues at byte {offset}, expected byte {here}" if offset != here else "")
         self._offsets[log] = offset + len(data)
@@ -348,10 +348,10 @@ class NodeClient(threading.Thread):
         *lines, self._rests[log] = (self._rests[log] + data).split(b"\n")
         for line in lines:
             try:
-                event = safe_json.parse(line)
+                event = safe_json.loads(line)
             except ValueError:
                 continue
-            if misfit_of_event(event):
+            if validate_event(event):
                 continue  # the file lies in the user's hands; a line that is not ours says nothing to us
             at = float(event["t"]) + (self._skew_s or 0.0)
             self._put(HostReport(self.host, event["event"], event, at))

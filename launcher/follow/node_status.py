@@ -15,7 +15,7 @@ class NodeStatus:
     ended: HostEnded | None = None
     lost: str | None = None  # why it was given up
     still_running: bool = False  # although it was lost, as far as is known
-    dropped: bool = False  # its link is broken just now
+    disconnected: bool = False  # its link is broken just now
     detached: bool = False  # it has promised to continue without a client
     launcher_ended: bool = False
     oom: HostReport | None = None  # what its kernel said last of memory
@@ -67,9 +67,9 @@ class Nodes:
         return {host: node.run_dir for host, node in self._known.items() if node.run_dir}
 
     @property
-    def dropped(self) -> set[str]:
+    def disconnected(self) -> set[str]:
         """The hosts whose link is broken just now."""
-        return {host for host, node in self._known.items() if node.dropped}
+        return {host for host, node in self._known.items() if node.disconnected}
 
     @property
     def detached(self) -> set[str]:

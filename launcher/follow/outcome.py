@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from launcher.exit_codes import ExitCode
-from launcher.follow.failures import Failure, shell_code
+from launcher.follow.failures import Failure, shell_exit_code
 from launcher.follow.phases import Phase
 from launcher.follow.restart_history import RestartHistory
 from launcher.follow.run_state import RunState
@@ -33,7 +33,7 @@ class RankExit:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class EndCause:
     """Why a run did not finish, as far as is known."""
 
     failure: Failure | None = None  # the first one, where the run failed
@@ -46,10 +46,10 @@ class Verification:
     """What the ranks told of themselves, against the plan."""
 
     mismatches: tuple[str, ...] = ()
-    placed: bool = False  # world, ranks and devices were seen to be as planned
-    precise: bool = False  # so was the mixed precision
-    silent: tuple[int, ...] = ()  # ranks that never told their world
-    unplaced: tuple[int, ...] = ()  # ranks that told their world, but not their device
+    devices_verified: bool = False  # world, ranks and devices were seen to be as planned
+    precision_verified: bool = False  # so was the mixed precision
+    unreported_ranks: tuple[int, ...] = ()  # ranks that never told their world
+    ranks_without_device: tuple[int, ...] = ()  # ranks that told their world, but not their device
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,15 @@ class Cleanup:
 
     lost: Mapping[str, str] = field(default_factory=dict)  # why
     still_running: tuple[str, ...] = ()  # lost hosts on which the run continues, as far as is known
-    left: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # pids that could not be ended
+    remaining_pids: Mapping[str, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # pids that could not be ended
     port_free: bool | None = None  # the main port, on the main host; None: there is none, or unknown
 
     @property
     def is_clean(self) -> bool:
         """Whether every host confirmed that no process of the run is left and the port is free."""
-        return not self.lost and not self.left and self.port_free is not False
+        return not self.lost and not self.remaining_pids and self.port_free is not False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,10 @@ class Measurements:
     usage: tuple[RankUsage, ...] = ()  # mean use and peak memory of each measured rank
     usage_missing: Mapping[str, str] = field(default_factory=dict)  # host -> why its GPUs were not measured
     clock_offset_s: Mapping[str, float] = field(default_factory=dict)  # host -> to be added to its clock
-    rehearsed: Mapping[int, Mapping[str, Any]] = field(
+    rehearsal: Mapping[int, Mapping[str, Any]] = field(
         default_factory=dict
     )  # by rank: what its guard measured
-    guard_told: tuple[tuple[str, int, Mapping[str, Any]], ...] = ()  # host, rank, what its guard saw
+    guard_events: tuple[tuple[str, int, Mapping[str, Any]], ...] = ()  # host, rank, what its guard saw
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class Outcome:
     verdict: Verdict
     exit_code: int
     why: str  # one line; "" when it finished
-    cause: Cause
+    cause: EndCause
     ranks: tuple[RankExit, ...]
     verification: Verification
     cleanup: Cleanup
@@ -123,7 +125,7 @@ class Outcome:
     logs_incomplete: str = ""  # why not all is in the directory here; the hosts have it
 
 
-def outcome_of(watch: RunState, directory: Path, seconds: float, attempts: int) -> Outcome:
+def build_outcome(watch: RunState, directory: Path, seconds: float, attempts: int) -> Outcome:
     """Return what a watched run came to."""
     verdict, code, why = _verdict(watch)
     hosts = {
@@ -135,11 +137,11 @@ def outcome_of(watch: RunState, directory: Path, seconds: float, attempts: int) 
         verdict=verdict,
         exit_code=code,
         why=why,
-        cause=Cause(watch.root_cause if verdict == "failed" else None),
+        cause=EndCause(watch.root_cause if verdict == "failed" else None),
         ranks=tuple(RankExit(rank, host, watch.rank_codes.get(rank)) for rank, host in sorted(hosts.items())),
         verification=_verification(watch.verification),
         cleanup=_cleanup(watch),
-        measurements=Measurements(rehearsed=dict(guarding.rehearsed), guard_told=tuple(guarding.told)),
+        measurements=Measurements(rehearsal=dict(guarding.rehearsal), guard_events=tuple(guarding.events)),
         directory=directory,
         run_dirs=watch.nodes.run_dirs,
         seconds=seconds,
@@ -149,7 +151,11 @@ def outcome_of(watch: RunState, directory: Path, seconds: float, attempts: int) 
 
 def _verification(verifier: Verifier) -> Verification:
     return Verification(
-        verifier.mismatches, verifier.placed, verifier.precise, verifier.silent(), verifier.unplaced()
+        verifier.mismatches,
+        verifier.devices_verified,
+        verifier.precision_verified,
+        verifier.unreported_ranks(),
+        verifier.ranks_without_device(),
     )
 
 
@@ -158,14 +164,16 @@ def _cleanup(watch: RunState) -> Cleanup:
     return Cleanup(
         lost=watch.nodes.lost,
         still_running=watch.nodes.going_on,
-        left={host: tuple(end["remaining_pids"]) for host, end in ends.items() if end.get("remaining_pids")},
+        remaining_pids={
+            host: tuple(end["remaining_pids"]) for host, end in ends.items() if end.get("remaining_pids")
+        },
         port_free=ends.get(watch.hosts[0], {}).get("port_free"),
     )
 
 
 def _follows(stopped_by: str, cause: Failure | None) -> bool:
     """Return whether a client stopped a host because of this failure on another one."""
-    return cause is not None and one_line(cause.what, 200) == stopped_by
+    return cause is not None and one_line(cause.summary, 200) == stopped_by
 
 
 def _verdict(watch: RunState) -> tuple[Verdict, int, str]:
@@ -179,27 +187,27 @@ def _verdict(watch: RunState) -> tuple[Verdict, int, str]:
         return "interrupted", ExitCode.INTERRUPTED, watch.interrupted_by
     if watch.stopped_by and not _follows(watch.stopped_by, cause):
         return "interrupted", ExitCode.INTERRUPTED, watch.stopped_by
-    if watch.abandoned:
-        return "aborted", ExitCode.ABORTED, watch.abandoned
+    if watch.ended_unattended:
+        return "aborted", ExitCode.ABORTED, watch.ended_unattended
     if cause is not None and cause.hung:
-        return "failed", ExitCode.HUNG, cause.what
+        return "failed", ExitCode.HUNG, cause.summary
     if cause is not None and cause.rank is not None:
-        return "failed", shell_code(cause.code), cause.what
+        return "failed", shell_exit_code(cause.code), cause.summary
     if watch.nodes.lost:
         host, why = next(iter(watch.nodes.lost.items()))
         return "aborted", ExitCode.ABORTED, f"{host} was lost: {why}"
     if cause is not None:
-        return "failed", ExitCode.ABORTED, cause.what
+        return "failed", ExitCode.ABORTED, cause.summary
     return "finished", 0, ""
 
 
 def unverified_lines(outcome: Outcome) -> Iterator[str]:
     """Yield what ranks did not tell of themselves, and why."""
-    if outcome.verification.silent:
-        ranks = ", ".join(map(str, outcome.verification.silent))
+    if outcome.verification.unreported_ranks:
+        ranks = ", ".join(map(str, outcome.verification.unreported_ranks))
         yield f"not verified: rank {ranks} never set up torch.distributed or accelerate"
-    if outcome.verification.unplaced:
-        ranks = ", ".join(map(str, outcome.verification.unplaced))
+    if outcome.verification.ranks_without_device:
+        ranks = ", ".join(map(str, outcome.verification.ranks_without_device))
         yield (
             f"world and ranks are as planned; not verified: which GPU rank {ranks} uses "
             "(accelerate and DistributedDataParallel report it, and the script uses neither)"

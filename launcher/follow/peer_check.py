@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 from launcher.errors import HostError
 
-ASK_EVERY_S = 6.0
-ROUNDS = 3
+PROBE_INTERVAL_S = 6.0
+MAX_FAILED_PROBES = 3
 """So often in a row nothing of it must answer: about 20 s, which a short fault of a switch does not last."""
 
 PeerAddress: TypeAlias = tuple[str, int]
@@ -43,7 +43,7 @@ class PeerCheck:
         self._rounds: dict[str, int] = {}
         self._next: dict[str, float] = {}
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Find out who reaches whom while all is well: the main host the others, the second the main host."""
         for asker, hosts in self._pairs().items():
             self._ask(asker, hosts)
@@ -59,10 +59,10 @@ class PeerCheck:
             wanted = [host for host in hosts if host in dropped and (asker, host) in self._reaches]
             due = [host for host in wanted if self._clock() >= self._next.get(host, 0.0)]
             if due and asker not in dropped:
-                self._next.update(dict.fromkeys(due, self._clock() + ASK_EVERY_S))
+                self._next.update(dict.fromkeys(due, self._clock() + PROBE_INTERVAL_S))
                 self._ask(asker, tuple(due))
         for host, rounds in list(self._rounds.items()):
-            if rounds == ROUNDS:
+            if rounds == MAX_FAILED_PROBES:
                 self._rounds[host] += 1  # said once
                 asker = next(asker for asker, hosts in self._pairs().items() if host in hosts)
                 yield host, f"{asker}, which could connect to it before, gets no answer from it either"

@@ -69,19 +69,19 @@ class Phases:
             return None
         return Phase(START, max(0.0, self._verified - self._began))
 
-    def see(self, at: float) -> None:
+    def update(self, at: float) -> None:
         """Look at the watched run, at this time."""
         verification = self._watch.verification
         self._began = at if self._began is None else min(at, self._began)
         self._last = max(at, self._last)
-        if self._introduced is None and verification.introduced:
+        if self._introduced is None and verification.all_reported:
             self._introduced = at
-        if self._verified is None and verification.placed:
+        if self._verified is None and verification.devices_verified:
             self._verified = at
         if self._ending is None and (self._watch.stopping or self._watch.all_ranks_ended):
             self._ending = at
 
-    def over(self) -> tuple[Phase, ...]:
+    def finish(self) -> tuple[Phase, ...]:
         """Return the phases of a run that is over, as long as it is known when they began."""
         if self._began is None:
             return ()
@@ -99,6 +99,6 @@ class Phases:
         return None if self._ending is not None and found is not None and found > self._ending else found
 
 
-def phase_words(phases: Iterable[Phase]) -> str:
+def format_phases(phases: Iterable[Phase]) -> str:
     """Return `preflight 0.9 s, start 3.1 s, run 5 min 12 s`."""
     return ", ".join(f"{phase.name} {duration(phase.seconds)}" for phase in phases)

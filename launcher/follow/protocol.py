@@ -14,16 +14,16 @@ from launcher import safe_json
 from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import HostEntry
 from launcher.planning.plan import NodePlan, Plan
-from launcher.planning.run_record import launch_record
+from launcher.planning.run_record import build_run_record
 from launcher.remote import supervisor_program
-from launcher.remote.programs import onhost_source
+from launcher.remote.programs import program_source
 from preflight.frozen import dataclass
 
 MARKER = b"GPULAUNCH-RUN-1 "
 
-command = supervisor_program.command
+command = supervisor_program.supervisor_argv
 
-NOISE_KEPT = 4096
+PREAMBLE_KEPT = 4096
 REHEARSED_USAGE_S = 0.5
 """A rehearsal is over in seconds; at a run's own pace no sample would fall into its steps."""
 MAX_HEADER = 16 << 20
@@ -44,7 +44,7 @@ class Frame:
 
 def request(document: Mapping[str, Any]) -> bytes:
     """Return what is written to the command's stdin first."""
-    return supervisor_program.packed("supervisor", json.dumps(document).encode())
+    return supervisor_program.compress_supervisor("supervisor", json.dumps(document).encode())
 
 
 def start_request(
@@ -57,7 +57,7 @@ def start_request(
     return request({"mode": "start", "spec": _spec(plan, node, disconnect, entries)})
 
 
-def order(
+def warm_start_order(
     plan: Plan, node: NodePlan, disconnect: DisconnectOptions, entries: Iterable[HostEntry] = ()
 ) -> bytes:
     """Return what a node that has started early waits for."""
@@ -90,9 +90,9 @@ def _spec(
         "hang_timeout_s": plan.hang_timeout_s,
         "usage_every_s": REHEARSED_USAGE_S if "GPULAUNCH_REHEARSE" in node.env else None,
         "gpus": list(node.gpus) or [slot.gpu_uuid for slot in node.ranks.slots if slot.gpu_uuid is not None],
-        "launch": launch_record(plan, node, entries),
+        "launch": build_run_record(plan, node, entries),
         "main_port": plan.main_port if node.node_rank == 0 and plan.opens_port else None,
-        "rank_source": onhost_source("rank").decode(),
+        "rank_source": program_source("rank").decode(),
     }
 
 
@@ -108,7 +108,7 @@ def _guard(node: NodePlan) -> list[tuple[str, str]]:
 
 def _beside(*names: str) -> list[tuple[str, str]]:
     """Return programs of launcher/onhost/ that lie in the run directory."""
-    return [(f"{name}.py", onhost_source(name).decode()) for name in names]
+    return [(f"{name}.py", program_source(name).decode()) for name in names]
 
 
 def follow_request(run_id: str, offsets: Mapping[str, int], **wishes: object) -> bytes:
@@ -124,7 +124,7 @@ class FrameReader:
     """Turns the bytes of a channel into the marker's document and then frames, whatever the chunks are."""
 
     def __init__(self) -> None:
-        self.noise = b""  # what came before the marker: the login shell's words, or why there is no answer
+        self.preamble = b""  # what came before the marker: the login shell's words, or why there is no answer
         self._rest = bytearray()
         self._marked = False
 
@@ -140,7 +140,7 @@ class FrameReader:
     def _find_marker(self) -> Frame | None:
         at = self._rest.find(MARKER)
         end = self._rest.find(b"\n", at) if at >= 0 else -1
-        self.noise = bytes(self._rest[: at if end >= 0 else None][-NOISE_KEPT:])
+        self.preamble = bytes(self._rest[: at if end >= 0 else None][-PREAMBLE_KEPT:])
         if end < 0:
             if len(self._rest) > MAX_HEADER:
                 raise ProtocolError("no answer of the supervisor among much other output")
@@ -169,7 +169,7 @@ class FrameReader:
 
 def _parse(line: bytes) -> Mapping[str, Any]:
     try:
-        document = safe_json.parse(line)
+        document = safe_json.loads(line)
     except ValueError:
         raise ProtocolError(f"not a header: {line[:80]!r}") from None
     if not isinstance(document, dict):

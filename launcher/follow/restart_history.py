@@ -30,7 +30,7 @@ class RestartHistory:
 
     max: int
     starts: tuple[StartRecord, ...]  # all of them, in order
-    stopped: str  # why there was no further start; "" when the last one ended well
+    stop_reason: str  # why there was no further start; "" when the last one ended well
 
     @property
     def count(self) -> int:

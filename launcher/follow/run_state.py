@@ -19,7 +19,7 @@ from launcher.follow.events import (
     StartRefused,
     Tick,
 )
-from launcher.follow.failures import Failure, code_words, out_of_memory, root_cause
+from launcher.follow.failures import Failure, describe_exit_code, out_of_memory, root_cause
 from launcher.follow.guard_reports import STOP_EXIT, GuardReports, GuardStop
 from launcher.follow.liveness import HostLiveness
 from launcher.follow.node_status import Nodes
@@ -85,7 +85,7 @@ class RunState:
         self.stopped_by_interrupt = False
         self.stopping = ""
         self.stopped_by = ""  # who else asked for the end
-        self.abandoned = ""  # a host has ended it because nobody followed it
+        self.ended_unattended = ""  # a host has ended it because nobody followed it
         self._exceptions: dict[int, HostReport] = {}
         self._left: set[int] = set()  # ranks whose script has ended
         self._quiet = HostLiveness()
@@ -128,14 +128,14 @@ class RunState:
             case HostEnded():
                 yield from self._host_ended(happening)
             case Disconnected(host=host, why=why):
-                if not self.nodes[host].dropped:
-                    self.nodes[host].dropped = True
+                if not self.nodes[host].disconnected:
+                    self.nodes[host].disconnected = True
                     yield Notify(
                         f"{host}: connection lost ({why}); reconnecting; the run continues on the host",
                         bad=True,
                     )
             case Reconnected(host=host):
-                self.nodes[host].dropped = False
+                self.nodes[host].disconnected = False
                 yield Notify(f"{host}: connected again, nothing was lost")
             case HostLost():
                 yield from self._lost(happening)
@@ -149,7 +149,7 @@ class RunState:
     def _told(self, told: HostReport) -> Iterator[Action]:
         rank = told.fields.get("rank")
         if told.event in ("rank", "state") and isinstance(rank, int):
-            for words in self.verification.tell(told.host, rank, told.fields):
+            for words in self.verification.update(told.host, rank, told.fields):
                 yield Notify(words)
             if self.verification.mismatches and not self.stopping:
                 yield Notify("stopped: the ranks are not what was planned", bad=True)
@@ -186,7 +186,7 @@ class RunState:
             self._exceptions[rank] = told
 
     @property
-    def compared(self) -> bool:
+    def ranks_compared(self) -> bool:
         """Whether there is nothing to compare between ranks, or every guard has told what its rank trains."""
         guarded = self.plan.nodes[0].env.get("GPULAUNCH_GUARD") in ("stop", "warn")
         return not guarded or self.guarding.compared >= self.plan.world_size or self.plan.world_size == 1
@@ -196,12 +196,12 @@ class RunState:
         now.
         """
         if told.event == "rehearsal":
-            self.guarding.rehearsed[rank] = told.fields
+            self.guarding.rehearsal[rank] = told.fields
             return
-        take = self.guarding.tell if told.event == "guard" else self.guarding.compare
+        take = self.guarding.add_report if told.event == "guard" else self.guarding.compare_ranks
         for said in take(told.host, rank, told.fields):
             if isinstance(said, GuardStop):
-                stop = Failure(told.host, told.at, rank, STOP_EXIT, said.what, last_lines=said.lines)
+                stop = Failure(told.host, told.at, rank, STOP_EXIT, said.summary, last_lines=said.lines)
                 yield from self._fail(stop)
             else:
                 yield Notify(said, bad=True)
@@ -209,13 +209,13 @@ class RunState:
     def _life_told(self, told: HostReport) -> Iterator[Action]:
         if told.event == "hung":
             yield from self._hung(str(told.fields.get("why")), told.host, told.at)
-        elif (words := self._quiet.tell(told)) and not self.stopping:
+        elif (words := self._quiet.update(told)) and not self.stopping:
             yield Notify(words, bad=told.event == "idle")
 
     def _judge_quiet(self, now: float) -> Iterator[Action]:
         """End a run of several hosts when nothing lives on any of them; one host judges itself."""
         hosts = [host for host in self.open_hosts if not self._all_left(host)]
-        seconds = self._quiet.too_long_s(hosts, now) if len(self.hosts) > 1 else 0.0
+        seconds = self._quiet.idle_seconds(hosts, now) if len(self.hosts) > 1 else 0.0
         if seconds:
             why = f"hung: no output, no optimizer step, no use of GPU or CPU on any host for {seconds:.0f} s"
             yield from self._hung(why, hosts[0], now)
@@ -247,7 +247,7 @@ class RunState:
         if told.fields.get("requested"):
             self.stopped_by = why or "somebody"
         else:
-            self.abandoned = why
+            self.ended_unattended = why
         grace = told.fields.get("grace_s")
         yield Notify(f"{told.host}: {why or 'somebody'}{self._then_stopping}", bad=True)
         yield from self._stop_all(
@@ -281,11 +281,11 @@ class RunState:
         self, told: HostReport, rank: int, code: int | None, said: HostReport | None
     ) -> Failure:
         killed, oom = out_of_memory(self._oom_before(told), code)
-        what = f"rank {rank} on {told.host} {killed or code_words(code)}"
+        what = f"rank {rank} on {told.host} {killed or describe_exit_code(code)}"
         if said is None and rank in self._left and (code is None or code < 0):
             what += " after its script had ended, while the interpreter shut down"
         if said is None:
-            return Failure(told.host, told.at, rank, code, what, oom=oom)
+            return Failure(told.host, told.at, rank, code, what, kernel_oom=oom)
         error = said.fields
         first_line = next(iter(str(error.get("message", "")).splitlines()), "")
         tail = error.get("tail")
@@ -294,8 +294,8 @@ class RunState:
             at=said.at,  # when it was raised, not when the interpreter had wound down
             rank=rank,
             code=code,
-            what=f"{what}: {error.get('type')}: {first_line}".removesuffix(": "),
-            where=str(error.get("location", "")),
+            summary=f"{what}: {error.get('type')}: {first_line}".removesuffix(": "),
+            location=str(error.get("location", "")),
             last_lines=tuple(str(line) for line in tail) if isinstance(tail, list) else (),
             exception=error,
         )
@@ -307,8 +307,8 @@ class RunState:
         if code == 0 or self.stopping:
             return
         killed, oom = out_of_memory(self._oom_before(told), code)
-        what = f"the launcher on {told.host} {killed or code_words(code)}"
-        yield from self._fail(Failure(told.host, told.at, None, code, what, oom=oom))
+        what = f"the launcher on {told.host} {killed or describe_exit_code(code)}"
+        yield from self._fail(Failure(told.host, told.at, None, code, what, kernel_oom=oom))
 
     def _oom_before(self, told: HostReport) -> Mapping[str, object] | None:
         """Return what a host's kernel said of memory just before something ended there."""
@@ -344,17 +344,17 @@ class RunState:
         code = end.get("launcher_code")
         unseen = not self.nodes[ended.host].launcher_ended
         if code and unseen and not (self.stopping or self.failures):
-            what = f"the launcher on {ended.host} {code_words(code)}"
+            what = f"the launcher on {ended.host} {describe_exit_code(code)}"
             yield from self._fail(Failure(ended.host, float("inf"), None, code, what))
 
     def _fail(self, failure: Failure) -> Iterator[Action]:
         self.failures.append(failure)
         if not self.stopping:
-            yield Notify(f"{failure.what}{self._then_stopping}", bad=True)
-            yield from self._stop_all(failure.what, FAILURE_GRACE_S)
+            yield Notify(f"{failure.summary}{self._then_stopping}", bad=True)
+            yield from self._stop_all(failure.summary, FAILURE_GRACE_S)
 
     def _interrupted(self, interrupted: Interrupted) -> Iterator[Action]:
-        by = interrupted.by
+        by = interrupted.signal
         signature = f" by {interrupted.who}" if interrupted.who else ""
         self.interrupts += 1
         self.interrupted_by = self.interrupted_by or by

@@ -19,7 +19,7 @@ class TickerQueue:
         self._clock = clock
         self._ticked = clock()
 
-    def next(self) -> RunEvent:
+    def get(self) -> RunEvent:
         """Return what happened next; a Tick where the last is EVERY_S ago, or nothing comes for so long."""
         if self._clock() - self._ticked < EVERY_S:
             try:

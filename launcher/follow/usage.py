@@ -112,11 +112,11 @@ class UsageTracker:
         if cpu_s is not None and lived_s and series["cpu"].count < _FEW_SAMPLES:
             series["cpu"].total, series["cpu"].count = 100.0 * cpu_s / lived_s, 1
 
-    def now(self) -> tuple[RankUsage, ...]:
+    def latest(self) -> tuple[RankUsage, ...]:
         """Return what each measured rank uses by its host's last sample."""
         return self._all(lambda series: series.last, lambda series: series.last)
 
-    def over_all(self) -> tuple[RankUsage, ...]:
+    def totals(self) -> tuple[RankUsage, ...]:
         """Return the mean use and the peak memory of each measured rank."""
         return self._all(lambda series: series.mean, lambda series: series.peak)
 

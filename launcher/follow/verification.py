@@ -37,7 +37,7 @@ def expectations(plan: Plan) -> dict[int, ExpectedRank]:
     }
 
 
-def contradictions(expected: ExpectedRank, host: str, told: Mapping[str, Any]) -> Iterator[str]:
+def mismatches_of(expected: ExpectedRank, host: str, told: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a rank told that is not as planned; what it did not tell contradicts nothing.
 
     `told` holds fields of the events "rank" (local_rank, world_size) and "state" (world_size, world_rank,
@@ -74,7 +74,7 @@ def _wrong_device(expected: ExpectedRank, host: str, told: Mapping[str, Any]) ->
         yield f"rank {expected.rank} ({host}) opened {uuid} instead of {wanted}"
 
 
-def placed(expected: ExpectedRank, told: Mapping[str, Any]) -> bool:
+def has_device(expected: ExpectedRank, told: Mapping[str, Any]) -> bool:
     """Return whether a rank has told world, rank and device. One that sees no GPU can only be on the CPU."""
     blind = expected.slot.gpu_uuid is None and told.get("visible") == ""
     return "world_rank" in told and ("device" in told or blind)
@@ -91,21 +91,21 @@ class Verifier:
         self.mismatches: tuple[str, ...] = ()
 
     @property
-    def placed(self) -> bool:
+    def devices_verified(self) -> bool:
         """Whether every rank has told that world, rank and device are as planned."""
-        return not self.silent() and not self.unplaced() and not self.mismatches
+        return not self.unreported_ranks() and not self.ranks_without_device() and not self.mismatches
 
     @property
-    def introduced(self) -> bool:
+    def all_reported(self) -> bool:
         """Whether every rank has started and told who it is, and none contradicts the plan."""
         return self._all(bool) and not self.mismatches
 
     @property
-    def precise(self) -> bool:
+    def precision_verified(self) -> bool:
         """Whether every rank has told that its mixed precision is as planned."""
         return self._all(lambda told: "mixed_precision" in told) and not self.mismatches
 
-    def tell(self, host: str, rank: int, fields: Mapping[str, Any]) -> Iterator[str]:
+    def update(self, host: str, rank: int, fields: Mapping[str, Any]) -> Iterator[str]:
         """Take what a rank told; yield sentences worth saying now. Contradictions go to `mismatches`."""
         expected = self._expected.get(rank)
         if expected is None:
@@ -113,28 +113,28 @@ class Verifier:
             return
         told = self._told.setdefault(rank, {})
         told.update(fields)
-        wrong = tuple(contradictions(expected, host, told))
+        wrong = tuple(mismatches_of(expected, host, told))
         if wrong:
             self.mismatches = wrong
             return
-        if self.placed and "placed" not in self._said:
+        if self.devices_verified and "placed" not in self._said:
             self._said.add("placed")
             yield self._placed_words()
-        if self.precise and "precise" not in self._said:
+        if self.precision_verified and "precise" not in self._said:
             self._said.add("precise")
             yield f"mixed precision {self._plan.precision.mixed_precision} in every rank, as planned"
 
-    def silent(self) -> tuple[int, ...]:
+    def unreported_ranks(self) -> tuple[int, ...]:
         """Return the ranks that never told their world."""
         return tuple(rank for rank in self._expected if "world_rank" not in self._told.get(rank, {}))
 
-    def unplaced(self) -> tuple[int, ...]:
+    def ranks_without_device(self) -> tuple[int, ...]:
         """Return the ranks that told their world, but not which device they use."""
         told = {rank: self._told.get(rank, {}) for rank in self._expected}
         return tuple(
             rank
             for rank, expected in self._expected.items()
-            if "world_rank" in told[rank] and not placed(expected, told[rank])
+            if "world_rank" in told[rank] and not has_device(expected, told[rank])
         )
 
     def _all(self, done: Any) -> bool:

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
-from launcher.remote.supervisor_program import command, packed
+from launcher.remote.supervisor_program import compress_supervisor, supervisor_argv
 from launcher.transports.base import Closing, CommandResult, Connection, Stream
 
 _END_S = 2.0
@@ -27,7 +27,7 @@ class WarmStarts:
         self._module = module
         self._begun: dict[str, WarmConnection] = {}
 
-    def begin(
+    def start(
         self,
         entry: HostEntry,
         env: Mapping[str, str],
@@ -38,13 +38,13 @@ class WarmStarts:
         """Start on one host; whatever goes wrong, the launch itself will say."""
         with suppress(GpulaunchError, OSError):
             connection = open_entry(entry)
-            stream = connection.start(command(entry.python, "start", self.run_id))
+            stream = connection.start(supervisor_argv(entry.python, "start", self.run_id))
             request = early_request(
                 self._module, self.run_id, python=entry.python, env=env, unset=unset, cwd=cwd
             )
             self._begun[entry.name] = WarmConnection(connection, stream, request)
 
-    def take(self, host: str, run_id: str) -> "WarmConnection | None":
+    def claim(self, host: str, run_id: str) -> "WarmConnection | None":
         """Return what has started there for this run, which is then the caller's to close."""
         return self._begun.pop(host, None) if run_id == self.run_id else None
 
@@ -60,7 +60,7 @@ def early_request(
 ) -> bytes:
     """Return what starts a node before its plan is known; `protocol.order` follows, or nothing at all."""
     wish = {"python": python, "module": module, "env": dict(env), "unset": list(unset), "cwd": cwd}
-    return packed("warm_start", json.dumps({**wish, "run_id": run_id}).encode())
+    return compress_supervisor("warm_start", json.dumps({**wish, "run_id": run_id}).encode())
 
 
 class WarmConnection(Closing):

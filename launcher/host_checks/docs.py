@@ -5,19 +5,20 @@ from itertools import groupby
 from launcher.error_codes import host_codes, host_fix
 from preflight.checks.explain import heading
 from preflight.checks.registry import Check
-from preflight.checks.runner import table
+from preflight.checks.runner import all_checks
 
 _NOTE = (
     "<!-- Made by `gpulaunch checks --markdown docs/checks`; edit the docstrings in preflight/checks/. -->\n"
 )
 
 
-def pages() -> dict[str, str]:
+def render_pages() -> dict[str, str]:
     """Return {file name: text}: an index, one page per family of codes, one for hosts that cannot be used."""
     families = {
         family: list(checks)
         for family, checks in groupby(
-            sorted(table().values(), key=lambda check: _family(check.code)), lambda check: _family(check.code)
+            sorted(all_checks().values(), key=lambda check: _family(check.code)),
+            lambda check: _family(check.code),
         )
     }
     found = {f"{family}.md": _page(family, checks) for family, checks in families.items()}
@@ -32,7 +33,7 @@ def _family(code: str) -> str:
 
 def _index() -> str:
     lines = [_NOTE, "# Checks", "", "| code | verdict | gate | true when it passes |", "|---|---|---|---|"]
-    for check in table().values():
+    for check in all_checks().values():
         link = f"[{check.code}]({_family(check.code)}.md#{check.code.lower()})"
         lines.append(f"| {link} | {check.severity.value} | {'yes' if check.gate else ''} | {check.title} |")
     for code, kind in host_codes().items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError
-from launcher.text import console, one_line, wants_colour
+from launcher.text import console, one_line, supports_color
 from preflight.facts.host import HostFacts
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class HostTable:
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
-        if wants_colour(sys.stderr) and len(self._state) > 1:
+        if supports_color(sys.stderr) and len(self._state) > 1:
             from rich.live import Live  # noqa: PLC0415 - only a terminal pays for it
 
             self._live = Live(
@@ -42,7 +42,7 @@ class HostTable:
         if self._live is not None:
             self._live.stop()
 
-    def done(self, entry: HostEntry, result: "HostFacts | GpulaunchError") -> None:
+    def host_done(self, entry: HostEntry, result: "HostFacts | GpulaunchError") -> None:
         """Take one host's answer; called as it comes."""
         seconds = time.monotonic() - self._started
         if isinstance(result, HostError):

@@ -15,7 +15,7 @@ class MergedFinding:
     count: int
 
 
-def merge(findings: Iterable[Finding]) -> tuple[MergedFinding, ...]:
+def merge_findings(findings: Iterable[Finding]) -> tuple[MergedFinding, ...]:
     """Join what differs in its subject only, and what its check calls alike; order is kept."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for each in findings:

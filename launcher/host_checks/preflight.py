@@ -13,14 +13,14 @@ from launcher.engines.choice import choose_engine
 from launcher.errors import GpulaunchError, HostError
 from launcher.planning.network import choose_main_address, choose_main_port
 from launcher.planning.plan import ScriptFile
-from launcher.planning.planner import settle
-from launcher.remote.agent import AgentRequest, GatherResult, OpenConnection, gather
+from launcher.planning.planner import decide_launch
+from launcher.remote.agent import AgentRequest, GatherResult, OpenConnection, gather_facts
 from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.fanout import WIDTH
-from launcher.remote.reachability import StartProgram, probe_reach
+from launcher.remote.reachability import StartProgram, probe_reachability
 from preflight.checks.finding import Finding, Severity, exit_code
 from preflight.checks.registry import ClockOffset
-from preflight.checks.runner import judge_cluster, judge_host, table, unasked
+from preflight.checks.runner import all_checks, check_cluster, check_host, checks_without_facts
 from preflight.decide.ranks import resolve_gpus
 from preflight.facts.host import HostFacts, Reach, ScriptFacts
 from preflight.facts.missing import Missing
@@ -84,7 +84,7 @@ class PreflightOptions:
     """How to ask and judge."""
 
     ignore: frozenset[str] = frozenset()
-    together: bool = True  # the hosts are one launch; False: each is judged for itself
+    as_one_launch: bool = True  # the hosts are one launch; False: each is judged for itself
     width: int = WIDTH
     deadline_s: float = 20.0
     skip: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class PreflightOptions:
     sent: ScriptFile | None = (
         None  # the script that travels with the launch: read locally, as it will be on the host
     )
-    arriving: ScriptFile | None = (
+    script_after_sync: ScriptFile | None = (
         None  # the script in a tree that a sync will bring, working directory and all
     )
 
@@ -115,13 +115,13 @@ def preflight(
     how = manner or PreflightOptions()
     hosts = tuple(entries)
     watch = _ClockBounds(on_done)
-    probe = probe if how.together and len(hosts) > 1 else None
+    probe = probe if how.as_one_launch and len(hosts) > 1 else None
     reached: tuple[Reach, ...] = ()
     main = hosts[0].name
     with AgentSessions() as waiting:
-        gathered = gather(
+        gathered = gather_facts(
             hosts,
-            lambda entry: request_for(entry, job, how),
+            lambda entry: agent_request(entry, job, how),
             opener,
             width=how.width,
             on_done=watch.done,
@@ -129,12 +129,16 @@ def preflight(
         )
         if probe is not None and len(gathered.facts) > 1 and main in gathered.facts:
             order = [entry for entry in hosts if entry.name in gathered.facts]
-            reached = probe(order, gathered.facts, _port_to_use(gathered.facts[main], job), waiting.begin)
-    result = judge(hosts, gathered, job, reach=reached, manner=how, clocks=watch.clocks, script=script)
+            reached = probe(
+                order, gathered.facts, _port_to_use(gathered.facts[main], job), waiting.start_program
+            )
+    result = evaluate_facts(
+        hosts, gathered, job, reach=reached, manner=how, clocks=watch.clocks, script=script
+    )
     return replace(result, seconds=time.monotonic() - watch.started)
 
 
-def reach_probe(*, width: int = WIDTH) -> ReachabilityProbe:
+def reachability_probe(*, width: int = WIDTH) -> ReachabilityProbe:
     """Return a probe that connects for real."""
 
     def probe(
@@ -148,12 +152,12 @@ def reach_probe(*, width: int = WIDTH) -> ReachabilityProbe:
                 Reach(entry.name, main.name, "?", port, ok=False, error=refusal.message, ms=0.0)
                 for entry in others
             )
-        return probe_reach(main, others, begin, address=address, port=port, width=width)
+        return probe_reachability(main, others, begin, address=address, port=port, width=width)
 
     return probe
 
 
-def request_for(entry: HostEntry, job: Job, manner: PreflightOptions | None = None) -> AgentRequest:
+def agent_request(entry: HostEntry, job: Job, manner: PreflightOptions | None = None) -> AgentRequest:
     """Return the request to the agent of one host for this job."""
     workdir = job.workdir or entry.workdir or (str(Path.cwd()) if entry.is_local else "~")
     paths = {"workdir": workdir, "hf_cache": "", "tmp": "", "run_dir": ""}
@@ -174,7 +178,7 @@ def request_for(entry: HostEntry, job: Job, manner: PreflightOptions | None = No
     )
 
 
-def judge(
+def evaluate_facts(
     entries: Sequence[HostEntry],
     gathered: GatherResult,
     job: Job,
@@ -188,12 +192,12 @@ def judge(
     how = manner or PreflightOptions()
     if how.sent is not None:
         gathered = replace(gathered, facts=_with_script(gathered.facts, how.sent))
-    if how.arriving is not None:
-        gathered = replace(gathered, facts=_with_tree(gathered.facts, how.arriving))
+    if how.script_after_sync is not None:
+        gathered = replace(gathered, facts=_with_tree(gathered.facts, how.script_after_sync))
     facts = gathered.facts
     main = entries[0].name
-    if script is None and how.together and not how.from_file and main in facts:
-        script = script_on(entries[0], facts[main], job)
+    if script is None and how.as_one_launch and not how.from_file and main in facts:
+        script = read_remote_script(entries[0], facts[main], job)
     settled = resolve_gpus(job, facts.values())
     if script is not None or job.script or job.module:
         settled, _ = choose_engine(settled, script, facts.values())
@@ -201,23 +205,23 @@ def judge(
     findings: list[Finding] = [_from_error(error, ignored[name]) for name, error in gathered.errors.items()]
     for entry in entries:
         if entry.name in facts:
-            findings += judge_host(
+            findings += check_host(
                 facts[entry.name],
                 settled,
                 entry.expect,
                 ignore=ignored[entry.name],
                 allowed=entry.gpus,
-                is_main=not how.together or entry.name == entries[0].name,
+                is_main=not how.as_one_launch or entry.name == entries[0].name,
                 asked_only=how.from_file,
             )
     ordered = {entry.name: facts[entry.name] for entry in entries if entry.name in facts}
-    if how.together and not how.from_file:
+    if how.as_one_launch and not how.from_file:
         expect = entries[0].expect
-        findings += judge_cluster(
+        findings += check_cluster(
             ordered, settled, reach, expect=expect, clocks=clocks or {}, ignore=how.ignore
         )
     use: LaunchPreview | None = None
-    if how.together and not how.from_file:
+    if how.as_one_launch and not how.from_file:
         use = _would_use(entries, gathered, settled, script)
     return PreflightResult(
         job=settled,
@@ -249,13 +253,15 @@ def _from_error(error: HostError, ignore: frozenset[str]) -> Finding:
 
 
 def _in_table_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    order = {code: place for place, code in enumerate(table())}
+    order = {code: place for place, code in enumerate(all_checks())}
     return tuple(sorted(findings, key=lambda finding: order.get(finding.code, -1)))
 
 
 def _not_collected(facts: Mapping[str, HostFacts], job: Job) -> tuple[str, ...]:
-    codes = {code for host in facts.values() for code in unasked(host)}
-    return tuple(c.code for c in table().values() if c.code in codes and (job.wants_gpus or not c.gpu_only))
+    codes = {code for host in facts.values() for code in checks_without_facts(host)}
+    return tuple(
+        c.code for c in all_checks().values() if c.code in codes and (job.wants_gpus or not c.gpu_only)
+    )
 
 
 def _port_to_use(main: HostFacts, job: Job) -> int:
@@ -273,10 +279,10 @@ def _would_use(
         return LaunchPreview(problem=f"{', '.join(gathered.errors)} cannot be used")
     pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
     try:
-        settled = settle(pairs, job, run_id="preflight", script=script)
+        settled = decide_launch(pairs, job, run_id="preflight", script=script)
     except GpulaunchError as refusal:
         return LaunchPreview(problem=refusal.message)
-    because = settled.precision.because
+    because = settled.precision.reasons
     return LaunchPreview(
         precision=settled.precision.mixed_precision,
         why_precision=because[0].text if because else "",
@@ -302,7 +308,7 @@ def _with_tree(facts: Mapping[str, HostFacts], arriving: ScriptFile) -> dict[str
     return there
 
 
-def script_on(entry: HostEntry, main: HostFacts, job: Job) -> ScriptAnalysis | None:
+def read_remote_script(entry: HostEntry, main: HostFacts, job: Job) -> ScriptAnalysis | None:
     """Read the training script as it is on the main host; None when it is not known.
 
     Modules of its own are read where the main host is this machine; of other hosts only the script is known.
@@ -310,11 +316,11 @@ def script_on(entry: HostEntry, main: HostFacts, job: Job) -> ScriptAnalysis | N
     if isinstance(main.script, Missing) or isinstance(main.script.text, Missing):
         return None
     from launcher.local.source_files import read_source  # noqa: PLC0415 - as below
-    from preflight.script.analyze import read_script  # noqa: PLC0415 - a third of our modules; only a script pays
+    from preflight.script.analyze import analyze_script  # noqa: PLC0415 - a third of our modules; only a script pays
 
     versions = {} if isinstance(main.python, Missing) else main.python.packages
     find = read_source if entry.is_local else None
-    return read_script(main.script.text, main.script.path, find=find, args=job.args, versions=versions)
+    return analyze_script(main.script.text, main.script.path, find=find, args=job.args, versions=versions)
 
 
 class _ClockBounds:

@@ -4,8 +4,8 @@ import time
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry
-from launcher.host_checks.preflight import PreflightOptions, judge, request_for
-from launcher.remote.agent import OpenConnection, gather
+from launcher.host_checks.preflight import PreflightOptions, agent_request, evaluate_facts
+from launcher.remote.agent import OpenConnection, gather_facts
 from launcher.text import counted, one_line
 from preflight.checks.finding import Finding, Severity
 from preflight.facts.host import HostFacts
@@ -48,14 +48,16 @@ class NodeHealth:
 def check_node(entry: HostEntry, opener: OpenConnection, ignore: frozenset[str]) -> NodeHealth:
     """Ask this node and judge what concerns every job. Raises the HostError of one that cannot be asked."""
     began = time.monotonic()
-    how = PreflightOptions(ignore=ignore, together=False, deadline_s=DEADLINE_S, skip=_SKIPPED)
+    how = PreflightOptions(ignore=ignore, as_one_launch=False, deadline_s=DEADLINE_S, skip=_SKIPPED)
     asked = Job(gpus="all")
-    gathered = gather((entry,), lambda each: request_for(each, asked, how), opener)
+    gathered = gather_facts((entry,), lambda each: agent_request(each, asked, how), opener)
     for error in gathered.errors.values():
         raise error
     facts = gathered.facts[entry.name]
     job = asked if _has_gpus(facts) else replace(asked, gpus="none")
-    bad = [each for each in judge((entry,), gathered, job, manner=how).findings if _makes_unfit(each)]
+    bad = [
+        each for each in evaluate_facts((entry,), gathered, job, manner=how).findings if _makes_unfit(each)
+    ]
     seconds = time.monotonic() - began
     if not bad:
         gpus = 0 if isinstance(facts.gpus, Missing) else len(facts.gpus)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from launcher.host_checks.merged_findings import MergedFinding, merge
+from launcher.host_checks.merged_findings import MergedFinding, merge_findings
 from launcher.host_checks.preflight import PreflightResult
 from preflight.checks.finding import Finding, Severity, finding_json
 from preflight.facts.host import HostFacts
@@ -21,7 +21,7 @@ def preflight_json(result: PreflightResult, *, facts: bool = False) -> dict[str,
         "exit_code": result.exit_code,
         "seconds": round(result.seconds, 3),
         "hosts": {name: _host(result, name, facts=facts) for name in names},
-        "findings": [merged_json(each) for each in merge(result.findings)],
+        "findings": [merged_json(each) for each in merge_findings(result.findings)],
         "would_use": None if result.would_use is None else encode(result.would_use),
         "reach": encode(result.reach),
         "not_collected": list(result.not_collected),
@@ -46,7 +46,7 @@ def _host(result: PreflightResult, name: str, *, facts: bool) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "verdict": verdict(mine),
         "reached": known is not None,
-        "findings": [merged_json(each) for each in merge(mine)],
+        "findings": [merged_json(each) for each in merge_findings(mine)],
         "summary": None if known is None else _summary(known),
     }
     if facts and known is not None:

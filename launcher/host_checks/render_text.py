@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from launcher.config.host_sets import host_range
-from launcher.host_checks.merged_findings import merge
+from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.preflight import PreflightResult
 from launcher.terminal.cell_width import Span, StyledLine
-from launcher.text import clean, counted, one_line
+from launcher.text import counted, one_line, sanitize
 from preflight.checks.finding import Finding, Severity
 from preflight.checks.registry import NOT_HELD
 from preflight.facts.gpu import Gpu
@@ -43,7 +43,7 @@ class FindingGroup:
     count: int = 1  # of what its check calls alike
 
 
-def fold(findings: Iterable[Finding]) -> tuple[FindingGroup, ...]:
+def group_findings(findings: Iterable[Finding]) -> tuple[FindingGroup, ...]:
     """Join the same words on several hosts or subjects, and the checks that one unread fact hides."""
     by_words: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
@@ -131,7 +131,9 @@ def report_lines(result: PreflightResult, *, verbose: bool = False) -> Iterator[
             yield from _fact_lines(facts)
     quiet = [name for name in result.facts if not _notable(result.of(name))]
     yield from _quiet_lines(result, quiet)
-    shown, more = (fold(result.findings), ()) if verbose else _shortened(fold(result.findings))
+    shown, more = (
+        (group_findings(result.findings), ()) if verbose else _shortened(group_findings(result.findings))
+    )
     for item in shown:
         yield from _finding_lines(item)
     yield from more
@@ -191,7 +193,7 @@ def _finding_lines(item: FindingGroup) -> Iterator[StyledLine]:
     about = f" {', '.join(item.subjects[:_SUBJECTS_SHOWN])}{more}" if item.subjects else ""
     yield [_label(word), ("", f" {codes} on {host_range(item.hosts)}{about}: {item.message}")]
     if item.fix and not item.ignored:
-        lines = clean(item.fix).splitlines()
+        lines = sanitize(item.fix).splitlines()
         yield f"{'':{_WIDTH}}   fix: {lines[0]}"
         yield from (f"{'':{_WIDTH}}        {line}" for line in lines[1:])
 
@@ -201,16 +203,18 @@ def _would_use_lines(result: PreflightResult) -> Iterator[str]:
     if use is None:
         return
     if use.problem:
-        yield clean(f"no launch on these hosts: {use.problem}", keep_lines=False)
+        yield sanitize(f"no launch on these hosts: {use.problem}", keep_lines=False)
         return
     port = f", main port {use.main_port}" if use.world_size > 1 else ""
     ranks = counted(use.world_size, "rank")
     why = f" ({use.why_precision})" if use.why_precision else ""
-    yield clean(f"a launch would use: {ranks}, mixed precision {use.precision}{why}{port}", keep_lines=False)
+    yield sanitize(
+        f"a launch would use: {ranks}, mixed precision {use.precision}{why}{port}", keep_lines=False
+    )
 
 
 def _last_line(result: PreflightResult) -> StyledLine:
-    told = [each.finding for each in merge(result.findings)]
+    told = [each.finding for each in merge_findings(result.findings)]
     counts = {severity: sum(f.severity is severity and not f.ignored for f in told) for severity in _ORDER}
     words = ", ".join(f"{count} {severity.value}" for severity, count in counts.items() if count)
     ignored = sum(f.ignored for f in told)
@@ -230,7 +234,7 @@ def _label(word: str) -> Span:
 
 def _fact_lines(facts: HostFacts) -> Iterator[str]:
     """Yield what was read on one host, for -v."""
-    yield clean(f"{facts.host}: {summary(facts)}", keep_lines=False)
+    yield sanitize(f"{facts.host}: {summary(facts)}", keep_lines=False)
     if not isinstance(facts.identity, Missing):
         who = facts.identity
         place = f", in {who.container}" if who.container else ""

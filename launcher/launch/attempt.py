@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from launcher.config.disconnect_options import disconnect_words
+from launcher.config.disconnect_options import describe_disconnect
 from launcher.config.inventory import HostEntry
 from launcher.exit_codes import ExitCode
 from launcher.follow import protocol
@@ -17,11 +17,11 @@ from launcher.follow.client_timeout import ClientTimeout
 from launcher.follow.detach_policy import DetachPolicy
 from launcher.follow.detach_promise import DetachPromise
 from launcher.follow.events import Interrupted, LogOutput, RunEvent, Tick
-from launcher.follow.failure_diagnosis import with_last_lines, with_reasons
-from launcher.follow.failures import says_port_taken
-from launcher.follow.hang_stacks import with_stacks
+from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines
+from launcher.follow.failures import is_port_conflict
+from launcher.follow.hang_stacks import add_stacks
 from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient
-from launcher.follow.outcome import Outcome, outcome_of
+from launcher.follow.outcome import Outcome, build_outcome
 from launcher.follow.peer_check import PeerAddress, PeerCheck
 from launcher.follow.run_state import FAILURE_GRACE_S, RunState
 from launcher.follow.stop_deadline import StopDeadline
@@ -33,15 +33,15 @@ from launcher.launch.signals import (
     TERMINAL_CLOSED,
     InterruptChoice,
     SignalCounter,
+    capture_signals,
     drop_terminal,
-    interrupts_counted,
     is_terminal_closed,
 )
 from launcher.local.user import user_at_machine
 from launcher.planning.plan import NodePlan, Plan
-from launcher.planning.run_record import launch_record, remember
-from launcher.remote.reachability import which_answer
-from launcher.report.outcome import launch_lines, outcome_json
+from launcher.planning.run_record import build_run_record, save_run_record
+from launcher.remote.reachability import probe_targets
+from launcher.report.outcome import outcome_json, render_launch
 from launcher.report.plan import plan_json
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore, run_directory
@@ -100,9 +100,9 @@ class Attempt:
 
     def _follower(self, node: NodePlan, entry: HostEntry) -> NodeClient:
         launch, plan = self._launch, self._plan
-        way = partial(launch.connections.take, entry)
-        early = launch.early.take(node.host, plan.run_id) if launch.early else None
-        start = protocol.start_request if early is None else protocol.order
+        way = partial(launch.connections.acquire, entry)
+        early = launch.warm_starts.claim(node.host, plan.run_id) if launch.warm_starts else None
+        start = protocol.start_request if early is None else protocol.warm_start_order
         return NodeClient(
             plan.run_id,
             node,
@@ -120,15 +120,15 @@ class Attempt:
         started = time.monotonic()
         directory = self._book.directory
         self._book.begin()
-        self._book.keep("plan.json", json.dumps(plan_json(self._plan), indent=1) + "\n")
-        for name, text in self._launch.kept:
-            self._book.keep(name, text)
+        self._book.store("plan.json", json.dumps(plan_json(self._plan), indent=1) + "\n")
+        for name, text in self._launch.extra_files:
+            self._book.store(name, text)
         if not self._launch.follow.disconnect.slurm_job:  # no client reaches those nodes once the job is over
-            remember(launch_record(self._plan, self._plan.nodes[0], self._launch.entries))
-        self._book.note("started")
-        for line in (*launch_lines(self._plan, str(directory)), self._disconnect_words()):
-            self._screen.say(line)
-        with interrupts_counted() as interrupts:
+            save_run_record(build_run_record(self._plan, self._plan.nodes[0], self._launch.entries))
+        self._book.add_event("started")
+        for line in (*render_launch(self._plan, str(directory)), self._disconnect_words()):
+            self._screen.notify(line)
+        with capture_signals() as interrupts:
             self._screen.heed(lambda: interrupts.waiting)
             for follower in self._followers.values():
                 follower.start()
@@ -142,41 +142,41 @@ class Attempt:
             self._screen.show_ends(self._book.last_lines)
         self._screen.heed(lambda: False)
         self._hurry.give_up_hosts()
-        outcome = outcome_of(self._watch, directory, time.monotonic() - started, self._number)
-        outcome = with_stacks(outcome, self._book)
-        outcome = with_reasons(with_last_lines(outcome, self._book), self._book)
-        outcome = self._telling.measured(outcome, self._launch.before)
+        outcome = build_outcome(self._watch, directory, time.monotonic() - started, self._number)
+        outcome = add_stacks(outcome, self._book)
+        outcome = add_diagnosis(add_last_lines(outcome, self._book), self._book)
+        outcome = self._telling.with_measurements(outcome, self._launch.earlier_phases)
         if self._left:
             code = ExitCode.TERMINAL_CLOSED if self._left_by == TERMINAL_CLOSED else 0
             outcome = replace(outcome, verdict="detached", exit_code=code)
         else:
-            self._book.keep(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
+            self._book.store(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
         outcome = replace(outcome, logs_incomplete=self._book.failed)
-        self._book.note(outcome.verdict, bad=outcome.exit_code != 0)
+        self._book.add_event(outcome.verdict, bad=outcome.exit_code != 0)
         self._book.close()
         return outcome
 
     def port_was_taken(self, outcome: Outcome) -> bool:
         """Return whether it failed before its ranks met, because another process had taken the main port."""
-        if outcome.verdict != "failed" or outcome.verification.placed or self._plan.world_size == 1:
+        if outcome.verdict != "failed" or outcome.verification.devices_verified or self._plan.world_size == 1:
             return False
         main = self._plan.nodes[0].host
         cause = outcome.cause.failure
         lines = list(self._book.last_lines(main, "launcher.log", 200))
         lines += self._book.last_lines(main, "rank-0.log", 200)
-        return says_port_taken([*lines, *(cause.last_lines if cause else ())])
+        return is_port_conflict([*lines, *(cause.last_lines if cause else ())])
 
     def _loop(self, interrupts: "SignalCounter") -> None:
         ticking = TickerQueue(self._happenings)
         while not self._watch.done and not self._may_leave() and not self._hurry.leaves(time.monotonic()):
             try:
-                if by := interrupts.take():
+                if by := interrupts.pop():
                     self._interrupted(by, asks=not interrupts.waiting)
-                self._act(ticking.next())
+                self._act(ticking.get())
                 self._look_after_the_silent()
                 if asleep := self._awake.slept():
                     words = f"this client was asleep or stopped for {duration(asleep)}; looking again"
-                    self._screen.say(words)
+                    self._screen.notify(words)
             except OSError as error:
                 if self._terminal_closed or not is_terminal_closed(error):
                     raise
@@ -210,20 +210,22 @@ class Attempt:
         """Give up hosts that have died, by the word of the others, and all of them once none answers us."""
         if self._launch.follow.disconnect.continues and self._silence.is_over():
             for host in self._watch.open_hosts:
-                self._followers[host].give_up("", still_running=True)
+                self._followers[host].mark_lost("", still_running=True)
         if not self._vigil_begun:
             if len(self._watch.nodes.run_dirs) == len(self._watch.hosts):
                 self._vigil_begun = True
-                self._vigil.begin()
+                self._vigil.start()
             return
-        silent = self._watch.nodes.dropped - self._watch.nodes.ended.keys() - self._watch.nodes.lost.keys()
+        silent = (
+            self._watch.nodes.disconnected - self._watch.nodes.ended.keys() - self._watch.nodes.lost.keys()
+        )
         for host, why in self._vigil.step(silent):
-            self._followers[host].give_up(why)
+            self._followers[host].mark_lost(why)
 
     def _knock(self, asker: str, targets: tuple[PeerAddress, ...]) -> tuple[bool, ...]:
         entry = next(entry for entry in self._launch.entries if entry.name == asker)
         with self._launch.connections.borrow(entry) as connection:
-            return which_answer(connection, entry.python, targets)
+            return probe_targets(connection, entry.python, targets)
 
     def _may_leave(self) -> bool:
         """Return whether a detached run continues without us; take the steps that lead to that."""
@@ -237,14 +239,14 @@ class Attempt:
                 words = (
                     f"has not confirmed that the run continues without a client; its part ends after {limit}"
                 )
-                self._screen.say(f"{silent}: {words} unless a client attaches", bad=True)
+                self._screen.notify(f"{silent}: {words} unless a client attaches", bad=True)
             self._leave()
         return self._left
 
     def _leave(self) -> None:
         self._left = True
         for follower in self._followers.values():
-            follower.leave()
+            follower.close()
         deadline = time.monotonic() + LEAVE_S
         for follower in self._followers.values():
             follower.join(max(0.0, deadline - time.monotonic()))
@@ -256,14 +258,16 @@ class Attempt:
     def _disconnect_words(self) -> str:
         remote = not all(entry.is_local for entry in self._launch.entries)
         asks = self._launch.follow.choose is not None
-        return disconnect_words(self._launch.follow.disconnect, self._plan.run_id, asks=asks, remote=remote)
+        return describe_disconnect(
+            self._launch.follow.disconnect, self._plan.run_id, asks=asks, remote=remote
+        )
 
     def _act(self, happening: RunEvent) -> None:
         if isinstance(happening, LogOutput):
             self._telling.output(happening)
             return
-        for stop in self._telling.take(happening):
-            self._screen.quiet_launcher()
+        for stop in self._telling.handle(happening):
+            self._screen.mute_launcher()
             self._screen.stop()
             for host in stop.hosts:
                 self._followers[host].stop_run(stop.grace_s, stop.why, stacks=stop.stacks)

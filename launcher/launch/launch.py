@@ -13,7 +13,7 @@ from launcher.launch.attempt import Attempt
 from launcher.launch.request import LaunchRequest
 from launcher.planning.network import choose_main_address
 from launcher.planning.plan import Plan
-from launcher.planning.planner import make_plan
+from launcher.planning.planner import build_plan
 from launcher.rundir.run_id import new_run_id
 from launcher.terminal.screen import Screen
 from preflight.checks.finding import blocks_launch
@@ -35,8 +35,8 @@ class CheckedLaunch:
     def plan(self, avoid_ports: frozenset[int] = frozenset()) -> Plan:
         """Return a plan of its own name. Raises LaunchRefused and the refusals of planning."""
         hosts = [(entry, self.result.facts[entry.name]) for entry in self.launch.entries]
-        early = self.launch.early
-        plan = make_plan(
+        early = self.launch.warm_starts
+        plan = build_plan(
             hosts,
             self.launch.job,
             run_id=early.run_id if early and not avoid_ports else new_run_id(self.launch.job.name),
@@ -48,7 +48,7 @@ class CheckedLaunch:
         asked = self.launch.follow.disconnect.before_stop
         env = asked.environment() if asked is not None else {}
         nodes = (
-            replace(node, files=(*node.files, *self.launch.kept), env={**env, **node.env})
+            replace(node, files=(*node.files, *self.launch.extra_files), env={**env, **node.env})
             for node in plan.nodes
         )
         return replace(plan, nodes=tuple(nodes))
@@ -75,38 +75,38 @@ class CheckedLaunch:
             f"fix it, or launch in spite of it with --ignore {codes}",
         )
 
-    def demand(self) -> None:
+    def raise_if_blocked(self) -> None:
         """Raise LaunchRefused when findings stop the launch."""
         refusal = self.refusal()
         if refusal is not None:
             raise refusal
 
 
-def check(launch: LaunchRequest, on_result: Callable[[PreflightResult], None]) -> CheckedLaunch:
+def raise_if_blocked(launch: LaunchRequest, on_result: Callable[[PreflightResult], None]) -> CheckedLaunch:
     """Preflight the hosts. Raises the HostError of one that cannot be used, or LaunchRefused."""
-    prepared = ask(launch, on_result)
-    prepared.demand()
+    prepared = preflight_or_raise(launch, on_result)
+    prepared.raise_if_blocked()
     return prepared
 
 
-def ask(launch: LaunchRequest, on_result: Callable[[PreflightResult], None]) -> CheckedLaunch:
+def preflight_or_raise(launch: LaunchRequest, on_result: Callable[[PreflightResult], None]) -> CheckedLaunch:
     """Preflight the hosts, whatever is found. Raises the HostError of one that cannot be used."""
-    result = examine(launch)
+    result = preflight_hosts(launch)
     on_result(result)
     for error in result.errors.values():
         raise error
     return CheckedLaunch(launch, result, result.script)
 
 
-def examine(launch: LaunchRequest) -> PreflightResult:
+def preflight_hosts(launch: LaunchRequest) -> PreflightResult:
     """Preflight the hosts; what cannot be used is among the findings and errors."""
     manner = PreflightOptions(
-        ignore=launch.ignore, width=launch.width, sent=launch.sent, arriving=launch.arriving
+        ignore=launch.ignore, width=launch.width, sent=launch.sent, script_after_sync=launch.script_after_sync
     )
     return preflight(launch.entries, launch.job, launch.connections.borrow, manner=manner, probe=launch.probe)
 
 
-def carry_out(
+def launch_and_follow(
     prepared: CheckedLaunch, screen: Screen, given_up: Callable[[Outcome], object] | None = None
 ) -> Outcome:
     """Launch and follow to the end; on a port that another process took meanwhile, again on another one.
@@ -126,7 +126,9 @@ def carry_out(
             given_up(outcome)
         attempt += 1
         avoid |= {plan.main_port}
-        launch = replace(launch, before=(*launch.before, Phase(f"attempt {attempt - 1}", outcome.seconds)))
-        screen.say(
+        launch = replace(
+            launch, earlier_phases=(*launch.earlier_phases, Phase(f"attempt {attempt - 1}", outcome.seconds))
+        )
+        screen.notify(
             f"port {plan.main_port} was taken by another process; starting again on another one", bad=True
         )

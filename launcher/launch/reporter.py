@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from launcher.follow.events import HostReport, LogOutput, RunEvent, Tick
-from launcher.follow.failures import code_words
+from launcher.follow.failures import describe_exit_code
 from launcher.follow.live_warnings import LiveLogScanner
 from launcher.follow.outcome import Outcome
 from launcher.follow.phases import Phase, Phases
@@ -68,7 +68,7 @@ class RunReporter:
         if output.log == _MAIN:  # of every rank, looking would cost a tenth of it all
             self._note_checkpoints(output.host, new)
 
-    def take(self, happening: RunEvent) -> Iterator[StopHosts]:
+    def handle(self, happening: RunEvent) -> Iterator[StopHosts]:
         """Take all but output."""
         at = getattr(happening, "at", None)
         if isinstance(happening, Tick):
@@ -83,7 +83,7 @@ class RunReporter:
             self.usages.end(happening.host, happening.fields)
         told_at = happening.at if isinstance(happening, HostReport) else None
         if self._watch.all_ranks_fine:
-            self._screen.quiet_launcher()  # torch's exit barrier: the last node misses the first one's store
+            self._screen.mute_launcher()  # torch's exit barrier: the last node misses the first one's store
         for action in self._watch.handle(happening):
             if isinstance(action, Notify):
                 self.say(action.text, bad=action.bad, at=told_at)
@@ -97,9 +97,9 @@ class RunReporter:
     def say(self, text: str, *, bad: bool = False, at: float | None = None) -> None:
         """Show it to the user, and keep it for the report; `at`: when it happened on its host."""
         if not self._over:
-            self._screen.say(text, bad=bad)
+            self._screen.notify(text, bad=bad)
         if at is not None or not self._over:
-            self._book.note(text, bad=bad, at=at)
+            self._book.add_event(text, bad=bad, at=at)
 
     def _say_what_failed(self) -> None:
         """Say once that local logs are no longer written: the local disk ends no run."""
@@ -109,14 +109,14 @@ class RunReporter:
             words = (
                 f"local logs are no longer written ({self._book.failed}); {still_running}its hosts keep all"
             )
-            self._screen.say(f"{words}: gpulaunch fetch {self._watch.plan.run_id}", bad=True)
+            self._screen.notify(f"{words}: gpulaunch fetch {self._watch.plan.run_id}", bad=True)
 
-    def measured(self, outcome: Outcome, before: tuple[Phase, ...] = ()) -> Outcome:
+    def with_measurements(self, outcome: Outcome, before: tuple[Phase, ...] = ()) -> Outcome:
         """Return the outcome with what was measured meanwhile; `before`: phases that came before this run."""
         measured = replace(
             outcome.measurements,
-            phases=(*before, *self.phases.over()),
-            usage=self.usages.over_all(),
+            phases=(*before, *self.phases.finish()),
+            usage=self.usages.totals(),
             usage_missing=dict(self.usages.missing),
             clock_offset_s=dict(self.usages.clock_offset_s),
         )
@@ -131,16 +131,16 @@ class RunReporter:
         now = self._clock()
         if now - self._told_usage >= USAGE_EVERY_S:
             self._told_usage = now
-            self._screen.used(self.usages.now())
+            self._screen.used(self.usages.latest())
 
     def _see_phase(self, at: float) -> None:
-        self.phases.see(at)
+        self.phases.update(at)
         start = self.phases.start
         if self._over:
             return
         if start is not None and not self._start_told:
             self._start_told = True
-            self._screen.say(f"start took {duration(start.seconds)}")
+            self._screen.notify(f"start took {duration(start.seconds)}")
         phase = self.phases.current
         if phase != self._phase:
             self._phase = phase
@@ -150,9 +150,11 @@ class RunReporter:
         rank, code = told.fields.get("rank"), told.fields.get("code")
         if told.event == "rank_exit" and isinstance(rank, int):
             how = (
-                "ended with exit code 0" if code == 0 else code_words(code if isinstance(code, int) else None)
+                "ended with exit code 0"
+                if code == 0
+                else describe_exit_code(code if isinstance(code, int) else None)
             )
-            self._book.note(f"rank {rank} on {told.host} {how}", bad=code not in (0, None), at=told.at)
+            self._book.add_event(f"rank {rank} on {told.host} {how}", bad=code not in (0, None), at=told.at)
 
     def _note_checkpoints(self, host: str, data: bytes) -> None:
         lines = _LINE_END.split(data) if b"heckpoint" in data else []
@@ -162,4 +164,4 @@ class RunReporter:
             text = one_line(line, 200)
             if text not in self._checkpoints and len(self._checkpoints) < _MOST_CHECKPOINTS:
                 self._checkpoints.add(text)
-                self._book.note(f"{host}: {text}")
+                self._book.add_event(f"{host}: {text}")

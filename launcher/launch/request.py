@@ -5,14 +5,14 @@ from pathlib import Path
 
 from launcher.config.disconnect_options import DisconnectOptions
 from launcher.config.inventory import HostEntry
-from launcher.follow.detach_policy import QUIET_S
+from launcher.follow.detach_policy import NO_WORLD_TIMEOUT_S
 from launcher.follow.phases import Phase
 from launcher.follow.warm_start import WarmStarts
 from launcher.launch.signals import InterruptChoice
 from launcher.planning.network import choose_main_address
 from launcher.planning.plan import ScriptFile
 from launcher.remote.connection_pool import ConnectionPool
-from launcher.remote.reachability import StartProgram, probe_reach
+from launcher.remote.reachability import StartProgram, probe_reachability
 from preflight.facts.host import HostFacts, Reach
 from preflight.frozen import dataclass
 from preflight.job import Job
@@ -28,7 +28,7 @@ class FollowOptions:
     )
     logs: Path = Path("gpulaunch-runs")
     detach: bool = False  # leave the run once its ranks are as planned
-    quiet_s: float = QUIET_S  # how long ranks that set up no world are waited for before that
+    quiet_s: float = NO_WORLD_TIMEOUT_S  # how long ranks that set up no world are waited for before that
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +39,17 @@ class LaunchRequest:
     job: Job
     connections: ConnectionPool
     sent: ScriptFile | None = None
-    arriving: ScriptFile | None = None  # dry run: the script as a sync would bring it
+    script_after_sync: ScriptFile | None = None  # dry run: the script as a sync would bring it
     ignore: frozenset[str] = frozenset()
     follow: FollowOptions = FollowOptions()
     width: int = 64
-    early: WarmStarts | None = None  # nodes that have started already
-    kept: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, locally and on every host
-    before: tuple[Phase, ...] = ()  # what has taken time already
+    warm_starts: WarmStarts | None = None  # nodes that have started already
+    extra_files: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, locally and on every host
+    earlier_phases: tuple[Phase, ...] = ()  # what has taken time already
 
     def probe(
         self, order: Sequence[HostEntry], facts: Mapping[str, HostFacts], port: int, begin: StartProgram
     ) -> tuple[Reach, ...]:
         """Let every node connect to the main one, where the launch would meet."""
         address, _ = choose_main_address([(entry, facts[entry.name]) for entry in order])
-        return probe_reach(order[0], order[1:], begin, address=address, port=port, width=self.width)
+        return probe_reachability(order[0], order[1:], begin, address=address, port=port, width=self.width)

@@ -23,7 +23,7 @@ class SignalCounter:
     def __init__(self) -> None:
         self._noted: list[int] = []
 
-    def note(self, number: int, frame: FrameType | None) -> None:
+    def record(self, number: int, frame: FrameType | None) -> None:
         """Count one; the handler does nothing else, for it may run in the middle of anything."""
         del frame
         self._noted.append(number)
@@ -33,7 +33,7 @@ class SignalCounter:
         """Whether one waits."""
         return bool(self._noted)
 
-    def take(self) -> str:
+    def pop(self) -> str:
         """Take the one that has waited longest; return its name, "" when none is waiting."""
         if not self._noted:
             return ""
@@ -42,13 +42,13 @@ class SignalCounter:
 
 
 @contextmanager
-def interrupts_counted() -> Iterator[SignalCounter]:
+def capture_signals() -> Iterator[SignalCounter]:
     """Count SIGINT, SIGTERM, SIGUSR1 and SIGHUP instead of ending by them."""
     interrupts = SignalCounter()
     numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
         numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, interrupts.note) for number in numbers}
+    before = {number: signal.signal(number, interrupts.record) for number in numbers}
     try:
         yield interrupts
     finally:

@@ -41,7 +41,7 @@ Accelerator) is left, with the reason. It needs `pip install 'gpulaunch[fix]'`.
 """
 
 
-def page() -> str:
+def render_page() -> str:
     """Return the page: an index and one section per rule."""
     rows = ["| code | what is wrong |", "|---|---|"]
     sections = []

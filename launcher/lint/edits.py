@@ -33,14 +33,14 @@ class EditPlan:
         return "" if (start, code) in self.done else self.why.get((start, code), _NOT_MECHANICAL)
 
 
-def planned(module: MetadataWrapper, wanted: dict[_Start, set[str]], scopes: Scopes) -> EditPlan:
+def plan_edits(module: MetadataWrapper, wanted: dict[_Start, set[str]], scopes: Scopes) -> EditPlan:
     """Return what to change; `wanted` is the codes that lint reported at each place."""
     finder = _Finder(wanted, scopes)
     module.visit(finder)
     return finder.plan
 
 
-def applied(module: MetadataWrapper, plan: EditPlan) -> str:
+def apply_edits(module: MetadataWrapper, plan: EditPlan) -> str:
     """Return the changed text."""
 
     class Changer(libcst.CSTTransformer):

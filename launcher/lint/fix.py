@@ -27,10 +27,10 @@ class FixResult:
     """A script after its mechanical fixes; the same text when there is nothing to fix."""
 
     text: str
-    left: tuple[UnfixedFinding, ...] = ()
+    unfixed: tuple[UnfixedFinding, ...] = ()
 
 
-def fixed(text: str, path: str, findings: Iterable[LintFinding]) -> FixResult:
+def fix_script(text: str, path: str, findings: Iterable[LintFinding]) -> FixResult:
     """Return the script with what can be fixed mechanically, with LibCST so that all else keeps its look.
 
     Fixed are: the dtype named at load or by a cast after it, a removed keyword that has a new name,
@@ -48,19 +48,19 @@ def fixed(text: str, path: str, findings: Iterable[LintFinding]) -> FixResult:
         return FixResult(
             text, tuple(UnfixedFinding(item.place, item.code, "not Python") for item in mine[:1])
         )
-    from launcher.lint.edits import applied, planned  # noqa: PLC0415 - it imports LibCST, which only --fix needs
+    from launcher.lint.edits import apply_edits, plan_edits  # noqa: PLC0415 - it imports LibCST, which only --fix needs
 
     codes: dict[tuple[int, int], set[str]] = {}
     for item in mine:
         if item.code in FIXABLE:
             codes.setdefault(_start(text, item.place), set()).add(item.code)
-    plan = planned(module, codes, Scopes(text))
+    plan = plan_edits(module, codes, Scopes(text))
     left = []
     for item in mine:
         reason = plan.reason(_start(text, item.place), item.code)
         if item.code in FIXABLE and reason:
             left.append(UnfixedFinding(item.place, item.code, reason))
-    return FixResult(applied(module, plan), tuple(left))
+    return FixResult(apply_edits(module, plan), tuple(left))
 
 
 def diff(before: str, after: str, path: str) -> str:

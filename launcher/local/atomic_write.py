@@ -11,7 +11,7 @@ from preflight.errors import BadInput
 _DEVICES = (Path("/dev"), Path("/proc"))
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomic(path: Path, text: str) -> None:
     """Write text to a file, which appears only once it is complete.
 
     A link stays one: what it leads to is written. A file keeps its permissions. Raises OSError

@@ -35,7 +35,7 @@ def folders_up() -> tuple[Path, ...]:
     return tuple(found)
 
 
-def runs_here() -> Path:
+def local_runs_dir() -> Path:
     """Return where runs of this project are kept: one place, whichever of its folders is the working
     directory.
 

@@ -12,7 +12,7 @@ from typing import Any
 MARKER = "GPULAUNCH-ANSWER-1"
 
 
-def say(answer: dict[str, Any]) -> None:
+def print_answer(answer: dict[str, Any]) -> None:
     """Write one answer line; the leading newline ends whatever a login shell printed before."""
     sys.stdout.write("\n%s %s\n" % (MARKER, json.dumps(answer)))
     sys.stdout.flush()

@@ -60,7 +60,7 @@ class Cgroup:
         if not parent:
             return None, "no cgroup v2 is to be seen"
         path = os.path.join(parent, PREFIX + run_id)
-        sweep(parent)
+        remove_stale(parent)
         try:
             os.mkdir(path, 0o755)
         except OSError as error:
@@ -115,7 +115,7 @@ class Cgroup:
         return True
 
 
-def sweep(parent: str) -> None:
+def remove_stale(parent: str) -> None:
     """Remove what runs left whose supervisor and guardian were killed together: only empty groups go."""
     with contextlib.suppress(OSError):
         for name in os.listdir(parent):

@@ -17,11 +17,11 @@ import sys
 import time
 from typing import Any, Dict, Iterator, List, Sequence
 
-from .answer import say
+from .answer import print_answer
 
 ENOUGH = 5  # whole ones that are reported
-MOST = 200  # that are looked at
-MOST_FILES = 20000
+MAX_CHECKPOINTS = 200  # that are looked at
+MAX_FILES = 20000
 MAX_HEADER = 100 << 20
 MAX_JSON = 64 << 20
 ZIPPED = (".pt", ".pth", ".ckpt", ".bin", ".pkl")
@@ -40,21 +40,21 @@ def main() -> int:
     """Answer the line on stdin."""
     asked = json.loads(sys.stdin.readline())
     base = os.path.abspath(os.path.expanduser(asked["base"]))
-    found = list(look(base, asked["patterns"], time.time() - float(asked["age_s"])))
-    say({"found": found})
+    found = list(list_checkpoints(base, asked["patterns"], time.time() - float(asked["age_s"])))
+    print_answer({"found": found})
     return 0
 
 
-def look(base: str, patterns: List[str], since: float) -> Iterator[Dict[str, Any]]:
+def list_checkpoints(base: str, patterns: List[str], since: float) -> Iterator[Dict[str, Any]]:
     """Yield checkpoints, the last one first, until enough of them are whole."""
     paths = {path for pattern in patterns for path in glob.glob(os.path.join(glob.escape(base), pattern))}
     dated = sorted(((step_of(path), changed_at(path), path) for path in paths), reverse=True)
-    recent = [(step, path) for step, at, path in dated if at >= since][:MOST]
+    recent = [(step, path) for step, at, path in dated if at >= since][:MAX_CHECKPOINTS]
     whole = 0
     for place, (step, path) in enumerate(recent):
         before = recent[place + 1][1] if place + 1 < len(recent) else ""
         try:
-            why = fault(path) or lacks(path, before)
+            why = defect(path) or missing_files(path, before)
         except OSError as error:
             why = "cannot be read: %s" % error.strerror
         name = os.path.relpath(path, base)
@@ -77,7 +77,7 @@ def files_of(path: str) -> List[str]:
     found: List[str] = []
     for folder, _, names in os.walk(path):
         found += [os.path.relpath(os.path.join(folder, name), path) for name in names]
-        if len(found) > MOST_FILES:
+        if len(found) > MAX_FILES:
             break
     return sorted(found)
 
@@ -92,7 +92,7 @@ def changed_at(path: str) -> float:
         return 0.0
 
 
-def fault(path: str) -> str:
+def defect(path: str) -> str:
     """Return why a checkpoint is not whole, "" when nothing says so."""
     if TEMPORARY.search(os.path.basename(path)):
         return "has a temporary name"
@@ -102,40 +102,40 @@ def fault(path: str) -> str:
     for name in names:
         if name and TEMPORARY.search(os.path.basename(name)) and not os.path.basename(name).startswith("."):
             return "holds the temporary file %s" % name
-        why = cut_off(os.path.join(path, name) if name else path)
+        why = is_truncated(os.path.join(path, name) if name else path)
         if why:
             return "%s %s" % (name, why) if name else why
-    return missing(names) if names != [""] else ""
+    return missing_parts(names) if names != [""] else ""
 
 
 def layout(names: List[str]) -> str:
     """Return who wrote a checkpoint, "" when its names do not tell."""
-    if has(names, TRAINER):
+    if has_file(names, TRAINER):
         return "trainer"
-    by_accelerate = has(names, [ACCELERATE_LAST]) or (
-        has(names, ["optimizer*.bin"]) and has(names, ACCELERATE)
+    by_accelerate = has_file(names, [ACCELERATE_LAST]) or (
+        has_file(names, ["optimizer*.bin"]) and has_file(names, ACCELERATE)
     )
     return "accelerate" if by_accelerate else ""
 
 
-def missing(names: List[str]) -> str:
+def missing_parts(names: List[str]) -> str:
     """Return what transformers' Trainer or accelerate would have written and is not there."""
     made_by = layout(names)
-    if (made_by and not has(names, WEIGHTS)) or all(has([name], RANDOM) for name in names):
+    if (made_by and not has_file(names, WEIGHTS)) or all(has_file([name], RANDOM) for name in names):
         return "holds no weights"
-    if made_by == "trainer" and not has(names, [TRAINER_LAST]):
+    if made_by == "trainer" and not has_file(names, [TRAINER_LAST]):
         return "has no %s, which Trainer writes last" % TRAINER_LAST
-    if made_by == "accelerate" and not has(names, [ACCELERATE_LAST]):
+    if made_by == "accelerate" and not has_file(names, [ACCELERATE_LAST]):
         return "has no %s, which accelerate writes last" % ACCELERATE_LAST
     return ""
 
 
-def has(names: List[str], patterns: Sequence[str]) -> bool:
+def has_file(names: List[str], patterns: Sequence[str]) -> bool:
     """Return whether a file, or the folder it is in, has one of these names."""
     return any(fnmatch.fnmatch(name.split(os.sep)[0], pattern) for name in names for pattern in patterns)
 
 
-def lacks(path: str, before: str) -> str:
+def missing_files(path: str, before: str) -> str:
     """Return which file the checkpoint before has and this one has not, where no layout is known."""
     names = files_of(path)
     if not before or layout(names) or os.path.isdir(path) != os.path.isdir(before):
@@ -145,15 +145,15 @@ def lacks(path: str, before: str) -> str:
     return "lacks %s, which %s has" % (gone[0], os.path.basename(before)) if gone else ""
 
 
-def cut_off(path: str) -> str:
+def is_truncated(path: str) -> str:
     """Return how a file shows that it was not written to its end, "" when it does not."""
     size = os.path.getsize(path)
     if path.endswith(".safetensors"):
         return "" if size >= safetensors_size(path) else "is cut off"
     if path.endswith(ZIPPED):
-        return zip_fault(path, size)
+        return zip_defect(path, size)
     if path.endswith(".json") and size <= MAX_JSON:
-        return json_fault(path)
+        return json_defect(path)
     return ""
 
 
@@ -173,7 +173,7 @@ def safetensors_size(path: str) -> int:
     return 8 + length + max(ends, default=0)
 
 
-def zip_fault(path: str, size: int) -> str:
+def zip_defect(path: str, size: int) -> str:
     """What torch.save writes is a zip file, whose directory comes last."""
     if not size:
         return "is empty"
@@ -187,7 +187,7 @@ def zip_fault(path: str, size: int) -> str:
     return "" if stopped else "is cut off"
 
 
-def json_fault(path: str) -> str:
+def json_defect(path: str) -> str:
     """Judge one document, or one per line."""
     with open(path, encoding="utf-8", errors="replace") as file:
         text = file.read()

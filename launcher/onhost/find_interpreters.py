@@ -15,14 +15,14 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, Iterator, List, Optional
 
-from .answer import say
+from .answer import print_answer
 
-MOST = 60
-AT_ONCE = 4
-PATIENCE_S = 20.0
+MAX_INTERPRETERS = 60
+PARALLEL = 4
+TIMEOUT_S = 20.0
 ON_PATH = ("python3", "python")
 CONDAS = ("miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", "conda", ".conda")
-PLACES = (
+SEARCH_PATHS = (
     "~/.venv",
     "~/venv",
     "~/env",
@@ -46,7 +46,7 @@ PLACES = (
 )
 # Asked with -I, so that no file of a working directory or of PYTHONPATH runs; it looks for packages where a
 # training finds them.
-QUESTION = """
+QUERY = """
 import json, os, site, sys
 from importlib import metadata
 path = [folder for folder in os.environ.get("PYTHONPATH", "").split(":") if os.path.isabs(folder)]
@@ -68,7 +68,7 @@ print(json.dumps([sys.prefix, ".".join(map(str, sys.version_info[:3]))] + [versi
 
 def main() -> int:
     """Answer."""
-    say({"found": found(list(candidates())[:MOST])})
+    print_answer({"found": list_found(list(candidates())[:MAX_INTERPRETERS])})
     return 0
 
 
@@ -84,7 +84,7 @@ def candidates() -> Iterator[str]:
 def _all_paths() -> Iterator[str]:
     for name in ON_PATH:
         yield shutil.which(name) or ""
-    for place in (*PLACES, *_conda_environments()):
+    for place in (*SEARCH_PATHS, *_conda_environments()):
         for prefix in sorted(glob.glob(os.path.expanduser(place))):
             yield os.path.join(prefix, "bin/python")
             yield os.path.join(prefix, "bin/python3")
@@ -99,10 +99,10 @@ def _conda_environments() -> List[str]:
         return []
 
 
-def found(paths: List[str]) -> List[Dict[str, Any]]:
+def list_found(paths: List[str]) -> List[Dict[str, Any]]:
     """Return what the interpreters say of themselves, one of each environment."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        answers = list(pool.map(ask, paths))
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        answers = list(pool.map(query_interpreter, paths))
     told: Dict[str, Dict[str, Any]] = {}
     for path, answer in zip(paths, answers):  # noqa: B905 - 3.9 has no strict
         if answer is not None:
@@ -112,18 +112,18 @@ def found(paths: List[str]) -> List[Dict[str, Any]]:
     return list(told.values())
 
 
-def ask(path: str) -> Optional[List[str]]:
+def query_interpreter(path: str) -> Optional[List[str]]:
     """Return [prefix, version, and those of the packages], None from what is not a Python, or a broken
     one.
     """
     try:
         done = subprocess.run(
-            [path, "-I", "-c", QUESTION],
+            [path, "-I", "-c", QUERY],
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
             check=False,
         )
         answer = json.loads(done.stdout.decode().splitlines()[-1])

@@ -21,7 +21,7 @@ import sys
 import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from .answer import say
+from .answer import print_answer
 from .procfs import read_stat
 
 SCHEMA = "gpulaunch.reap/1"
@@ -37,7 +37,7 @@ def read_identity(pid: int) -> Optional[Tuple[str, int, int, int, int]]:
     return None if found is None else (found.state, found.ppid, found.start_ticks, uid, found.threads)
 
 
-def above_me() -> Set[int]:
+def own_ancestors() -> Set[int]:
     """Return the pids of this process and everything above it: never signalled."""
     pids: Set[int] = set()
     pid = os.getpid()
@@ -77,7 +77,7 @@ def is_held(pid: int, fd: int) -> bool:
     return found is not None and int(found.group(1)) == pid
 
 
-def why_live(pid: int, mark: str) -> str:
+def live_reason(pid: int, mark: str) -> str:
     """Return why the mark of a run no longer proves that its supervisor is gone, or ""."""
     try:
         with open("/proc/%d/environ" % pid, "rb") as file:
@@ -119,7 +119,7 @@ def exists(pid: int, start_ticks: int) -> bool:
     return read_identity(pid) is None
 
 
-def why_not(
+def refusal_reason(
     victim: Dict[str, Any], found: Optional[Tuple[str, int, int, int, int]], untouchable: Set[int]
 ) -> str:
     """Return why this victim must be left alone, or ""."""
@@ -170,21 +170,21 @@ class ProcessHandle:
                 else "skipped: its pid is that of another process in this namespace"
             )
             return
-        reason = self.doubt(untouchable)
+        reason = self.identity_problem(untouchable)
         if reason:
             self.result = "gone" if reason == "gone" else "skipped: " + reason
 
-    def doubt(self, untouchable: Set[int]) -> str:
+    def identity_problem(self, untouchable: Set[int]) -> str:
         """Return why it must be left alone, or ""."""
-        reason = why_not(self.victim, read_identity(self.pid), untouchable)
+        reason = refusal_reason(self.victim, read_identity(self.pid), untouchable)
         # A process that ends has no environment any more: the mark is for before the first signal.
         return reason or (
-            why_live(self.pid, self.victim["mark"]) if self.victim["mark"] and not self.signals else ""
+            live_reason(self.pid, self.victim["mark"]) if self.victim["mark"] and not self.signals else ""
         )
 
     def send(self, number: "signal.Signals", untouchable: Set[int]) -> None:
         """Send one signal after looking again."""
-        reason = self.doubt(untouchable)
+        reason = self.identity_problem(untouchable)
         # After the first signal a parent may well change (its own parent was a victim too): identity decides.
         if reason and not (self.signals and reason.startswith("its parent")):
             self.result = "ended" if reason == "gone" else "skipped: " + reason
@@ -200,7 +200,7 @@ class ProcessHandle:
         except PermissionError:
             self.result = "denied: not permitted to signal it"
 
-    def there(self) -> bool:
+    def alive(self) -> bool:
         """Whether it is still there (a collected or collectable corpse is not)."""
         found = read_identity(self.pid)
         return not (
@@ -221,7 +221,7 @@ def wait_all(targets: List[ProcessHandle], seconds: float) -> List[ProcessHandle
         for target in targets:
             if target.result:
                 continue
-            if target.there():
+            if target.alive():
                 left.append(target)
             else:
                 target.result = "ended"
@@ -232,7 +232,7 @@ def wait_all(targets: List[ProcessHandle], seconds: float) -> List[ProcessHandle
         select.select(pidfds, [], [], min(rest, 0.2))
 
 
-def resisted(target: ProcessHandle) -> str:
+def survivor_reason(target: ProcessHandle) -> str:
     """Say why a target outlived SIGKILL."""
     found = read_identity(target.pid)
     if found is None:
@@ -249,9 +249,11 @@ def resisted(target: ProcessHandle) -> str:
     return "survived: state %s after SIGKILL" % found[0]
 
 
-def reap(victims: List[Dict[str, Any]], term_grace_s: float, kill_grace_s: float) -> List[Dict[str, Any]]:
+def kill_processes(
+    victims: List[Dict[str, Any]], term_grace_s: float, kill_grace_s: float
+) -> List[Dict[str, Any]]:
     """End the victims; return one record for each."""
-    untouchable = above_me()
+    untouchable = own_ancestors()
     targets = [ProcessHandle(victim) for victim in victims]
     for target in targets:
         target.open(untouchable)
@@ -264,7 +266,7 @@ def reap(victims: List[Dict[str, Any]], term_grace_s: float, kill_grace_s: float
     for target in left:
         target.send(signal.SIGKILL, untouchable)
     for target in wait_all(left, kill_grace_s):
-        target.result = resisted(target)
+        target.result = survivor_reason(target)
     for target in targets:
         target.close()
     return [
@@ -301,9 +303,9 @@ def main() -> int:
     # The audit line comes first: what cannot be recorded is still told, but nothing is done unrecorded.
     intent = [dict(victim, result="about to signal") for victim in request["victims"]]
     log = audit(intent, request.get("note", ""))
-    records = reap(request["victims"], request["term_grace_s"], request["kill_grace_s"])
+    records = kill_processes(request["victims"], request["term_grace_s"], request["kill_grace_s"])
     audit(records, request.get("note", ""))
-    say({"schema": SCHEMA, "records": records, "audit": log})
+    print_answer({"schema": SCHEMA, "records": records, "audit": log})
     return 0
 
 

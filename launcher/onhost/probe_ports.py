@@ -19,7 +19,7 @@ import threading
 import time
 from typing import Any
 
-from .answer import say
+from .answer import print_answer
 
 
 def main() -> int:
@@ -43,7 +43,7 @@ def listen(port: int, nonce: bytes, deadline_s: float) -> int:
             continue
         listeners.append(listener)
         told.append([listener.getsockname()[1], ""])
-    say({"listening": told})
+    print_answer({"listening": told})
     with selectors.DefaultSelector() as selector:
         selector.register(sys.stdin.fileno(), selectors.EVENT_READ)
         for listener in listeners:
@@ -54,7 +54,7 @@ def listen(port: int, nonce: bytes, deadline_s: float) -> int:
                 if not isinstance(key.fileobj, socket.socket):
                     return 0
                 caller, _ = key.fileobj.accept()
-                threading.Thread(target=greet, args=(caller, nonce), daemon=True).start()
+                threading.Thread(target=handshake, args=(caller, nonce), daemon=True).start()
     return 0
 
 
@@ -69,7 +69,7 @@ def open_listener(port: int) -> socket.socket:
     return socket.create_server(("", port), backlog=512)
 
 
-def greet(caller: socket.socket, nonce: bytes) -> None:
+def handshake(caller: socket.socket, nonce: bytes) -> None:
     """Send the nonce to one caller and let it hang up first, so that TIME_WAIT stays on its side."""
     try:
         with caller:
@@ -85,16 +85,18 @@ def connect(targets: list[list[Any]], nonce: bytes, timeout_s: float) -> int:
     reached = [
         [address, port, "no answer within %g s" % timeout_s, 1000.0 * timeout_s] for address, port in targets
     ]
-    threads = [threading.Thread(target=try_one, args=(row, nonce, timeout_s), daemon=True) for row in reached]
+    threads = [
+        threading.Thread(target=try_connect, args=(row, nonce, timeout_s), daemon=True) for row in reached
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout_s + 1.0)
-    say({"reached": reached})
+    print_answer({"reached": reached})
     return 0
 
 
-def try_one(row: list[Any], nonce: bytes, timeout_s: float) -> None:
+def try_connect(row: list[Any], nonce: bytes, timeout_s: float) -> None:
     """Connect, read the nonce, write the outcome into `row`."""
     address, port = row[0], row[1]
     started = time.monotonic()

@@ -10,7 +10,7 @@ import os
 from typing import NamedTuple
 
 
-class WaitableStat(NamedTuple):
+class ProcStat(NamedTuple):
     """What the kernel says of a process; times in clock ticks. `status` means something in a zombie only."""
 
     state: str
@@ -27,12 +27,12 @@ class WaitableStat(NamedTuple):
         return self.state not in "ZX"
 
 
-def read_stat(pid: int) -> WaitableStat | None:
+def read_stat(pid: int) -> ProcStat | None:
     """Return what the kernel says of a process, None when it is gone."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as file:
             field = file.read().rpartition(b")")[2].split()  # its name may hold brackets and blanks
-        return WaitableStat(
+        return ProcStat(
             state=field[0].decode(),
             ppid=int(field[1]),
             cpu=int(field[11]) + int(field[12]),
@@ -45,13 +45,13 @@ def read_stat(pid: int) -> WaitableStat | None:
         return None
 
 
-def read_every_stat() -> dict[int, WaitableStat]:
+def read_every_stat() -> dict[int, ProcStat]:
     """Return what the kernel says of all processes, by pid."""
     read = {int(name): read_stat(int(name)) for name in os.listdir("/proc") if name.isdigit()}
     return {pid: stat for pid, stat in read.items() if stat is not None}
 
 
-def children_of(table: dict[int, WaitableStat]) -> dict[int, list[int]]:
+def children_of(table: dict[int, ProcStat]) -> dict[int, list[int]]:
     """Return the children of each process that has any, zombies included."""
     children: dict[int, list[int]] = {}
     for pid, stat in table.items():
@@ -59,6 +59,6 @@ def children_of(table: dict[int, WaitableStat]) -> dict[int, list[int]]:
     return children
 
 
-def is_alive(stat: WaitableStat | None, start_ticks: int) -> bool:
+def is_alive(stat: ProcStat | None, start_ticks: int) -> bool:
     """Return whether it is the very process that started then, and no zombie."""
     return stat is not None and stat.start_ticks == start_ticks and stat.lives

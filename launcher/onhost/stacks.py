@@ -34,7 +34,7 @@ PY_SPY_S = 15.0
 LIMIT_S = 45.0  # for all of it
 SETTLE_S = 0.1  # a dump that has not grown for so long is whole
 DUMP_S = 2.0
-FAMILY_SHOWN = 17  # the rank and sixteen workers
+MAX_DESCENDANTS = 17  # the rank and sixteen workers
 
 
 def read_text(path: str) -> str:
@@ -46,7 +46,7 @@ def read_text(path: str) -> str:
         return ""
 
 
-def catches(pid: int, number: int) -> bool:
+def handles_signal(pid: int, number: int) -> bool:
     """Return whether a process has a handler for a signal: to any other it would be the end."""
     for line in read_text("/proc/%d/status" % pid).splitlines():
         name, _, value = line.partition(":")
@@ -79,7 +79,7 @@ def read_lines(path: str) -> list[bytes]:
         return []
 
 
-def family_of(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
     """Return a rank and the Python processes below it, itself first."""
     children = children_of({child: stat for child, stat in read_every_stat().items() if stat.lives})
     found, todo = [pid], sorted(children.get(pid, ()))
@@ -88,7 +88,7 @@ def family_of(pid: int) -> list[int]:
         if "python" in os.path.basename(os.path.realpath("/proc/%d/exe" % child)):
             found.append(child)
         todo.extend(sorted(children.get(child, ())))
-    return found[:FAMILY_SHOWN]
+    return found[:MAX_DESCENDANTS]
 
 
 class StackFile:
@@ -136,13 +136,13 @@ def ask_py_spy(py_spy: str, pid: int) -> Any:
     return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
-def by_py_spy(py_spy: str, dumps: list[tuple[StackFile, int, list[int]]], until: float) -> set[int]:
+def dump_with_py_spy(py_spy: str, dumps: list[tuple[StackFile, int, list[int]]], until: float) -> set[int]:
     """Dump whatever py-spy may look at; return the pids of which it told."""
     asked = [
         (dump, main, pid, ask_py_spy(py_spy, pid))
         for dump, main, family in dumps
         for pid in family
-        if not stands_still(pid)
+        if not is_stopped(pid)
     ]
     told = set()
     for dump, main, pid, process in asked:
@@ -159,7 +159,7 @@ def by_py_spy(py_spy: str, dumps: list[tuple[StackFile, int, list[int]]], until:
     return told
 
 
-def stands_still(pid: int) -> bool:
+def is_stopped(pid: int) -> bool:
     """Return whether a process is stopped, so that no handler runs in it and whoever traces it waits."""
     process = read_stat(pid)
     return process is None or process.state in "Tt"
@@ -167,10 +167,10 @@ def stands_still(pid: int) -> bool:
 
 def by_faulthandler(dump: StackFile, main: int, pid: int) -> str:
     """Have a process write its stacks itself; return why not, "" when it did."""
-    if stands_still(pid):
+    if is_stopped(pid):
         dump.head(pid, main, "no stacks")
         return "it is stopped (SIGSTOP, or a debugger)"
-    if not catches(pid, STACKS_SIGNAL):
+    if not handles_signal(pid, STACKS_SIGNAL):
         if pid == main:
             dump.head(pid, main, "no stacks")
         return "it has no handler for signal %d" % STACKS_SIGNAL
@@ -193,9 +193,9 @@ def by_faulthandler(dump: StackFile, main: int, pid: int) -> str:
 
 def dump_all(run_dir: str) -> None:
     """Dump every living rank, then say so."""
-    dumps = [(StackFile(run_dir, rank), pid, family_of(pid)) for rank, pid in living_ranks(run_dir).items()]
+    dumps = [(StackFile(run_dir, rank), pid, descendants(pid)) for rank, pid in living_ranks(run_dir).items()]
     py_spy = find_py_spy(run_dir)
-    told = by_py_spy(py_spy, dumps, time.monotonic() + PY_SPY_S) if py_spy else set()
+    told = dump_with_py_spy(py_spy, dumps, time.monotonic() + PY_SPY_S) if py_spy else set()
     how = "py-spy" if told else "faulthandler"
     missing = {}
     for dump, main, family in dumps:

@@ -20,8 +20,8 @@ class MainPort:
     """The port chosen on the main host; `why` says why it is not the one that was asked for."""
 
     port: int
-    why: str = ""
-    because: tuple[DecisionReason, ...] = ()
+    reason: str = ""
+    reasons: tuple[DecisionReason, ...] = ()
 
 
 def choose_main_address(hosts: Sequence[Host]) -> tuple[str, DecisionReason]:
@@ -75,7 +75,7 @@ def _candidates(entry: HostEntry, network: Network) -> Iterable[tuple[str, str]]
             yield from ((address, f"interface {item.name}") for address in _ordered(item))
 
 
-def socket_interface(entry: HostEntry, facts: HostFacts) -> str:
+def choose_interface(entry: HostEntry, facts: HostFacts) -> str:
     """Return the interface whose network the node shares with the others, "" to let NCCL and gloo choose."""
     if isinstance(facts.network, Missing):
         return ""
@@ -100,7 +100,7 @@ def choose_main_port(facts: HostFacts, asked: int, *, needed: bool, avoid: froze
             raise LaunchRefused(f"{facts.host}: port {asked} is taken, and no other is known to be free")
         return MainPort(
             asked,
-            because=(DecisionReason(f"port {asked} was not checked: {facts.ports.reason}", facts.host),),
+            reasons=(DecisionReason(f"port {asked} was not checked: {facts.ports.reason}", facts.host),),
         )
     trouble = (
         "it was taken when the launch tried it" if asked in avoid else _trouble(facts, facts.ports, asked)

@@ -13,7 +13,7 @@ from preflight.frozen import dataclass
 class Change:
     """A value that was corrected, shown as `what old -> new: why`; "" where one was added or dropped."""
 
-    what: str
+    field: str
     old: str
     new: str
     why: str
@@ -35,7 +35,7 @@ class NodePlan:
     unset: tuple[str, ...]  # names and PREFIX* patterns removed from it first
     cwd: str  # "" = the user's home on the host
     files: tuple[tuple[str, str], ...]  # (name below the run directory, text): script/x.py
-    output: str = ""  # where the script writes on the host; "" = the config does not say
+    output_dir: str = ""  # where the script writes on the host; "" = the config does not say
     gpus: tuple[str, ...] = ()  # every GPU that it uses, by UUID
     notes: tuple[str, ...] = ()  # of the engine, on what its command and files do not explain themselves
 
@@ -52,7 +52,7 @@ class Plan:
     main_port: int
     precision: Decision
     changes: tuple[Change, ...]
-    because: tuple[DecisionReason, ...]
+    reasons: tuple[DecisionReason, ...]
     findings: tuple[Finding, ...]  # what preflight said, warnings included
     engine: str = "accelerate"  # which engine of launcher/engines/ starts the ranks
     hang_timeout_s: float | None = (

@@ -21,13 +21,13 @@ from launcher.engines.base import (
 from launcher.engines.choice import choose_engine
 from launcher.errors import LaunchRefused
 from launcher.planning.default_config import effect_on_cpu, take_default_config
-from launcher.planning.network import MainPort, choose_main_address, choose_main_port, socket_interface
+from launcher.planning.network import MainPort, choose_interface, choose_main_address, choose_main_port
 from launcher.planning.plan import Change, NodePlan, Plan, ScriptFile
 from preflight.checks.finding import Finding
 from preflight.decide.decision import Decision, DecisionReason, NodeRanks
 from preflight.decide.precision import decide, fp8_backend
 from preflight.decide.ranks import map_ranks, resolve_gpus
-from preflight.decide.script_args import agree
+from preflight.decide.script_args import align_args
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.facts.script import ScriptAnalysis
@@ -49,10 +49,10 @@ class LaunchDecisions:
     precision: Decision
     world: World
     changes: tuple[Change, ...]
-    because: tuple[DecisionReason, ...]
+    reasons: tuple[DecisionReason, ...]
 
 
-def settle(
+def decide_launch(
     hosts: Sequence[Host],
     job: Job,
     *,
@@ -72,7 +72,7 @@ def settle(
     job, why_config = take_default_config(job, [facts for _, facts in hosts])
     engine = "" if job.engine is None else job.engine.name
     ranks = {
-        facts.host: map_ranks(facts, job, script, allowed=entry.gpus, allowed_by=entry.gpus_from)
+        facts.host: map_ranks(facts, job, script, allowed=entry.gpus, allowed_by=entry.gpus_source)
         for entry, facts in hosts
     }
     _refuse_shared_gpus(ranks)
@@ -81,7 +81,7 @@ def settle(
         decision = Decision(
             "no", (DecisionReason("the precision is that of the DeepSpeed config file", "accelerate config"),)
         )
-    edit = agree(job, decision.mixed_precision, script)
+    edit = align_args(job, decision.mixed_precision, script)
     decision = replace(decision, script_args=edit.args)
     size = sum(len(node.slots) for node in ranks.values())
     address, why_address = choose_main_address(hosts)
@@ -105,14 +105,14 @@ def settle(
         *_port_changes(job, port),
         *_env_changes(hosts, job),
     )
-    because = (*decision.because, why_engine, *(why for node in ranks.values() for why in node.because))
+    because = (*decision.reasons, why_engine, *(why for node in ranks.values() for why in node.reasons))
     notes = tuple(DecisionReason(note, "accelerate config") for note in job.launcher_notes)
     because = (*because, *why_config, *effect_on_cpu(job, ranks.values()), *notes, why_address)
-    because = tuple(dict.fromkeys((*because, *port.because)))
+    because = tuple(dict.fromkeys((*because, *port.reasons)))
     return LaunchDecisions(replace(job, args=edit.args), engine, ranks, decision, world, changes, because)
 
 
-def make_plan(
+def build_plan(
     hosts: Sequence[Host],
     job: Job,
     *,
@@ -126,7 +126,7 @@ def make_plan(
 
     Raises RanksRefused, PrecisionRefused or LaunchRefused.
     """
-    settled = settle(hosts, job, run_id=run_id, script=script, avoid_ports=avoid_ports)
+    settled = decide_launch(hosts, job, run_id=run_id, script=script, avoid_ports=avoid_ports)
     world, nodes = settled.world, _nodes(hosts, settled, sent)
     return Plan(
         run_id=run_id,
@@ -137,7 +137,7 @@ def make_plan(
         main_port=world.main_port,
         precision=settled.precision,
         changes=settled.changes,
-        because=settled.because,
+        reasons=settled.reasons,
         findings=findings,
         engine=settled.engine,
         hang_timeout_s=job.hang_timeout or None,
@@ -183,7 +183,7 @@ def _nodes(hosts: Sequence[Host], settled: LaunchDecisions, sent: ScriptFile | N
                 unset=(*UNSET, *job.command.unset),
                 cwd=job.workdir or entry.workdir,
                 files=tuple(files),
-                output=job.output_in(job.workdir or entry.workdir or "~"),
+                output_dir=job.output_in(job.workdir or entry.workdir or "~"),
                 notes=tuple(engine.notes(world, setup)),
             )
         )
@@ -226,7 +226,7 @@ def _environment(
     entry: HostEntry, facts: HostFacts, job: Job, world: World, engine: Engine, setup: NodeSetup
 ) -> dict[str, str]:
     env = {**common_environment(world, setup), **engine.environment(world, setup)}
-    interface = socket_interface(entry, facts) if world.nodes > 1 else ""
+    interface = choose_interface(entry, facts) if world.nodes > 1 else ""
     if interface:
         env["NCCL_SOCKET_IFNAME"] = f"={interface}"  # "=": this very name, not every name that starts so
         env["GLOO_SOCKET_IFNAME"] = interface
@@ -277,12 +277,12 @@ def _request_changes(asked: Job, job: Job, decision: Decision) -> tuple[Change, 
     changes: list[Change] = []
     if asked.gpus != job.gpus and job.gpus == "none":
         changes.append(Change("--gpus", "auto", "none", "none of the hosts has a GPU"))
-    if decision.changed_from:
-        why = decision.because[0].text
+    if decision.requested:
+        why = decision.reasons[0].text
         changes.append(
             Change(
                 job.command.option("precision", "--mixed_precision"),
-                decision.changed_from,
+                decision.requested,
                 decision.mixed_precision,
                 why,
             )
@@ -305,7 +305,7 @@ def _count_changes(job: Job, ranks: dict[str, NodeRanks]) -> Iterator[Change]:
     for host, node in ranks.items():
         wanted, have = job.command.ranks_wanted(host), len(node.slots)
         if wanted is not None and have < wanted:
-            why = "; ".join(reason.text for reason in node.because if reason.source == "left out")
+            why = "; ".join(reason.text for reason in node.reasons if reason.source == "left out")
             name = job.command.option("ranks_per_host", "ranks_per_host")
             offers = f"{host} offers {have} GPU{'s' * (have != 1)}"
             yield Change(name, str(wanted), f"{have} on {host}", why.replace(f" of {host}", "") or offers)
@@ -319,7 +319,7 @@ def _port_changes(job: Job, port: MainPort) -> tuple[Change, ...]:
             job.command.option("main_port", "--main_process_port"),
             str(job.main_port),
             str(port.port),
-            port.why,
+            port.reason,
         ),
     )
 

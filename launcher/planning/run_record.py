@@ -23,7 +23,7 @@ from preflight.facts.json_codec import decode
 from preflight.frozen import dataclass
 from preflight.job import Precision
 
-KEPT_RECORDS = 200
+MAX_RECORDS = 200
 
 
 SCHEMA = "gpulaunch.launch/1"
@@ -36,9 +36,9 @@ class RunRecord:
 
     plan: Plan  # argv, environment (but for the guard's mode) and files are not printed again
     entries: tuple[HostEntry, ...]  # how the launching client reached each node, in the order of the nodes
-    by: str  # user@machine
+    started_by: str  # user@machine
     at: float  # when, by that machine's clock
-    says_output: bool = True  # whether it was said where the script writes
+    has_output: bool = True  # whether it was said where the script writes
 
     def is_same_launch(self, other: "RunRecord") -> bool:
         """Return whether two nodes' records describe one launch; guard and output are each node's own."""
@@ -81,7 +81,7 @@ class _NodeRecord:
 class _RecordShape:
     run_id: str
     job: str
-    by: str
+    started_by: str
     at: float
     world_size: int
     main_address: str
@@ -93,14 +93,14 @@ class _RecordShape:
     engine: str = ""
 
 
-def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> dict[str, Any]:
+def build_run_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> dict[str, Any]:
     """Return the record that goes to one node. No argument and no variable of the script's is in it."""
     ways = {entry.name: entry for entry in entries}
     return {
         "schema": SCHEMA,
         "run_id": plan.run_id,
         "job": plan.job_name,
-        "by": user_at_machine(),
+        "started_by": user_at_machine(),
         "at": time.time(),
         "world_size": plan.world_size,
         "main_address": plan.main_address,
@@ -108,7 +108,7 @@ def launch_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> d
         "mixed_precision": plan.precision.mixed_precision,
         "engine": plan.engine,
         "guard": node.env.get("GPULAUNCH_GUARD", ""),
-        "output": node.output,
+        "output": node.output_dir,
         "nodes": [_node(each, ways.get(each.host)) for each in plan.nodes],
     }
 
@@ -132,12 +132,12 @@ def read_record(data: object, *, sent: bool = True) -> RunRecord:
         main_port=record.main_port,
         precision=Decision(record.mixed_precision, ()),
         changes=(),
-        because=(),
+        reasons=(),
         findings=(),
         engine=record.engine,
     )
     entries = tuple(_entry(node) for node in record.nodes)
-    launched = RunRecord(plan, entries, record.by, record.at, record.output != "")
+    launched = RunRecord(plan, entries, record.started_by, record.at, record.output != "")
     problem = _problem(launched, sent=sent)
     if problem:
         raise BadInput(f"the record of this launch cannot be right: {one_line(problem)}")
@@ -184,7 +184,7 @@ def _node(node: NodePlan, way: HostEntry | None) -> dict[str, Any]:
         "slots": [
             [slot.local_rank, slot.gpu_uuid, slot.gpu_index, slot.gpu_name] for slot in node.ranks.slots
         ],
-        "masked": node.ranks.masked,
+        "masked": node.ranks.single_gpu_visible,
     }
     if way is not None:
         data["way"] = {"address": way.address, "port": way.port, "user": way.user, "jump": list(way.jump)}
@@ -222,7 +222,7 @@ def _entry(node: _NodeRecord) -> HostEntry:
         python=node.python,
         alias=way.alias or node.host,
         via=Via(way.via.kind, way.via.name, way.via.options) if way.via.kind else None,
-        listed=False,
+        in_inventory=False,
     )
 
 
@@ -231,23 +231,23 @@ def records_dir() -> Path:
     return user_state_dir() / "launches"
 
 
-def remember(record: Mapping[str, Any]) -> None:
+def save_run_record(record: Mapping[str, Any]) -> None:
     """Keep a launch's record locally; what cannot be kept is not a reason to fail, the hosts have it too."""
     try:
         folder = records_dir()
         write_below(folder, f"{record['run_id']}.json", json.dumps(record) + "\n")
-        for old in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)[:-KEPT_RECORDS]:
+        for old in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)[:-MAX_RECORDS]:
             old.unlink(missing_ok=True)
     except (OSError, PathRefused):
         return
 
 
-def forget(run_id: str) -> None:
+def delete_run_record(run_id: str) -> None:
     """Drop the record of a run that has been removed."""
     path_below(records_dir(), f"{run_id}.json").unlink(missing_ok=True)
 
 
-def remembered() -> dict[str, RunRecord]:
+def saved_run_records() -> dict[str, RunRecord]:
     """Return the launches that this machine remembers, by run id."""
     found: dict[str, RunRecord] = {}
     for path in sorted(records_dir().glob("*.json")) if records_dir().is_dir() else ():

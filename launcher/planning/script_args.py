@@ -1,7 +1,7 @@
 """Options of a training script on its command line: the value of one, and one with another value. Pure."""
 
 
-def value_of(args: tuple[str, ...], option: str) -> int | None:
+def get_option(args: tuple[str, ...], option: str) -> int | None:
     """Return the number that an option has in a command line, None when it is absent or no number."""
     for index, word in enumerate(args):
         text = word.removeprefix(f"{option}=") if word.startswith(f"{option}=") else ""
@@ -12,7 +12,7 @@ def value_of(args: tuple[str, ...], option: str) -> int | None:
     return None
 
 
-def with_value(args: tuple[str, ...], option: str, value: int) -> tuple[str, ...]:
+def set_option(args: tuple[str, ...], option: str, value: int) -> tuple[str, ...]:
     """Return the command line with another number for an option that it has."""
     changed = list(args)
     for index, word in enumerate(args):

@@ -2,20 +2,20 @@
 
 from collections.abc import Mapping
 
-from launcher.planning.script_args import value_of, with_value
+from launcher.planning.script_args import get_option, set_option
 
 
-def halved(args: tuple[str, ...], options: Mapping[str, str]) -> tuple[str, ...] | None:
+def halve_batch(args: tuple[str, ...], options: Mapping[str, str]) -> tuple[str, ...] | None:
     """Return the next smaller command line; None when there is none or `batch_args` does not say how."""
     batch, accumulation = options.get("batch", ""), options.get("accumulation", "")
-    size = value_of(args, batch) if batch else None
+    size = get_option(args, batch) if batch else None
     if size is None or size < 2:
         return None
-    args = with_value(args, batch, size // 2)
+    args = set_option(args, batch, size // 2)
     if not accumulation:
         return args
     times = -(-size // (size // 2))  # 3 -> 1 takes three times as many
-    steps = value_of(args, accumulation)
+    steps = get_option(args, accumulation)
     if steps is None:
         return (*args, accumulation, str(times))
-    return with_value(args, accumulation, steps * times)
+    return set_option(args, accumulation, steps * times)

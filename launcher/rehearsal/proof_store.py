@@ -81,7 +81,7 @@ def _versions(host: HostFacts) -> dict[str, str]:
     return {name: host.python.packages[name] for name in VERSIONS if name in host.python.packages}
 
 
-def path_of(config: Path) -> Path:
+def proof_path(config: Path) -> Path:
     """Return where the proof of a run config is kept: by its full path, in the user's state directory."""
     state = os.environ.get("XDG_STATE_HOME", "")
     base = Path(state) if Path(state).is_absolute() else home() / ".local" / "state"
@@ -89,18 +89,18 @@ def path_of(config: Path) -> Path:
     return base / "gpulaunch" / "rehearsals" / f"{config.stem}-{name}.json"
 
 
-def keep(config: Path, document: Mapping[str, Any]) -> Path:
+def save_proof(config: Path, document: Mapping[str, Any]) -> Path:
     """Write a rehearsal's document for later runs. Raises OSError."""
-    path = path_of(config)
+    path = proof_path(config)
     return write_below(path.parent, path.name, json.dumps(document, indent=1) + "\n")
 
 
-def standing(config: Path, now: Fingerprint) -> str:
+def describe_proof(config: Path, now: Fingerprint) -> str:
     """Return one line on what a kept rehearsal says about this launch; "" when there is none."""
     try:
-        document = json.loads(path_of(config).read_text())
+        document = json.loads(proof_path(config).read_text())
         before, when, proven = document["fingerprint"], str(document["when"]), document["proven"]
-        changes = list(changed(before, now))
+        changes = list(changes_since(before, now))
     except FileNotFoundError:
         return ""
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -112,7 +112,7 @@ def standing(config: Path, now: Fingerprint) -> str:
     return f"rehearsed {when}, all proven, and nothing has changed since"
 
 
-def changed(before: Mapping[str, Any], now: Fingerprint) -> tuple[str, ...]:
+def changes_since(before: Mapping[str, Any], now: Fingerprint) -> tuple[str, ...]:
     """Return what is not as it was, in words."""
     found = []
     if before["script"] != now.script or not now.script:

@@ -12,13 +12,13 @@ from launcher.config.disconnect_options import DisconnectOptions
 from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.preflight import PreflightResult
-from launcher.launch.launch import CheckedLaunch, carry_out, check
+from launcher.launch.launch import CheckedLaunch, launch_and_follow, raise_if_blocked
 from launcher.launch.request import LaunchRequest
 from launcher.planning.plan import NodePlan
-from launcher.rehearsal.batch_args import halved
+from launcher.rehearsal.batch_args import halve_batch
 from launcher.rehearsal.gpu_use import gpu_use
 from launcher.rehearsal.proof_store import Fingerprint, fingerprint
-from launcher.rehearsal.verdict import Proof, RehearsalVerdict, judge
+from launcher.rehearsal.verdict import Proof, RehearsalVerdict, evaluate_rehearsal
 from launcher.remote.programs import ISOLATED
 from launcher.remote.rpc import answer_in
 from launcher.report.plan import plan_json
@@ -43,10 +43,10 @@ class RehearsalResult:
     verdict: RehearsalVerdict
     fingerprint: Fingerprint
     args: tuple[str, ...]
-    tried: tuple[tuple[str, ...], ...]  # arguments that did not fit
+    rejected_args: tuple[tuple[str, ...], ...]  # arguments that did not fit
 
 
-def rehearsal_of(job: Job, steps: int) -> Job:
+def rehearsal_job(job: Job, steps: int) -> Job:
     """Return the job as it is rehearsed."""
     return replace(
         job,
@@ -80,28 +80,28 @@ def rehearse(
     args = launch.job.args
     while True:
         job = replace(launch.job, args=args)
-        prepared = check(replace(launch, job=rehearsal_of(job, steps)), on_result)
+        prepared = raise_if_blocked(replace(launch, job=rehearsal_job(job, steps)), on_result)
         begun: list[Outcome] = []  # attempts that lost their port may have come as far as their scratch
-        begun.append(carry_out(prepared, screen, begun.append))
+        begun.append(launch_and_follow(prepared, screen, begun.append))
         outcome = begun[-1]
-        cleaned = tuple(proof for each in begun for proof in clean_up(prepared, each))
-        verdict = judge(outcome, cleaned, used(outcome))
-        smaller = halved(args, job.batch_args)
+        cleaned = tuple(proof for each in begun for proof in remove_scratch(prepared, each))
+        verdict = evaluate_rehearsal(outcome, cleaned, gpu_use_by_rank(outcome))
+        smaller = halve_batch(args, job.batch_args)
         if not (fit and verdict.out_of_memory and smaller):
             found = fingerprint(job, prepared.result.facts, launch.sent)
             return RehearsalResult(outcome, verdict, found, args, tuple(tried))
         tried.append(args)
-        screen.say(f"out of GPU memory; rehearsing again with {' '.join(smaller)}", bad=True)
+        screen.notify(f"out of GPU memory; rehearsing again with {' '.join(smaller)}", bad=True)
         args = smaller
 
 
-def used(outcome: Outcome) -> dict[int, float]:
+def gpu_use_by_rank(outcome: Outcome) -> dict[int, float]:
     """Return how busy each rank's GPU was while it stepped, where its host has measured that."""
     series = read_usage(outcome.directory, plan_json(outcome.plan), outcome.measurements.clock_offset_s)
     found = {
         each.rank: gpu_use(
             each,
-            outcome.measurements.rehearsed.get(each.rank, {}),
+            outcome.measurements.rehearsal.get(each.rank, {}),
             outcome.measurements.clock_offset_s.get(each.host, 0.0),
         )
         for each in series
@@ -109,7 +109,7 @@ def used(outcome: Outcome) -> dict[int, float]:
     return {rank: percent for rank, percent in found.items() if percent is not None}
 
 
-def clean_up(prepared: CheckedLaunch, outcome: Outcome) -> Iterator[Proof]:
+def remove_scratch(prepared: CheckedLaunch, outcome: Outcome) -> Iterator[Proof]:
     """Remove the scratch directory on every host; yield whether it is gone and no real output changed."""
     for entry, node in zip(prepared.launch.entries, outcome.plan.nodes, strict=True):
         run_dir = outcome.run_dirs.get(node.host)

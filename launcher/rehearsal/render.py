@@ -4,12 +4,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from launcher.rehearsal.batch_args import halved
+from launcher.rehearsal.batch_args import halve_batch
 from launcher.rehearsal.proof_store import SCHEMA
 from launcher.rehearsal.rehearse import RehearsalResult
 from launcher.rehearsal.verdict import Proof, RankVerdict, RehearsalVerdict
 from launcher.report.outcome import outcome_json
-from launcher.text import clean, duration
+from launcher.text import duration, sanitize
 from preflight.facts.redaction import redact_words
 from preflight.job import Job
 
@@ -19,13 +19,13 @@ _MARKS = {True: "ok", False: "NOT OK", None: "NOT SEEN"}
 def rehearsal_lines(done: RehearsalResult, job: Job) -> Iterator[str]:
     """Yield the verdict, worst news last so that it is right above the prompt."""
     yield "rehearsal:"
-    for proof in done.verdict.together:
+    for proof in done.verdict.overall:
         yield _proof_line(proof)
     yield from _rank_lines(done.verdict.ranks)
     yield from _estimate_lines(done.verdict)
     if done.verdict.out_of_memory:
         yield from _fit_lines(done, job)
-    elif done.tried:
+    elif done.rejected_args:
         yield f"  fits with: {' '.join(redact_words(done.args))}"
     failing = [proof for proof in done.verdict.proofs if proof.ok is not True]
     if not failing:
@@ -35,7 +35,7 @@ def rehearsal_lines(done: RehearsalResult, job: Job) -> Iterator[str]:
 
 
 def _proof_line(proof: Proof) -> str:
-    return clean(f"  {_MARKS[proof.ok]:<8} {proof.name:<17} {proof.text}", keep_lines=False)
+    return sanitize(f"  {_MARKS[proof.ok]:<8} {proof.name:<17} {proof.text}", keep_lines=False)
 
 
 def _rank_lines(ranks: tuple[RankVerdict, ...]) -> Iterator[str]:
@@ -44,7 +44,7 @@ def _rank_lines(ranks: tuple[RankVerdict, ...]) -> Iterator[str]:
     for rank in ranks:
         groups.setdefault(rank.proofs, []).append(rank)
     for proofs, same in groups.items():
-        yield "  " + ", ".join(f"rank {rank.rank} ({clean(rank.host, keep_lines=False)})" for rank in same)
+        yield "  " + ", ".join(f"rank {rank.rank} ({sanitize(rank.host, keep_lines=False)})" for rank in same)
         yield from (f"  {_proof_line(proof)}" for proof in proofs)
 
 
@@ -67,7 +67,7 @@ def _estimate_lines(verdict: RehearsalVerdict) -> Iterator[str]:
 
 
 def _fit_lines(done: RehearsalResult, job: Job) -> Iterator[str]:
-    smaller = halved(done.args, job.batch_args)
+    smaller = halve_batch(done.args, job.batch_args)
     if smaller:
         yield "  out of GPU memory; half the batch and twice the accumulation is next to try (--fit does):"
         yield f"    {' '.join(redact_words(smaller))}"
@@ -90,8 +90,8 @@ def rehearsal_json(done: RehearsalResult, config: str) -> dict[str, Any]:
         "proven": done.verdict.proven,
         "out_of_memory": done.verdict.out_of_memory,
         "args": list(redact_words(done.args)),
-        "rejected_args": [list(redact_words(args)) for args in done.tried],
-        "overall": [_proof_json(proof) for proof in done.verdict.together],
+        "rejected_args": [list(redact_words(args)) for args in done.rejected_args],
+        "overall": [_proof_json(proof) for proof in done.verdict.overall],
         "ranks": [
             {
                 "rank": rank.rank,
@@ -112,7 +112,7 @@ def rehearsal_json(done: RehearsalResult, config: str) -> dict[str, Any]:
         },
         "guard": [
             {"host": host, "rank": rank, **{key: fields.get(key) for key in _GUARD_KEYS}}
-            for host, rank, fields in done.outcome.measurements.guard_told
+            for host, rank, fields in done.outcome.measurements.guard_events
         ],
         "fingerprint": done.fingerprint.as_json(),
         "run": outcome_json(done.outcome),
@@ -123,4 +123,4 @@ _GUARD_KEYS = ("code", "severity", "stops", "step", "message", "fix", "parameter
 
 
 def _proof_json(proof: Proof) -> dict[str, Any]:
-    return {"name": proof.name, "ok": proof.ok, "text": clean(proof.text, keep_lines=False)}
+    return {"name": proof.name, "ok": proof.ok, "text": sanitize(proof.text, keep_lines=False)}

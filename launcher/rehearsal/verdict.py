@@ -52,7 +52,7 @@ class RehearsalVerdict:
     """A rehearsal, judged."""
 
     ranks: tuple[RankVerdict, ...]
-    together: tuple[Proof, ...]
+    overall: tuple[Proof, ...]
     estimate: Estimate
     out_of_memory: bool
 
@@ -64,12 +64,12 @@ class RehearsalVerdict:
     @property
     def proofs(self) -> Iterator[Proof]:
         """Yield every proof."""
-        yield from self.together
+        yield from self.overall
         for rank in self.ranks:
             yield from rank.proofs
 
 
-def judge(
+def evaluate_rehearsal(
     outcome: Outcome, scratch: tuple[Proof, ...] = (), gpu_use: Mapping[int, float] | None = None
 ) -> RehearsalVerdict:
     """Judge a rehearsal that is over.
@@ -79,7 +79,7 @@ def judge(
     ranks = tuple(_ranks(outcome, gpu_use or {}))
     return RehearsalVerdict(
         ranks=ranks,
-        together=(_finished(outcome), _world(outcome), *scratch),
+        overall=(_finished(outcome), _world(outcome), *scratch),
         estimate=_estimate(ranks),
         out_of_memory=is_out_of_memory(outcome),
     )
@@ -104,7 +104,7 @@ def _world(outcome: Outcome) -> Proof:
     size = outcome.plan.world_size
     if outcome.verification.mismatches:
         return Proof("world", False, outcome.verification.mismatches[0])
-    if outcome.verification.placed:
+    if outcome.verification.devices_verified:
         return Proof("world", True, f"world size {size}, ranks and devices as planned")
     if size == 1:
         return Proof("world", True, "one rank, which needs no world")
@@ -115,7 +115,7 @@ def _ranks(outcome: Outcome, gpu_use: Mapping[int, float]) -> Iterator[RankVerdi
     for node in outcome.plan.nodes:
         for slot in node.ranks.slots:
             rank = node.first_rank + slot.local_rank
-            measured = outcome.measurements.rehearsed.get(rank, {})
+            measured = outcome.measurements.rehearsal.get(rank, {})
             proofs = tuple(_proofs(outcome.plan, slot, measured))
             use = gpu_use.get(rank) if slot.gpu_uuid is not None else None
             yield RankVerdict(rank, node.host, proofs, _step_s(measured), measured, use)

@@ -24,7 +24,7 @@ from launcher.errors import (
 )
 from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.fanout import WIDTH, fanout
-from launcher.remote.programs import agent_source, bootstrap, packed
+from launcher.remote.programs import agent_source, bootstrap_argv, compress_program
 from launcher.remote.shell_errors import last_lines, no_answer, no_python
 from launcher.text import one_line
 from launcher.transports.base import Connection, Stream
@@ -38,7 +38,7 @@ MAX_ANSWER = 32 << 20
 """Bytes taken from one host, login noise included. A crowded host's answer is well under 2 MiB."""
 GRACE_S = 15.0
 """On top of the agent's own deadline: an interpreter that starts from a slow disk, and the round trip."""
-STAY_S = 600
+IDLE_TIMEOUT_S = 600
 """How long an agent that has answered waits for the slowest host of many."""
 _LONGEST_HEADER = 64
 _EXIT_BAD_PAYLOAD = 87
@@ -73,7 +73,7 @@ class GatherResult:
     errors: dict[str, HostError]
 
 
-def gather(
+def gather_facts(
     entries: Iterable[HostEntry],
     request_for: Callable[[HostEntry], AgentRequest],
     opener: OpenConnection,
@@ -96,7 +96,7 @@ def gather(
             stay = waiting is not None
             facts = _ask(stream, connection.name, entry.python, request_for(entry), stay=stay)
             if waiting is not None:
-                waiting.keep(entry.name, stream, held.pop_all())
+                waiting.add(entry.name, stream, held.pop_all())
             return facts
 
     results = fanout(ask_one, todo, width=width, on_done=on_done)
@@ -112,7 +112,7 @@ def gather(
     return GatherResult(facts, errors)
 
 
-def ask(connection: Connection, python: str, request: AgentRequest) -> HostFacts:
+def query_agent(connection: Connection, python: str, request: AgentRequest) -> HostFacts:
     """Stream the agent through an open connection and return its answer.
 
     Raises PythonNotFound, AgentCrashed, AgentProtocolError, AgentTimedOut, or another HostError.
@@ -123,7 +123,7 @@ def ask(connection: Connection, python: str, request: AgentRequest) -> HostFacts
 
 def _start(connection: Connection, python: str) -> Stream:
     try:
-        return connection.start(bootstrap(python, site=True))
+        return connection.start(bootstrap_argv(python, site=True))
     except ProgramNotStarted as failure:
         raise no_python(connection.name, python, failure.why) from None
 
@@ -147,13 +147,13 @@ def _send(stream: Stream, payload: bytes) -> None:
 def _payload(request: AgentRequest, *, stay: bool = False) -> bytes:
     asked = json.dumps({each.name: getattr(request, each.name) for each in fields(request)}).encode()
     pynvml = _packed_pynvml()
-    header = {"request_len": len(asked), "pynvml_len": len(pynvml), "stay_s": STAY_S if stay else 0}
+    header = {"request_len": len(asked), "pynvml_len": len(pynvml), "stay_s": IDLE_TIMEOUT_S if stay else 0}
     return b"".join((_packed_agent(), json.dumps(header).encode(), b"\n", asked, pynvml))
 
 
 @cache
 def _packed_agent() -> bytes:
-    return packed(agent_source(), "agent.py")
+    return compress_program(agent_source(), "agent.py")
 
 
 @cache

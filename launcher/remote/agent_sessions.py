@@ -3,7 +3,7 @@
 from contextlib import ExitStack, suppress
 
 from launcher.errors import ConnectionLost, GpulaunchError
-from launcher.remote.programs import framed
+from launcher.remote.programs import frame_program
 from launcher.transports.base import Closing, Stream
 
 
@@ -13,11 +13,11 @@ class AgentSessions(Closing):
     def __init__(self) -> None:
         self._kept: dict[str, tuple[Stream, ExitStack]] = {}
 
-    def keep(self, host: str, stream: Stream, held: ExitStack) -> None:
+    def add(self, host: str, stream: Stream, held: ExitStack) -> None:
         """Take an agent that has answered, and what closes its stream and gives its connection back."""
         self._kept[host] = stream, held
 
-    def begin(self, host: str, source: bytes, payload: bytes) -> Stream:
+    def start_program(self, host: str, source: bytes, payload: bytes) -> Stream:
         """Start a program where the agent waits, with `payload` on its stdin; the stream stays ours to close.
 
         A host takes one program. Raises HostError.
@@ -25,7 +25,7 @@ class AgentSessions(Closing):
         if host not in self._kept:
             raise ConnectionLost(host, "its agent no longer waits")
         stream, _ = self._kept[host]
-        stream.write(framed(source) + payload)
+        stream.write(frame_program(source) + payload)
         return stream
 
     def close(self) -> None:

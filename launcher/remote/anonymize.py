@@ -23,7 +23,7 @@ _LAUNCH_NUMBERS = frozenset(
 )
 
 
-def mask(facts: dict[str, Any]) -> dict[str, Any]:
+def anonymize(facts: dict[str, Any]) -> dict[str, Any]:
     """Return a copy without names of users and hosts, paths, UUIDs, addresses, arguments, script text."""
     masked = _Mask(facts).value(facts, "")
     if isinstance(masked.get("script"), dict) and "text" in masked["script"]:

@@ -21,15 +21,15 @@ class ConnectionPool:
 
     def borrow(self, entry: HostEntry) -> Connection:
         """Return a connection that closing gives back, for the next to use. Raises HostError."""
-        return _PooledConnection(self, entry.name, self.take(entry))
+        return _PooledConnection(self, entry.name, self.acquire(entry))
 
-    def take(self, entry: HostEntry) -> Connection:
+    def acquire(self, entry: HostEntry) -> Connection:
         """Return a kept connection, which is then the caller's to close, or open one. Raises HostError."""
         with self._lock:
             kept = self._idle.pop(entry.name, None)
         return kept if kept is not None else self._open(entry)
 
-    def keep(self, name: str, connection: Connection) -> None:
+    def release(self, name: str, connection: Connection) -> None:
         """Take a connection back."""
         with self._lock:
             before = self._idle.pop(name, None)
@@ -73,7 +73,7 @@ class _PooledConnection(Closing):
         """Give it back; idempotent."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            self._owner.keep(self._name, connection)
+            self._owner.release(self._name, connection)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

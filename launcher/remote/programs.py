@@ -55,7 +55,7 @@ exec(compile(zlib.decompress(data), "{name}", "exec"), {{"__name__": "__main__"}
 
 
 @cache
-def onhost_source(name: str) -> bytes:
+def program_source(name: str) -> bytes:
     """Return a program as one source text: launcher/onhost/NAME.py, or the folder of that name.
 
     A folder's main.py is what runs. A warm start runs another module of the supervisor's folder.
@@ -63,19 +63,19 @@ def onhost_source(name: str) -> bytes:
     door = _DOORS.get(name, _ON_HOST / name / "main.py")
     if not door.exists():
         door = _ON_HOST / f"{name}.py"
-        return as_one_text(name, door, ()) if _SHARED_IMPORT.search(door.read_text()) else door.read_bytes()
+        return bundle(name, door, ()) if _SHARED_IMPORT.search(door.read_text()) else door.read_bytes()
     doors = {door.with_name("main.py"), *_DOORS.values(), door.with_name("__init__.py")}
-    return as_one_text(name, door, [path for path in sorted(door.parent.rglob("*.py")) if path not in doors])
+    return bundle(name, door, [path for path in sorted(door.parent.rglob("*.py")) if path not in doors])
 
 
 @cache
 def agent_source() -> bytes:
     """Return the agent as one source text."""
     room = _TOP / "preflight"
-    return as_one_text("agent", room / "agent.py", sorted(room.joinpath("probes").rglob("*.py")))
+    return bundle("agent", room / "agent.py", sorted(room.joinpath("probes").rglob("*.py")))
 
 
-def as_one_text(name: str, door: Path, modules: Iterable[Path]) -> bytes:
+def bundle(name: str, door: Path, modules: Iterable[Path]) -> bytes:
     """Return a text that does, executed in any namespace, what the file `door` would do on the host.
 
     `modules` are the other files of the program, below the folder of `door`; relative imports reach them.
@@ -88,13 +88,16 @@ def as_one_text(name: str, door: Path, modules: Iterable[Path]) -> bytes:
     }
     wanted = {found[3] for text in (main, *sources.values()) for found in _SHARED_IMPORT.finditer(text)}
     if room != _ON_HOST:
-        main, sources = lowered(main), {name: lowered(text) for name, text in sources.items()}
+        main, sources = (
+            without_docstrings(main),
+            {name: without_docstrings(text) for name, text in sources.items()},
+        )
     sources |= {name: _bare(_ON_HOST / f"{name}.py") for name in sorted(wanted)}
     ahead = _bare(_ON_HOST / "loader.py")
     return f"{ahead}\n\nbegin({name!r}, {main!r}, {sources!r}, globals())\n".encode()
 
 
-def lowered(text: str) -> str:
+def without_docstrings(text: str) -> str:
     """Return a module's text with the shared modules imported from one package lower."""
     return _SHARED_IMPORT.sub(r"\1\2\3 import ", text)
 
@@ -105,7 +108,7 @@ def _bare(path: Path) -> str:
     return _DOCSTRING.sub(lambda match: f'{match[1]}""' + "\n" * match[0].count("\n"), text)
 
 
-def bootstrap(python: str, *args: str, site: bool = False) -> tuple[str, ...]:
+def bootstrap_argv(python: str, *args: str, site: bool = False) -> tuple[str, ...]:
     """Return the command whose stdin is a packed program; `args` become its sys.argv[1:].
 
     `site`: with the packages of that environment, and its sitecustomize. Others need nothing but the library.
@@ -114,24 +117,24 @@ def bootstrap(python: str, *args: str, site: bool = False) -> tuple[str, ...]:
 
 
 @cache
-def packed(source: bytes, name: str = "gpulaunch") -> bytes:
+def compress_program(source: bytes, name: str = "gpulaunch") -> bytes:
     """Return a program as the command reads it, packed once for all; NAME is what tracebacks call it."""
     loader = _LOADER.format(name=name, exit_old_python=EXIT_OLD_PYTHON)
-    return b"exec(%a)\n" % loader + framed(source)
+    return b"exec(%a)\n" % loader + frame_program(source)
 
 
 @cache
-def framed(source: bytes) -> bytes:
+def frame_program(source: bytes) -> bytes:
     """Return a program as an agent that waits reads it: its length as a line, then the compressed text."""
     body = zlib.compress(source, _LEVEL)
     return b"%d\n%s" % (len(body), body)
 
 
-def stdin_for(
+def command_with_stdin(
     python: str, source: bytes, payload: bytes, *, args: tuple[str, ...] = (), name: str = "gpulaunch"
 ) -> tuple[tuple[str, ...], bytes]:
     """Return (argv, stdin) that run `source` on a host with `payload` on its stdin.
 
     `name` is what tracebacks call the file; `args` become sys.argv[1:].
     """
-    return bootstrap(python, *args), packed(source, name) + payload
+    return bootstrap_argv(python, *args), compress_program(source, name) + payload

@@ -10,7 +10,7 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, HostError
 from launcher.remote import rpc
 from launcher.remote.fanout import WIDTH
-from launcher.remote.programs import onhost_source
+from launcher.remote.programs import program_source
 from launcher.text import one_line
 from launcher.transports.base import Connection, Stream
 from preflight.facts.host import Reach
@@ -39,7 +39,7 @@ class _Listening:
     failed: tuple[tuple[int, str], ...]
 
 
-def probe_reach(
+def probe_reachability(
     main: HostEntry,
     others: Sequence[HostEntry],
     begin: StartProgram,
@@ -103,7 +103,9 @@ class _Targets:
         )
 
 
-def which_answer(connection: Connection, python: str, targets: Sequence[tuple[str, int]]) -> tuple[bool, ...]:
+def probe_targets(
+    connection: Connection, python: str, targets: Sequence[tuple[str, int]]
+) -> tuple[bool, ...]:
     """Say of each (address, port) whether anything answers a host at it, if only to refuse.
 
     Raises HostError when that host cannot be asked.
@@ -183,7 +185,7 @@ def _reached(
 
 
 def _start(begin: StartProgram, entry: HostEntry, asked: dict[str, Any]) -> Stream:
-    return begin(entry.name, onhost_source("probe_ports"), rpc.line_of(asked))
+    return begin(entry.name, program_source("probe_ports"), rpc.line_of(asked))
 
 
 def _not_tried(entry: HostEntry, main: HostEntry, address: str, port: int, why: str) -> Reach:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.errors import BadInput
-from launcher.remote.anonymize import mask
+from launcher.remote.anonymize import anonymize
 from launcher.version import version
 from preflight.checks.finding import Finding
 from preflight.errors import MalformedFacts
@@ -24,7 +24,7 @@ def record_json(facts: HostFacts, findings: tuple[Finding, ...], *, masked: bool
         "gpulaunch": version(),
         "masked": masked,
         "findings": [[finding.code, finding.severity.value, finding.subject] for finding in findings],
-        "facts": mask(data) if masked else data,
+        "facts": anonymize(data) if masked else data,
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from launcher import safe_json
 from launcher.errors import AgentProtocolError, AgentTimedOut, HostError
-from launcher.remote.programs import onhost_source, stdin_for
+from launcher.remote.programs import command_with_stdin, program_source
 from launcher.remote.shell_errors import last_lines, no_answer
 from launcher.text import one_line
 from launcher.transports.base import CommandResult, Connection, Stream
@@ -36,7 +36,7 @@ def call(
 
     Raises AgentProtocolError, with its last words, when it gave none, or the HostError that says why.
     """
-    argv, stdin = stdin_for(python, onhost_source(program), line_of(request), name=f"{program}.py")
+    argv, stdin = command_with_stdin(python, program_source(program), line_of(request), name=f"{program}.py")
     done = connection.run(argv, stdin=stdin, timeout_s=timeout_s, max_output=MAX_ANSWER)
     return answer_in(done, connection.name, python, name)
 
@@ -105,7 +105,7 @@ def _unanswered(
 
 def _parsed(line: bytes, host: str, name: str) -> dict[str, Any]:
     try:
-        answer = safe_json.parse(line)
+        answer = safe_json.loads(line)
     except ValueError:
         answer = None
     if not isinstance(answer, dict):

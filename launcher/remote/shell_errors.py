@@ -5,7 +5,7 @@ One rule for every program that is sent to hosts: what `preflight` says of a hos
 
 from launcher.errors import HostError, LoginShellDisabled, PythonNotFound
 from launcher.remote.programs import EXIT_OLD_PYTHON, ISOLATED
-from launcher.text import clean, one_line
+from launcher.text import one_line, sanitize
 from preflight.checks.shell_words import ssh_command
 
 _LAST = 1 << 12
@@ -48,7 +48,7 @@ def no_python(host: str, python: str, said: str) -> PythonNotFound:
 
 def last_lines(output: bytes, count: int = 3) -> str:
     """Return the last words of an output, for a message."""
-    lines = [line.strip() for line in clean(output[-_LAST:]).splitlines() if line.strip()]
+    lines = [line.strip() for line in sanitize(output[-_LAST:]).splitlines() if line.strip()]
     return one_line(" | ".join(lines[-count:]), 300)
 
 

@@ -2,19 +2,19 @@
 
 import zlib
 
-from launcher.remote.programs import bootstrap, onhost_source
-from launcher.remote.programs import packed as packed_program
+from launcher.remote.programs import bootstrap_argv, program_source
+from launcher.remote.programs import compress_program as packed_program
 
 _LEVEL_EACH = 1
 """For what differs from host to host: a third of the size at a fifth of the time."""
 
 
-def packed(name: str, body: bytes) -> bytes:
+def compress_supervisor(name: str, body: bytes) -> bytes:
     """Return what the command reads first: a program of launcher/onhost/, and the request to it."""
     request = zlib.compress(body, _LEVEL_EACH)
-    return packed_program(onhost_source(name), name + ".py") + b"%d\n" % len(request) + request
+    return packed_program(program_source(name), name + ".py") + b"%d\n" % len(request) + request
 
 
-def command(python: str, mode: str, run_id: str) -> tuple[str, ...]:
+def supervisor_argv(python: str, mode: str, run_id: str) -> tuple[str, ...]:
     """Return the argv that runs the supervisor's source from stdin; the words at the end are for `ps`."""
-    return bootstrap(python, "gpulaunch-supervisor", mode, run_id)
+    return bootstrap_argv(python, "gpulaunch-supervisor", mode, run_id)

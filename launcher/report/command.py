@@ -7,7 +7,7 @@ from typing import Any
 from launcher.engines.command_line.records import OptionUse, ParsedCommand
 from launcher.planning.plan import Change, Plan
 from launcher.report.plan import change_text
-from launcher.text import clean
+from launcher.text import sanitize
 from preflight.facts.redaction import redact_value, redact_words
 from preflight.frozen import dataclass
 
@@ -41,7 +41,7 @@ def correction(parsed: ParsedCommand, plan: Plan) -> Correction:
     edits: list[Change] = []
     for use in parsed.owned:
         value = _planned(use, plan)
-        changed = [each for each in plan.changes if each.what == use.spelling]
+        changed = [each for each in plan.changes if each.field == use.spelling]
         if value == use.value:
             continue
         span = range(use.position, use.position + use.width)
@@ -72,12 +72,12 @@ def _interpreters(parsed: ParsedCommand, plan: Plan) -> Iterator[str]:
 def command_lines(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = False) -> Iterator[str]:
     """Yield both lines and what was changed from one to the other, for people."""
     found = correction(parsed, plan)
-    yield clean(f"command:  {_line(found.pasted, show_secrets=show_secrets)}", keep_lines=False)
+    yield sanitize(f"command:  {_line(found.pasted, show_secrets=show_secrets)}", keep_lines=False)
     if found.launched != found.pasted:
-        yield clean(f"becomes:  {_line(found.launched, show_secrets=show_secrets)}", keep_lines=False)
+        yield sanitize(f"becomes:  {_line(found.launched, show_secrets=show_secrets)}", keep_lines=False)
     edits = found.edits if show_secrets else tuple(map(_redacted, found.edits))
-    yield from (clean(f"  {change_text(edit)}", keep_lines=False) for edit in edits)
-    yield from (clean(f"  {sentence}", keep_lines=False) for sentence in found.left_out)
+    yield from (sanitize(f"  {change_text(edit)}", keep_lines=False) for edit in edits)
+    yield from (sanitize(f"  {sentence}", keep_lines=False) for sentence in found.left_out)
     yield ""
 
 
@@ -89,7 +89,7 @@ def command_json(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = Fals
         "launcher": parsed.launcher,
         "words": list(found.pasted if show_secrets else redact_words(found.pasted)),
         "launched": list(found.launched if show_secrets else redact_words(found.launched)),
-        "edits": [{"what": e.what, "old": e.old, "new": e.new, "why": e.why} for e in edits],
+        "edits": [{"what": e.field, "old": e.old, "new": e.new, "why": e.why} for e in edits],
         "left_out": list(found.left_out),
     }
 
@@ -122,5 +122,5 @@ def _line(words: tuple[str, ...], *, show_secrets: bool) -> str:
 
 
 def _redacted(change: Change) -> Change:
-    what = change.what
+    what = change.field
     return Change(what, redact_value(what, change.old), redact_value(what, change.new), change.why)

@@ -14,7 +14,7 @@ _SHOWN_WARNINGS = 5
 _WIDTH = 150
 
 
-def lines(diagnosis: Diagnosis) -> list[str]:
+def render_diagnosis(diagnosis: Diagnosis) -> list[str]:
     """Return the answer for a person: the first cause in full, the next in a line each, then warnings."""
     told = _verdict(diagnosis)
     for cause in diagnosis.causes[1:_SHOWN_CAUSES]:
@@ -38,8 +38,8 @@ def _verdict(diagnosis: Diagnosis) -> list[str]:
 def _full(cause: Cause) -> list[str]:
     told = [_head(cause)]
     told += [f"  {_where(each)}: {one_line(each.text, _WIDTH)}" for each in cause.evidence[:_SHOWN_EVIDENCE]]
-    if cause.place:
-        told.append(f"  in your code: {one_line(cause.place, _WIDTH)}")
+    if cause.location:
+        told.append(f"  in your code: {one_line(cause.location, _WIDTH)}")
     told.append(f"  fix: {cause.fix}")
     if cause.command:
         told.append(f"  type: {one_line(cause.command, _WIDTH)}")
@@ -57,7 +57,7 @@ def _where(evidence: Evidence) -> str:
     return " ".join(word for word in (one_line(evidence.source, 60), place) if word)
 
 
-def document(diagnosis: Diagnosis, logs: Sequence[Log]) -> dict[str, Any]:
+def diagnosis_json(diagnosis: Diagnosis, logs: Sequence[Log]) -> dict[str, Any]:
     """Return the documented JSON document."""
     return {
         "schema": SCHEMA,
@@ -80,7 +80,7 @@ def _cause(cause: Cause) -> dict[str, Any]:
         "cause": cause.cause,
         "fix": cause.fix,
         "command": cause.command,
-        "location": cause.place,
+        "location": cause.location,
         "host": cause.host,
         "rank": cause.rank,
         "evidence": [

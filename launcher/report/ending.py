@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from launcher.follow.outcome import Outcome
-from launcher.report.outcome import outcome_lines
+from launcher.report.outcome import render_outcome
 from launcher.terminal.screen import Screen
 
 
-def tell(outcome: Outcome, screen: Screen) -> None:
+def print_outcome(outcome: Outcome, screen: Screen) -> None:
     """Report how a run went."""
     for line in _curves(outcome, screen.stream):
-        screen.show(line)
-    for line in outcome_lines(outcome):
-        screen.say(line, bad=outcome.exit_code != 0)
+        screen.print_line(line)
+    for line in render_outcome(outcome):
+        screen.notify(line, bad=outcome.exit_code != 0)
 
 
 def _curves(outcome: Outcome, stream: TextIO) -> Iterator[str]:

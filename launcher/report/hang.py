@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from launcher.text import clean, one_line
+from launcher.text import one_line, sanitize
 from preflight.diagnosis.stack_analysis import Hang, StackFrame
 
 SCHEMA = "gpulaunch.stacks/1"
@@ -17,19 +17,19 @@ _ENTERS = re.compile(r"(?:^|\.)(?:_wrapped)?_call_impl$")
 def hang_json(hang: Hang) -> dict[str, Any]:
     """Return it as plain JSON types."""
     return {
-        "outliers": list(hang.apart),
-        "summary": one_line(hang.words, 2000),
+        "outliers": list(hang.outliers),
+        "summary": one_line(hang.summary, 2000),
         "missing": list(hang.missing),
         "ranks": [
             {
                 "rank": standing.rank,
                 "host": standing.host,
                 "kind": standing.kind,
-                "location": one_line(standing.place, 500),
+                "location": one_line(standing.location, 500),
                 "state": one_line(standing.state, 100),
-                "stack": [one_line(frame.words, 300) for frame in standing.frames[:_FRAMES]],
+                "stack": [one_line(frame.description, 300) for frame in standing.frames[:_FRAMES]],
             }
-            for standing in hang.standings
+            for standing in hang.stacks
         ],
     }
 
@@ -40,22 +40,22 @@ def hang_lines(hang: Hang) -> Iterator[str]:
     Calls that a rank shares with one before it are reported once; those by which torch enters modules, never.
     """
     told: dict[tuple[StackFrame, ...], int] = {}
-    for standing in hang.standings:
-        yield clean(f"rank {standing.rank} on {standing.host} {standing.place}", keep_lines=False)
+    for standing in hang.stacks:
+        yield sanitize(f"rank {standing.rank} on {standing.host} {standing.location}", keep_lines=False)
         first = told.setdefault(standing.frames, standing.rank)
         if first != standing.rank and standing.frames:
             yield f"  by the same calls as rank {first}"
             continue
         for words in _folded(standing.frames):
-            yield clean(f"  {words}", keep_lines=False)
+            yield sanitize(f"  {words}", keep_lines=False)
     if hang.missing:
         yield f"not seen: rank {', '.join(str(rank) for rank in hang.missing)}"
-    if hang.apart:
-        yield clean(hang.words, keep_lines=False)
+    if hang.outliers:
+        yield sanitize(hang.summary, keep_lines=False)
 
 
 def _folded(frames: Sequence[StackFrame]) -> Iterator[str]:
-    calls = [frame.words for frame in frames if not _ENTERS.search(frame.function)]
+    calls = [frame.description for frame in frames if not _ENTERS.search(frame.function)]
     for words, group in groupby(calls[:_FRAMES]):
         times = len(list(group))
         yield words if times == 1 else f"{words}, {times} times"

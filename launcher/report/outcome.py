@@ -4,24 +4,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from launcher.follow.failures import Failure, code_words
+from launcher.follow.failures import Failure, describe_exit_code
 from launcher.follow.outcome import Outcome, StopCheckpoint, unverified_lines
-from launcher.follow.phases import phase_words
+from launcher.follow.phases import format_phases
 from launcher.planning.plan import Plan
-from launcher.report.diagnosis import document as diagnosis_json
-from launcher.report.diagnosis import lines as diagnosis_text
+from launcher.report.diagnosis import diagnosis_json
+from launcher.report.diagnosis import render_diagnosis as diagnosis_text
 from launcher.report.hang import hang_json
 from launcher.report.plan import change_text, redacted
 from launcher.report.restarts import restart_lines, restarts_json
 from launcher.report.usage import usage_json, usage_lines
-from launcher.text import clean, counted, one_line
+from launcher.text import counted, one_line, sanitize
 from preflight.diagnosis.result import UNKNOWN, USER_EXCEPTION, Diagnosis
 
 SCHEMA = "gpulaunch.run/1"
 _SHOWN_LINES = 20
 
 
-def launch_lines(plan: Plan, where: str) -> Iterator[str]:
+def render_launch(plan: Plan, where: str) -> Iterator[str]:
     """Yield what is about to start, and every value that was corrected."""
     for change in redacted(plan).changes:
         yield change_text(change)
@@ -33,7 +33,7 @@ def launch_lines(plan: Plan, where: str) -> Iterator[str]:
     yield f"logs: {where}"
 
 
-def outcome_lines(outcome: Outcome) -> Iterator[str]:
+def render_outcome(outcome: Outcome) -> Iterator[str]:
     """Yield how it ended: the root cause with its last lines first, then what became of the rest."""
     if outcome.verdict == "detached":
         yield from _detached_lines(outcome)
@@ -51,7 +51,7 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
         if host not in outcome.cleanup.still_running:
             then = "its part of the run has ended, or its supervisor ends it automatically"
         yield f"{host} was lost ({why}); {then}"
-    for host, pids in outcome.cleanup.left.items():
+    for host, pids in outcome.cleanup.remaining_pids.items():
         yield f"{host}: could not be ended: {', '.join(map(str, pids))}"
     if outcome.cleanup.port_free is False:
         yield f"main port {outcome.plan.main_port} on {outcome.plan.nodes[0].host} is in use"
@@ -65,15 +65,17 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
         yield from restart_lines(outcome.restarts)
     yield from usage_lines(outcome.measurements.usage)
     if outcome.measurements.phases:
-        yield phase_words(outcome.measurements.phases)
+        yield format_phases(outcome.measurements.phases)
     yield from _not_kept_lines(outcome)
     words = outcome.verdict if cause is not None or not outcome.why else f"{outcome.verdict}: {outcome.why}"
     yield f"{words} (exit code {outcome.exit_code}) after {outcome.seconds:.1f} s; logs: {outcome.directory}"
 
 
 def _detached_lines(outcome: Outcome) -> Iterator[str]:
-    if not outcome.verification.placed:
-        ranks = ", ".join(map(str, outcome.verification.silent + outcome.verification.unplaced))
+    if not outcome.verification.devices_verified:
+        ranks = ", ".join(
+            map(str, outcome.verification.unreported_ranks + outcome.verification.ranks_without_device)
+        )
         yield f"not verified yet: rank {ranks} has not set up torch.distributed or accelerate so far"
     yield from _not_kept_lines(outcome)
     run_id = outcome.plan.run_id
@@ -89,14 +91,16 @@ def _not_kept_lines(outcome: Outcome) -> Iterator[str]:
 
 
 def _cause_lines(outcome: Outcome, cause: Failure) -> Iterator[str]:
-    yield f"root cause: {cause.what}"
-    if cause.where:
-        yield f"  at {cause.where} on {cause.host}"
+    yield f"root cause: {cause.summary}"
+    if cause.location:
+        yield f"  at {cause.location} on {cause.host}"
     for line in cause.last_lines[-_SHOWN_LINES:]:
         yield f"  | {line}"
     others = [end for end in outcome.ranks if end.rank != cause.rank and end.code not in (0, None)]
     if others:
-        told = "; ".join(f"rank {end.rank} on {end.host} {code_words(end.code)}" for end in others[:4])
+        told = "; ".join(
+            f"rank {end.rank} on {end.host} {describe_exit_code(end.code)}" for end in others[:4]
+        )
         more = f"; {len(others) - 4} more" if len(others) > 4 else ""
         yield f"  after that: {told}{more}"
 
@@ -129,15 +133,15 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "main_address": outcome.plan.main_address,
         "main_port": outcome.plan.main_port,
         "verified": {
-            "world_ranks_devices": outcome.verification.placed,
-            "mixed_precision": outcome.verification.precise,
+            "world_ranks_devices": outcome.verification.devices_verified,
+            "mixed_precision": outcome.verification.precision_verified,
             "mismatches": list(outcome.verification.mismatches),
-            "unreported_ranks": list(outcome.verification.silent),
-            "ranks_without_device": list(outcome.verification.unplaced),
+            "unreported_ranks": list(outcome.verification.unreported_ranks),
+            "ranks_without_device": list(outcome.verification.ranks_without_device),
         },
         "lost_hosts": dict(outcome.cleanup.lost),
         "still_running": list(outcome.cleanup.still_running),
-        "remaining_pids": {host: list(pids) for host, pids in outcome.cleanup.left.items()},
+        "remaining_pids": {host: list(pids) for host, pids in outcome.cleanup.remaining_pids.items()},
         "port_free": outcome.cleanup.port_free,
         "logs": str(outcome.directory),
         "logs_incomplete": outcome.logs_incomplete,
@@ -169,8 +173,8 @@ def _cause_json(cause: Failure) -> dict[str, Any]:
         "host": cause.host,
         "rank": cause.rank,
         "code": cause.code,
-        "summary": one_line(cause.what, 2000),
-        "location": one_line(cause.where, 500),
+        "summary": one_line(cause.summary, 2000),
+        "location": one_line(cause.location, 500),
         "exception": cause.exception.get("type"),
-        "last_lines": [clean(line) for line in cause.last_lines],
+        "last_lines": [sanitize(line) for line in cause.last_lines],
     }

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.engines.base import RUN_DIR
-from launcher.host_checks.merged_findings import merge
+from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.render_json import merged_json
 from launcher.planning.plan import Change, NodePlan, Plan
-from launcher.text import clean, counted
+from launcher.text import counted, sanitize
 from preflight.facts.json_codec import encode
 from preflight.facts.redaction import redact_env, redact_text, redact_value, redact_words
 
@@ -23,7 +23,7 @@ _PLAIN_WORD = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 def plan_text(plan: Plan, *, show_secrets: bool = False) -> str:
     """Return the plan for people: what was changed and why, then each host's ranks and command."""
     plan = plan if show_secrets else redacted(plan)
-    return "\n".join(clean(line, keep_lines=False) for line in _lines(plan)) + "\n"
+    return "\n".join(sanitize(line, keep_lines=False) for line in _lines(plan)) + "\n"
 
 
 def plan_json(plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
@@ -40,9 +40,9 @@ def plan_json(plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
         "mixed_precision": plan.precision.mixed_precision,
         "hang_timeout_s": plan.hang_timeout_s,
         "changes": encode(plan.changes),
-        "reasons": encode(plan.because),
+        "reasons": encode(plan.reasons),
         "nodes": [_node_json(node) for node in plan.nodes],
-        "findings": [merged_json(each) for each in merge(plan.findings)],
+        "findings": [merged_json(each) for each in merge_findings(plan.findings)],
     }
     return data
 
@@ -64,20 +64,20 @@ def redacted(plan: Plan) -> Plan:
         changes=tuple(
             replace(
                 each,
-                old=redact_value(each.what, each.old),
-                new=redact_value(each.what, each.new),
+                old=redact_value(each.field, each.old),
+                new=redact_value(each.field, each.new),
                 why=redact_text(each.why),
             )
             for each in plan.changes
         ),
-        because=tuple(replace(each, text=redact_text(each.text)) for each in plan.because),
+        reasons=tuple(replace(each, text=redact_text(each.text)) for each in plan.reasons),
     )
 
 
 def change_text(change: Change) -> str:
     """Return a change as `what old -> new: why`."""
     old, new = change.old or "(none)", change.new or "(dropped)"
-    return f"{change.what} {old} -> {new}: {change.why}"
+    return f"{change.field} {old} -> {new}: {change.why}"
 
 
 def command_text(node: NodePlan) -> str:
@@ -102,7 +102,7 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield from (f"  {change_text(change)}" for change in plan.changes)
     yield ""
     yield "Because:"
-    yield from (f"  {reason.text} [{reason.source}]" for reason in plan.because)
+    yield from (f"  {reason.text} [{reason.source}]" for reason in plan.reasons)
     for node in plan.nodes:
         yield ""
         yield from _node_lines(node)
@@ -117,7 +117,7 @@ def _node_lines(node: NodePlan) -> Iterator[str]:
             yield f"  {rank}: CPU"
         else:
             yield f"  {rank}: GPU {slot.gpu_index} {slot.gpu_name} {slot.gpu_uuid}"
-    if node.ranks.masked:
+    if node.ranks.single_gpu_visible:
         yield "  each rank sees its own GPU only"
     yield f"  $ {command_text(node)}"
     yield from (f"  {note}" for note in node.notes)

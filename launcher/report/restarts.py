@@ -6,7 +6,7 @@ from typing import Any
 from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RestartOptions
 from launcher.follow.restart_history import RestartHistory, StartRecord
-from preflight.diagnosis.failure_category import NATURES
+from preflight.diagnosis.failure_category import CATEGORIES
 from preflight.facts.redaction import redact_words
 
 RECORD_SCHEMA = "gpulaunch.restart/1"
@@ -17,7 +17,7 @@ def policy_lines(
 ) -> Iterator[str]:
     """Yield what happens when the run fails."""
     yield "When it fails:"
-    kinds = ", ".join(row.name for row in NATURES.values() if spec.passes(row.name))
+    kinds = ", ".join(row.name for row in CATEGORIES.values() if spec.is_retryable(row.name))
     yield f"  up to {spec.max} restarts after a failure of this kind: {kinds}"
     names = ", ".join(entry.name for entry in spares) or "none"
     yield (
@@ -48,7 +48,7 @@ def policy_json(
         "resume_args": list(_resume_args(spec, show_secrets=show_secrets)),
         "checkpoints": list(spec.checkpoints),
         "checkpoint_on": spec.checkpoint_on,
-        "on": [row.name for row in NATURES.values() if spec.passes(row.name)],
+        "on": [row.name for row in CATEGORIES.values() if spec.is_retryable(row.name)],
         "backoff_s": spec.backoff_s,
     }
 
@@ -72,7 +72,7 @@ def restarts_json(restarts: RestartHistory) -> dict[str, Any]:
     return {
         "max": restarts.max,
         "count": restarts.count,
-        "stopped": restarts.stopped,
+        "stopped": restarts.stop_reason,
         "starts": [_start(start) for start in restarts.starts],
     }
 
@@ -103,5 +103,5 @@ def restart_lines(restarts: RestartHistory) -> Iterator[str]:
             since = f" from {start.resumed_from}" if start.resumed_from else ""
             why = f": {start.why}" if start.why else ""
             yield f"start {number}{since}, {start.seconds:.0f} s, {start.logs}: {start.verdict}{why}"
-    if restarts.stopped:
-        yield f"not started again: {restarts.stopped}"
+    if restarts.stop_reason:
+        yield f"not started again: {restarts.stop_reason}"

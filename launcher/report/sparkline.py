@@ -54,10 +54,10 @@ def series_line(name: str, samples: Sequence[Sample], *, ascii_only: bool = Fals
     bars = sparkline(values, ascii_only=ascii_only)
     bad = sum(not math.isfinite(value) for value in values)
     told = f"{len(values)} values" + (f", {bad} of them NaN or infinite" if bad else "")
-    return f"{name:<9} {short(values[0])} {bars} {short(values[-1])} ({told})"
+    return f"{name:<9} {format_value(values[0])} {bars} {format_value(values[-1])} ({told})"
 
 
-def short(value: float) -> str:
+def format_value(value: float) -> str:
     """Return a number in few characters."""
     return number_label(value)
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from launcher.follow.failures import signal_name
 from launcher.report.html.escape import ends_by_rank, mappings
-from launcher.report.sparkline import series_line, short, sparkline
-from launcher.rundir.end_state import end_words, how_all_ended
-from launcher.rundir.layout import RunFiles, most_telling
+from launcher.report.sparkline import format_value, series_line, sparkline
+from launcher.rundir.end_state import describe_end, how_all_ended
+from launcher.rundir.layout import RunFiles, best_metrics_log
 from launcher.rundir.metrics import Sample
 from launcher.rundir.usage_series import COLUMNS, RankSeries
-from launcher.text import clean, duration, gib, one_line
+from launcher.text import duration, gib, one_line, sanitize
 
 SCHEMA = "gpulaunch.report/1"
 _EVENTS = 40
@@ -38,21 +38,21 @@ def summary_lines(run: RunFiles, *, ascii_only: bool = False) -> Iterator[str]:
 
 def summary_json(run: RunFiles) -> dict[str, Any]:
     """Return all that the report draws, schema gpulaunch.report/1; what is not a number is null."""
-    log = most_telling(run.logs)
+    log = best_metrics_log(run.logs)
     return {
         "schema": SCHEMA,
-        "run_id": clean(run.run_id, keep_lines=False),
+        "run_id": sanitize(run.run_id, keep_lines=False),
         "outcome": run.outcome or None,
         "source": None if log is None else {"rank": log.rank, "host": log.host},
         "curves": {name: _points(samples) for name, samples in _series(run)},
         "usage": [_usage_json(series) for series in run.usage],
-        "events": [{"at": each.at, "text": clean(each.text), "bad": each.bad} for each in run.events],
+        "events": [{"at": each.at, "text": sanitize(each.text), "bad": each.bad} for each in run.events],
     }
 
 
 def _head(run: RunFiles) -> Iterator[str]:
     outcome, plan = run.outcome, run.plan
-    name = clean(run.run_id, keep_lines=False)
+    name = sanitize(run.run_id, keep_lines=False)
     if outcome:
         why = f": {one_line(str(outcome['why']), 160)}" if outcome.get("why") else ""
         code, took = outcome.get("exit_code", "?"), duration(outcome.get("seconds"))
@@ -60,14 +60,14 @@ def _head(run: RunFiles) -> Iterator[str]:
         if outcome.get("attempts", 1) != 1:
             yield f"attempts: {one_line(str(outcome['attempts']))}"
     elif run.ends:
-        yield f"{name}: {one_line(end_words(*how_all_ended(run.ends)), 200)}"
+        yield f"{name}: {one_line(describe_end(*how_all_ended(run.ends)), 200)}"
     else:
         fetch = "gpulaunch fetch brings how it ended"
         yield f"{name}: no outcome is kept locally: it is live, or ended when no client followed it; {fetch}"
     phases = mappings(outcome.get("phases"))
     if phases:
         told = (f"{each.get('name', '?')} {duration(each.get('seconds'))}" for each in phases)
-        yield clean(", ".join(told), keep_lines=False)
+        yield sanitize(", ".join(told), keep_lines=False)
     if plan:
         hosts = ", ".join(str(node.get("host", "?")) for node in mappings(plan.get("nodes")))
         words = f"world size {plan.get('world_size', '?')} on {hosts}, mixed precision "
@@ -78,7 +78,7 @@ def _head(run: RunFiles) -> Iterator[str]:
 
 
 def _series(run: RunFiles) -> Iterator[tuple[str, Sequence[Sample]]]:
-    log = most_telling(run.logs)
+    log = best_metrics_log(run.logs)
     if log is None:
         return
     metrics = log.metrics
@@ -95,7 +95,7 @@ def _curves(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:
         if len(samples) > 1:
             yield series_line(words, samples, ascii_only=ascii_only)
         elif samples:
-            yield f"{words:<9} {short(samples[0].value)} (one value)"
+            yield f"{words:<9} {format_value(samples[0].value)} (one value)"
 
 
 def _ranks(run: RunFiles, *, ascii_only: bool) -> Iterator[str]:

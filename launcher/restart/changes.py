@@ -3,23 +3,23 @@
 from collections.abc import Iterator
 
 from launcher.planning.plan import Plan
-from launcher.planning.script_args import value_of
+from launcher.planning.script_args import get_option
 from launcher.restart.replacement import HostAssignment
 from preflight.job import Job
 
 
-def changes(old: Plan, new: Plan, lineup: HostAssignment, job: Job) -> Iterator[str]:
+def describe_changes(old: Plan, new: Plan, lineup: HostAssignment, job: Job) -> Iterator[str]:
     """Yield who is left out and who comes in, then what that does to the world and to the numbers."""
     here = {entry.name for entry in lineup.entries}
-    for host, why in lineup.out.items():
+    for host, why in lineup.excluded.items():
         if host not in here:
             yield f"{host} is left out: {why}"
-    for host, whose in lineup.places.items():
-        if host in lineup.without:
+    for host, whose in lineup.replaces.items():
+        if host in lineup.reduced_gpus:
             continue
         came = "answers again and stays in the run" if host == whose else f"takes the place of {whose}"
         yield f"{host} {came}" + ("" if host != whose else ", for no spare is left")
-    for host, why in lineup.without.items():
+    for host, why in lineup.reduced_gpus.items():
         yield f"{host} stays with its other GPUs: {why}"
     yield from _gone_gpus(old, new, lineup)
     yield from _main_host(old, new)
@@ -32,7 +32,7 @@ def _gone_gpus(old: Plan, new: Plan, lineup: HostAssignment) -> Iterator[str]:
     now = {node.host: {slot.gpu_uuid for slot in node.ranks.slots} for node in new.nodes}
     for node in old.nodes:
         for slot in node.ranks.slots:
-            known = node.host in now and node.host not in lineup.without
+            known = node.host in now and node.host not in lineup.reduced_gpus
             if known and slot.gpu_uuid and slot.gpu_uuid not in now[node.host]:
                 yield f"{node.host} no longer uses GPU {slot.gpu_index} ({slot.gpu_uuid})"
 
@@ -48,8 +48,8 @@ def _world(old: Plan, new: Plan, job: Job) -> Iterator[str]:
         return
     yield f"world size {old.world_size} -> {new.world_size}"
     batch, accumulation = job.batch_args.get("batch", ""), job.batch_args.get("accumulation", "")
-    size = value_of(job.args, batch) if batch else None
-    steps = value_of(job.args, accumulation) if accumulation else 1
+    size = get_option(job.args, batch) if batch else None
+    steps = get_option(job.args, accumulation) if accumulation else 1
     if size is None or steps is None:
         yield "the effective batch size changes with it, unless the script divides a fixed one by its ranks"
         return
@@ -64,5 +64,5 @@ def _world(old: Plan, new: Plan, job: Job) -> Iterator[str]:
 def _precision(old: Plan, new: Plan) -> Iterator[str]:
     before, now = old.precision.mixed_precision, new.precision.mixed_precision
     if before != now:
-        why = new.precision.because[0].text if new.precision.because else "the hosts are others"
+        why = new.precision.reasons[0].text if new.precision.reasons else "the hosts are others"
         yield f"mixed precision {before} -> {now}: {why}"

@@ -25,9 +25,9 @@ class Checkpoint:
 
     path: str
     step: int  # -1: its name has no number
-    whole: bool
+    complete: bool
     why: str = ""  # it is not whole
-    full: str = ""  # the complete path on the host
+    path_on_host: str = ""  # the complete path on the host
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +46,16 @@ class CheckpointChoice:
         return self.checkpoint.step if self.checkpoint else -1
 
 
-Seen = Mapping[str, Sequence[Checkpoint]]
+CheckpointsByHost = Mapping[str, Sequence[Checkpoint]]
 
 
-def look(
+def list_checkpoints(
     entries: Sequence[HostEntry], job: Job, patterns: Sequence[str], opener: OpenConnection, *, age_s: float
 ) -> dict[str, tuple[Checkpoint, ...]]:
     """Return the checkpoints on each host, last first, written in the last `age_s`. Raises HostError."""
 
     def one(entry: HostEntry) -> tuple[Checkpoint, ...]:
-        request = {"base": base_of(entry, job), "patterns": list(patterns), "age_s": age_s}
+        request = {"base": checkpoint_dir(entry, job), "patterns": list(patterns), "age_s": age_s}
         with opener(entry) as connection:
             answer = rpc.call(
                 connection, entry.python, "find_checkpoints", request, name=_NAME, timeout_s=ANSWER_S
@@ -70,7 +70,7 @@ def look(
     return found
 
 
-def base_of(entry: HostEntry, job: Job) -> str:
+def checkpoint_dir(entry: HostEntry, job: Job) -> str:
     """Return the directory on a host that checkpoints lie in."""
     workdir = job.workdir or entry.workdir or "~"
     return job.output_in(workdir) or workdir
@@ -83,9 +83,9 @@ def checkpoints_in(answer: Mapping[str, Any], host: str) -> tuple[Checkpoint, ..
             Checkpoint(
                 path=str(each["path"]),
                 step=int(each["step"]),
-                whole=bool(each["whole"]),
+                complete=bool(each["whole"]),
                 why=one_line(str(each["why"])),
-                full=str(each["full"]),
+                path_on_host=str(each["full"]),
             )
             for each in answer["found"]
         )
@@ -93,14 +93,16 @@ def checkpoints_in(answer: Mapping[str, Any], host: str) -> tuple[Checkpoint, ..
         raise AgentProtocolError(host, f"the answer of {_NAME} was not understood") from None
 
 
-def choose(seen: Seen, main: str, spec: RestartOptions, *, main_is_new: bool = False) -> CheckpointChoice:
+def choose_checkpoint(
+    seen: CheckpointsByHost, main: str, spec: RestartOptions, *, main_is_new: bool = False
+) -> CheckpointChoice:
     """Return the last checkpoint that is whole on every host that must have it.
 
     `main_is_new`: the host that rank 0 was on is gone, and what it had not shared with it.
     """
-    there = {host: {each.path: each for each in found if each.whole} for host, found in seen.items()}
+    there = {host: {each.path: each for each in found if each.complete} for host, found in seen.items()}
     others = [host for host in seen if host != main] if spec.checkpoint_on == "every" else []
-    notes = [f"{each.path} on {main} {each.why}: not used" for each in seen[main] if not each.whole]
+    notes = [f"{each.path} on {main} {each.why}: not used" for each in seen[main] if not each.complete]
     whole = list(there[main].values())
     if not spec.resume_args:
         return CheckpointChoice(whole[0] if whole else None)
@@ -129,10 +131,10 @@ def _elsewhere(
     )
 
 
-def resumed(job: Job, spec: RestartOptions, checkpoint: Checkpoint | None) -> tuple[str, ...]:
+def resume_args(job: Job, spec: RestartOptions, checkpoint: Checkpoint | None) -> tuple[str, ...]:
     """Return the script's arguments for a start from a checkpoint."""
     if checkpoint is None:
         return job.args
     in_home = job.output.startswith("~")  # no script is sure to know what ~ is
-    path = checkpoint.full if in_home else posixpath.join(job.output, checkpoint.path)
+    path = checkpoint.path_on_host if in_home else posixpath.join(job.output, checkpoint.path)
     return (*job.args, *(word.replace(CHECKPOINT, path) for word in spec.resume_args))

@@ -11,12 +11,12 @@ from launcher.follow.failures import SIGTERM_EXITS, Failure
 from launcher.follow.guard_reports import STOP_EXIT
 from launcher.follow.outcome import Outcome
 from launcher.follow.restart_history import StartRecord
-from preflight.diagnosis.failure_category import NATURES, FailureCategoryName, nature_of
+from preflight.diagnosis.failure_category import CATEGORIES, FailureCategoryName, category_of
 from preflight.diagnosis.result import Cause
 from preflight.diagnosis.signatures.table import CausalDepth, signature
 from preflight.frozen import dataclass
 
-QUICK_S = 60.0
+CRASH_LOOP_S = 60.0
 """A run of a script that finds its own checkpoints, and that ends sooner than this, has made no progress."""
 HOST_GOES_DOWN = "asked to stop (SIGTERM)"
 """What a supervisor says that was sent SIGTERM by the host itself: a shutdown, a preemption."""
@@ -28,8 +28,8 @@ GPU_LOST = "S40"
 class RunFailure:
     """Why a run ended, as far as a restart cares."""
 
-    nature: FailureCategoryName
-    words: str  # one line
+    category: FailureCategoryName
+    description: str  # one line
     host: str = ""
     code: str = ""  # of the signature, where the logs have one
     rank: int | None = None  # whose GPU has failed by what its own log says
@@ -37,7 +37,7 @@ class RunFailure:
     @property
     def identity(self) -> tuple[str, str, str]:
         """What makes two reasons the same one."""
-        return (self.nature, self.code, self.host)
+        return (self.category, self.code, self.host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,15 @@ class NoRestart:
     """The run stays ended; `later`: for now, hosts may yet come back."""
 
     why: str
-    later: bool = False
+    retryable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RestartRule:
     """One row: what it looks like, and what it is. A text means that a restart would not help."""
 
-    fits: Callable[[Outcome], bool]
-    is_: FailureCategoryName | str
+    matches: Callable[[Outcome], bool]
+    category: FailureCategoryName | str
 
 
 def _cause(outcome: Outcome) -> Failure | None:
@@ -63,7 +63,7 @@ def _cause(outcome: Outcome) -> Failure | None:
 def _told(outcome: Outcome) -> Cause | None:
     """Return what the logs say first; words about other processes and endings by signal are not that."""
     causes = outcome.cause.diagnosis.causes if outcome.cause.diagnosis is not None else ()
-    return causes[0] if causes and nature_of(causes[0]).name != "unknown" else None
+    return causes[0] if causes and category_of(causes[0]).name != "unknown" else None
 
 
 def _explains(told: Cause) -> bool:
@@ -75,7 +75,7 @@ def _explains(told: Cause) -> bool:
 def _is_echo(outcome: Outcome) -> bool:
     """Whether nothing but a host's loss explains the end: what else was reported can follow from it."""
     cause, told = _cause(outcome), _told(outcome)
-    return cause is None or cause.is_consequence or told is None or nature_of(told).passes
+    return cause is None or cause.is_consequence or told is None or category_of(told).retryable
 
 
 _RULES: tuple[RestartRule, ...] = (
@@ -105,16 +105,16 @@ _RULES: tuple[RestartRule, ...] = (
 )
 
 
-def reason_of(outcome: Outcome) -> RunFailure | NoRestart:
+def classify_failure(outcome: Outcome) -> RunFailure | NoRestart:
     """Return why a run ended."""
-    is_ = next(rule.is_ for rule in _RULES if rule.fits(outcome))
+    is_ = next(rule.category for rule in _RULES if rule.matches(outcome))
     told, cause = _told(outcome), _cause(outcome)
     if is_ == "told" and told is not None:
         condemned = told.rank if told.code == GPU_LOST else None
         where = told.host or (cause.host if cause is not None else "")
         words = f"{outcome.why} ({told.cause})" if _explains(told) else outcome.why
-        return RunFailure(nature_of(told).name, words, where, told.code, condemned)
-    nature = next((name for name in NATURES if name == is_), None)
+        return RunFailure(category_of(told).name, words, where, told.code, condemned)
+    nature = next((name for name in CATEGORIES if name == is_), None)
     if nature is None:
         return NoRestart(is_)
     lost = next(iter(outcome.cleanup.lost), "") if nature == "host" else ""
@@ -122,19 +122,21 @@ def reason_of(outcome: Outcome) -> RunFailure | NoRestart:
     return RunFailure(nature, words, lost or (cause.host if cause is not None else ""))
 
 
-def worth_it(reason: RunFailure | NoRestart, spec: RestartOptions, restarts: int) -> RunFailure | NoRestart:
+def should_restart(
+    reason: RunFailure | NoRestart, spec: RestartOptions, restarts: int
+) -> RunFailure | NoRestart:
     """Return the reason where another start may end otherwise and is still allowed."""
     if isinstance(reason, NoRestart):
         return reason
-    if not spec.passes(reason.nature):
-        row = NATURES[reason.nature]
-        return NoRestart(f"{row.words} (to try all the same: `also: [{row.name}]` under `restart:`)")
+    if not spec.is_retryable(reason.category):
+        row = CATEGORIES[reason.category]
+        return NoRestart(f"{row.description} (to try all the same: `also: [{row.name}]` under `restart:`)")
     if restarts >= spec.max:
-        return NoRestart(f"restarted {times(restarts)} already, which is `max`")
+        return NoRestart(f"restarted {format_count(restarts)} already, which is `max`")
     return reason
 
 
-def stuck(before: Sequence[StartRecord], now: StartRecord) -> NoRestart | None:
+def is_crash_loop(before: Sequence[StartRecord], now: StartRecord) -> NoRestart | None:
     """Return why a run that failed as it did before has come no further since; None when it has."""
     if not before or before[-1].identity != now.identity:
         return None
@@ -143,13 +145,13 @@ def stuck(before: Sequence[StartRecord], now: StartRecord) -> NoRestart | None:
         if now.last_step > last.last_step or (now.last_checkpoint and not last.last_checkpoint):
             return None
         since = f"no checkpoint newer than {now.last_checkpoint}" if now.last_checkpoint else "no checkpoint"
-    elif now.seconds > QUICK_S:
+    elif now.seconds > CRASH_LOOP_S:
         return None
     else:
         since = f"only {now.seconds:.0f} s"
     return NoRestart(f"it ended twice in the same way, with {since} in between")
 
 
-def times(count: int) -> str:
+def format_count(count: int) -> str:
     """Return a number of times in words."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")

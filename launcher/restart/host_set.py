@@ -7,11 +7,17 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.preflight import PreflightResult
-from launcher.launch.launch import examine
+from launcher.launch.launch import preflight_hosts
 from launcher.launch.request import LaunchRequest
 from launcher.planning.plan import Plan
 from launcher.restart.decision import RunFailure
-from launcher.restart.replacement import HostAssignment, HostFault, counted, improved, replaced
+from launcher.restart.replacement import (
+    HostAssignment,
+    HostFault,
+    exclude_faulty,
+    rank_counts_after,
+    replace_host,
+)
 from launcher.runs.stop import stop_run
 from preflight.facts.host import HostFacts
 from preflight.frozen import dataclass
@@ -23,7 +29,9 @@ class SparePolicy:
 
     spares: tuple[HostEntry, ...]
     exclude: bool
-    welcome: Callable[[HostEntry], None]  # what a spare gets before it takes part; raises GpulaunchError
+    prepare_spare: Callable[
+        [HostEntry], None
+    ]  # what a spare gets before it takes part; raises GpulaunchError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +40,12 @@ class HostSet:
     were asked.
     """
 
-    lineup: HostAssignment
+    assignment: HostAssignment
     result: PreflightResult | None
     facts: Mapping[str, HostFacts]
 
 
-def regroup(launch: LaunchRequest, outcome: Outcome, reason: RunFailure, choice: SparePolicy) -> HostSet:
+def select_hosts(launch: LaunchRequest, outcome: Outcome, reason: RunFailure, choice: SparePolicy) -> HostSet:
     """Leave out who was lost or is bad, let spares take their places. `launch` is the one that is over."""
     launch.connections.close()  # what was kept is as old as the run
     lost = [entry for entry in launch.entries if entry.name in outcome.cleanup.lost]
@@ -46,9 +54,9 @@ def regroup(launch: LaunchRequest, outcome: Outcome, reason: RunFailure, choice:
     if not choice.exclude:
         return _settle(launch, replace(lineup, spares=()), choice, ())
     for host, why in outcome.cleanup.lost.items():
-        lineup = replaced(lineup, host, f"it was lost ({why})")
-    for host in outcome.cleanup.left:
-        lineup = replaced(lineup, host, "processes of the last start on it cannot be ended")
+        lineup = replace_host(lineup, host, f"it was lost ({why})")
+    for host in outcome.cleanup.remaining_pids:
+        lineup = replace_host(lineup, host, "processes of the last start on it cannot be ended")
     return _settle(launch, lineup, choice, _condemned(outcome, reason))
 
 
@@ -76,11 +84,13 @@ def _settle(
         new = next((each for each in lineup.entries if each.name not in known), None)
         if new is not None:
             known.add(new.name)
-            lineup = _welcomed(lineup, new, choice.welcome)
+            lineup = _welcomed(lineup, new, choice.prepare_spare)
             continue
-        result = examine(replace(launch, entries=lineup.entries, job=counted(launch.job, lineup)))
+        result = preflight_hosts(
+            replace(launch, entries=lineup.entries, job=rank_counts_after(launch.job, lineup))
+        )
         facts |= result.facts
-        better = improved(lineup, result, launch.job, condemned) if choice.exclude else lineup
+        better = exclude_faulty(lineup, result, launch.job, condemned) if choice.exclude else lineup
         condemned = ()
         if better == lineup:
             return HostSet(lineup, result, facts)
@@ -94,7 +104,7 @@ def _welcomed(
     try:
         welcome(entry)
     except GpulaunchError as error:
-        return replaced(lineup, entry.name, error.message)
+        return replace_host(lineup, entry.name, error.message)
     return lineup
 
 
@@ -104,7 +114,7 @@ def _condemned(outcome: Outcome, reason: RunFailure) -> tuple[HostFault, ...]:
     if found is None:
         return ()
     host, uuid, index = found
-    return (HostFault(host, f"gpu{index}: {reason.words}", (uuid,)),)
+    return (HostFault(host, f"gpu{index}: {reason.description}", (uuid,)),)
 
 
 def _gpu_of(plan: Plan, rank: int) -> tuple[str, str, int] | None:

@@ -22,12 +22,14 @@ class HostAssignment:
 
     entries: tuple[HostEntry, ...]
     spares: tuple[HostEntry, ...] = ()  # not used so far, in order
-    out: Mapping[str, str] = field(default_factory=dict)  # host left out -> why
-    places: Mapping[str, str] = field(default_factory=dict)  # host that came in -> whose place it has
-    without: Mapping[str, str] = field(
+    excluded: Mapping[str, str] = field(default_factory=dict)  # host left out -> why
+    replaces: Mapping[str, str] = field(default_factory=dict)  # host that came in -> whose place it has
+    reduced_gpus: Mapping[str, str] = field(
         default_factory=dict
     )  # host -> why it continues without some of its GPUs
-    bench: Mapping[str, HostEntry] = field(default_factory=dict)  # left out, could continue with fewer GPUs
+    fallbacks: Mapping[str, HostEntry] = field(
+        default_factory=dict
+    )  # left out, could continue with fewer GPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,45 +41,47 @@ class HostFault:
     gpus: tuple[int | str, ...] = ()  # indices (a lost GPU reports no UUID) and UUIDs
 
 
-def replaced(lineup: HostAssignment, host: str, why: str) -> HostAssignment:
+def replace_host(lineup: HostAssignment, host: str, why: str) -> HostAssignment:
     """Leave a host out; the next spare takes its place, else the others close up."""
-    whose = lineup.places.get(host, host)  # a spare that does not fit gives its place on
+    whose = lineup.replaces.get(host, host)  # a spare that does not fit gives its place on
     came = lineup.spares[:1]
-    without = {name: words for name, words in lineup.without.items() if name != host}
-    if not came and whose in lineup.bench and whose != host:
-        came = (lineup.bench[whose],)
-        without[whose] = lineup.out[whose]
-    places = {name: place for name, place in lineup.places.items() if name != host}
+    without = {name: words for name, words in lineup.reduced_gpus.items() if name != host}
+    if not came and whose in lineup.fallbacks and whose != host:
+        came = (lineup.fallbacks[whose],)
+        without[whose] = lineup.excluded[whose]
+    places = {name: place for name, place in lineup.replaces.items() if name != host}
     return replace(
         lineup,
         entries=tuple(one for each in lineup.entries for one in (came if each.name == host else (each,))),
         spares=lineup.spares[1:],
-        out={**lineup.out, host: why},
-        places=places | {entry.name: whose for entry in came},
-        without=without,
+        excluded={**lineup.excluded, host: why},
+        replaces=places | {entry.name: whose for entry in came},
+        reduced_gpus=without,
     )
 
 
-def improved(
+def exclude_faulty(
     lineup: HostAssignment, result: PreflightResult, job: Job, condemned: Sequence[HostFault] = ()
 ) -> HostAssignment:
     """Return the lineup without what this preflight, or `condemned`, says is bad; itself if nothing is."""
-    for fault in (*condemned, *faults(lineup, result)):
+    for fault in (*condemned, *host_faults(lineup, result)):
         entry = next((entry for entry in lineup.entries if entry.name == fault.host), None)
         if entry is None:
             continue
         rest = _rest(entry, result, fault, job)
         if rest is not None and lineup.spares:
-            lineup = replace(lineup, bench={**lineup.bench, fault.host: rest})
+            lineup = replace(lineup, fallbacks={**lineup.fallbacks, fault.host: rest})
         if rest is None or lineup.spares:
-            lineup = replaced(lineup, fault.host, fault.why)
+            lineup = replace_host(lineup, fault.host, fault.why)
         elif rest.gpus != entry.gpus:
             entries = tuple(rest if each.name == fault.host else each for each in lineup.entries)
-            lineup = replace(lineup, entries=entries, without={**lineup.without, fault.host: fault.why})
+            lineup = replace(
+                lineup, entries=entries, reduced_gpus={**lineup.reduced_gpus, fault.host: fault.why}
+            )
     return lineup
 
 
-def faults(lineup: HostAssignment, result: PreflightResult) -> tuple[HostFault, ...]:
+def host_faults(lineup: HostAssignment, result: PreflightResult) -> tuple[HostFault, ...]:
     """Return what stops a launch and can be left out; of what hosts say about each other one guess."""
     stopping = [
         each for each in result.findings if blocks_launch(each) and not set(each.hosts) & set(result.errors)
@@ -112,7 +116,7 @@ def _guess(lineup: HostAssignment, findings: Sequence[Finding]) -> tuple[HostFau
         return (HostFault(main, "no other host reaches it"),)
     if cut_off:
         return (HostFault(cut_off[0].hosts[0], cut_off[0].message),)
-    newest = [entry.name for entry in lineup.entries if entry.name in lineup.places]
+    newest = [entry.name for entry in lineup.entries if entry.name in lineup.replaces]
     return (HostFault(newest[-1], f"does not fit the others: {findings[0].message}"),) if newest else ()
 
 
@@ -135,12 +139,14 @@ def _listed(gpu: Gpu, words: object) -> bool:
     return str(gpu.index) in names or any(uuid.startswith(name) for name in names if not name.isdigit())
 
 
-def counted(job: Job, lineup: HostAssignment) -> Job:
+def rank_counts_after(job: Job, lineup: HostAssignment) -> Job:
     """Return the job with as many CPU ranks on a spare as the host had whose place it takes."""
     counts = job.processes_per_host
     if not isinstance(counts, dict):
         return job
     came = {
-        name: counts[whose] for name, whose in lineup.places.items() if name not in counts and whose in counts
+        name: counts[whose]
+        for name, whose in lineup.replaces.items()
+        if name not in counts and whose in counts
     }
     return replace(job, processes_per_host={**counts, **came})

@@ -7,7 +7,7 @@ from launcher.errors import GpulaunchError
 from launcher.follow.outcome import Outcome, StopCheckpoint
 from launcher.follow.phases import END
 from launcher.launch.request import LaunchRequest
-from launcher.restart.checkpoints import look
+from launcher.restart.checkpoints import list_checkpoints
 
 _SLACK_S = 1.0
 
@@ -24,10 +24,12 @@ def find_stop_checkpoint(
     main = launch.entries[:1]
     patterns = spec.checkpoints if spec is not None else CHECKPOINTS
     try:
-        found = look(main, launch.job, patterns, launch.connections.borrow, age_s=age_s)[main[0].name]
+        found = list_checkpoints(main, launch.job, patterns, launch.connections.borrow, age_s=age_s)[
+            main[0].name
+        ]
     except GpulaunchError as error:
         return StopCheckpoint(known=False, why=error.message)
-    newest = next((each for each in found if each.whole), None)
+    newest = next((each for each in found if each.complete), None)
     if newest is not None:
         return StopCheckpoint(newest.path, newest.step)
     partial = next((f"{each.path} {each.why}" for each in found), "")

@@ -33,7 +33,7 @@ def why_ended(end: Mapping[str, Any]) -> str:
     return f"the launcher ended with code {code}" if code else ""
 
 
-def end_words(condition: str, why: str) -> str:
+def describe_end(condition: str, why: str) -> str:
     """Return a condition with its reason."""
     if why.startswith(condition):
         return why

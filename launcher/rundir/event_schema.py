@@ -123,7 +123,7 @@ _SHAPES: dict[str, type[Any]] = {
 }
 
 
-def misfit_of_event(event: object) -> str:
+def validate_event(event: object) -> str:
     """Return what is wrong with a line of events.jsonl or usage.jsonl, "" where it fits."""
     if not isinstance(event, dict) or not isinstance(name := event.get("event"), str):
         return "not an event"

@@ -8,7 +8,7 @@ from typing import Any
 from launcher import safe_json
 from launcher.errors import BadInput
 from launcher.rundir.metrics import Metrics, read_metrics
-from launcher.rundir.state_schema import misfit_of_state
+from launcher.rundir.state_schema import validate_state
 from launcher.rundir.usage_series import RankSeries, read_usage
 from preflight.frozen import dataclass
 
@@ -79,7 +79,7 @@ def _ends(directory: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the `exit` of every node that has ended."""
     for path in sorted(directory.glob("*/state.json")):
         state = _document(path)
-        if state.get("phase") == "ended" and not misfit_of_state(state):
+        if state.get("phase") == "ended" and not validate_state(state):
             yield state.get("exit") or {}
 
 
@@ -87,7 +87,7 @@ def _document(path: Path) -> Mapping[str, Any]:
     try:
         if path.stat().st_size > MAX_DOCUMENT:
             return {}
-        document = safe_json.parse(path.read_text(encoding="utf-8", errors="replace"))
+        document = safe_json.loads(path.read_text(encoding="utf-8", errors="replace"))
     except (OSError, ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}
@@ -101,7 +101,7 @@ def _events(path: Path) -> tuple[LoggedEvent, ...]:
         return ()
     for line in lines:
         try:
-            said = safe_json.parse(line)
+            said = safe_json.loads(line)
             sizes = {str(name): int(size) for name, size in said["sizes"].items()}
             at = float(said["at"])
             if math.isfinite(at):
@@ -116,7 +116,7 @@ def _log(path: Path) -> RankLog:
     return RankLog(rank_of(path), path.parent.name, name, read_metrics(path))
 
 
-def most_telling(logs: Iterable[RankLog]) -> RankLog | None:
+def best_metrics_log(logs: Iterable[RankLog]) -> RankLog | None:
     """Return the log that prints most of the training; of equals the lowest rank's."""
     best: RankLog | None = None
     count = 0

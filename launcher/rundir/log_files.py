@@ -26,18 +26,18 @@ def read_logs(words: Sequence[str], runs: Path) -> tuple[Log, ...]:
 
 def _named(word: str, runs: Path) -> list[Log]:
     if word == "-":
-        return [read_ends(sys.stdin.buffer, Log("", "stdin"))]
+        return [read_head_and_tail(sys.stdin.buffer, Log("", "stdin"))]
     path = Path(word)
     if not word:
-        return _of_run(run_called(word, runs))
+        return _of_run(find_local_run(word, runs))
     if path.is_dir():
         return _of_run(path)
     if path.exists() or path.is_symlink():
         return [_of_file(path, word)]
-    return _of_run(run_called(word, runs))
+    return _of_run(find_local_run(word, runs))
 
 
-def run_called(word: str, runs: Path) -> Path:
+def find_local_run(word: str, runs: Path) -> Path:
     """Return the directory of the run whose id is, or starts with, a word; "last" was started last.
 
     Raises BadInput.
@@ -83,12 +83,12 @@ def _of_file(path: Path, name: str) -> Log:
     host = path.parent.name if rank or path.name == "launcher.log" else ""
     try:
         with path.open("rb") as file:
-            return read_ends(file, Log("", name, int(rank[1]) if rank else None, host))
+            return read_head_and_tail(file, Log("", name, int(rank[1]) if rank else None, host))
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}", "name a log file, a run id, or - for stdin") from None
 
 
-def read_ends(
+def read_head_and_tail(
     file: BinaryIO,
     log: Log,
     *,

@@ -15,11 +15,11 @@ from pathlib import Path
 from launcher.errors import PathRefused
 from launcher.local.safe_paths import make_directory, open_below, path_below, write_below
 from launcher.rundir.run_id import is_run_id
-from launcher.text import clean, one_line
+from launcher.text import one_line, sanitize
 
 EVENTS = "events.jsonl"
 LAST_BYTES = 16 << 10
-MOST_OPEN = 256
+MAX_OPEN = 256
 """Files at once: 100 hosts of 8 ranks have more logs than a shell's usual limit of 1024 descriptors."""
 _UNSAFE = re.compile(r"[^\w.@+-]")
 _LONGEST_NAME = 160
@@ -54,7 +54,7 @@ class LogStore:
                 raise
             self._fail(error)
 
-    def keep(self, name: str, text: str) -> None:
+    def store(self, name: str, text: str) -> None:
         """Keep a document beside the logs."""
         if self.failed:
             return
@@ -92,7 +92,7 @@ class LogStore:
             view, offset = view[written:], offset + written
         self._sizes[key] = max(self._sizes[key], offset)
 
-    def note(self, text: str, *, bad: bool = False, at: float | None = None) -> None:
+    def add_event(self, text: str, *, bad: bool = False, at: float | None = None) -> None:
         """Keep what was reported of the run, with the time and how long each log is by now (events.jsonl).
 
         `at`: when it happened. How long the logs were before this book was opened is not known.
@@ -122,7 +122,7 @@ class LogStore:
 
     def last_lines(self, host: str, log: str, count: int) -> tuple[str, ...]:
         """Return the last lines of a log, safe to print; of a progress bar its last state."""
-        text = clean(self._tails.get((host, log), b"").replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        text = sanitize(self._tails.get((host, log), b"").replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
         return tuple(deque((line for line in text.splitlines() if line.strip()), maxlen=count))
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class LogStore:
             fd = self._open(*key)
             self._sizes.setdefault(key, os.fstat(fd).st_size)
         self._files[key] = fd
-        if len(self._files) > MOST_OPEN:
+        if len(self._files) > MAX_OPEN:
             os.close(self._files.pop(next(iter(self._files))))
         return fd
 

@@ -80,15 +80,15 @@ class _Log:
     t: float | None = None
 
 
-def misfit_of_answer(answer: object) -> str:
+def validate_answer(answer: object) -> str:
     """Return what is wrong with the first thing that a supervisor says of one run, "" where it fits."""
     wrong = _misfit(_Answer, answer)
     if wrong or not isinstance(answer, dict) or not answer.get("state"):
         return wrong
-    return misfit_of_state(answer["state"])
+    return validate_state(answer["state"])
 
 
-def misfit_of_frame(header: Mapping[str, Any]) -> str:
+def validate_frame(header: Mapping[str, Any]) -> str:
     """Return what is wrong with a later frame of a supervisor, "" where it fits."""
     if "log" not in header:
         return _misfit(_About, header)
@@ -98,7 +98,7 @@ def misfit_of_frame(header: Mapping[str, Any]) -> str:
     return wrong
 
 
-def misfit_of_state(state: object) -> str:
+def validate_state(state: object) -> str:
     """Return what is wrong with a supervisor's state, "" where it fits."""
     wrong = _misfit(_State, state)
     if wrong or not isinstance(state, dict):
@@ -108,7 +108,7 @@ def misfit_of_state(state: object) -> str:
     return f"$.exit.ranks: {odd[0]!r} is not a rank" if odd else ""
 
 
-def understood(answer: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def valid_runs(answer: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Return an answer of mode list with the runs that fit, and why the first other does not."""
     told = answer.get("runs", [])
     if not isinstance(told, list):
@@ -130,7 +130,7 @@ def _misfit_of_run(run: object, now: float) -> str:
     state = run.get("state") or {}
     if now and (state.get("started") or 0.0) > now + _CLOCK_STEP_S:
         return f"{run['run_id']} has started after now"  # it would be the newest for ever
-    return misfit_of_state(state)
+    return validate_state(state)
 
 
 def _misfit(kind: type[Any], data: object) -> str:

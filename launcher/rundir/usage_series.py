@@ -12,7 +12,7 @@ from preflight.frozen import dataclass
 
 USAGE = "usage.jsonl"
 COLUMNS = ("busy", "memory_mib", "power_w", "rss_mib", "cpu")
-MOST_SAMPLES = 200_000
+MAX_SAMPLES = 200_000
 _LONGEST = 1 << 20
 
 
@@ -70,12 +70,12 @@ def _take(series: RankSeries, at: float, gpu: object, sample: Mapping[str, Any],
 def _samples(path: Path) -> Iterator[dict[str, Any]]:
     try:
         with path.open("rb") as file:
-            for _ in range(MOST_SAMPLES):
+            for _ in range(MAX_SAMPLES):
                 line = file.readline(_LONGEST)
                 if not line:
                     return
                 try:
-                    sample = safe_json.parse(line)
+                    sample = safe_json.loads(line)
                     if sample["event"] == "usage" and math.isfinite(float(sample["t"])):
                         yield {**sample, "t": float(sample["t"])}
                 except (ValueError, KeyError, TypeError, RecursionError):

@@ -50,7 +50,7 @@ class RunAccess:
             raise why
 
 
-def access_of(run: RemoteRun, launched: RunRecord, known: KnownHosts, open_known: Open) -> RunAccess:
+def access_run(run: RemoteRun, launched: RunRecord, known: KnownHosts, open_known: Open) -> RunAccess:
     """Return the way to each node: as it has answered, as the user says, as this machine launched it.
 
     A node that only the record of a host names is asked about, or refused.
@@ -83,10 +83,12 @@ def _entry(
     if run.from_here:
         return way
     if is_this_machine(way):
-        words = f"not asked: it is {way.name} of {one_line(launched.by, 80)}, which is not this machine"
+        words = (
+            f"not asked: it is {way.name} of {one_line(launched.started_by, 80)}, which is not this machine"
+        )
         raise HostNotContacted(way.name, words, "--hosts with the name of that machine")
     if known.is_named(node.host):
-        return known.inventory.entry(node.host)
+        return known.inventory.lookup(node.host)
     if known.consent is not None and known.consent(_question(run, way)):
         return way
     fix = f"list it in hosts.yaml, or add --hosts {node.host}"

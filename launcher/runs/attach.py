@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 
 from launcher.config.inventory import HostEntry
-from launcher.follow.detach_policy import PROMISE_S
+from launcher.follow.detach_policy import ACK_TIMEOUT_S
 from launcher.follow.events import HostStarted, Interrupted, LogOutput, RunEvent
-from launcher.follow.failure_diagnosis import with_last_lines, with_reasons
-from launcher.follow.hang_stacks import with_stacks
+from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines
+from launcher.follow.hang_stacks import add_stacks
 from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient, ResumePoint
-from launcher.follow.outcome import Outcome, outcome_of
+from launcher.follow.outcome import Outcome, build_outcome
 from launcher.follow.run_state import RunState
 from launcher.follow.stop_deadline import StopDeadline
 from launcher.follow.ticker import TickerQueue
@@ -24,8 +24,8 @@ from launcher.launch.signals import (
     TERMINAL_CLOSED,
     InterruptChoice,
     SignalCounter,
+    capture_signals,
     drop_terminal,
-    interrupts_counted,
 )
 from launcher.local.safe_paths import path_below
 from launcher.local.user import user_at_machine
@@ -37,7 +37,7 @@ from launcher.rundir.log_store import LogStore, run_directory
 from launcher.runs.model import RemoteRun
 from launcher.terminal.screen import Screen
 
-SHOWN = 10 << 10
+HISTORY_BYTES = 10 << 10
 """How much of each log that was written before is shown; the local file gets all of it."""
 
 
@@ -83,7 +83,7 @@ class AttachedRun:
     def follow(self) -> Outcome | None:
         """Follow to the end; return how it ended, None when it was left and continues."""
         self._book.begin()
-        with interrupts_counted() as interrupts:
+        with capture_signals() as interrupts:
             self._screen.heed(lambda: interrupts.waiting)
             for follower in self._followers.values():
                 follower.start()
@@ -99,9 +99,9 @@ class AttachedRun:
     def _loop(self, interrupts: SignalCounter) -> bool:
         """Return whether the run was left before it ended."""
         while not self._watch.done and not self._hurry.leaves(time.monotonic()):
-            if (by := interrupts.take()) and self._interrupted(by):
+            if (by := interrupts.pop()) and self._interrupted(by):
                 return True
-            self._act(self._ticking.next())
+            self._act(self._ticking.get())
         return False
 
     def _interrupted(self, by: str) -> bool:
@@ -116,17 +116,17 @@ class AttachedRun:
             return False
         for follower in self._followers.values():
             follower.detach()
-        deadline = time.monotonic() + PROMISE_S
+        deadline = time.monotonic() + ACK_TIMEOUT_S
         while not self._watch.done and not self._watch.nodes.detached.issuperset(self._watch.hosts):
             if time.monotonic() > deadline:
                 silent = ", ".join(sorted(set(self._watch.hosts) - self._watch.nodes.detached))
-                self._screen.say(
+                self._screen.notify(
                     f"{silent}: has not confirmed that the run continues without a client", bad=True
                 )
                 break
-            self._act(self._ticking.next())
+            self._act(self._ticking.get())
         for follower in self._followers.values():
-            follower.leave()
+            follower.close()
         give_up = time.monotonic() + LEAVE_S
         for follower in self._followers.values():
             follower.join(max(0.0, give_up - time.monotonic()))
@@ -147,14 +147,14 @@ class AttachedRun:
             return
         if isinstance(happening, HostStarted):
             self._note_history(happening.host, happening.sizes)
-        for stop in self._telling.take(happening):
+        for stop in self._telling.handle(happening):
             self._screen.stop()
             for host in stop.hosts:
                 self._followers[host].stop_run(stop.grace_s, stop.why, stacks=stop.stacks)
 
     def _note_history(self, host: str, sizes: Mapping[str, int]) -> None:
         for log, size in sizes.items():
-            start = self._old[host, log] = max(0, size - SHOWN)
+            start = self._old[host, log] = max(0, size - HISTORY_BYTES)
             self._new[host, log] = size
             path, here = self._book.path(host, log), self._here[host].get(log, 0)
             if start < here:  # that part is not sent again
@@ -164,15 +164,15 @@ class AttachedRun:
 
     def _ended(self) -> Outcome:
         """Return how it ended, and keep that with the logs where no client has before."""
-        outcome = outcome_of(self._watch, self._book.directory, self._duration(), 1)
-        outcome = with_stacks(outcome, self._book)
-        outcome = with_reasons(with_last_lines(outcome, self._book), self._book)
-        outcome = self._telling.measured(outcome)
+        outcome = build_outcome(self._watch, self._book.directory, self._duration(), 1)
+        outcome = add_stacks(outcome, self._book)
+        outcome = add_diagnosis(add_last_lines(outcome, self._book), self._book)
+        outcome = self._telling.with_measurements(outcome)
         if not path_below(self._book.directory, OUTCOME).exists():
-            self._book.keep(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
+            self._book.store(OUTCOME, json.dumps(outcome_json(outcome), indent=1) + "\n")
         outcome = replace(outcome, logs_incomplete=self._book.failed)
         times = [ended.at for ended in self._watch.nodes.ended.values() if ended.at is not None]
-        self._book.note(outcome.verdict, bad=outcome.exit_code != 0, at=max(times, default=None))
+        self._book.add_event(outcome.verdict, bad=outcome.exit_code != 0, at=max(times, default=None))
         return outcome
 
     def _duration(self) -> float:
@@ -183,4 +183,4 @@ class AttachedRun:
             if isinstance(begin := ended.state.get("started"), int | float)
             and isinstance(end := ended.state.get("ended"), int | float)
         ]
-        return max(times, default=sum(phase.seconds for phase in self._telling.phases.over()))
+        return max(times, default=sum(phase.seconds for phase in self._telling.phases.finish()))

@@ -22,7 +22,7 @@ from launcher.transports.base import Stream
 from preflight.facts.json_codec import decode
 from preflight.frozen import dataclass
 
-SILENCE_S = 60.0
+IDLE_TIMEOUT_S = 60.0
 _POLL_S = 0.5
 _PART = re.compile(r"\.(?P<key>[0-9a-f]{32})\.(?P<mtime>-?\d{1,19})-(?P<size>\d{1,19})\.part")
 _LARGEST = 1 << 62
@@ -70,7 +70,7 @@ class FileReceiver:
         self._fd = -1
         self._passed_over: str | None = None
 
-    def wanted(self) -> dict[str, Any]:
+    def missing(self) -> dict[str, Any]:
         """Return what is local already, as mode fetch takes it."""
         have: dict[str, list[int]] = {}
         part: dict[str, list[list[int]]] = {}
@@ -86,7 +86,7 @@ class FileReceiver:
                 part.setdefault(begun["key"], []).append(there)
         return {"have": have, "part": part}
 
-    def take(self, header: Mapping[str, Any], data: bytes) -> None:
+    def write(self, header: Mapping[str, Any], data: bytes) -> None:
         """Write one frame. Raises OSError when this disk is full, HostError on what cannot be meant."""
         piece = self._read(header, len(data))
         if piece.file == self._passed_over:
@@ -174,7 +174,7 @@ def fetch_host(
     output: bool,
 ) -> FetchResult:
     """Fetch one node's files. Raises HostError when it breaks; call again to continue."""
-    request = {"mode": "fetch", "run_id": run_id, "output": output, **receiver.wanted()}
+    request = {"mode": "fetch", "run_id": run_id, "output": output, **receiver.missing()}
     try:
         with open_entry(entry) as connection:
             stream = connection.start(protocol.command(entry.python, "fetch", run_id))
@@ -194,16 +194,16 @@ def _receive(host: str, stream: Stream, receiver: FileReceiver) -> None:
     heard = time.monotonic()
     while True:
         data = stream.read(_POLL_S)
-        stderr = (stderr + stream.read_stderr())[-protocol.NOISE_KEPT :]
+        stderr = (stderr + stream.read_stderr())[-protocol.PREAMBLE_KEPT :]
         heard = heard if data is None else time.monotonic()
-        if data is None and time.monotonic() - heard < SILENCE_S:
+        if data is None and time.monotonic() - heard < IDLE_TIMEOUT_S:
             continue
         if data is None:
             raise HostError(
-                host, f"nothing came for {SILENCE_S:g} s", "fetch again: it continues where it ended"
+                host, f"nothing came for {IDLE_TIMEOUT_S:g} s", "fetch again: it continues where it ended"
             )
         if not data:
-            said = last_lines(stderr + stream.read_stderr() or reader.noise)
+            said = last_lines(stderr + stream.read_stderr() or reader.preamble)
             raise HostError(host, f"the connection ended: {said}", "fetch again: it continues where it ended")
         try:
             for frame in reader.feed(data):
@@ -212,7 +212,7 @@ def _receive(host: str, stream: Stream, receiver: FileReceiver) -> None:
                     if "refused" in frame.header:
                         raise RequestDenied(f"{host}: {one_line(str(frame.header['refused']), 300)}")
                 elif "file" in frame.header:
-                    receiver.take(frame.header, frame.data)
+                    receiver.write(frame.header, frame.data)
                 elif "end" in frame.header:
                     skipped = decode(_End, dict(frame.header)).skipped
                     receiver.fetched.skipped += [f"{name}: {why}" for name, why in skipped]

@@ -11,13 +11,13 @@ from launcher.config.inventory import HostEntry
 from launcher.durations import parse_duration
 from launcher.follow.events import Disconnected, HostEnded, HostLost, LogOutput, RunEvent
 from launcher.follow.node_client import LEAVE_S, QUEUE_LENGTH, NodeClient, ResumePoint
-from launcher.launch.signals import interrupts_counted
+from launcher.launch.signals import capture_signals
 from launcher.planning.plan import NodePlan, Plan
 from launcher.remote.connection_pool import Open
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
-Show = Callable[[str, str, bytes, float], None]
+Sink = Callable[[str, str, bytes, float], None]
 """Takes (host, log, bytes, now)."""
 
 PATIENCE_S = 60.0
@@ -70,7 +70,7 @@ class LogSelection:
         return 0 <= self.rank - node.first_rank < len(node.ranks.slots)
 
 
-def read_since(word: str) -> dict[str, float]:
+def parse_since(word: str) -> dict[str, float]:
     """Return what --since means: `10m`, `2h`, or the last so many bytes of each log. Raises BadInput."""
     ago_s = parse_duration(word)
     if ago_s is not None:
@@ -84,7 +84,7 @@ def read_since(word: str) -> dict[str, float]:
 
 
 def show_logs(
-    plan: Plan, entries: Iterable[HostEntry], open_entry: Open, selection: LogSelection, show: Show
+    plan: Plan, entries: Iterable[HostEntry], open_entry: Open, selection: LogSelection, show: Sink
 ) -> LogsResult:
     """Show the logs, to the end of the run with `follow`, until Ctrl-C; return how the hosts stood."""
     happenings: queue.Queue[RunEvent] = queue.Queue(QUEUE_LENGTH)
@@ -103,7 +103,7 @@ def show_logs(
             plan.run_id,
             node,
             partial(open_entry, ways[node.host]),
-            ResumePoint(wishes=wishes),
+            ResumePoint(options=wishes),
             patience_s=PATIENCE_S,
             happenings=happenings,
         )
@@ -111,8 +111,8 @@ def show_logs(
         followers.append(follower)
     lost: dict[str, str] = {}
     states: dict[int, Mapping[str, Any]] = {}
-    with interrupts_counted() as interrupts:
-        while open_hosts and not interrupts.take():
+    with capture_signals() as interrupts:
+        while open_hosts and not interrupts.pop():
             match _next(happenings):
                 case LogOutput(host=host, log=log, data=data):
                     show(host, log, data, time.monotonic())
@@ -127,7 +127,7 @@ def show_logs(
                 case _:
                     pass
     for follower in followers:
-        follower.leave()
+        follower.close()
     deadline = time.monotonic() + LEAVE_S
     for follower in followers:
         follower.join(max(0.0, deadline - time.monotonic()))

@@ -8,13 +8,13 @@ from launcher.config.disconnect_options import DEFAULT_GRACE_S
 from launcher.config.inventory import HostEntry
 from launcher.config.via_options import Via
 from launcher.planning.run_record import RunRecord, read_record
-from launcher.rundir.end_state import _WORST, RunStatus, condition_after, end_words, why_ended
+from launcher.rundir.end_state import _WORST, RunStatus, condition_after, describe_end, why_ended
 from launcher.runs.progress import PrintedProgress, read_progress
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
 
 LAST = "last"
-LONGEST_GRACE_S = 86400.0
+MAX_GRACE_S = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +22,15 @@ class NodeRun:
     """One node of a run as its host reports it."""
 
     entry: HostEntry  # how the host was reached just now
-    told: Mapping[str, Any]  # what mode list says of it
+    fields: Mapping[str, Any]  # what mode list says of it
     gpu_use: Mapping[str, Any]  # GPU UUID -> [percent busy, MiB used]
-    clock_ahead_s: float  # the host's clock minus ours
+    clock_offset_s: float  # the host's clock minus ours
     user: str
 
     @property
     def state(self) -> Mapping[str, Any]:
         """state.json, {} when it is gone."""
-        return self.told.get("state") or {}
+        return self.fields.get("state") or {}
 
     @property
     def end(self) -> Mapping[str, Any]:
@@ -40,35 +40,35 @@ class NodeRun:
     @property
     def rank(self) -> int:
         """Which node of its run it is."""
-        return int(self.told["spec"].get("node_rank") or 0)
+        return int(self.fields["spec"].get("node_rank") or 0)
 
     @property
-    def launched(self) -> RunRecord | None:
+    def record(self) -> RunRecord | None:
         """The launch by the record that the host keeps."""
-        record = self.told["spec"].get("launch")
+        record = self.fields["spec"].get("launch")
         if record is None:
             return None
         try:
             launched = read_record(record)
         except BadInput:
             return None
-        return launched if launched.plan.run_id == self.told["run_id"] else None
+        return launched if launched.plan.run_id == self.fields["run_id"] else None
 
     @property
     def rank_usage(self) -> Mapping[str, Mapping[str, Any]]:
         """By rank, what its processes used a moment ago; {} when that was not measured."""
-        usage = self.told.get("usage")
+        usage = self.fields.get("usage")
         ranks = usage.get("ranks") if isinstance(usage, Mapping) else None
         if not isinstance(ranks, Mapping):
             return {}
         return {str(rank): use for rank, use in ranks.items() if isinstance(use, Mapping)}
 
     @property
-    def condition(self) -> RunStatus:
+    def status(self) -> RunStatus:
         """What has become of this node."""
         if self.state.get("phase") == "ended":
             return condition_after(self.end)
-        if not self.told.get("alive"):
+        if not self.fields.get("alive"):
             return "lost"
         return "stopping" if self.state.get("phase") == "stopping" else "running"
 
@@ -77,13 +77,13 @@ class NodeRun:
         """Why it ended, by the word of its supervisor, or else by its exit codes; "" when it ended well."""
         if self.state.get("phase") == "ended":
             return why_ended(self.end)
-        return "" if self.told.get("alive") else "its supervisor is gone without a word"
+        return "" if self.fields.get("alive") else "its supervisor is gone without a word"
 
     @property
     def end_began(self) -> float:
         """When its end began, by our clock."""
         at = self.end.get("since") or self.state.get("ended") or 0.0
-        return float(at) - self.clock_ahead_s
+        return float(at) - self.clock_offset_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +91,15 @@ class RemoteRun:
     """A run, with those of its nodes whose hosts have answered."""
 
     run_id: str
-    launched: RunRecord | None  # None: started by a gpulaunch that left no record
+    record: RunRecord | None  # None: started by a gpulaunch that left no record
     nodes: tuple[NodeRun, ...]
     from_here: bool = False  # this machine has launched it, and `launched` is its own record
     conflict: str = ""  # why it is not known which of the hosts that report it are right
 
     @property
-    def condition(self) -> RunStatus:
+    def status(self) -> RunStatus:
         """The whole run's: it runs while any node does; otherwise the worst that is known."""
-        found = {node.condition for node in self.nodes}
+        found = {node.status for node in self.nodes}
         return next(condition for condition in _WORST if condition in found)
 
     @property
@@ -108,21 +108,21 @@ class RemoteRun:
 
         Of a run that lives: why it has ended on some of its nodes, "" where it lives on all.
         """
-        condition = self.condition
+        condition = self.status
         lives = condition in ("running", "stopping")
         ends = sorted(self.nodes, key=lambda node: node.end_began)
-        return next((node.why for node in ends if (lives or node.condition == condition) and node.why), "")
+        return next((node.why for node in ends if (lives or node.status == condition) and node.why), "")
 
     @property
     def how(self) -> str:
         """What has become of it, in words: `stopped by ada@laptop`, `failed: rank 0 ...`."""
-        return end_words(self.condition, self.why)
+        return describe_end(self.status, self.why)
 
     def later(self, states: Mapping[int, Mapping[str, Any]]) -> "RemoteRun":
         """Return it as nodes (by their rank) have reported their state since."""
         nodes = tuple(
-            replace(node, told={**node.told, "state": state})
-            if (state := states.get(int(node.told["spec"].get("node_rank") or 0)))
+            replace(node, fields={**node.fields, "state": state})
+            if (state := states.get(int(node.fields["spec"].get("node_rank") or 0)))
             else node
             for node in self.nodes
         )
@@ -131,12 +131,12 @@ class RemoteRun:
     @property
     def is_over(self) -> bool:
         """Whether all of its nodes have reported that nothing of it lives any more."""
-        return len(self.nodes) >= self.total_nodes and self.condition not in ("running", "stopping")
+        return len(self.nodes) >= self.total_nodes and self.status not in ("running", "stopping")
 
     @property
     def started(self) -> float:
         """When it started, by our clock."""
-        return min(float(node.state.get("started") or 0.0) - node.clock_ahead_s for node in self.nodes)
+        return min(float(node.state.get("started") or 0.0) - node.clock_offset_s for node in self.nodes)
 
     @property
     def ended(self) -> float | None:
@@ -144,38 +144,40 @@ class RemoteRun:
         times = [node.state.get("ended") for node in self.nodes]
         if None in times:
             return None
-        return max(float(node.state.get("ended") or 0.0) - node.clock_ahead_s for node in self.nodes)
+        return max(float(node.state.get("ended") or 0.0) - node.clock_offset_s for node in self.nodes)
 
     @property
     def total_nodes(self) -> int:
         """How many nodes the launch has, found or not."""
-        return max(int(node.told["spec"].get("nodes") or 1) for node in self.nodes)
+        return max(int(node.fields["spec"].get("nodes") or 1) for node in self.nodes)
 
     @property
     def slurm_job(self) -> str:
         """The Slurm job that it is a step of, "" for none."""
-        return str(self.nodes[0].told["spec"].get("slurm_job") or "")
+        return str(self.nodes[0].fields["spec"].get("slurm_job") or "")
 
     @property
     def grace_s(self) -> float:
         """From SIGTERM to SIGKILL, as it was launched: `grace` of its config, or --grace."""
-        said = [node.told["spec"].get("grace_s") for node in self.nodes]
+        said = [node.fields["spec"].get("grace_s") for node in self.nodes]
         known = [float(grace) for grace in said if isinstance(grace, int | float)]
-        return min(max(0.0, *known), LONGEST_GRACE_S) if known else DEFAULT_GRACE_S
+        return min(max(0.0, *known), MAX_GRACE_S) if known else DEFAULT_GRACE_S
 
     @property
     def progress(self) -> PrintedProgress:
         """Step and loss by the log of the lowest rank found."""
-        first = min(self.nodes, key=lambda node: node.told["spec"].get("first_rank") or 0)
-        return read_progress(str(first.told.get("tail") or ""))
+        first = min(self.nodes, key=lambda node: node.fields["spec"].get("first_rank") or 0)
+        return read_progress(str(first.fields.get("tail") or ""))
 
     @property
     def unattended_s(self) -> float | None:
         """How long no client has followed an attached run; None when it needs none, or has ended."""
         ages = [
-            float(node.told["client_age_s"])
+            float(node.fields["client_age_s"])
             for node in self.nodes
-            if node.condition == "running" and not node.told.get("detached") and node.told.get("client_age_s")
+            if node.status == "running"
+            and not node.fields.get("detached")
+            and node.fields.get("client_age_s")
         ]
         return max(ages, default=None)
 
@@ -188,7 +190,7 @@ class MergedRuns:
     strays: Mapping[str, tuple[str, ...]]  # run id -> hosts that report it, though it is not theirs
 
 
-def gather_runs(
+def merge_node_runs(
     answers: Iterable[tuple[HostEntry, Mapping[str, Any], float]],
     known: Mapping[str, RunRecord] | None = None,
     *,
@@ -248,12 +250,12 @@ class _Claims:
         if not kept:
             return None
         ordered = tuple(kept[rank] for rank in sorted(kept))
-        launched = self._known or next((node.launched for node in ordered if node.launched), None)
+        launched = self._known or next((node.record for node in ordered if node.record), None)
         return RemoteRun(self.run_id, launched, ordered, self._known is not None, conflict)
 
     def _is_own(self, node: NodeRun) -> bool:
         """Return whether a host may report what it reports, by what this client knows."""
-        record = self._known or node.launched
+        record = self._known or node.record
         if record is None:
             return True
         if not 0 <= node.rank < len(record.entries):
@@ -265,11 +267,11 @@ class _Claims:
         return node.entry.is_local or owner.name not in self._asked or self._is_named(node)
 
     def _is_named(self, node: NodeRun) -> bool:
-        record = self._known or node.launched
+        record = self._known or node.record
         return record is None or record.entries[node.rank].name == node.entry.name
 
     def _stray_words(self, node: NodeRun) -> str:
-        record = self._known or node.launched
+        record = self._known or node.record
         owner = (
             record.entries[node.rank].name
             if record is not None and 0 <= node.rank < len(record.entries)
@@ -284,7 +286,7 @@ class _Claims:
             return ""
         first: tuple[NodeRun, RunRecord] | None = None
         for node in self._own:
-            record = node.launched
+            record = node.record
             if record is None:
                 continue
             if first is not None and not first[1].is_same_launch(record):
@@ -305,7 +307,7 @@ def _is_same_keeper(one: NodeRun, other: NodeRun) -> bool:
     return one.rank == other.rank and mine == theirs and bool(mine[0]) and bool(mine[1])
 
 
-def choose(
+def select_run(
     runs: Iterable[RemoteRun], word: str, last: Callable[[tuple[RemoteRun, ...]], RemoteRun] | None = None
 ) -> RemoteRun:
     """Return the run that a word means: `last`, a whole id, or the start of exactly one.

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.config.host_sets import host_range
-from launcher.rundir.end_state import end_words
+from launcher.rundir.end_state import describe_end
 from launcher.runs.model import NodeRun, RemoteRun
-from launcher.text import clean, counted, gib, one_line
-from preflight.checks.helpers import span
+from launcher.text import counted, gib, one_line, sanitize
+from preflight.checks.helpers import format_duration
 
 SCHEMA = "gpulaunch.runs/1"
 _TITLES = ("RUN", "STATE", "STEP", "LOSS", "HOSTS", "RUNS ON", "BY", "STARTED")
@@ -58,8 +58,8 @@ def _row(run: RemoteRun, now: float) -> tuple[str, ...]:
             "-" if progress.loss is None else f"{progress.loss:g}",
             _hosts(run),
             _hardware(run),
-            run.launched.by if run.launched is not None else run.nodes[0].user,
-            f"{span(now - run.started)} ago",
+            run.record.started_by if run.record is not None else run.nodes[0].user,
+            f"{format_duration(now - run.started)} ago",
         )
     )
 
@@ -72,24 +72,24 @@ def _hosts(run: RemoteRun) -> str:
 
 
 def _state(run: RemoteRun) -> str:
-    condition = run.condition
+    condition = run.status
     if condition == "finished":
         return "finished 0"
     if condition in ("failed", "stopped", "lost") and run.why:
-        return one_line(end_words(condition, run.why), 70)
+        return one_line(describe_end(condition, run.why), 70)
     if condition == "running" and (run.unattended_s or 0.0) > 10.0:
-        return f"running, alone for {span(run.unattended_s or 0.0)}"
+        return f"running, alone for {format_duration(run.unattended_s or 0.0)}"
     return condition
 
 
 def _hardware(run: RemoteRun) -> str:
-    uuids = [uuid for node in run.nodes for uuid in node.told["spec"].get("gpus") or ()]
+    uuids = [uuid for node in run.nodes for uuid in node.fields["spec"].get("gpus") or ()]
     if not uuids:
-        ranks = sum(int(node.told["spec"].get("ranks") or 0) for node in run.nodes)
+        ranks = sum(int(node.fields["spec"].get("ranks") or 0) for node in run.nodes)
         return counted(ranks, "CPU rank") + _cpu_use(run)
     names = {
         slot.gpu_name: None
-        for node in (run.launched.plan.nodes if run.launched is not None else ())
+        for node in (run.record.plan.nodes if run.record is not None else ())
         for slot in node.ranks.slots
         if slot.gpu_name
     }
@@ -112,42 +112,44 @@ def _cpu_use(run: RemoteRun) -> str:
 
 def _remarks(run: RemoteRun) -> Iterator[str]:
     if run.conflict:
-        yield clean(f"{run.run_id}: {run.conflict}; --hosts HOST asks one of them only", keep_lines=False)
+        yield sanitize(f"{run.run_id}: {run.conflict}; --hosts HOST asks one of them only", keep_lines=False)
     for node in run.nodes:
         left = node.end.get("remaining_pids")
         if left:
             pids = ", ".join(str(pid) for pid in left)
-            yield clean(f"{run.run_id}: on {node.entry.name} could not be ended: {pids}", keep_lines=False)
-        if node.condition == "lost":
+            yield sanitize(f"{run.run_id}: on {node.entry.name} could not be ended: {pids}", keep_lines=False)
+        if node.status == "lost":
             words = "its supervisor is gone without a word (was the host restarted?)"
-            yield clean(
+            yield sanitize(
                 f"{run.run_id}: {node.entry.name}: {words}; gpulaunch clean-zombies {node.entry.name}",
                 keep_lines=False,
             )
-    over = [node for node in run.nodes if node.condition in ("failed", "stopped")]
-    if over and run.condition == "running":  # without a client, the others do not know
+    over = [node for node in run.nodes if node.status in ("failed", "stopped")]
+    if over and run.status == "running":  # without a client, the others do not know
         names = ", ".join(node.entry.name for node in over)
         words = f"it has ended on {names} ({one_line(run.why, 120)}); gpulaunch attach or stop ends the rest"
-        yield clean(f"{run.run_id}: {words}", keep_lines=False)
+        yield sanitize(f"{run.run_id}: {words}", keep_lines=False)
     missing = run.total_nodes - len(run.nodes)
-    if missing > 0 and run.condition == "running":
+    if missing > 0 and run.status == "running":
         names = ", ".join(_missing(run))
-        yield clean(f"{run.run_id}: {missing} of its nodes not asked or not heard: {names}", keep_lines=False)
+        yield sanitize(
+            f"{run.run_id}: {missing} of its nodes not asked or not heard: {names}", keep_lines=False
+        )
 
 
 def _missing(run: RemoteRun) -> list[str]:
-    if run.launched is None:
+    if run.record is None:
         return ["unknown"]
-    here = {int(node.told["spec"].get("node_rank") or 0) for node in run.nodes}
-    return [node.host for node in run.launched.plan.nodes if node.node_rank not in here]
+    here = {int(node.fields["spec"].get("node_rank") or 0) for node in run.nodes}
+    return [node.host for node in run.record.plan.nodes if node.node_rank not in here]
 
 
 def _run_json(run: RemoteRun) -> dict[str, Any]:
     progress = run.progress
     return {
         "run_id": run.run_id,
-        "job": str(run.nodes[0].told["spec"].get("job") or ""),
-        "state": run.condition,
+        "job": str(run.nodes[0].fields["spec"].get("job") or ""),
+        "state": run.status,
         "why": one_line(run.why, 500),
         "step": progress.step,
         "steps": progress.steps,
@@ -155,11 +157,11 @@ def _run_json(run: RemoteRun) -> dict[str, Any]:
         if progress.loss is None or abs(progress.loss) < float("inf")
         else str(progress.loss),
         "conflict": run.conflict,
-        "started_by": None if run.launched is None else run.launched.by,
+        "started_by": None if run.record is None else run.record.started_by,
         "started": run.started,
         "ended": run.ended,
         "unattended_s": run.unattended_s,
-        "world_size": run.nodes[0].told["spec"].get("world_size"),
+        "world_size": run.nodes[0].fields["spec"].get("world_size"),
         "total_nodes": run.total_nodes,
         "nodes": [_node_json(node) for node in run.nodes],
         "missing": _missing(run) if run.total_nodes > len(run.nodes) else [],
@@ -167,17 +169,17 @@ def _run_json(run: RemoteRun) -> dict[str, Any]:
 
 
 def _node_json(node: NodeRun) -> dict[str, Any]:
-    spec = node.told["spec"]
+    spec = node.fields["spec"]
     return {
         "host": node.entry.name,
         "node_rank": spec.get("node_rank"),
-        "state": node.condition,
+        "state": node.status,
         "user": node.user,
-        "detached": bool(node.told.get("detached")),
+        "detached": bool(node.fields.get("detached")),
         "gpus": {uuid: node.gpu_use.get(uuid) for uuid in spec.get("gpus") or ()},
         "rank_usage": dict(node.rank_usage),
         "ranks": node.end.get("ranks") or {},
         "remaining_pids": node.end.get("remaining_pids") or [],
         "run_dir": node.state.get("run_dir"),
-        "age_s": round(time.time() + node.clock_ahead_s - float(node.state.get("started") or 0.0), 3),
+        "age_s": round(time.time() + node.clock_offset_s - float(node.state.get("started") or 0.0), 3),
     }

@@ -6,7 +6,7 @@ from typing import Any
 from launcher.errors import AgentProtocolError, BadInput, HostError
 from launcher.follow import protocol
 from launcher.remote.shell_errors import last_lines, no_answer
-from launcher.rundir.state_schema import misfit_of_answer
+from launcher.rundir.state_schema import validate_answer
 from launcher.text import one_line
 from launcher.transports.base import Connection
 
@@ -17,7 +17,7 @@ class RequestDenied(BadInput):
     """The host has answered that it cannot do what was asked; the message says why."""
 
 
-def ask(
+def send_request(
     connection: Connection, python: str, document: Mapping[str, Any], *, timeout_s: float = ANSWER_S
 ) -> dict[str, Any]:
     """Send one request and return the answer.
@@ -35,20 +35,20 @@ def ask(
             return dict(frame.header)
     except protocol.ProtocolError as error:
         raise HostError(connection.name, f"its answer cannot be read: {error}") from None
-    refusal = no_answer(connection.name, python, done.exit_status, stderr=done.stderr, noise=reader.noise)
-    said = last_lines(done.stderr or reader.noise)
+    refusal = no_answer(connection.name, python, done.exit_status, stderr=done.stderr, noise=reader.preamble)
+    said = last_lines(done.stderr or reader.preamble)
     words = f"{python} gave no answer (exit status {done.exit_status})"
     raise refusal or HostError(connection.name, words + (f": {said}" if said else ""))
 
 
-def ask_state(
+def request_state(
     connection: Connection, python: str, document: Mapping[str, Any], *, timeout_s: float = ANSWER_S
 ) -> dict[str, Any]:
     """Ask what is answered with the state of a run: its `state`, and whether it is `alive`. Raises as
     `ask`.
     """
-    answer = ask(connection, python, document, timeout_s=timeout_s)
-    misfit = misfit_of_answer(answer)
+    answer = send_request(connection, python, document, timeout_s=timeout_s)
+    misfit = validate_answer(answer)
     if misfit:
         words = f"what it reports of the run is not understood: {one_line(misfit, 160)}"
         raise AgentProtocolError(connection.name, words)

@@ -46,7 +46,7 @@ class SearchScope:
         return found[-1]
 
 
-def scope_here(logs: Path) -> SearchScope:
+def local_scope(logs: Path) -> SearchScope:
     """Return the scope of the working directory."""
     kept = [path.name for path in logs.iterdir() if path.is_dir()] if logs.is_dir() else []
     files = [path for folder in local_folders() for path in folder.glob("*.y*ml")]
@@ -55,10 +55,10 @@ def scope_here(logs: Path) -> SearchScope:
 
 
 def _owner(run: RemoteRun) -> str:
-    if run.launched is not None:
-        return run.launched.by.partition("@")[0]
+    if run.record is not None:
+        return run.record.started_by.partition("@")[0]
     return run.nodes[0].user
 
 
 def _job(run: RemoteRun) -> str:
-    return str(run.nodes[0].told["spec"].get("job") or "")
+    return str(run.nodes[0].fields["spec"].get("job") or "")

@@ -8,13 +8,13 @@ from typing import Any
 
 from launcher.config.inventory import ALL, LOCALHOST, HostEntry, Inventory
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError
-from launcher.planning.run_record import remembered
+from launcher.planning.run_record import saved_run_records
 from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import fanout
-from launcher.rundir.state_schema import understood
-from launcher.runs.model import LAST, RemoteRun, choose, gather_runs
-from launcher.runs.request import ask
-from launcher.runs.shared_home import runs_elsewhere
+from launcher.rundir.state_schema import valid_runs
+from launcher.runs.model import LAST, RemoteRun, merge_node_runs, select_run
+from launcher.runs.request import send_request
+from launcher.runs.shared_home import runs_of_other_hosts
 from launcher.text import one_line
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
@@ -29,19 +29,19 @@ class SearchResult:
     runs: tuple[RemoteRun, ...]
     errors: Mapping[str, HostError]
     strays: Mapping[str, tuple[str, ...]]  # run id -> what of it is not believed
-    elsewhere: Mapping[str, tuple[str, ...]]  # host -> its runs, reported by hosts that share its home
+    other_hosts: Mapping[str, tuple[str, ...]]  # host -> its runs, reported by hosts that share its home
 
 
-def hosts_to_ask(inventory: Inventory, words: Sequence[str]) -> tuple[HostEntry, ...]:
+def search_hosts(inventory: Inventory, words: Sequence[str]) -> tuple[HostEntry, ...]:
     """Return the hosts named, or all of hosts.yaml, this machine, and those of the launches that this
     machine knows.
     """
     if words:
         return inventory.resolve(words)
-    known = {LOCALHOST: inventory.entry(LOCALHOST)}
+    known = {LOCALHOST: inventory.lookup(LOCALHOST)}
     if inventory.hosts:
         known.update({entry.name: entry for entry in inventory.resolve((ALL,))})
-    for launched in remembered().values():
+    for launched in saved_run_records().values():
         for entry in launched.entries:
             known.setdefault(entry.name, inventory.hosts.get(entry.name, entry))
     return tuple(known.values())
@@ -63,9 +63,9 @@ def search(
 
     def one(entry: HostEntry) -> tuple[HostEntry, dict[str, Any], float]:
         with open_entry(entry) as connection:
-            answer = ask(connection, entry.python, {"mode": "list", **request})
+            answer = send_request(connection, entry.python, {"mode": "list", **request})
         now = time.time()
-        answer, problem = understood(answer)
+        answer, problem = valid_runs(answer)
         if problem:  # its other runs are good, and so are other hosts'
             detail = f"what it reports of a run is not understood: {one_line(problem, 160)}"
             problems[entry.name] = AgentProtocolError(entry.name, detail)
@@ -80,13 +80,13 @@ def search(
         if isinstance(result, GpulaunchError)
     }
     names = {*listed, *(entry.name for entry in hosts)}
-    told = gather_runs(good, remembered(), names=names)
+    told = merge_node_runs(good, saved_run_records(), names=names)
     return SearchResult(
-        told.runs, problems | errors, told.strays, runs_elsewhere(answer for _, answer, _ in good)
+        told.runs, problems | errors, told.strays, runs_of_other_hosts(answer for _, answer, _ in good)
     )
 
 
-def find(
+def find_in_runs(
     word: str,
     entries: Iterable[HostEntry],
     open_entry: OpenConnection,
@@ -111,21 +111,21 @@ def find(
             for words in strays:
                 warn(f"{run_id}: {words}")
     try:
-        return choose(found.runs, word, last)
+        return select_run(found.runs, word, last)
     except BadInput:
         if found.runs:
             raise
-        where = hosts_text([entry.name for entry in hosts if entry.name not in found.errors])
+        where = format_hosts([entry.name for entry in hosts if entry.name not in found.errors])
         silent = f"; these did not answer: {', '.join(found.errors)}" if found.errors else ""
         what = "no run" if word == LAST else f'no run called "{word}"'
-        if found.elsewhere and word != LAST:
-            owners = hosts_text(list(found.elsewhere))
+        if found.other_hosts and word != LAST:
+            owners = format_hosts(list(found.other_hosts))
             what = f"{what} of its own was found on {where}; one is in its home, of {owners}{silent}"
             raise BadInput(what, "name its own host with --hosts, or in hosts.yaml") from None
         fix = "gpulaunch ps --all lists runs; --hosts HOST looks on a host that is not in hosts.yaml"
         raise BadInput(f"{what} was found on {where}{silent}", fix) from None
 
 
-def hosts_text(names: Sequence[str]) -> str:
+def format_hosts(names: Sequence[str]) -> str:
     """Return hosts as one names them in a sentence."""
     return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} hosts"

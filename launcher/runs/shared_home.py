@@ -8,7 +8,7 @@ from launcher.rundir.run_id import is_run_id
 _MOST = 1000
 
 
-def runs_elsewhere(answers: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+def runs_of_other_hosts(answers: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
     """Return {host: run ids} of hosts whose own answers are not among these; how they are is theirs to say.
 
     A host that reports runs under its own name means a container of it, or another host that has its name.

@@ -7,15 +7,15 @@ from launcher.errors import GpulaunchError
 from launcher.planning.plan import Plan
 from launcher.remote.connection_pool import Open
 from launcher.remote.fanout import fanout
-from launcher.runs.request import ask
-from launcher.text import clean
-from preflight.diagnosis.stack_analysis import Hang, RankStack, compare, read_stacks
+from launcher.runs.request import send_request
+from launcher.text import sanitize
+from preflight.diagnosis.stack_analysis import Hang, RankStack, find_outliers, read_stacks
 
-ASK_S = 90.0
+STACKS_TIMEOUT_S = 90.0
 """Writing stacks down takes a minute at most, where something does not answer."""
 
 
-def ask_stacks(
+def request_stacks(
     plan: Plan, entries: Sequence[HostEntry], open_entry: Open
 ) -> tuple[Hang, Mapping[str, GpulaunchError]]:
     """Return what the ranks execute, and the hosts that did not answer."""
@@ -23,7 +23,7 @@ def ask_stacks(
 
     def one(entry: HostEntry) -> Mapping[str, object]:
         with open_entry(entry) as connection:
-            said = ask(connection, entry.python, request, timeout_s=ASK_S).get("stacks")
+            said = send_request(connection, entry.python, request, timeout_s=STACKS_TIMEOUT_S).get("stacks")
             return said if isinstance(said, dict) else {}
 
     errors: dict[str, GpulaunchError] = {}
@@ -33,6 +33,6 @@ def ask_stacks(
         if isinstance(result, GpulaunchError):
             errors[node.host] = result
             continue
-        texts = [clean(text) for text in result.values() if isinstance(text, str)]
+        texts = [sanitize(text) for text in result.values() if isinstance(text, str)]
         standings += [found for text in texts if (found := read_stacks(text, node.host)) is not None]
-    return compare(standings, plan.world_size), errors
+    return find_outliers(standings, plan.world_size), errors

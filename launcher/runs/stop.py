@@ -7,9 +7,9 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.remote.connection_pool import Open
 from launcher.remote.fanout import fanout
-from launcher.runs.request import ask_state
+from launcher.runs.request import request_state
 
-END_S = 60.0
+STOP_TIMEOUT_S = 60.0
 """After the grace: SIGKILL, processes that hang in the kernel, a slow link."""
 
 
@@ -21,7 +21,7 @@ def stop_run(
 
     def one(entry: HostEntry) -> dict[str, Any]:
         with open_entry(entry) as connection:
-            return ask_state(connection, entry.python, request, timeout_s=grace_s + END_S)
+            return request_state(connection, entry.python, request, timeout_s=grace_s + STOP_TIMEOUT_S)
 
     return fanout(one, entries, width=max(1, len(entries)))  # all at once: one node's end hangs another
 
@@ -33,6 +33,6 @@ def remove_run(
 
     def one(entry: HostEntry) -> dict[str, Any]:
         with open_entry(entry) as connection:
-            return ask_state(connection, entry.python, {"mode": "remove", "run_id": run_id})
+            return request_state(connection, entry.python, {"mode": "remove", "run_id": run_id})
 
     return fanout(one, entries)

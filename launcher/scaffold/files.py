@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from launcher.config.host_ranges import SshTarget, parse_spot
+from launcher.config.host_ranges import SshTarget, parse_ssh_target
 from launcher.config.inventory import LOCALHOST, HostEntry
-from launcher.config.script_config import TREES
-from launcher.scaffold.interpreters import PythonEnvironment, best
+from launcher.config.script_config import SYNC_ROOT
+from launcher.scaffold.interpreters import PythonEnvironment, best_interpreter
 from preflight.frozen import dataclass
 
 _PLAIN = re.compile(r"[A-Za-z_~/.][A-Za-z0-9_~/.@-]*")
@@ -22,15 +22,15 @@ class HostDraft:
     """A host as hosts.yaml will call it."""
 
     name: str
-    spot: SshTarget
-    found: tuple[PythonEnvironment, ...]
+    target: SshTarget
+    environments: tuple[PythonEnvironment, ...]
 
 
-def named(
+def name_hosts(
     entries: Sequence[HostEntry], found: Mapping[str, tuple[PythonEnvironment, ...]]
 ) -> tuple[HostDraft, ...]:
     """Return the hosts with names for hosts.yaml: of user@host:port the host, or host-port for two of one."""
-    spots = [SshTarget(entry.name) if entry.is_local else parse_spot(entry.name) for entry in entries]
+    spots = [SshTarget(entry.name) if entry.is_local else parse_ssh_target(entry.name) for entry in entries]
     hosts = [spot.host for spot in spots]
     return tuple(
         HostDraft(
@@ -42,7 +42,7 @@ def named(
     )
 
 
-def hosts_text(hosts: Sequence[HostDraft]) -> str:
+def render_hosts_yaml(hosts: Sequence[HostDraft]) -> str:
     """Return a hosts.yaml."""
     lines = ["# Every key: docs/configuration.md, or gpulaunch schema hosts.", "hosts:"]
     return "\n".join([*lines, *(line for host in hosts for line in entry_lines(host))]) + "\n"
@@ -55,28 +55,28 @@ def entry_lines(host: HostDraft) -> Iterator[str]:
 
 
 def _keys(host: HostDraft) -> Iterator[str]:
-    if host.spot.host not in (host.name, LOCALHOST):
-        yield f"address: {_scalar(host.spot.host)}"
-    if host.spot.port:
-        yield f"port: {host.spot.port}"
-    if host.spot.user:
-        yield f"user: {_scalar(host.spot.user)}"
-    yield from _python_lines(host.found)
+    if host.target.host not in (host.name, LOCALHOST):
+        yield f"address: {_scalar(host.target.host)}"
+    if host.target.port:
+        yield f"port: {host.target.port}"
+    if host.target.user:
+        yield f"user: {_scalar(host.target.user)}"
+    yield from _python_lines(host.environments)
 
 
 def _python_lines(found: Sequence[PythonEnvironment]) -> Iterator[str]:
     """Yield the line for the interpreter, and the other ones as comments."""
-    chosen = best(found)
+    chosen = best_interpreter(found)
     if chosen is None:
         yield "python: python3   # none with torch was found: the path of yours, on the host"
     else:
-        yield f"python: {_scalar(chosen.path)}   # {chosen.words}"
+        yield f"python: {_scalar(chosen.path)}   # {chosen.describe}"
     others = [each for each in found if each is not chosen and (each.torch or chosen is None)]
     for each in others[:_OTHERS]:
-        yield f"# also on the host: {each.path}   {each.words}"
+        yield f"# also on the host: {each.path}   {each.describe}"
 
 
-def config_text(
+def render_run_config(
     script: str, hosts: Sequence[HostDraft], project: str, *, name: str = "", command: str = ""
 ) -> str:
     """Return a run config of a local script for hosts, or of a command that starts one today.
@@ -97,7 +97,7 @@ def config_text(
         "# output: out            # where the script writes: gpulaunch fetch copies it to this machine",
     ]
     if any(host.name != LOCALHOST for host in hosts):
-        there = posixpath.join(TREES, project)
+        there = posixpath.join(SYNC_ROOT, project)
         rows += [
             f"workdir: {_scalar(there)}   # on the hosts",
             "sync: true               # this directory is sent to the hosts before each launch",

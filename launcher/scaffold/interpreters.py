@@ -27,12 +27,12 @@ class PythonEnvironment:
     transformers: str = ""
 
     @property
-    def trains(self) -> bool:
+    def can_train(self) -> bool:
         """Whether a launch can start ranks with it."""
         return bool(self.torch)
 
     @property
-    def words(self) -> str:
+    def describe(self) -> str:
         """What it has, for people."""
         packages = (
             ("torch", self.torch),
@@ -43,7 +43,7 @@ class PythonEnvironment:
         return ", ".join([f"Python {self.python}", *(have or ["no torch"])])
 
 
-def look(
+def list_interpreters(
     entries: Sequence[HostEntry], opener: OpenConnection, *, width: int
 ) -> list["tuple[PythonEnvironment, ...] | GpulaunchError"]:
     """Return the environments of each host, or why it could not be asked.
@@ -62,9 +62,9 @@ def look(
     return fanout(one, entries, width=width)
 
 
-def best(found: Sequence[PythonEnvironment]) -> PythonEnvironment | None:
+def best_interpreter(found: Sequence[PythonEnvironment]) -> PythonEnvironment | None:
     """Return the one to take: it trains, has accelerate and transformers if any has; the first of equals."""
-    able = [each for each in found if each.trains]
+    able = [each for each in found if each.can_train]
     return max(able, key=lambda each: (bool(each.accelerate), bool(each.transformers)), default=None)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from launcher.config.inventory import LOCALHOST
 from launcher.errors import BadInput, CommandTimedOut, SlurmError
-from launcher.text import clean, one_line
+from launcher.text import one_line, sanitize
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
 
@@ -45,5 +45,5 @@ def missing_command(name: str) -> BadInput:
 
 def last_words(said: bytes) -> str:
     """Return the last lines of what a command of Slurm said, without its name before each."""
-    lines = [line.strip() for line in _PREFIX.sub("", clean(said)).splitlines() if line.strip()]
+    lines = [line.strip() for line in _PREFIX.sub("", sanitize(said)).splitlines() if line.strip()]
     return one_line("; ".join(lines[-3:]), 300)

@@ -4,7 +4,13 @@ from collections.abc import Mapping
 
 OURS = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CONF", "SLURM_CLUSTERS", "SLURM_CLUSTER_NAME", "SLURM_JOB_NAME")
 """What says which job of which cluster is meant."""
-TOLD = ("SLURM_SUBMIT_", "SLURM_ARRAY_", "SLURM_RESTART_COUNT", "SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME")
+NODE_VARIABLES = (
+    "SLURM_SUBMIT_",
+    "SLURM_ARRAY_",
+    "SLURM_RESTART_COUNT",
+    "SLURM_JOB_START_TIME",
+    "SLURM_JOB_END_TIME",
+)
 """What scripts read and srun does not."""
 _INPUT = ("SLURM_", "SRUN_", "SALLOC_", "SBATCH_", "PMI_", "PMI2_", "PMIX_")
 
@@ -18,5 +24,5 @@ def step_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environ.items()
-        if not name.startswith(_INPUT) or name in OURS or name.startswith(TOLD)
+        if not name.startswith(_INPUT) or name in OURS or name.startswith(NODE_VARIABLES)
     }

@@ -4,15 +4,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry, Inventory, local_python
-from launcher.config.visible_devices import NAME as CUDA_VISIBLE_DEVICES
-from launcher.config.visible_devices import read_visible
+from launcher.config.visible_devices import CUDA_VISIBLE_DEVICES, parse_visible_devices
 from launcher.errors import BadInput, HostError
-from launcher.remote.programs import bootstrap, onhost_source, packed
+from launcher.remote.programs import bootstrap_argv, compress_program, program_source
 from launcher.slurm.allocation import Allocation
 from launcher.slurm.commands import missing_command
 from launcher.transports.base import Connection
 from launcher.transports.step.connection import StepConnection
-from launcher.transports.step.step import Step
+from launcher.transports.step.step import SlurmStep
 
 SRUN = (
     "srun",
@@ -38,7 +37,7 @@ class StepHosts:
         self._linger_s = linger_s
         self.allocation = allocation
         self._python = python
-        self._step: Step | None = None
+        self._step: SlurmStep | None = None
 
     def open(self, entry: HostEntry) -> Connection:
         """Return a connection to a node. Raises HostError."""
@@ -57,13 +56,13 @@ class StepHosts:
         if step is not None:
             step.close()
 
-    def _started(self) -> Step:
+    def _started(self) -> SlurmStep:
         if self._step is None or self._step.has_ended:
-            step = Step(
-                (*srun_argv(self.allocation), *bootstrap(self._python, "gpulaunch-step")),
+            step = SlurmStep(
+                (*srun_argv(self.allocation), *bootstrap_argv(self._python, "gpulaunch-step")),
                 self.allocation.nodes,
                 self.allocation.environ,
-                packed(onhost_source("step_relay"), "step_relay.py"),
+                compress_program(program_source("step_relay"), "step_relay.py"),
                 linger_s=self._linger_s,
             )
             try:
@@ -94,11 +93,11 @@ def node_entries(
 
 
 def _entry(node: str, inventory: Inventory, hosts: StepHosts, workdir: str) -> HostEntry:
-    entry = inventory.entry(node)
+    entry = inventory.lookup(node)
     if entry.via is not None:  # what docker starts belongs to docker's service: it would outlive the job
         fix = "use --transport ssh, or list the node without via:"
         raise BadInput(f"{node}: via: ({entry.via}) cannot be used by srun inside a Slurm job", fix)
-    if not entry.listed and entry.python == HostEntry("").python:
+    if not entry.in_inventory and entry.python == HostEntry("").python:
         entry = replace(entry, python=local_python())
     entry = replace(entry, alias=node, workdir=entry.workdir or workdir)
     try:
@@ -108,5 +107,7 @@ def _entry(node: str, inventory: Inventory, hosts: StepHosts, workdir: str) -> H
     if visible is None or entry.gpus != "all":
         return entry
     return replace(
-        entry, gpus=read_visible(visible), gpus_from=f"{CUDA_VISIBLE_DEVICES}={visible} of the Slurm step"
+        entry,
+        gpus=parse_visible_devices(visible),
+        gpus_source=f"{CUDA_VISIBLE_DEVICES}={visible} of the Slurm step",
     )

@@ -90,7 +90,7 @@ def listed_files(root: Path) -> list[str]:
     return sorted(names)
 
 
-def version_of(root: Path, checkouts: Sequence[str] = ()) -> GitState:
+def git_state(root: Path, checkouts: Sequence[str] = ()) -> GitState:
     """Return what the tree is a version of; `checkouts` are those inside it, whose edits count too."""
     head = _git(root, "rev-parse", "--verify", "--quiet", "HEAD")
     if head.exit_status != 0:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError, ProgramNotStarted, SyncFailed
-from launcher.remote.programs import onhost_source, stdin_for
+from launcher.remote.programs import command_with_stdin, program_source
 from launcher.remote.rpc import Answers, line_of
 from launcher.remote.shell_errors import no_python
 from launcher.sync import rsync
@@ -68,7 +68,7 @@ class SyncClient(Closing):
     def begin(self, target: str, nonce: str) -> str:
         """Open the directory on the host; return its real path. Raises SyncFailed, HostError."""
         line = line_of({"target": target, "nonce": nonce})
-        argv, stdin = stdin_for(self._python, onhost_source("sync"), line, name="sync.py")
+        argv, stdin = command_with_stdin(self._python, program_source("sync"), line, name="sync.py")
         try:
             self._stream = self._connection.start(argv)
         except ProgramNotStarted as failure:
@@ -93,7 +93,7 @@ class SyncClient(Closing):
 
     def compare(self, entries: Sequence[TreeEntry], *, delete: bool) -> tuple[int, ...]:
         """Return the indices of the entries that the host lacks with this content; takes the lock on it."""
-        return self.compare_rows([entry.as_row() for entry in entries], delete=delete)
+        return self.compare_rows([entry.to_row() for entry in entries], delete=delete)
 
     def compare_rows(self, rows: list[list[object]], *, delete: bool) -> tuple[int, ...]:
         """Do it with rows as they travel."""
@@ -102,7 +102,7 @@ class SyncClient(Closing):
         needed = self._ask(tuple[int, ...], asked, "need", ANSWER_S)
         return tuple(index for index in needed if 0 <= index < len(rows))
 
-    def put(self, index: int, entry: TreeEntry, root: Path, on_bytes: Callable[[int], None]) -> None:
+    def upload(self, index: int, entry: TreeEntry, root: Path, on_bytes: Callable[[int], None]) -> None:
         """Send one entry. Raises SyncFailed when it cannot be read any more or has changed its size."""
         self._send(line_of({"put": index}))
         if entry.kind == "l":
@@ -121,7 +121,7 @@ class SyncClient(Closing):
             raise SyncFailed(f"{entry.path} changed while it was sent; nothing was written", "run it again")
         self._send(b"0\n")
 
-    def by_rsync(
+    def upload_with_rsync(
         self,
         indices: Sequence[int],
         entries: Sequence[TreeEntry],
@@ -129,12 +129,12 @@ class SyncClient(Closing):
         on_bytes: Callable[[int], None],
     ) -> tuple[frozenset[int], int]:
         """Send files by rsync where both sides have it; return those that came whole, and the bytes sent."""
-        if not self._rsync or not rsync.is_here():
+        if not self._rsync or not rsync.rsync_available():
             return frozenset(), 0
         stage = f"{self._root}/{STATE}/incoming-{self._nonce}/tree"
         there = rsync.RsyncTarget(self._rsync, stage, self._root)
         paths = [entries[index].path for index in indices]
-        sent = rsync.carry(self._connection, there, root, paths, on_bytes)
+        sent = rsync.transfer(self._connection, there, root, paths, on_bytes)
         adopted = self._ask(tuple[int, ...], line_of({"adopt": list(indices)}), "adopted", ANSWER_S)
         return frozenset(adopted), sent or 0
 

@@ -29,22 +29,22 @@ class SyncHosts:
     width: int
 
 
-def sync_before(spec: SyncOptions, job: Job, ways: SyncHosts, say: Say, *, logs: Path) -> str:
+def sync_before_launch(spec: SyncOptions, job: Job, ways: SyncHosts, say: Say, *, logs: Path) -> str:
     """Send the tree; return the text of source.json. Raises SyncFailed or HostError; launch nothing then."""
-    targets = targets_of(spec, job, ways.entries)
+    targets = target_dirs(spec, job, ways.entries)
     tree = read_tree(at_home(spec.source), exclude=spec.exclude, max_mib=spec.max_mib, logs=logs)
     _refuse_without_script(tree, spec, job)
-    version = git.version_of(tree.root, tree.checkouts) if tree.by_git else git.GitState()
+    version = git.git_state(tree.root, tree.checkouts) if tree.from_git else git.GitState()
     say(_tree_words(tree, version))
     for note in tree.notes[:_NAMED]:
         say(f"sync: {note}")
     found = send_tree(SyncJob(tree, targets, spec.delete, ways.width), ways.entries, ways.opener, say)
-    for line in sync_lines(found):
+    for line in render_sync(found):
         say(line)
     return source_text(source_json(tree, version, found))
 
 
-def targets_of(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) -> dict[str, str]:
+def target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) -> dict[str, str]:
     """Return the directory on each host. Raises SyncFailed where there is none."""
     targets = {entry.name: spec.to or job.workdir or entry.workdir for entry in entries}
     homeless = [name for name, target in targets.items() if not target]
@@ -56,7 +56,7 @@ def targets_of(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) -> dic
     return targets
 
 
-def sync_lines(found: Mapping[str, HostSync]) -> Iterator[str]:
+def render_sync(found: Mapping[str, HostSync]) -> Iterator[str]:
     """Yield what became of each host; hosts of one directory are reported together."""
     for name, host in found.items():
         if host.same_as:

@@ -20,7 +20,7 @@ def source_json(tree: SourceTree, version: GitState, hosts: Mapping[str, HostSyn
         "files": len(tree.entries),
         "bytes": tree.size,
         "content_sha256": tree.content_hash,
-        "listed_by": "git" if tree.by_git else ".gitignore",
+        "listed_by": "git" if tree.from_git else ".gitignore",
         "commit": version.commit,
         "branch": version.branch,
         "dirty": version.dirty,

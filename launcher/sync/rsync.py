@@ -15,10 +15,10 @@ from pathlib import Path
 from launcher.errors import HostError
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection, LocalStream
-from launcher.transports.rsync_tunnel import lent
+from launcher.transports.rsync_tunnel import open_tunnel
 from preflight.frozen import dataclass
 
-WORTH_BYTES = 256 << 10
+MIN_BYTES = 256 << 10
 """Below this much to send, rsync's own greeting costs more than it can save."""
 _PROGRAM = "rsync"
 _SILENCE_S = 60
@@ -35,12 +35,12 @@ class RsyncTarget:
     basis: str
 
 
-def is_here() -> bool:
+def rsync_available() -> bool:
     """Whether this machine has rsync."""
     return shutil.which(_PROGRAM) is not None
 
 
-def carry(
+def transfer(
     connection: Connection,
     there: RsyncTarget,
     root: Path,
@@ -54,7 +54,7 @@ def carry(
     """
     listed = b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in paths)
     try:
-        with lent(connection, there.program) as loan, tempfile.NamedTemporaryFile() as names:
+        with open_tunnel(connection, there.program) as loan, tempfile.NamedTemporaryFile() as names:
             names.write(listed)
             names.flush()
             argv = _argv(there, root, names.name, " ".join(map(_quoted, loan.rsh)))

@@ -14,7 +14,7 @@ from launcher.errors import GpulaunchError, HostError, HostsUnusable, SyncFailed
 from launcher.remote.agent import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.sync.host import SyncClient, SyncResult
-from launcher.sync.rsync import WORTH_BYTES
+from launcher.sync.rsync import MIN_BYTES
 from launcher.sync.shared_dirs import await_sight, tree_stamps
 from launcher.sync.tree import STATE, SourceTree
 from launcher.text import counted
@@ -141,12 +141,12 @@ def _stage(sync: SyncJob, each: _OpenHost, progress: "_Progress") -> HostSync:
     size = sum(tree.entries[index].size for index in needed)
     progress.expect(size)
     arrived, wire = frozenset[int](), 0
-    if size >= WORTH_BYTES:
+    if size >= MIN_BYTES:
         files = [index for index in needed if tree.entries[index].kind == "f"]
-        arrived, wire = each.at.by_rsync(files, tree.entries, tree.root, progress.add)
+        arrived, wire = each.at.upload_with_rsync(files, tree.entries, tree.root, progress.add)
     for index in needed:
         if index not in arrived:
-            each.at.put(index, tree.entries[index], tree.root, progress.add)
+            each.at.upload(index, tree.entries[index], tree.root, progress.add)
     each.at.staged()
     return HostSync(each.root, "", size, wire if arrived else None, time.monotonic() - started)
 

@@ -16,8 +16,8 @@ from launcher.text import one_line
 from preflight.frozen import dataclass
 
 STATE = ".gpulaunch-sync"
-NEVER = frozenset({".git", STATE, "__pycache__"})
-ALWAYS_OUT = ("/gpulaunch-runs/",)
+FORBIDDEN = frozenset({".git", STATE, "__pycache__"})
+DEFAULT_EXCLUDES = ("/gpulaunch-runs/",)
 CHUNK = 1 << 20
 MAX_DEPTH = 200
 """Directories that a path goes through; a deeper tree was made by a mistake, or to break something."""
@@ -39,7 +39,7 @@ class TreeEntry:
     size: int
     content: str  # SHA-256, or where the link points
 
-    def as_row(self) -> list[object]:
+    def to_row(self) -> list[object]:
         """Return it as launcher/onhost/sync/main.py takes it."""
         return [self.path, self.kind, self.mode, self.size, self.content]
 
@@ -50,7 +50,7 @@ class SourceTree:
 
     root: Path
     entries: tuple[TreeEntry, ...]
-    by_git: bool
+    from_git: bool
     notes: tuple[str, ...]
     checkouts: tuple[str, ...] = ()  # git checkouts inside it, submodules among them
 
@@ -84,7 +84,7 @@ def read_tree(root: Path, *, exclude: tuple[str, ...], max_mib: int, logs: Path 
             f"{root} is not a working tree: it holds everything else too",
             "start gpulaunch in the project's directory, or set sync.from",
         )
-    out = _excluded((*ALWAYS_OUT, *exclude, *_logs_inside(root, logs)))
+    out = _excluded((*DEFAULT_EXCLUDES, *exclude, *_logs_inside(root, logs)))
     by_git = git.is_checkout(root)
     names, checkouts = _by_git(root) if by_git else (_by_walking(root), ())
     look = _TreeWalk(root)
@@ -113,7 +113,7 @@ def _logs_inside(root: Path, logs: Path | None) -> tuple[str, ...]:
 def _is_out(root: Path, name: str, out: Ignore) -> bool:
     parts = name.split("/")
     _refuse_too_deep(root, parts)
-    return not NEVER.isdisjoint(parts) or out.excludes(name)
+    return not FORBIDDEN.isdisjoint(parts) or out.excludes(name)
 
 
 def _refuse_too_deep(root: Path, parts: Sequence[str]) -> None:
@@ -161,7 +161,7 @@ def _by_walking(root: Path) -> list[str]:
         for entry in _entries_of(root / below):
             is_directory = entry.is_dir(follow_symlinks=False)
             path = below + entry.name
-            if entry.name in NEVER or _is_ignored(path, rules, is_directory=is_directory):
+            if entry.name in FORBIDDEN or _is_ignored(path, rules, is_directory=is_directory):
                 continue
             if is_directory:
                 todo.append((path + "/", rules))

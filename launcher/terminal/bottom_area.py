@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from launcher.terminal.cell_width import Painted, Span, cells, fit, painted
+from launcher.terminal.cell_width import Painted, Span, styled, text_width, truncate
 from launcher.terminal.outlet import Outlet
 
 Size = Callable[[], tuple[int, int]]
@@ -35,7 +35,7 @@ class BottomArea:
         self._shown: list[Painted] = []
 
     @property
-    def room(self) -> int:
+    def max_rows(self) -> int:
         """How many rows it may take: half of the terminal, and never more than twelve."""
         return max(1, min(12, self._size()[1] // 2))
 
@@ -49,19 +49,19 @@ class BottomArea:
 
         Returns False where a slow terminal did not get all of it.
         """
-        fitted = [fit(row, self.columns) for row in rows[: self.room]]
-        shown = [painted(row, colour=self._colour) for row in fitted]
+        fitted = [truncate(row, self.columns) for row in rows[: self.max_rows]]
+        shown = [styled(row, colour=self._colour) for row in fitted]
         if not lines and shown == self._shown:
             return True
         above = "".join(f"{line}\n" for line in lines)
         if not self._outlet.write(f"{self._erasing()}{above}{chr(10).join(shown)}"):
             self._widths, self._shown = [], []
             return False
-        self._widths = [sum(cells(text) for _, text in row) for row in fitted]
+        self._widths = [sum(text_width(text) for _, text in row) for row in fitted]
         self._shown = shown
         return True
 
-    def lift(self) -> None:
+    def clear(self) -> None:
         """Take the rows away; the cursor is where the next line goes."""
         if self._shown:
             self.draw((), ())

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import NewType, TypeAlias
 
-from launcher.text import clean
+from launcher.text import sanitize
 
 Span: TypeAlias = tuple[str, str]
 """A colour (the numbers of an SGR sequence, "" for none) and text."""
@@ -18,37 +18,37 @@ _CODE = frozenset("0123456789;")
 _EMOJI_STYLE = "\ufe0f"
 
 
-def cells(text: str) -> int:
+def text_width(text: str) -> int:
     """Return how many columns a text takes, rather too many than too few."""
     return len(text) if text.isascii() else sum(map(_cell, text))
 
 
-def fit(spans: Iterable[Span], width: int) -> list[Span]:
+def truncate(spans: Iterable[Span], width: int) -> list[Span]:
     """Return the start of a line that takes at most `width` columns, with dots where it was cut."""
     spans = list(spans)
-    if sum(cells(text) for _, text in spans) <= width:
+    if sum(text_width(text) for _, text in spans) <= width:
         return spans
     dots = ELLIPSIS[: max(0, width)]
     left = width - len(dots)
     cut: list[Span] = []
     for colour, text in spans:
         head = _head(text, left)
-        left -= cells(head)
+        left -= text_width(head)
         cut.append((colour, head))
         if head != text:
             break
     return [*cut, ("", dots)]
 
 
-def painted(line: StyledLine, *, colour: bool) -> Painted:
+def styled(line: StyledLine, *, colour: bool) -> Painted:
     """Return a line for a stream: its text made safe, its colours only if wanted."""
     if isinstance(line, str):
-        return Painted(clean(line, keep_lines=False))
+        return Painted(sanitize(line, keep_lines=False))
     return Painted("".join(_painted(code, text, colour=colour) for code, text in line))
 
 
 def _painted(code: str, text: str, *, colour: bool) -> str:
-    text = clean(text, keep_lines=False)
+    text = sanitize(text, keep_lines=False)
     if not (colour and code and text):
         return text
     return f"\x1b[{code}m{text}\x1b[0m" if _CODE.issuperset(code) else text

@@ -2,8 +2,8 @@
 
 import re
 
-from launcher.terminal.cell_width import Span, cells
-from launcher.text import TAB, clean
+from launcher.terminal.cell_width import Span, text_width
+from launcher.text import TAB, sanitize
 
 _SGR = re.compile(r"\x1b\[([0-9;]{0,64})m")
 _OFF = {
@@ -29,7 +29,7 @@ def spans_of(line: str | bytes) -> list[Span]:
     """
     text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
     if "\x1b" not in text:
-        return [("", _expanded(clean(text), 0))]
+        return [("", _expanded(sanitize(text), 0))]
     spans: list[Span] = []
     style: dict[str, str] = {}
     column = 0
@@ -37,8 +37,8 @@ def spans_of(line: str | bytes) -> list[Span]:
         if place % 2:
             _change(style, part.split(";"))
         elif part:
-            shown = _expanded(clean(part), column)
-            column += cells(shown)
+            shown = _expanded(sanitize(part), column)
+            column += text_width(shown)
             spans.append((";".join(style.values()), shown))
     return spans
 
@@ -50,7 +50,7 @@ def _expanded(text: str, column: int) -> str:
     first, *rest = text.replace("\n", "\\n").split("\t")
     shown = first
     for part in rest:
-        shown += " " * (TAB - (column + cells(shown)) % TAB) + part
+        shown += " " * (TAB - (column + text_width(shown)) % TAB) + part
     return shown
 
 

@@ -41,31 +41,31 @@ class LineBuffer:
 
     def unfinished(self, now: float) -> list[str]:
         """Return the current state of lines that have been without end for a while, once per state."""
-        told = self.settled(now)
+        told = self.flush_idle(now)
         for row in self._rows.rows:
             state = row.state
-            if state.strip() and state != row.told and now - row.since >= _patience(row, now):
-                row.since, row.told = now, state
+            if state.strip() and state != row.last_shown and now - row.since >= _patience(row, now):
+                row.since, row.last_shown = now, state
                 told.append(row.words)
         return told
 
-    def settled(self, now: float) -> list[str]:
+    def flush_idle(self, now: float) -> list[str]:
         """Return bars that were left for good a moment ago, as lines."""
-        return self._rows.settle() if now - self._fed > _SETTLED_AFTER_S else []
+        return self._rows.flush_above() if now - self._fed > _SETTLED_AFTER_S else []
 
-    def bars(self) -> list[str]:
+    def progress_bars(self) -> list[str]:
         """Return the rows that are being redrawn, from the top."""
         return [row.words for row in self._rows.rows if row.redrawn and row.state.strip()]
 
-    def begun(self, now: float) -> str:
+    def partial(self, now: float) -> str:
         """Return a line that has waited for its end for a while, "" when there is none: a prompt."""
         row = self._rows.current
         waits = row.state and not row.redrawn and now - self._fed > _SETTLED_AFTER_S
         return row.words if waits else ""
 
-    def rest(self) -> list[str]:
+    def flush(self) -> list[str]:
         """Return what the log ended with instead of a line."""
-        return self._rows.rest()
+        return self._rows.flush()
 
 
 def _patience(row: TerminalRow, now: float) -> float:

@@ -8,12 +8,12 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias, TypeVar
 
-from launcher.text import clean
+from launcher.text import sanitize
 from preflight.frozen import dataclass
 
-WAIT_S = 1.0
+HOLD_S = 1.0
 """How long another rank's line waits for rank 0 to say the same."""
-AGAIN_S = 10.0
+DEDUP_WINDOW_S = 10.0
 """The same from several ranks within this long is one message; later it is news."""
 _KEPT = 4096
 _WAITING = 2000
@@ -36,7 +36,7 @@ LogSource: TypeAlias = tuple[str, str]
 class LogLine:
     """A line, and who said it when."""
 
-    speaker: LogSource
+    source: LogSource
     line: str
     at: float
 
@@ -56,12 +56,12 @@ class LineDeduplicator:
         self._waiting: deque[LogLine] = deque()
         self._in_traceback: set[LogSource] = set()
 
-    def lead(self, speaker: LogSource, lines: Iterable[str], now: float) -> None:
+    def add_lead(self, speaker: LogSource, lines: Iterable[str], now: float) -> None:
         """Take lines that are shown anyhow: rank 0's."""
         for line in lines:
             _keep(self._leading, LogLine(speaker, line, now).key, None)
 
-    def take(self, speaker: LogSource, lines: Iterable[str], now: float) -> Iterator[LogLine]:
+    def add(self, speaker: LogSource, lines: Iterable[str], now: float) -> Iterator[LogLine]:
         """Take lines of another rank; yield those that are to be shown now."""
         for line in lines:
             said = LogLine(speaker, line, now)
@@ -76,20 +76,20 @@ class LineDeduplicator:
         while len(self._waiting) > _WAITING:
             yield from self._judge(self._waiting.popleft())
 
-    def due(self, now: float) -> Iterator[LogLine]:
+    def ready(self, now: float) -> Iterator[LogLine]:
         """Yield the lines that have waited long enough, and that no other rank has printed."""
-        while self._waiting and now - self._waiting[0].at >= WAIT_S:
+        while self._waiting and now - self._waiting[0].at >= HOLD_S:
             yield from self._judge(self._waiting.popleft())
 
-    def rest(self) -> Iterator[LogLine]:
+    def flush(self) -> Iterator[LogLine]:
         """Yield what still waits, where it is not a repetition."""
         while self._waiting:
             yield from self._judge(self._waiting.popleft())
 
     def _release(self, speaker: LogSource) -> Iterator[LogLine]:
-        waiting = [said for said in self._waiting if said.speaker == speaker]
+        waiting = [said for said in self._waiting if said.source == speaker]
         if waiting:
-            self._waiting = deque(said for said in self._waiting if said.speaker != speaker)
+            self._waiting = deque(said for said in self._waiting if said.source != speaker)
         for said in waiting:
             yield from self._judge(said)
 
@@ -100,31 +100,31 @@ class LineDeduplicator:
             yield self._show(said)
 
     def _show(self, said: LogLine) -> LogLine:
-        _keep(self._shown, said.key, (said.speaker, said.at))
+        _keep(self._shown, said.key, (said.source, said.at))
         return said
 
     def _is_repeated(self, said: LogLine) -> bool:
         if said.key in self._leading:
             return True
-        speaker, at = self._shown.get(said.key, (said.speaker, 0.0))
-        return speaker != said.speaker and said.at - at < AGAIN_S
+        speaker, at = self._shown.get(said.key, (said.source, 0.0))
+        return speaker != said.source and said.at - at < DEDUP_WINDOW_S
 
     def _is_traceback(self, said: LogLine) -> bool:
         """Whether the line belongs to one; its last line is the first that is not indented."""
         line = _uncoloured(said.line)
         if _HEADER in line and _bare(line).startswith(_HEADER):
-            self._in_traceback.add(said.speaker)
+            self._in_traceback.add(said.source)
             return True
-        if said.speaker not in self._in_traceback:
+        if said.source not in self._in_traceback:
             return False
         bare = _bare(line)
         if bare.strip() and not bare.startswith((" ", *_BETWEEN)):
-            self._in_traceback.discard(said.speaker)
+            self._in_traceback.discard(said.source)
         return True
 
 
 def _uncoloured(line: str) -> str:
-    return clean(line, keep_lines=False) if "\x1b" in line else line
+    return sanitize(line, keep_lines=False) if "\x1b" in line else line
 
 
 def _bare(line: str) -> str:

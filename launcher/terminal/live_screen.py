@@ -13,8 +13,8 @@ from launcher.terminal.colours import spans_of
 from launcher.terminal.line_deduplicator import LineDeduplicator, LogLine
 from launcher.terminal.progress import ProgressParser
 from launcher.terminal.screen import Screen
-from launcher.terminal.status_line import StatusValues, status_rows
-from launcher.text import clean
+from launcher.terminal.status_line import StatusValues, render_status
+from launcher.text import sanitize
 
 FRAME_S = 0.1
 """At most ten times a second: a rank that prints at full speed must not be slowed by what is drawn."""
@@ -55,12 +55,12 @@ class LiveScreen(Screen):
         """Show what has waited, and the status as it is now."""
         for (host, log), cutter in self._cutters.items():
             drawn_here = log == _LEADING or self._folding is not None
-            lines = cutter.settled(now) if drawn_here else cutter.unfinished(now)
+            lines = cutter.flush_idle(now) if drawn_here else cutter.unfinished(now)
             if lines:
                 self._lines(host, log, lines, now)
         self._frame(now)
 
-    def lift(self) -> None:
+    def clear(self) -> None:
         """Show what waits, and take the status area away until something is shown again."""
         self._draw(())
 
@@ -70,25 +70,27 @@ class LiveScreen(Screen):
         self._phase, self._usage, self._gauges = ("", 0.0), (), ProgressParser()
         if self._folding is None:
             return
-        self._show(self._folding.rest())
-        self.lift()
+        self._show(self._folding.flush())
+        self.clear()
         count, self._folding = self._folding.folded, LineDeduplicator()
         if count:
-            self.say(f"{count} lines of other ranks repeat what was shown: in the logs, and with --all-ranks")
-            self.lift()
+            self.notify(
+                f"{count} lines of other ranks repeat what was shown: in the logs, and with --all-ranks"
+            )
+            self.clear()
 
     def _lines(self, host: str, log: str, lines: list[str], now: float) -> None:
         if self._folding is None or not log.startswith("rank-"):
             self._wait_for_frame(host, log, lines)
         elif log == _LEADING:
-            self._folding.lead((host, log), lines, now)
+            self._folding.add_lead((host, log), lines, now)
             self._wait_for_frame(host, log, lines)
         else:
-            self._show(self._folding.take((host, log), lines, now))
+            self._show(self._folding.add((host, log), lines, now))
 
     def _show(self, said: Iterable[LogLine]) -> None:
         for each in said:
-            host, log = each.speaker
+            host, log = each.source
             self._wait_for_frame(host, log, (each.line,))
 
     def _wait_for_frame(self, host: str, log: str, lines: Iterable[str]) -> None:
@@ -105,7 +107,7 @@ class LiveScreen(Screen):
         if now - self._drawn < FRAME_S:
             return
         if self._folding is not None:
-            self._show(self._folding.due(now))
+            self._show(self._folding.ready(now))
         self._drawn = now
         self._draw(self._rows(now))
 
@@ -121,19 +123,19 @@ class LiveScreen(Screen):
             return []
         leading, bars = self._bars(now)
         folded = self._folding.folded if self._folding is not None else 0
-        reading = self._gauges.read(now, [clean(bar) for bar in bars])
+        reading = self._gauges.read(now, [sanitize(bar) for bar in bars])
         if reading.step is None and self._usage:
             reading = replace(reading, step=self._usage[0].step)  # nothing is printed, but the guard counts
         status = StatusValues(name, now - began, reading, self._usage, folded)
-        below = status_rows(status, self._area.columns)
+        below = render_status(status, self._area.columns)
         above = [[self._origin(*leading), ("", " "), *spans_of(bar)] for bar in bars]
-        return [*above[: max(0, self._area.room - len(below))], *below]
+        return [*above[: max(0, self._area.max_rows - len(below))], *below]
 
     def _bars(self, now: float) -> tuple[tuple[str, str], list[str]]:
         for key, cutter in self._cutters.items():
             if key[1] == _LEADING:
-                begun = cutter.begun(now)
-                return key, [*cutter.bars(), *([begun] if begun else [])]
+                begun = cutter.partial(now)
+                return key, [*cutter.progress_bars(), *([begun] if begun else [])]
         return ("", ""), []
 
 

@@ -25,13 +25,13 @@ class TerminalRow:
     before: bytes = b""  # what was on the row before it, if nothing has replaced it
     cut: bool = False
     returned: bool = False
-    wiped: bool = False  # blanks were drawn over it
+    blanked: bool = False  # blanks were drawn over it
     redrawn: bool = False
-    fresh: bool = False  # drawn since the cursor came to it last
-    passed: bool = False  # drawn, and started anew, since then
+    dirty: bool = False  # drawn since the cursor came to it last
+    complete: bool = False  # drawn, and started anew, since then
     since: float = 0.0  # when it began, or its state was reported last
     began: float = 0.0
-    told: bytes | None = None
+    last_shown: bytes | None = None
 
     @property
     def state(self) -> bytes:
@@ -41,7 +41,7 @@ class TerminalRow:
     @property
     def plain(self) -> bool:
         """Whether it is the start of a line and nothing else."""
-        return not (self.before or self.cut or self.returned or self.wiped)
+        return not (self.before or self.cut or self.returned or self.blanked)
 
     @property
     def words(self) -> str:
@@ -53,26 +53,26 @@ class TerminalRow:
         """Put bytes behind what is on it."""
         self.redrawn = self.redrawn or self.returned
         if not data.isspace():
-            self.fresh, self.wiped = True, False
+            self.dirty, self.blanked = True, False
         room = MAX_LINE - len(self.text)
         self.cut = self.cut or len(data) > room
         self.text += data[: max(0, room)]
 
     def carriage_return(self) -> None:
         """Start anew; what was wiped by blanks is as a row that nothing was drawn on."""
-        self.passed = self.passed or self.fresh
+        self.complete = self.complete or self.dirty
         self.returned = not self._begin()
 
     def arrive(self) -> None:
         """Have the cursor come to it from above, to its start."""
-        self.fresh = self.passed = False
+        self.dirty = self.complete = False
         self._begin()
 
     def _begin(self) -> bool:
         """Start at the left; return whether blanks had wiped what was on it."""
         blank = self.text.isspace()
         if blank:
-            self.before, self.returned, self.redrawn, self.wiped = b"", False, False, True
+            self.before, self.returned, self.redrawn, self.blanked = b"", False, False, True
         else:
             self.before = bytes(self.text) or self.before
         self.text.clear()
@@ -113,17 +113,17 @@ class TerminalRows:
                 self._put(token, now, lines)
         return lines
 
-    def settle(self) -> list[str]:
+    def flush_above(self) -> list[str]:
         """Return what is above the cursor as lines: nothing has come for a while."""
         lines: list[str] = []
         self._commit(self._cursor, lines)
         return lines
 
-    def rest(self) -> list[str]:
+    def flush(self) -> list[str]:
         """Return all that is on the rows, and start anew."""
         if self._half:
             self.current.write(self._half)
-        lines = [row.words for row in self.rows if row.state.strip() and row.state != row.told]
+        lines = [row.words for row in self.rows if row.state.strip() and row.state != row.last_shown]
         self.rows, self._cursor, self._risen, self._half = [TerminalRow()], 0, False, b""
         return lines
 
@@ -136,14 +136,14 @@ class TerminalRows:
         elif token == b"\n":
             self._newline(lines)
         else:
-            if row.passed and self._cursor and not token.isspace():
+            if row.complete and self._cursor and not token.isspace():
                 self._commit(self._cursor, lines)  # drawn twice without coming up: it is at home
             row.write(token)
 
     def _newline(self, lines: list[str]) -> None:
         row = self.current
         below_bars = any(above.state for above in self.rows[: self._cursor])
-        if (row.redrawn and row.state) or (not row.state and (below_bars or row.wiped)):
+        if (row.redrawn and row.state) or (not row.state and (below_bars or row.blanked)):
             self._cursor += 1
         else:
             self._commit(self._cursor, lines)
@@ -157,7 +157,7 @@ class TerminalRows:
 
     def _rise(self, count: int) -> None:
         self._cursor = max(0, self._cursor - count)
-        self.current.fresh = self.current.passed = False
+        self.current.dirty = self.current.complete = False
         self._risen = True
 
     def _settle_home(self, lines: list[str]) -> None:
@@ -170,7 +170,7 @@ class TerminalRows:
         """Make lines of the uppermost rows."""
         for row in self.rows[:count]:
             blank = not row.state.strip()
-            if row.state != row.told and not (blank and (row.returned or row.wiped)):
+            if row.state != row.last_shown and not (blank and (row.returned or row.blanked)):
                 lines.append(row.words)
         del self.rows[:count]
         self._cursor = max(0, self._cursor - count)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO
 
 from launcher.follow.usage import RankUsage
-from launcher.terminal.cell_width import Painted, Span, StyledLine, painted
+from launcher.terminal.cell_width import Painted, Span, StyledLine, styled
 from launcher.terminal.colours import spans_of
 from launcher.terminal.line_buffer import LineBuffer
 from launcher.terminal.outlet import Outlet
-from launcher.text import wants_colour
+from launcher.text import supports_color
 
 COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
 STOPPING_PATIENCE_S = 2.0
@@ -31,7 +31,7 @@ class Screen:
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stdout
         self._outlet = Outlet(self.stream)
-        self._colour = wants_colour(self.stream)
+        self._colour = supports_color(self.stream)
         self._cut: set[tuple[str, str]] = set()  # logs of which not all was shown
         self._unsaid: deque[Painted] = deque(maxlen=MOST_UNSAID)
         self._stopping = False
@@ -39,13 +39,13 @@ class Screen:
         self._launcher_quiet = False
         self._ends_patience_s = ENDS_PATIENCE_S
 
-    def say(self, text: str, *, bad: bool = False) -> None:
+    def notify(self, text: str, *, bad: bool = False) -> None:
         """Print one message of our own."""
-        self.show([("1;31" if bad else "1", "==>"), ("", f" {text}")])
+        self.print_line([("1;31" if bad else "1", "==>"), ("", f" {text}")])
 
-    def show(self, line: StyledLine) -> None:
+    def print_line(self, line: StyledLine) -> None:
         """Print one line."""
-        self._print(painted(line, colour=self._colour))
+        self._print(styled(line, colour=self._colour))
 
     def output(self, host: str, log: str, data: bytes, now: float) -> None:
         """Show what a log got."""
@@ -62,7 +62,7 @@ class Screen:
         for (host, log), cutter in self._cutters.items():
             self._lines(host, log, cutter.unfinished(now), now)
 
-    def quiet_launcher(self) -> None:
+    def mute_launcher(self) -> None:
         """Show no more of the launchers: after a failure they repeat it in forty lines; files have them."""
         self._launcher_quiet = True
 
@@ -96,12 +96,12 @@ class Screen:
         for line in unsaid:
             self._print(line)
         for host, log in sorted(self._cut):
-            self.show(f"... not all of {host}/{log} was shown; it ends with:")
+            self.print_line(f"... not all of {host}/{log} was shown; it ends with:")
             lines = last_lines(host, log, END_LINES)
             for line in self._painted(host, log, lines):
                 self._print(line)
         self._cut.clear()
-        self.lift()
+        self.clear()
 
     def phase(self, name: str, now: float) -> None:
         """Take what the run is at; lines say that when it is over."""
@@ -109,16 +109,16 @@ class Screen:
     def used(self, usage: Sequence[RankUsage]) -> None:
         """Take what the ranks use; the outcome has it."""
 
-    def lift(self) -> None:
+    def clear(self) -> None:
         """Leave the terminal to another writer for a while: a question, an error, the end."""
 
     def finish(self) -> None:
         """Show what logs ended with instead of a line. What comes after that is another start's."""
         for (host, log), cutter in self._cutters.items():
-            self._lines(host, log, cutter.rest(), float("inf"))
+            self._lines(host, log, cutter.flush(), float("inf"))
         self._cutters.clear()
         self._launcher_quiet = False
-        self.lift()
+        self.clear()
 
     def _lines(self, host: str, log: str, lines: list[str], now: float) -> None:
         """Show lines of a log."""
@@ -133,7 +133,7 @@ class Screen:
     def _painted(self, host: str, log: str, lines: Iterable[str]) -> Iterator[Painted]:
         origin = self._origin(host, log)
         for line in lines:
-            yield painted([origin, ("", " "), *spans_of(line)], colour=self._colour)
+            yield styled([origin, ("", " "), *spans_of(line)], colour=self._colour)
 
     def _origin(self, host: str, log: str) -> Span:
         rank = log.removeprefix("rank-").removesuffix(".log") if log.startswith("rank-") else ""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 from launcher.follow.usage import RankUsage
-from launcher.terminal.cell_width import Span, cells
+from launcher.terminal.cell_width import Span, text_width
 from launcher.terminal.progress import ProgressValues
 from launcher.text import clock, gib
 from preflight.frozen import dataclass
@@ -26,7 +26,7 @@ class StatusValues:
     folded: int = 0
 
 
-def status_rows(status: StatusValues, width: int) -> list[list[Span]]:
+def render_status(status: StatusValues, width: int) -> list[list[Span]]:
     """Return the status as rows: of the training, and of what it uses; fields that do not fit go below."""
     told = [_phase(status), *_training(status.reading)]
     used = list(_usage(status.usage))
@@ -37,8 +37,8 @@ def status_rows(status: StatusValues, width: int) -> list[list[Span]]:
 def _flow(fields: Sequence[list[Span]], width: int) -> list[list[Span]]:
     rows: list[list[Span]] = []
     for each in fields:
-        wide = sum(cells(text) for _, text in each)
-        if rows and sum(cells(text) for _, text in rows[-1]) + len(_GAP[1]) + wide <= width:
+        wide = sum(text_width(text) for _, text in each)
+        if rows and sum(text_width(text) for _, text in rows[-1]) + len(_GAP[1]) + wide <= width:
             rows[-1] += [_GAP, *each]
         else:
             rows.append(list(each))

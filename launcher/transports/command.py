@@ -11,7 +11,7 @@ _STDERR_TURN_S = 0.25
 """While stdout is silent, stderr is drained this often."""
 
 
-def run_to_end(
+def run_to_completion(
     stream: Stream, host: str, stdin: bytes, *, deadline: float, timeout_s: float, max_output: int
 ) -> CommandResult:
     """Feed, drain both outputs side by side, and wait for the status, all before the deadline.

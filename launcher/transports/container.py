@@ -13,7 +13,7 @@ from launcher.errors import (
     HostError,
     PrefixFailed,
 )
-from launcher.text import clean, one_line
+from launcher.text import one_line, sanitize
 from launcher.transports.base import CommandResult, Connection
 from launcher.transports.prefix import Prefix
 from preflight.frozen import dataclass
@@ -58,7 +58,7 @@ class Runtime:
         done = self._ask("container", "inspect", "--format", _STATE, name)
         if done.exit_status != 0:
             self._refuse(done, name)
-        lines = [_STATE_LINE.fullmatch(line.strip()) for line in clean(done.stdout).splitlines()]
+        lines = [_STATE_LINE.fullmatch(line.strip()) for line in sanitize(done.stdout).splitlines()]
         found = next((line for line in reversed(lines) if line), None)
         if found is None:
             raise PrefixFailed(
@@ -128,10 +128,10 @@ class Runtime:
 
 
 def _names(done: CommandResult) -> list[str]:
-    lines = (line.strip() for line in clean(done.stdout).splitlines())
+    lines = (line.strip() for line in sanitize(done.stdout).splitlines())
     return [line for line in lines if _NAME_LINE.fullmatch(line)]
 
 
 def _last(output: bytes) -> str:
-    lines = [line.strip() for line in clean(output[-4096:]).splitlines() if line.strip()]
+    lines = [line.strip() for line in sanitize(output[-4096:]).splitlines() if line.strip()]
     return one_line(" | ".join(lines[-2:]), 300)

@@ -14,7 +14,7 @@ from typing import IO
 from launcher.errors import ConnectionLost, HostError, ProgramNotStarted
 from launcher.local.home import at_home
 from launcher.transports.base import Closing, CommandResult, Endpoint
-from launcher.transports.command import run_to_end
+from launcher.transports.command import run_to_completion
 
 _CHUNK = 1 << 16
 _STDERR_HELD = 2 << 20
@@ -48,7 +48,7 @@ class LocalConnection(Closing):
         except ProgramNotStarted as failure:
             return CommandResult(failure.status, b"", f"{words[0]}: {failure.why}\n".encode())
         try:
-            return run_to_end(
+            return run_to_completion(
                 stream, self.name, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output
             )
         except HostError:

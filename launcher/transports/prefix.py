@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from launcher.config.via_options import COMMAND, Via, filled
 from launcher.errors import CommandMissing, HostError, PrefixFailed
-from launcher.text import clean, one_line
+from launcher.text import one_line, sanitize
 from launcher.transports.base import Closing, CommandResult, Connection, Stream
 from launcher.transports.quoting import quoted
 from preflight.frozen import dataclass
@@ -184,5 +184,5 @@ def _try_to_send(stream: Stream, data: bytes) -> None:
 
 
 def _last(output: bytes) -> str:
-    lines = [line.strip() for line in clean(output[-4096:]).splitlines() if line.strip()]
+    lines = [line.strip() for line in sanitize(output[-4096:]).splitlines() if line.strip()]
     return one_line(" | ".join(lines[-2:]), _STDERR_SHOWN)

@@ -63,7 +63,7 @@ class Tunnel:
 
 
 @contextmanager
-def lent(connection: Connection, program: str) -> Iterator[Tunnel]:
+def open_tunnel(connection: Connection, program: str) -> Iterator[Tunnel]:
     """Lend a connection to a program for one command on the host, whose first word `program` replaces."""
     with (
         tempfile.TemporaryDirectory(prefix="gpulaunch-") as private,

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import absent
-from preflight.checks.holders import introduce, judged, same_process, what_to_do
+from preflight.checks.helpers import unreadable
+from preflight.checks.holders import describe_holder, is_classified, same_process, what_to_do
 from preflight.checks.registry import host_check
 from preflight.decide.gpu_selection import GpuSelection
 from preflight.facts.gpu import ComputeProcess, Gpu
@@ -28,7 +28,7 @@ def no_gpu_refuses_contexts(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     """
     for gpu in gpus:
         if isinstance(gpu.compute_mode, Missing):
-            yield from absent(gpu, "compute mode", gpu.compute_mode)
+            yield from unreadable(gpu, "compute mode", gpu.compute_mode)
         elif gpu.compute_mode == "prohibited":
             yield Problem(
                 "compute mode is Prohibited, so no rank can open this GPU",
@@ -53,13 +53,13 @@ def exclusive_gpus_are_free(
     Source: CUDA driver API error 46; karpathy/nanoGPT issue 116; NVIDIA/go-dcgm issue 52.
     """
     mps = not isinstance(facts.system, Missing) and facts.system.mps_control
-    known = judged(facts, expect)
+    known = is_classified(facts, expect)
     free: list[int] = []
     for gpu in gpus:
         if gpu.compute_mode not in ("exclusive_process", "exclusive_thread"):
             continue
         if isinstance(gpu.processes, Missing):
-            yield from absent(gpu, "processes on a GPU in Exclusive_Process mode", gpu.processes)
+            yield from unreadable(gpu, "processes on a GPU in Exclusive_Process mode", gpu.processes)
             continue
         holders = [process for process in gpu.processes if process.kind == "compute"]
         if mps or any(process.kind == "mps" for process in gpu.processes):
@@ -89,7 +89,7 @@ def exclusive_gpus_are_free(
 
 def _named(holder: ComputeProcess, item: ClassifiedProcess | None) -> str:
     if item is not None:
-        return introduce(item)
+        return describe_holder(item)
     return f"pid {holder.pid}" + ("" if isinstance(holder.name, Missing) else f" ({holder.name})")
 
 

@@ -6,7 +6,7 @@ from preflight.checks.environment import LAUNCH_NEEDS
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import ClockOffset, cluster_check
 from preflight.checks.versions import release
-from preflight.decide.gpu_selection import select
+from preflight.decide.gpu_selection import select_gpus
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
@@ -168,7 +168,7 @@ def gpu_models_are_equal(hosts: Hosts, job: Job) -> Iterator[Problem]:
     def read(facts: HostFacts) -> str:
         if isinstance(facts.gpus, Missing):
             return ""
-        used = select(facts, job).candidates
+        used = select_gpus(facts, job).candidates
         names = {g.name for g in facts.gpus if g.index in used and not isinstance(g.name, Missing)}
         return " + ".join(sorted(names))
 

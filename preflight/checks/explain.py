@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 
 from preflight.checks.registry import Check
-from preflight.checks.runner import table
+from preflight.checks.runner import all_checks
 
 
 def known_codes(others: Iterable[str] = ()) -> frozenset[str]:
     """Return every code a finding can have; `others` are those of hosts that could not be used."""
-    return frozenset(table()) | frozenset(others)
+    return frozenset(all_checks()) | frozenset(others)
 
 
 def heading(check: Check) -> str:

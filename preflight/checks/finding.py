@@ -35,7 +35,7 @@ class Problem:
     subject: str = ""  # "gpu3", "pid 4242", "port 29500", "" for the host itself
     severity: Severity | None = None
     gpu: int | None = None
-    unasked: bool = False  # unknown only because the source does not hold it (a saved nvidia-smi)
+    not_collected: bool = False  # unknown only because the source does not hold it (a saved nvidia-smi)
     hosts: tuple[str, ...] = ()
     alike: str = ""  # problems of a check that have this in common are reported as one, with a count
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import how_to_read, span
+from preflight.checks.helpers import format_duration, missing_fix
 from preflight.checks.registry import host_check
 from preflight.facts.gpu import Gpu, GpuClaim
 from preflight.facts.host import HostFacts, Identity
@@ -26,7 +26,7 @@ def no_other_run_claims_the_gpus(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Ite
     if isinstance(claims, Missing):
         if claims.code != "not-asked":  # a recording of a version without claims
             words = f"claims of other runs not checked: {claims.reason}"
-            yield Problem(words, how_to_read(claims), severity=Severity.UNKNOWN)
+            yield Problem(words, missing_fix(claims), severity=Severity.UNKNOWN)
         return
     for gpu in gpus:
         for claim in claims:
@@ -37,7 +37,7 @@ def no_other_run_claims_the_gpus(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Ite
 def _words(facts: HostFacts, claim: GpuClaim) -> str:
     now = facts.identity.now_unix if isinstance(facts.identity, Identity) else claim.since_unix
     run = f"run {claim.run_id}" if claim.run_id else "a run that does not say its name"
-    return f"claimed by {run} of {claim.user}, {span(max(0.0, now - claim.since_unix))} ago"
+    return f"claimed by {run} of {claim.user}, {format_duration(max(0.0, now - claim.since_unix))} ago"
 
 
 def _fix(facts: HostFacts, claim: GpuClaim) -> str:

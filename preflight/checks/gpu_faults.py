@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import absent, span
+from preflight.checks.helpers import format_duration, unreadable
 from preflight.checks.registry import host_check
 from preflight.checks.xids import meaning
 from preflight.facts.gpu import Gpu
@@ -35,7 +35,7 @@ def no_gpu_asks_for_recovery(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     for gpu in gpus:
         action = gpu.recovery_action
         if isinstance(action, Missing):
-            yield from absent(gpu, "recovery action", action)
+            yield from unreadable(gpu, "recovery action", action)
         elif action.lower() not in ("none", ""):
             fix = _RECOVERY_FIX.get(action.lower(), "ask the administrator")
             yield Problem(
@@ -86,14 +86,14 @@ def _unread_log(facts: HostFacts, log: Missing) -> Iterator[Problem]:
             f"the kernel log cannot be read ({log.reason}); the driver says that no GPU needs recovery",
             "to read it: ask the administrator to add you to group adm, or kernel.dmesg_restrict=0",
             severity=Severity.INFO,
-            unasked=log.code == "not-asked",
+            not_collected=log.code == "not-asked",
         )
         return
     yield Problem(
         f"whether the kernel reported GPU errors is not known: {log.reason}",
         "sudo dmesg | grep -i xid; or ask the administrator for group adm or kernel.dmesg_restrict=0",
         severity=Severity.UNKNOWN,
-        unasked=log.code == "not-asked",
+        not_collected=log.code == "not-asked",
     )
 
 
@@ -143,4 +143,4 @@ def _recent(facts: HostFacts, xid: Xid, within_s: float) -> bool:
 
 def _when(facts: HostFacts, xid: Xid) -> str:
     age = _age(facts, xid)
-    return "since boot" if age is None else f"{span(age)} ago"
+    return "since boot" if age is None else f"{format_duration(age)} ago"

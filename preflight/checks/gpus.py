@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import absent, absent_needed, name_of
+from preflight.checks.helpers import name_of, required_unreadable, unreadable
 from preflight.checks.install import install_command
 from preflight.checks.registry import host_check
 from preflight.checks.shell_words import shell_word
@@ -55,7 +55,7 @@ def the_named_gpus_are_there(use: GpuSelection) -> Iterator[Problem]:
     Fix: `nvidia-smi -L` lists what the host has.
     Source: NVML device list.
     """
-    for word in use.absent:
+    for word in use.not_found:
         yield Problem(
             f"GPU {word} is named but the driver does not list it",
             "nvidia-smi -L shows the GPUs; correct gpus: in the run config or hosts.yaml",
@@ -152,7 +152,7 @@ def no_gpu_is_in_mig_mode(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     """
     for gpu in gpus:
         if isinstance(gpu.mig_enabled, Missing):
-            yield from absent(gpu, "MIG mode", gpu.mig_enabled)
+            yield from unreadable(gpu, "MIG mode", gpu.mig_enabled)
         elif gpu.mig_enabled:
             yield Problem(
                 f"{name_of(gpu)} is in MIG mode; a rank needs a whole GPU",
@@ -193,7 +193,7 @@ def torch_has_kernels_for_every_gpu(
 
 def _kernels(gpu: Gpu, wheel: Wheel, torch: str, fix: str) -> Iterator[Problem]:
     if isinstance(gpu.capability, Missing):
-        yield from absent_needed(gpu, "compute capability", gpu.capability)
+        yield from required_unreadable(gpu, "compute capability", gpu.capability)
         return
     if runs_on(wheel, gpu.capability):
         return

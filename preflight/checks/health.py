@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import absent, cut
+from preflight.checks.helpers import shorten, unreadable
 from preflight.checks.registry import host_check
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
@@ -24,7 +24,7 @@ def no_row_remap_waits(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     """
     for gpu in gpus:
         if isinstance(gpu.remap, Missing):
-            yield from absent(gpu, "row remapping", gpu.remap)
+            yield from unreadable(gpu, "row remapping", gpu.remap)
         elif gpu.remap.failed:
             yield Problem(
                 "a memory row could not be remapped: no spare rows are left",
@@ -50,12 +50,12 @@ def no_uncorrected_memory_errors(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     """
     for gpu in gpus:
         if isinstance(gpu.ecc, Missing):
-            yield from absent(gpu, "ECC", gpu.ecc)
+            yield from unreadable(gpu, "ECC", gpu.ecc)
             continue
         count = gpu.ecc.uncorrected_volatile
         if isinstance(count, Missing):
             if gpu.ecc.enabled:
-                yield from absent(gpu, "ECC error count", count)
+                yield from unreadable(gpu, "ECC error count", count)
         elif count > 0:
             yield Problem(
                 f"{count} uncorrectable memory error{'s' if count > 1 else ''} since the driver was loaded",
@@ -78,7 +78,7 @@ def the_nvswitch_fabric_is_ready(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Ite
     said = "" if isinstance(manager, Missing) or not manager else f"; nvidia-fabricmanager is {manager}"
     for gpu in gpus:
         if isinstance(gpu.fabric, Missing):
-            yield from absent(gpu, "NVSwitch fabric", gpu.fabric)
+            yield from unreadable(gpu, "NVSwitch fabric", gpu.fabric)
         elif gpu.fabric.state != "not_supported" and (
             gpu.fabric.state != "completed" or gpu.fabric.status.lower() not in ("success", "")
         ):
@@ -102,7 +102,7 @@ def nvlinks_are_up(gpus: tuple[Gpu, ...], expect: Expect) -> Iterator[Problem]:
     """
     for gpu in gpus:
         if isinstance(gpu.nvlinks, Missing):
-            yield from absent(gpu, "NVLink", gpu.nvlinks)
+            yield from unreadable(gpu, "NVLink", gpu.nvlinks)
             continue
         down = [link.link for link in gpu.nvlinks if not link.active]
         if down and len(down) < len(gpu.nvlinks):
@@ -174,7 +174,7 @@ def no_gpu_is_throttled(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     """
     for gpu in gpus:
         if isinstance(gpu.throttle, Missing):
-            yield from absent(gpu, "throttling", gpu.throttle)
+            yield from unreadable(gpu, "throttling", gpu.throttle)
             continue
         reasons = [_THROTTLES[reason] for reason in gpu.throttle if reason in _THROTTLES]
         if reasons:
@@ -196,7 +196,7 @@ def no_gpu_is_hot(gpus: tuple[Gpu, ...], expect: Expect) -> Iterator[Problem]:
     """
     for gpu in gpus:
         if isinstance(gpu.temperature_c, Missing):
-            yield from absent(gpu, "temperature", gpu.temperature_c)
+            yield from unreadable(gpu, "temperature", gpu.temperature_c)
             continue
         limit = gpu.temperature_slowdown_c
         if not isinstance(limit, Missing) and gpu.temperature_c >= limit - expect.temperature_margin_c:
@@ -219,7 +219,7 @@ def pcie_links_are_wide(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     """
     for gpu in gpus:
         if isinstance(gpu.pcie, Missing):
-            yield from absent(gpu, "PCIe link", gpu.pcie)
+            yield from unreadable(gpu, "PCIe link", gpu.pcie)
         elif 0 < gpu.pcie.width < gpu.pcie.width_max:
             yield Problem(
                 f"PCIe link runs with {gpu.pcie.width} of {gpu.pcie.width_max} lanes",
@@ -265,7 +265,7 @@ def persistence_mode_is_on(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     off = []
     for gpu in gpus:
         if isinstance(gpu.persistence, Missing):
-            yield from absent(gpu, "persistence mode", gpu.persistence)
+            yield from unreadable(gpu, "persistence mode", gpu.persistence)
         elif not gpu.persistence:
             off.append(str(gpu.index))
     if off:
@@ -286,7 +286,7 @@ def few_pages_are_retired(gpus: tuple[Gpu, ...], expect: Expect) -> Iterator[Pro
     for gpu in gpus:
         pages = gpu.retired_pages
         if isinstance(pages, Missing):
-            yield from absent(gpu, "retired pages", pages)
+            yield from unreadable(gpu, "retired pages", pages)
             continue
         if pages.pending is True:
             yield Problem(
@@ -319,11 +319,11 @@ def the_kernel_killed_nothing(facts: HostFacts) -> Iterator[Problem]:
     if kernel_log.oom_kills:
         yield Problem(
             f"processes ended for lack of memory since boot: {len(kernel_log.oom_kills)}; the last: "
-            f"{cut(kernel_log.oom_kills[-1], 120)}",
+            f"{shorten(kernel_log.oom_kills[-1], 120)}",
             "sudo dmesg | grep -i 'killed process'",
         )
     if kernel_log.other:
         yield Problem(
-            f"other NVIDIA messages: {len(kernel_log.other)}; the last: {cut(kernel_log.other[-1], 160)}",
+            f"other NVIDIA messages: {len(kernel_log.other)}; the last: {shorten(kernel_log.other[-1], 160)}",
             "sudo dmesg | grep -iE 'nvrm|nvidia'",
         )

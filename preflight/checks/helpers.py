@@ -11,31 +11,31 @@ REPORTED_ELSEWHERE = ("gpu-lost", "reset-required")
 """A GPU that answers nothing is one finding (GPU003), not one per value."""
 
 
-def absent(gpu: Gpu, what: str, missing: Missing) -> Iterator[Problem]:
+def unreadable(gpu: Gpu, what: str, missing: Missing) -> Iterator[Problem]:
     """Say that `what` of a GPU could not be read: nothing where GPUs of this kind do not have it."""
     if missing.code in ("not-supported", *REPORTED_ELSEWHERE):
         return
     yield Problem(
         f"{what} not checked: {missing.reason}",
-        how_to_read(missing),
+        missing_fix(missing),
         severity=Severity.UNKNOWN,
         gpu=gpu.index,
-        unasked=missing.code == "not-asked",
+        not_collected=missing.code == "not-asked",
     )
 
 
-def absent_needed(gpu: Gpu, what: str, missing: Missing) -> Iterator[Problem]:
+def required_unreadable(gpu: Gpu, what: str, missing: Missing) -> Iterator[Problem]:
     """Say that a value which the launch depends on could not be read, whatever the reason."""
     if missing.code not in REPORTED_ELSEWHERE:
         yield Problem(
             f"{what} not known: {missing.reason}",
-            how_to_read(missing),
+            missing_fix(missing),
             severity=Severity.UNKNOWN,
             gpu=gpu.index,
         )
 
 
-def how_to_read(missing: Missing) -> str:
+def missing_fix(missing: Missing) -> str:
     """Return what would make the value readable."""
     if missing.code == "no-permission":
         return "run the preflight as a user who may read it, or ask the administrator for the value"
@@ -51,7 +51,7 @@ def name_of(gpu: Gpu) -> str:
     return "a GPU of unknown model" if isinstance(gpu.name, Missing) else gpu.name
 
 
-def span(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a duration as a person says it: 45 s, 12 min, 3 h, 5 d."""
     for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
         if seconds >= size:
@@ -64,7 +64,7 @@ def gib(mib: float) -> str:
     return f"{mib / 1024:.1f} GiB"
 
 
-def cut(text: str, length: int) -> str:
+def shorten(text: str, length: int) -> str:
     """Return a text of at most this many characters; "..." replaces what is left out."""
     return text if len(text) <= length else text[: length - 3] + "..."
 

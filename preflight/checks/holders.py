@@ -1,13 +1,13 @@
 """Who holds what a job needs: whose it is, since when, whether it lives, and what can be done about it."""
 
-from preflight.checks.helpers import cut, span
+from preflight.checks.helpers import format_duration, shorten
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, Identity, Process
 from preflight.facts.missing import Missing
 from preflight.facts.redaction import redact_words
 from preflight.job import Expect
 from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
-from preflight.leftovers.selection import asks, clean_command, how_to_end
+from preflight.leftovers.selection import clean_command, confirmation_of, how_to_end
 
 LEFT_OVER = frozenset(
     {ProcessClass.DEAD_RUN, ProcessClass.ORPHAN, ProcessClass.HALF_DEAD, ProcessClass.STUCK}
@@ -27,7 +27,7 @@ _IS: dict[ProcessClass, str] = {
 _OTHER_GPUS = "use other GPUs with --gpus"
 
 
-def judged(facts: HostFacts, expect: Expect) -> dict[int, ClassifiedProcess]:
+def is_classified(facts: HostFacts, expect: Expect) -> dict[int, ClassifiedProcess]:
     """Return the classified processes of a host by pid."""
     return {item.process.pid: item for item in classify(facts, stopped_s=expect.stopped_s)}
 
@@ -38,26 +38,26 @@ def same_process(facts: HostFacts, gpu: Gpu, item: ClassifiedProcess | None) -> 
     In a container the pid may be of another namespace: then only who has the GPU open itself is meant.
     """
     ours = isinstance(facts.identity, Identity) and facts.identity.initial_pid_namespace
-    return item if item is not None and (ours or gpu.index in item.holds.gpus) else None
+    return item if item is not None and (ours or gpu.index in item.held.gpus) else None
 
 
 def command_of(process: Process) -> str:
     """Return what a process runs, its name where the command line is not known."""
     if isinstance(process.argv, Missing) or not process.argv:
         return process.comm
-    return cut(" ".join(redact_words(process.argv)), 60)
+    return shorten(" ".join(redact_words(process.argv)), 60)
 
 
-def introduce(item: ClassifiedProcess) -> str:
+def describe_holder(item: ClassifiedProcess) -> str:
     """Return "pid 4242 (ana, 3 h old, live)"."""
     process = item.process
-    return f"pid {process.pid} ({process.user}, {span(process.age_s)} old, {_IS[item.kind]})"
+    return f"pid {process.pid} ({process.user}, {format_duration(process.age_s)} old, {_IS[item.kind]})"
 
 
-def describe(item: ClassifiedProcess) -> str:
+def describe_holders(item: ClassifiedProcess) -> str:
     """Return "pid 4242 (ana, 3 h old): python train.py; an orphan: its launcher is gone"."""
     process = item.process
-    who = f"pid {process.pid} ({process.user}, {span(process.age_s)} old): {command_of(process)}"
+    who = f"pid {process.pid} ({process.user}, {format_duration(process.age_s)} old): {command_of(process)}"
     return f"{who}; {_IS[item.kind]}: {', '.join(item.evidence)}"
 
 
@@ -73,7 +73,7 @@ def what_to_do(facts: HostFacts, item: ClassifiedProcess, otherwise: str = _OTHE
             return f"if it is yours to end: {clean_command(item, host)}"
         case ProcessClass.SYSTEM:
             return f"leave it, it is not a job; {otherwise}"
-        case ProcessClass.LIVE if asks(item):
+        case ProcessClass.LIVE if confirmation_of(item):
             return (
                 f"it is part of the session from which gpulaunch runs: end it in that session, or {otherwise}"
             )

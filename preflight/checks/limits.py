@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import gib, how_to_read, is_started_with_options
+from preflight.checks.helpers import gib, is_started_with_options, missing_fix
 from preflight.checks.registry import host_check
 from preflight.decide.gpu_selection import GpuSelection
 from preflight.facts.host import HostFacts, IbPort, Limits
@@ -48,7 +48,7 @@ def shared_memory_is_enough(
     if isinstance(limits.shm_free_mib, Missing):
         yield Problem(
             f"shared memory not checked: {limits.shm_free_mib.reason}",
-            how_to_read(limits.shm_free_mib),
+            missing_fix(limits.shm_free_mib),
             severity=Severity.UNKNOWN,
         )
     elif limits.shm_free_mib < wanted:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import gib, how_to_read
+from preflight.checks.helpers import gib, missing_fix
 from preflight.checks.registry import host_check
 from preflight.checks.shell_words import shell_word
 from preflight.facts.host import HostFacts, PathFacts
@@ -87,7 +87,7 @@ def there_is_room(paths: tuple[PathFacts, ...], expect: Expect) -> Iterator[Prob
         if isinstance(item.free_mib, Missing) and item.free_mib.code != "not-supported":
             yield Problem(
                 f"free space at {where} not checked: {item.free_mib.reason}",
-                how_to_read(item.free_mib),
+                missing_fix(item.free_mib),
                 subject=subject,
                 severity=Severity.UNKNOWN,
             )

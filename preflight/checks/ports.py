@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.holders import describe, judged, what_to_do
+from preflight.checks.holders import describe_holders, is_classified, what_to_do
 from preflight.checks.registry import host_check
 from preflight.facts.host import HostFacts, Ports, Socket
 from preflight.facts.missing import Missing
@@ -51,7 +51,7 @@ def the_main_port_can_be_bound(
     if bind.ok:
         return
     kin = _holders(facts, expect, port)
-    held = "; ".join(describe(item) for item in kin) or _sockets(holders) or bind.error
+    held = "; ".join(describe_holders(item) for item in kin) or _sockets(holders) or bind.error
     other = next((free for free in ports.free if free != port), None)
     ways = dict.fromkeys(what_to_do(facts, item, _OTHER_PORT) for item in kin)
     fix = "; ".join(ways) or f"sudo ss -tanp 'sport = :{port}' names its owner; {_OTHER_PORT}"
@@ -71,7 +71,7 @@ def the_main_port_can_be_bound(
 
 
 def _holders(facts: HostFacts, expect: Expect, port: int) -> list[ClassifiedProcess]:
-    return [item for item in judged(facts, expect).values() if port in item.holds.ports]
+    return [item for item in is_classified(facts, expect).values() if port in item.held.ports]
 
 
 def _sockets(sockets: list[Socket]) -> str:

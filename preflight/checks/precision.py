@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import absent_needed
+from preflight.checks.helpers import required_unreadable
 from preflight.checks.registry import cluster_check, host_check
-from preflight.decide.gpu_selection import GpuSelection, select
-from preflight.decide.precision import ceiling
+from preflight.decide.gpu_selection import GpuSelection, select_gpus
+from preflight.decide.precision import hardware_limit
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
@@ -30,10 +30,10 @@ def the_gpus_have_the_asked_precision(
     for gpu in gpus:
         if gpu.index not in use.candidates:
             continue
-        limit = ceiling(gpu)
+        limit = hardware_limit(gpu)
         if isinstance(limit, Missing):
             if job.precision != "no":
-                yield from absent_needed(gpu, "the mixed precision it can train in", limit)
+                yield from required_unreadable(gpu, "the mixed precision it can train in", limit)
         elif job.precision not in ("auto", "no") and job.precision not in limit.on_request:
             yield Problem(
                 f"{job.precision} was asked for; {limit.reason.text}: {limit.reason.source}",
@@ -54,9 +54,9 @@ def one_precision_suits_all_hosts(hosts: Mapping[str, HostFacts], job: Job) -> I
     """
     best: dict[str, list[str]] = {}
     for name, facts in hosts.items():
-        use = select(facts, job)
+        use = select_gpus(facts, job)
         for gpu in () if isinstance(facts.gpus, Missing) else facts.gpus:
-            limit = ceiling(gpu) if gpu.index in use.candidates else None
+            limit = hardware_limit(gpu) if gpu.index in use.candidates else None
             if limit is not None and not isinstance(limit, Missing) and name not in best.get(limit.best, []):
                 best.setdefault(limit.best, []).append(name)
     if len(best) > 1 and job.precision == "auto":

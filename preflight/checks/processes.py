@@ -3,8 +3,15 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.helpers import absent, gib
-from preflight.checks.holders import LEFT_OVER, command_of, describe, judged, same_process, what_to_do
+from preflight.checks.helpers import gib, unreadable
+from preflight.checks.holders import (
+    LEFT_OVER,
+    command_of,
+    describe_holders,
+    is_classified,
+    same_process,
+    what_to_do,
+)
 from preflight.checks.registry import host_check
 from preflight.facts.gpu import ComputeProcess, Gpu
 from preflight.facts.host import HostFacts, Identity, ProcessTable
@@ -32,10 +39,10 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
     Fix: `gpulaunch clean-zombies HOST` for leftovers; ask the owner, or take other GPUs, for live ones.
     Source: NVML process lists, /proc; GaTech-RL2/EgoVerse pull request 682.
     """
-    known = judged(facts, expect)
+    known = is_classified(facts, expect)
     for gpu in gpus:
         if isinstance(gpu.processes, Missing):
-            yield from absent(gpu, "processes on it", gpu.processes)
+            yield from unreadable(gpu, "processes on it", gpu.processes)
             continue
         told: set[int] = set()
         for holder in gpu.processes:
@@ -43,9 +50,9 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
                 told.add(holder.pid)
                 yield from _holder(facts, gpu, holder, same_process(facts, gpu, known.get(holder.pid)))
         for item in known.values():
-            if gpu.index in item.holds.gpus and item.process.pid not in told and item.kind in LEFT_OVER:
+            if gpu.index in item.held.gpus and item.process.pid not in told and item.kind in LEFT_OVER:
                 yield Problem(
-                    f"held through open device files by {describe(item)}",
+                    f"held through open device files by {describe_holders(item)}",
                     what_to_do(facts, item),
                     gpu=gpu.index,
                 )
@@ -57,7 +64,7 @@ def _holder(
     memory = "" if isinstance(holder.used_mib, Missing) else f"{gib(holder.used_mib)} "
     if item is not None:
         yield Problem(
-            f"{memory}held by {describe(item)}",
+            f"{memory}held by {describe_holders(item)}",
             what_to_do(facts, item),
             severity=Severity.INFO if item.kind is ProcessClass.SYSTEM else None,
             gpu=gpu.index,
@@ -94,7 +101,7 @@ def memory_in_use_is_explained(facts: HostFacts, gpus: tuple[Gpu, ...], expect: 
     """
     for gpu in gpus:
         if isinstance(gpu.memory, Missing):
-            yield from absent(gpu, "memory in use", gpu.memory)
+            yield from unreadable(gpu, "memory in use", gpu.memory)
             continue
         if isinstance(gpu.processes, Missing):
             continue  # PROC001 has said so
@@ -141,14 +148,14 @@ def nothing_is_left_over(
             subject=f"pid {unread.pid}",
             severity=Severity.UNKNOWN,
         )
-    for item in judged(facts, expect).values():
+    for item in is_classified(facts, expect).values():
         if job.wants_gpus and _told_with_its_gpu(facts, item):
             continue
         if item.kind in LEFT_OVER or item.kind is ProcessClass.SUSPECT:
-            holds = [f"GPU {i}" for i in item.holds.gpus] + [f"port {p}" for p in item.holds.ports]
+            holds = [f"GPU {i}" for i in item.held.gpus] + [f"port {p}" for p in item.held.ports]
             suffix = f"; holds {', '.join(holds)}" if holds else ""
             yield Problem(
-                describe(item) + suffix,
+                describe_holders(item) + suffix,
                 what_to_do(facts, item),
                 subject=f"pid {item.process.pid}",
                 severity=Severity.INFO if item.kind is ProcessClass.SUSPECT else None,
@@ -163,7 +170,7 @@ def _told_with_its_gpu(facts: HostFacts, item: ClassifiedProcess) -> bool:
     return any(
         item.kind in LEFT_OVER or any(holder.pid == item.process.pid for holder in gpu.processes)
         for gpu in facts.gpus
-        if gpu.index in item.holds.gpus and not isinstance(gpu.processes, Missing)
+        if gpu.index in item.held.gpus and not isinstance(gpu.processes, Missing)
     )
 
 
@@ -179,7 +186,7 @@ def no_zombies(facts: HostFacts, processes: ProcessTable, expect: Expect) -> Ite
     Source: /proc/PID/stat.
     """
     tree = ProcessTree.of(processes)
-    for item in judged(facts, expect).values():
+    for item in is_classified(facts, expect).values():
         process = item.process
         if item.kind is ProcessClass.ZOMBIE:
             parent = tree.parent(process)
@@ -188,7 +195,7 @@ def no_zombies(facts: HostFacts, processes: ProcessTable, expect: Expect) -> Ite
             fix = f"nothing to do; it goes when its parent, pid {process.ppid}, collects it or ends"
             if process.ppid == 1:  # no init: what a container was started with
                 fix += "; start the container with --init, and its first process collects them"
-            yield Problem(describe(item), fix, subject=f"pid {process.pid}", alike=_alike(item))
+            yield Problem(describe_holders(item), fix, subject=f"pid {process.pid}", alike=_alike(item))
         elif process.state == "T" and item.kind not in LEFT_OVER and item.kind is not ProcessClass.SUSPECT:
             fix = f"kill -CONT {process.pid}   (or fg)"
-            yield Problem(describe(item), fix, subject=f"pid {process.pid}", alike=_alike(item))
+            yield Problem(describe_holders(item), fix, subject=f"pid {process.pid}", alike=_alike(item))

@@ -11,7 +11,7 @@ from typing import Any
 import preflight.checks.table  # noqa: F401 - importing it fills the table
 from preflight.checks.finding import Finding, Problem, Severity
 from preflight.checks.registry import CHECKS, NOT_HELD, Check, ClockOffset
-from preflight.decide.gpu_selection import GpuSelection, select
+from preflight.decide.gpu_selection import GpuSelection, select_gpus
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
 from preflight.job import Expect, GpuRequest, Job
@@ -19,12 +19,12 @@ from preflight.job import Expect, GpuRequest, Job
 _FACT_NAMES = frozenset(field.name for field in fields(HostFacts))
 
 
-def table() -> dict[str, Check]:
+def all_checks() -> dict[str, Check]:
     """Return all checks, in the order of `preflight.checks.table`. An empty table would pass every host."""
     return CHECKS
 
 
-def judge_host(
+def check_host(
     facts: HostFacts,
     job: Job,
     expect: Expect,
@@ -39,10 +39,10 @@ def judge_host(
     `allowed` are the GPUs that hosts.yaml lets anybody use. `asked_only` leaves out the checks whose facts
     the source was never asked for (a saved nvidia-smi has no ports); `unasked` lists them.
     """
-    use = select(facts, job, allowed)
+    use = select_gpus(facts, job, allowed)
     supply: dict[str, Any] = {name: getattr(facts, name) for name in _FACT_NAMES}
     supply |= {"facts": facts, "job": job, "expect": expect, "use": use, "is_main": is_main}
-    skip = frozenset(unasked(facts)) if asked_only else frozenset[str]()
+    skip = frozenset(checks_without_facts(facts)) if asked_only else frozenset[str]()
     told = [
         (check, problem)
         for check in _applicable("host", job)
@@ -56,7 +56,7 @@ def judge_host(
     )
 
 
-def judge_cluster(
+def check_cluster(
     hosts: Mapping[str, HostFacts],
     job: Job,
     reach: tuple[Reach, ...],
@@ -80,18 +80,18 @@ def judge_cluster(
     )
 
 
-def unasked(facts: HostFacts) -> tuple[str, ...]:
+def checks_without_facts(facts: HostFacts) -> tuple[str, ...]:
     """Return the codes of the host checks whose facts this source does not hold at all."""
     absent = {
         name
         for name in _FACT_NAMES
         if isinstance(fact := getattr(facts, name), Missing) and fact.code == "not-asked"
     }
-    return tuple(c.code for c in table().values() if c.scope == "host" and absent.intersection(c.needs))
+    return tuple(c.code for c in all_checks().values() if c.scope == "host" and absent.intersection(c.needs))
 
 
 def _applicable(scope: str, job: Job) -> Iterator[Check]:
-    return (c for c in table().values() if c.scope == scope and (job.wants_gpus or not c.gpu_only))
+    return (c for c in all_checks().values() if c.scope == scope and (job.wants_gpus or not c.gpu_only))
 
 
 def _ask(check: Check, supply: Mapping[str, Any]) -> list[Problem]:
@@ -108,21 +108,21 @@ def _ask(check: Check, supply: Mapping[str, Any]) -> list[Problem]:
         ]
 
 
-Told = tuple[Check, Problem]
+ReportCheck = tuple[Check, Problem]
 
 
-def _unasked_told_once(told: list[Told]) -> Iterator[Told]:
+def _unasked_told_once(told: list[ReportCheck]) -> Iterator[ReportCheck]:
     """Report once per check, as information, what the source does not hold; a gate stays unknown."""
     codes: set[str] = set()
     for check, problem in told:
-        if not problem.unasked or check.gate:
+        if not problem.not_collected or check.gate:
             yield check, problem
         elif check.code not in codes:
             codes.add(check.code)
             yield check, Problem(NOT_HELD, "run the preflight on the host itself", severity=Severity.INFO)
 
 
-def _spare_gpus_demoted(told: list[Told], use: GpuSelection) -> Iterator[Told]:
+def _spare_gpus_demoted(told: list[ReportCheck], use: GpuSelection) -> Iterator[ReportCheck]:
     """Turn what would stop a launch into a warning where it is about a GPU that the job can do without."""
     stopping = (Severity.CRITICAL, Severity.UNKNOWN)
     bad = {p.gpu for check, p in told if p.gpu is not None and (p.severity or check.severity) in stopping}

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from preflight.decide.precision import decide
 from preflight.decide.ranks import map_ranks
-from preflight.decide.script_args import agree
+from preflight.decide.script_args import align_args
 from preflight.errors import GpulaunchError
 from preflight.facts.gpu import Capability
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.job import Job, Precision
-from preflight.script.analyze import read_script
+from preflight.script.analyze import analyze_script
 from preflight.script.lint import LintResult, lint_for
 from preflight.script.source import Finder
 from preflight.script.target import RankTarget
@@ -25,13 +25,13 @@ def judge_script(
     """
     versions = _versions(hosts)
     capabilities, size = _hardware(hosts, job)
-    script = read_script(text, path, find=find, args=job.args, versions=versions)
+    script = analyze_script(text, path, find=find, args=job.args, versions=versions)
     launch: Precision | None = None
     try:
         launch = decide(hosts, job, script).mixed_precision
     except GpulaunchError:
         launch = None  # the plan reports it; for a check it means that the launch's precision is not known
-    args = agree(job, launch, script).args if launch else job.args
+    args = align_args(job, launch, script).args if launch else job.args
     kinds = capabilities or ([None] if not job.wants_gpus else [(7, 5), (8, 0)])
     targets = [RankTarget(item, size, launch, args, versions) for item in kinds]
     return lint_for(text, path, targets, certain=bool(capabilities) or not job.wants_gpus, find=find)

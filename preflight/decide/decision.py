@@ -17,8 +17,8 @@ class Decision:
     """One mixed precision for the whole launch. `changed_from` is what was asked for and overruled."""
 
     mixed_precision: Precision
-    because: tuple[DecisionReason, ...]
-    changed_from: str = ""
+    reasons: tuple[DecisionReason, ...]
+    requested: str = ""
     script_args: tuple[str, ...] = ()  # from precision_args: how this script takes its precision
 
 
@@ -42,5 +42,5 @@ class NodeRanks:
 
     host: str
     slots: tuple[RankSlot, ...]
-    masked: bool
-    because: tuple[DecisionReason, ...]
+    single_gpu_visible: bool
+    reasons: tuple[DecisionReason, ...]

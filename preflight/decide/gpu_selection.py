@@ -19,11 +19,11 @@ class GpuSelection:
 
     candidates: frozenset[int]
     needed: int
-    absent: tuple[int | str, ...] = ()
-    set_aside: frozenset[int] = frozenset()
+    not_found: tuple[int | str, ...] = ()
+    excluded: frozenset[int] = frozenset()
 
 
-def select(facts: HostFacts, job: Job, allowed: GpuRequest = "all") -> GpuSelection:
+def select_gpus(facts: HostFacts, job: Job, allowed: GpuRequest = "all") -> GpuSelection:
     """Return what `job` wants of the host's GPUs; `allowed` are the GPUs that hosts.yaml lets anybody use.
 
     "all" means all of them: a sick one is not left out silently. Only a GPU in Prohibited mode is, since

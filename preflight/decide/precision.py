@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from preflight.decide.decision import Decision, DecisionReason, NodeRanks
 from preflight.decide.ranks import map_ranks
-from preflight.decide.script_args import asked_in_args
+from preflight.decide.script_args import precision_in_args
 from preflight.errors import GpulaunchError
 from preflight.facts.gpu import Capability, Gpu
 from preflight.facts.host import HostFacts
@@ -62,7 +62,7 @@ _TABLE: tuple[_Row, ...] = (
 )
 
 
-def ceiling(gpu: Gpu, host: str = "") -> HardwareLimit | Missing:
+def hardware_limit(gpu: Gpu, host: str = "") -> HardwareLimit | Missing:
     """Return what `gpu` can do; Missing when its capability is not known, for a guess could cost a run."""
     if isinstance(gpu.capability, Missing):
         return gpu.capability
@@ -112,7 +112,7 @@ def decide(
     """
     if ranks is None:
         ranks = {host: map_ranks(facts, job, script) for host, facts in hosts.items()}
-    request = asked_in_args(job, script) if job.precision == "auto" else job.precision
+    request = precision_in_args(job, script) if job.precision == "auto" else job.precision
     ceilings = [] if request == "no" else _ceilings(hosts, ranks)
     hardware = _for_cpu(request) if _all_cpu(ranks) else _for_gpus(request, ceilings, hosts)
     if job.engine is not None and job.engine.once_per_host:
@@ -122,7 +122,7 @@ def decide(
         return Decision(
             "no",
             (DecisionReason(why, job.command.executable),),
-            changed_from="" if request in (None, "no") else request,
+            requested="" if request in (None, "no") else request,
         )
     if job.engine is not None and not job.engine.sets_precision and not _reaches(job, script):
         return _left_to_torch(hardware, request, job.engine.name, script)
@@ -136,7 +136,7 @@ def _reaches(job: Job, script: ScriptAnalysis | None) -> bool:
     """
     if script is None or script.problem or job.precision_args or job.command.precision_option:
         return True
-    by_option = any(site.option for site in script.precision) or asked_in_args(job, script) is not None
+    by_option = any(site.option for site in script.precision) or precision_in_args(job, script) is not None
     binding = any(site.binding and site.value for site in script.precision)
     return script.style != "torch" or "accelerate" in script.imports or by_option or binding
 
@@ -149,8 +149,8 @@ def _left_to_torch(
     why = DecisionReason(
         f"{engine} sets no mixed precision, and {what}", own or (script.path if script else "")
     )
-    asked = request if request not in (None, "no") else hardware.changed_from
-    return Decision("no", (why, *hardware.because), changed_from=asked or "")
+    asked = request if request not in (None, "no") else hardware.requested
+    return Decision("no", (why, *hardware.reasons), requested=asked or "")
 
 
 def _all_cpu(ranks: Mapping[str, NodeRanks]) -> bool:
@@ -165,7 +165,7 @@ def _ceilings(hosts: Mapping[str, HostFacts], ranks: Mapping[str, NodeRanks]) ->
         for gpu in () if isinstance(gpus, Missing) else gpus:
             if gpu.uuid not in chosen:
                 continue
-            limit = ceiling(gpu, host)
+            limit = hardware_limit(gpu, host)
             if isinstance(limit, Missing):
                 raise PrecisionRefused(
                     f"{host}: the compute capability of GPU {gpu.index} ({gpu_name(gpu)}) is not known"
@@ -182,7 +182,7 @@ def _for_cpu(request: Precision | None) -> Decision:
     if request == "bf16":
         return Decision("bf16", (DecisionReason("bf16 was asked for, and the CPU has it", "the user"),))
     text = f"all ranks run on the CPU, where accelerate's {request} silently does nothing"
-    return Decision("no", (DecisionReason(text, "gpus: none"),), changed_from=request or "")
+    return Decision("no", (DecisionReason(text, "gpus: none"),), requested=request or "")
 
 
 def _for_gpus(
@@ -199,12 +199,10 @@ def _for_gpus(
         # The weakest GPU decides what is left, and is the one to name if it refuses the request too.
         cause = weakest if request not in weakest.on_request else refusing
         best = min(weakest.best, request, key=_ORDER.index)
-        return Decision(best, (cause.reason, *others), changed_from=request)
+        return Decision(best, (cause.reason, *others), requested=request)
     if request == "fp8" and not fp8_backend(hosts.values()):
         text = "fp8 needs transformer-engine, torchao or ms-amp installed on every host"
-        return Decision(
-            "bf16", (DecisionReason(text, "installed packages"), weakest.reason), changed_from="fp8"
-        )
+        return Decision("bf16", (DecisionReason(text, "installed packages"), weakest.reason), requested="fp8")
     return Decision(request, (DecisionReason("asked for", "the user"), *(limit.reason for limit in ceilings)))
 
 
@@ -254,7 +252,7 @@ def _leave_to_the_script(hardware: Decision, script: ScriptAnalysis) -> Decision
         return None
     what = "scales its gradients" if script.own_scaler else "casts its forward"
     why = DecisionReason(f"the script {what} itself, so the launch adds no mixed precision of its own", own)
-    return Decision("no", (why, *hardware.because))
+    return Decision("no", (why, *hardware.reasons))
 
 
 _HELD = {
@@ -274,7 +272,7 @@ def _spare_params(hardware: Decision, script: ScriptAnalysis) -> Decision:
         "with parameters in float32 (dtype=torch.float32 where they are loaded) give --precision fp16",
         why.source,
     )
-    return Decision("no", (why, lift, *hardware.because))
+    return Decision("no", (why, lift, *hardware.reasons))
 
 
 def _obey(
@@ -306,10 +304,10 @@ def _obey(
                 "every GPU of the launch has native bf16, which needs no scaler", ceilings[0].reason.text
             )
         )
-    return Decision(value, (*because, *hardware.because))
+    return Decision(value, (*because, *hardware.reasons))
 
 
 def _with(decision: Decision, note: DecisionReason) -> Decision:
     return Decision(
-        decision.mixed_precision, (*decision.because, note), decision.changed_from, decision.script_args
+        decision.mixed_precision, (*decision.reasons, note), decision.requested, decision.script_args
     )

@@ -28,13 +28,13 @@ class _Switch:
     precision: str
 
 
-def asked_in_args(job: Job, script: ScriptAnalysis | None) -> Precision | None:
+def precision_in_args(job: Job, script: ScriptAnalysis | None) -> Precision | None:
     """Return the precision that the user's own script arguments ask for, None when none or several."""
     found = {switch.precision for switch in _switches(job.args, job.precision_args, script)}
     return next((item for item in _PRECISIONS if {item} == found), None)
 
 
-def agree(job: Job, chosen: Precision, script: ScriptAnalysis | None) -> ArgsEdit:
+def align_args(job: Job, chosen: Precision, script: ScriptAnalysis | None) -> ArgsEdit:
     """Return the script arguments with contrary precision switches dropped and the right ones in place.
 
     Switches are those of the run config's `precision_args` and the argparse options that reading the script

@@ -9,7 +9,7 @@ from typing import Self
 from preflight.diagnosis.fix_commands import command_for
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause, Confidence, Evidence
-from preflight.diagnosis.run_progress import RunProgress, is_soft
+from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match
 from preflight.diagnosis.signatures.table import CausalDepth, Signature, signature
 from preflight.diagnosis.tracebacks import ParsedException, wraps_another
@@ -54,23 +54,23 @@ class Candidate:
 
     cause: Cause
     depth: CausalDepth
-    soft: bool  # only lines that warn say it
+    warning_only: bool  # only lines that warn say it
     first: Line
-    aside: bool = (
+    secondary: bool = (
         False  # something about the GPUs that only warned, beside an exception that is about other things
     )
 
     @classmethod
     def of_series(cls, cause: Cause, first: Line) -> Self:
         """Return what the losses of a log accuse."""
-        return cls(cause, CausalDepth.ROOT, soft=False, first=first)
+        return cls(cause, CausalDepth.ROOT, warning_only=False, first=first)
 
     @property
     def key(self) -> tuple[int, bool, float, int]:
         """Deepest first, firm before soft, then by time, then by line."""
         at = self.first.at if self.first.at is not None else (math.inf if self.first.source else 0.0)
-        depth = self.depth + 1 if self.soft and self.aside else self.depth
-        return (depth, self.soft, at, self.first.order)
+        depth = self.depth + 1 if self.warning_only and self.secondary else self.depth
+        return (depth, self.warning_only, at, self.first.order)
 
 
 def candidates(
@@ -78,7 +78,7 @@ def candidates(
 ) -> list[Candidate]:
     """Return everything the log accuses, unordered; nothing when the run plainly continued to its end."""
     last = max((line.order for line in course.failing), default=-1)
-    if course.failing and course.went_on(last):
+    if course.failing and course.continued(last):
         return []
     chains = _chains(raised)
     lived = [hit for hit in hits if course.moved(hit.line.order, last)]
@@ -87,10 +87,10 @@ def candidates(
     own = _user_exceptions(open_ends, hits, course)
     found = [_of_row(each, chains, course, beside=own) for each in _by_code(dead, course)]
     if not course.failing:
-        found = [each for each in found if _tells_alone(each) and not course.went_on(each.first.order)]
+        found = [each for each in found if _tells_alone(each) and not course.continued(each.first.order)]
     found = [_raised_above_waits(each, found) for each in found]
-    explained = any(each.depth <= CausalDepth.GENERAL and not each.soft for each in found)
-    return [*found, *(each for each in own if not (explained and each.soft))]
+    explained = any(each.depth <= CausalDepth.GENERAL and not each.warning_only for each in found)
+    return [*found, *(each for each in own if not (explained and each.warning_only))]
 
 
 def evidence_of(lines: Iterable[Line]) -> tuple[Evidence, ...]:
@@ -152,7 +152,7 @@ def _of_row(
     beside: Sequence[Candidate],
 ) -> Candidate:
     row, depth, lines = found
-    firm = [line for line in lines if not is_soft(line.text)]
+    firm = [line for line in lines if not is_warning_line(line.text)]
     shown = firm or lines
     soft = not firm
     confidence: Confidence = "likely" if soft and depth is CausalDepth.ROOT else _CONFIDENCE[depth]
@@ -165,20 +165,20 @@ def _of_row(
         cause=row.cause,
         fix=row.fix,
         evidence=evidence_of(shown[:MOST_EVIDENCE]),
-        place=_place(chain),
+        location=_place(chain),
         rank=shown[0].rank,
         host=shown[0].host,
         command=command_for(row.code, course.text_from(shown[:MOST_EVIDENCE])),
     )
-    aside = any(not _ABOUT_GPUS.search(each.cause.cause) for each in beside if not each.soft)
+    aside = any(not _ABOUT_GPUS.search(each.cause.cause) for each in beside if not each.warning_only)
     return Candidate(cause, depth, soft, shown[0], aside)
 
 
 def _place(chain: Sequence[ParsedException]) -> str:
     """Return the user's line that a chain of exceptions came from: the innermost one's, where it has one."""
     for each in chain:
-        if each.place is not None:
-            return f"{each.place.file}:{each.place.line}"
+        if each.location is not None:
+            return f"{each.location.file}:{each.location.line}"
     return ""
 
 
@@ -194,7 +194,7 @@ def _raised_above_waits(candidate: Candidate, others: Sequence[Candidate]) -> Ca
 def _tells_alone(candidate: Candidate) -> bool:
     """Whether it counts where nothing else shows a failure."""
     row = first_match(candidate.cause.evidence[0].text)
-    return not candidate.soft and (row is None or row.telling)
+    return not candidate.warning_only and (row is None or row.definitive)
 
 
 def _user_exceptions(
@@ -231,7 +231,7 @@ def _is_known(raised: ParsedException, matched: set[int] | frozenset[int]) -> bo
 
 
 def _row_of(raised: ParsedException) -> Signature | None:
-    if wraps_another(raised) or (is_soft(raised.text) and raised.bare):
+    if wraps_another(raised) or (is_warning_line(raised.text) and raised.bare):
         return None
     return first_match(raised.text)
 
@@ -259,13 +259,13 @@ def _of_exception(raised: ParsedException, chain: Sequence[ParsedException]) -> 
         cause=f"the script raised {raised.text}",
         fix="see the traceback; gpulaunch knows no general cure for it",
         evidence=evidence_of([raised.line]),
-        place=_place([raised, *chain]),
+        location=_place([raised, *chain]),
         rank=raised.line.rank,
         host=raised.line.host,
     )
     return Candidate(
         cause,
         CausalDepth.ROOT if not raised.bare else CausalDepth.GENERAL,
-        soft=raised.bare,
+        warning_only=raised.bare,
         first=raised.line,
     )

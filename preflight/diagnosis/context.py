@@ -64,7 +64,7 @@ def _signal(code: int) -> int:
     return code - 128 if 128 < code < 160 else 0
 
 
-def weigh(causes: tuple[Cause, ...], context: Context) -> tuple[Cause, ...]:
+def apply_context(causes: tuple[Cause, ...], context: Context) -> tuple[Cause, ...]:
     """Return the causes with what the context adds, more or less certain, in their order."""
     known = (*causes, *_added(causes, context))
     weighed = tuple(_weighed(cause, context) for cause in known)

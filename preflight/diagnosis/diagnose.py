@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from preflight.diagnosis import trends
 from preflight.diagnosis.candidates import MOST_EVIDENCE, Candidate, candidates, evidence_of
-from preflight.diagnosis.context import Context, weigh
+from preflight.diagnosis.context import Context, apply_context
 from preflight.diagnosis.lines import Line, Log, read_logs
 from preflight.diagnosis.result import (
     BENIGN,
@@ -19,7 +19,7 @@ from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.signature_matcher import find_hits, shape
 from preflight.diagnosis.signatures.table import NOTICES
-from preflight.diagnosis.tracebacks import find_raised
+from preflight.diagnosis.tracebacks import parse_exceptions
 
 _NAN_FIX = (
     "float32 parameters with mixed precision (bf16 where the GPUs have it), a lower learning rate; gpulaunch rehearse"
@@ -39,14 +39,14 @@ def diagnose_logs(logs: Sequence[Log], context: Context | None = None) -> Diagno
 
 def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Diagnosis:
     """Say what killed a run from lines that were read already."""
-    raised = find_raised(lines)
+    raised = parse_exceptions(lines)
     course = RunProgress(lines)
     found = candidates(find_hits(lines), raised, course)
     ordered = sorted([*found, *_from_series(lines)], key=lambda candidate: candidate.key)
     causes = tuple(candidate.cause for candidate in ordered)
     if context is not None:
-        causes = weigh(causes, context)
-    failed = bool(course.failing) and not course.went_on(course.failing[-1].order)
+        causes = apply_context(causes, context)
+    failed = bool(course.failing) and not course.continued(course.failing[-1].order)
     nothing = UNKNOWN if failed or _failed(context) else BENIGN
     return Diagnosis(causes[0].slug if causes else nothing, causes, _warnings(lines))
 
@@ -60,7 +60,7 @@ def _from_series(lines: Sequence[Line]) -> list[Candidate]:
     by_rank: dict[tuple[str, int | None], list[Point]] = {}
     for point in read_points(lines):
         by_rank.setdefault((point.line.source, point.line.rank), []).append(point)
-    bad = [found for points in by_rank.values() if (found := trends.judge(points)) is not None]
+    bad = [found for points in by_rank.values() if (found := trends.detect_anomalies(points)) is not None]
     if not bad:
         return []
     first = min(bad, key=lambda each: each.points[0].line.order)
@@ -69,7 +69,7 @@ def _from_series(lines: Sequence[Line]) -> list[Candidate]:
         code=first.code,
         slug=NAN_LOSS,
         confidence=first.confidence,
-        cause=f"{first.what}: pure fp16 training, a model made for bf16 in fp16, too high a learning rate, or bad data",
+        cause=f"{first.description}: pure fp16 training, a model made for bf16 in fp16, too high a learning rate, or bad data",
         fix=_NAN_FIX,
         evidence=evidence_of(shown),
         rank=shown[0].rank,

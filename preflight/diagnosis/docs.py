@@ -30,7 +30,7 @@ class DerivedCause:
 
 
 _RISING = "float32 parameters with mixed precision (bf16 where the GPUs have it), a lower learning rate"
-MADE: tuple[DerivedCause, ...] = (
+DERIVED_CAUSES: tuple[DerivedCause, ...] = (
     DerivedCause(USER_CODE, "user-exception", "an exception that is in no row: the first one, with its place", "see the traceback"),
     DerivedCause(NAN_CODE, "nan-loss", "logged losses or gradient norms are NaN or infinite, and stay so", _RISING),
     DerivedCause(ZERO_CODE, "nan-loss", "the loss is logged as 0.0 for ever: its steps were NaN, or no label counts", _RISING),
@@ -43,7 +43,9 @@ MADE: tuple[DerivedCause, ...] = (
 def signature_codes() -> tuple[str, ...]:
     """Return every code that a diagnosis can name, causes first."""
     rows = [row.code for row in SIGNATURES]
-    return tuple(sorted({*rows, *(each.code for each in MADE)})) + tuple(each.code for each in NOTICES)
+    return tuple(sorted({*rows, *(each.code for each in DERIVED_CAUSES)})) + tuple(
+        each.code for each in NOTICES
+    )
 
 
 def explain_signature(code: str) -> str | None:
@@ -51,7 +53,7 @@ def explain_signature(code: str) -> str | None:
     row = next((row for row in SIGNATURES if row.code == code), None)
     if row is not None:
         return f"{code}: {row.cause}\n({row.slug}, {_DEPTHS[row.depth]})\n\nFix: {row.fix}\nSource: {_SOURCES[row.source]}\n"
-    made = next((each for each in MADE if each.code == code), None)
+    made = next((each for each in DERIVED_CAUSES if each.code == code), None)
     if made is not None:
         return f"{code}: {made.cause}\n({made.slug})\n\nFix: {made.fix}\n"
     notice = next((each for each in NOTICES if each.code == code), None)
@@ -60,7 +62,7 @@ def explain_signature(code: str) -> str | None:
     return None
 
 
-def page() -> str:
+def render_page() -> str:
     """Return docs/signatures.md."""
     rows = sorted(SIGNATURES, key=lambda row: row.code)
     parts = [
@@ -72,7 +74,10 @@ def page() -> str:
             f"| [{row.code}](#{row.code.lower()}) | {row.slug} | {_cell(row.cause)} | {_cell(row.fix)} |"
             for row in rows
         ),
-        *(f"| {made.code} | {made.slug} | {_cell(made.cause)} | {_cell(made.fix)} |" for made in MADE),
+        *(
+            f"| {made.code} | {made.slug} | {_cell(made.cause)} | {_cell(made.fix)} |"
+            for made in DERIVED_CAUSES
+        ),
         "\nLines that alarm, and whether they may be ignored.\n",
         "| code | may be ignored | verdict |\n|---|---|---|",
         *(

@@ -26,11 +26,11 @@ class FailureCategory:
     """One row. `passes` True: what caused it may be gone, or be left out, when the run is started again."""
 
     name: FailureCategoryName
-    passes: bool
-    words: str
+    retryable: bool
+    description: str
 
 
-NATURES: dict[FailureCategoryName, FailureCategory] = {
+CATEGORIES: dict[FailureCategoryName, FailureCategory] = {
     row.name: row
     for row in (
         FailureCategory("host", True, "a host was lost"),
@@ -53,8 +53,8 @@ NATURES: dict[FailureCategoryName, FailureCategory] = {
         FailureCategory("unknown", False, "it is not known why it failed"),
     )
 }
-LASTING: tuple[FailureCategoryName, ...] = tuple(
-    name for name in get_args(FailureCategoryName) if not NATURES[name].passes
+PERMANENT: tuple[FailureCategoryName, ...] = tuple(
+    name for name in get_args(FailureCategoryName) if not CATEGORIES[name].retryable
 )
 """What can only fail again, unless the user says otherwise."""
 
@@ -133,11 +133,11 @@ _OF: dict[str, FailureCategoryName] = {
 }
 
 
-def nature_of(cause: Cause) -> FailureCategory:
+def category_of(cause: Cause) -> FailureCategory:
     """Return the nature of a cause; one of a class that the table does not know is unknown."""
     if cause.code == "S70" and cause.confidence == "certain":
-        return NATURES["oom"]
-    return NATURES[_OF.get(cause.code) or _OF.get(cause.slug, "unknown")]
+        return CATEGORIES["oom"]
+    return CATEGORIES[_OF.get(cause.code) or _OF.get(cause.slug, "unknown")]
 
 
 def classes() -> frozenset[str]:

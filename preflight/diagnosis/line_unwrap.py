@@ -24,7 +24,7 @@ _BEGINS = re.compile(
 _INDENTED_CODE = re.compile(r"\s{2,}\S")
 
 
-def rejoin(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+def unwrap_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """Return the lines with those put together that were one; each has the number of its first part."""
     whole = list(lines)
     texts = [text for _, text in whole]

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from preflight.diagnosis.line_unwrap import rejoin
-from preflight.diagnosis.timestamps import stamp_of
+from preflight.diagnosis.line_unwrap import unwrap_lines
+from preflight.diagnosis.timestamps import parse_timestamp
 from preflight.frozen import dataclass
 
 MAX_LINE = 8192
@@ -101,10 +101,10 @@ def read_logs(logs: "tuple[Log, ...]") -> tuple[Line, ...]:
 def _read(log: Log, order: int, *, stamped: bool) -> Iterator[Line]:
     at: float | None = None
     name = log.name if stamped else ""
-    for number, raw in rejoin(_physical(log.text)):
+    for number, raw in unwrap_lines(_physical(log.text)):
         place = number + log.cut_lines if log.cut_lines and number > log.cut_after else number
         if stamped:
-            at = stamp_of(raw) or at
+            at = parse_timestamp(raw) or at
         rank, bar, bare = unwrap(raw)
         rank = log.rank if rank is None else rank
         for text in (bar, bare) if bar else (bare,):

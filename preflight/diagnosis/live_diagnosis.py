@@ -10,12 +10,12 @@ from preflight.diagnosis.lines import MAX_LINE, Line, unwrap
 from preflight.diagnosis.result import Diagnosis
 from preflight.diagnosis.series import Point, PointReader
 from preflight.diagnosis.signature_matcher import first_match
-from preflight.diagnosis.timestamps import stamp_of
+from preflight.diagnosis.timestamps import parse_timestamp
 from preflight.frozen import dataclass
 
 KEPT_LINES = 4000
 """The last lines of all ranks that are kept; of earlier ones only those that say something."""
-KEPT_TELLING = 4000
+KEPT_DEFINITIVE = 4000
 _KEPT_POINTS = 400
 _AFTER_HEADER = 120
 _STALLED_FACTOR = 10.0
@@ -40,7 +40,7 @@ class LiveDiagnosis:
 
     def __init__(self) -> None:
         self._recent: deque[Line] = deque(maxlen=KEPT_LINES)
-        self._telling: deque[Line] = deque(maxlen=KEPT_TELLING)
+        self._telling: deque[Line] = deque(maxlen=KEPT_DEFINITIVE)
         self._points: dict[tuple[str, int | None], deque[Point]] = {}
         self._said: set[tuple[str, str, int | None]] = set()
         self._paces: dict[tuple[str, int | None], deque[float]] = {}
@@ -87,7 +87,7 @@ class LiveDiagnosis:
     ) -> list[LiveWarning]:
         host, shown = key
         self._order += 1
-        line = Line(self._order, bare, shown, host, host, self._order, stamp_of(part))
+        line = Line(self._order, bare, shown, host, host, self._order, parse_timestamp(part))
         self._recent.append(line)
         if any(header in bare for header in _HEADERS):
             self._remaining[key] = _AFTER_HEADER
@@ -102,10 +102,10 @@ class LiveDiagnosis:
         points.append(point)
         if at_s is not None:
             self._paces.setdefault(key, deque(maxlen=_KEPT_POINTS)).append(at_s)
-        bad = trends.judge(points) if _looks_bad(point) else None
+        bad = trends.detect_anomalies(points) if _looks_bad(point) else None
         if bad is None or bad.confidence != "certain":
             return []
-        return self._once(LiveWarning(bad.code, bad.what, *key, point.line.text.strip()))
+        return self._once(LiveWarning(bad.code, bad.description, *key, point.line.text.strip()))
 
     def _once(self, warning: LiveWarning) -> list[LiveWarning]:
         key = (warning.code, warning.host, warning.rank)

@@ -42,7 +42,7 @@ class Cause:
     cause: str
     fix: str
     evidence: tuple[Evidence, ...]
-    place: str = ""
+    location: str = ""
     rank: int | None = None
     host: str = ""
     command: str = ""

@@ -58,7 +58,7 @@ class RunProgress:
             elif kind == "moves":
                 self._moves.append(line.order)
 
-    def went_on(self, after: int) -> bool:
+    def continued(self, after: int) -> bool:
         """Whether the run plainly continued to the end behind a line (its `order`).
 
         Steps count only from bars and stamped lines, which are written at once; what a dying process had in
@@ -81,7 +81,7 @@ class RunProgress:
         return bisect_left(self._moves, before) - bisect_right(self._moves, after) >= _MOVES_ENOUGH
 
 
-def digits_alike(text: str) -> bytes:
+def same_format(text: str) -> bytes:
     """Return what lines that differ only in digits have in common; as bytes it is found ten times as fast."""
     return text.encode("utf-8", "surrogatepass").translate(_ONES_OF_BYTES)
 
@@ -90,7 +90,7 @@ def _kinds(lines: Sequence[Line]) -> Iterator[str]:
     """Yield what each line is about; lines that differ only in digits are looked at once."""
     known: dict[bytes, str] = {}
     for line in lines:
-        alike = digits_alike(line.text)
+        alike = same_format(line.text)
         kind = known.get(alike)
         if kind is None:
             kind = known[alike] = _kind(line.text.translate(ONES))
@@ -98,7 +98,7 @@ def _kinds(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _kind(text: str) -> str:
-    if _FAILED.search(text) and not is_soft(text):
+    if _FAILED.search(text) and not is_warning_line(text):
         return "failed"
     if _DONE.search(text):
         return "done"
@@ -106,7 +106,7 @@ def _kind(text: str) -> str:
     return "moves" if moves else ""
 
 
-def is_soft(text: str) -> bool:
+def is_warning_line(text: str) -> bool:
     """Whether a line only warns, tries again or informs: nothing ends by it."""
     return _SOFT.search(text) is not None and not _HARD.search(text) and not _IS_EXCEPTION.match(text)
 

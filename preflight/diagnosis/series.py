@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.run_progress import ONES, digits_alike
+from preflight.diagnosis.run_progress import ONES, same_format
 from preflight.frozen import dataclass
 
 _VALUE = r"['\"]?(?:tensor\(\s*\[?)?(?P<value>[-+]?(?:nan(?=\.\d\b)|nan|inf(?:inity)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?:(?<=nan)\.\d)?(?![\w.]*[\w])"
@@ -66,7 +66,7 @@ class PointReader:
         text = line.text[:MAX_PRINTED]
         if not any(word in text for word in _WORDS):
             return None
-        alike = digits_alike(text)
+        alike = same_format(text)
         spans = self._known.get(alike)
         if spans is None:
             if len(self._known) >= _MOST_FORMATS:

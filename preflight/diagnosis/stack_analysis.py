@@ -38,7 +38,7 @@ class StackFrame:
     line: int
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The place, short."""
         name = self.file.rpartition("/")[2]
         return f"{self.function} ({name}:{self.line})" if self.line else f"{self.function} ({name})"
@@ -82,7 +82,7 @@ class RankStack:
         return "waiting" if self.collective else "running"
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """What it executes, in words that are alike for ranks that execute the same."""
         own = self.own
         if self.kind == "stopped":
@@ -90,21 +90,21 @@ class RankStack:
         if self.kind == "unknown":
             return f"gave no stacks (state {self.state})"
         if self.kind == "waiting":
-            return f"waits in {self.collective}" + (f", called by {own.words}" if own else "")
+            return f"waits in {self.collective}" + (f", called by {own.description}" if own else "")
         if any(_LOADER.search(frame.file) for frame in self.frames):
-            return "waits for the data loader" + (f" in {own.words}" if own else "")
+            return "waits for the data loader" + (f" in {own.description}" if own else "")
         if _OURS.search(self.frames[0].file):
             return "is outside its script: it has not started, or has come to its end"
-        return f"executes {(own or self.frames[0]).words}"
+        return f"executes {(own or self.frames[0]).description}"
 
 
 @dataclass(frozen=True, slots=True)
 class Hang:
     """What the stacks of a hung run say."""
 
-    standings: tuple[RankStack, ...]
-    apart: tuple[int, ...] = ()  # ranks that execute other code than most
-    words: str = ""
+    stacks: tuple[RankStack, ...]
+    outliers: tuple[int, ...] = ()  # ranks that execute other code than most
+    summary: str = ""
     missing: tuple[int, ...] = field(default=())  # ranks of which nothing came
 
 
@@ -150,7 +150,7 @@ def _main_thread(lines: Iterable[str]) -> tuple[StackFrame, ...]:
     return tuple(scripts or frames)  # ours alone: the script has not started, or has come to its end
 
 
-def compare(standings: Iterable[RankStack], world_size: int) -> Hang:
+def find_outliers(standings: Iterable[RankStack], world_size: int) -> Hang:
     """Say which ranks are outliers: where most wait for others, it is those that do not wait."""
     ranks = tuple(sorted(standings, key=lambda standing: standing.rank))
     missing = tuple(sorted(set(range(world_size)) - {standing.rank for standing in ranks}))
@@ -164,13 +164,13 @@ def compare(standings: Iterable[RankStack], world_size: int) -> Hang:
 
 def _minority(standings: list[RankStack]) -> list[RankStack]:
     """Return those that execute other code than more than half of them do, none when there is no such place."""
-    places = Counter(standing.place for standing in standings)
+    places = Counter(standing.location for standing in standings)
     if len(places) < 2:
         return []
     place, count = places.most_common(1)[0]
     if 2 * count <= len(standings):
         return []
-    return [standing for standing in standings if standing.place != place]
+    return [standing for standing in standings if standing.location != place]
 
 
 def _words(apart: list[RankStack], rest: list[RankStack]) -> str:
@@ -181,7 +181,7 @@ def _words(apart: list[RankStack], rest: list[RankStack]) -> str:
 def _grouped(standings: list[RankStack]) -> str:
     places: dict[str, list[int]] = {}
     for standing in standings:
-        places.setdefault(standing.place, []).append(standing.rank)
+        places.setdefault(standing.location, []).append(standing.rank)
     return ", ".join(f"{_ranks(ranks)} {place}" for place, ranks in places.items())
 
 

@@ -19,7 +19,7 @@ _WITHIN = 120
 _HINT = re.compile(r"\d:\d\d:\d\d")
 
 
-def stamp_of(text: str) -> float | None:
+def parse_timestamp(text: str) -> float | None:
     """Return the seconds since the year began, as if every month had 31 days; None where no stamp is found."""
     head = text[:_WITHIN]
     if not _HINT.search(head):

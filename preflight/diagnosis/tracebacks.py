@@ -76,12 +76,12 @@ class ParsedException:
         return f"{self.type}: {self.message}".rstrip(": ")
 
     @property
-    def place(self) -> TracebackFrame | None:
+    def location(self) -> TracebackFrame | None:
         """The innermost frame in the user's own code."""
         return next((frame for frame in reversed(self.frames) if not _LIBRARY.search(frame.file)), None)
 
 
-def find_raised(lines: Sequence[Line]) -> tuple[ParsedException, ...]:
+def parse_exceptions(lines: Sequence[Line]) -> tuple[ParsedException, ...]:
     """Return every exception of every traceback, in the order printed, ranks kept apart."""
     by_stream: dict[tuple[str, int | None], list[Line]] = {}
     for line in lines:

@@ -25,12 +25,12 @@ class Anomaly:
     """A series that has gone bad: what it shows, how sure that is, and the steps that prove it."""
 
     code: str
-    what: str
+    description: str
     points: tuple[Point, ...]
     confidence: Confidence = "certain"
 
 
-def judge(points: Sequence[Point]) -> Anomaly | None:
+def detect_anomalies(points: Sequence[Point]) -> Anomaly | None:
     """Return what is bad about the series, None when it trains (or may)."""
     for rule in (_zero_with_nan, _loss_nan, _norms_stay_nan, _scale_collapsed, _loss_stuck_at_zero):
         bad = rule(points)

@@ -59,7 +59,7 @@ class ClassifiedProcess:
     process: Process
     kind: ProcessClass
     evidence: tuple[str, ...]
-    holds: HeldResources
+    held: HeldResources
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,12 @@ class CleanFilter:
 class CleanSelection:
     """What may be ended at once, what after a yes, and what is only shown."""
 
-    at_once: tuple[ClassifiedProcess, ...]
-    after_yes: tuple[ClassifiedProcess, ...]
-    shown: tuple[ClassifiedProcess, ...]
+    automatic: tuple[ClassifiedProcess, ...]
+    needs_confirmation: tuple[ClassifiedProcess, ...]
+    kept: tuple[ClassifiedProcess, ...]
 
 
-def choose(classified: tuple[ClassifiedProcess, ...], wish: CleanFilter) -> CleanSelection:
+def select_to_kill(classified: tuple[ClassifiedProcess, ...], wish: CleanFilter) -> CleanSelection:
     """Split the classified processes by what may be done with them under this wish.
 
     A process named by pid may be ended after a yes even when it is LIVE; FOREIGN, SYSTEM and STUCK never are,
@@ -46,28 +46,28 @@ def _after_yes(each: ClassifiedProcess, wish: CleanFilter) -> bool:
         return True
     if each.kind is ProcessClass.SUSPECT:
         return wish.include_suspect or named
-    return each.kind is ProcessClass.LIVE and named and not asks(each)
+    return each.kind is ProcessClass.LIVE and named and not confirmation_of(each)
 
 
-def asks(each: ClassifiedProcess) -> bool:
+def confirmation_of(each: ClassifiedProcess) -> bool:
     """Whether it is the session that asks; naming it by pid does not change that."""
     return "it is part of the session that asks" in each.evidence
 
 
 def _asked(each: ClassifiedProcess, wish: CleanFilter) -> bool:
     """Whether it may be ended under this wish: what only the driver says of its GPUs does not count."""
-    return _meant(each, wish) and (not wish.gpus or bool(set(wish.gpus) & set(each.holds.gpus)))
+    return _meant(each, wish) and (not wish.gpus or bool(set(wish.gpus) & set(each.held.gpus)))
 
 
 def _meant(each: ClassifiedProcess, wish: CleanFilter) -> bool:
     if wish.pids and each.process.pid not in wish.pids:
         return False
-    if wish.gpus and not set(wish.gpus) & {*each.holds.gpus, *each.holds.listed}:
+    if wish.gpus and not set(wish.gpus) & {*each.held.gpus, *each.held.listed}:
         return False
-    return not wish.ports or bool(set(wish.ports) & set(each.holds.ports))
+    return not wish.ports or bool(set(wish.ports) & set(each.held.ports))
 
 
-def remedy(each: ClassifiedProcess) -> str:
+def advice_for(each: ClassifiedProcess) -> str:
     """Return what to do about a process that is not ended."""
     match each.kind:
         case ProcessClass.FOREIGN:
@@ -80,7 +80,7 @@ def remedy(each: ClassifiedProcess) -> str:
             return f"if it is yours to end: {clean_command(each, 'HOST')}"
         case ProcessClass.ZOMBIE:
             return "nothing to do: it holds nothing"
-        case ProcessClass.LIVE if (each.holds or each.holds.listed) and not asks(each):
+        case ProcessClass.LIVE if (each.held or each.held.listed) and not confirmation_of(each):
             return f"it lives; to end it all the same: {how_to_end(each, 'HOST')}"
         case _:
             return ""
@@ -96,5 +96,5 @@ def how_to_end(each: ClassifiedProcess, host: str) -> str:
 
 def clean_command(each: ClassifiedProcess, host: str) -> str:
     """Return the command that ends one process by its pid; a port by which it matters is named with it."""
-    port = f" --port {each.holds.ports[0]}" if each.holds.ports and not each.holds.gpus else ""
+    port = f" --port {each.held.ports[0]}" if each.held.ports and not each.held.gpus else ""
     return f"gpulaunch clean-zombies {host} --pid {each.process.pid}{port}"

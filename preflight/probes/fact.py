@@ -16,7 +16,7 @@ def missing(reason: str, code: str = "error") -> Json:
     return {"missing": reason, "code": code}
 
 
-def because(error: BaseException) -> Json:
+def exception_reason(error: BaseException) -> Json:
     """Return the absent fact that an exception means."""
     if isinstance(error, PermissionError):
         return missing(str(error), "no-permission")
@@ -30,10 +30,10 @@ def fact(read: Callable[[], Any]) -> Any:
     try:
         return read()
     except Exception as error:
-        return because(error)
+        return exception_reason(error)
 
 
-def within(seconds: float, read: Callable[[], Any]) -> Any:
+def with_timeout(seconds: float, read: Callable[[], Any]) -> Any:
     """Return what `read` returns, or Missing(timeout): for a call that may hang inside a probe."""
     import threading
 
@@ -44,6 +44,6 @@ def within(seconds: float, read: Callable[[], Any]) -> Any:
     return box[0] if box else missing("no answer within %g s" % seconds, "timeout")
 
 
-def clip(text: str) -> str:
+def truncate(text: str) -> str:
     """Return text short enough for a reason or a line of a log."""
     return text if len(text) <= _MOST_WIDTH else text[: _MOST_WIDTH - 3] + "..."

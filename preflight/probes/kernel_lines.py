@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from .bus_ids import pci_bus_id
-from .fact import Json, clip, missing
+from .fact import Json, missing, truncate
 
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)[^)]*\): (\d+)(.*)")
 _OOM = re.compile(r"\b(Out of memory|Memory cgroup out of memory|oom-kill|Killed process \d+)")
@@ -37,13 +37,13 @@ def parse_kernel_log(text: str) -> Json:
                     "code": int(xid.group(2)),
                     "pci_bus_id": pci_bus_id(xid.group(1)),
                     "at_uptime_s": _uptime_of(line),
-                    "text": clip(xid.group(0)),
+                    "text": truncate(xid.group(0)),
                 }
             )
         elif _OOM.search(line) and "Kill" in line:
-            oom_kills.append(clip(_body(line)))
+            oom_kills.append(truncate(_body(line)))
         elif _OTHER.search(line):
-            other.append(clip(_body(line)))
+            other.append(truncate(_body(line)))
     return {"xids": xids[-_MOST_LINES:], "oom_kills": oom_kills[-_MOST_LINES:], "other": other[-_MOST_LINES:]}
 
 

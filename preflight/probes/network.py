@@ -8,7 +8,7 @@ import socket
 import struct
 from typing import Any
 
-from .fact import Emit, Json, fact, missing, within
+from .fact import Emit, Json, fact, missing, with_timeout
 from .files import text_or
 from .netlink import netlink_dump
 
@@ -21,7 +21,7 @@ def probe_network(emit: Emit) -> None:
         {
             "interfaces": _interfaces(),
             "default_interface": fact(_default_interface),
-            "own_name_addresses": within(
+            "own_name_addresses": with_timeout(
                 3.0,
                 lambda: sorted({str(item[4][0]) for item in socket.getaddrinfo(own_name, None)}),
             ),

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .fact import Emit, Json, because, missing
+from .fact import Emit, Json, exception_reason, missing
 from .files import readable
 from .request import ProbeRequest
 
@@ -39,7 +39,7 @@ def run_probes(probes: list[Probe], ask: ProbeRequest, answer: Json) -> Json:
         try:
             running = _start(probe, ask)
         except OSError as error:  # no process or descriptor left: a finding of its own, and no reason to stop
-            answer.update(dict.fromkeys(probe.facts, because(error)))
+            answer.update(dict.fromkeys(probe.facts, exception_reason(error)))
         else:
             waiting[running.fd] = running
     took: Json = {}
@@ -83,7 +83,7 @@ def _start(probe: Probe, ask: ProbeRequest) -> _Running:
         try:
             probe.run(ask, emit)
         except BaseException as error:
-            emit(because(error))
+            emit(exception_reason(error))
     finally:
         os._exit(0)
 

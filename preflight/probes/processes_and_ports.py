@@ -6,7 +6,7 @@ import time
 
 from .fact import Emit, fact
 from .ports import ports_fact
-from .processes.selection import choose
+from .processes.selection import select_pids
 from .processes.table import process_table
 from .processes.walk import ProcessWalk
 from .request import ProbeRequest
@@ -19,7 +19,7 @@ def probe_survey(ask: ProbeRequest, emit: Emit) -> None:
     started = time.monotonic()
     rows = sockets_on(ask.ports)
     walk = ProcessWalk(frozenset("socket:[%s]" % row["inode"] for row in rows))
-    chosen = choose(walk) | (walk.stats.keys() & set(ask.pids))
+    chosen = select_pids(walk) | (walk.stats.keys() & set(ask.pids))
     emit("processes", process_table(walk, chosen))
     emit("ports", fact(lambda: ports_fact(ask, rows, walk)))
     emit("system", system_fact(walk, started))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pwd
 
-from .fact import within
+from .fact import with_timeout
 
 _NAME_S = 1.0
 _UNANSWERED = -1  # in place of a user id: the directory server does not answer
@@ -17,7 +17,7 @@ def user_name(uid: int) -> str:
     Names may come from a directory server; once that has not answered, numbers have to do.
     """
     if uid not in _USERS:
-        name = str(uid) if _UNANSWERED in _USERS else within(_NAME_S, lambda: pwd.getpwuid(uid).pw_name)
+        name = str(uid) if _UNANSWERED in _USERS else with_timeout(_NAME_S, lambda: pwd.getpwuid(uid).pw_name)
         if isinstance(name, dict) and name["code"] == "timeout":
             _USERS[_UNANSWERED] = ""
         _USERS[uid] = name if isinstance(name, str) else str(uid)

@@ -56,7 +56,7 @@ class _Collected:
     trained: set[tuple[str, CodeLocation | None]] = field(default_factory=set)
 
 
-def read_script(
+def analyze_script(
     text: str,
     path: str,
     *,

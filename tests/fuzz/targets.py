@@ -43,15 +43,15 @@ class Door:
 def _facts(_: Path) -> Read:
     from launcher.remote.agent import _decode
     from preflight.checks.finding import finding_json
-    from preflight.checks.runner import judge_cluster, judge_host
+    from preflight.checks.runner import check_cluster, check_host
     from preflight.job import Expect, Job
 
     def read(data: bytes) -> None:
         facts = _decode("titan", _recorded(data))
         job = Job(script="train.py")
         found = [
-            *judge_host(facts, job, Expect()),
-            *judge_cluster({facts.host: facts, "other": facts}, job, ()),
+            *check_host(facts, job, Expect()),
+            *check_cluster({facts.host: facts, "other": facts}, job, ()),
         ]
         crashed = [item.message for item in found if "the check itself failed" in item.message]
         assert not crashed, crashed
@@ -70,13 +70,13 @@ def _recorded(data: bytes) -> bytes:
 
 
 def _smi(_: Path) -> Read:
-    from preflight.checks.runner import judge_host
+    from preflight.checks.runner import check_host
     from preflight.job import Expect, Job
     from preflight.smi_reports import parse_smi
 
     def read(data: bytes) -> None:
         facts = parse_smi(data.decode("utf-8", "replace"), "saved")
-        found = judge_host(facts, Job(), Expect(), asked_only=True)
+        found = check_host(facts, Job(), Expect(), asked_only=True)
         crashed = [item.message for item in found if "the check itself failed" in item.message]
         assert not crashed, crashed
 
@@ -110,7 +110,7 @@ def _records(_: Path) -> Read:
 
     def read(data: bytes) -> None:
         try:
-            document = hostjson.parse(data)
+            document = hostjson.loads(data)
         except ValueError:
             return
         launched = read_record(document)
@@ -122,19 +122,19 @@ def _records(_: Path) -> Read:
 def _answers(_: Path) -> Read:
     from launcher import safe_json as hostjson
     from launcher.config.inventory import HostEntry
-    from launcher.rundir.state_schema import understood
-    from launcher.runs.model import gather_runs
+    from launcher.rundir.state_schema import valid_runs
+    from launcher.runs.model import merge_node_runs
     from launcher.runs.render import runs_json, runs_lines
 
     titan, volta = HostEntry("titan", address="10.0.0.7"), HostEntry("volta", address="10.0.0.8")
 
     def read(data: bytes) -> None:
         try:
-            document = hostjson.parse(data)
+            document = hostjson.loads(data)
         except ValueError:
             return
-        answer, _ = understood(document if isinstance(document, dict) else {})
-        told = gather_runs([(titan, answer, 10.0), (volta, answer, 10.0)])
+        answer, _ = valid_runs(document if isinstance(document, dict) else {})
+        told = merge_node_runs([(titan, answer, 10.0), (volta, answer, 10.0)])
         list(runs_lines(told.runs, 10.0))
         json.dumps(runs_json(told.runs, {}, told.strays), allow_nan=False)
 
@@ -142,7 +142,7 @@ def _answers(_: Path) -> Read:
 
 
 def _run_dirs(folder: Path) -> Read:
-    from launcher.report.html.page import html
+    from launcher.report.html.page import render_page
     from launcher.report.summary import summary_json, summary_lines
     from launcher.rundir.layout import read_run
 
@@ -167,7 +167,7 @@ def _run_dirs(folder: Path) -> Read:
         found = read_run(run)
         list(summary_lines(found, ascii_only=False))
         json.dumps(summary_json(found), allow_nan=False)
-        html(found)
+        render_page(found)
 
     return read
 
@@ -214,22 +214,22 @@ def _commands(_: Path) -> Read:
 
 
 def _logs(_: Path) -> Read:
-    from launcher.report.diagnosis import document, lines
+    from launcher.report.diagnosis import diagnosis_json, render_diagnosis
     from preflight.diagnosis.diagnose import diagnose_logs
     from preflight.diagnosis.lines import Log
 
     def read(data: bytes) -> None:
         logs = [Log(part, f"rank{index}.log") for index, part in enumerate(_texts(data))]
         found = diagnose_logs(logs)
-        list(lines(found))
-        json.dumps(document(found, logs), allow_nan=False)
+        list(render_diagnosis(found))
+        json.dumps(diagnosis_json(found, logs), allow_nan=False)
 
     return read
 
 
 def _scripts(_: Path) -> Read:
     from launcher.lint.render import lint_json, lint_lines, sarif
-    from preflight.script.analyze import read_script
+    from preflight.script.analyze import analyze_script
     from preflight.script.lint import lint
 
     def read(data: bytes) -> None:
@@ -241,7 +241,7 @@ def _scripts(_: Path) -> Read:
         lines = text.splitlines()
         lint_lines([result], lambda _: lines)
         json.dumps([lint_json([result]), sarif([result])], allow_nan=False)
-        read_script(text, "train.py", find=files.get)
+        analyze_script(text, "train.py", find=files.get)
 
     return read
 
@@ -264,7 +264,7 @@ def _claims(folder: Path) -> Read:
         os.ftruncate(fd, 0)
         os.pwrite(fd, data, 0)
         json.dumps(claims.gpu_claims(), allow_nan=False)
-        taken.rival_of(str(folder), "GPU-1", {})
+        taken.conflict_of(str(folder), "GPU-1", {})
 
     return read
 

@@ -17,7 +17,7 @@ from launcher.launch.attempt import Attempt
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.planning.plan import NodePlan, Plan
 from launcher.remote.connection_pool import ConnectionPool
-from launcher.report.outcome import outcome_lines
+from launcher.report.outcome import render_outcome
 from launcher.terminal.screen import Screen
 from launcher.transports.base import OpenOptions
 from launcher.transports.ssh.endpoint import opener_for
@@ -56,7 +56,7 @@ def plain_plan(run_id: str, hosts: list[str], ranks: int, script: str, *, claims
             NodePlan(
                 host=host,
                 node_rank=number,
-                ranks=NodeRanks(host, slots, masked=False, because=()),
+                ranks=NodeRanks(host, slots, single_gpu_visible=False, reasons=()),
                 first_rank=first,
                 python=sys.executable,
                 argv=(sys.executable, "{run_dir}/launch.py", *words),
@@ -64,7 +64,7 @@ def plain_plan(run_id: str, hosts: list[str], ranks: int, script: str, *, claims
                 unset=(),
                 cwd="~",
                 files=(("launch.py", LAUNCHER), ("s/x.py", script)),
-                output="~/out",
+                output_dir="~/out",
             )
         )
     return Plan(run_id, "survive", tuple(nodes), world, "", PORT, Decision("no", ()), (), (), ())
@@ -88,8 +88,8 @@ def main(config: dict[str, Any]) -> int:
     plan = replace(plan, hang_timeout_s=config.get("hang_timeout_s"))
     screen = Screen(sys.stdout)
     outcome = Attempt(launch, plan, screen).start_and_follow()
-    for line in outcome_lines(outcome):
-        screen.say(line)
+    for line in render_outcome(outcome):
+        screen.notify(line)
     return outcome.exit_code
 
 

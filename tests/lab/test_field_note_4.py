@@ -93,7 +93,7 @@ def test_field_note_4_from_what_was_found_to_one_gpu_per_rank(inherited: Inherit
     assert "PROC001" in stderr
     assert "MODE002" in stderr
     assert plan["main_port"] != 29500
-    assert any(change["what"].startswith("--main_process_port") for change in plan["changes"])
+    assert any(change["field"].startswith("--main_process_port") for change in plan["changes"])
 
     cleaned = inherited.client.run("clean-zombies", host.name, "--yes", "--grace", "1", "--json")
     assert cleaned.returncode == 0, cleaned.stdout

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.config.inventory import HostEntry
-from launcher.planning.run_record import RunRecord, launch_record
-from launcher.runs.model import MergedRuns, RemoteRun, gather_runs
+from launcher.planning.run_record import RunRecord, build_run_record
+from launcher.runs.model import MergedRuns, RemoteRun, merge_node_runs
 from tests.launcher.run_plans import plan, run_id
 
 A, B = HostEntry("a", address="10.0.0.1"), HostEntry("b", address="10.0.0.2", port=2222, user="ana")
@@ -14,7 +14,7 @@ PLAN = plan((None,), (None, None))
 
 def told(word: str = "r1", node_rank: int = 0, **fields: Any) -> dict[str, Any]:
     mine = replace(PLAN, run_id=run_id(word))
-    record = launch_record(mine, mine.nodes[node_rank], (A, B))
+    record = build_run_record(mine, mine.nodes[node_rank], (A, B))
     spec = {"node_rank": node_rank, "nodes": 2, "ranks": 1, "first_rank": node_rank, "launch": record}
     state = {"phase": "running", "started": 1000.0 + node_rank, **fields.pop("state", {})}
     return {"run_id": run_id(word), "spec": spec, "state": state, "alive": True, **fields}
@@ -32,4 +32,4 @@ def found(*answers: tuple[HostEntry, list[dict[str, Any]]]) -> tuple[RemoteRun, 
 def source(*answers: tuple[HostEntry, list[dict[str, Any]]], known: RunRecord | None = None) -> MergedRuns:
     memory = {} if known is None else {known.plan.run_id: known}
     told = ((entry, {"runs": runs, "t": 5000.0, "user": "ana"}, 5000.0) for entry, runs in answers)
-    return gather_runs(told, memory)
+    return merge_node_runs(told, memory)

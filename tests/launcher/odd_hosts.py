@@ -114,7 +114,7 @@ def followed(*sent: bytes, wishes: dict[str, object] | None = None) -> list[RunE
     """Return what becomes of one connection to a host that sends this."""
     happenings: queue.Queue[RunEvent] = queue.Queue()
     host = Host(MARKER + b"".join(sent))
-    running = ResumePoint(wishes=wishes or {})
+    running = ResumePoint(options=wishes or {})
     follower = NodeClient(
         PLAN.run_id, PLAN.nodes[0], lambda: host, running, patience_s=0.0, happenings=happenings
     )

@@ -33,15 +33,15 @@ def make_run(directory: Path, *, evil: str = "") -> Path:
     run = directory / "job-1"
     book = LogStore(run)
     run.mkdir(parents=True)
-    book.note("started")
+    book.add_event("started")
     log = "".join(
         f"step {step} loss: {4 / step:.4f} grad_norm: 1.0{evil}\n" for step in range(1, 51)
     ).encode()
     book.write("titan", "rank-0.log", 0, log)
-    book.note(f"2 ranks as planned{evil}")
+    book.add_event(f"2 ranks as planned{evil}")
     tail = f"step 51 loss: nan lr=1e-3{evil}\n".encode()
     book.write("titan", "rank-0.log", len(log), tail)
-    book.note(f"rank 1 failed{evil}", bad=True)
+    book.add_event(f"rank 1 failed{evil}", bad=True)
     book.close()
     slots = [
         {"local_rank": n, "gpu_uuid": f"GPU-{n}", "gpu_index": n, "gpu_name": f"L40S{evil}"} for n in (0, 1)
@@ -52,7 +52,7 @@ def make_run(directory: Path, *, evil: str = "") -> Path:
         "world_size": 2,
         "mixed_precision": "bf16",
         "nodes": [{"host": "titan", "first_rank": 0, "ranks": {"slots": slots}, "command": f"python{evil}"}],
-        "changes": [{"what": "--mixed_precision", "old": "fp16", "new": "bf16", "why": f"the model{evil}"}],
+        "changes": [{"field": "--mixed_precision", "old": "fp16", "new": "bf16", "why": f"the model{evil}"}],
         "reasons": [{"text": f"because{evil}", "source": f"source{evil}"}],
         "findings": [{"code": "GPU003", "severity": "warning", "hosts": ["titan"], "message": f"warm{evil}"}],
     }

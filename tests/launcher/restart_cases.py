@@ -7,9 +7,9 @@ from typing import Any
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
 from launcher.follow.failures import Failure
-from launcher.follow.outcome import Cause, Cleanup, Outcome, Verdict, outcome_of
+from launcher.follow.outcome import Cleanup, EndCause, Outcome, Verdict, build_outcome
 from launcher.follow.run_state import RunState
-from launcher.host_checks.preflight import PreflightResult, judge
+from launcher.host_checks.preflight import PreflightResult, evaluate_facts
 from launcher.remote.agent import GatherResult
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose_logs
@@ -36,9 +36,9 @@ def ended(
     **changes: Any,
 ) -> Outcome:
     """Return the outcome of a run on a and b whose root cause, if it failed, was on b."""
-    base = outcome_of(RunState(plan(CPU, CPU)), NOWHERE, 100.0, 1)
+    base = build_outcome(RunState(plan(CPU, CPU)), NOWHERE, 100.0, 1)
     cause = (
-        Failure("b", 1.0, rank, code, "it failed", exception=exception or {}, hung=hung, oom=oom)
+        Failure("b", 1.0, rank, code, "it failed", exception=exception or {}, hung=hung, kernel_oom=oom)
         if verdict == "failed"
         else None
     )
@@ -53,7 +53,7 @@ def ended(
         base,
         verdict=verdict,
         exit_code=exit_code,
-        cause=Cause(cause, told),
+        cause=EndCause(cause, told),
         why=why,
         cleanup=Cleanup(lost or {}),
         **changes,
@@ -95,4 +95,4 @@ def preflighted(
         if name != main
     )
     clocks = dict.fromkeys(facts, (0.0, 0.0))
-    return judge(hosts, GatherResult(facts, errors), job, reach=reach, clocks=clocks)
+    return evaluate_facts(hosts, GatherResult(facts, errors), job, reach=reach, clocks=clocks)

@@ -9,7 +9,7 @@ from launcher.follow.events import (
     HostStarted,
     RunEvent,
 )
-from launcher.follow.outcome import Outcome, outcome_of
+from launcher.follow.outcome import Outcome, build_outcome
 from launcher.follow.run_state import Action, Notify, RunState, StopHosts
 from tests.launcher.run_plans import NOWHERE, plan
 
@@ -35,7 +35,7 @@ def replay(watch: RunState, history: Iterable[RunEvent]) -> list[Action]:
 
 def come_to(watch: RunState) -> Outcome:
     assert watch.done
-    return outcome_of(watch, NOWHERE, 1.0, 1)
+    return build_outcome(watch, NOWHERE, 1.0, 1)
 
 
 def stops(actions: Iterable[Action]) -> list[StopHosts]:
@@ -67,7 +67,7 @@ def quiet(host: str, seconds: float, at: float, timeout_s: float | None = 600.0)
 def over(*history: RunEvent) -> Outcome:
     watch = RunState(plan(CPU, CPU))
     replay(watch, history)
-    return outcome_of(watch, NOWHERE, 12.34, 1)
+    return build_outcome(watch, NOWHERE, 12.34, 1)
 
 
 def failed() -> Outcome:

@@ -7,33 +7,33 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.commands._host_options import HostOptions, reaching
-from launcher.commands._interrupt_prompt import asker
+from launcher.commands._host_options import HostOptions, open_host_access
+from launcher.commands._interrupt_prompt import ctrl_c_prompt
 from launcher.launch.attempt import Attempt
 from launcher.launch.request import LaunchRequest
 from launcher.remote.connection_pool import ConnectionPool
-from launcher.report.ending import tell
+from launcher.report.ending import print_outcome
 from launcher.terminal.live_screen import screen_on
 from preflight.job import Job
 from tests.lab.fault_client import plain_plan
 
 
 def main(run_id: str, ranks: int, script: Path, *, all_ranks: bool) -> int:
-    ways = reaching(HostOptions(None, accept_new_host_keys=False, parallel=1))
+    ways = open_host_access(HostOptions(None, accept_new_host_keys=False, parallel=1))
     launch = LaunchRequest(
         ways.inventory.resolve(["localhost"]), Job(name="plain"), ConnectionPool(ways.open)
     )
     screen = screen_on(sys.stdout, all_ranks=all_ranks)
-    launch = replace(launch, follow=replace(launch.follow, choose=asker(screen, again="stop")))
+    launch = replace(launch, follow=replace(launch.follow, choose=ctrl_c_prompt(screen, again="stop")))
     try:
         outcome = Attempt(
             launch, plain_plan(run_id, ["localhost"], ranks, script.read_text(), claims=False), screen
         ).start_and_follow()
-        tell(outcome, screen)
+        print_outcome(outcome, screen)
     except KeyboardInterrupt:  # one more, when all has been done: as launcher.cli.execute has it
         return 130
     finally:
-        screen.lift()
+        screen.clear()
         launch.connections.close()
     return outcome.exit_code
 

@@ -18,7 +18,7 @@ from launcher.engines.base import ENGINES, RUN_DIR
 from launcher.engines.command_line.parse import parse_line
 from launcher.errors import BadInput
 from launcher.planning.plan import Plan
-from launcher.planning.planner import make_plan
+from launcher.planning.planner import build_plan
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.job import Job
 from preflight.probes.python_env import default_accelerate_config
@@ -34,7 +34,7 @@ JOB = Job(name="t", script="train.py", engine=ENGINES["accelerate"].traits)
 
 
 def plan(job: Job, *facts: HostFacts) -> Plan:
-    return make_plan([(HostEntry(one.host), one) for one in facts], job, run_id="t-1")
+    return build_plan([(HostEntry(one.host), one) for one in facts], job, run_id="t-1")
 
 
 def accelerate_yaml(node: int, made: Plan) -> dict[str, object]:
@@ -58,15 +58,15 @@ def test_a_named_file_reaches_every_host(tmp_path: Path) -> None:
         assert written["fsdp_config"] == {"fsdp_version": 2, "fsdp_transformer_layer_cls_to_wrap": "Block"}
         assert written["num_processes"] == count * 2
         assert written["machine_rank"] == node
-    assert any("num_processes 8 of" in reason.text for reason in made.because)
+    assert any("num_processes 8 of" in reason.text for reason in made.reasons)
 
 
 def test_a_strategy_without_effect_is_named(tmp_path: Path) -> None:
     (tmp_path / "fsdp.yaml").write_text(FSDP + "use_cpu: true\n", encoding="utf-8")
     job = replace(JOB, **accelerate_fields(tmp_path / "fsdp.yaml"))
     said = "accelerate has no FSDP on the CPU: the ranks train with DDP"
-    assert said in [reason.text for reason in plan(job, titan()).because]
-    assert said not in [reason.text for reason in plan(replace(job, gpus="all"), titan()).because]
+    assert said in [reason.text for reason in plan(job, titan()).reasons]
+    assert said not in [reason.text for reason in plan(replace(job, gpus="all"), titan()).reasons]
 
 
 def test_one_rank_with_a_strategy_meets_on_the_main_port(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_the_default_file_of_a_host_is_never_dropped_without_a_word() -> None:
     made = plan(JOB, one, other)
     assert [accelerate_yaml(node, made)["distributed_type"] for node in (0, 1)] == ["FSDP", "FSDP"]
     said = "FSDP is from accelerate's default_config.yaml of l40s; titan would not have it alone"
-    assert said in [reason.text for reason in made.because]
+    assert said in [reason.text for reason in made.reasons]
 
 
 def test_a_default_file_without_a_strategy_changes_nothing() -> None:
@@ -159,7 +159,7 @@ def test_a_default_file_without_a_strategy_changes_nothing() -> None:
 
 def test_a_default_file_that_cannot_be_read_is_named() -> None:
     made = plan(JOB, with_default(l40s(1, "l40s"), "distributed_type: TPU"))
-    assert any("default_config.yaml of l40s is not taken over" in reason.text for reason in made.because)
+    assert any("default_config.yaml of l40s is not taken over" in reason.text for reason in made.reasons)
     assert accelerate_yaml(0, made)["distributed_type"] == "NO"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from launcher.cli import execute
 from launcher.exit_codes import ExitCode
-from launcher.local.atomic_write import write_whole
+from launcher.local.atomic_write import write_atomic
 from preflight.errors import BadInput
 from tests.launcher.run_plans import run_id
 
@@ -18,7 +18,7 @@ RUN = run_id("r-1")
 
 
 def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
-    write_whole(tmp_path / "a", "é")
+    write_atomic(tmp_path / "a", "é")
     (tmp_path / "usual").touch()
     assert (tmp_path / "a").read_text("utf-8") == "é"
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "usual").stat().st_mode
@@ -32,7 +32,7 @@ def test_a_link_stays_a_link_and_what_it_leads_to_is_written(tmp_path: Path) -> 
         if there:
             target.write_text("old")
         link.symlink_to(Path("real") / name)
-        write_whole(link, "new")
+        write_atomic(link, "new")
         assert link.is_symlink()
         assert target.read_text() == "new"
 
@@ -41,13 +41,13 @@ def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
     path = tmp_path / "private"
     path.write_text("old")
     path.chmod(0o600)
-    write_whole(path, "new")
+    write_atomic(path, "new")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_a_directory_that_is_not_there_is_told_by_the_name_that_was_given(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no directory") as told:
-        write_whole(tmp_path / "absent" / "a", "x")
+        write_atomic(tmp_path / "absent" / "a", "x")
     assert told.value.message == f"{tmp_path}/absent/a: there is no directory {tmp_path}/absent"
 
 
@@ -81,8 +81,8 @@ def test_a_place_that_cannot_be_written_is_no_bug(
 
 WRITE_TO_STDOUT = """
 from pathlib import Path
-from launcher.local.atomic_write import write_whole
-write_whole(Path("/dev/stdout"), "x")
+from launcher.local.atomic_write import write_atomic
+write_atomic(Path("/dev/stdout"), "x")
 """
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost.cgroup import Cgroup, OomKills, own_directory, read_count, sweep
-from launcher.remote.programs import onhost_source
+from launcher.onhost.cgroup import Cgroup, OomKills, own_directory, read_count, remove_stale
+from launcher.remote.programs import program_source
 from tests.launcher.onhost_driver import LAUNCHER, RUNAWAY, Driver, pids_of
 
 WAIT = "import time; print('up', flush=True); time.sleep(60)\n"
@@ -53,7 +53,7 @@ def run(tmp_path: Path) -> Iterator[Driver]:
 
 
 def start(run: Driver, script: str, ranks: int = 1, **spec: Any) -> None:
-    group = ["cgroup.py", onhost_source("cgroup").decode()]
+    group = ["cgroup.py", program_source("cgroup").decode()]
     run.start(script, ranks=ranks, files=[["launch.py", LAUNCHER], ["s/x.py", script], group], **spec)
 
 
@@ -115,7 +115,7 @@ def test_empty_groups_of_runs_that_were_killed_are_swept_and_others_stay() -> No
         (full / "cgroup.procs").write_text(str(child.pid))
         for group in (old, full):
             os.utime(group, (0, 0))
-        sweep(str(parent))
+        remove_stale(str(parent))
         assert [group.exists() for group in (old, young, full)] == [False, True, True]
     finally:
         child.kill()
@@ -132,7 +132,7 @@ def test_a_launch_that_is_refused_leaves_no_group(run: Driver) -> None:
 
 
 def test_without_a_group_the_run_is_the_same_and_says_why(run: Driver) -> None:
-    source = onhost_source("cgroup").decode().replace('PREFIX = "gpulaunch-"', 'PREFIX = "no/such/"')
+    source = program_source("cgroup").decode().replace('PREFIX = "gpulaunch-"', 'PREFIX = "no/such/"')
     run.start(WAIT, files=[["launch.py", LAUNCHER], ["s/x.py", WAIT], ["cgroup.py", source]])
     up(run)
     assert run.answer["state"]["cgroup"] is None

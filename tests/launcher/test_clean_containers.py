@@ -16,14 +16,14 @@ import pytest
 
 from launcher.onhost import kill_processes
 from launcher.onhost.supervisor.processes import mark_of, ticks_of
-from launcher.onhost.supervisor.run_processes import carries, members, supervisor_mark
-from launcher.remote.programs import onhost_source, stdin_for
+from launcher.onhost.supervisor.run_processes import find_run_processes, has_run_marker, supervisor_mark
+from launcher.remote.programs import command_with_stdin, program_source
 from launcher.remote.rpc import answer_in
 from launcher.transports.base import CommandResult
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
-from preflight.leftovers.selection import CleanFilter, choose
+from preflight.leftovers.selection import CleanFilter, select_to_kill
 from tests.preflight.agent_runs import run_agent
 
 ROOT = Path(__file__).parents[2]
@@ -115,13 +115,13 @@ def look(port: int, within: Sequence[str] = ()) -> HostFacts:
 
 
 def holder(facts: HostFacts, port: int) -> ClassifiedProcess:
-    (found,) = [each for each in classify(facts) if port in each.holds.ports]
+    (found,) = [each for each in classify(facts) if port in each.held.ports]
     return found
 
 
 def chosen(facts: HostFacts) -> set[int]:
-    choice = choose(classify(facts), CleanFilter())
-    return {each.process.pid for each in (*choice.at_once, *choice.after_yes)}
+    choice = select_to_kill(classify(facts), CleanFilter())
+    return {each.process.pid for each in (*choice.automatic, *choice.needs_confirmation)}
 
 
 def named_init(tmp_path: Path, name: str) -> str:
@@ -134,9 +134,9 @@ def named_init(tmp_path: Path, name: str) -> str:
 def end(pid: int, within: Sequence[str], **more: Any) -> dict[str, Any]:
     """Have kill_processes.py end a process, as pids are seen from there."""
     victim = {"pid": pid, "start_ticks": 0, "ppid": 0, "uid": os.getuid(), "mark": "", **more}
-    argv, stdin = stdin_for(
+    argv, stdin = command_with_stdin(
         sys.executable,
-        onhost_source("kill_processes"),
+        program_source("kill_processes"),
         json.dumps({"victims": [victim], "term_grace_s": 5, "kill_grace_s": 5}).encode(),
     )
     done = subprocess.run([*within, *argv], input=stdin, capture_output=True, check=True, timeout=60)
@@ -214,10 +214,10 @@ def test_a_run_does_not_end_its_namesake_in_a_container(port: int, tmp_path: Pat
     run_dir.mkdir()
     with container(sys.executable, "-c", SUPERVISOR, "stay", RANK, str(port), RUN_DIR=str(run_dir)):
         theirs = holder(look(port), port).process.pid
-        assert not carries(theirs, str(run_dir), supervisor_mark(str(run_dir)))
+        assert not has_run_marker(theirs, str(run_dir), supervisor_mark(str(run_dir)))
     env = {"GPULAUNCH_RUN_ID": "r1", "GPULAUNCH_RUN_DIR": str(run_dir), "GPULAUNCH_SUPERVISOR": mark_of(9, 9)}
     code = "import os; os.setsid(); import subprocess, sys; " + LAUNCHER
-    others = members(str(run_dir), set())  # what other tests keep below this process
+    others = find_run_processes(str(run_dir), set())  # what other tests keep below this process
     with subprocess.Popen(
         [sys.executable, "-c", code, "go", RANK, str(port)],
         stdout=subprocess.PIPE,
@@ -227,7 +227,7 @@ def test_a_run_does_not_end_its_namesake_in_a_container(port: int, tmp_path: Pat
         assert launcher.stdout is not None
         ours = int(launcher.stdout.readline())
         launcher.wait()
-        found = members(str(run_dir), set())
+        found = find_run_processes(str(run_dir), set())
         assert {pid: ticks for pid, ticks in found.items() if pid not in others} == {ours: ticks_of(ours)}
         os.kill(ours, signal.SIGKILL)
 

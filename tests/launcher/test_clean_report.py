@@ -7,19 +7,21 @@ from dataclasses import replace
 import pytest
 
 from launcher.cleanup.clean import refuse_unknown
-from launcher.cleanup.render import choice_lines, named_lines
+from launcher.cleanup.render import render_named_pids, render_selection
 from launcher.errors import BadInput
 from preflight.facts.host import BindTest, HostFacts, Ports, ProcessTable, Socket, UnreadableProcess
 from preflight.facts.missing import Missing
 from preflight.leftovers.classify import classify
-from preflight.leftovers.selection import CleanFilter, choose
+from preflight.leftovers.selection import CleanFilter, select_to_kill
 from tests.preflight import scenes
 from tests.preflight.scenes import Scene
 
 
 def headline(scene: Scene, *pids: int) -> str:
     facts = scene.facts()
-    return choice_lines(facts, choose(classify(facts), CleanFilter(pids=pids)))[0].partition(": ")[2]
+    return render_selection(facts, select_to_kill(classify(facts), CleanFilter(pids=pids)))[0].partition(
+        ": "
+    )[2]
 
 
 def test_a_process_that_lives_and_is_named_is_not_called_left_over() -> None:
@@ -45,7 +47,7 @@ def test_what_could_not_be_judged_is_told_and_nothing_is_called_clean() -> None:
         replace(facts, identity=Missing("the probe ended early")),
         replace(facts, processes=replace(facts.processes, unread=(bad,))),
     ):
-        head, *rest = choice_lines(unjudged, choose(classify(unjudged), CleanFilter()))
+        head, *rest = render_selection(unjudged, select_to_kill(classify(unjudged), CleanFilter()))
         assert head.endswith(": not everything could be judged")
         assert rest
     assert "  not seen: pid 77 (mallory) could not be judged: ValueError: odd" in rest
@@ -53,7 +55,7 @@ def test_what_could_not_be_judged_is_told_and_nothing_is_called_clean() -> None:
 
 def named(scene: Scene, facts: HostFacts, wish: CleanFilter) -> list[str]:
     del scene
-    return list(named_lines(facts, choose(classify(facts), wish), wish))
+    return list(render_named_pids(facts, select_to_kill(classify(facts), wish), wish))
 
 
 def test_a_gpu_or_process_that_is_not_there_is_an_error_and_names_what_is() -> None:
@@ -99,13 +101,13 @@ def test_a_gpu_whose_holder_only_the_driver_names_is_not_called_free() -> None:
     scene.listed = {0: [other], 1: [mine]}
     facts = scene.facts()
     assert named(scene, facts, CleanFilter(gpus=(0, 1))) == []
-    choice = choose(classify(facts), CleanFilter(gpus=(0,)))
-    assert ([each.process.pid for each in choice.shown], choice.at_once, choice.after_yes) == (
+    choice = select_to_kill(classify(facts), CleanFilter(gpus=(0,)))
+    assert ([each.process.pid for each in choice.kept], choice.automatic, choice.needs_confirmation) == (
         [other],
         (),
         (),
     )
-    told = "\n".join(choice_lines(facts, choose(classify(facts), CleanFilter(gpus=(0, 1)))))
+    told = "\n".join(render_selection(facts, select_to_kill(classify(facts), CleanFilter(gpus=(0, 1)))))
     assert told.count("(as the driver says)") == 2
     assert f"it lives; to end it all the same: gpulaunch clean-zombies h --pid {mine}" in told
 
@@ -124,7 +126,7 @@ def test_a_holder_that_lives_is_shown_with_what_its_owner_can_do(run: str, way: 
     env = {"GPULAUNCH_RUN_ID": run, "GPULAUNCH_SUPERVISOR": scene.mark(supervisor)} if run else {}
     pid = scene.add(ppid=supervisor, env=env, gpus=(0,), age_s=7200.0)
     facts = scene.facts()
-    lines = choice_lines(facts, choose(classify(facts), CleanFilter()))
+    lines = render_selection(facts, select_to_kill(classify(facts), CleanFilter()))
     shown = next(at for at, line in enumerate(lines) if f"pid {pid}  ada" in line)
     assert "2 h" in lines[shown]
     assert f"it lives; to end it all the same: {way}" in lines[shown + 2]

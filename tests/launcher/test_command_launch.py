@@ -13,14 +13,14 @@ from launcher.config.inventory import HostEntry
 from launcher.config.run_config import Overrides, RunConfig, command_config, load_run_config
 from launcher.errors import BadInput, CommandRefused
 from launcher.planning.plan import Plan
-from launcher.planning.planner import make_plan
+from launcher.planning.planner import build_plan
 from launcher.report.command import command_lines, correction
 from launcher.report.plan import plan_text
-from preflight.decide.gpu_selection import select
+from preflight.decide.gpu_selection import select_gpus
 from preflight.facts.gpu import ComputeProcess
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
-from preflight.script.analyze import read_script
+from preflight.script.analyze import analyze_script
 from tests.hardware import cpu_host, gpu, host, l40s, titan
 
 HELD = decode(ComputeProcess, {"pid": 77, "kind": "compute"})
@@ -41,7 +41,7 @@ def planned(config: RunConfig, *hosts: HostFacts) -> Plan:
     facts = {each.host: each for each in hosts}
     entries = tuple(HostEntry(name) for name in (config.hosts if config.names_hosts else facts))
     job, left = settle_command(config.command, config.job, entries, names_hosts=True)
-    return make_plan([(entry, facts[entry.name]) for entry in left], job, run_id="run-1")
+    return build_plan([(entry, facts[entry.name]) for entry in left], job, run_id="run-1")
 
 
 def plan(line: str, *hosts: HostFacts) -> Plan:
@@ -101,9 +101,9 @@ def test_a_gpu_that_is_not_needed_stops_no_launch() -> None:
     config = read("torchrun --nproc_per_node 3 train.py")
     assert config.command is not None
     job, _ = settle_command(config.command, config.job, (HostEntry("titan"),), names_hosts=True)
-    assert select(busy_titan(), job).needed == 1
+    assert select_gpus(busy_titan(), job).needed == 1
     filtered = replace(job, command=replace(job.command, exclude_gpus={"titan": (2,)}))
-    assert select(busy_titan(), filtered).candidates == {0, 1, 3}
+    assert select_gpus(busy_titan(), filtered).candidates == {0, 1, 3}
 
 
 def test_the_same_counts_are_of_cpu_ranks_where_there_are_no_gpus() -> None:
@@ -179,12 +179,12 @@ def test_an_interpreter_by_path_is_that_of_this_machine() -> None:
     config = read("/opt/venv/bin/python -m torch.distributed.run train.py")
     assert config.command is not None
     entries = (
-        HostEntry("localhost", python="python3", alias="localhost", listed=False),
+        HostEntry("localhost", python="python3", alias="localhost", in_inventory=False),
         HostEntry("titan", python="/v/python"),
     )
     _, (local, remote) = settle_command(config.command, config.job, entries, names_hosts=True)
     assert (local.python, remote.python) == ("/opt/venv/bin/python", "/v/python")
-    made = make_plan([(HostEntry("titan", python="/v/python"), titan(1))], config.job, run_id="run-1")
+    made = build_plan([(HostEntry("titan", python="/v/python"), titan(1))], config.job, run_id="run-1")
     told = correction(config.command, made).left_out
     assert told == ("/opt/venv/bin/python is local: /v/python on titan (python: of hosts.yaml)",)
 
@@ -229,8 +229,8 @@ print(os.environ["RANK"])
 )
 def test_a_script_that_would_end_at_local_rank_gets_none(text: str, given: list[str]) -> None:
     job = read("deepspeed train.py").job
-    reading = read_script(text, "train.py")
-    made = make_plan([(HostEntry("titan"), titan(1))], job, run_id="run-1", script=reading)
+    reading = analyze_script(text, "train.py")
+    made = build_plan([(HostEntry("titan"), titan(1))], job, run_id="run-1", script=reading)
     env = made.nodes[0].env
     assert [env[name] for name in ("GPULAUNCH_LOCAL_RANK_OPTION",) if name in env] == given
     told = any("train.py:4: args = parser.parse_args()" in each.why for each in made.changes)
@@ -277,7 +277,9 @@ def test_an_opaque_command_is_told_what_a_launcher_inside_goes_by() -> None:
 
 def test_a_precision_for_an_opaque_command_is_dropped_with_the_reason() -> None:
     made = planned(read("bash train.sh", Overrides(precision="bf16")), l40s(1))
-    assert [(each.what, each.old, each.new) for each in made.changes] == [("--mixed_precision", "bf16", "no")]
+    assert [(each.field, each.old, each.new) for each in made.changes] == [
+        ("--mixed_precision", "bf16", "no")
+    ]
 
 
 def test_port_precision_and_restarts_are_those_of_the_command_unless_said_otherwise() -> None:
@@ -368,7 +370,7 @@ def test_an_exported_port_leaves_the_words_of_the_line_alone() -> None:
     made = planned(config, titan(2))
     found = correction(config.command, replace(made, main_port=4321))
     assert found.launched == ("torchrun", "train.py", "--nnodes", "7")
-    assert [(edit.what, edit.old, edit.new) for edit in found.edits] == [("MASTER_PORT", "1234", "4321")]
+    assert [(edit.field, edit.old, edit.new) for edit in found.edits] == [("MASTER_PORT", "1234", "4321")]
     assert found.left_out == (
         "--nnodes is after train.py, and so an argument of it, not an option of torchrun",
     )

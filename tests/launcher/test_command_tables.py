@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.engines.command_line.options import OPTIONAL, Option, Table
+from launcher.engines.command_line.options import OPTIONAL, LauncherOption, Table
 from launcher.engines.command_line.reference import options_reference
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.deepspeed import DEEPSPEED
@@ -114,7 +114,7 @@ def test_options_that_set_a_field_set_one_that_exists() -> None:
     from launcher.engines.command_line.records import Request  # noqa: PLC0415
 
     fields = set(Request.__slots__)
-    rows: list[Option] = [option for table in TABLES for option in table.options]
+    rows: list[LauncherOption] = [option for table in TABLES for option in table.options]
     assert {option.sets for option in rows if option.sets} <= fields
 
 

@@ -52,7 +52,7 @@ def test_gpus_and_processes_both_asked_for_at_the_command_line_contradict_each_o
 def test_a_script_alone_is_a_run_config() -> None:
     config = load("script: train.py")
     assert config.job == Job(name="x", script="train.py")
-    assert (config.name, config.hosts, config.script_here) == ("x", ("localhost",), None)
+    assert (config.name, config.hosts, config.local_script) == ("x", ("localhost",), None)
 
 
 def test_every_key_arrives() -> None:
@@ -182,7 +182,7 @@ def test_restarts_arrive_with_what_is_not_said_as_usual() -> None:
         """
     )
     resume = ("--resume_from_checkpoint", "{checkpoint}")
-    wanted = RestartOptions(max=2, spares=("l40s-[03-04]",), resume_args=resume, also=("oom",))
+    wanted = RestartOptions(max=2, spares=("l40s-[03-04]",), resume_args=resume, retry_on=("oom",))
     assert config.restart == wanted
     assert (wanted.exclude_failed_hosts, wanted.checkpoints) == (True, CHECKPOINTS)
 
@@ -207,9 +207,9 @@ def test_how_often_a_run_is_started_again(text: str, overrides: dict[str, object
 
 def test_pauses_double_up_to_a_limit() -> None:
     spec = RestartOptions(backoff_s=30.0)
-    assert [spec.pause_s(n) for n in range(6)] == [30.0, 60.0, 120.0, 240.0, 300.0, 300.0]
-    assert RestartOptions(backoff_s=0.0).pause_s(9) == 0.0
-    assert RestartOptions(backoff_s=900.0).pause_s(1) == 900.0
+    assert [spec.backoff_before(n) for n in range(6)] == [30.0, 60.0, 120.0, 240.0, 300.0, 300.0]
+    assert RestartOptions(backoff_s=0.0).backoff_before(9) == 0.0
+    assert RestartOptions(backoff_s=900.0).backoff_before(1) == 900.0
 
 
 MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
@@ -294,7 +294,7 @@ def test_file_and_command_line_are_judged_together() -> None:
 def test_a_script_that_travels_lies_beside_its_config(here: Path) -> None:
     write(here / "configs/train.py", "print()")
     config = load("script: train.py\nsend_script: true")
-    assert config.script_here == Path("configs/train.py")
+    assert config.local_script == Path("configs/train.py")
 
 
 def test_hosts_are_separated_by_commas_with_or_without_blanks() -> None:

@@ -1,8 +1,15 @@
 """When a detached run may be left, and what a run followed by us does when somebody else stops it."""
 
-from launcher.follow.detach_policy import ASK_AGAIN_S, COMPARE_S, PROMISE_S, QUIET_S, VERIFY_S, DetachPolicy
+from launcher.follow.detach_policy import (
+    ACK_TIMEOUT_S,
+    COMPARE_S,
+    NO_WORLD_TIMEOUT_S,
+    RETRY_S,
+    VERIFY_S,
+    DetachPolicy,
+)
 from launcher.follow.events import Disconnected, HostEnded, HostLost, StartRefused
-from launcher.follow.outcome import outcome_of
+from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState, StopHosts
 from tests.launcher.guarded_plans import FACTS, guarded
 from tests.launcher.run_events import CPU, introduced, placed, replay, said, stops, told
@@ -58,7 +65,7 @@ def test_ranks_that_set_up_no_world_are_left_after_a_while_slow_ones_later() -> 
     departure = DetachPolicy(quiet, 0.0)
     replay(quiet, [introduced("a", 0), introduced("b", 1)])
     assert departure.step(1.0) == "wait"
-    assert departure.step(1.5 + QUIET_S) == "detach"
+    assert departure.step(1.5 + NO_WORLD_TIMEOUT_S) == "detach"
     slow = DetachPolicy(RunState(plan(CPU, CPU)), 0.0)
     assert slow.step(VERIFY_S) == "wait"
     assert slow.step(VERIFY_S + 1.0) == "detach"
@@ -69,9 +76,9 @@ def test_a_host_that_never_promises_is_not_waited_for_for_ever() -> None:
     departure = DetachPolicy(watch, 0.0)
     replay(watch, [placed("a", 0, 2), placed("b", 1, 2)])
     assert departure.step(1.0) == "detach"
-    assert departure.step(1.5 + ASK_AGAIN_S) == "detach"  # the first word may have been lost with a link
-    assert departure.step(2.0 + ASK_AGAIN_S) == "wait"
-    assert departure.step(1.5 + PROMISE_S) == "leave"
+    assert departure.step(1.5 + RETRY_S) == "detach"  # the first word may have been lost with a link
+    assert departure.step(2.0 + RETRY_S) == "wait"
+    assert departure.step(1.5 + ACK_TIMEOUT_S) == "leave"
 
 
 def test_a_host_whose_link_breaks_before_it_promised_is_waited_for_and_a_lost_one_ends_the_run() -> None:
@@ -80,11 +87,13 @@ def test_a_host_whose_link_breaks_before_it_promised_is_waited_for_and_a_lost_on
     replay(watch, [placed("a", 0, 2), placed("b", 1, 2)])
     assert departure.step(1.0) == "detach"
     replay(watch, [told("a", "detached"), Disconnected("b", "silence")])
-    assert departure.step(2.0 + PROMISE_S) == "detach"
-    assert departure.step(3.0 + PROMISE_S) == "wait"
+    assert departure.step(2.0 + ACK_TIMEOUT_S) == "detach"
+    assert departure.step(3.0 + ACK_TIMEOUT_S) == "wait"
     (stop,) = stops(replay(watch, [HostLost("b", "not reached again")]))
     assert stop.hosts == ("a",)
-    assert departure.step(9.0 + PROMISE_S) == "wait"  # half of it would go on alone: it is seen to its end
+    assert (
+        departure.step(9.0 + ACK_TIMEOUT_S) == "wait"
+    )  # half of it would go on alone: it is seen to its end
 
 
 def test_a_run_that_is_ending_is_followed_to_its_end_and_never_left() -> None:
@@ -110,7 +119,7 @@ def test_somebody_elses_stop_ends_every_host_with_their_grace_and_is_named() -> 
     ends = [told("a", "rank_exit", rank=0, code=-15, stopping=True), told("b", "rank_exit", rank=1, code=0)]
     over = {"phase": "ended", "exit": {"remaining_pids": [], "port_free": True, "why": "stopped by ana@x"}}
     replay(watch, [*ends, HostEnded("a", over), HostEnded("b", over)])
-    outcome = outcome_of(watch, NOWHERE, 1.0, 1)
+    outcome = build_outcome(watch, NOWHERE, 1.0, 1)
     assert (outcome.verdict, outcome.exit_code, outcome.why) == ("interrupted", 130, "stopped by ana@x")
 
 

@@ -9,9 +9,9 @@ from click.testing import CliRunner, Result
 
 from launcher.cli import cli
 from launcher.errors import BadInput
-from launcher.rundir.log_files import read_ends
+from launcher.rundir.log_files import read_head_and_tail
 from preflight.diagnosis.diagnose import diagnose_logs
-from preflight.diagnosis.docs import page, signature_codes
+from preflight.diagnosis.docs import render_page, signature_codes
 from preflight.diagnosis.lines import Log, read_logs
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -45,13 +45,13 @@ def test_a_log_is_diagnosed_on_one_screen(tmp_path: Path) -> None:
 def test_of_a_log_that_is_too_long_the_lines_keep_their_numbers(block: int) -> None:
     text = "".join(f"step {n}: {'-' * (n % 9)}\n" for n in range(1, 400)) + OOM
     file = io.BytesIO(text.encode())
-    log = read_ends(file, Log("", "train.log"), head_bytes=100, tail_bytes=300, block=block)
+    log = read_head_and_tail(file, Log("", "train.log"), head_bytes=100, tail_bytes=300, block=block)
     assert log.unread == len(text) - 400
     evidence = diagnose_logs([log]).causes[0].evidence[0]
     assert text.split("\n")[evidence.number - 1] == evidence.text == OOM.splitlines()[-1]
     for line in read_logs((log,))[:3]:
         assert text.split("\n")[line.number - 1] == line.text
-    whole = read_ends(io.BytesIO(text.encode()), Log("", "train.log"))
+    whole = read_head_and_tail(io.BytesIO(text.encode()), Log("", "train.log"))
     assert (whole.text, whole.unread, whole.cut_lines) == (text, 0, 0)
 
 
@@ -104,4 +104,4 @@ def test_every_code_can_be_explained() -> None:
 
 
 def test_the_page_of_the_causes_is_current() -> None:
-    assert (DOCS / "signatures.md").read_text(encoding="utf-8") == page()
+    assert (DOCS / "signatures.md").read_text(encoding="utf-8") == render_page()

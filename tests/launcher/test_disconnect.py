@@ -8,13 +8,13 @@ from typing import Any, Self
 
 import pytest
 
-from launcher.config.disconnect_options import START_TIMEOUT_S, DisconnectOptions, disconnect_words
+from launcher.config.disconnect_options import START_TIMEOUT_S, DisconnectOptions, describe_disconnect
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.errors import ConfigError, ConnectionLost
 from launcher.follow import protocol
 from launcher.follow.awake_clock import SLEEP_S, AwakeClock
 from launcher.follow.client_timeout import ClientTimeout
-from launcher.follow.detach_policy import ASK_AGAIN_S, PROMISE_S, DetachPolicy
+from launcher.follow.detach_policy import ACK_TIMEOUT_S, RETRY_S, DetachPolicy
 from launcher.follow.detach_promise import DetachPromise
 from launcher.follow.events import (
     Disconnected,
@@ -27,9 +27,9 @@ from launcher.follow.events import (
     StartRefused,
 )
 from launcher.follow.node_client import NodeClient
-from launcher.follow.outcome import outcome_of
+from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState
-from launcher.restart.decision import NoRestart, reason_of
+from launcher.restart.decision import NoRestart, classify_failure
 from tests.launcher.run_events import CPU, ended, replay, said, stops, told
 from tests.launcher.run_plans import NOWHERE, plan
 
@@ -91,17 +91,17 @@ def test_a_wrong_value_is_told_with_what_was_expected(tmp_path: Path, text: str,
 
 
 def test_the_first_screen_says_what_ctrl_c_a_closed_terminal_and_a_lost_link_do() -> None:
-    still_running = disconnect_words(DisconnectOptions(), "r-1", asks=True, remote=True)
+    still_running = describe_disconnect(DisconnectOptions(), "r-1", asks=True, remote=True)
     assert still_running == (
         "Ctrl-C asks: stop, detach or stay; if this terminal closes or the link is lost, the run continues: "
         "gpulaunch attach r-1"
     )
-    ends = disconnect_words(DisconnectOptions("stop", 60.0), "r-1", asks=False, remote=True)
+    ends = describe_disconnect(DisconnectOptions("stop", 60.0), "r-1", asks=False, remote=True)
     assert ends == (
         "Ctrl-C stops the run; closing this terminal stops it, and so does a link that is lost for 60 s "
         "(on_disconnect: stop)"
     )
-    assert "link" not in disconnect_words(DisconnectOptions(), "r-1", asks=True, remote=False)
+    assert "link" not in describe_disconnect(DisconnectOptions(), "r-1", asks=True, remote=False)
 
 
 def test_hosts_are_told_for_how_long_half_a_run_may_wait_for_its_client() -> None:
@@ -128,9 +128,9 @@ def test_hosts_are_asked_to_go_on_once_every_node_has_started_and_again_until_al
     assert promise.due(2.0)
     assert not promise.due(2.1)
     replay(watch, [told("a", "detached")])
-    assert promise.due(2.1 + ASK_AGAIN_S)  # the word to b may have been lost with its link
+    assert promise.due(2.1 + RETRY_S)  # the word to b may have been lost with its link
     replay(watch, [told("b", "detached")])
-    assert not promise.due(9.0 + ASK_AGAIN_S)
+    assert not promise.due(9.0 + RETRY_S)
 
 
 @pytest.mark.parametrize("happening", [StartRefused("b", "no space"), HostLost("b", "gone"), Interrupted()])
@@ -160,7 +160,7 @@ def test_who_leaves_at_once_waits_for_nothing_but_the_start_and_the_promise() ->
     departure = DetachPolicy(cut_off, 0.0, at_once=True)
     replay(cut_off, [*BOTH, Disconnected("b", "silence")])
     assert departure.step(1.0) == "detach"
-    assert departure.step(2.0 + PROMISE_S) == "leave"
+    assert departure.step(2.0 + ACK_TIMEOUT_S) == "leave"
 
 
 # silence, by a clock that counts only what was awake
@@ -209,13 +209,13 @@ def test_a_lost_host_on_which_the_run_goes_on_stops_no_other_and_starts_nothing_
     replay(watch, BOTH)
     lost = [HostLost(host, "not reached again for 600 s", still_running=True) for host in "ab"]
     assert stops(replay(watch, lost)) == []
-    outcome = outcome_of(watch, NOWHERE, 1.0, 1)
+    outcome = build_outcome(watch, NOWHERE, 1.0, 1)
     assert (outcome.verdict, outcome.exit_code, outcome.cleanup.still_running) == (
         "aborted",
         5,
         ("a", "b"),
     )
-    assert isinstance(reason_of(outcome), NoRestart)
+    assert isinstance(classify_failure(outcome), NoRestart)
 
     dead = RunState(plan(CPU, CPU))
     (stop,) = stops(replay(dead, [*BOTH, HostLost("a", "b gets no answer from it either")]))
@@ -230,7 +230,7 @@ def test_a_run_that_its_host_ended_for_want_of_a_client_says_so_and_ends_elsewhe
     assert said(actions) == f"a: {why}; stopping every node"
     assert [stop.hosts for stop in stops(actions)] == [("a", "b")]
     replay(watch, [ended("a", why=why), ended("b", why=why)])
-    outcome = outcome_of(watch, NOWHERE, 1.0, 1)
+    outcome = build_outcome(watch, NOWHERE, 1.0, 1)
     assert (outcome.verdict, outcome.exit_code, outcome.why) == ("aborted", 5, why)
 
 

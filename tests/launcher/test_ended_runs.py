@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from launcher.follow.events import RunEvent
-from launcher.follow.outcome import outcome_of
+from launcher.follow.outcome import build_outcome
 from launcher.follow.phases import Phases
 from launcher.follow.run_state import RunState
 from launcher.rundir.end_state import how_all_ended
 from launcher.rundir.log_store import LogStore
 from launcher.runs.render import runs_lines
-from launcher.runs.scope import SearchScope, scope_here
+from launcher.runs.scope import SearchScope, local_scope
 from preflight.errors import BadInput
 from tests.launcher.asked_runs import LONG
 from tests.launcher.asked_runs import ended as ended_there
@@ -99,14 +99,14 @@ def test_the_reason_of_a_run_is_that_of_the_node_whose_end_began_first() -> None
     (run,) = found((A, [over(ranks={"0": -15}, why="no client has followed this attached run for 5 s")]))
     assert run.how == "stopped: no client has followed this attached run for 5 s"
     later = run.later({0: {"phase": "running"}})
-    assert later.condition == "lost"
+    assert later.status == "lost"
     assert how_all_ended([{"ranks": {"0": 0}}, {"ranks": {"1": 0}}]) == ("finished", "")
 
 
 def test_a_run_that_has_ended_on_one_host_only_says_so_and_is_not_over() -> None:
     failed = over(node_rank=1, ranks={"1": 7}, why="rank 1 failed with exit code 7")
     (run,) = found((A, [told_run()]), (B, [failed]))
-    assert (run.condition, run.is_over, run.why) == ("running", False, "rank 1 failed with exit code 7")
+    assert (run.status, run.is_over, run.why) == ("running", False, "rank 1 failed with exit code 7")
     (remark,) = [line for line in runs_lines([run], 5000.0) if "it has ended on b" in line]
     assert "(rank 1 failed with exit code 7); gpulaunch attach or stop ends the rest" in remark
     (half,) = found((B, [failed]))
@@ -116,7 +116,7 @@ def test_a_run_that_has_ended_on_one_host_only_says_so_and_is_not_over() -> None
 def launched_by(who: str, run: str, at: float) -> dict[str, Any]:
     """Return what a host tells of a run that somebody launched."""
     data = told_run(run, state={"started": at})
-    data["spec"]["launch"] = {**data["spec"]["launch"], "by": who}
+    data["spec"]["launch"] = {**data["spec"]["launch"], "started_by": who}
     data["spec"]["job"] = run.partition("-")[0]
     return data
 
@@ -148,7 +148,7 @@ def test_the_scope_of_a_directory_is_its_run_configs_and_what_is_kept_in_it(
     for path in ("gpulaunch/train.yaml", "gpulaunch/hosts.yaml", "configs/long.yml", "gpulaunch-runs/r-1/x"):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).touch()
-    scope = scope_here(Path("gpulaunch-runs"))
+    scope = local_scope(Path("gpulaunch-runs"))
     assert (sorted(scope.kept), sorted(scope.jobs)) == (["r-1"], ["long", "train"])
 
 
@@ -179,29 +179,29 @@ def test_a_run_that_is_over_is_not_stopped_again_and_the_failure_that_ended_it_i
     actions = replay(watch, PAST)
     assert stops(actions) == []
     assert "stopping every node" not in said(actions)
-    outcome = outcome_of(watch, NOWHERE, 1.0, 1)
+    outcome = build_outcome(watch, NOWHERE, 1.0, 1)
     assert (outcome.verdict, outcome.exit_code) == ("failed", 3)
 
 
 def test_phases_begin_with_the_run_whatever_was_heard_first() -> None:
     watch = RunState(plan(CPU))
     phases = Phases(watch)
-    phases.see(100.0)
+    phases.update(100.0)
     for happening in (told("a", "started", 10.0), placed("a", 0, 1)):
         replay(watch, [happening])
-        phases.see(12.0 if happening.event == "state" else 10.0)
+        phases.update(12.0 if happening.event == "state" else 10.0)
     assert phases.start is not None
     assert phases.start.seconds == 2.0
 
 
 def test_what_was_noted_of_the_past_is_not_noted_again_and_what_is_new_is(tmp_path: Path) -> None:
     first = LogStore(tmp_path)
-    first.note("rank 0 on a ended with exit code 0", at=5.0)
+    first.add_event("rank 0 on a ended with exit code 0", at=5.0)
     again = LogStore(tmp_path, again=True)
-    again.note("rank 0 on a ended with exit code 0", at=5.01)
-    again.note("rank 1 on b ended with exit code 0", at=6.0)
-    again.note("a: connected again, nothing was lost")
-    again.note("a: connected again, nothing was lost")
+    again.add_event("rank 0 on a ended with exit code 0", at=5.01)
+    again.add_event("rank 1 on b ended with exit code 0", at=6.0)
+    again.add_event("a: connected again, nothing was lost")
+    again.add_event("a: connected again, nothing was lost")
     lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     assert [line["text"][:6] for line in lines] == ["rank 0", "rank 1", "a: con", "a: con"]
     assert (lines[1]["at"], lines[1]["sizes"]) == (6.0, {})

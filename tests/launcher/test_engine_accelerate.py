@@ -9,14 +9,14 @@ import yaml
 from launcher.config.inventory import HostEntry
 from launcher.engines.base import NodeSetup, World, load_engine
 from launcher.planning.plan import NodePlan, Plan
-from launcher.planning.planner import make_plan
+from launcher.planning.planner import build_plan
 from preflight.facts.host import HostFacts
 from preflight.job import Job
 from tests.hardware import cpu_host, gpu, host, l40s, titan
 
 
 def plan(job: Job, *hosts: HostFacts) -> Plan:
-    return make_plan([(HostEntry(facts.host), facts) for facts in hosts], job, run_id="run-1")
+    return build_plan([(HostEntry(facts.host), facts) for facts in hosts], job, run_id="run-1")
 
 
 def config(node: NodePlan) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def test_no_flag_makes_the_launcher_look_at_a_gpu_or_read_the_hosts_own_config()
 
 
 def test_the_launcher_is_called_as_a_module_of_the_hosts_own_python() -> None:
-    node = make_plan(
+    node = build_plan(
         [(HostEntry("a", python="/v/bin/python"), titan())], Job(script="t.py"), run_id="r"
     ).nodes[0]
     assert node.argv[:3] == ("/v/bin/python", "-m", "accelerate.commands.launch")

@@ -10,12 +10,12 @@ import launcher.engines
 from launcher.config.inventory import HostEntry
 from launcher.engines.base import ENGINES, Engine, load_engine
 from launcher.planning.plan import NodePlan, Plan
-from launcher.planning.planner import make_plan
+from launcher.planning.planner import build_plan
 from launcher.report.plan import plan_text
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.job import Job
-from preflight.script.analyze import read_script
+from preflight.script.analyze import analyze_script
 from tests.hardware import cpu_host, l40s, titan
 from tests.launcher.layers import edges
 
@@ -65,9 +65,9 @@ def bare(facts: HostFacts) -> HostFacts:
 
 def plan(text: str | None, *hosts: HostFacts, **job: object) -> Plan:
     """Return the plan of a script with this text on hosts."""
-    script = None if text is None else read_script(text, "train.py")
+    script = None if text is None else analyze_script(text, "train.py")
     pairs = [(HostEntry(facts.host), facts) for facts in hosts]
-    return make_plan(pairs, replace(Job(script="train.py"), **job), run_id="run-1", script=script)  # type: ignore[arg-type]
+    return build_plan(pairs, replace(Job(script="train.py"), **job), run_id="run-1", script=script)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_the_engine_is_the_one_that_the_script_is_written_for(
 ) -> None:
     made = plan(text, titan(1), l40s(1))
     assert made.engine == engine
-    (reason,) = [each for each in made.because if each.text.startswith(f"{engine} starts the ranks")]
+    (reason,) = [each for each in made.reasons if each.text.startswith(f"{engine} starts the ranks")]
     assert why in reason.text
     assert made.nodes[0].argv[2] == load_engine(engine).launcher_module
     assert f"{reason.text} [{reason.source}]" in plan_text(made)
@@ -107,7 +107,7 @@ def test_the_engine_is_the_one_that_the_script_is_written_for(
 def test_a_script_that_does_not_tell_goes_by_torchrun_where_a_host_has_no_accelerate() -> None:
     made = plan(None, titan(1), bare(l40s(1)))
     assert made.engine == "torchrun"
-    assert any("l40s-01 has no accelerate" in each.text for each in made.because)
+    assert any("l40s-01 has no accelerate" in each.text for each in made.reasons)
 
 
 def test_the_engine_of_the_run_config_is_taken() -> None:
@@ -159,8 +159,8 @@ def test_a_world_of_one_under_torchrun_meets_on_a_port_that_is_free() -> None:
 )
 def test_a_plain_script_gets_no_mixed_precision_from_the_launch(text: str, asked: str, why: str) -> None:
     made = plan(text, l40s(1), l40s(1, "l40s-02", "10.77.0.5"), precision=asked)
-    assert (made.precision.mixed_precision, made.precision.because[0].text) == ("no", why)
-    changed = [(each.what, each.old, each.new) for each in made.changes]
+    assert (made.precision.mixed_precision, made.precision.reasons[0].text) == ("no", why)
+    changed = [(each.field, each.old, each.new) for each in made.changes]
     assert changed == ([] if asked == "auto" else [("--mixed_precision", asked, "no")])
 
 

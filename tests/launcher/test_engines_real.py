@@ -15,7 +15,7 @@ import pytest
 from launcher.config.inventory import HostEntry
 from launcher.engines.base import ENGINES, RUN_DIR, NodeSetup, World, expected, load_engine
 from launcher.planning.plan import NodePlan, Plan
-from launcher.planning.planner import make_plan
+from launcher.planning.planner import build_plan
 from preflight.facts.host import BindTest, Ports
 from preflight.facts.missing import Missing
 from preflight.job import Job
@@ -78,7 +78,7 @@ def loopback_plan(job: Job, sizes: Sequence[int]) -> Plan:
         identity = replace(facts.identity, boot_id="one")
         facts = replace(facts, network=network, identity=identity, ports=ports)
         nodes.append((HostEntry(facts.host, python=sys.executable), facts, size))
-    made = make_plan(
+    made = build_plan(
         [(entry, facts) for entry, facts, _ in nodes], replace(job, main_port=port), run_id="run-7"
     )
     if len(set(sizes)) == 1:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from launcher.follow.failure_diagnosis import with_reasons
+from launcher.follow.failure_diagnosis import add_diagnosis
 from launcher.follow.outcome import Outcome
-from launcher.report.outcome import outcome_json, outcome_lines
+from launcher.report.outcome import outcome_json, render_outcome
 from launcher.rundir.log_store import LogStore
 from tests.launcher.run_events import GOOD, failed, over
 
@@ -19,12 +19,12 @@ def told(tmp_path: Path, log: bytes, outcome: Outcome) -> Outcome:
     book = LogStore(tmp_path)
     book.write("b", "rank-1.log", 0, log)
     book.close()
-    return with_reasons(outcome, book)
+    return add_diagnosis(outcome, book)
 
 
 def test_the_first_cause_comes_with_evidence_and_fix(tmp_path: Path) -> None:
     outcome = told(tmp_path, OOM, failed())
-    lines = list(outcome_lines(outcome))
+    lines = list(render_outcome(outcome))
     assert any(line.startswith("diagnosis: cuda-oom") for line in lines)
     assert any("line 4: torch.OutOfMemoryError" in line for line in lines)
     assert any(line.startswith("  fix: ") for line in lines)
@@ -41,7 +41,7 @@ def test_a_long_log_is_read_from_its_end(tmp_path: Path) -> None:
 
 def test_an_own_exception_is_not_told_twice(tmp_path: Path) -> None:
     own = b'Traceback (most recent call last):\n  File "/x.py", line 3, in <module>\nValueError: no\n'
-    lines = list(outcome_lines(told(tmp_path, own, failed())))
+    lines = list(render_outcome(told(tmp_path, own, failed())))
     assert not any(line.startswith("diagnosis") for line in lines)
 
 

@@ -15,10 +15,10 @@ from launcher.errors import HostError
 from launcher.follow import protocol
 from launcher.onhost.supervisor.requests.fetch import key_of
 from launcher.onhost.supervisor.requests.logs import offsets_since
-from launcher.planning.run_record import launch_record, read_record
+from launcher.planning.run_record import build_run_record, read_record
 from launcher.remote.connection_pool import Open
 from launcher.runs.fetch import FileReceiver, fetch_host
-from launcher.runs.request import RequestDenied, ask
+from launcher.runs.request import RequestDenied, send_request
 from launcher.transports.base import Endpoint, iter_stdout
 from launcher.transports.local import LocalConnection
 from tests.launcher.onhost_driver import PYTHON, Driver
@@ -59,13 +59,13 @@ def there(run: Driver) -> Open:
 
 def start(run: Driver, script: str, **spec: Any) -> None:
     whole = plan((None,))
-    record = launch_record(whole, whole.nodes[0], (HERE,)) | {"output": str(run.home / "out")}
+    record = build_run_record(whole, whole.nodes[0], (HERE,)) | {"output": str(run.home / "out")}
     run.start(script, launch=record, nodes=1, node_rank=0, first_rank=0, world_size=1, job="job", **spec)
 
 
 def question(run: Driver, mode: str, **fields: object) -> dict[str, Any]:
     with Elsewhere(run.home, HERE) as connection:
-        return ask(connection, PYTHON, {"mode": mode, **fields})
+        return send_request(connection, PYTHON, {"mode": mode, **fields})
 
 
 def test_a_run_is_fetched_whole_once_and_then_only_what_is_new(
@@ -117,19 +117,19 @@ def test_a_broken_fetch_goes_on_where_it_ended(run: Driver, there: Open, tmp_pat
 
 def test_a_record_tells_whether_it_was_said_where_the_script_writes() -> None:
     whole = plan((None,))
-    record = launch_record(whole, whole.nodes[0], (HERE,))
-    assert not read_record({**record, "output": ""}).says_output
-    assert read_record({**record, "output": "/out"}).says_output
+    record = build_run_record(whole, whole.nodes[0], (HERE,))
+    assert not read_record({**record, "output": ""}).has_output
+    assert read_record({**record, "output": "/out"}).has_output
     record.pop("output")  # one of an older gpulaunch does not tell
-    assert read_record(record).says_output
+    assert read_record(record).has_output
 
 
 def test_a_file_that_is_not_whole_does_not_have_its_name(tmp_path: Path) -> None:
     receiver = FileReceiver(tmp_path / "h")
-    receiver.take({"file": "output/m", "offset": 0, "whole": 10, "mtime_ns": 5, "grows": False}, b"12345")
+    receiver.write({"file": "output/m", "offset": 0, "whole": 10, "mtime_ns": 5, "grows": False}, b"12345")
     receiver.close()
     assert not (tmp_path / "h" / "output" / "m").exists()
-    assert receiver.wanted() == {"have": {}, "part": {key_of("output/m"): [[10, 5, 5]]}}
+    assert receiver.missing() == {"have": {}, "part": {key_of("output/m"): [[10, 5, 5]]}}
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> No
     (tmp_path / "h").mkdir()
     (tmp_path / "h" / "link").symlink_to(outside)
     receiver = FileReceiver(tmp_path / "h")
-    receiver.take({"file": name, "offset": 0, "whole": 1, "mtime_ns": 5, "grows": False}, b"1")
+    receiver.write({"file": name, "offset": 0, "whole": 1, "mtime_ns": 5, "grows": False}, b"1")
     assert len(receiver.fetched.skipped) == 1
     assert receiver.fetched.files == 0
     assert list(outside.iterdir()) == []
@@ -154,7 +154,7 @@ def test_a_link_in_the_place_of_a_log_is_not_written_through(tmp_path: Path) -> 
     (tmp_path / "h").mkdir()
     (tmp_path / "h" / "rank-0.log").symlink_to(victim)
     receiver = FileReceiver(tmp_path / "h")
-    receiver.take({"file": "rank-0.log", "offset": 0, "whole": 1, "mtime_ns": 5, "grows": True}, b"1")
+    receiver.write({"file": "rank-0.log", "offset": 0, "whole": 1, "mtime_ns": 5, "grows": True}, b"1")
     assert "is a symbolic link" in receiver.fetched.skipped[0]
     assert victim.read_text() == "precious"
 

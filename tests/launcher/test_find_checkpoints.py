@@ -16,7 +16,7 @@ import pytest
 from launcher.config.restart_options import CHECKPOINTS
 from launcher.onhost import find_checkpoints
 from launcher.onhost.answer import MARKER
-from launcher.remote.programs import onhost_source
+from launcher.remote.programs import program_source
 
 LONG_AGO = 0.0
 
@@ -70,7 +70,7 @@ def plain(base: Path, step: int) -> Path:
 
 
 def look(base: Path, *patterns: str, since: float = LONG_AGO) -> list[dict[str, Any]]:
-    return list(find_checkpoints.look(str(base), list(patterns or CHECKPOINTS), since))
+    return list(find_checkpoints.list_checkpoints(str(base), list(patterns or CHECKPOINTS), since))
 
 
 def whole(base: Path, *patterns: str) -> list[str]:
@@ -192,7 +192,7 @@ def test_it_answers_as_a_program_and_knows_the_home(tmp_path: Path) -> None:
     trainer(tmp_path / "out [1]", 7)
     asked = {"base": "~/out [1]", "patterns": list(CHECKPOINTS), "age_s": 1000.0}
     done = subprocess.run(
-        [sys.executable, "-I", "-c", onhost_source("find_checkpoints").decode()],
+        [sys.executable, "-I", "-c", program_source("find_checkpoints").decode()],
         input=json.dumps(asked) + "\n",
         env={"HOME": str(tmp_path)},
         capture_output=True,

@@ -6,7 +6,7 @@ import pytest
 
 from launcher.onhost.gauge.idle_timer import IdleTimer
 from launcher.onhost.gauge.io_activity import IoActivity
-from launcher.onhost.gauge.liveness import signs
+from launcher.onhost.gauge.liveness import activity_reason
 
 IDLE = {"busy": 0, "memory_busy": 0, "memory_mib": 9000, "power_w": 35.0, "power_limit_w": 350.0}
 TRAINS = {**IDLE, "busy": 97, "memory_busy": 55, "power_w": 290.0}
@@ -27,7 +27,9 @@ def alive(
 ) -> str:
     activity = IoActivity()
     activity.io, activity.starved = io or {}, starved or {}
-    return signs(line, activity, GPU_OF, {"GPU-a": 300.0, "GPU-b": 300.0} if drawn is None else drawn)
+    return activity_reason(
+        line, activity, GPU_OF, {"GPU-a": 300.0, "GPU-b": 300.0} if drawn is None else drawn
+    )
 
 
 def test_a_gpu_that_trains_is_life() -> None:
@@ -80,7 +82,7 @@ def events(quiet: IdleTimer, lives: str, step_s: float = 60.0) -> list[tuple[int
     """Return (sample, event) for samples of `.` (nothing) and `!` (life)."""
     found = []
     for number, life in enumerate(lives):
-        told = quiet.see(number * step_s, life=life == "!", longest_s=3 * step_s)
+        told = quiet.update(number * step_s, life=life == "!", longest_s=3 * step_s)
         if told is not None:
             found.append((number, told["event"]))
     return found
@@ -107,6 +109,6 @@ def test_a_timeout_after_the_warning_is_told_at_its_time() -> None:
 
 def test_a_machine_that_stood_still_was_not_quiet() -> None:
     quiet = IdleTimer(600.0, 600.0)
-    assert quiet.see(0.0, life=True, longest_s=15.0) is None
-    assert quiet.see(3600.0, life=False, longest_s=15.0) is None
+    assert quiet.update(0.0, life=True, longest_s=15.0) is None
+    assert quiet.update(3600.0, life=False, longest_s=15.0) is None
     assert quiet.seconds == 15.0

@@ -135,7 +135,7 @@ def test_a_claim_of_an_earlier_boot_counts_for_nothing_even_if_somebody_locks_it
     path, fd = claims.make_claim(place, GPU, "old")
     data = json.loads(Path(path).read_text())
     os.pwrite(fd, json.dumps({**data, "boot_id": "x" * 36}).encode().ljust(400), 0)
-    assert claims.rival_of(place, GPU, {}) == ""
+    assert claims.conflict_of(place, GPU, {}) == ""
     os.close(fd)
 
 
@@ -143,7 +143,7 @@ def test_a_claim_of_an_earlier_boot_counts_for_nothing_even_if_somebody_locks_it
 def test_the_owner_is_the_files_owner_not_what_it_says(place: str) -> None:
     path, fd = claims.make_claim(place, GPU, "r9")
     os.chown(path, 12345, -1)
-    assert "of 12345" in claims.rival_of(place, GPU, {})
+    assert "of 12345" in claims.conflict_of(place, GPU, {})
     os.close(fd)
 
 
@@ -156,7 +156,7 @@ def test_of_many_at_once_at_most_one_has_the_gpu(place: str) -> None:
         if pid == 0:
             try:
                 os.close(hold)
-                claims.take_claims({"gpus": [GPU], "run_id": f"r{number}", "claims_dir": place})
+                claims.acquire_claims({"gpus": [GPU], "run_id": f"r{number}", "claims_dir": place})
                 os.write(report, b"won")
                 os.read(release, 1)  # keeps the claim until everybody has tried
             finally:
@@ -180,7 +180,7 @@ def test_a_directory_that_takes_no_claims_stops_no_run_and_is_told(run: Driver) 
 
 def test_the_agent_tells_live_claims_with_their_owner() -> None:
     before = {claim["gpu_uuid"] for claim in gpu_claims()}
-    taken, problem = claims.take_claims({"gpus": [GPU], "run_id": "r-agent"})
+    taken, problem = claims.acquire_claims({"gpus": [GPU], "run_id": "r-agent"})
     try:
         (claim,) = [claim for claim in gpu_claims() if claim["gpu_uuid"] == GPU]
         expected: dict[str, Any] = {"run_id": "r-agent", "uid": os.geteuid(), "pid": os.getpid()}
@@ -194,7 +194,7 @@ def test_the_agent_tells_live_claims_with_their_owner() -> None:
 def told(place: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[dict[str, Any]]]:
     """Return what both readers say of the GPU: the supervisor's before a start, and the agent's."""
     monkeypatch.setattr(probe, "_CLAIMS_DIR", place)
-    return claims.rival_of(place, GPU, {}), [claim for claim in gpu_claims() if claim["gpu_uuid"] == GPU]
+    return claims.conflict_of(place, GPU, {}), [claim for claim in gpu_claims() if claim["gpu_uuid"] == GPU]
 
 
 HONEST = {"gpu": GPU, "run_id": "r1", "boot_id": "", "pid_namespace": "1", "pid": 7, "ticks": 1, "since": 1.0}
@@ -290,11 +290,11 @@ def test_a_hard_link_to_the_claim_of_another_gpu_claims_nothing(
 def test_many_files_of_one_user_hide_no_claim_of_another(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path, fd = claims.make_claim(place, GPU, "r1")
     os.utime(path, (1, 1))
-    for number in range(claims.MOST_FILES + 50):
+    for number in range(claims.MAX_FILES + 50):
         other = Path(place, f"{claims.claim_name(GPU)}{number:x}")
         other.touch()
         os.chown(other, 12345, -1)
-    assert len(claims.claim_paths(place, GPU)) == claims.MOST_FILES + 1
+    assert len(claims.claim_paths(place, GPU)) == claims.MAX_FILES + 1
     said, seen = told(place, monkeypatch)
     assert said.startswith("run r1 of ")
     assert [claim["run_id"] for claim in seen] == ["r1"]

@@ -5,17 +5,17 @@ from typing import Any
 
 from launcher.follow.events import HostReport, HostStarted
 from launcher.follow.guard_reports import STOP_EXIT, GuardReports, GuardStop
-from launcher.follow.outcome import outcome_of
+from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import Action, Notify, RunState, StopHosts
-from launcher.planning.run_record import launch_record, read_record
+from launcher.planning.run_record import build_run_record, read_record
 from tests.launcher.guarded_plans import FACTS, guarded
 from tests.launcher.run_plans import NOWHERE
 
 
 def compare(policy: str, **changes: Any) -> list[str | GuardStop]:
     guarding = GuardReports(stops=policy == "stop")
-    assert not list(guarding.compare("a", 0, FACTS))
-    return list(guarding.compare("b", 1, {**FACTS, "gpu": "GPU-1", **changes}))
+    assert not list(guarding.compare_ranks("a", 0, FACTS))
+    return list(guarding.compare_ranks("b", 1, {**FACTS, "gpu": "GPU-1", **changes}))
 
 
 def test_ranks_that_are_alike_say_nothing() -> None:
@@ -25,21 +25,21 @@ def test_ranks_that_are_alike_say_nothing() -> None:
 def test_two_ranks_on_one_gpu_stop_the_run() -> None:
     (stop,) = compare("stop", gpu="GPU-0")
     assert isinstance(stop, GuardStop)
-    assert "rank 0 on a and rank 1 on b are on one GPU, GPU-0" in stop.what
+    assert "rank 0 on a and rank 1 on b are on one GPU, GPU-0" in stop.summary
     assert "accelerator.device" in stop.lines[0]
 
 
 def test_cpu_ranks_are_on_no_gpu_and_do_not_collide() -> None:
     guarding = GuardReports(stops=True)
     for rank in range(3):
-        assert not list(guarding.compare("a", rank, {**FACTS, "gpu": ""}))
+        assert not list(guarding.compare_ranks("a", rank, {**FACTS, "gpu": ""}))
 
 
 def test_unlike_precision_between_ranks_stops_the_run() -> None:
     for change in ({"mixed_precision": "bf16"}, {"scaler": False}, {"dtypes": {"bfloat16": 4}}):
         (stop,) = compare("stop", **change)
         assert isinstance(stop, GuardStop)
-        assert "G7" in stop.what
+        assert "G7" in stop.summary
 
 
 def test_the_policy_warn_only_says_so() -> None:
@@ -79,12 +79,12 @@ def test_a_stop_of_the_guard_ends_every_node_and_is_the_root_cause() -> None:
     stop = told(0, stops=True, step=1, parameters=["lora_A.weight"], parameters_total=30)
     actions = feed(watch, *started, stop, told(1, "b", stops=True, step=1))
     assert [action.hosts for action in actions if isinstance(action, StopHosts)] == [("a", "b")]
-    outcome = outcome_of(watch, NOWHERE, 1.0, 1)
+    outcome = build_outcome(watch, NOWHERE, 1.0, 1)
     assert (outcome.verdict, outcome.exit_code) == ("failed", STOP_EXIT)
     cause = outcome.cause.failure
     assert cause is not None
-    assert cause.what.startswith("the guard stopped rank 0 on a at optimizer step 1 [G1]: float16")
-    assert "\x1b" not in cause.what
+    assert cause.summary.startswith("the guard stopped rank 0 on a at optimizer step 1 [G1]: float16")
+    assert "\x1b" not in cause.summary
     assert cause.last_lines == ("parameters: lora_A.weight and 29 more", "fix: load in float32")
 
 
@@ -97,12 +97,12 @@ def test_a_warning_that_every_rank_has_is_said_once() -> None:
 def test_what_a_rehearsal_measured_is_in_the_outcome() -> None:
     watch = RunState(guarded("stop", (None,)))
     feed(watch, HostReport("a", "rehearsal", {"rank": 0, "steps": 5}, at=1.0))
-    assert outcome_of(watch, NOWHERE, 1.0, 1).measurements.rehearsed[0]["steps"] == 5
+    assert build_outcome(watch, NOWHERE, 1.0, 1).measurements.rehearsal[0]["steps"] == 5
 
 
 def test_who_attaches_later_judges_by_the_same_guard_as_the_launcher() -> None:
     launched = guarded("stop", ("GPU-0",), ("GPU-1",))
-    record = json.loads(json.dumps(launch_record(launched, launched.nodes[0], ())))
+    record = json.loads(json.dumps(build_run_record(launched, launched.nodes[0], ())))
     watch = RunState(
         read_record(record).plan
     )  # as `attach` makes it; a host sends its events from the first on
@@ -112,4 +112,4 @@ def test_who_attaches_later_judges_by_the_same_guard_as_the_launcher() -> None:
     actions = [action for each in told for action in watch.handle(each)]
     assert [stop.hosts for stop in actions if isinstance(stop, StopHosts)] == [("a", "b")]
     assert watch.root_cause is not None
-    assert "are on one GPU, GPU-0 [G6]" in watch.root_cause.what
+    assert "are on one GPU, GPU-0 [G6]" in watch.root_cause.summary

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from launcher.follow import protocol
-from launcher.remote.programs import onhost_source
-from preflight.diagnosis.stack_analysis import compare, read_stacks
+from launcher.remote.programs import program_source
+from preflight.diagnosis.stack_analysis import find_outliers, read_stacks
 from tests.launcher.onhost_driver import LAUNCHER, PYTHON, Driver
 
 pytestmark = pytest.mark.slow
@@ -56,7 +56,7 @@ for n in range(5):
 
 
 def start(run: Driver, script: str, ranks: int = 1, **spec: Any) -> None:
-    ours = [[f"{name}.py", onhost_source(name).decode()] for name in ("gauge", "stacks")]
+    ours = [[f"{name}.py", program_source(name).decode()] for name in ("gauge", "stacks")]
     files = [["launch.py", LAUNCHER], ["s/x.py", script], *ours]
     run.start(script, ranks=ranks, files=files, **{"usage_every_s": 0.2, "hang_timeout_s": 1.5, **spec})
 
@@ -92,10 +92,10 @@ def test_the_rank_that_keeps_the_others_waiting_is_named(run: Driver, tmp_path: 
     run.event("stacks", 60)
     run.ended()
     standings = [standing for n in range(3) if (standing := read_stacks(stacks(run, n), "a"))]
-    hang = compare(standings, 3)
-    assert hang.apart == (1,)
-    assert hang.words.startswith("rank 1 executes load_batch (x.py:")
-    assert "while each of ranks 0, 2 waits in all_reduce, called by step (x.py:" in hang.words
+    hang = find_outliers(standings, 3)
+    assert hang.outliers == (1,)
+    assert hang.summary.startswith("rank 1 executes load_batch (x.py:")
+    assert "while each of ranks 0, 2 waits in all_reduce, called by step (x.py:" in hang.summary
 
 
 def test_a_rank_that_is_stopped_is_told_as_that(run: Driver) -> None:
@@ -108,7 +108,7 @@ def test_a_rank_that_is_stopped_is_told_as_that(run: Driver) -> None:
     assert run.ended()["exit"]["ranks"] == {"0": -15}
     standing = read_stacks(stacks(run), "a")
     assert standing is not None
-    assert standing.place == "is stopped (SIGSTOP, or a debugger)"
+    assert standing.location == "is stopped (SIGSTOP, or a debugger)"
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,9 @@ wait_for_a_word()
     asked = protocol.request({"mode": "stacks", "run_id": "r1"})
     (frame,) = protocol.FrameReader().feed(run.connection.run(argv, stdin=asked).stdout)
     standings = [read_stacks(text, "a") for text in frame.header["stacks"].values()]
-    assert [standing.place for standing in standings if standing] == ["executes wait_for_a_word (x.py:5)"] * 2
+    assert [standing.location for standing in standings if standing] == [
+        "executes wait_for_a_word (x.py:5)"
+    ] * 2
     (run.run_dir / "go").touch()
     assert run.ended()["exit"]["ranks"] == {"0": 0, "1": 0}
     (frame,) = protocol.FrameReader().feed(run.connection.run(argv, stdin=asked).stdout)

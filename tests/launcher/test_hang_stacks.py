@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from launcher.follow.hang_stacks import READ_BYTES, with_stacks
+from launcher.follow.hang_stacks import READ_BYTES, add_stacks
 from launcher.rundir.log_store import LogStore
 from tests.launcher.restart_cases import ended
 from tests.preflight.stack_texts import REDUCES, SAVES, by_faulthandler
@@ -16,11 +16,11 @@ def test_the_rank_that_stood_apart_at_the_end_is_the_root_cause_however_long_its
     long_ago *= READ_BYTES // len(long_ago) + 1
     book.write("a", "stacks-rank-0.log", 0, by_faulthandler(0, REDUCES).encode())
     book.write("b", "stacks-rank-1.log", 0, (long_ago + by_faulthandler(1, SAVES)).encode())
-    told = with_stacks(ended(code=None, hung=True), book)
+    told = add_stacks(ended(code=None, hung=True), book)
     book.close()
     assert told.why.startswith(
         "it failed; rank 1 executes save (train.py:71), while rank 0 waits in all_reduce"
     )
     assert told.cause.failure is not None
     assert (told.cause.failure.host, told.cause.failure.rank) == ("b", 1)
-    assert told.cause.failure.where == "/home/ada/train.py:71"
+    assert told.cause.failure.location == "/home/ada/train.py:71"

@@ -67,7 +67,7 @@ def record(**way: Any) -> HostEntry:
         "world_size": 1,
         "main_address": "",
         "main_port": 1,
-        "by": "a",
+        "started_by": "a",
         "at": 1,
     }
     slots: dict[str, Any] = {"slots": [[0, None, None, ""]], "masked": False, "way": way}
@@ -239,7 +239,7 @@ def test_a_record_names_hosts_by_addresses_and_dns_names_only() -> None:
 
 
 def test_a_users_name_with_a_domain_goes_with_its_host() -> None:
-    entry = Inventory().entry("ada@corp.example@titan:2222")
+    entry = Inventory().lookup("ada@corp.example@titan:2222")
     assert (entry.user, entry.alias, entry.port) == ("ada@corp.example", "titan", 2222)
 
 

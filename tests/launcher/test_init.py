@@ -13,8 +13,8 @@ from launcher.config.inventory import HostEntry, load_inventory
 from launcher.config.run_config import load_run_config
 from launcher.errors import BadInput
 from launcher.onhost import find_interpreters
-from launcher.scaffold.files import config_text, hosts_text, named
-from launcher.scaffold.interpreters import PythonEnvironment, best
+from launcher.scaffold.files import name_hosts, render_hosts_yaml, render_run_config
+from launcher.scaffold.interpreters import PythonEnvironment, best_interpreter
 
 CONDA = PythonEnvironment("/opt/conda/bin/python", "3.11.9", "2.5.1+cu124", "1.1.0", "4.46.0")
 BARE = PythonEnvironment("/usr/bin/python3", "3.10.12")
@@ -43,7 +43,7 @@ def test_interpreters_are_found_where_environments_lie_and_broken_ones_are_passe
     paths = list(find_interpreters.candidates())
     own = str(home / "venvs/lab/bin/python")
     assert {own, str(home / "venv/bin/python"), f"{sys.prefix}/bin/python"} <= set(paths)
-    answer = find_interpreters.found(
+    answer = find_interpreters.list_found(
         [str(home / "venv/bin/python"), str(home / "env/bin/python"), own, own + "3"]
     )
     version = ".".join(map(str, sys.version_info[:3]))
@@ -51,11 +51,11 @@ def test_interpreters_are_found_where_environments_lie_and_broken_ones_are_passe
 
 
 def test_the_environment_that_trains_is_taken() -> None:
-    assert best([BARE, HALF, OTHER, CONDA]) is CONDA
-    assert best([BARE, OTHER]) is OTHER
-    assert best([BARE, HALF]) is HALF
-    assert best([HALF, CONDA]) is CONDA
-    assert best([BARE]) is None
+    assert best_interpreter([BARE, HALF, OTHER, CONDA]) is CONDA
+    assert best_interpreter([BARE, OTHER]) is OTHER
+    assert best_interpreter([BARE, HALF]) is HALF
+    assert best_interpreter([HALF, CONDA]) is CONDA
+    assert best_interpreter([BARE]) is None
 
 
 def test_what_is_written_is_read_back_as_it_was_meant(home: Path) -> None:
@@ -67,8 +67,8 @@ def test_what_is_written_is_read_back_as_it_was_meant(home: Path) -> None:
         "root@192.0.2.7:41023": (OTHER,),
         "titan": (BARE, HALF),
     }
-    rows = named(entries, found)
-    Path("hosts.yaml").write_text(hosts_text(rows))
+    rows = name_hosts(entries, found)
+    Path("hosts.yaml").write_text(render_hosts_yaml(rows))
     hosts = load_inventory(Path("hosts.yaml")).hosts
     assert [(each.name, each.address, each.port, each.user, each.python) for each in hosts.values()] == [
         ("192.0.2.7-41022", "192.0.2.7", 41022, "root", CONDA.path),
@@ -76,8 +76,8 @@ def test_what_is_written_is_read_back_as_it_was_meant(home: Path) -> None:
         ("titan", "", None, "", HALF.path),
         ("localhost", "", None, "", "python3"),
     ]
-    assert f"python: {HALF.path}   # Python 3.12.3, torch 2.6.0" in hosts_text(rows)
-    Path("train it.yaml").write_text(config_text("src/no.py", rows, "my project"))
+    assert f"python: {HALF.path}   # Python 3.12.3, torch 2.6.0" in render_hosts_yaml(rows)
+    Path("train it.yaml").write_text(render_run_config("src/no.py", rows, "my project"))
     config = load_run_config("./train it.yaml")
     assert (config.job.script, config.job.workdir, config.hosts) == (
         "src/no.py",
@@ -85,8 +85,8 @@ def test_what_is_written_is_read_back_as_it_was_meant(home: Path) -> None:
         ("192.0.2.7-41022", "192.0.2.7-41023", "titan", "localhost"),
     )
     assert config.sync is not None
-    assert home.name not in config_text("a.py", rows, "p")
-    here = config_text("a.py", named([HostEntry("localhost")], {}), "p")
+    assert home.name not in render_run_config("a.py", rows, "p")
+    here = render_run_config("a.py", name_hosts([HostEntry("localhost")], {}), "p")
     assert "sync" not in here
 
 
@@ -110,7 +110,9 @@ def test_init_writes_what_is_not_there_and_leaves_what_is(home: Path) -> None:
 
 def test_without_an_environment_no_run_is_recommended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bare = PythonEnvironment("/usr/bin/python3", "3.11.2")
-    monkeypatch.setattr("launcher.commands.init.look", lambda entries, *_, **__: [(bare,) for _ in entries])
+    monkeypatch.setattr(
+        "launcher.commands.init.list_interpreters", lambda entries, *_, **__: [(bare,) for _ in entries]
+    )
     Path("train.py").write_text("print(1)\n")
     told = CliRunner().invoke(command, ["train.py"])
     assert told.exit_code == 0, told.output

@@ -122,7 +122,7 @@ def test_unlisted_names_work_as_with_ssh(
 ) -> None:
     (entry,) = cluster.resolve([word])
     assert (entry.name, entry.alias, entry.user, entry.port) == (word, alias, user, port)
-    assert not entry.listed
+    assert not entry.in_inventory
     assert not entry.is_local
 
 
@@ -179,8 +179,8 @@ def test_an_unknown_group_is_named_with_the_nearest(cluster: Inventory) -> None:
 
 
 def test_the_nearest_listed_name_can_be_asked_for(cluster: Inventory) -> None:
-    assert cluster.nearest("tital") == "titan"
-    assert cluster.nearest("10.0.0.9") == ""
+    assert cluster.suggest("tital") == "titan"
+    assert cluster.suggest("10.0.0.9") == ""
 
 
 def test_the_working_directory_wins_over_the_users_configuration(
@@ -211,7 +211,7 @@ def test_a_file_that_is_asked_for_must_exist(tmp_path: Path) -> None:
 
 def test_the_beginning_of_a_name_brings_the_name_to_mind() -> None:
     inventory = Inventory(hosts={name: HostEntry(name) for name in ("titan", "l40s-01", "l40s-02")})
-    assert [inventory.nearest(word) for word in ("l40s", "tit", "titam", "p100")] == [
+    assert [inventory.suggest(word) for word in ("l40s", "tit", "titam", "p100")] == [
         "l40s-01",
         "titan",
         "titan",
@@ -227,9 +227,9 @@ def test_a_listed_host_may_be_typed_as_for_ssh() -> None:
     }
     inventory = Inventory(hosts=hosts)
     assert inventory.resolve(["root@192.0.2.7:41022", "192.0.2.7"]) == (hosts["192.0.2.7"],)
-    assert inventory.entry("root@192.0.2.8") == hosts["box"]
+    assert inventory.lookup("root@192.0.2.8") == hosts["box"]
     for other in ("ada@192.0.2.7:41022", "root@192.0.2.7:22", "root@192.0.2.7", "192.0.2.8"):
-        assert not inventory.entry(other).listed
+        assert not inventory.lookup(other).in_inventory
 
 
 def test_words_may_have_blanks_around_their_commas(cluster: Inventory) -> None:

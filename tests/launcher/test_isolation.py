@@ -13,7 +13,7 @@ import pytest
 from launcher.follow.warm_start import early_request
 from launcher.onhost import find_interpreters
 from launcher.remote import supervisor_program as running
-from launcher.remote.programs import bootstrap, onhost_source, stdin_for
+from launcher.remote.programs import bootstrap_argv, command_with_stdin, program_source
 from tests.preflight.agent_runs import packed_pynvml, payload, streamed
 
 pytestmark = pytest.mark.slow
@@ -103,9 +103,9 @@ def test_no_module_of_the_directory_or_of_pythonpath_is_imported(python: str, ho
     assert plain.returncode == 99, "what the directory holds does run where nothing keeps it from that"
     (hostile.parent / "ran").unlink()
     asked = "".join(f"import {name}\n" for name in imported() if name != "sitecustomize")
-    _, stdin = stdin_for(python, (asked + "print('whole')\n").encode(), b"")
+    _, stdin = command_with_stdin(python, (asked + "print('whole')\n").encode(), b"")
     done = subprocess.run(
-        bootstrap(python, site=True),
+        bootstrap_argv(python, site=True),
         input=stdin,
         cwd=hostile,
         env=surroundings(hostile),
@@ -123,12 +123,12 @@ def test_the_programs_themselves_run_in_such_a_directory(hostile: Path) -> None:
     facts = json.loads(done.stdout.partition(b"\nGPULAUNCH-FACTS-1 ")[2].partition(b"\n")[2])
     assert isinstance(facts["processes"]["processes"], list)
 
-    listed = running.packed("supervisor", json.dumps({"mode": "list"}).encode())
+    listed = running.compress_supervisor("supervisor", json.dumps({"mode": "list"}).encode())
     begun = early_request(
         "accelerate.commands.launch", "r1", python=sys.executable, env={}, unset=[], cwd=str(hostile.parent)
     )
     for mode, request in (("list", listed), ("start", begun)):
-        command = running.command(sys.executable, mode, "r1")
+        command = running.supervisor_argv(sys.executable, mode, "r1")
         done = subprocess.run(
             command, input=request, cwd=hostile, env=env, capture_output=True, timeout=60, check=False
         )
@@ -143,7 +143,7 @@ def test_the_programs_themselves_run_in_such_a_directory(hostile: Path) -> None:
     ],
 )
 def test_no_program_imports_from_the_directory_before_it_reads_its_request(name: str, hostile: Path) -> None:
-    argv, stdin = stdin_for(sys.executable, onhost_source(name), b"")
+    argv, stdin = command_with_stdin(sys.executable, program_source(name), b"")
     subprocess.run(
         argv,
         input=stdin,
@@ -164,7 +164,7 @@ def test_environments_are_asked_without_running_what_lies_there(
     for name, value in surroundings(hostile).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'packages'}:{hostile}:.")
-    answer = find_interpreters.ask(sys.executable)
+    answer = find_interpreters.query_interpreter(sys.executable)
     assert answer is not None
     assert answer[2] == "2.9.1", "a training would import it from there"
     assert ran(hostile) == ""

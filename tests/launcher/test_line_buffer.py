@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.terminal.cell_width import painted
+from launcher.terminal.cell_width import styled
 from launcher.terminal.colours import spans_of
 from launcher.terminal.line_buffer import BAR_EVERY_S, LineBuffer
 from launcher.terminal.rows import MAX_LINE, MAX_ROWS
@@ -12,7 +12,7 @@ from launcher.terminal.rows import MAX_LINE, MAX_ROWS
 def cut(*pieces: bytes) -> list[str]:
     cutter = LineBuffer()
     lines = [line for piece in pieces for line in cutter.feed(piece, 0.0)]
-    return [painted(spans_of(line), colour=False) for line in lines + cutter.rest()]
+    return [styled(spans_of(line), colour=False) for line in lines + cutter.flush()]
 
 
 def test_lines_come_out_whole() -> None:
@@ -34,7 +34,7 @@ def test_a_running_bar_is_shown_now_and_then_and_each_state_once() -> None:
     cutter.feed(b"\r20%", 1.5)
     assert cutter.unfinished(BAR_EVERY_S) == ["20%"]
     assert cutter.unfinished(99.0) == []
-    assert cutter.rest() == []
+    assert cutter.flush() == []
 
 
 def test_a_prompt_without_a_newline_is_shown_after_a_while() -> None:
@@ -75,7 +75,7 @@ def test_lines_that_need_no_care_come_out_as_all_others_do(pieces: list[bytes]) 
     each = [line for piece in pieces for byte in piece for line in slow.feed(bytes([byte]), 0.0)]
     whole = fast.feed(b"".join(pieces), 0.0)
     assert whole == each
-    assert fast.rest() == slow.rest()
+    assert fast.flush() == slow.flush()
 
 
 OUTER, INNER = b"epochs:  33%|###  | 1/3 [00:01<00:02, 1s/it]", b"steps:  50%|#### | 20/40 [00:01<00:01]"
@@ -85,7 +85,7 @@ NESTED = b"\r" + OUTER + b"\n\r" + INNER + b"\x1b[A"
 def test_bars_below_each_other_stay_bars_and_are_no_lines() -> None:
     cutter = LineBuffer()
     assert cutter.feed(NESTED * 50, 0.0) == []
-    assert cutter.bars() == [OUTER.decode(), INNER.decode()]
+    assert cutter.progress_bars() == [OUTER.decode(), INNER.decode()]
 
 
 def test_a_line_that_is_written_through_bars_comes_out_alone() -> None:
@@ -98,15 +98,15 @@ def test_a_bar_that_is_done_becomes_a_line_once_the_next_one_is_drawn_below_it()
     cutter = LineBuffer()
     assert cutter.feed(b"\rone 100%\n", 0.0) == []
     assert cutter.feed(b"\rtwo 10%\rtwo 20%", 0.0) == ["one 100%"]
-    assert cutter.bars() == ["two 20%"]
+    assert cutter.progress_bars() == ["two 20%"]
 
 
 def test_a_bar_that_is_left_is_a_line_a_moment_later() -> None:
     cutter = LineBuffer()
     cutter.feed(b"\r100%\n", 0.0)
-    assert cutter.settled(0.1) == []
-    assert cutter.settled(1.0) == ["100%"]
-    assert cutter.bars() == []
+    assert cutter.flush_idle(0.1) == []
+    assert cutter.flush_idle(1.0) == ["100%"]
+    assert cutter.progress_bars() == []
 
 
 def test_a_long_bar_is_told_less_and_less_often() -> None:
@@ -121,5 +121,5 @@ def test_a_long_bar_is_told_less_and_less_often() -> None:
 def test_a_program_that_draws_on_many_rows_keeps_memory_small() -> None:
     cutter = LineBuffer()
     lines = cutter.feed(b"".join(b"\rrow %d\n" % number for number in range(100)), 0.0)
-    assert len(lines) + len(cutter.bars()) == 100
-    assert len(cutter.bars()) <= MAX_ROWS
+    assert len(lines) + len(cutter.progress_bars()) == 100
+    assert len(cutter.progress_bars()) <= MAX_ROWS

@@ -8,9 +8,9 @@ import pytest
 
 from launcher.commands.lint import command
 from launcher.errors import BadInput
-from launcher.lint.docs import page
+from launcher.lint.docs import render_page
 from launcher.lint.render import lint_lines
-from launcher.terminal.cell_width import painted
+from launcher.terminal.cell_width import styled
 from preflight.script.lint import lint
 
 SCRIPT = """\
@@ -104,12 +104,12 @@ def test_json_names_code_severity_file_line_message_and_fix(script: str) -> None
 
 def test_the_pages_of_the_rules_are_current() -> None:
     on_disk = (Path(__file__).parents[2] / "docs" / "lint.md").read_text(encoding="utf-8")
-    assert on_disk == page(), "run: gpulaunch lint --markdown docs/lint.md"
+    assert on_disk == render_page(), "run: gpulaunch lint --markdown docs/lint.md"
 
 
 def test_the_page_of_the_rules_is_written_where_asked(tmp_path: Path) -> None:
     assert run("--markdown", str(tmp_path / "lint.md"))[0] == 0
-    assert (tmp_path / "lint.md").read_text(encoding="utf-8") == page()
+    assert (tmp_path / "lint.md").read_text(encoding="utf-8") == render_page()
 
 
 def test_sarif_is_what_code_hosts_take(script: str) -> None:
@@ -158,4 +158,4 @@ def test_escapes_in_a_script_do_not_reach_the_terminal() -> None:
     text = SCRIPT.replace('"m"', '"\x1b[2Jm"')
     result = lint(text, "t.py")
     lines = lint_lines([result], lambda _: text.splitlines())
-    assert all("\x1b" not in painted(line, colour=True) for line in lines)
+    assert all("\x1b" not in styled(line, colour=True) for line in lines)

@@ -7,7 +7,7 @@ import pytest
 
 from launcher.commands.lint import command
 from launcher.errors import BadInput
-from launcher.lint.fix import diff, fixed
+from launcher.lint.fix import diff, fix_script
 from preflight.script.lint import lint
 from preflight.script.rules.registry import Level
 from preflight.script.target import RankTarget
@@ -40,7 +40,7 @@ for batch in range(3):
 
 
 def fix(text: str, target: RankTarget) -> str:
-    return fixed(text, "t.py", lint(text, "t.py", [target]).findings).text
+    return fix_script(text, "t.py", lint(text, "t.py", [target]).findings).text
 
 
 def test_dtype_device_map_and_keyword_are_fixed_and_comments_stay() -> None:
@@ -204,9 +204,9 @@ LEFT = [
 @pytest.mark.parametrize(("line", "reason"), LEFT)
 def test_what_is_not_mechanical_is_left_with_its_reason(line: str, reason: str) -> None:
     text = SCRIPT.format(line, "accelerator.backward(loss)")
-    fixing = fixed(text, "t.py", lint(text, "t.py", [TITANS]).findings)
+    fixing = fix_script(text, "t.py", lint(text, "t.py", [TITANS]).findings)
     assert fixing.text == text
-    assert [item.reason[: len(reason)] for item in fixing.left] == [reason]
+    assert [item.reason[: len(reason)] for item in fixing.unfixed] == [reason]
 
 
 def test_a_function_without_the_accelerator_is_left() -> None:
@@ -228,9 +228,9 @@ def main():
 
 main()
 """
-    fixing = fixed(text, "t.py", lint(text, "t.py", [TITANS]).findings)
+    fixing = fix_script(text, "t.py", lint(text, "t.py", [TITANS]).findings)
     assert fixing.text == text
-    assert {(item.code, item.reason) for item in fixing.left} == {
+    assert {(item.code, item.reason) for item in fixing.unfixed} == {
         ("D201", "no Accelerator is in scope: pass it to this function"),
         ("P124", "no Accelerator is in scope: pass it to this function"),
     }

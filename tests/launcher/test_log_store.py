@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.follow.events import LogOutput, Tick
-from launcher.follow.outcome import outcome_of
+from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState
 from launcher.launch.reporter import RunReporter
-from launcher.report.outcome import outcome_json, outcome_lines
-from launcher.rundir.log_store import MOST_OPEN, LogStore
+from launcher.report.outcome import outcome_json, render_outcome
+from launcher.rundir.log_store import MAX_OPEN, LogStore
 from launcher.terminal.screen import Screen
 from tests.launcher.run_plans import plan
 
@@ -36,8 +36,8 @@ def test_a_thousand_logs_do_not_need_a_thousand_descriptors(tmp_path: Path) -> N
     for offset, data in ((0, b"one "), (4, b"two")):
         for rank in range(1000):
             book.write("a", f"rank-{rank}.log", offset, data)
-    assert len(list(Path("/proc/self/fd").iterdir())) - before == MOST_OPEN
-    book.note("end")
+    assert len(list(Path("/proc/self/fd").iterdir())) - before == MAX_OPEN
+    book.add_event("end")
     book.close()
     assert {path.read_bytes() for path in tmp_path.glob("a/*.log")} == {b"one two"}
     sizes = json.loads((tmp_path / "events.jsonl").read_text())["sizes"]
@@ -79,22 +79,22 @@ def test_a_disk_that_fills_up_ends_no_run_and_is_said_once(tmp_path: Path) -> No
     with files_end_at(1000):
         for number in range(20):
             telling.output(LogOutput("a", "rank-0.log", number * 100, b"%099d\n" % number))
-        list(telling.take(Tick(0.0)))
-        book.keep("outcome.json", "{}")
+        list(telling.handle(Tick(0.0)))
+        book.store("outcome.json", "{}")
     assert (tmp_path / "run" / "a" / "rank-0.log").stat().st_size == 1000
     assert not (tmp_path / "run" / "outcome.json").exists()
     assert stream.getvalue().count("local logs are no longer written (File too large: ") == 1
     assert f"gpulaunch fetch {watch.plan.run_id}" in stream.getvalue()
     assert book.last_lines("a", "rank-0.log", 1) == ("0" * 97 + "19",)
-    outcome = replace(outcome_of(watch, tmp_path, 1.0, 1), logs_incomplete=book.failed)
-    assert "the local logs are not complete (File too large" in "\n".join(outcome_lines(outcome))
+    outcome = replace(build_outcome(watch, tmp_path, 1.0, 1), logs_incomplete=book.failed)
+    assert "the local logs are not complete (File too large" in "\n".join(render_outcome(outcome))
     assert outcome_json(outcome)["logs_incomplete"] == book.failed
 
 
 def test_output_that_goes_to_a_full_disk_ends_no_run(capsys: pytest.CaptureFixture[str]) -> None:
     with Path("/dev/full").open("w") as full:
         screen = Screen(full)
-        screen.say("one")
+        screen.notify("one")
         screen.output("a", "rank-0.log", b"two\n", 0.0)
         screen.finish()
         with suppress(OSError):

@@ -12,9 +12,9 @@ from launcher.cleanup.clean import CleanOptions, _reap
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError, LoginShellDisabled
 from launcher.follow.warm_start import early_request
-from launcher.remote.agent import AgentRequest, ask
-from launcher.remote.reachability import which_answer
-from launcher.remote.supervisor_program import command
+from launcher.remote.agent import AgentRequest, query_agent
+from launcher.remote.reachability import probe_targets
+from launcher.remote.supervisor_program import supervisor_argv
 from launcher.restart import checkpoints
 from launcher.runs import request
 from launcher.scaffold import interpreters
@@ -92,20 +92,20 @@ def test_every_program_answers_through_every_login_shell(
     def opener(_: HostEntry) -> Connection:
         return sshd.open()
 
-    assert ask(connection, sys.executable, AgentRequest(HOST, skip=("processes",))).host == HOST
-    assert request.ask(connection, sys.executable, {"mode": "list"})["runs"] == []
+    assert query_agent(connection, sys.executable, AgentRequest(HOST, skip=("processes",))).host == HOST
+    assert request.send_request(connection, sys.executable, {"mode": "list"})["runs"] == []
     assert _reap(connection, sys.executable, (), CleanOptions())[0] == ()
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert which_answer(connection, sys.executable, [("127.0.0.1", port)]) == (True,)
-    (found,) = interpreters.look((ENTRY,), opener, width=1)
+        assert probe_targets(connection, sys.executable, [("127.0.0.1", port)]) == (True,)
+    (found,) = interpreters.list_interpreters((ENTRY,), opener, width=1)
     assert not isinstance(found, Exception)
-    assert checkpoints.look((ENTRY,), Job(), ("checkpoint-*",), opener, age_s=1.0) == {HOST: ()}
+    assert checkpoints.list_checkpoints((ENTRY,), Job(), ("checkpoint-*",), opener, age_s=1.0) == {HOST: ()}
     with SyncClient(sshd.open(), sys.executable) as receiver:
         assert receiver.begin(str(noisy / "project"), "a1") == str(noisy / "project")
         assert receiver.seen(["a1", "b2"]) == {"a1"}
     begun = early_request("accelerate.commands.launch", "r1", python=sys.executable, env={}, unset=[], cwd="")
-    started = connection.run(command(sys.executable, "start", "r1"), stdin=begun, timeout_s=30)
+    started = connection.run(supervisor_argv(sys.executable, "start", "r1"), stdin=begun, timeout_s=30)
     assert started.exit_status == 0, started.stderr[-300:]
 
 
@@ -138,17 +138,17 @@ def test_an_account_that_runs_no_programs_is_told_as_such(
         return sshd.open()
 
     def environments_there() -> None:
-        (found,) = interpreters.look((ENTRY,), opener, width=1)
+        (found,) = interpreters.list_interpreters((ENTRY,), opener, width=1)
         assert isinstance(found, Exception)
         raise found
 
     ways: list[Callable[[], object]] = [
-        lambda: ask(connection, sys.executable, AgentRequest(HOST)),
-        lambda: request.ask(connection, sys.executable, {"mode": "list"}),
+        lambda: query_agent(connection, sys.executable, AgentRequest(HOST)),
+        lambda: request.send_request(connection, sys.executable, {"mode": "list"}),
         lambda: _reap(connection, sys.executable, (), CleanOptions()),
-        lambda: which_answer(connection, sys.executable, [("127.0.0.1", 1)]),
+        lambda: probe_targets(connection, sys.executable, [("127.0.0.1", 1)]),
         environments_there,
-        lambda: checkpoints.look((ENTRY,), Job(), ("c",), opener, age_s=1.0),
+        lambda: checkpoints.list_checkpoints((ENTRY,), Job(), ("c",), opener, age_s=1.0),
         lambda: SyncClient(sshd.open(), sys.executable).begin("~/project", "a1"),
     ]
     for way in ways:

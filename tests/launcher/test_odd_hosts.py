@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.cleanup.clean import reaped_in
+from launcher.cleanup.clean import parse_kill_results
 from launcher.errors import AgentProtocolError, HostError
 from launcher.follow.events import (
     Disconnected,
@@ -24,35 +24,35 @@ from launcher.follow.events import (
     RunEvent,
     StartRefused,
 )
-from launcher.follow.node_client import MOST_LOGS, NodeClient, ResumePoint
-from launcher.follow.outcome import outcome_of
+from launcher.follow.node_client import MAX_LOGS, NodeClient, ResumePoint
+from launcher.follow.outcome import build_outcome
 from launcher.follow.run_state import RunState
 from launcher.launch.reporter import RunReporter
 from launcher.onhost.answer import MARKER as ANSWER_MARKER
-from launcher.planning.run_record import launch_record, read_record
-from launcher.rehearsal.verdict import judge
+from launcher.planning.run_record import build_run_record, read_record
+from launcher.rehearsal.verdict import evaluate_rehearsal
 from launcher.remote.agent import _decode as decode_facts
 from launcher.remote.reachability import _reached
 from launcher.remote.rpc import answer_in
-from launcher.report.html.page import html
-from launcher.report.outcome import outcome_json, outcome_lines
+from launcher.report.html.page import render_page
+from launcher.report.outcome import outcome_json, render_outcome
 from launcher.report.summary import summary_json, summary_lines
 from launcher.restart.checkpoints import checkpoints_in
-from launcher.rundir.event_schema import misfit_of_event
+from launcher.rundir.event_schema import validate_event
 from launcher.rundir.layout import read_run
 from launcher.rundir.log_store import LogStore
-from launcher.rundir.state_schema import misfit_of_state, understood
+from launcher.rundir.state_schema import valid_runs, validate_state
 from launcher.runs.fetch import FileReceiver, _receive
-from launcher.runs.model import choose, gather_runs
+from launcher.runs.model import merge_node_runs, select_run
 from launcher.runs.render import runs_json, runs_lines
-from launcher.runs.request import ask, ask_state
-from launcher.runs.stacks import ask_stacks
+from launcher.runs.request import request_state, send_request
+from launcher.runs.stacks import request_stacks
 from launcher.runs.stop import stop_run
 from launcher.scaffold.interpreters import environments_in
 from launcher.sync.host import SyncClient as SyncReceiver
 from launcher.terminal.screen import Screen
 from launcher.transports.base import CommandResult
-from preflight.checks.runner import judge_cluster, judge_host
+from preflight.checks.runner import check_cluster, check_host
 from preflight.job import Expect, Job
 from tests.launcher.garbage import JSON, mutated
 from tests.launcher.odd_hosts import LIST, PLAN, RUN, STATE, A, B, Host, Sent, followed, frames, only_ours
@@ -62,37 +62,37 @@ from tests.preflight.golden_cases import _base
 @given(JSON | mutated(LIST))
 def test_runs_that_hosts_tell_of(answer: Any) -> None:
     def read() -> None:
-        told = ask(Host(frames(answer)), "python3", {"mode": "list"})
-        listed, _ = understood(told)
-        runs = gather_runs([(A, listed, 9.0), (B, {"runs": [copy.deepcopy(RUN)], "t": 9.0}, 9.0)]).runs
+        told = send_request(Host(frames(answer)), "python3", {"mode": "list"})
+        listed, _ = valid_runs(told)
+        runs = merge_node_runs([(A, listed, 9.0), (B, {"runs": [copy.deepcopy(RUN)], "t": 9.0}, 9.0)]).runs
         json.dumps(runs_json(runs, {}))
         assert "\x1b" not in "".join(map(str, runs_lines(runs, 9.0)))
-        choose(runs, "last")
+        select_run(runs, "last")
 
     only_ours(read)
 
 
-@given(JSON | mutated(launch_record(PLAN, PLAN.nodes[0], (A, B))))
+@given(JSON | mutated(build_run_record(PLAN, PLAN.nodes[0], (A, B))))
 def test_records_of_launches(record: Any) -> None:
     only_ours(lambda: read_record(record))
     odd = {**copy.deepcopy(RUN), "spec": {**RUN["spec"], "launch": record}}  # type: ignore[dict-item]
-    listed, _ = understood({"runs": [odd], "t": 9.0})
-    only_ours(lambda: choose(gather_runs([(A, listed, 9.0), (B, listed, 9.0)]).runs, "last"))
+    listed, _ = valid_runs({"runs": [odd], "t": 9.0})
+    only_ours(lambda: select_run(merge_node_runs([(A, listed, 9.0), (B, listed, 9.0)]).runs, "last"))
 
 
 @given(JSON | mutated({"state": STATE, "alive": False, "t": 1.0}))
 def test_how_a_run_that_was_stopped_stands(answer: Any) -> None:
     def read() -> None:
-        from launcher.commands.stop import told_of  # noqa: PLC0415 - a command
+        from launcher.commands.stop import error_of  # noqa: PLC0415 - a command
 
-        told_of(ask_state(Host(frames(answer)), "python3", {"mode": "stop", "run_id": "r"}))
+        error_of(request_state(Host(frames(answer)), "python3", {"mode": "stop", "run_id": "r"}))
 
     only_ours(read)
 
 
 @given(JSON | mutated({"stacks": {"stacks-rank-0.log": "Thread 1\n"}, "t": 1.0}))
 def test_stacks(answer: Any) -> None:
-    _, errors = ask_stacks(PLAN, (A, B), lambda _: Host(frames(answer)))
+    _, errors = request_stacks(PLAN, (A, B), lambda _: Host(frames(answer)))
     assert all(isinstance(error, HostError) for error in errors.values())
 
 
@@ -109,7 +109,7 @@ def test_files_that_are_fetched(sent: list[Any]) -> None:
         only_ours(lambda: _receive("a", Sent(frames({"state": {}}, *sent)), receiver))
         receiver.close()
         assert {path.name for path in top.iterdir()} <= {"a"}
-        receiver.wanted()
+        receiver.missing()
 
 
 ANSWER = {"state": STATE, "alive": True, "sizes": {"rank-0.log": 4}, "t": 1.0}
@@ -124,7 +124,7 @@ def test_a_run_that_is_followed(answer: Any, later: list[Any]) -> None:
     follower = NodeClient(
         PLAN.run_id, PLAN.nodes[0], lambda: Host(sent), ResumePoint(), patience_s=0.0, happenings=happenings
     )
-    follower.leave()
+    follower.close()
     follower.run()
     while not happenings.empty():
         happening = happenings.get()
@@ -170,7 +170,7 @@ EVENTS: tuple[dict[str, Any], ...] = (
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event["event"])
 def test_an_event_of_ours_fits(event: dict[str, Any]) -> None:
-    assert misfit_of_event({**event, "t": 1.0}) == ""
+    assert validate_event({**event, "t": 1.0}) == ""
 
 
 @given(
@@ -182,17 +182,17 @@ def test_a_history_of_odd_events_is_told_to_its_end(events: list[Any], end: Any)
         watch = RunState(PLAN)
         telling = RunReporter(watch, Screen(io.StringIO()), LogStore(Path(folder)), clock=lambda: 0.0)
         history: list[RunEvent] = [HostStarted("a", "/r"), HostStarted("b", "/r")]
-        fit = [event for event in events if not misfit_of_event(event)]
+        fit = [event for event in events if not validate_event(event)]
         history += [HostReport("a", event["event"], event, float(event["t"])) for event in fit]
-        states = [end if not misfit_of_state(end) and isinstance(end, dict) else STATE, STATE]
+        states = [end if not validate_state(end) and isinstance(end, dict) else STATE, STATE]
         history += [HostEnded("a", states[0]), HostEnded("b", STATE)]
         for happening in history:
-            list(telling.take(happening))
+            list(telling.handle(happening))
         telling.output(LogOutput("a", "rank-0.log", 0, b"x"))
-        outcome = telling.measured(outcome_of(watch, Path(folder), 1.0, 1))
+        outcome = telling.with_measurements(build_outcome(watch, Path(folder), 1.0, 1))
         json.dumps(outcome_json(outcome))
-        list(outcome_lines(outcome))
-        judge(outcome)
+        list(render_outcome(outcome))
+        evaluate_rehearsal(outcome)
 
 
 def answer_line(document: Any) -> bytes:
@@ -214,7 +214,7 @@ REACHED = {"reached": [["10.0.0.1", 29500, "", 1.0]]}
 def test_what_programs_on_a_host_answer(checkpoints: Any, found: Any, reaped: Any, reached: Any) -> None:
     only_ours(lambda: checkpoints_in(answer_of(checkpoints), "a"))
     only_ours(lambda: environments_in(answer_of(found), "a"))
-    only_ours(lambda: reaped_in(answer_of(reaped), "a"))
+    only_ours(lambda: parse_kill_results(answer_of(reaped), "a"))
     only_ours(lambda: _reached(A, Sent(answer_line(reached)), B, 1e12))
 
 
@@ -238,8 +238,8 @@ def test_a_host_that_receives_a_tree(root: Any, seen: Any, need: Any, written: A
 def test_facts_of_hosts(document: Any) -> None:
     def read() -> None:
         facts = decode_facts("a", json.dumps(document).encode())
-        judge_host(facts, Job(), Expect())
-        judge_cluster({"a": facts, "b": facts}, Job(), ())
+        check_host(facts, Job(), Expect())
+        check_cluster({"a": facts, "b": facts}, Job(), ())
 
     only_ours(read)
 
@@ -258,7 +258,7 @@ def test_a_log_that_leaves_a_gap_is_not_followed() -> None:
 
 
 def test_a_node_has_no_end_of_logs() -> None:
-    logs = (b'{"log": "%d.log", "offset": 0, "size": 1}\nx' % number for number in range(MOST_LOGS + 1))
+    logs = (b'{"log": "%d.log", "offset": 0, "size": 1}\nx' % number for number in range(MAX_LOGS + 1))
     dropped = [each for each in followed(STARTED, *logs) if isinstance(each, Disconnected)]
     assert "more logs than a node has" in dropped[0].why
 
@@ -267,9 +267,9 @@ def test_a_node_has_no_end_of_logs() -> None:
 def test_a_file_that_leaves_a_gap_is_not_written(tmp_path: Path, grows: bool) -> None:  # noqa: FBT001
     receiver = FileReceiver(tmp_path / "a")
     piece = {"file": "rank-0.log", "whole": 9 << 40, "mtime_ns": 5, "grows": grows}
-    receiver.take({**piece, "offset": 0}, b"x")
+    receiver.write({**piece, "offset": 0}, b"x")
     with pytest.raises(HostError, match="left out a part"):
-        receiver.take({**piece, "offset": 8 << 40}, b"x")
+        receiver.write({**piece, "offset": 8 << 40}, b"x")
     receiver.close()
     assert {path.stat().st_size for path in (tmp_path / "a").iterdir()} == {1}
 
@@ -279,10 +279,10 @@ def test_a_file_whose_name_is_as_long_as_names_can_be_is_fetched(tmp_path: Path,
     name = "output/" + "n" * length
     receiver = FileReceiver(tmp_path / "a")
     piece = {"file": name, "whole": 4, "mtime_ns": 1_700_000_000_000_000_000, "grows": False}
-    receiver.take({**piece, "offset": 0}, b"ab")
+    receiver.write({**piece, "offset": 0}, b"ab")
     receiver.close()
-    assert list(receiver.wanted()["part"].values()) == [[[4, 1_700_000_000_000_000_000, 2]]]
-    receiver.take({**piece, "offset": 2}, b"cd")
+    assert list(receiver.missing()["part"].values()) == [[[4, 1_700_000_000_000_000_000, 2]]]
+    receiver.write({**piece, "offset": 2}, b"cd")
     assert (tmp_path / "a" / name).read_bytes() == b"abcd"
     assert [len(path.name) for path in (tmp_path / "a" / "output").iterdir()] == [length]
 
@@ -291,7 +291,7 @@ def test_one_file_that_cannot_be_written_here_does_not_end_the_rest(tmp_path: Pa
     receiver = FileReceiver(tmp_path / "a")
     piece = {"whole": 1, "offset": 0, "mtime_ns": 5, "grows": False}
     for name in ("x" * 256, "d/f", "d", "d/f/g", "good"):
-        receiver.take({**piece, "file": name}, b"1")
+        receiver.write({**piece, "file": name}, b"1")
     assert (tmp_path / "a" / "good").read_bytes() == b"1"
     assert [words.partition(":")[0][:3] for words in receiver.fetched.skipped] == ["xxx", "d", "d/f"]
 
@@ -319,7 +319,7 @@ PLAN_FILE = {
     "mixed_precision": "no",
     "nodes": [{"host": "a", "first_rank": 0, "ranks": {"slots": [{"local_rank": 0, "gpu_uuid": None}]}}],
 }
-OUTCOME_FILE = json.loads(json.dumps(outcome_json(outcome_of(RunState(PLAN), Path("runs"), 1.0, 1))))
+OUTCOME_FILE = json.loads(json.dumps(outcome_json(build_outcome(RunState(PLAN), Path("runs"), 1.0, 1))))
 NOTE = {"at": 1.0, "text": "t", "bad": False, "sizes": {"a/rank-0.log": 4}}
 SAMPLE = {"event": "usage", "t": 1.0, "gpus": {}, "ranks": {"0": {"rss_mib": 1, "cpu": 2.0}}}
 
@@ -338,7 +338,7 @@ def test_what_a_run_has_left_here(plan_file: Any, outcome: Any, note: Any, sampl
         run = read_run(top)
         json.dumps(summary_json(run))
         list(summary_lines(run))
-        html(run)
+        render_page(run)
 
 
 @pytest.mark.parametrize("number", ["1" + "0" * 400, "1e999", "NaN", "-Infinity"])

@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 
 from launcher import cli
 from launcher.cleanup.clean import CleanResult, KillResult
-from launcher.cleanup.render import cleaned_lines
+from launcher.cleanup.render import render_result
 from launcher.commands import _remove, fetch, logs, prune, ps, rm, stacks, stop
 from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionLost, GpulaunchError
 from launcher.runs.access import RunAccess
 from launcher.runs.fetch import FetchResult
 from launcher.runs.logs import LogsResult
-from launcher.runs.model import RemoteRun, gather_runs
+from launcher.runs.model import RemoteRun, merge_node_runs
 from launcher.runs.search import SearchResult
-from launcher.terminal.cell_width import painted
+from launcher.terminal.cell_width import styled
 from launcher.terminal.colours import spans_of
 from launcher.terminal.output import ask_secret, echo, echo_json
 from launcher.terminal.screen import Screen
@@ -116,15 +116,15 @@ ALLOWED = {
 
 @given(st.lists(st.tuples(st.sampled_from(["", "31", "1;31", HOSTILE, "m"]), st.text())), st.booleans())
 def test_a_painted_line_is_one_line_that_steers_nothing(spans: list[tuple[str, str]], colour: bool) -> None:  # noqa: FBT001
-    line = painted([*spans, ("", HOSTILE)], colour=colour)
+    line = styled([*spans, ("", HOSTILE)], colour=colour)
     assert "\n" not in line
     assert_harmless(line, colours=colour)
 
 
 @given(st.text() | st.text(alphabet="\x1b[]0123456789;m:ab\t\x07") | st.binary())
 def test_of_a_log_only_colours_pass(line: str | bytes) -> None:
-    assert_harmless(painted(spans_of(line), colour=True), colours=True)
-    assert_harmless(painted(spans_of(line), colour=False), colours=False)
+    assert_harmless(styled(spans_of(line), colour=True), colours=True)
+    assert_harmless(styled(spans_of(line), colour=False), colours=False)
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_of_a_log_only_colours_pass(line: str | bytes) -> None:
     ],
 )
 def test_a_scripts_colours_pass_to_the_end_of_the_line_and_tabs_are_columns(line: str, shown_as: str) -> None:
-    assert painted(spans_of(line), colour=True) == shown_as
-    assert painted(spans_of(line), colour=False) == SGR.sub("", shown_as)
+    assert styled(spans_of(line), colour=True) == shown_as
+    assert styled(spans_of(line), colour=False) == SGR.sub("", shown_as)
 
 
 @pytest.mark.parametrize("colour", [True, False])
@@ -287,8 +287,8 @@ def test_the_processes_of_a_host_do_not_paint_over_the_question(
 
 def test_what_was_ended_steers_nothing() -> None:
     done = CleanResult(f"a{HOSTILE}", (KillResult(7, 1, HOSTILE, (HOSTILE,)),), (), (), (), HOSTILE)
-    for line in cleaned_lines(done):
-        assert_harmless(painted(line, colour=False), colours=False)
+    for line in render_result(done):
+        assert_harmless(styled(line, colour=False), colours=False)
 
 
 def test_findings_belong_to_the_host_that_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,7 +311,7 @@ def runs() -> tuple[RemoteRun, ...]:
     for _, run in answers:
         run["state"]["run_dir"] = HOSTILE
     source = ((entry, {"runs": [run], "t": 5.0, "user": HOSTILE}, 5.0) for entry, run in answers)
-    return gather_runs(source).runs
+    return merge_node_runs(source).runs
 
 
 def errors() -> dict[str, Any]:
@@ -325,16 +325,16 @@ class Told(GpulaunchError):
 def test_what_hosts_tell_of_runs_steers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = runs()[0]
-    assert run.launched is not None
-    to = RunAccess(run.launched.plan, (A, B), (), lambda _: pytest.fail("nothing is asked"))
+    assert run.record is not None
+    to = RunAccess(run.record.plan, (A, B), (), lambda _: pytest.fail("nothing is asked"))
     found = SearchResult(runs(), errors(), {HOSTILE: (HOSTILE,)}, {HOSTILE: (HOSTILE,)})
     ended = {"state": {"phase": "ended", "exit": {"ranks": {f"0{HOSTILE}": HOSTILE}}}}
     for module in (ps, prune):
         monkeypatch.setattr(module, "search", lambda *_, **__: found)
     for module in (rm, stop, fetch, logs, stacks):
-        monkeypatch.setattr(module, "found_run", lambda *_: run)
+        monkeypatch.setattr(module, "find_run", lambda *_: run)
     for module in (stop, fetch, logs, stacks):
-        monkeypatch.setattr(module, "access", lambda *_: to)
+        monkeypatch.setattr(module, "open_run", lambda *_: to)
     monkeypatch.setattr(_remove, "remove_run", lambda *_: [*errors().values()])
     monkeypatch.setattr(stop, "stop_run", lambda *_, **__: [ended, ConnectionLost("b", HOSTILE)])
     monkeypatch.setattr(fetch, "fetch_host", lambda *_, **__: FetchResult(1, 1, [HOSTILE]))

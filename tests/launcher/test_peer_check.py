@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from launcher.errors import ConnectionLost
-from launcher.follow.peer_check import ASK_EVERY_S, ROUNDS, PeerAddress, PeerCheck
+from launcher.follow.peer_check import MAX_FAILED_PROBES, PROBE_INTERVAL_S, PeerAddress, PeerCheck
 
 TARGETS = {"a": ("10.0.0.1", 22), "b": ("10.0.0.2", 22), "c": ("10.0.0.3", 22)}
 
@@ -36,7 +36,7 @@ def world() -> World:
 
 def vigil_over(world: World) -> PeerCheck:
     vigil = PeerCheck(TARGETS, world.knock, clock=lambda: world.now)
-    vigil.begin()
+    vigil.start()
     settle()
     assert list(vigil.step(())) == []
     return vigil
@@ -57,68 +57,70 @@ def verdicts(
     for number in range(rounds):
         found += [(number, f"{host}: {why}") for host, why in vigil.step(dropped())]
         settle()
-        world.now += ASK_EVERY_S
+        world.now += PROBE_INTERVAL_S
     return found
 
 
 def test_a_host_that_no_other_reaches_any_more_has_died_and_that_is_said_once(world: World) -> None:
     vigil = vigil_over(world)
     world.dead = {"b"}
-    told = verdicts(vigil, world, lambda: {"b"}, 3 * ROUNDS)
-    assert told == [(ROUNDS, "b: a, which could connect to it before, gets no answer from it either")]
+    told = verdicts(vigil, world, lambda: {"b"}, 3 * MAX_FAILED_PROBES)
+    assert told == [
+        (MAX_FAILED_PROBES, "b: a, which could connect to it before, gets no answer from it either")
+    ]
 
 
 def test_the_main_host_is_looked_for_by_the_second(world: World) -> None:
     vigil = vigil_over(world)
     world.dead = {"a"}
-    assert [text[:5] for _, text in verdicts(vigil, world, lambda: {"a"}, 3 * ROUNDS)] == ["a: b,"]
+    assert [text[:5] for _, text in verdicts(vigil, world, lambda: {"a"}, 3 * MAX_FAILED_PROBES)] == ["a: b,"]
 
 
 def test_a_host_that_answers_another_lives_however_long_we_are_cut_off(world: World) -> None:
     vigil = vigil_over(world)
-    assert verdicts(vigil, world, lambda: {"b"}, 5 * ROUNDS) == []
+    assert verdicts(vigil, world, lambda: {"b"}, 5 * MAX_FAILED_PROBES) == []
 
 
 def test_hosts_that_could_never_reach_each_other_prove_nothing(world: World) -> None:
     world.dead = {"b"}  # behind a firewall, as seen from the others
     vigil = vigil_over(world)
-    assert verdicts(vigil, world, lambda: {"b"}, 5 * ROUNDS) == []
+    assert verdicts(vigil, world, lambda: {"b"}, 5 * MAX_FAILED_PROBES) == []
 
 
 def test_one_answer_begins_the_count_anew(world: World) -> None:
     vigil = vigil_over(world)
     world.dead = {"b"}
-    assert verdicts(vigil, world, lambda: {"b"}, ROUNDS - 1) == []
+    assert verdicts(vigil, world, lambda: {"b"}, MAX_FAILED_PROBES - 1) == []
     world.dead = set()
     assert verdicts(vigil, world, lambda: {"b"}, 1) == []
     world.dead = {"b"}
-    assert verdicts(vigil, world, lambda: {"b"}, ROUNDS - 1) == []
+    assert verdicts(vigil, world, lambda: {"b"}, MAX_FAILED_PROBES - 1) == []
 
 
 def test_a_link_that_comes_back_begins_the_count_anew(world: World) -> None:
     vigil = vigil_over(world)
     world.dead = {"b"}
-    assert verdicts(vigil, world, lambda: {"b"}, ROUNDS) == []
+    assert verdicts(vigil, world, lambda: {"b"}, MAX_FAILED_PROBES) == []
     settle()
     assert list(vigil.step(())) == []
-    assert verdicts(vigil, world, lambda: {"b"}, ROUNDS) == []
+    assert verdicts(vigil, world, lambda: {"b"}, MAX_FAILED_PROBES) == []
 
 
 def test_when_all_links_are_broken_nobody_is_asked_and_nobody_is_dead(world: World) -> None:
     vigil = vigil_over(world)
     world.dead = set(TARGETS)
     world.asked.clear()
-    assert verdicts(vigil, world, lambda: set(TARGETS), 3 * ROUNDS) == []
+    assert verdicts(vigil, world, lambda: set(TARGETS), 3 * MAX_FAILED_PROBES) == []
     assert world.asked == []
 
 
 def test_who_cannot_be_asked_says_nothing(world: World) -> None:
     vigil = vigil_over(world)
     world.dead, world.deaf = {"b"}, {"a"}
-    assert verdicts(vigil, world, lambda: {"b"}, 3 * ROUNDS) == []
+    assert verdicts(vigil, world, lambda: {"b"}, 3 * MAX_FAILED_PROBES) == []
 
 
 def test_one_host_alone_has_nobody_to_ask() -> None:
     vigil = PeerCheck({"a": TARGETS["a"]}, lambda *_: pytest.fail("asked"))
-    vigil.begin()
+    vigil.start()
     assert list(vigil.step({"a"})) == []

@@ -119,7 +119,7 @@ def test_bf16_asked_of_a_titan_is_corrected_in_the_launch_and_in_the_scripts_arg
     plan = plan_on(tmp_path, "titan-rtx", "--precision", "bf16", "--", "--bf16")
     assert plan["mixed_precision"] == "fp16"
     assert told_the_script(plan) == ["--fp16"]
-    changed = {change["what"]: (change["old"], change["new"], change["why"]) for change in plan["changes"]}
+    changed = {change["field"]: (change["old"], change["new"], change["why"]) for change in plan["changes"]}
     assert changed["--mixed_precision"][:2] == ("bf16", "fp16")
     assert "TITAN RTX" in changed["--mixed_precision"][2]
     assert changed["script arguments"][:2] == ("--bf16", "--fp16")

@@ -8,10 +8,10 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import LaunchRefused
-from launcher.planning.network import choose_main_port, socket_interface
+from launcher.planning.network import choose_interface, choose_main_port
 from launcher.planning.plan import Plan, ScriptFile
-from launcher.planning.planner import make_plan
-from launcher.planning.run_record import launch_record
+from launcher.planning.planner import build_plan
+from launcher.planning.run_record import build_run_record
 from launcher.report.plan import change_text, plan_json, plan_text
 from preflight.facts.host import (
     BindTest,
@@ -33,7 +33,7 @@ NO_NETWORK = Missing("no /proc/net", "error")
 
 def plan(job: Job, *hosts: HostFacts, **options: Any) -> Plan:
     pairs = [(HostEntry(facts.host, python="/opt/venv/bin/python"), facts) for facts in hosts]
-    return make_plan(pairs, job, run_id="run-1", **options)
+    return build_plan(pairs, job, run_id="run-1", **options)
 
 
 def changes(made: Plan) -> list[str]:
@@ -64,7 +64,7 @@ def test_a_number_of_processes_that_is_not_that_of_the_ranks_is_explained() -> N
 def test_an_overruled_precision_is_shown_as_old_new_and_why() -> None:
     made = plan(Job(script="train.py", precision="bf16"), titan())
     assert changes(made) == ["--mixed_precision bf16 -> fp16: titan has TITAN RTX, compute capability 7.5"]
-    assert made.changes[0].what in plan_text(made)
+    assert made.changes[0].field in plan_text(made)
 
 
 def test_the_script_is_told_the_same_precision() -> None:
@@ -86,7 +86,7 @@ def test_auto_without_any_gpu_says_so() -> None:
 
 
 def address_of(*pairs: tuple[HostEntry, HostFacts]) -> str:
-    return make_plan(pairs, Job(script="t.py", gpus="none"), run_id="r").main_address
+    return build_plan(pairs, Job(script="t.py", gpus="none"), run_id="r").main_address
 
 
 def test_one_host_meets_on_loopback_whatever_its_network() -> None:
@@ -112,7 +112,7 @@ def two_networks() -> HostFacts:
 
 def test_the_interface_of_the_inventory_wins_and_ipv4_comes_first() -> None:
     entry = HostEntry("a", interface="ib0")
-    made = make_plan(
+    made = build_plan(
         [(entry, two_networks()), (HostEntry("b"), cpu_host("b"))],
         Job(script="t.py", gpus="none"),
         run_id="r",
@@ -151,7 +151,7 @@ def test_loopback_will_do_for_two_nodes_on_one_machine_without_another_network()
 
 
 def test_the_sockets_are_left_to_the_libraries_when_the_network_is_unknown() -> None:
-    assert socket_interface(HostEntry("a"), replace(cpu_host("a"), network=NO_NETWORK)) == ""
+    assert choose_interface(HostEntry("a"), replace(cpu_host("a"), network=NO_NETWORK)) == ""
 
 
 # --- main port --------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def test_a_taken_port_is_replaced_and_its_holder_is_named() -> None:
 
 def test_a_port_that_cannot_be_bound_is_replaced_even_if_nobody_is_seen_on_it() -> None:
     ports = Ports("proc", (), (BindTest(29500, ok=False, error="Permission denied"),), (43210,), (1, 2))
-    assert choose_main_port(with_ports(ports), 29500, needed=True, avoid=frozenset()).why.endswith(
+    assert choose_main_port(with_ports(ports), 29500, needed=True, avoid=frozenset()).reason.endswith(
         "Permission denied"
     )
 
@@ -211,7 +211,7 @@ def test_no_free_port_is_a_refusal() -> None:
 def test_ports_that_could_not_be_read_keep_the_asked_one_and_say_so() -> None:
     made = plan(Job(script="train.py"), with_ports(Missing("no /proc/net/tcp", "error")))
     assert made.main_port == 29500
-    assert any("was not checked" in reason.text for reason in made.because)
+    assert any("was not checked" in reason.text for reason in made.reasons)
 
 
 def test_a_single_rank_opens_no_port_so_a_taken_one_changes_nothing() -> None:
@@ -265,7 +265,7 @@ def test_a_run_keeps_the_id_that_it_is_recognised_by() -> None:
 
 def test_the_jobs_environment_wins_over_the_hosts() -> None:
     entry = HostEntry("a", env={"X": "host", "Y": "host"})
-    made = make_plan([(entry, cpu_host("a"))], Job(script="t.py", gpus="none", env={"X": "job"}), run_id="r")
+    made = build_plan([(entry, cpu_host("a"))], Job(script="t.py", gpus="none", env={"X": "job"}), run_id="r")
     assert (made.nodes[0].env["X"], made.nodes[0].env["Y"]) == ("job", "host")
 
 
@@ -280,7 +280,7 @@ def test_the_same_machine_under_two_names_is_refused() -> None:
 
 def test_no_host_is_a_refusal() -> None:
     with pytest.raises(LaunchRefused):
-        make_plan([], Job(script="train.py"), run_id="r")
+        build_plan([], Job(script="train.py"), run_id="r")
 
 
 def test_a_sent_script_travels_in_the_run_directory() -> None:
@@ -292,8 +292,8 @@ def test_a_sent_script_travels_in_the_run_directory() -> None:
 def test_the_working_directory_is_the_jobs_then_the_hosts() -> None:
     entry = HostEntry("a", workdir="/srv/a")
     job = Job(script="t.py", gpus="none")
-    assert make_plan([(entry, cpu_host("a"))], job, run_id="r").nodes[0].cwd == "/srv/a"
-    assert make_plan([(entry, cpu_host("a"))], replace(job, workdir="w"), run_id="r").nodes[0].cwd == "w"
+    assert build_plan([(entry, cpu_host("a"))], job, run_id="r").nodes[0].cwd == "/srv/a"
+    assert build_plan([(entry, cpu_host("a"))], replace(job, workdir="w"), run_id="r").nodes[0].cwd == "w"
 
 
 @pytest.mark.parametrize(
@@ -303,8 +303,8 @@ def test_the_working_directory_is_the_jobs_then_the_hosts() -> None:
 def test_a_host_knows_where_the_script_writes_so_that_it_can_be_fetched(output: str, there: str) -> None:
     entry = HostEntry("a", workdir="/srv/a")
     job = Job(script="t.py", gpus="none", output=output)
-    made = make_plan([(entry, cpu_host("a"))], job, run_id="r")
-    assert launch_record(made, made.nodes[0], (entry,))["output"] == there
+    made = build_plan([(entry, cpu_host("a"))], job, run_id="r")
+    assert build_run_record(made, made.nodes[0], (entry,))["output"] == there
 
 
 def test_the_plan_is_told_with_every_reason_and_the_command_of_each_host() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.planning.planner import LaunchDecisions, make_plan, settle
+from launcher.planning.planner import LaunchDecisions, build_plan, decide_launch
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.job import GpuRequest, Job
@@ -13,11 +13,11 @@ from tests.hardware import cpu_host, l40s, titan
 
 
 def settled(job: Job, *hosts: HostFacts) -> LaunchDecisions:
-    return settle([(HostEntry(facts.host), facts) for facts in hosts], job, run_id="run-1")
+    return decide_launch([(HostEntry(facts.host), facts) for facts in hosts], job, run_id="run-1")
 
 
 def environment(job: Job, *hosts: HostFacts) -> dict[str, str]:
-    return make_plan([(HostEntry(facts.host), facts) for facts in hosts], job, run_id="run-1").nodes[0].env
+    return build_plan([(HostEntry(facts.host), facts) for facts in hosts], job, run_id="run-1").nodes[0].env
 
 
 def with_cpus(facts: HostFacts, cpus: int) -> HostFacts:
@@ -68,7 +68,7 @@ def test_a_run_that_is_not_ended_when_it_hangs_has_no_timeout(
     hang_timeout: float, planned: float | None
 ) -> None:
     job = Job(script="x.py", hang_timeout=hang_timeout)
-    assert make_plan([(HostEntry("titan"), titan(1))], job, run_id="run-1").hang_timeout_s == planned
+    assert build_plan([(HostEntry("titan"), titan(1))], job, run_id="run-1").hang_timeout_s == planned
 
 
 @pytest.mark.parametrize(("asked", "backend"), [("bf16", ""), ("fp8", "TE")])
@@ -93,4 +93,4 @@ def test_gpus_are_reported_as_changed_where_auto_became_none(
     asked: GpuRequest, facts: HostFacts, *, changed: bool
 ) -> None:
     made = settled(Job(script="x.py", gpus=asked), facts)
-    assert any(change.what == "--gpus" for change in made.changes) is changed
+    assert any(change.field == "--gpus" for change in made.changes) is changed

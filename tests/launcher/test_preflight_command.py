@@ -10,9 +10,9 @@ from launcher.cli import cli
 from launcher.commands.preflight import parse_gpus
 from launcher.error_codes import host_codes
 from launcher.errors import BadInput
-from launcher.host_checks.docs import pages
+from launcher.host_checks.docs import render_pages
 from launcher.remote.recording import record_json
-from preflight.checks.runner import table
+from preflight.checks.runner import all_checks
 from tests.extra_recordings import SMI
 from tests.lab.silicon.recordings import RECORDINGS
 from tests.preflight.golden_cases import host
@@ -128,7 +128,7 @@ def test_codes_of_every_kind_are_explained_as_json() -> None:
 
 
 def test_every_code_can_be_explained() -> None:
-    for code in [*table(), *host_codes()]:
+    for code in [*all_checks(), *host_codes()]:
         assert gpulaunch("explain", code.lower()).output.startswith(f"{code}: ")
 
 
@@ -140,14 +140,14 @@ def test_a_misspelt_code_names_the_nearest() -> None:
 
 def test_checks_lists_all_of_them() -> None:
     said = gpulaunch("checks").output
-    assert all(code in said for code in [*table(), *host_codes()])
+    assert all(code in said for code in [*all_checks(), *host_codes()])
     document = json.loads(gpulaunch("checks", "--json").output)
-    assert [check["code"] for check in document["checks"]] == list(table())
+    assert [check["code"] for check in document["checks"]] == list(all_checks())
 
 
 def test_the_pages_of_the_checks_are_current() -> None:
     on_disk = {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
-    assert on_disk == pages(), "run: gpulaunch checks --markdown docs/checks"
+    assert on_disk == render_pages(), "run: gpulaunch checks --markdown docs/checks"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,13 @@ from types import ModuleType
 import pytest
 
 from launcher.onhost.loader import MemoryFinder
-from launcher.remote.programs import agent_source, as_one_text, lowered, onhost_source, stdin_for
+from launcher.remote.programs import (
+    agent_source,
+    bundle,
+    command_with_stdin,
+    program_source,
+    without_docstrings,
+)
 
 ONHOST = Path(__file__).parents[2] / "launcher" / "onhost"
 PROGRAM = """\
@@ -48,11 +54,11 @@ def source(tmp_path: Path) -> bytes:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return as_one_text("prog", tmp_path / "prog.py", sorted((tmp_path / "parts").rglob("*.py")))
+    return bundle("prog", tmp_path / "prog.py", sorted((tmp_path / "parts").rglob("*.py")))
 
 
 def run(source: bytes, *args: str, cwd: Path) -> "subprocess.CompletedProcess[bytes]":
-    argv, stdin = stdin_for(sys.executable, source, b"", args=args)
+    argv, stdin = command_with_stdin(sys.executable, source, b"", args=args)
     return subprocess.run(argv, input=stdin, capture_output=True, cwd=cwd, timeout=60, check=False)
 
 
@@ -116,7 +122,7 @@ def program(text: str) -> str:
 def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
     root = Path(__file__).parents[2]
     door, package = (root / path for path in PROGRAMS[name][:2])
-    last = ast.parse(agent_source() if name == "agent" else onhost_source(name)).body[-1]
+    last = ast.parse(agent_source() if name == "agent" else program_source(name)).body[-1]
     assert isinstance(last, ast.Expr)
     assert isinstance(last.value, ast.Call)
     _, main, parts = (ast.literal_eval(argument) for argument in last.value.args[:3])
@@ -127,7 +133,7 @@ def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
         path = door.parent.joinpath(*module.split("."))
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         file = door if module == name else file
-        assert program(text) == program(lowered(file.read_text())), file
+        assert program(text) == program(without_docstrings(file.read_text())), file
         assert ast.get_docstring(ast.parse(text)) in ("", None)
     assert len(parts) == len(list(package.rglob("*.py"))) - PROGRAMS[name][2]
 
@@ -157,9 +163,9 @@ def imported(text: str) -> set[str]:
 )
 def test_a_program_of_one_file_travels_with_the_shared_modules_it_imports(name: str) -> None:
     file = ONHOST / f"{name}.py"
-    last = ast.parse(onhost_source(name)).body[-1]
+    last = ast.parse(program_source(name)).body[-1]
     if not imported(file.read_text()):
-        assert onhost_source(name) == file.read_bytes()
+        assert program_source(name) == file.read_bytes()
         return
     assert isinstance(last, ast.Expr)
     assert isinstance(last.value, ast.Call)

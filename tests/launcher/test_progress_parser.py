@@ -3,14 +3,14 @@
 import pytest
 
 from launcher.terminal.progress import ProgressParser, ProgressValues
-from launcher.terminal.status_line import StatusValues, status_rows
+from launcher.terminal.status_line import StatusValues, render_status
 from launcher.text import clock
 
 TRAINER = b"{'loss': '5.048', 'grad_norm': '2.697', 'learning_rate': '2e-05', 'epoch': '0.03'}\n"
 
 
 def text(status: StatusValues, width: int = 200) -> list[str]:
-    return ["".join(words for _, words in row) for row in status_rows(status, width)]
+    return ["".join(words for _, words in row) for row in render_status(status, width)]
 
 
 def test_the_last_of_each_value_is_kept() -> None:

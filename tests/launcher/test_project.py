@@ -7,10 +7,10 @@ import pytest
 
 from launcher.cli import execute
 from launcher.config.inventory import load_inventory
-from launcher.config.local_entries import entries_here
+from launcher.config.local_entries import resolve_local_entries
 from launcher.config.run_config import find_config, load_run_config
 from launcher.errors import ConfigError
-from launcher.local.project import folders_up, runs_here
+from launcher.local.project import folders_up, local_runs_dir
 from tests.launcher.run_plans import run_id
 
 
@@ -42,12 +42,12 @@ def test_what_is_relative_starts_from_the_projects_folder(deep: Path) -> None:
     config = load_run_config("train")
     assert config.sync is not None
     assert Path(config.sync.source).resolve() == deep
-    (entry,) = entries_here(load_inventory(None).resolve(["localhost"]), config.job, config.base)
+    (entry,) = resolve_local_entries(load_inventory(None).resolve(["localhost"]), config.job, config.base)
     assert entry.workdir == str(deep)
     by_path = load_run_config("../../gpulaunch/train.yaml")
     assert by_path.sync is not None
     assert by_path.sync.source == "."
-    (entry,) = entries_here(load_inventory(None).resolve(["localhost"]), by_path.job, by_path.base)
+    (entry,) = resolve_local_entries(load_inventory(None).resolve(["localhost"]), by_path.job, by_path.base)
     assert entry.workdir == str(Path.cwd())
 
 
@@ -60,15 +60,15 @@ def test_the_nearest_counts(deep: Path) -> None:
 
 
 def test_a_project_keeps_its_runs_in_one_place(deep: Path) -> None:
-    assert runs_here() == Path("../../gpulaunch-runs")
+    assert local_runs_dir() == Path("../../gpulaunch-runs")
     (deep / "src/gpulaunch").mkdir()
     (deep / "src/gpulaunch/hosts.example.yaml").touch()  # a checkout of gpulaunch
-    assert runs_here() == Path("../../gpulaunch-runs")
+    assert local_runs_dir() == Path("../../gpulaunch-runs")
     (deep / "src/gpulaunch-runs").mkdir()
-    assert runs_here() == Path("../gpulaunch-runs")
+    assert local_runs_dir() == Path("../gpulaunch-runs")
     (deep / "gpulaunch/train.yaml").unlink()
     (deep / "src/gpulaunch-runs").rmdir()
-    assert runs_here() == Path("gpulaunch-runs")
+    assert local_runs_dir() == Path("gpulaunch-runs")
 
 
 def test_a_report_of_the_last_run_is_found_from_below(deep: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from launcher.config.command_config import settle_command
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import Overrides, command_config
 from launcher.errors import BadInput
-from launcher.planning.planner import make_plan
+from launcher.planning.planner import build_plan
 from preflight.errors import GpulaunchError
 from tests.hardware import l40s, titan
 from tests.launcher.test_public_commands import COMMANDS
@@ -55,7 +55,7 @@ def planned(line: str) -> dict[str, Any]:
     assert config.command is not None
     entries = tuple(HostEntry(name) for name in HOSTS)
     job, left = settle_command(config.command, config.job, entries, names_hosts=True)
-    plan = make_plan([(entry, HOSTS[entry.name]) for entry in left], job, run_id="run-1")
+    plan = build_plan([(entry, HOSTS[entry.name]) for entry in left], job, run_id="run-1")
     ranks = {node.host: [slot.gpu_index for slot in node.ranks.slots] for node in plan.nodes}
     argv = plan.nodes[0].argv
     rank_program = next((place for place, word in enumerate(argv) if word.endswith("/rank.py")), -1)
@@ -63,7 +63,7 @@ def planned(line: str) -> dict[str, Any]:
         "engine": plan.engine,
         "ranks": ranks,
         "precision": plan.precision.mixed_precision,
-        "changes": [f"{one.what} {one.old} -> {one.new}" for one in plan.changes],
+        "changes": [f"{one.field} {one.old} -> {one.new}" for one in plan.changes],
         "program": " ".join(argv[rank_program + 1 :]),
     }
     if plan.engine == "command":

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.rank.setup import STACKS_SIGNAL
-from launcher.remote.programs import onhost_source
+from launcher.remote.programs import program_source
 
 SELF = """
 import json, os, sys, __main__
@@ -45,7 +45,7 @@ class Place:
         self.run_dir = root / "run"
         self.work.mkdir()
         self.run_dir.mkdir()
-        (self.run_dir / "rank.py").write_bytes(onhost_source("rank"))
+        (self.run_dir / "rank.py").write_bytes(program_source("rank"))
         (self.run_dir / "events.jsonl").touch()
 
     def write(self, name: str, script: str) -> None:

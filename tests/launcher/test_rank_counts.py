@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import load_inventory
-from launcher.config.rank_counts import settle_counts
+from launcher.config.rank_counts import resolve_rank_counts
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.errors import BadInput, ConfigError
 from preflight.decide.ranks import RanksRefused, map_ranks
@@ -18,7 +18,7 @@ HOSTS = "hosts: {'l40s-[01-03]': {}, titan: {}}\ngroups: {ada: ['l40s-[01-03]']}
 def settled(tmp_path: Path, counts: dict[str, int]) -> Job:
     (tmp_path / "hosts.yaml").write_text(HOSTS)
     job = Job(script="t.py", gpus="none", processes_per_host=counts)
-    return settle_counts(job, load_inventory(tmp_path / "hosts.yaml"))
+    return resolve_rank_counts(job, load_inventory(tmp_path / "hosts.yaml"))
 
 
 def test_ranges_groups_and_names_give_each_host_its_number(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_config_takes_a_number_or_a_mapping(tmp_path: Path) -> None:
     config = tmp_path / "job.yaml"
     config.write_text("script: a.py\ngpus: none\nprocesses_per_host: {'l40s-[01-02]': 2, titan: 1}\n")
     assert load_run_config(str(config)).job.processes_per_host == {"l40s-[01-02]": 2, "titan": 1}
-    alone = load_run_config(str(config), Overrides(sets=("processes_per_host=3",)))
+    alone = load_run_config(str(config), Overrides(key_values=("processes_per_host=3",)))
     assert alone.job.processes_per_host == 3
     for bad in ("{titan: 0}", "{titan: many}", "[1, 2]", "0", "two", "{'-x': 1}"):
         config.write_text(f"script: a.py\ngpus: none\nprocesses_per_host: {bad}\n")

@@ -9,10 +9,10 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError
-from launcher.remote.agent import AgentRequest, gather
+from launcher.remote.agent import AgentRequest, gather_facts
 from launcher.remote.agent_sessions import AgentSessions
-from launcher.remote.programs import stdin_for
-from launcher.remote.reachability import probe_reach, which_answer
+from launcher.remote.programs import command_with_stdin
+from launcher.remote.reachability import probe_reachability, probe_targets
 from launcher.transports.base import Endpoint, Stream
 from launcher.transports.local import LocalConnection
 from tests.launcher.sshd import Sshd
@@ -28,7 +28,7 @@ class Here:
         self.held = ExitStack()
 
     def __call__(self, host: str, source: bytes, payload: bytes) -> Stream:
-        argv, stdin = stdin_for("no-python" if host == BARE else "python3", source, payload)
+        argv, stdin = command_with_stdin("no-python" if host == BARE else "python3", source, payload)
         stream = self.held.enter_context(closing(LocalConnection(Endpoint(host, "local", "")).start(argv)))
         stream.write(stdin)
         return stream
@@ -48,7 +48,7 @@ def free_port() -> int:
 
 def test_the_port_and_an_ephemeral_one_are_reached_and_let_go(here: Here) -> None:
     port = free_port()
-    reached = probe_reach(MAIN, (NODE,), here, address="127.0.0.1", port=port)
+    reached = probe_reachability(MAIN, (NODE,), here, address="127.0.0.1", port=port)
     assert [(one.from_host, one.to_host, one.ok, one.error) for one in reached] == [
         ("l40s-01", "titan", True, "")
     ] * 2
@@ -60,20 +60,21 @@ def test_a_port_held_by_somebody_else_is_not_reached(here: Here) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         port = stranger.getsockname()[1]
         reached = {
-            one.port == port: one for one in probe_reach(MAIN, (NODE,), here, address="127.0.0.1", port=port)
+            one.port == port: one
+            for one in probe_reachability(MAIN, (NODE,), here, address="127.0.0.1", port=port)
         }
     assert (reached[True].ok, reached[False].ok) == (False, True)
     assert "titan cannot listen on it:  Address already in use" in reached[True].error
 
 
 def test_a_node_that_cannot_be_asked_is_not_reached_and_says_why(here: Here) -> None:
-    reached = probe_reach(MAIN, (HostEntry(BARE),), here, address="127.0.0.1", port=free_port())
+    reached = probe_reachability(MAIN, (HostEntry(BARE),), here, address="127.0.0.1", port=free_port())
     assert [one.ok for one in reached] == [False, False]
     assert all("could not be tried: cannot start no-python" in one.error for one in reached)
 
 
 def test_a_main_host_that_cannot_listen_is_reached_by_nobody(here: Here) -> None:
-    reached = probe_reach(HostEntry(BARE), (NODE,), here, address="127.0.0.1", port=29500)
+    reached = probe_reachability(HostEntry(BARE), (NODE,), here, address="127.0.0.1", port=29500)
     assert [one.ok for one in reached] == [False]
     assert reached[0].error.startswith("bare could not listen: cannot start no-python")
 
@@ -82,7 +83,7 @@ def test_a_main_host_that_cannot_listen_is_reached_by_nobody(here: Here) -> None
 def test_a_number_that_no_clock_shows_is_an_answer_not_understood(here: Here, number: str) -> None:
     answer = f'{{"listening": [[5, ""]], "reached": [["10.0.0.7", 5, "", {number}]]}}'
     hostile = f"print('\\nGPULAUNCH-ANSWER-1 {answer}', flush=True)".encode()
-    reached = probe_reach(
+    reached = probe_reachability(
         MAIN, (NODE,), lambda host, _, payload: here(host, hostile, payload), address="10.0.0.7", port=5
     )
     assert [(one.ok, one.ms) for one in reached] == [(False, 0.0)]
@@ -99,7 +100,7 @@ def test_what_accepts_or_refuses_answers_and_what_is_silent_does_not() -> None:
             waiting.connect_ex(full.getsockname())
         targets = [listening.getsockname(), ("127.0.0.1", free_port()), full.getsockname()]
         connection = LocalConnection(Endpoint("titan", "local", ""))
-        assert which_answer(connection, "python3", targets) == (True, True, False)
+        assert probe_targets(connection, "python3", targets) == (True, True, False)
 
 
 def test_a_host_that_cannot_ask_is_told(tmp_path: Path) -> None:
@@ -107,24 +108,26 @@ def test_a_host_that_cannot_ask_is_told(tmp_path: Path) -> None:
     liar.write_text("#!/bin/sh\ncat > /dev/null; echo hello\n")
     liar.chmod(0o755)
     with pytest.raises(AgentProtocolError):
-        which_answer(LocalConnection(Endpoint("titan", "local", "")), str(liar), (("127.0.0.1", 22),))
+        probe_targets(LocalConnection(Endpoint("titan", "local", "")), str(liar), (("127.0.0.1", 22),))
 
 
 def test_one_node_alone_needs_no_probe(here: Here) -> None:
-    assert probe_reach(MAIN, (), here, address="127.0.0.1", port=29500) == ()
+    assert probe_reachability(MAIN, (), here, address="127.0.0.1", port=29500) == ()
 
 
 def test_agents_that_have_answered_connect_over_the_channel_that_is_open(tmp_path: Path) -> None:
     with Sshd.up(tmp_path) as sshd, AgentSessions() as waiting:
         entries = (MAIN, NODE)
-        got = gather(
+        got = gather_facts(
             entries,
             lambda entry: AgentRequest(entry.name, skip=("processes", "network", "gpus", "driver")),
             lambda entry: sshd.open(name=entry.name),
             waiting=waiting,
         )
         assert list(got.facts) == ["titan", "l40s-01"]
-        reached = probe_reach(MAIN, (NODE,), waiting.begin, address="127.0.0.1", port=free_port())
+        reached = probe_reachability(
+            MAIN, (NODE,), waiting.start_program, address="127.0.0.1", port=free_port()
+        )
     assert [(one.from_host, one.ok, one.error) for one in reached] == [("l40s-01", True, "")] * 2
 
 
@@ -132,8 +135,8 @@ def test_an_agent_that_is_gone_is_told_as_a_node_that_could_not_be_asked(here: H
     waiting = AgentSessions()
 
     def begin(host: str, source: bytes, payload: bytes) -> Stream:
-        return (here if host == MAIN.name else waiting.begin)(host, source, payload)
+        return (here if host == MAIN.name else waiting.start_program)(host, source, payload)
 
-    reached = probe_reach(MAIN, (NODE,), begin, address="127.0.0.1", port=free_port())
+    reached = probe_reachability(MAIN, (NODE,), begin, address="127.0.0.1", port=free_port())
     assert [one.ok for one in reached] == [False, False]
     assert all("could not be tried: its agent no longer waits" in one.error for one in reached)

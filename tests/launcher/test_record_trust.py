@@ -15,9 +15,9 @@ from launcher.config.via_options import Via
 from launcher.errors import HostError, HostNotContacted
 from launcher.local.user import user_name
 from launcher.planning.plan import Plan
-from launcher.planning.run_record import RunRecord, launch_record, read_record
-from launcher.runs.access import Consent, KnownHosts, RunAccess, access_of, is_this_machine
-from launcher.runs.model import MergedRuns, RemoteRun, choose, gather_runs
+from launcher.planning.run_record import RunRecord, build_run_record, read_record
+from launcher.runs.access import Consent, KnownHosts, RunAccess, access_run, is_this_machine
+from launcher.runs.model import MergedRuns, RemoteRun, merge_node_runs, select_run
 from launcher.runs.scope import SearchScope
 from launcher.transports.base import Connection
 from preflight.errors import BadInput
@@ -37,14 +37,14 @@ def host_b(name: str) -> Plan:
 def told(
     of: Plan = PLAN, rank: int = 0, ways: tuple[HostEntry, ...] = (A, B), **state: Any
 ) -> dict[str, Any]:
-    record = launch_record(of, of.nodes[rank], ways)
+    record = build_run_record(of, of.nodes[rank], ways)
     spec = {"node_rank": rank, "nodes": 2, "first_rank": rank, "launch": record}
     return {"run_id": of.run_id, "spec": spec, "state": {"phase": "running", "started": 10.0, **state}}
 
 
 def gather(*answers: tuple[HostEntry, list[dict[str, Any]]], known: RunRecord | None = None) -> MergedRuns:
     memory = {known.plan.run_id: known} if known is not None else {}
-    return gather_runs(((entry, {"runs": runs, "t": 50.0}, 50.0) for entry, runs in answers), memory)
+    return merge_node_runs(((entry, {"runs": runs, "t": 50.0}, 50.0) for entry, runs in answers), memory)
 
 
 def never(entry: HostEntry) -> Connection:
@@ -58,10 +58,10 @@ def access(
     named: Callable[[str], bool] = lambda _: False,
     consent: Consent | None = None,
 ) -> RunAccess:
-    assert run.launched is not None
+    assert run.record is not None
     inventory = Inventory(hosts={entry.name: entry for entry in listed})
     known = KnownHosts({entry.name: entry for entry in asked}, inventory, named, consent)
-    return access_of(run, run.launched, known, never)
+    return access_run(run, run.record, known, never)
 
 
 def test_a_node_that_only_a_record_names_is_not_logged_in_to() -> None:
@@ -77,7 +77,7 @@ def test_a_node_that_only_a_record_names_is_not_logged_in_to() -> None:
 @pytest.mark.parametrize("names", [{"b"}, {"a", "b", "evil"}])
 def test_no_host_tells_in_place_of_one_that_is_silent_or_was_not_asked(names: set[str]) -> None:
     answers = [(EVIL, {"runs": [told(), told(rank=1)], "t": 50.0}, 50.0)]
-    found = gather_runs(answers, names=names)
+    found = merge_node_runs(answers, names=names)
     assert [node.rank for run in found.runs for node in run.nodes] == ([] if "a" in names else [0])
     assert any(
         "evil reports node 1 of it, which is, by its record, on b" in word
@@ -144,7 +144,7 @@ def test_a_record_leads_to_no_command_that_runs_locally(via: Via) -> None:
     (run,) = gather((A, [told(ways=(A, HostEntry("b", via=via)))])).runs
     with pytest.raises(HostNotContacted):
         access(run, A, consent=lambda _: True).demand()
-    own = launch_record(PLAN, PLAN.nodes[0], (A, HostEntry("b", via=via)))
+    own = build_run_record(PLAN, PLAN.nodes[0], (A, HostEntry("b", via=via)))
     assert "PWNED" not in json.dumps(own)
 
 
@@ -164,19 +164,19 @@ def test_a_person_is_asked_before_a_records_container_is_entered() -> None:
 def test_a_container_of_a_record_has_a_name_and_no_option() -> None:
     ways = (A, replace(B, via=Via("docker", "--privileged")))
     with pytest.raises(BadInput, match="is not a name of a container"):
-        read_record(launch_record(PLAN, PLAN.nodes[0], ways))
+        read_record(build_run_record(PLAN, PLAN.nodes[0], ways))
 
 
 def test_two_containers_of_one_host_are_two_places() -> None:
     ways = tuple(replace(A, name=name, via=Via("docker", name)) for name in ("a", "b"))
-    launched = read_record(launch_record(PLAN, PLAN.nodes[0], ways), sent=False)
+    launched = read_record(build_run_record(PLAN, PLAN.nodes[0], ways), sent=False)
     found = gather((ways[0], [told(rank=1, ways=ways)]), known=launched)
     assert "not believed" in found.strays[PLAN.run_id][0]
 
 
 def test_what_was_launched_from_here_is_reached_as_it_was_also_on_this_machine() -> None:
     own = host_b("localhost")
-    launched = read_record(launch_record(own, own.nodes[0], (A, HostEntry("localhost"))), sent=False)
+    launched = read_record(build_run_record(own, own.nodes[0], (A, HostEntry("localhost"))), sent=False)
     (run,) = gather((A, [told(own, ways=(A, HostEntry("localhost")))]), known=launched).runs
     assert access(run, A).entries[1].is_local
     assert run.from_here
@@ -189,7 +189,7 @@ def test_a_machine_of_another_name_is_another_machine() -> None:
 
 
 def test_a_host_answers_for_no_other_of_a_run_that_was_launched_from_here() -> None:
-    launched = read_record(launch_record(PLAN, PLAN.nodes[0], (A, B)), sent=False)
+    launched = read_record(build_run_record(PLAN, PLAN.nodes[0], (A, B)), sent=False)
     both = gather((EVIL, [told()]), (A, [told(**KEEPER)]), known=launched)
     (run,) = both.runs
     assert [node.entry for node in run.nodes] == [A]
@@ -219,13 +219,13 @@ def test_two_hosts_that_claim_one_node_are_a_conflict_that_is_told() -> None:
     one, two = HostEntry("one"), HostEntry("two")
     (run,) = gather((one, [told(**KEEPER)]), (two, [told(boot_id="b-2", supervisor=[7, 9])])).runs
     with pytest.raises(BadInput, match="one and two both say that they are node 0"):
-        choose([run], PLAN.run_id)
+        select_run([run], PLAN.run_id)
     assert "--hosts HOST" in choose_fix(run)
 
 
 def choose_fix(run: RemoteRun) -> str:
     with pytest.raises(BadInput) as caught:
-        choose([run], PLAN.run_id)
+        select_run([run], PLAN.run_id)
     return caught.value.fix
 
 
@@ -233,19 +233,19 @@ def test_hosts_that_tell_of_different_launches_under_one_name_are_a_conflict() -
     alone = replace(PLAN, nodes=(PLAN.nodes[0], replace(PLAN.nodes[1], host="c")))
     (run,) = gather((A, [told()]), (HostEntry("c"), [told(alone, rank=1)])).runs
     with pytest.raises(BadInput, match="a and c report different launches"):
-        choose([run], PLAN.run_id)
+        select_run([run], PLAN.run_id)
 
 
 def test_a_newer_run_of_a_host_is_not_taken_for_the_last_that_was_launched_from_here() -> None:
-    launched = read_record(launch_record(PLAN, PLAN.nodes[0], (A, B)), sent=False)
+    launched = read_record(build_run_record(PLAN, PLAN.nodes[0], (A, B)), sent=False)
     other = replace(PLAN.nodes[0], host="evil")
     newer = replace(PLAN, run_id=run_id("newer"), nodes=(other, PLAN.nodes[1]))
     claim = told(newer, ways=(EVIL, B), started=40.0)
     found = gather((A, [told(**KEEPER)]), (EVIL, [claim]), known=launched)
     with pytest.raises(BadInput, match=f"{newer.run_id} on evil, was not launched from this directory"):
-        choose(found.runs, "last", SearchScope(frozenset(), frozenset(), user_name()).last)
-    assert choose(found.runs, PLAN.run_id).from_here
-    assert choose([found.runs[-1]], "last").run_id == newer.run_id
+        select_run(found.runs, "last", SearchScope(frozenset(), frozenset(), user_name()).last)
+    assert select_run(found.runs, PLAN.run_id).from_here
+    assert select_run([found.runs[-1]], "last").run_id == newer.run_id
 
 
 def test_a_refused_node_is_that_nodes_error_and_no_others() -> None:

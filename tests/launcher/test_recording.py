@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import BadInput
-from launcher.remote.anonymize import mask
+from launcher.remote.anonymize import anonymize
 from launcher.remote.recording import load_recording, record_json
-from preflight.checks.runner import judge_host
+from preflight.checks.runner import check_host
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode, encode
 from preflight.job import Expect, Job
@@ -48,7 +48,7 @@ def test_a_masked_recording_keeps_nothing_that_tells_who_and_where() -> None:
 
 
 def test_masked_names_still_fit_together() -> None:
-    masked = mask(encode(host(STORY, "gpu-box")))
+    masked = anonymize(encode(host(STORY, "gpu-box")))
     (process,) = [each for each in masked["processes"]["processes"] if each["pid"] == 4242]
     assert process["user"] == masked["identity"]["user"]
     network = masked["network"]
@@ -60,10 +60,10 @@ def test_masked_names_still_fit_together() -> None:
 def test_a_masked_host_is_judged_like_the_host_itself(case: Case) -> None:
     overlay = case.data.get("facts", {})
     facts = host(overlay)
-    masked = decode(HostFacts, mask(encode(facts)))
+    masked = decode(HostFacts, anonymize(encode(facts)))
 
     def verdicts(of: HostFacts) -> list[tuple[str, str]]:
-        return [(finding.code, finding.severity.value) for finding in judge_host(of, Job(), Expect())]
+        return [(finding.code, finding.severity.value) for finding in check_host(of, Job(), Expect())]
 
     assert verdicts(masked) == verdicts(facts)
 
@@ -71,7 +71,7 @@ def test_a_masked_host_is_judged_like_the_host_itself(case: Case) -> None:
 def test_a_recording_is_read_back_whole(tmp_path: Path) -> None:
     facts = host(STORY)
     path = tmp_path / "titan.json"
-    path.write_text(json.dumps(record_json(facts, judge_host(facts, Job(), Expect()), masked=False)))
+    path.write_text(json.dumps(record_json(facts, check_host(facts, Job(), Expect()), masked=False)))
     assert load_recording(path) == facts
 
 

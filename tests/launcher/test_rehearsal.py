@@ -12,16 +12,16 @@ import pytest
 
 from launcher.config.run_config import Overrides, load_run_config
 from launcher.follow.failures import Failure
-from launcher.follow.outcome import Cause, Measurements, Outcome, outcome_of
+from launcher.follow.outcome import EndCause, Measurements, Outcome, build_outcome
 from launcher.follow.run_state import RunState
 from launcher.planning.plan import ScriptFile
-from launcher.planning.script_args import value_of
-from launcher.rehearsal.batch_args import halved
+from launcher.planning.script_args import get_option
+from launcher.rehearsal.batch_args import halve_batch
 from launcher.rehearsal.gpu_use import gpu_use
-from launcher.rehearsal.proof_store import Fingerprint, changed, fingerprint
-from launcher.rehearsal.rehearse import RehearsalResult, rehearsal_of
+from launcher.rehearsal.proof_store import Fingerprint, changes_since, fingerprint
+from launcher.rehearsal.rehearse import RehearsalResult, rehearsal_job
 from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
-from launcher.rehearsal.verdict import Proof, RehearsalVerdict, judge
+from launcher.rehearsal.verdict import Proof, RehearsalVerdict, evaluate_rehearsal
 from launcher.rundir.usage_series import RankSeries
 from preflight.job import Job, Precision
 from tests.hardware import l40s, titan
@@ -55,13 +55,13 @@ MEASURED: dict[str, Any] = {
 
 
 def with_measured(made: Outcome, by_rank: dict[int, dict[str, Any]]) -> Outcome:
-    return replace(made, measurements=Measurements(rehearsed=by_rank))
+    return replace(made, measurements=Measurements(rehearsal=by_rank))
 
 
 def outcome(
     *, gpu: str | None = "GPU-0", precision: Precision = "fp16", measured: dict[str, Any] | None = None
 ) -> Outcome:
-    made = outcome_of(RunState(plan((gpu,), precision=precision)), NOWHERE, 5.0, 1)
+    made = build_outcome(RunState(plan((gpu,), precision=precision)), NOWHERE, 5.0, 1)
     return with_measured(made, {0: MEASURED if measured is None else measured})
 
 
@@ -70,11 +70,11 @@ def failing(verdict: RehearsalVerdict) -> list[tuple[str, bool | None]]:
 
 
 def judged(**changes: Any) -> list[tuple[str, bool | None]]:
-    return failing(judge(outcome(measured={**MEASURED, **changes})))
+    return failing(evaluate_rehearsal(outcome(measured={**MEASURED, **changes})))
 
 
 def test_a_good_rehearsal_proves_everything() -> None:
-    verdict = judge(outcome())
+    verdict = evaluate_rehearsal(outcome())
     assert verdict.proven
     assert failing(verdict) == []
 
@@ -104,28 +104,30 @@ def test_each_proof_can_fail_alone(name: str, changes: dict[str, Any], *, ok: bo
 
 
 def test_a_rank_that_told_nothing_proves_nothing() -> None:
-    assert failing(judge(outcome(measured={}))) == [("steps", None)]
+    assert failing(evaluate_rehearsal(outcome(measured={}))) == [("steps", None)]
 
 
 def test_a_cpu_rank_needs_the_cpu() -> None:
     on_cpu = {**MEASURED, "devices": {"cpu": 4}, "gpu": "", "mixed_precision": "no", "scaler": False}
-    assert judge(outcome(gpu=None, precision="no", measured=on_cpu)).proven
-    wrong = judge(outcome(gpu=None, precision="no", measured={**on_cpu, "devices": {"cuda:0": 4}}))
+    assert evaluate_rehearsal(outcome(gpu=None, precision="no", measured=on_cpu)).proven
+    wrong = evaluate_rehearsal(
+        outcome(gpu=None, precision="no", measured={**on_cpu, "devices": {"cuda:0": 4}})
+    )
     assert failing(wrong) == [("device", False)]
 
 
 def test_a_failed_run_is_never_proven() -> None:
     failed = replace(outcome(), verdict="failed", exit_code=86, why="the guard stopped rank 0")
-    assert failing(judge(failed)) == [("end", False)]
+    assert failing(evaluate_rehearsal(failed)) == [("end", False)]
 
 
 def test_a_scratch_directory_left_behind_is_no_proof() -> None:
-    verdict = judge(outcome(), (Proof("scratch", False, "could not be removed"),))
+    verdict = evaluate_rehearsal(outcome(), (Proof("scratch", False, "could not be removed"),))
     assert not verdict.proven
 
 
 def test_speed_leaves_the_first_step_out_and_gives_the_runs_duration() -> None:
-    estimate = judge(outcome()).estimate
+    estimate = evaluate_rehearsal(outcome()).estimate
     assert estimate.step_s == 0.5
     assert estimate.run_s == 120 * 0.5 + 3.0
     assert estimate.samples_per_s == 128
@@ -139,7 +141,7 @@ def test_gpu_use_is_the_mean_of_the_samples_that_fell_into_the_steps() -> None:
     assert gpu_use(series, {**MEASURED, "stepping": [5.0, 31.0]}, 10.0) == 85.0, "the host's clock is behind"
     assert gpu_use(series, {**MEASURED, "stepping": [11.0, 12.0]}, 0.0) is None
     assert gpu_use(series, {**MEASURED, "stepping": None}, 0.0) is None
-    verdict = judge(outcome(), gpu_use={0: 85.0})
+    verdict = evaluate_rehearsal(outcome(), gpu_use={0: 85.0})
     assert verdict.ranks[0].gpu_use_percent == 85.0
     done = RehearsalResult(outcome(), verdict, NOW, (), ())
     assert rehearsal_json(done, "x")["ranks"][0]["gpu_use_percent"] == 85.0
@@ -147,17 +149,17 @@ def test_gpu_use_is_the_mean_of_the_samples_that_fell_into_the_steps() -> None:
 
 
 def test_samples_of_a_loop_of_its_own_are_those_that_all_ranks_took() -> None:
-    made = outcome_of(RunState(plan(("GPU-0",), ("GPU-0",), precision="fp16")), NOWHERE, 5.0, 1)
+    made = build_outcome(RunState(plan(("GPU-0",), ("GPU-0",), precision="fp16")), NOWHERE, 5.0, 1)
     own = {name: value for name, value in MEASURED.items() if name not in ("total_steps", "samples_per_step")}
     took = {**own, "samples_per_step_here": 16.0}
-    assert judge(with_measured(made, {0: took, 1: took})).estimate.samples_per_s == 64
-    assert judge(with_measured(made, {0: took, 1: own})).estimate.samples_per_s is None
+    assert evaluate_rehearsal(with_measured(made, {0: took, 1: took})).estimate.samples_per_s == 64
+    assert evaluate_rehearsal(with_measured(made, {0: took, 1: own})).estimate.samples_per_s is None
 
 
 def test_the_slowest_rank_is_named() -> None:
-    made = outcome_of(RunState(plan(("GPU-0",), ("GPU-0",), precision="fp16")), NOWHERE, 5.0, 1)
+    made = build_outcome(RunState(plan(("GPU-0",), ("GPU-0",), precision="fp16")), NOWHERE, 5.0, 1)
     slow = {**MEASURED, "step_s": [9.0, 0.9, 0.9]}
-    assert judge(with_measured(made, {0: MEASURED, 1: slow})).estimate.slowest_rank == 1
+    assert evaluate_rehearsal(with_measured(made, {0: MEASURED, 1: slow})).estimate.slowest_rank == 1
 
 
 # --- out of memory ---
@@ -166,16 +168,18 @@ def test_the_slowest_rank_is_named() -> None:
 def out_of_memory() -> Outcome:
     said = {"type": "OutOfMemoryError", "message": "CUDA out of memory. Tried to allocate 2.00 GiB"}
     cause = Failure("a", 1.0, 0, 1, "rank 0 failed", exception=said)
-    return replace(outcome(), verdict="failed", exit_code=1, why="oom", cause=Cause(cause))
+    return replace(outcome(), verdict="failed", exit_code=1, why="oom", cause=EndCause(cause))
 
 
 def test_out_of_memory_says_what_to_try_next() -> None:
-    verdict = judge(out_of_memory())
+    verdict = evaluate_rehearsal(out_of_memory())
     assert verdict.out_of_memory
     job = Job(batch_args={"batch": "--bs", "accumulation": "--acc"})
     done = RehearsalResult(out_of_memory(), verdict, NOW, ("--bs", "8", "--acc=2"), ())
     assert "    --bs 4 --acc=4" in list(rehearsal_lines(done, job))
-    secret = replace(done, args=("--bs", "8", "--hub_token", "s3cret"), tried=(("--hub_token", "s3cret"),))
+    secret = replace(
+        done, args=("--bs", "8", "--hub_token", "s3cret"), rejected_args=(("--hub_token", "s3cret"),)
+    )
     assert "s3cret" not in "".join(rehearsal_lines(secret, job)) + json.dumps(rehearsal_json(secret, "x"))
 
 
@@ -193,12 +197,12 @@ def test_out_of_memory_says_what_to_try_next() -> None:
 def test_half_the_batch_takes_twice_the_accumulation(
     args: tuple[str, ...], smaller: tuple[str, ...] | None
 ) -> None:
-    assert halved(args, {"batch": "--bs", "accumulation": "--acc"}) == smaller
+    assert halve_batch(args, {"batch": "--bs", "accumulation": "--acc"}) == smaller
 
 
 def test_without_batch_args_nothing_is_halved() -> None:
-    assert halved(("--bs", "8"), {}) is None
-    assert value_of(("--bsx", "8"), "--bs") is None
+    assert halve_batch(("--bs", "8"), {}) is None
+    assert get_option(("--bsx", "8"), "--bs") is None
 
 
 # --- the kept proof ---
@@ -208,19 +212,19 @@ NOW = Fingerprint("abc", "cfg", ("titan",), {"titan": ("GPU-0",)}, {"titan": {"t
 
 def test_what_has_changed_since_is_named() -> None:
     before = NOW.as_json()
-    assert changed(before, NOW) == ()
-    assert changed(before, replace(NOW, script="xyz")) == ("the script",)
-    assert changed(before, replace(NOW, config="other")) == ("the config",)
-    assert changed(before, replace(NOW, gpus={"titan": ("GPU-9",)})) == ("the GPUs",)
-    assert changed(before, replace(NOW, versions={"titan": {"torch": "2.14.0"}})) == (
+    assert changes_since(before, NOW) == ()
+    assert changes_since(before, replace(NOW, script="xyz")) == ("the script",)
+    assert changes_since(before, replace(NOW, config="other")) == ("the config",)
+    assert changes_since(before, replace(NOW, gpus={"titan": ("GPU-9",)})) == ("the GPUs",)
+    assert changes_since(before, replace(NOW, versions={"titan": {"torch": "2.14.0"}})) == (
         "torch on titan (2.13.0 -> 2.14.0)",
     )
-    assert changed(before, replace(NOW, hosts=("l40s",), gpus={}, versions={})) == ("the hosts",)
+    assert changes_since(before, replace(NOW, hosts=("l40s",), gpus={}, versions={})) == ("the hosts",)
 
 
 def test_an_unreadable_script_is_never_called_unchanged() -> None:
     unread = replace(NOW, script="")
-    assert "cannot be read" in changed(unread.as_json(), unread)[0]
+    assert "cannot be read" in changes_since(unread.as_json(), unread)[0]
 
 
 def test_the_fingerprint_follows_script_config_and_hosts() -> None:
@@ -234,12 +238,12 @@ def test_the_fingerprint_follows_script_config_and_hosts() -> None:
 
 
 def test_a_rehearsal_adds_its_arguments_and_steps() -> None:
-    job = rehearsal_of(Job(name="x", args=("a",), rehearse_args=("--output", "{scratch}")), 7)
+    job = rehearsal_job(Job(name="x", args=("a",), rehearse_args=("--output", "{scratch}")), 7)
     assert (job.args, job.rehearse_steps) == (("a", "--output", "{scratch}"), 7)
 
 
 def test_the_document_is_plain_json() -> None:
-    done = RehearsalResult(outcome(), judge(outcome()), NOW, ("a",), ())
+    done = RehearsalResult(outcome(), evaluate_rehearsal(outcome()), NOW, ("a",), ())
     document = json.loads(json.dumps(rehearsal_json(done, "x")))
     assert (document["schema"], document["proven"]) == ("gpulaunch.rehearsal/1", True)
     assert document["ranks"][0]["measured"]["scale"] == 65536.0
@@ -326,7 +330,7 @@ def test_fit_halves_the_batch_until_it_fits(tmp_path: Path) -> None:
     asked = load_run_config(str(tmp_path / "job.yaml"), Overrides()).job
     fits = fingerprint(replace(asked, args=("--bs", "2", "--acc", "2")), {}, None)
     assert document["fingerprint"]["config"] == fits.config
-    assert "the config" in changed(document["fingerprint"], fingerprint(asked, {}, None))
+    assert "the config" in changes_since(document["fingerprint"], fingerprint(asked, {}, None))
 
 
 STOLEN = """

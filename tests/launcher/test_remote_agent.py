@@ -16,7 +16,7 @@ from launcher.errors import (
     LoginShellDisabled,
     PythonNotFound,
 )
-from launcher.remote.agent import GRACE_S, AgentRequest, ask, gather
+from launcher.remote.agent import GRACE_S, AgentRequest, gather_facts, query_agent
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
 from tests.launcher.sshd import Sshd
@@ -41,7 +41,7 @@ def stand_in(folder: Path, script: str) -> str:
 
 def ask_here(python: str, deadline_s: float = 20.0) -> object:
     connection = LocalConnection(Endpoint("titan", "local", ""))
-    return ask(connection, python, replace(REQUEST, deadline_s=deadline_s))
+    return query_agent(connection, python, replace(REQUEST, deadline_s=deadline_s))
 
 
 def test_good_answers_are_kept_beside_bad_neighbours(sshd: Sshd) -> None:
@@ -49,7 +49,7 @@ def test_good_answers_are_kept_beside_bad_neighbours(sshd: Sshd) -> None:
         return sshd.open(name=entry.name, port=1 if entry.name == "dead" else sshd.port)
 
     entries = (HostEntry("dead"), HostEntry("good"), HostEntry("bare", python="no-python-here"))
-    got = gather(entries, lambda entry: replace(REQUEST, host=entry.name), opener)
+    got = gather_facts(entries, lambda entry: replace(REQUEST, host=entry.name), opener)
     assert list(got.facts) == ["good"]
     assert got.facts["good"].host == "good"
     assert {name: type(error) for name, error in got.errors.items()} == {

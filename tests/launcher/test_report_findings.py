@@ -10,16 +10,16 @@ import pytest
 from launcher.config.host_sets import host_range
 from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionTimedOut, HostError, NameNotResolved
-from launcher.host_checks.merged_findings import merge
-from launcher.host_checks.preflight import PreflightOptions, PreflightResult, judge
+from launcher.host_checks.merged_findings import merge_findings
+from launcher.host_checks.preflight import PreflightOptions, PreflightResult, evaluate_facts
 from launcher.host_checks.render_json import preflight_json, verdict
-from launcher.host_checks.render_text import fold, report_lines
+from launcher.host_checks.render_text import group_findings, report_lines
 from launcher.remote.agent import GatherResult
-from launcher.terminal.cell_width import painted
+from launcher.terminal.cell_width import styled
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh.dial import dial
 from preflight.checks.finding import Finding, Severity
-from preflight.checks.runner import judge_host
+from preflight.checks.runner import check_host
 from preflight.facts.host import HostFacts, Reach
 from preflight.job import Expect, Job
 from tests.preflight.golden_cases import host
@@ -38,11 +38,11 @@ def result_of(
     main = names[0]
     reach = tuple(Reach(name, main, "10.0.0.5", 29500, ok=True, error="", ms=0.3) for name in names[1:])
     entries = [HostEntry(name) for name in names]
-    return judge(entries, GatherResult(facts, errors or {}), Job(), reach=reach, manner=manner)
+    return evaluate_facts(entries, GatherResult(facts, errors or {}), Job(), reach=reach, manner=manner)
 
 
 def text(result: PreflightResult) -> str:
-    return "\n".join(painted(line, colour=False) for line in report_lines(result))
+    return "\n".join(styled(line, colour=False) for line in report_lines(result))
 
 
 def test_equal_hosts_that_are_well_are_one_line() -> None:
@@ -74,7 +74,7 @@ def zombies(host_name: str, pids: range, program: str = "python") -> list[Findin
 
 def test_what_a_check_calls_alike_is_one_finding_with_a_count() -> None:
     found = [*zombies("a", range(10, 68)), *zombies("a", range(100, 102), "bash")]
-    first, second = merge(found)
+    first, second = merge_findings(found)
     assert (first.count, second.count) == (58, 2)
     assert first.finding == found[0]
     assert first.subjects[:2] == ("pid 10", "pid 11")
@@ -83,7 +83,7 @@ def test_what_a_check_calls_alike_is_one_finding_with_a_count() -> None:
 
 def test_three_hundred_hosts_with_many_zombies_are_one_line() -> None:
     found = [each for number in range(1, 301) for each in zombies(f"n{number:03}", range(10, 68))]
-    (item,) = fold(found)
+    (item,) = group_findings(found)
     assert item.count == 300 * 58
     assert item.hosts == tuple(f"n{number:03}" for number in range(1, 301))
     assert item.message.endswith(f"(and {300 * 58 - 1} more like it)")
@@ -105,9 +105,9 @@ def test_zombies_of_one_program_are_alike_whatever_their_pids_and_ages() -> None
     parent = scene.add()
     for age_s in (60.0, 7200.0, 9000.0):
         scene.add(ppid=parent, state="Z", threads=1, argv=(), age_s=age_s)
-    found = [each for each in judge_host(scene.facts(), Job(), Expect()) if each.code == "PROC004"]
+    found = [each for each in check_host(scene.facts(), Job(), Expect()) if each.code == "PROC004"]
     assert len({each.message for each in found}) == 3
-    assert [each.count for each in merge(found)] == [3]
+    assert [each.count for each in merge_findings(found)] == [3]
 
 
 def test_equal_words_of_several_gpus_are_one_finding_of_the_document() -> None:
@@ -119,9 +119,9 @@ def test_equal_words_of_several_gpus_are_one_finding_of_the_document() -> None:
 
 def test_the_order_of_findings_does_not_change_what_is_folded() -> None:
     findings = list(result_of({f"l40s-{i:02}": RESET for i in range(1, 5)}).findings)
-    whole = {(item.codes, frozenset(item.hosts)) for item in fold(findings)}
+    whole = {(item.codes, frozenset(item.hosts)) for item in group_findings(findings)}
     random.Random(7).shuffle(findings)
-    assert {(item.codes, frozenset(item.hosts)) for item in fold(findings)} == whole
+    assert {(item.codes, frozenset(item.hosts)) for item in group_findings(findings)} == whole
 
 
 def test_messages_that_name_their_host_are_folded_with_a_range_in_the_fix() -> None:
@@ -131,7 +131,7 @@ def test_messages_that_name_their_host_are_folded_with_a_range_in_the_fix() -> N
         )
         for name in ("a-1", "a-2")
     ]
-    (item,) = fold(findings)
+    (item,) = group_findings(findings)
     assert item.message == "a-[1-2] holds it"
     assert item.fix == "gpulaunch clean-zombies a-[1-2]"
 
@@ -153,7 +153,7 @@ def test_names_that_do_not_resolve_are_listed_as_hosts_and_not_as_one_name(
 
 
 def test_a_short_host_name_is_not_replaced_inside_words() -> None:
-    (item,) = fold(
+    (item,) = group_findings(
         [Finding("X", Severity.INFO, (name,), "", "a bad cable", "ask") for name in ("a", "b")][:1]
     )
     assert item.message == "a bad cable"
@@ -190,7 +190,7 @@ def test_ignored_findings_are_shown_and_do_not_count() -> None:
 
 
 def test_colour_is_only_in_the_verdict() -> None:
-    lines = [painted(line, colour=True) for line in report_lines(result_of({"titan": RESET}))]
+    lines = [styled(line, colour=True) for line in report_lines(result_of({"titan": RESET}))]
     assert lines[0].startswith("\x1b[1;31mCRITICAL \x1b[0m HEAL001 on titan")
 
 

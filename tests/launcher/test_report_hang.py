@@ -1,7 +1,7 @@
 """Where ranks stand, told for people."""
 
 from launcher.report.hang import hang_json, hang_lines
-from preflight.diagnosis.stack_analysis import RankStack, StackFrame, compare
+from preflight.diagnosis.stack_analysis import RankStack, StackFrame, find_outliers
 
 SITE = "/venv/lib/python3.11/site-packages/torch/nn/modules"
 ENTERS = (
@@ -15,7 +15,7 @@ SCRIPT = (StackFrame("<module>", "/home/ada/train.py", 12),)
 
 def test_calls_that_say_nothing_or_were_told_are_folded() -> None:
     ranks = [RankStack(rank, "titan", 40 + rank, "S", (*STACK, *SCRIPT)) for rank in range(2)]
-    hang = compare([*ranks, RankStack(2, "titan", 42, "S", SCRIPT)], 3)
+    hang = find_outliers([*ranks, RankStack(2, "titan", 42, "S", SCRIPT)], 3)
     assert list(hang_lines(hang))[:7] == [
         "rank 0 on titan executes Slow.forward (train.py:7)",
         "  Slow.forward (train.py:7)",
@@ -29,5 +29,5 @@ def test_calls_that_say_nothing_or_were_told_are_folded() -> None:
 
 
 def test_ranks_without_stacks_are_not_called_alike() -> None:
-    hang = compare([RankStack(rank, "titan", 40 + rank, "D", ()) for rank in range(2)], 2)
+    hang = find_outliers([RankStack(rank, "titan", 40 + rank, "D", ()) for rank in range(2)], 2)
     assert not any("same calls" in line for line in hang_lines(hang))

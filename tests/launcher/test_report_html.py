@@ -9,12 +9,12 @@ from click.testing import CliRunner
 
 from launcher.commands.report import command
 from launcher.errors import BadInput
-from launcher.report.html.page import html
-from launcher.report.html.svg import MOST_POINTS, Chart, Series, svg, thinned
+from launcher.report.html.page import render_page
+from launcher.report.html.svg import MOST_POINTS, Chart, Series, downsample, render_svg
 from launcher.report.html.ticks import ticks
 from launcher.report.sparkline import curve_lines, sparkline
 from launcher.rundir.layout import read_run
-from launcher.rundir.log_files import run_called
+from launcher.rundir.log_files import find_local_run
 from launcher.rundir.log_store import LogStore
 from launcher.rundir.metrics import CHUNK, Metrics, in_steps, metrics_of, read_metrics
 from launcher.text import duration
@@ -136,7 +136,7 @@ def test_ticks_are_round_and_inside() -> None:
 def test_a_long_series_keeps_its_peak() -> None:
     values = [1.0] * 100_000
     values[77_777] = 9.0
-    points = thinned([float(number) for number in range(100_000)], values)
+    points = downsample([float(number) for number in range(100_000)], values)
     assert len(points) <= MOST_POINTS
     assert (77_777.0, 9.0) in points
 
@@ -155,13 +155,13 @@ def test_a_long_series_keeps_its_peak() -> None:
     ids=str,
 )
 def test_every_series_can_be_drawn(ys: list[float]) -> None:
-    drawn = svg(Chart("loss", (Series("", [1.0, 2.0], ys),)))
+    drawn = render_svg(Chart("loss", (Series("", [1.0, 2.0], ys),)))
     assert not re.search(r"\b(nan|inf)\b", re.sub(r'class="nan"', "", drawn))
     assert drawn.count('class="nan"') == sum(not math.isfinite(y) for y in ys)
 
 
 def test_a_report_tells_how_it_ended_and_draws_what_was_printed(tmp_path: Path) -> None:
-    page = html(read_run(make_run(tmp_path)))
+    page = render_page(read_run(make_run(tmp_path)))
     tags = parsed(page)
     assert [tag for tag, _ in tags.seen].count("svg") == 2, "loss and gradient norm"
     for words in (
@@ -180,7 +180,7 @@ def test_a_report_tells_how_it_ended_and_draws_what_was_printed(tmp_path: Path) 
 
 
 def test_events_are_marked_where_the_log_was_when_they_happened(tmp_path: Path) -> None:
-    page = html(read_run(make_run(tmp_path)))
+    page = render_page(read_run(make_run(tmp_path)))
     marks = re.findall(r'<g class="(mark(?: bad)?)"><title>([^<]*)</title><line x1="([\d.]+)"', page)
     loss = marks[:2]
     assert [(kind, title) for kind, title, _ in loss] == [
@@ -191,7 +191,7 @@ def test_events_are_marked_where_the_log_was_when_they_happened(tmp_path: Path) 
 
 
 def test_nothing_in_a_report_is_executed_or_fetched(tmp_path: Path) -> None:
-    page = html(read_run(make_run(tmp_path, evil=EVIL)))
+    page = render_page(read_run(make_run(tmp_path, evil=EVIL)))
     tags = parsed(page)
     names = {tag for tag, _ in tags.seen}
     assert not names & {"script", "img", "iframe", "link", "object", "embed", "base", "form", "a"}
@@ -208,7 +208,7 @@ def test_a_run_without_an_outcome_or_a_plan_is_told_as_such(tmp_path: Path) -> N
     book = LogStore(tmp_path / "r")
     book.write("titan", "rank-0.log", 0, b"hello\n")
     book.close()
-    page = html(read_run(tmp_path / "r"))
+    page = render_page(read_run(tmp_path / "r"))
     parsed(page)
     assert "No outcome is kept locally" in page
     assert "No log holds a loss" in page
@@ -223,7 +223,7 @@ def test_damaged_documents_still_give_a_report(tmp_path: Path, text: str) -> Non
         (run / f"{name}.json").write_text(text)
     with (run / "events.jsonl").open("a") as file:
         file.write('{"at": "x"}\n[]\n{"half')
-    page = html(read_run(run))
+    page = render_page(read_run(run))
     parsed(page)
     assert "<svg" in page  # what the logs hold is still shown
 
@@ -244,9 +244,9 @@ def test_last_is_the_run_that_was_started_last(tmp_path: Path) -> None:
     for name, when in (("b", 100), ("a", 200)):
         (tmp_path / name).mkdir()
         os.utime(tmp_path / name, (when, when))
-    assert run_called("last", tmp_path).name == "a"
+    assert find_local_run("last", tmp_path).name == "a"
     with pytest.raises(BadInput, match="no such run"):
-        run_called("c", tmp_path)
+        find_local_run("c", tmp_path)
 
 
 def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_of_many_events_the_first_and_the_last_are_shown(tmp_path: Path) -> None
     book = LogStore(tmp_path / "r")
     book.write("titan", "rank-0.log", 0, b"hello\n")
     for number in range(100):
-        book.note(f"event {number}")
+        book.add_event(f"event {number}")
     book.close()
     lines = list(summary_lines(read_run(tmp_path / "r")))
     assert "  ... 60 more ..." in lines

@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from launcher.report.html.page import html
-from launcher.report.html.svg import HUES, Chart, EventMark, Series, mean_over, running_mean, shared_out, svg
+from launcher.report.html.page import render_page
+from launcher.report.html.svg import (
+    HUES,
+    Chart,
+    EventMark,
+    Series,
+    bucketed,
+    mean_over,
+    render_svg,
+    running_mean,
+)
 from launcher.report.html.ticks import log_ticks, number_label, time_label, time_ticks
 from launcher.rundir.layout import read_run
 from launcher.rundir.usage_series import read_usage
@@ -30,7 +39,7 @@ def test_every_rank_has_a_curve_and_events_are_marked_by_time(tmp_path: Path) ->
     for number, event in enumerate(events):
         event["at"] = 1000.0 + 300.0 * number
     (run / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    page = html(read_run(with_usage(run, *(sample(1000.0 + 5.0 * n) for n in range(121)))))
+    page = render_page(read_run(with_usage(run, *(sample(1000.0 + 5.0 * n) for n in range(121)))))
     parsed(page)
     chart = page[page.index("<b>GPU use, %</b>") :]
     chart = chart[: chart.index("</figure>")]
@@ -46,7 +55,7 @@ def test_every_rank_has_a_curve_and_events_are_marked_by_time(tmp_path: Path) ->
 
 def test_hostile_samples_and_names_stay_text(tmp_path: Path) -> None:
     run = with_usage(make_run(tmp_path, evil=EVIL), sample(1.0, gpus_missing=EVIL), sample(6.0))
-    page = html(read_run(run))
+    page = render_page(read_run(run))
     assert not {tag for tag, _ in parsed(page).seen} & {"script", "img"}
 
 
@@ -54,7 +63,7 @@ def test_many_ranks_are_faint_and_their_mean_is_drawn() -> None:
     series = tuple(
         Series(f"rank {n}", [0.0, 1.0, 2.0], [float(n), float(n), math.nan]) for n in range(HUES + 1)
     )
-    drawn = svg(Chart("GPU use", series, from_zero=True))
+    drawn = render_svg(Chart("GPU use", series, from_zero=True))
     assert drawn.count('class="curve many"') == HUES + 1
     assert drawn.count('class="curve mean') == 1
     assert mean_over(series).ys == [4.0]
@@ -62,7 +71,7 @@ def test_many_ranks_are_faint_and_their_mean_is_drawn() -> None:
 
 def test_the_numbers_of_crowded_events_are_written_as_a_range() -> None:
     marks = tuple(EventMark(x, number, "x", number == 3) for number, x in enumerate((0.0, 0.1, 0.2, 50.0), 1))
-    drawn = svg(Chart("loss", (Series("", [0.0, 100.0], [1.0, 2.0]),), marks=marks))
+    drawn = render_svg(Chart("loss", (Series("", [0.0, 100.0], [1.0, 2.0]),), marks=marks))
     assert re.findall(r'class="(mark[ bad]*)"><text[^>]*>([^<]+)<', drawn) == [
         ("mark bad", "1-3"),
         ("mark", "4"),
@@ -72,7 +81,7 @@ def test_the_numbers_of_crowded_events_are_written_as_a_range() -> None:
 def test_a_long_series_is_shared_out_without_losing_its_peak() -> None:
     ys = [1.0] * 10_000
     ys[777], ys[778] = 9.0, math.nan
-    points = shared_out([float(x) for x in range(10_000)], ys, 100, max)
+    points = bucketed([float(x) for x in range(10_000)], ys, 100, max)
     assert len(points) == 100
     assert max(y for _, y in points) == 9.0
 

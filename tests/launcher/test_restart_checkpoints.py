@@ -7,50 +7,50 @@ import pytest
 from launcher.config.inventory import HostEntry
 from launcher.config.restart_options import RestartOptions
 from launcher.report.restarts import policy_json, policy_lines
-from launcher.restart.checkpoints import Checkpoint, base_of, choose, resumed
+from launcher.restart.checkpoints import Checkpoint, checkpoint_dir, choose_checkpoint, resume_args
 from preflight.job import Job
 
 SPEC = RestartOptions(resume_args=("--resume", "{checkpoint}", "--from={checkpoint}"))
-C40 = Checkpoint("checkpoint-40", 40, whole=True, full="/home/ada/x/checkpoint-40")
-C20 = Checkpoint("checkpoint-20", 20, whole=True)
-CUT = Checkpoint("checkpoint-60", 60, whole=False, why="model.safetensors is cut off")
+C40 = Checkpoint("checkpoint-40", 40, complete=True, path_on_host="/home/ada/x/checkpoint-40")
+C20 = Checkpoint("checkpoint-20", 20, complete=True)
+CUT = Checkpoint("checkpoint-60", 60, complete=False, why="model.safetensors is cut off")
 
 
 def test_the_last_whole_one_is_taken_and_the_others_are_named() -> None:
     seen: dict[str, Sequence[Checkpoint]] = {"a": (CUT, C40, C20), "b": (CUT, C40, C20)}
-    chosen = choose(seen, "a", SPEC)
+    chosen = choose_checkpoint(seen, "a", SPEC)
     assert chosen.checkpoint == C40
     assert chosen.notes == ("checkpoint-60 on a model.safetensors is cut off: not used",)
 
 
 def test_every_host_must_have_it_whole() -> None:
-    chosen = choose({"a": (C40, C20), "b": (C20,)}, "a", SPEC)
+    chosen = choose_checkpoint({"a": (C40, C20), "b": (C20,)}, "a", SPEC)
     assert chosen.checkpoint == C20
     assert chosen.notes == ("checkpoint-40 is not whole on b: not used",)
 
 
 def test_one_that_only_the_main_host_has_is_refused_unless_that_is_enough() -> None:
-    refused = choose({"a": (C40,), "b": (), "c": ()}, "a", SPEC).refused
+    refused = choose_checkpoint({"a": (C40,), "b": (), "c": ()}, "a", SPEC).refused
     assert refused.startswith("checkpoint-40 is on a and not on b, c, whose ranks could not load it")
     assert "checkpoint_on: main" in refused
     main = RestartOptions(resume_args=SPEC.resume_args, checkpoint_on="main")
-    assert choose({"a": (C40,)}, "a", main).checkpoint == C40
+    assert choose_checkpoint({"a": (C40,)}, "a", main).checkpoint == C40
 
 
 def test_without_any_it_begins_from_the_start() -> None:
-    chosen = choose({"a": (), "b": ()}, "a", SPEC)
+    chosen = choose_checkpoint({"a": (), "b": ()}, "a", SPEC)
     assert (chosen.checkpoint, chosen.refused, chosen.step) == (None, "", -1)
 
 
 def test_without_any_and_without_the_host_that_may_hold_them_nothing_is_begun_anew() -> None:
-    refused = choose({"b": ()}, "b", SPEC, main_is_new=True).refused
+    refused = choose_checkpoint({"b": ()}, "b", SPEC, main_is_new=True).refused
     assert refused.startswith("b sees no checkpoint of this run, and the host that rank 0 was on is gone")
 
 
 def test_a_script_that_resumes_by_itself_is_not_refused() -> None:
     spec = RestartOptions()
-    assert choose({"b": ()}, "b", spec, main_is_new=True).refused == ""
-    assert choose({"a": (C40,)}, "a", spec).checkpoint == C40
+    assert choose_checkpoint({"b": ()}, "b", spec, main_is_new=True).refused == ""
+    assert choose_checkpoint({"a": (C40,)}, "a", spec).checkpoint == C40
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_a_script_that_resumes_by_itself_is_not_refused() -> None:
         ("out/x", "out/x/checkpoint-40"),
         ("", "checkpoint-40"),
         ("/data/x", "/data/x/checkpoint-40"),
-        ("~/x", C40.full),
+        ("~/x", C40.path_on_host),
     ],
 )
 def test_the_script_is_told_where_it_lies(output: str, path: str) -> None:
     job = Job(args=("--lr", "1"), output=output)
-    assert resumed(job, SPEC, C40) == ("--lr", "1", "--resume", path, f"--from={path}")
-    assert resumed(job, SPEC, None) == ("--lr", "1")
-    assert resumed(job, RestartOptions(), C40) == ("--lr", "1")
+    assert resume_args(job, SPEC, C40) == ("--lr", "1", "--resume", path, f"--from={path}")
+    assert resume_args(job, SPEC, None) == ("--lr", "1")
+    assert resume_args(job, RestartOptions(), C40) == ("--lr", "1")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_script_is_told_where_it_lies(output: str, path: str) -> None:
     ],
 )
 def test_they_are_looked_for_where_the_script_writes(job: Job, entry: HostEntry, base: str) -> None:
-    assert base_of(entry, job) == base
+    assert checkpoint_dir(entry, job) == base
 
 
 def test_secrets_in_the_arguments_of_a_restart_are_not_shown_unless_asked_for() -> None:

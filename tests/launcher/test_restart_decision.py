@@ -8,12 +8,20 @@ import pytest
 
 from launcher.config.restart_options import RestartOptions
 from launcher.follow.guard_reports import STOP_EXIT
-from launcher.follow.outcome import Cause
+from launcher.follow.outcome import EndCause
 from launcher.follow.restart_history import RestartHistory, StartRecord
-from launcher.onhost.supervisor.client_files import requested_stop
+from launcher.onhost.supervisor.client_files import read_stop_request
 from launcher.report.restarts import restarts_json
-from launcher.restart.decision import HOST_GOES_DOWN, NoRestart, RunFailure, reason_of, stuck, times, worth_it
-from launcher.restart.kernel_log import reconsidered
+from launcher.restart.decision import (
+    HOST_GOES_DOWN,
+    NoRestart,
+    RunFailure,
+    classify_failure,
+    format_count,
+    is_crash_loop,
+    should_restart,
+)
+from launcher.restart.kernel_log import refine_with_kernel_log
 from tests.launcher.restart_cases import ended
 from tests.preflight.golden_cases import host
 
@@ -65,50 +73,54 @@ NEVER: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", AGAIN)
 def test_what_may_have_passed_is_started_again(name: str) -> None:
     case, nature = AGAIN[name]
-    reason = worth_it(reason_of(ended(**case)), SPEC, 0)
+    reason = should_restart(classify_failure(ended(**case)), SPEC, 0)
     assert isinstance(reason, RunFailure)
-    assert reason.nature == nature
-    assert reason.words
+    assert reason.category == nature
+    assert reason.description
 
 
 @pytest.mark.parametrize("name", NEVER)
 def test_what_would_only_fail_again_or_was_wanted_is_not(name: str) -> None:
     case, words = NEVER[name]
-    decision = worth_it(reason_of(ended(**case)), SPEC, 0)
+    decision = should_restart(classify_failure(ended(**case)), SPEC, 0)
     assert isinstance(decision, NoRestart)
     assert words in decision.why
 
 
 def test_a_host_that_goes_down_is_told_by_its_supervisor_in_these_words(tmp_path: Path) -> None:
-    assert requested_stop(str(tmp_path)).why == HOST_GOES_DOWN
+    assert read_stop_request(str(tmp_path)).why == HOST_GOES_DOWN
 
 
 def test_somebody_may_say_otherwise() -> None:
     outcome = ended(log=OOM)
-    assert worth_it(reason_of(outcome), RestartOptions(also=("oom",)), 0) == reason_of(outcome)
-    refused = worth_it(reason_of(outcome), RestartOptions(also=("script",)), 0)
+    assert should_restart(
+        classify_failure(outcome), RestartOptions(retry_on=("oom",)), 0
+    ) == classify_failure(outcome)
+    refused = should_restart(classify_failure(outcome), RestartOptions(retry_on=("script",)), 0)
     assert refused == NoRestart(
         "memory ran out, and would run out again (to try all the same: `also: [oom]` under `restart:`)"
     )
 
 
 def test_no_word_makes_a_stop_by_hand_a_failure() -> None:
-    spec = RestartOptions(also=("oom", "script", "precision", "crash", "environment", "unknown"))
-    assert isinstance(worth_it(reason_of(ended("interrupted", why="Ctrl-C")), spec, 0), NoRestart)
-    assert isinstance(worth_it(reason_of(ended("verification_failed")), spec, 0), NoRestart)
+    spec = RestartOptions(retry_on=("oom", "script", "precision", "crash", "environment", "unknown"))
+    assert isinstance(
+        should_restart(classify_failure(ended("interrupted", why="Ctrl-C")), spec, 0), NoRestart
+    )
+    assert isinstance(should_restart(classify_failure(ended("verification_failed")), spec, 0), NoRestart)
 
 
 @pytest.mark.parametrize(
     ("done", "words"), [(3, "restarted 3 times already, which is `max`"), (4, "restarted 4 times")]
 )
 def test_restarts_come_to_an_end(done: int, words: str) -> None:
-    decision = worth_it(reason_of(ended(code=-9)), SPEC, done)
+    decision = should_restart(classify_failure(ended(code=-9)), SPEC, done)
     assert isinstance(decision, NoRestart)
     assert words in decision.why
 
 
 def test_the_rank_whose_own_log_condemns_its_gpu_is_named() -> None:
-    reason = reason_of(ended(log=ECC))
+    reason = classify_failure(ended(log=ECC))
     assert isinstance(reason, RunFailure)
     assert (reason.code, reason.host, reason.rank) == ("S40", "b", 1)
 
@@ -122,16 +134,16 @@ UNREAD = {"kernel_log": {"missing": "not permitted", "code": "no-permission"}}
 
 def test_a_sigkill_beside_which_memory_ran_out_stays_one_whatever_else_the_kernel_logged() -> None:
     outcome = ended(code=-9, oom=COUNTED)
-    known = reconsidered(outcome, {"b": host(name="b")}, {"b": host({"kernel_log.xids": []}, "b")})
+    known = refine_with_kernel_log(outcome, {"b": host(name="b")}, {"b": host({"kernel_log.xids": []}, "b")})
     for each in (outcome, known):
-        decision = worth_it(reason_of(each), SPEC, 0)
+        decision = should_restart(classify_failure(each), SPEC, 0)
         assert isinstance(decision, NoRestart)
         assert "memory ran out" in decision.why
 
 
 def test_somebody_elses_lack_of_memory_explains_nothing() -> None:
-    known = reconsidered(KILLED, {"b": host(name="b")}, {"b": host(OOM_LINE, "b")})
-    assert isinstance(worth_it(reason_of(known), SPEC, 0), RunFailure)
+    known = refine_with_kernel_log(KILLED, {"b": host(name="b")}, {"b": host(OOM_LINE, "b")})
+    assert isinstance(should_restart(classify_failure(known), SPEC, 0), RunFailure)
 
 
 NCCL_CUDA = ended(code=-6, log="RuntimeError: NCCL error in: x.cpp:1, unhandled cuda error\n")
@@ -144,21 +156,23 @@ def test_a_kernel_log_that_was_not_read_changes_nothing(unread: str) -> None:
         "after": host({"kernel_log.xids": [XID]}, "b"),
         unread: host(UNREAD, "b"),
     }
-    assert reconsidered(NCCL_CUDA, {"b": seen["before"]}, {"b": seen["after"]}) == NCCL_CUDA
+    assert refine_with_kernel_log(NCCL_CUDA, {"b": seen["before"]}, {"b": seen["after"]}) == NCCL_CUDA
 
 
 def test_an_xid_from_before_the_run_condemns_no_gpu() -> None:
     before = {"b": host({"kernel_log.xids": [XID]}, "b")}
-    reason = reason_of(reconsidered(NCCL_CUDA, before, before))
+    reason = classify_failure(refine_with_kernel_log(NCCL_CUDA, before, before))
     assert isinstance(reason, RunFailure)
     assert reason.code == "S56"
 
 
 def test_a_new_xid_makes_a_crash_a_failed_gpu() -> None:
-    known = reconsidered(NCCL_CUDA, {"b": host(name="b")}, {"b": host({"kernel_log.xids": [XID]}, "b")})
-    reason = reason_of(known)
+    known = refine_with_kernel_log(
+        NCCL_CUDA, {"b": host(name="b")}, {"b": host({"kernel_log.xids": [XID]}, "b")}
+    )
+    reason = classify_failure(known)
     assert isinstance(reason, RunFailure)
-    assert (reason.nature, reason.code) == ("gpu", "S40")
+    assert (reason.category, reason.code) == ("gpu", "S40")
 
 
 def start(host_name: str = "b", **changes: Any) -> StartRecord:
@@ -205,7 +219,7 @@ def test_each_start_tells_what_was_different_from_the_one_before() -> None:
 def test_a_run_that_comes_no_further_is_not_started_again(
     before: StartRecord, now: StartRecord, words: str
 ) -> None:
-    decision = stuck((before,), now)
+    decision = is_crash_loop((before,), now)
     assert decision is not None
     assert decision.why == f"it ended twice in the same way, {words}"
 
@@ -223,43 +237,43 @@ def test_a_run_that_comes_no_further_is_not_started_again(
     ],
 )
 def test_a_run_that_came_further_or_failed_otherwise_is(before: StartRecord, now: StartRecord) -> None:
-    assert stuck((before,), now) is None
-    assert stuck((), now) is None
+    assert is_crash_loop((before,), now) is None
+    assert is_crash_loop((), now) is None
 
 
 @pytest.mark.parametrize("code", [-15, 143, -9, 137, -1, 129, -2, 130])
 def test_a_rank_that_somebody_ended_by_signal_was_ended_from_outside(code: int) -> None:
-    reason = reason_of(ended(code=code))
+    reason = classify_failure(ended(code=code))
     assert isinstance(reason, RunFailure)
-    assert (reason.nature, reason.host, reason.rank) == ("external", "b", None)
+    assert (reason.category, reason.host, reason.rank) == ("external", "b", None)
 
 
 @pytest.mark.parametrize("code", [-6, -10, 1, 2, 3, 128, 131, 136, 138, 142, 144])
 def test_any_other_end_of_a_rank_was_not(code: int) -> None:
-    reason = reason_of(ended(code=code))
+    reason = classify_failure(ended(code=code))
     assert isinstance(reason, RunFailure)
-    assert reason.nature in ("crash", "script")
+    assert reason.category in ("crash", "script")
 
 
 def test_a_failure_of_which_nothing_is_known_is_not_started_again() -> None:
-    decision = worth_it(reason_of(replace(ended(), cause=Cause(None, None))), SPEC, 0)
+    decision = should_restart(classify_failure(replace(ended(), cause=EndCause(None, None))), SPEC, 0)
     assert isinstance(decision, NoRestart)
     assert "it is not known why it failed" in decision.why
-    assert not decision.later
+    assert not decision.retryable
 
 
 def test_a_lost_host_is_the_reason_and_is_named() -> None:
-    reason = reason_of(ended(log=NCCL, lost={"a": "no answer"}))
+    reason = classify_failure(ended(log=NCCL, lost={"a": "no answer"}))
     assert reason == RunFailure("host", "a was lost: no answer", "a")
 
 
 def test_a_hang_beside_a_lost_host_is_told_as_a_hang() -> None:
-    reason = reason_of(ended(code=None, hung=True, lost={"a": "no answer"}, why="it hung"))
+    reason = classify_failure(ended(code=None, hung=True, lost={"a": "no answer"}, why="it hung"))
     assert reason == RunFailure("hang", "it hung", "b")
 
 
 def test_a_host_that_could_not_be_started_without_a_failure_has_no_name() -> None:
-    assert reason_of(ended("aborted", why="no start")) == RunFailure("host", "no start")
+    assert classify_failure(ended("aborted", why="no start")) == RunFailure("host", "no start")
 
 
 @pytest.mark.parametrize(("told_host", "named"), [("a", "a"), ("", "b")])
@@ -268,7 +282,7 @@ def test_the_host_is_that_of_the_log_else_that_of_the_failure(told_host: str, na
     assert outcome.cause.diagnosis is not None
     (first, *rest) = outcome.cause.diagnosis.causes
     told = replace(outcome.cause.diagnosis, causes=(replace(first, host=told_host), *rest))
-    reason = reason_of(replace(outcome, cause=replace(outcome.cause, diagnosis=told)))
+    reason = classify_failure(replace(outcome, cause=replace(outcome.cause, diagnosis=told)))
     assert isinstance(reason, RunFailure)
     assert reason.host == named
 
@@ -277,10 +291,10 @@ def test_the_host_is_that_of_the_log_else_that_of_the_failure(told_host: str, na
 def test_words_of_the_log_are_added_where_they_say_more_than_the_end(
     log: str, code: int, *, explained: bool
 ) -> None:
-    reason = reason_of(ended(log=log, code=code, why="rank 1 failed"))
+    reason = classify_failure(ended(log=log, code=code, why="rank 1 failed"))
     assert isinstance(reason, RunFailure)
-    assert reason.words.startswith("rank 1 failed")
-    assert (reason.words != "rank 1 failed") is explained
+    assert reason.description.startswith("rank 1 failed")
+    assert (reason.description != "rank 1 failed") is explained
 
 
 @pytest.mark.parametrize(("seconds", "is_stuck"), [(60.0, True), (60.5, False)])
@@ -289,8 +303,8 @@ def test_where_checkpoints_are_not_known_on_both_sides_a_minute_decides(
     known: tuple[bool, bool], seconds: float, *, is_stuck: bool
 ) -> None:
     before, now = (start(checkpoint_known=each) for each in known)
-    assert (stuck((before,), replace(now, seconds=seconds)) is not None) is is_stuck
+    assert (is_crash_loop((before,), replace(now, seconds=seconds)) is not None) is is_stuck
 
 
 def test_times_are_words_up_to_twice() -> None:
-    assert [times(count) for count in (1, 2, 3)] == ["once", "twice", "3 times"]
+    assert [format_count(count) for count in (1, 2, 3)] == ["once", "twice", "3 times"]

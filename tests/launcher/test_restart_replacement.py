@@ -7,9 +7,15 @@ from typing import Any
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.planning.planner import make_plan
-from launcher.restart.changes import changes
-from launcher.restart.replacement import HostAssignment, HostFault, counted, improved, replaced
+from launcher.planning.planner import build_plan
+from launcher.restart.changes import describe_changes
+from launcher.restart.replacement import (
+    HostAssignment,
+    HostFault,
+    exclude_faulty,
+    rank_counts_after,
+    replace_host,
+)
 from preflight.job import Job
 from tests.launcher.restart_cases import JOB, entries, preflighted
 
@@ -35,7 +41,7 @@ def settled(
     while lineup.entries:
         unreachable = tuple(name for name in words.get("unreachable", ()) if name in names(lineup))
         result = preflighted(lineup.entries, overlays, unreachable=unreachable, cut=words.get("cut", ()))
-        better = improved(lineup, result, JOB, condemned)
+        better = exclude_faulty(lineup, result, JOB, condemned)
         condemned = ()
         if better == lineup:
             return lineup
@@ -51,7 +57,7 @@ def test_hosts_that_are_fine_stay_as_they_are() -> None:
 def test_a_spare_takes_the_very_place() -> None:
     lineup = settled(HostAssignment(entries("a", "b", "c"), entries("s", "t")), {}, unreachable=("a",))
     assert names(lineup) == ["s", "b", "c"]
-    assert (lineup.places, lineup.out) == ({"s": "a"}, {"a": "cannot be used: no answer"})
+    assert (lineup.replaces, lineup.excluded) == ({"s": "a"}, {"a": "cannot be used: no answer"})
     assert [entry.name for entry in lineup.spares] == ["t"]
 
 
@@ -62,14 +68,14 @@ def test_without_a_spare_the_others_close_up() -> None:
 def test_a_spare_that_is_bad_too_gives_its_place_on() -> None:
     lineup = settled(HostAssignment(entries("a", "b"), entries("s", "t")), {}, unreachable=("b", "s"))
     assert names(lineup) == ["a", "t"]
-    assert lineup.places == {"t": "b"}
+    assert lineup.replaces == {"t": "b"}
 
 
 def test_a_host_goes_on_without_a_gpu_that_has_failed() -> None:
     lineup = settled(HostAssignment(entries("a", "b")), {"b": LOST_GPU})
     assert [entry.gpus for entry in lineup.entries] == ["all", ("GPU-b-0",)]
-    assert "gpu1: the GPU is lost" in lineup.without["b"]
-    assert lineup.out == {}
+    assert "gpu1: the GPU is lost" in lineup.reduced_gpus["b"]
+    assert lineup.excluded == {}
 
 
 def test_a_gpu_that_does_not_even_tell_its_uuid_is_left_out() -> None:
@@ -81,14 +87,14 @@ def test_a_gpu_that_does_not_even_tell_its_uuid_is_left_out() -> None:
 def test_a_whole_spare_is_better_than_a_host_without_a_gpu() -> None:
     lineup = settled(HostAssignment(entries("a", "b"), entries("s")), {"b": LOST_GPU})
     assert names(lineup) == ["a", "s"]
-    assert (lineup.places, lineup.without) == ({"s": "b"}, {})
+    assert (lineup.replaces, lineup.reduced_gpus) == ({"s": "b"}, {})
 
 
 def test_a_host_without_a_gpu_is_better_than_no_host() -> None:
     lineup = settled(HostAssignment(entries("a", "b"), entries("s")), {"b": LOST_GPU}, unreachable=("s",))
     assert names(lineup) == ["a", "b"]
     assert lineup.entries[1].gpus == ("GPU-b-0",)
-    assert list(lineup.without) == ["b"]
+    assert list(lineup.reduced_gpus) == ["b"]
 
 
 def test_a_gpu_that_only_the_ranks_log_condemns_is_left_out() -> None:
@@ -107,20 +113,20 @@ def test_what_hosts_yaml_keeps_from_launches_stays_kept() -> None:
 def test_a_count_of_gpus_is_kept_or_the_host_is_not() -> None:
     job = Job(name="j", gpus=2, workdir="/work")
     lineup = HostAssignment(entries("a", "b"))
-    better = improved(lineup, preflighted(lineup.entries, {"b": LOST_GPU}, job=job), job)
+    better = exclude_faulty(lineup, preflighted(lineup.entries, {"b": LOST_GPU}, job=job), job)
     assert names(better) == ["a"]
 
 
 def test_the_main_host_that_nobody_reaches_is_the_one_that_goes() -> None:
     three = HostAssignment(entries("a", "b", "c"))
-    assert names(improved(three, preflighted(three.entries, cut=("b", "c")), JOB)) == ["b", "c"]
+    assert names(exclude_faulty(three, preflighted(three.entries, cut=("b", "c")), JOB)) == ["b", "c"]
     assert names(settled(three, {}, cut=("b",))) == ["a", "c"]
 
 
 def test_a_spare_that_does_not_fit_the_others_is_not_taken() -> None:
     lineup = settled(HostAssignment(entries("a", "b"), entries("s", "t")), {"s": OLD}, unreachable=("b",))
     assert names(lineup) == ["a", "t"]
-    assert lineup.out["s"].startswith("does not fit the others: torch differs")
+    assert lineup.excluded["s"].startswith("does not fit the others: torch differs")
 
 
 def test_with_nobody_left_there_is_nobody() -> None:
@@ -128,16 +134,16 @@ def test_with_nobody_left_there_is_nobody() -> None:
 
 
 def test_a_host_that_came_back_may_take_its_own_place() -> None:
-    lineup = replaced(HostAssignment(entries("a", "b"), entries("b")), "b", "it was lost (no answer)")
-    assert (names(lineup), lineup.places) == (["a", "b"], {"b": "b"})
+    lineup = replace_host(HostAssignment(entries("a", "b"), entries("b")), "b", "it was lost (no answer)")
+    assert (names(lineup), lineup.replaces) == (["a", "b"], {"b": "b"})
 
 
 def test_a_spare_gets_as_many_cpu_ranks_as_the_host_before_it() -> None:
     job = Job(gpus="none", processes_per_host={"a": 1, "b": 3})
-    lineup = replaced(HostAssignment(entries("a", "b"), entries("s")), "b", "gone")
-    assert counted(job, lineup).processes_per_host == {"a": 1, "b": 3, "s": 3}
+    lineup = replace_host(HostAssignment(entries("a", "b"), entries("s")), "b", "gone")
+    assert rank_counts_after(job, lineup).processes_per_host == {"a": 1, "b": 3, "s": 3}
     named = replace(job, processes_per_host={"a": 1, "b": 3, "s": 2})
-    assert counted(named, lineup) == named
+    assert rank_counts_after(named, lineup) == named
 
 
 UNLESS = "unless the script divides a fixed one by its ranks"
@@ -150,15 +156,15 @@ def told(lineup: HostAssignment, before: tuple[str, ...], job: Job, overlays: Ma
     old = preflighted(hosts)
     new = preflighted(lineup.entries, overlays)
     plans = [
-        make_plan([(entry, result.facts[entry.name]) for entry in given], job, run_id="r")
+        build_plan([(entry, result.facts[entry.name]) for entry in given], job, run_id="r")
         for given, result in ((hosts, old), (lineup.entries, new))
     ]
-    return list(changes(plans[0], plans[1], lineup, job))
+    return list(describe_changes(plans[0], plans[1], lineup, job))
 
 
 def test_a_smaller_world_is_said_with_what_it_does_to_the_batch() -> None:
     job = replace(JOB, script="t.py", args=("--batch-size", "8", "--acc", "4"), batch_args=BATCH)
-    lineup = replaced(HostAssignment(entries("a", "b", "c")), "b", "it was lost (no answer)")
+    lineup = replace_host(HostAssignment(entries("a", "b", "c")), "b", "it was lost (no answer)")
     assert told(lineup, ("a", "b", "c"), job, {}) == [
         "b is left out: it was lost (no answer)",
         "world size 6 -> 4",
@@ -181,14 +187,14 @@ def test_a_gpu_that_the_driver_no_longer_lists_is_named() -> None:
     before, now = preflighted(hosts), preflighted(hosts)
     (gpu, _) = now.facts["b"].gpus if isinstance(now.facts["b"].gpus, tuple) else ()
     facts = now.facts | {"b": replace(now.facts["b"], gpus=(gpu,))}
-    old = make_plan([(entry, before.facts[entry.name]) for entry in hosts], script, run_id="r")
-    new = make_plan([(entry, facts[entry.name]) for entry in hosts], script, run_id="r")
-    said = list(changes(old, new, HostAssignment(hosts), script))
+    old = build_plan([(entry, before.facts[entry.name]) for entry in hosts], script, run_id="r")
+    new = build_plan([(entry, facts[entry.name]) for entry in hosts], script, run_id="r")
+    said = list(describe_changes(old, new, HostAssignment(hosts), script))
     assert said[:2] == ["b no longer uses GPU 1 (GPU-b-1)", "world size 4 -> 3"]
 
 
 def test_another_precision_and_another_main_host_are_said_with_the_reason() -> None:
-    lineup = replaced(HostAssignment(entries("a", "b"), entries("titan")), "a", "it was lost (no answer)")
+    lineup = replace_host(HostAssignment(entries("a", "b"), entries("titan")), "a", "it was lost (no answer)")
     lines = told(lineup, ("a", "b"), replace(JOB, script="t.py"), {"titan": TITAN})
     assert lines[:3] == [
         "a is left out: it was lost (no answer)",
@@ -203,4 +209,4 @@ def test_another_precision_and_another_main_host_are_said_with_the_reason() -> N
 def test_hosts_that_are_left_out_are_never_asked_again(spares: tuple[str, ...]) -> None:
     lineup = settled(HostAssignment(entries("a", "b"), entries(*spares)), {}, unreachable=("a", "b"))
     assert set(names(lineup)) == set(spares)
-    assert set(lineup.out) == {"a", "b"}
+    assert set(lineup.excluded) == {"a", "b"}

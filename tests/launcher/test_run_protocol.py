@@ -37,7 +37,7 @@ def test_frames_are_the_same_however_they_are_cut(cuts: list[int]) -> None:
 def test_what_came_before_the_marker_is_kept_for_a_message() -> None:
     reader = FrameReader()
     assert list(reader.feed(b"bash: python3: command not found\n")) == []
-    assert reader.noise == b"bash: python3: command not found\n"
+    assert reader.preamble == b"bash: python3: command not found\n"
 
 
 @pytest.mark.parametrize(

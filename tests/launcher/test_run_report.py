@@ -3,7 +3,7 @@
 import io
 import json
 
-from launcher.report.outcome import outcome_json, outcome_lines
+from launcher.report.outcome import outcome_json, render_outcome
 from launcher.terminal.screen import Screen
 from tests.launcher.run_events import GOOD, ended, failed, over, told
 
@@ -11,14 +11,14 @@ CPU = (None,)
 
 
 def test_a_good_end_is_two_lines() -> None:
-    assert list(outcome_lines(over(*GOOD))) == [
+    assert list(render_outcome(over(*GOOD))) == [
         "no process of the run is left on any host, port 29500 is free",
         "finished (exit code 0) after 12.3 s; logs: nowhere",
     ]
 
 
 def test_a_failure_begins_with_its_root_cause_and_last_lines() -> None:
-    lines = list(outcome_lines(failed()))
+    lines = list(render_outcome(failed()))
     assert lines[:5] == [
         "root cause: rank 1 on b failed with exit code 1: ValueError: no",
         "  at /x.py:3 on b",
@@ -39,11 +39,11 @@ def test_the_document_holds_what_the_lines_say() -> None:
 
 def test_ranks_that_never_reported_are_named() -> None:
     silent = over(told("a", "launcher_exit", code=0), ended("a"), ended("b"))
-    assert any("never set up torch.distributed" in line for line in outcome_lines(silent))
+    assert any("never set up torch.distributed" in line for line in render_outcome(silent))
 
 
 def test_a_busy_port_and_living_processes_are_told() -> None:
-    lines = list(outcome_lines(over(ended("a", port_free=False), ended("b", remaining_pids=[7]))))
+    lines = list(render_outcome(over(ended("a", port_free=False), ended("b", remaining_pids=[7]))))
     assert "b: could not be ended: 7" in lines
     assert "main port 29500 on a is in use" in lines
     assert not any("no process of the run is left" in line for line in lines)
@@ -55,7 +55,7 @@ def test_every_line_has_its_origin_in_front() -> None:
     screen.output("titan", "rank-3.log", b"one\ntwo\n", 0.0)
     screen.output("titan", "launcher.log", b"warn\n", 0.0)
     screen.output("titan", "supervisor.log", b"for files only\n", 0.0)
-    screen.quiet_launcher()
+    screen.mute_launcher()
     screen.output("titan", "launcher.log", b"forty lines\n", 0.0)
     screen.finish()
     assert stream.getvalue() == "[titan r3] one\n[titan r3] two\n[titan] warn\n"
@@ -64,7 +64,7 @@ def test_every_line_has_its_origin_in_front() -> None:
 def test_the_launcher_of_the_next_start_is_heard_again() -> None:
     stream = io.StringIO()
     screen = Screen(stream)
-    screen.quiet_launcher()
+    screen.mute_launcher()
     screen.finish()
     screen.output("titan", "launcher.log", b"no such file: train.py\n", 0.0)
     assert stream.getvalue() == "[titan] no such file: train.py\n"
@@ -74,5 +74,5 @@ def test_a_hostile_line_cannot_steer_the_terminal() -> None:
     stream = io.StringIO()
     screen = Screen(stream)
     screen.output("ti\x1b[2Jtan", "rank-0.log", b"\x1b[2Jgone\n", 0.0)
-    screen.say("bad \x1b]0;x\x07 news", bad=True)
+    screen.notify("bad \x1b]0;x\x07 news", bad=True)
     assert "\x1b" not in stream.getvalue()

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from launcher.follow.events import HostReport, HostStarted, Interrupted, LogOutput, RunEvent, Tick
-from launcher.follow.outcome import outcome_of
+from launcher.follow.outcome import build_outcome
 from launcher.follow.phases import QUIET_S, Phase, Phases, Stopwatch
 from launcher.follow.run_state import RunState
 from launcher.follow.usage import UsageTracker
 from launcher.launch.reporter import RunReporter
-from launcher.report.outcome import outcome_json, outcome_lines
+from launcher.report.outcome import outcome_json, render_outcome
 from launcher.report.usage import usage_lines
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
@@ -45,7 +45,7 @@ class Followed:
             if isinstance(happening, LogOutput):
                 self.telling.output(happening)
             else:
-                list(self.telling.take(happening))
+                list(self.telling.handle(happening))
 
     def notes(self) -> list[str]:
         lines = (self.book.directory / "events.jsonl").read_text().splitlines()
@@ -59,36 +59,36 @@ def at(seconds: float, happening: HostReport) -> HostReport:
 def test_start_ends_when_every_rank_is_verified() -> None:
     watch = RunState(plan(CPU, CPU))
     phases = Phases(watch)
-    phases.see(100.0)
+    phases.update(100.0)
     for seconds, told_then in ((102.0, placed("a", 0, 2)), (103.5, placed("b", 1, 2))):
         assert phases.current == ("start", 100.0)
         replay(watch, [told_then])
-        phases.see(seconds)
+        phases.update(seconds)
     assert phases.current == ("run", 103.5)
-    phases.see(160.0)
-    assert phases.over() == (Phase("start", 3.5), Phase("run", 56.5))
+    phases.update(160.0)
+    assert phases.finish() == (Phase("start", 3.5), Phase("run", 56.5))
 
 
 def test_ranks_that_never_tell_their_world_have_started_when_all_scripts_had_begun() -> None:
     watch = RunState(plan(CPU, CPU))
     phases = Phases(watch)
-    phases.see(0.0)
+    phases.update(0.0)
     replay(watch, [introduced("a", 0), introduced("b", 1)])
-    phases.see(2.0)
+    phases.update(2.0)
     assert phases.current[0] == "start"
-    phases.see(3.0 + QUIET_S)
+    phases.update(3.0 + QUIET_S)
     assert phases.current == ("run", 2.0)
-    assert phases.over() == (Phase("start", 2.0), Phase("run", 1.0 + QUIET_S))
+    assert phases.finish() == (Phase("start", 2.0), Phase("run", 1.0 + QUIET_S))
 
 
 def test_a_run_that_is_stopped_before_it_was_verified_has_no_run_phase() -> None:
     watch = RunState(plan(CPU, CPU))
     phases = Phases(watch)
-    phases.see(0.0)
+    phases.update(0.0)
     replay(watch, [Interrupted()])
-    phases.see(4.0)
-    phases.see(5.0)
-    assert phases.over() == (Phase("start", 4.0), Phase("end", 1.0))
+    phases.update(4.0)
+    phases.update(5.0)
+    assert phases.finish() == (Phase("start", 4.0), Phase("end", 1.0))
 
 
 def test_a_stopwatch_adds_up_what_is_done_twice() -> None:
@@ -128,11 +128,11 @@ def test_peaks_and_means_are_by_rank_and_a_sample_that_comes_twice_counts_once()
         sample("b", 3.0, ranks={"2": {"rss_mib": 7, "cpu": None}}, gpus_missing="no driver"),
     ):
         usages.feed(each.host, each.fields, each.at)
-    over = {used.rank: used for used in usages.over_all()}
+    over = {used.rank: used for used in usages.totals()}
     assert (over[0].gpu_busy, over[0].gpu_mib, over[0].rss_mib, over[0].cpu) == (70.0, 1000.0, 10.0, 80.0)
     assert (over[1].gpu_busy, over[1].gpu_mib) == (None, 2000.0)
     assert (over[2].rss_mib, over[2].cpu, over[2].gpu_mib) == (7.0, None, None)
-    now = {used.rank: used for used in usages.now()}
+    now = {used.rank: used for used in usages.latest()}
     assert (now[0].gpu_busy, now[0].gpu_mib) == (50.0, 500.0)
     assert 1 not in now, "its GPU was not measured this time"
     assert usages.missing == {"b": "no driver"}
@@ -145,7 +145,7 @@ def test_what_the_kernel_counted_tells_of_runs_that_are_hardly_sampled() -> None
     usages.end("a", {"rank": 0, "rss_peak_mib": 312.5, "cpu_s": 1.5, "lived_s": 2.0})
     usages.end("a", {"rank": 1, "rss_peak_mib": 9.0})  # not a's rank
     usages.end("b", {"rank": 1, "rss_peak_mib": "x", "cpu_s": float("nan"), "lived_s": 0})
-    (used,) = usages.over_all()
+    (used,) = usages.totals()
     assert (used.rss_mib, used.cpu) == (312.5, 75.0)
 
 
@@ -154,14 +154,14 @@ def test_many_samples_weigh_more_than_the_count_at_the_end() -> None:
     for second in range(1, 6):
         usages.feed("a", {"t": second, "ranks": {"0": {"rss_mib": 400, "cpu": 50.0}}}, float(second))
     usages.end("a", {"rank": 0, "rss_peak_mib": 100.0, "cpu_s": 100.0, "lived_s": 100.0})
-    (used,) = usages.over_all()
+    (used,) = usages.totals()
     assert (used.rss_mib, used.cpu) == (400.0, 50.0)
 
 
 def test_what_was_not_measured_is_called_that() -> None:
     usages = UsageTracker(plan((None,)))
     usages.feed("a", {"t": 1.0, "ranks": {"0": {"rss_mib": 15, "cpu": None}}}, 1.0)
-    (line,) = usage_lines(usages.over_all())
+    (line,) = usage_lines(usages.totals())
     assert line == "rank 0 on a: peak memory 15 MiB, mean CPU use not measured"
 
 
@@ -170,7 +170,7 @@ def test_a_damaged_sample_says_nothing(fields: dict[str, object]) -> None:
     usages = UsageTracker(plan(("GPU-a",)))
     usages.feed("a", {"t": 1.0, **fields}, 1.0)
     usages.feed("a", {"t": "late", **fields}, 1.0)
-    assert usages.over_all() == ()
+    assert usages.totals() == ()
 
 
 def test_the_outcome_tells_what_was_used_and_where_the_time_went(tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ def test_the_outcome_tells_what_was_used_and_where_the_time_went(tmp_path: Path)
         ended("b"),
         Tick(161.0),
     )
-    outcome = followed.telling.measured(outcome_of(followed.watch, tmp_path, 61.0, 1))
-    lines = list(outcome_lines(outcome))
+    outcome = followed.telling.with_measurements(build_outcome(followed.watch, tmp_path, 61.0, 1))
+    lines = list(render_outcome(outcome))
     assert lines[1:] == [
         "rank 0 on a: peak GPU memory 34.2 GiB, mean GPU use 91 %",
         "rank 1 on b: peak memory 512 MiB, mean CPU use 100 % of one core",
@@ -220,7 +220,7 @@ def test_of_many_ranks_the_extremes_are_told() -> None:
     usages = UsageTracker(plan(tuple(f"GPU-{rank}" for rank in range(16))))
     gpus = {f"GPU-{rank}": gpu(80.0 + rank, 1024.0 * (rank + 1)) for rank in range(16)}
     usages.feed("a", {"t": 1.0, "gpus": gpus}, 1.0)
-    assert list(usage_lines(usages.over_all())) == [
+    assert list(usage_lines(usages.totals())) == [
         "GPU use of 16 ranks: mean 88 %; lowest 80 % (rank 0 on a), highest 95 % (rank 15 on a)",
         (
             "peak GPU memory of 16 ranks: mean 8.5 GiB;"

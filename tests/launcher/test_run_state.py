@@ -14,10 +14,10 @@ from launcher.follow.events import (
     StartRefused,
     Tick,
 )
-from launcher.follow.failures import says_port_taken
+from launcher.follow.failures import is_port_conflict
 from launcher.follow.outcome import Outcome
 from launcher.follow.run_state import FAILURE_GRACE_S, RunState, StopHosts
-from launcher.report.outcome import outcome_lines
+from launcher.report.outcome import render_outcome
 from tests.launcher.run_events import CPU, GOOD, come_to, ended, placed, quiet, replay, said, stops, told
 from tests.launcher.run_plans import plan
 
@@ -31,7 +31,12 @@ def test_a_good_run_says_once_that_it_is_as_planned_and_stops_nobody() -> None:
     ]
     assert stops(actions) == []
     outcome = come_to(watch)
-    assert (outcome.verdict, outcome.exit_code, outcome.verification.placed, outcome.cleanup.is_clean) == (
+    assert (
+        outcome.verdict,
+        outcome.exit_code,
+        outcome.verification.devices_verified,
+        outcome.cleanup.is_clean,
+    ) == (
         "finished",
         0,
         True,
@@ -102,8 +107,8 @@ def test_the_exception_is_told_with_its_place_and_last_lines() -> None:
     )
     cause = come_to(watch).cause.failure
     assert cause is not None
-    assert cause.what == "rank 0 on a failed with exit code 1: ValueError: bad"
-    assert (cause.where, cause.last_lines) == ("/x.py:3", ("Traceback", "ValueError: bad"))
+    assert cause.summary == "rank 0 on a failed with exit code 1: ValueError: bad"
+    assert (cause.location, cause.last_lines) == ("/x.py:3", ("Traceback", "ValueError: bad"))
 
 
 def test_a_world_that_shrank_stops_the_launch_with_4() -> None:
@@ -147,22 +152,30 @@ def plain_torch(watch: RunState, visible: str) -> Outcome:
 
 def test_ranks_that_see_no_gpu_are_on_the_cpu_though_nothing_tells_their_device() -> None:
     outcome = plain_torch(RunState(plan(CPU, CPU)), "")
-    assert (outcome.verification.placed, outcome.verification.silent, outcome.verification.unplaced) == (
+    assert (
+        outcome.verification.devices_verified,
+        outcome.verification.unreported_ranks,
+        outcome.verification.ranks_without_device,
+    ) == (
         True,
         (),
         (),
     )
-    assert not [line for line in outcome_lines(outcome) if "not verified" in line]
+    assert not [line for line in render_outcome(outcome) if "not verified" in line]
 
 
 def test_a_gpu_that_nothing_tells_is_said_to_be_not_verified_and_the_world_to_be() -> None:
     outcome = plain_torch(RunState(plan(("GPU-a",), ("GPU-b",))), "GPU-a")
-    assert (outcome.verification.placed, outcome.verification.silent, outcome.verification.unplaced) == (
+    assert (
+        outcome.verification.devices_verified,
+        outcome.verification.unreported_ranks,
+        outcome.verification.ranks_without_device,
+    ) == (
         False,
         (),
         (0, 1),
     )
-    (line,) = (line for line in outcome_lines(outcome) if "not verified" in line)
+    (line,) = (line for line in render_outcome(outcome) if "not verified" in line)
     assert line.startswith("world and ranks are as planned; not verified: which GPU rank 0, 1 uses")
 
 
@@ -234,7 +247,7 @@ def test_processes_that_cannot_be_ended_are_named() -> None:
     watch = RunState(plan(CPU))
     actions = replay(watch, [ended("a", remaining_pids=[17, 18])])
     assert "17, 18" in said(actions)
-    assert come_to(watch).cleanup.left == {"a": (17, 18)}
+    assert come_to(watch).cleanup.remaining_pids == {"a": (17, 18)}
 
 
 def test_a_launcher_that_fails_before_any_rank_is_5_with_its_words() -> None:
@@ -263,9 +276,9 @@ def test_garbage_in_events_changes_nothing() -> None:
 def test_a_taken_port_is_recognised_in_what_torch_and_accelerate_say() -> None:
     torch = "DistNetworkError: The server socket has failed to listen on any local network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use"  # noqa: E501 - as printed
     accelerate = "ConnectionError: Tried to launch distributed communication on port `29500`, but another process is utilizing it."  # noqa: E501 - as printed
-    assert says_port_taken([torch])
-    assert says_port_taken([accelerate])
-    assert not says_port_taken(["RuntimeError: CUDA error: out of memory"])
+    assert is_port_conflict([torch])
+    assert is_port_conflict([accelerate])
+    assert not is_port_conflict(["RuntimeError: CUDA error: out of memory"])
 
 
 def test_a_run_hangs_when_nothing_lives_on_any_host() -> None:
@@ -316,7 +329,7 @@ def test_a_single_host_decides_for_itself_and_is_believed() -> None:
     replay(watch, [told("a", "rank_exit", 1003.0, rank=0, code=1, stopping=True), ended("a")])
     assert come_to(watch).exit_code == 124
     assert watch.root_cause is not None
-    assert watch.root_cause.what == "hung: nothing for 605 s"
+    assert watch.root_cause.summary == "hung: nothing for 605 s"
 
 
 def test_without_a_timeout_quiet_is_only_said() -> None:
@@ -335,7 +348,7 @@ def test_a_kill_for_want_of_memory_is_told_as_that() -> None:
     assert outcome.exit_code == 137
     assert outcome.why == ("rank 1 on b was ended by the kernel's OOM killer (SIGKILL): its memory ran out")
     assert watch.root_cause is not None
-    assert "out-of-memory kill" in watch.root_cause.oom
+    assert "out-of-memory kill" in watch.root_cause.kernel_oom
 
 
 def test_a_kill_for_want_of_memory_somewhere_on_the_host_is_told_with_its_doubt() -> None:

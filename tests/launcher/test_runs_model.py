@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.planning.run_record import launch_record, read_record
-from launcher.rundir.state_schema import understood
-from launcher.runs.logs import LogSelection, read_since
-from launcher.runs.model import choose, gather_runs
+from launcher.planning.run_record import build_run_record, read_record
+from launcher.rundir.state_schema import valid_runs
+from launcher.runs.logs import LogSelection, parse_since
+from launcher.runs.model import merge_node_runs, select_run
 from launcher.runs.progress import PrintedProgress, read_progress
 from launcher.runs.render import runs_json, runs_lines
 from preflight.errors import BadInput
@@ -22,7 +22,7 @@ KEEPER = {"boot_id": "b-1", "supervisor": [7, 9]}
 
 def test_the_nodes_of_a_run_are_put_together_whatever_host_told_them() -> None:
     (run,) = found((B, [told(node_rank=1)]), (A, [told()]))
-    assert (run.condition, run.total_nodes, run.started) == ("running", 2, 1000.0)
+    assert (run.status, run.total_nodes, run.started) == ("running", 2, 1000.0)
     assert (run.conflict, [node.entry for node in run.nodes]) == ("", [A, B])
 
 
@@ -57,14 +57,14 @@ def test_a_host_asked_under_two_names_counts_once() -> None:
 )
 def test_what_has_become_of_a_node(node: dict[str, Any], condition: str) -> None:
     (run,) = found((A, [node]))
-    assert run.condition == condition
+    assert run.status == condition
 
 
 def test_a_run_is_over_when_all_its_nodes_are_and_its_first_failure_is_told() -> None:
     (run,) = found((A, [over(ranks={"0": -15}, ended=2001.0)]), (B, [over(node_rank=1, ranks={"1": 7})]))
-    assert (run.condition, run.why, run.ended) == ("failed", "rank 1 exit 7", 2001.0)
+    assert (run.status, run.why, run.ended) == ("failed", "rank 1 exit 7", 2001.0)
     (half,) = found((A, [over()]), (B, [told(node_rank=1)]))
-    assert (half.condition, half.ended) == ("running", None)
+    assert (half.status, half.ended) == ("running", None)
 
 
 @pytest.mark.parametrize(
@@ -90,27 +90,27 @@ def test_a_run_is_over_when_all_its_nodes_are_and_its_first_failure_is_told() ->
     ],
 )
 def test_an_odd_record_on_a_host_costs_nothing_but_itself(odd: dict[str, Any]) -> None:
-    answer, problem = understood({"runs": [told(), odd], "t": 5000.0, "user": "ana"})
+    answer, problem = valid_runs({"runs": [told(), odd], "t": 5000.0, "user": "ana"})
     assert problem
-    (run,) = gather_runs([(A, answer, 5000.0)]).runs
+    (run,) = merge_node_runs([(A, answer, 5000.0)]).runs
     assert run.run_id == run_id("r1")
 
 
 @pytest.mark.parametrize("odd", [{"runs": {}}, {"t": "noon"}, {"gpu_use": {"GPU-1": [1]}}, {"gpu_use": 3}])
 def test_an_answer_that_tells_nothing_is_a_problem_and_no_crash(odd: dict[str, Any]) -> None:
-    answer, problem = understood(odd)
+    answer, problem = valid_runs(odd)
     assert problem
-    assert gather_runs([(A, answer, 5000.0)]).runs == ()
+    assert merge_node_runs([(A, answer, 5000.0)]).runs == ()
 
 
 def test_what_a_supervisor_tells_is_understood() -> None:
     answer = {"runs": [told(), over("r2")], "t": 5000.0, "user": "ana", "gpu_use": {"GPU-1": [50, 1024.0]}}
-    assert understood(answer) == (answer, "")
+    assert valid_runs(answer) == (answer, "")
 
 
 def test_a_hosts_own_clock_is_not_believed() -> None:
     answer = {"runs": [told()], "t": 5000.0 + 86400, "user": "ana"}
-    (run,) = gather_runs([(A, answer, 5000.0)]).runs
+    (run,) = merge_node_runs([(A, answer, 5000.0)]).runs
     assert run.started == 1000.0 - 86400
 
 
@@ -118,19 +118,19 @@ def test_a_word_means_the_newest_a_whole_name_or_the_beginning_of_exactly_one() 
     runs = found(
         (A, [told("x-1"), told("x-12", state={"started": 3.0}), told("y-1", state={"started": 4e3})])
     )
-    assert choose(runs, "last").run_id == run_id("y-1")
-    assert choose(runs, run_id("x-1")).run_id == run_id("x-1")
-    assert choose(runs, "y").run_id == run_id("y-1")
+    assert select_run(runs, "last").run_id == run_id("y-1")
+    assert select_run(runs, run_id("x-1")).run_id == run_id("x-1")
+    assert select_run(runs, "y").run_id == run_id("y-1")
     with pytest.raises(BadInput, match="starts the ids of 2 runs"):
-        choose(runs, "x")
+        select_run(runs, "x")
     with pytest.raises(BadInput, match='no run called "z"'):
-        choose(runs, "z")
+        select_run(runs, "z")
     with pytest.raises(BadInput, match="no run was found"):
-        choose((), "last")
+        select_run((), "last")
 
 
 def test_a_record_tells_the_launch_again_and_nothing_that_may_be_secret() -> None:
-    record = json.loads(json.dumps(launch_record(PLAN, PLAN.nodes[0], (A, B))))
+    record = json.loads(json.dumps(build_run_record(PLAN, PLAN.nodes[0], (A, B))))
     launched = read_record(record)
     assert [node.first_rank for node in launched.plan.nodes] == [0, 1]
     assert [len(node.ranks.slots) for node in launched.plan.nodes] == [1, 2]
@@ -153,11 +153,11 @@ def test_a_records_names_and_numbers_are_those_of_a_launch() -> None:
     )
     for change in changes:
         with pytest.raises(BadInput, match="cannot be right"):
-            read_record({**launch_record(PLAN, PLAN.nodes[0], (A, B)), **change})
+            read_record({**build_run_record(PLAN, PLAN.nodes[0], (A, B)), **change})
     for name in ("-oProxyCommand=x", "con/../x", "..", "`id`", "a\nb", "a"):
         twisted = replace(PLAN, nodes=(PLAN.nodes[0], replace(PLAN.nodes[1], host=name)))
         with pytest.raises(BadInput, match="cannot be right"):
-            read_record(launch_record(twisted, twisted.nodes[0], ()))
+            read_record(build_run_record(twisted, twisted.nodes[0], ()))
 
 
 @pytest.mark.parametrize(
@@ -231,13 +231,13 @@ def test_escapes_from_a_host_do_not_reach_the_terminal() -> None:
     ],
 )
 def test_since_is_a_time_ago_or_bytes(word: str, since: dict[str, float]) -> None:
-    assert read_since(word) == since
+    assert parse_since(word) == since
 
 
 @pytest.mark.parametrize("word", ["", "ten", "-5", "10M", "5 m"])
 def test_since_is_nothing_else(word: str) -> None:
     with pytest.raises(BadInput, match="neither"):
-        read_since(word)
+        parse_since(word)
 
 
 def test_a_rank_is_on_one_node_and_a_rank_that_is_not_is_refused() -> None:

@@ -7,7 +7,7 @@ from launcher import safe_json
 
 def test_what_a_host_of_ours_writes_is_read() -> None:
     line = b'{"t": 1.5e9, "pid": -4194304, "name": "\\u00e9", "none": null, "big": 18446744073709551615}'
-    assert safe_json.parse(line) == {
+    assert safe_json.loads(line) == {
         "t": 1.5e9,
         "pid": -4194304,
         "name": "\u00e9",
@@ -34,4 +34,4 @@ def test_what_a_host_of_ours_writes_is_read() -> None:
 )
 def test_what_nobody_means_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
-        safe_json.parse(line)
+        safe_json.loads(line)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from launcher.errors import PathRefused
 from launcher.local.safe_paths import make_directory, open_below, path_below, write_below
-from launcher.planning.run_record import forget, remember
+from launcher.planning.run_record import delete_run_record, save_run_record
 from launcher.rundir.log_store import LogStore, run_directory
 from tests.launcher.run_plans import RUN_ID
 
@@ -99,7 +99,7 @@ def test_a_repositorys_link_in_the_place_of_a_run_or_a_host_is_refused(tmp_path:
     (tmp_path / RUN_ID / "gpu-01").symlink_to("../home")
     (tmp_path / RUN_ID / "events.jsonl").symlink_to("../home/events")
     book = LogStore(run_directory(tmp_path, RUN_ID))
-    book.note("started")
+    book.add_event("started")
     book.write("gpu-01", "rank-0.log", 0, b"x")
     assert "is a symbolic link" in book.failed
     assert list((tmp_path / "home").iterdir()) == []
@@ -118,7 +118,7 @@ def test_a_record_is_remembered_and_forgotten_in_one_directory_only(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "precious.json").write_text("x")
-    remember({"run_id": "../../../evil"})
+    save_run_record({"run_id": "../../../evil"})
     with pytest.raises(PathRefused):
-        forget("../../../precious")
+        delete_run_record("../../../precious")
     assert sorted(path.name for path in tmp_path.rglob("*.json")) == ["precious.json"]

@@ -10,12 +10,12 @@ from launcher.commands._argv import OTHER_LAUNCHERS
 from launcher.commands.run import command as run_command
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import Overrides, RunConfig
-from launcher.config.script_config import lone_script, with_code
+from launcher.config.script_config import choose_code_transfer, config_for_script
 from launcher.errors import BadInput
-from launcher.planning.script_file import arriving_script, sent_script
+from launcher.planning.script_file import script_after_sync, script_to_send
 
 HERE = HostEntry("localhost")
-BOX = HostEntry("root@192.0.2.7:41022", listed=False)
+BOX = HostEntry("root@192.0.2.7:41022", in_inventory=False)
 LISTED = HostEntry("titan", workdir="~/project")
 
 
@@ -37,19 +37,21 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def prepared(
     *words: str, entries: tuple[HostEntry, ...] = (BOX,), sync: bool = False, sets: tuple[str, ...] = ()
 ) -> tuple[RunConfig, tuple[HostEntry, ...]]:
-    overrides = Overrides(sync=sync, sets=sets)
-    return with_code(lone_script(words, overrides), entries, overrides)
+    overrides = Overrides(sync=sync, key_values=sets)
+    return choose_code_transfer(config_for_script(words, overrides), entries, overrides)
 
 
 def test_a_script_needs_no_config_and_the_words_after_it_are_its_own() -> None:
-    config = lone_script(["alone.py", "--lr", "1e-4", "a b"], Overrides(hosts=("titan",), precision="fp16"))
+    config = config_for_script(
+        ["alone.py", "--lr", "1e-4", "a b"], Overrides(hosts=("titan",), precision="fp16")
+    )
     assert (config.name, config.job.script, config.job.args) == (
         "alone",
         "alone.py",
         ("--lr", "1e-4", "a b"),
     )
     assert (config.job.gpus, config.job.precision, config.hosts) == ("auto", "fp16", ("titan",))
-    assert lone_script(["src/deep.py"], Overrides(gpus="2")).job.gpus == 2
+    assert config_for_script(["src/deep.py"], Overrides(gpus="2")).job.gpus == 2
 
 
 @pytest.mark.parametrize(
@@ -66,20 +68,20 @@ def test_a_word_that_is_no_script_is_told_with_what_it_may_mean(
     words: tuple[str, ...], message: str, fix: str
 ) -> None:
     with pytest.raises(BadInput) as caught:
-        lone_script(words, Overrides())
+        config_for_script(words, Overrides())
     assert caught.value.message == message
     assert fix in caught.value.fix
 
 
 def test_on_this_machine_the_script_runs_where_it_lies() -> None:
     config, _ = prepared("train.py", entries=(HERE,))
-    assert (config.job.send_script, sent_script(config)) == (False, None)
+    assert (config.job.send_script, script_to_send(config)) == (False, None)
 
 
 @pytest.mark.parametrize("script", ["alone.py", "src/deep.py", "broken.py"])
 def test_a_script_without_modules_of_its_own_is_sent_alone(script: str) -> None:
     config, entries = prepared(script, entries=(BOX, HERE))
-    sent = sent_script(config)
+    sent = script_to_send(config)
     assert sent is not None
     assert (sent.name, sent.text) == (Path(script).name, Path(script).read_text())
     assert config.job.send_script
@@ -92,11 +94,11 @@ def test_a_script_that_imports_its_neighbours_is_not_sent_without_them() -> None
     assert (
         "train.py imports data.py, shapes.py, but only train.py itself would be sent" in caught.value.message
     )
-    assert "--sync sends this directory along (to ~/gpulaunch/project where" in caught.value.fix
+    assert "--sync sends this directory (to ~/gpulaunch/project where" in caught.value.fix
     there, _ = prepared("train.py", sets=("send_script=false",))
     assert not there.job.send_script
     sent, _ = prepared("train.py", sets=("send_script=true",))
-    assert sent.script_here == Path("train.py")
+    assert sent.local_script == Path("train.py")
 
 
 def test_a_synced_tree_goes_to_the_workdir_of_a_host_or_to_a_directory_of_its_name() -> None:
@@ -106,7 +108,7 @@ def test_a_synced_tree_goes_to_the_workdir_of_a_host_or_to_a_directory_of_its_na
     assert [entry.workdir for entry in entries] == ["~/gpulaunch/project", "~/project", ""]
     _, entries = prepared("train.py", sync=True, sets=("workdir=~/there",))
     assert entries == (BOX,)
-    arriving = arriving_script(config)
+    arriving = script_after_sync(config)
     assert arriving is not None
     assert arriving.text == Path("train.py").read_text()
 
@@ -118,7 +120,7 @@ def test_a_script_outside_the_tree_cannot_come_with_it(project: Path) -> None:
 
 
 def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
-    config = lone_script(["train.py"], Overrides(sync=True, sets=("sync={max_mib: 7}",)))
+    config = config_for_script(["train.py"], Overrides(sync=True, key_values=("sync={max_mib: 7}",)))
     assert config.sync is not None
     assert config.sync.max_mib == 7
 

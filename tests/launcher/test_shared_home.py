@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from launcher.onhost.answer import MARKER
-from launcher.onhost.supervisor.node import host_of, life_s, name_of, node_name, whereabouts
+from launcher.onhost.supervisor.node import host_of, life_s, name_of, node_location, node_name
 from launcher.onhost.supervisor.protocol import RequestRefused
 from launcher.onhost.supervisor.requests.start import make_run_dir
-from launcher.remote.programs import onhost_source
-from launcher.runs.request import RequestDenied, ask
+from launcher.remote.programs import program_source
+from launcher.runs.request import RequestDenied, send_request
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
 from tests.launcher.onhost_driver import PYTHON, Driver
@@ -38,7 +38,7 @@ class Node(Driver):
         """Ask as the client does; each answer is one document."""
         prefix = (*self.prefix, "env", f"XDG_STATE_HOME={self.home}")
         with Prefixed(prefix) as connection:
-            return ask(connection, PYTHON, {"mode": mode, "grace_s": 5.0, **fields})
+            return send_request(connection, PYTHON, {"mode": mode, "grace_s": 5.0, **fields})
 
     def listed(self, **fields: object) -> dict[str, bool]:
         """Return the runs that this node calls its own, and whether each lives."""
@@ -150,14 +150,14 @@ def test_a_container_with_its_hosts_home_and_name_is_judged_by_itself_alone(
 
 @needs_root
 def test_a_restarted_container_knows_its_runs_of_before_as_lost(here: Node, container: Node) -> None:
-    leave_run(here, {**whereabouts(), "pid_ns": "pid:[1]"}, silent_s=100.0)
+    leave_run(here, {**node_location(), "pid_ns": "pid:[1]"}, silent_s=100.0)
     assert container.listed() == {"r1": False}
     container.ask("remove", run_id="r1")
     assert not here.run_dir.exists()
 
 
 def test_a_run_of_an_earlier_boot_is_lost_and_can_be_removed(here: Node) -> None:
-    leave_run(here, {**whereabouts(), "boot_id": "before"}, silent_s=life_s() + 100.0)
+    leave_run(here, {**node_location(), "boot_id": "before"}, silent_s=life_s() + 100.0)
     assert here.listed() == {"r1": False}
     assert here.ask("list")["other_hosts"] == {}
     here.ask("remove", run_id="r1")
@@ -165,7 +165,7 @@ def test_a_run_of_an_earlier_boot_is_lost_and_can_be_removed(here: Node) -> None
 
 
 def test_a_run_that_gave_a_sign_of_life_while_this_host_was_up_is_a_namesakes(here: Node) -> None:
-    leave_run(here, {**whereabouts(), "boot_id": "of a clone"}, silent_s=life_s() - 5.0)
+    leave_run(here, {**node_location(), "boot_id": "of a clone"}, silent_s=life_s() - 5.0)
     assert here.listed() == {}
     assert here.ask("list")["other_hosts"] == {HOST: ["r1"]}
     assert len(refusals(here)) == 1
@@ -175,14 +175,14 @@ def test_a_run_that_gave_a_sign_of_life_while_this_host_was_up_is_a_namesakes(he
 
 
 def test_a_run_that_has_no_state_yet_is_judged_by_where_its_directory_was_made(here: Node) -> None:
-    leave_run(here, {**whereabouts(), "boot_id": "of a clone"}, silent_s=0.0)
+    leave_run(here, {**node_location(), "boot_id": "of a clone"}, silent_s=0.0)
     (here.run_dir / "state.json").unlink()
     assert here.listed() == {}
     assert here.ask("list")["other_hosts"] == {HOST: ["r1"]}
 
 
 def test_a_host_that_got_another_name_still_knows_what_it_started_in_this_boot(here: Node) -> None:
-    leave_run(here, {**whereabouts(), "boot_id": "of gpu-07"}, silent_s=0.0)
+    leave_run(here, {**node_location(), "boot_id": "of gpu-07"}, silent_s=0.0)
     here.run_dir.parent.rename(here.run_dir.parent.with_name("gpu-07-0badf00d"))
     here.start("print(1)")
     here.ended()
@@ -191,7 +191,7 @@ def test_a_host_that_got_another_name_still_knows_what_it_started_in_this_boot(h
     for path in (place, mark):
         path.rename(str(path).replace(place.name, "renamed-0badf00d"))
     here.run_dir = place.with_name("renamed-0badf00d") / "r1"
-    (here.run_dir / "state.json").write_text(json.dumps({"phase": "running", **whereabouts()}))
+    (here.run_dir / "state.json").write_text(json.dumps({"phase": "running", **node_location()}))
     assert here.listed() == {"r1": False}
     assert here.ask("list")["other_hosts"] == {"gpu-07": ["r1"]}
     here.ask("remove", run_id="r1")
@@ -202,7 +202,7 @@ def test_a_host_that_got_another_name_still_knows_what_it_started_in_this_boot(h
 @needs_root
 def test_a_run_whose_log_is_still_open_somewhere_is_removed_as_nfs_lets_it(here: Node) -> None:
     """NFS keeps an open file under a name of its own, which cannot be deleted; so is a mount point."""
-    leave_run(here, whereabouts(), silent_s=0.0)
+    leave_run(here, node_location(), silent_s=0.0)
     (here.run_dir / "state.json").write_text(json.dumps({"phase": "ended"}))
     kept = here.run_dir / ".nfs000000000000abcd00000001"
     kept.touch()
@@ -216,7 +216,7 @@ def test_a_run_whose_log_is_still_open_somewhere_is_removed_as_nfs_lets_it(here:
     finally:
         for path in place.glob("*/.nfs*"):
             subprocess.run(["umount", str(path)], check=True)
-    leave_run(here, {**whereabouts(), "boot_id": "before"}, silent_s=life_s() + 100.0)
+    leave_run(here, {**node_location(), "boot_id": "before"}, silent_s=life_s() + 100.0)
     here.ask("remove", run_id="r1")
     assert list(place.iterdir()) == []
 
@@ -256,7 +256,7 @@ def test_hosts_that_share_a_home_append_to_audit_logs_of_their_own(tmp_path: Pat
             f"XDG_STATE_HOME={tmp_path}",
             PYTHON,
             "-c",
-            onhost_source("kill_processes").decode(),
+            program_source("kill_processes").decode(),
         ]
         done = subprocess.run(argv, input=request, capture_output=True, text=True, check=True)
         logs.append(json.loads(done.stdout.removeprefix(f"\n{MARKER} "))["audit"])

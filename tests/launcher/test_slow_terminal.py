@@ -130,7 +130,7 @@ def test_once_a_run_is_to_end_the_end_of_its_logs_is_shown(
     for turn in range(20):
         screen.output("a", "rank-0.log", FLOOD * LINES, float(turn))
         screen.tick(float(turn))
-    screen.say("every rank has ended")
+    screen.notify("every rank has ended")
     screen.finish()
     assert time.monotonic() - began < 10.0
     shown = len(slow.read())

@@ -10,7 +10,7 @@ import pytest
 
 from launcher.errors import HostKeyChanged, HostKeyUnknown
 from launcher.transports.base import OpenOptions
-from launcher.transports.ssh.certificates import vouched
+from launcher.transports.ssh.certificates import check_host_certificate
 from tests.launcher.sshd import Sshd
 
 KINDS = ("ed25519", "rsa", "ecdsa")
@@ -106,7 +106,7 @@ def test_a_revoked_authority_or_key_is_refused(sshd: Sshd, tmp_path: Path, revok
 def test_what_a_certificate_must_say(tmp_path: Path, options: tuple[str, ...], words: str) -> None:
     file = sign(keygen(tmp_path / "ca", "ed25519"), keygen(tmp_path / "host", "ed25519"), *options)
     kind, text, *_ = file.read_text().split()
-    found = vouched(base64.b64decode(text), kind, "titan", time.time())
+    found = check_host_certificate(base64.b64decode(text), kind, "titan", time.time())
     assert found is not None
     assert found.problem.startswith(words)
     assert bool(found.problem) == bool(words)
@@ -116,16 +116,16 @@ def test_an_altered_certificate_vouches_for_nothing(tmp_path: Path) -> None:
     file = sign(keygen(tmp_path / "ca", "ed25519"), keygen(tmp_path / "host", "ed25519"), "-h", "-n", "other")
     kind, text, *_ = file.read_text().split()
     altered = base64.b64decode(text).replace(b"other", b"titan")
-    found = vouched(altered, kind, "titan", time.time())
+    found = check_host_certificate(altered, kind, "titan", time.time())
     assert found is not None
     assert found.problem == "its signature is wrong"
-    assert vouched(altered[:-9], kind, "titan", time.time()) is None
+    assert check_host_certificate(altered[:-9], kind, "titan", time.time()) is None
 
 
 def test_a_signature_by_sha1_vouches_for_nothing(tmp_path: Path) -> None:
     authority, key = keygen(tmp_path / "ca", "rsa"), keygen(tmp_path / "host", "ed25519")
     file = sign(authority, key, "-h", "-n", "titan", "-t", "ssh-rsa")
     kind, text, *_ = file.read_text().split()
-    found = vouched(base64.b64decode(text), kind, "titan", time.time())
+    found = check_host_certificate(base64.b64decode(text), kind, "titan", time.time())
     assert found is not None
     assert found.problem == "it is signed with SHA-1"

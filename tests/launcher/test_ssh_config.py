@@ -74,7 +74,7 @@ def test_a_name_that_does_not_resolve_is_compared_with_the_listed_ones(tmp_path:
     inventory = Inventory(hosts={"titan": HostEntry("titan", "127.0.0.1")})
     opener = opener_for(inventory, OpenOptions(), tmp_path / "config")
     with pytest.raises(NameNotResolved) as caught:
-        opener(inventory.entry("titann"))
+        opener(inventory.lookup("titann"))
     assert caught.value.fix == 'did you mean "titan" of hosts.yaml?'
 
 

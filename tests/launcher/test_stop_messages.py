@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from launcher.commands.stop import told_of
-from launcher.follow.failures import end_words
+from launcher.commands.stop import error_of
+from launcher.follow.failures import describe_exit
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from launcher.follow.failures import end_words
     ],
 )
 def test_a_code_is_told_in_words(code: object, words: str) -> None:
-    assert end_words(code) == words
+    assert describe_exit(code) == words
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_a_code_is_told_in_words(code: object, words: str) -> None:
     ],
 )
 def test_ranks_that_ended_alike_are_told_together(codes: dict[str, Any], words: str) -> None:
-    assert told_of({"state": {"phase": "ended", "exit": {"ranks": codes}}}) == (words, 0)
+    assert error_of({"state": {"phase": "ended", "exit": {"ranks": codes}}}) == (words, 0)

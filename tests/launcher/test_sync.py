@@ -235,7 +235,7 @@ def test_a_file_that_changes_while_it_is_sent_leaves_everything_as_it_was(here: 
 
         def send() -> None:
             for index in needed:
-                host.put(index, tree.entries[index], here, lambda _: None)
+                host.upload(index, tree.entries[index], here, lambda _: None)
             host.staged()
 
         with pytest.raises(SyncFailed, match=r"train\.py changed while it was sent"):
@@ -250,7 +250,7 @@ def test_a_file_that_grows_while_it_is_sent_arrives_as_it_was(here: Path, there:
     write(here, {"run.log": "1\n2\n"})
     with receiver(there) as host:
         for index in host.compare(tree.entries, delete=False):
-            host.put(index, tree.entries[index], here, lambda _: None)
+            host.upload(index, tree.entries[index], here, lambda _: None)
         host.staged()
         host.commit()
     assert (there / "run.log").read_text() == "1\n"
@@ -262,14 +262,14 @@ def test_a_file_that_shrinks_while_it_is_sent_is_told(here: Path, there: Path) -
     with receiver(there) as host:
         needed = host.compare(tree.entries, delete=False)
         with pytest.raises(SyncFailed, match="changed while it was sent"):
-            host.put(needed[-1], tree.entries[needed[-1]], here, lambda _: None)
+            host.upload(needed[-1], tree.entries[needed[-1]], here, lambda _: None)
 
 
 def test_a_client_that_vanishes_leaves_nothing_in_place(here: Path, there: Path) -> None:
     tree = read_tree(here, exclude=(), max_mib=1)
     with receiver(there) as host:
         for index in host.compare(tree.entries, delete=False):
-            host.put(index, tree.entries[index], here, lambda _: None)
+            host.upload(index, tree.entries[index], here, lambda _: None)
         host.staged()
     assert listing(there) == {}
     assert sorted(path.name for path in (there / ".gpulaunch-sync").iterdir()) == [".gitignore", "lock"]
@@ -279,8 +279,8 @@ def test_a_second_file_for_one_request_is_refused(here: Path, there: Path) -> No
     tree = read_tree(here, exclude=(), max_mib=1)
     with receiver(there) as host:
         host.compare(tree.entries, delete=False)
-        host.put(0, tree.entries[0], here, lambda _: None)
-        host.put(0, tree.entries[0], here, lambda _: None)
+        host.upload(0, tree.entries[0], here, lambda _: None)
+        host.upload(0, tree.entries[0], here, lambda _: None)
         with pytest.raises(SyncFailed, match="not asked for"):
             host.staged()
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from launcher.commands._launch import synced
+from launcher.commands._launch import sync_tree
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.config.sync_options import SyncOptions
 from launcher.errors import ConfigError, SyncFailed
 from launcher.launch.request import LaunchRequest
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.sync.host import SyncResult
-from launcher.sync.pre_launch import SyncHosts, sync_before, sync_lines, targets_of
+from launcher.sync.pre_launch import SyncHosts, render_sync, sync_before_launch, target_dirs
 from launcher.sync.sync import HostSync
 from launcher.terminal.live_screen import screen_on
 from preflight.job import Job
@@ -23,7 +23,7 @@ from tests.launcher.sync_tree import ENTRY, git, opener, write
 
 def load(tmp_path: Path, text: str, *sets: str) -> RunConfig:
     (tmp_path / "c.yaml").write_text(f"script: train.py\n{text}\n")
-    return load_run_config(str(tmp_path / "c.yaml"), Overrides(sets=sets))
+    return load_run_config(str(tmp_path / "c.yaml"), Overrides(key_values=sets))
 
 
 @pytest.mark.parametrize(
@@ -72,21 +72,21 @@ def test_mistakes_in_sync_are_told(tmp_path: Path, text: str, said: str) -> None
 
 def test_the_tree_goes_to_the_jobs_directory_unless_told_otherwise() -> None:
     entry = replace(ENTRY, workdir="~/theirs")
-    assert targets_of(SyncOptions(), Job(), [entry]) == {"titan": "~/theirs"}
-    assert targets_of(SyncOptions(), Job(workdir="~/job"), [entry]) == {"titan": "~/job"}
-    assert targets_of(SyncOptions(to="~/to"), Job(workdir="~/job"), [entry]) == {"titan": "~/to"}
+    assert target_dirs(SyncOptions(), Job(), [entry]) == {"titan": "~/theirs"}
+    assert target_dirs(SyncOptions(), Job(workdir="~/job"), [entry]) == {"titan": "~/job"}
+    assert target_dirs(SyncOptions(to="~/to"), Job(workdir="~/job"), [entry]) == {"titan": "~/to"}
 
 
 def test_a_host_without_a_directory_is_a_mistake_before_anything_is_read() -> None:
     with pytest.raises(SyncFailed, match="no directory to write to on titan") as failure:
-        targets_of(SyncOptions(), Job(), [ENTRY])
+        target_dirs(SyncOptions(), Job(), [ENTRY])
     assert "workdir" in failure.value.fix
 
 
 def before(tmp_path: Path, spec: SyncOptions, script: str = "train.py") -> tuple[str, list[str]]:
     said: list[str] = []
     job = Job(script=script, workdir=str(tmp_path / "there"))
-    text = sync_before(spec, job, SyncHosts((ENTRY,), opener, 4), said.append, logs=tmp_path / "runs")
+    text = sync_before_launch(spec, job, SyncHosts((ENTRY,), opener, 4), said.append, logs=tmp_path / "runs")
     return text, said
 
 
@@ -145,7 +145,7 @@ def test_what_was_kept_edited_or_stale_is_told_by_name() -> None:
         "l40s": HostSync("/q", same_as="titan"),
         "localhost": HostSync("/r", same_as="local"),
     }
-    assert list(sync_lines(found)) == [
+    assert list(render_sync(found)) == [
         "sync: titan:/p 2 files sent, 3.0 MiB, 1 file deleted (1.5 s)",
         "sync: titan had its own a.py: kept in /p/.gpulaunch-sync/replaced/1",
         "sync: titan has edits in e.py, which the tree no longer has: left as is",
@@ -162,5 +162,5 @@ def test_a_dry_run_says_which_directory_a_launch_sends(
     monkeypatch.chdir(tmp_path)
     config = load(tmp_path, f"sync: {{from: {source}}}")
     launch = LaunchRequest((ENTRY,), config.job, ConnectionPool(opener))
-    synced(config, launch, screen_on(sys.stdout, plain=True, all_ranks=False), dry_run=True)
+    sync_tree(config, launch, screen_on(sys.stdout, plain=True, all_ranks=False), dry_run=True)
     assert f"sync: a launch sends {(tmp_path / source).resolve()}\n" in capsys.readouterr().out

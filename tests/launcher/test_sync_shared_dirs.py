@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import SyncFailed
-from launcher.onhost.sync.lock import boot_id, sweep, take_lock
+from launcher.onhost.sync.lock import boot_id, remove_stale, take_lock
 from launcher.onhost.sync.safe_dir import SafeDirectory
 from launcher.sync.shared_dirs import await_sight, tree_stamps
 from launcher.sync.tree import read_tree
@@ -72,13 +72,13 @@ def test_what_a_sync_of_another_host_is_bringing_is_not_swept(tmp_path: Path) ->
         os.utime(state / name, (old, old))
     lock, is_locked = take_lock(directory)
     assert is_locked
-    sweep(directory, is_locked=False)  # a file system without locks
+    remove_stale(directory, is_locked=False)  # a file system without locks
     assert sorted(path.name for path in state.glob("incoming-*")) == [
         "incoming-ended",
         "incoming-killed",
         "incoming-live",
     ]
-    sweep(directory, is_locked=True)
+    remove_stale(directory, is_locked=True)
     assert [path.name for path in state.glob("incoming-*")] == ["incoming-live"]
     assert {path.name for path in state.glob("nonce-*")} == {"nonce-killed", "nonce-live"}
     os.close(lock)

@@ -31,7 +31,7 @@ def test_what_gitignore_leaves_out_is_not_sent(tmp_path: Path, *, versioned: boo
         git(tmp_path, "init", "-q")
     tree = read(tmp_path)
     assert paths(tree) == SENT
-    assert tree.by_git is versioned
+    assert tree.from_git is versioned
 
 
 def test_a_tracked_file_is_sent_whatever_gitignore_says_and_a_removed_one_is_not(tmp_path: Path) -> None:
@@ -124,14 +124,14 @@ def test_the_content_hash_is_that_of_names_contents_and_what_can_be_run(tmp_path
 
 def test_a_version_is_the_commit_with_the_edits(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "work")
-    assert asking.version_of(tmp_path) == asking.GitState()
+    assert asking.git_state(tmp_path) == asking.GitState()
     write(tmp_path, {"a.py": "1\n"})
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "one")
-    clean = asking.version_of(tmp_path)
+    clean = asking.git_state(tmp_path)
     assert (len(clean.commit), clean.branch, clean.dirty, clean.diff) == (40, "work", False, "")
     write(tmp_path, {"a.py": "2\n"})
-    edited = asking.version_of(tmp_path)
+    edited = asking.git_state(tmp_path)
     assert edited.dirty
     assert "-1\n+2\n" in edited.diff
     assert edited.diff_complete
@@ -143,7 +143,7 @@ def test_a_diff_is_kept_up_to_a_limit(tmp_path: Path) -> None:
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "one")
     write(tmp_path, {"a.txt": "line\n" * 100_000})
-    version = asking.version_of(tmp_path)
+    version = asking.git_state(tmp_path)
     assert len(version.diff) == asking.MAX_DIFF
     assert not version.diff_complete
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from launcher.follow.usage import RankUsage
 from launcher.terminal.bottom_area import BottomArea
-from launcher.terminal.cell_width import cells, fit
+from launcher.terminal.cell_width import text_width, truncate
 from launcher.terminal.live_screen import FRAME_S, LiveScreen, screen_on
 from launcher.terminal.outlet import Outlet
 from launcher.terminal.screen import Screen
@@ -98,14 +98,14 @@ def test_a_finished_bar_becomes_a_line_and_the_area_goes_with_the_run(
 
 def test_our_own_words_come_at_once_and_above(terminal: Terminal, screen: LiveScreen) -> None:
     running(screen).tick(1.0)
-    screen.say("rank 1 failed", bad=True)
+    screen.notify("rank 1 failed", bad=True)
     assert terminal.rows[0] == "==> rank 1 failed"
     assert terminal.rows[1].startswith("run ")
 
 
 def test_a_question_has_the_terminal_for_itself(terminal: Terminal, screen: LiveScreen) -> None:
-    running(screen).say("stop it?")
-    screen.lift()
+    running(screen).notify("stop it?")
+    screen.clear()
     assert terminal.rows == ["==> stop it?"]
     assert (terminal.emulator.cursor.x, terminal.emulator.cursor.y) == (0, 1)
 
@@ -133,8 +133,8 @@ def test_a_window_that_changes_its_size_is_drawn_anew(terminal: Terminal, screen
 
 
 def test_wide_characters_take_two_columns_and_marks_none(terminal: Terminal) -> None:
-    assert (cells("a"), cells("数据"), cells("e\u0301"), cells("é")) == (1, 4, 1, 1)
-    assert fit([("", "数据集合")], 6) == [("", "数"), ("", "...")]
+    assert (text_width("a"), text_width("数据"), text_width("e\u0301"), text_width("é")) == (1, 4, 1, 1)
+    assert truncate([("", "数据集合")], 6) == [("", "数"), ("", "...")]
     area = BottomArea(Outlet(terminal), terminal.size, colour=False)
     for count in range(50):
         area.draw((), [[("", "数据" * 40 + str(count))]])
@@ -148,7 +148,7 @@ def test_wide_characters_take_two_columns_and_marks_none(terminal: Terminal) -> 
 def test_output_never_reaches_the_rows_of_others(pieces: list[bytes]) -> None:
     terminal = Terminal()
     screen = LiveScreen(terminal, folds=False, size=terminal.size)
-    screen.say("before")
+    screen.notify("before")
     running(screen)
     for number, piece in enumerate(pieces):
         screen.output("a", "rank-0.log", piece, number * 1.0)
@@ -177,7 +177,7 @@ def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatc
         stream.isatty = lambda: True  # type: ignore[method-assign]
         screen = screen_on(stream)
         screen.phase("run", 0.0)
-        screen.say("hello")
+        screen.notify("hello")
         texts.append(stream.getvalue())
     assert "\x1b[1m==>" in texts[0]
     assert "\x1b[1m" not in texts[1]

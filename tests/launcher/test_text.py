@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.text import clean, console, one_line, wants_colour
+from launcher.text import console, one_line, sanitize, supports_color
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ from launcher.text import clean, console, one_line, wants_colour
     ],
 )
 def test_escapes_are_dropped_or_made_visible(text: str | bytes, expected: str) -> None:
-    assert clean(text) == expected
+    assert sanitize(text) == expected
 
 
 def test_one_line_is_one_line_of_limited_length() -> None:
@@ -47,27 +47,27 @@ def test_one_line_is_one_line_of_limited_length() -> None:
 
 @given(st.text() | st.binary())
 def test_nothing_that_a_terminal_obeys_is_left(text: str | bytes) -> None:
-    result = clean(text)
+    result = sanitize(text)
     left = {
         c
         for c in result
         if unicodedata.category(c) in ("Cc", "Cs") or unicodedata.bidirectional(c) in ("RLO", "LRO")
     }
     assert left <= {"\t", "\n"}
-    assert clean(result) == result
+    assert sanitize(result) == result
 
 
 @given(st.text(alphabet="ab\n\t é→"))
 def test_ordinary_text_stays(text: str) -> None:
-    assert clean(text) == text
+    assert sanitize(text) == text
 
 
 def test_an_endless_sequence_costs_no_endless_time() -> None:
-    assert len(clean("\x1b]" * 100_000)) == 500_000
+    assert len(sanitize("\x1b]" * 100_000)) == 500_000
 
 
 def test_a_pipe_gets_plain_wide_text() -> None:
     stream = io.StringIO()
-    assert not wants_colour(stream)
+    assert not supports_color(stream)
     console(stream).print("[bold]x[/bold] " + "y" * 120, style="red")
     assert stream.getvalue() == "[bold]x[/bold] " + "y" * 120 + "\n"

@@ -13,11 +13,11 @@ def test_a_queue_that_is_never_empty_does_not_stop_the_clock() -> None:
         happenings.put(Reconnected("a"))
     thirtieths = (number / 30 for number in count())
     ticking = TickerQueue(happenings, clock=lambda: next(thirtieths))
-    taken = [ticking.next() for _ in range(60)]
+    taken = [ticking.get() for _ in range(60)]
     assert 10 <= sum(isinstance(each, Tick) for each in taken) <= 20
     assert happenings.qsize() == 100 - sum(isinstance(each, Reconnected) for each in taken)
 
 
 def test_a_queue_that_stays_empty_ticks() -> None:
     ticking = TickerQueue(queue.Queue())
-    assert all(isinstance(ticking.next(), Tick) for _ in range(3))
+    assert all(isinstance(ticking.get(), Tick) for _ in range(3))

@@ -13,23 +13,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from launcher.errors import CommandTimedOut, ConnectionLost, OutputTooLarge, ProgramNotStarted
-from launcher.remote.programs import bootstrap, onhost_source, packed
+from launcher.remote.programs import bootstrap_argv, compress_program, program_source
 from launcher.transports.base import Connection, Endpoint, iter_stdout
 from launcher.transports.local import LocalConnection
 from launcher.transports.prefix import Prefix, PrefixConnection
 from launcher.transports.step.connection import StepConnection
-from launcher.transports.step.step import Step
+from launcher.transports.step.step import SlurmStep
 from tests.launcher.sshd import Sshd
 
 
-def relay_here(node: str) -> Step:
+def relay_here(node: str) -> SlurmStep:
     """Return a step whose one task runs here, without srun: what srun does to it is tried in tests/lab."""
-    argv = bootstrap(sys.executable, "gpulaunch-step")
-    step = Step(
+    argv = bootstrap_argv(sys.executable, "gpulaunch-step")
+    step = SlurmStep(
         argv,
         (node,),
         {**os.environ, "SLURMD_NODENAME": node},
-        packed(onhost_source("step_relay"), "step_relay.py"),
+        compress_program(program_source("step_relay"), "step_relay.py"),
     )
     step.start()
     step.task(node)

@@ -3,7 +3,7 @@
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.config.visible_devices import read_visible, within_visible
+from launcher.config.visible_devices import limit_to_visible, parse_visible_devices
 from preflight.decide.ranks import RanksRefused, map_ranks
 from preflight.job import GpuRequest, Job
 from tests.hardware import gpu, host
@@ -25,26 +25,26 @@ HERE = HostEntry("localhost")
     ],
 )
 def test_the_variable_is_read_as_cuda_reads_it(text: str, gpus: GpuRequest) -> None:
-    assert read_visible(text) == gpus
+    assert parse_visible_devices(text) == gpus
 
 
 def test_only_this_machine_is_bound_by_the_variable_here_and_hosts_yaml_wins() -> None:
     environ = {"CUDA_VISIBLE_DEVICES": "1"}
-    assert within_visible(HERE, environ).gpus == (1,)
-    assert within_visible(HERE, {}) == HERE
+    assert limit_to_visible(HERE, environ).gpus == (1,)
+    assert limit_to_visible(HERE, {}) == HERE
     for entry in (HostEntry("titan"), HostEntry("localhost", gpus=(0,))):
-        assert within_visible(entry, environ) == entry
+        assert limit_to_visible(entry, environ) == entry
 
 
 def test_ranks_get_no_gpu_that_is_not_visible_and_the_plan_says_why() -> None:
     facts = host("localhost", [gpu(0), gpu(1), gpu(2)])
-    entry = within_visible(HERE, {"CUDA_VISIBLE_DEVICES": "2,0"})
-    ranks = map_ranks(facts, Job(), allowed=entry.gpus, allowed_by=entry.gpus_from)
+    entry = limit_to_visible(HERE, {"CUDA_VISIBLE_DEVICES": "2,0"})
+    ranks = map_ranks(facts, Job(), allowed=entry.gpus, allowed_by=entry.gpus_source)
     assert [slot.gpu_index for slot in ranks.slots] == [2, 0]
     assert ("localhost offers 2 of its 3 GPUs", "CUDA_VISIBLE_DEVICES=2,0") in [
-        (why.text, why.source) for why in ranks.because
+        (why.text, why.source) for why in ranks.reasons
     ]
-    nothing = within_visible(HERE, {"CUDA_VISIBLE_DEVICES": ""})
+    nothing = limit_to_visible(HERE, {"CUDA_VISIBLE_DEVICES": ""})
     with pytest.raises(RanksRefused, match="CUDA_VISIBLE_DEVICES= leaves it no GPU") as caught:
-        map_ranks(facts, Job(), allowed=nothing.gpus, allowed_by=nothing.gpus_from)
+        map_ranks(facts, Job(), allowed=nothing.gpus, allowed_by=nothing.gpus_source)
     assert caught.value.fix == "run with --gpus none, or change CUDA_VISIBLE_DEVICES"

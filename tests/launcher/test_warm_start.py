@@ -17,7 +17,7 @@ import pytest
 from launcher.follow import protocol
 from launcher.follow.warm_start import early_request
 from launcher.onhost.supervisor.gpu_claims import is_locked
-from launcher.remote.programs import onhost_source
+from launcher.remote.programs import program_source
 from tests.launcher.onhost_driver import Driver
 
 LAUNCH = """
@@ -80,7 +80,7 @@ class Egg(Driver):
             "files": [],
             "disconnect_timeout_s": 30.0,
             "main_port": None,
-            "rank_source": onhost_source("rank").decode(),
+            "rank_source": program_source("rank").decode(),
             **spec,
         }
 

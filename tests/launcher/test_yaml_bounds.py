@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.config.host_ranges import expand
+from launcher.config.host_ranges import expand_ranges
 from launcher.config.inventory import Inventory, load_inventory
 from launcher.config.run_config import load_run_config
 from launcher.errors import BadInput, ConfigError
@@ -124,8 +124,8 @@ def test_a_word_that_is_no_range_is_refused_before_it_is_expanded(word: str) -> 
 
 
 def test_a_range_keeps_its_zeros_and_steps() -> None:
-    assert expand("a[08-10]", {}) == ("a08", "a09", "a10")
-    assert expand("a[1-7/3]b[1-2]", {}) == ("a1b1", "a1b2", "a4b1", "a4b2", "a7b1", "a7b2")
+    assert expand_ranges("a[08-10]", {}) == ("a08", "a09", "a10")
+    assert expand_ranges("a[1-7/3]b[1-2]", {}) == ("a1b1", "a1b2", "a4b1", "a4b2", "a7b1", "a7b2")
 
 
 READERS: dict[str, Callable[[str], object]] = {

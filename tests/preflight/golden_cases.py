@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from preflight.checks.finding import Finding
-from preflight.checks.runner import judge_cluster, judge_host, table
+from preflight.checks.runner import all_checks, check_cluster, check_host
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.json_codec import decode
 from preflight.job import EngineTraits, Expect, Job
@@ -42,8 +42,8 @@ class Case:
             hosts = {name: host(overlay, name) for name, overlay in self.data["hosts"].items()}
             reach = tuple(decode(Reach, item) for item in self.data.get("reach", []))
             clocks = {name: (low, high) for name, (low, high) in self.data.get("clocks", {}).items()}
-            return judge_cluster(hosts, job, reach, expect=expect, clocks=clocks)
-        return judge_host(
+            return check_cluster(hosts, job, reach, expect=expect, clocks=clocks)
+        return check_host(
             host(self.data.get("facts", {})),
             job,
             expect,
@@ -63,7 +63,7 @@ def all_cases() -> list[Case]:
     return [
         Case(path.parent.name, path.stem, yaml.load(path.read_text(encoding="utf-8"), loader))
         for path in sorted(CASES.glob("*/*.yaml"))
-        if path.parent.name in table()
+        if path.parent.name in all_checks()
     ]
 
 

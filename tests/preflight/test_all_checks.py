@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from preflight.checks.finding import Severity, blocks_launch, exit_code
-from preflight.checks.runner import judge_cluster, judge_host, table
+from preflight.checks.runner import all_checks, check_cluster, check_host
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.json_codec import decode, encode
 from preflight.facts.missing import Missing, MissingCode
@@ -28,7 +28,7 @@ GATES = ("python", "driver", "gpus", "processes", "ports", "paths")
 
 def test_field_note_4_is_named_in_full() -> None:
     story: dict[str, Any] = yaml.safe_load(STORY.read_text(encoding="utf-8"))
-    findings = judge_host(host(story["facts"]), make_job(story["job"]), Expect())
+    findings = check_host(host(story["facts"]), make_job(story["job"]), Expect())
     told = {(finding.code, finding.subject): finding for finding in findings}
     assert "an orphan" in told["PROC001", "gpu0"].message
     assert "half dead" in told["PROC001", "gpu1"].message
@@ -43,7 +43,7 @@ def test_field_note_4_is_named_in_full() -> None:
 def test_field_note_4_on_a_titan_rtx_names_the_precision_too() -> None:
     story: dict[str, Any] = yaml.safe_load(STORY.read_text(encoding="utf-8"))
     turing = {f"gpus.{i}.{key}": value for i in (0, 1) for key, value in story["turing"].items()}
-    findings = judge_host(host(story["facts"] | turing), make_job(story["job"]), Expect())
+    findings = check_host(host(story["facts"] | turing), make_job(story["job"]), Expect())
     assert {"PROC001", "MODE002", "PORT001", "PREC001"} <= {finding.code for finding in findings}
 
 
@@ -98,10 +98,10 @@ JOBS = st.builds(
 @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(FACTS, JOBS)
 def test_no_facts_crash_a_check(facts: HostFacts, job: Job) -> None:
-    findings = judge_host(facts, job, Expect(gpus=2, driver=">=570"))
+    findings = check_host(facts, job, Expect(gpus=2, driver=">=570"))
     crashed = [finding for finding in findings if "the check itself failed" in finding.message]
     assert crashed == []
-    assert all(finding.code in table() and finding.message for finding in findings)
+    assert all(finding.code in all_checks() and finding.message for finding in findings)
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
@@ -111,7 +111,7 @@ def test_no_facts_crash_a_check(facts: HostFacts, job: Job) -> None:
     st.lists(strategy(Reach), max_size=2),
 )
 def test_no_facts_crash_a_cluster_check(hosts: dict[str, HostFacts], job: Job, reach: list[Reach]) -> None:
-    findings = judge_cluster(hosts, job, tuple(reach))
+    findings = check_cluster(hosts, job, tuple(reach))
     assert [finding for finding in findings if "the check itself failed" in finding.message] == []
 
 
@@ -125,7 +125,7 @@ def test_facts_survive_the_wire(facts: HostFacts) -> None:
 @given(st.sampled_from(GATES), MISSING)
 def test_a_missing_gate_is_never_a_pass(fact: str, missing: Missing) -> None:
     blind = _with(host(), {fact: missing})
-    assert exit_code(judge_host(blind, Job(), Expect())) == 1
+    assert exit_code(check_host(blind, Job(), Expect())) == 1
 
 
 def _with(value: T, changes: dict[str, Any]) -> T:
@@ -157,7 +157,7 @@ def test_a_gpu_value_that_could_not_be_read_is_never_a_pass(value: str, missing:
     facts = host()
     assert not isinstance(facts.gpus, Missing)
     gpu = _with(facts.gpus[1], {value: missing})
-    findings = judge_host(dataclasses.replace(facts, gpus=(facts.gpus[0], gpu)), Job(), Expect())
+    findings = check_host(dataclasses.replace(facts, gpus=(facts.gpus[0], gpu)), Job(), Expect())
     assert exit_code(findings) == 1
 
 
@@ -170,6 +170,6 @@ def test_a_gpu_that_answers_nothing_is_one_finding(code: MissingCode) -> None:
         field.name: gone for field in dataclasses.fields(facts.gpus[1]) if field.name not in ("index", "uuid")
     }
     gpu = _with(facts.gpus[1], values)
-    findings = judge_host(dataclasses.replace(facts, gpus=(facts.gpus[0], gpu)), Job(), Expect())
+    findings = check_host(dataclasses.replace(facts, gpus=(facts.gpus[0], gpu)), Job(), Expect())
     stopping = [finding for finding in findings if finding.severity in (Severity.CRITICAL, Severity.UNKNOWN)]
     assert [(finding.code, finding.subject) for finding in stopping] == [("GPU003", "gpu1")]

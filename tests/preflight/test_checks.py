@@ -3,7 +3,7 @@
 import pytest
 
 from preflight.checks.finding import Severity, blocks_launch, exit_code
-from preflight.checks.runner import judge_cluster, judge_host, table
+from preflight.checks.runner import all_checks, check_cluster, check_host
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 from tests.preflight.golden_cases import CASES, Case, all_cases, host
@@ -26,7 +26,7 @@ def test_a_finding_ends_in_what_to_type_or_whom_to_ask(case: Case) -> None:
     assert all(finding.fix for finding in case.said())
 
 
-@pytest.mark.parametrize("code", sorted(table()))
+@pytest.mark.parametrize("code", sorted(all_checks()))
 def test_a_check_has_an_ok_and_a_bad_case(code: str) -> None:
     named = {case.name: case for case in CASE_LIST if case.code == code}
     assert named["ok"].wanted == []
@@ -34,23 +34,23 @@ def test_a_check_has_an_ok_and_a_bad_case(code: str) -> None:
 
 
 def test_every_folder_of_cases_belongs_to_a_check() -> None:
-    assert {path.name for path in CASES.iterdir() if path.is_dir()} == set(table())
+    assert {path.name for path in CASES.iterdir() if path.is_dir()} == set(all_checks())
 
 
-@pytest.mark.parametrize("code", sorted(table()))
+@pytest.mark.parametrize("code", sorted(all_checks()))
 def test_a_check_says_why_how_to_fix_it_and_where_it_is_from(code: str) -> None:
-    check = table()[code]
+    check = all_checks()[code]
     assert check.title.endswith(".")
     assert "\nFix: " in check.text
     assert "\nSource: " in check.text
 
 
 def test_a_healthy_host_is_fine_and_quiet() -> None:
-    assert judge_host(host(), Job(script="train.py"), Expect()) == ()
+    assert check_host(host(), Job(script="train.py"), Expect()) == ()
 
 
 def test_equal_hosts_are_fine_together_once_they_reach_each_other() -> None:
-    findings = judge_cluster({"a": host(name="a"), "b": host(name="b")}, Job(), ())
+    findings = check_cluster({"a": host(name="a"), "b": host(name="b")}, Job(), ())
     assert [(finding.code, finding.severity) for finding in findings] == [("NET004", Severity.UNKNOWN)]
 
 
@@ -66,12 +66,12 @@ def test_a_cpu_job_hears_nothing_about_gpus() -> None:
             "kernel_log": {"missing": "x", "code": "no-permission"},
         }
     )
-    assert judge_host(bare, Job(gpus="none"), Expect()) == ()
+    assert check_host(bare, Job(gpus="none"), Expect()) == ()
 
 
 def test_an_ignored_code_is_shown_and_stops_nothing() -> None:
     sick = host({"gpus.0.recovery_action": "gpu_reset"})
-    (finding,) = judge_host(sick, Job(), Expect(), ignore=frozenset({"HEAL001"}))
+    (finding,) = check_host(sick, Job(), Expect(), ignore=frozenset({"HEAL001"}))
     assert finding.ignored
     assert not blocks_launch(finding)
     assert exit_code([finding]) == 0
@@ -80,13 +80,13 @@ def test_an_ignored_code_is_shown_and_stops_nothing() -> None:
 @pytest.mark.parametrize("fact", ["python", "gpus", "driver", "processes", "ports", "paths"])
 def test_a_host_whose_gate_facts_are_missing_is_never_fine(fact: str) -> None:
     blind = host({fact: {"missing": "the probe ended early", "code": "error"}})
-    findings = judge_host(blind, Job(), Expect())
+    findings = check_host(blind, Job(), Expect())
     assert not isinstance(getattr(host(), fact), Missing)
     assert any(blocks_launch(finding) for finding in findings)
 
 
 def test_a_crash_of_one_check_hides_no_other() -> None:
-    findings = judge_host(
+    findings = check_host(
         host({"driver.version": "560.35.05", "gpus.0.recovery_action": "gpu_reset"}),
         Job(),
         Expect(driver="nonsense"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from preflight.facts.host import HostFacts, Identity, ProcessTable, UnreadableProcess
 from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
-from preflight.leftovers.selection import CleanFilter, choose
+from preflight.leftovers.selection import CleanFilter, select_to_kill
 from tests.preflight import container_scenes as containers
 from tests.preflight import scenes
 from tests.preflight.container_scenes import Container, container_scene, own, with_hidden_init
@@ -19,8 +19,8 @@ from tests.preflight.scenes import ME, PIDS, ROOT, Scene
 
 
 def picked(facts: HostFacts, *, all_users: bool = False) -> set[int]:
-    choice = choose(classify(facts, all_users=all_users), CleanFilter())
-    return {each.process.pid for each in (*choice.at_once, *choice.after_yes)}
+    choice = select_to_kill(classify(facts, all_users=all_users), CleanFilter())
+    return {each.process.pid for each in (*choice.automatic, *choice.needs_confirmation)}
 
 
 def kinds(scene: Scene) -> dict[int, ProcessClass]:

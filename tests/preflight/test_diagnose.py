@@ -130,7 +130,7 @@ def test_a_sigkill_without_evidence_of_memory_is_never_certain() -> None:
 
 def test_the_line_of_the_users_code_and_the_command_are_told() -> None:
     found = diagnose(dict(HITS)["S90 deprecated-tokenizer-arg"]).causes[0]
-    assert found.place == "/home/ana/ft/train.py:40"
+    assert found.location == "/home/ana/ft/train.py:40"
     assert found.command == "write processing_class= instead of tokenizer="
     assert (
         diagnose(dict(HITS)["S89 missing-module"]).causes[0].command == "pip install opencv-python-headless"
@@ -141,7 +141,7 @@ def test_the_line_of_the_users_code_and_the_command_are_told() -> None:
 def test_a_first_exception_that_is_in_no_row_is_named_with_its_place() -> None:
     found = diagnose((LOGS / "recorded" / "user-exception__worker-error.txt").read_text(encoding="utf-8"))
     assert found.causes[0].cause == "the script raised KeyError: 'caption'"
-    assert found.causes[0].place == "/workspace/run/train.py:5"
+    assert found.causes[0].location == "/workspace/run/train.py:5"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_frame_of_gpulaunch_itself_is_not_the_users_line(ours: str) -> None:
         '  File "/env/lib/python3.11/site-packages/torch/_tensor.py", line 623, in backward\n'
         "RuntimeError: CUDA error: out of memory\n"
     )
-    assert diagnose(log).causes[0].place == "/home/ana/train.py:7"
+    assert diagnose(log).causes[0].location == "/home/ana/train.py:7"
 
 
 def test_harmless_lines_are_named_and_are_no_cause() -> None:

@@ -53,7 +53,7 @@ def test_the_cause_is_kept_however_much_is_printed_behind_it() -> None:
         live.feed(f"waiting for the others {number}", 0, "a")
     found = live.finish()
     assert (found.verdict, found.causes[0].rank, found.causes[0].host) == ("cuda-oom", 1, "b")
-    assert found.causes[0].place == "train.py:3"
+    assert found.causes[0].location == "train.py:3"
 
 
 def test_a_healthy_run_ends_without_a_cause() -> None:

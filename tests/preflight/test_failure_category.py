@@ -2,7 +2,7 @@ import pytest
 
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose
-from preflight.diagnosis.failure_category import LASTING, NATURES, classes, nature_of
+from preflight.diagnosis.failure_category import CATEGORIES, PERMANENT, category_of, classes
 from preflight.diagnosis.result import ZERO_CODE, Cause
 from preflight.diagnosis.signatures.table import SIGNATURES
 from preflight.facts.host import KernelLog
@@ -22,8 +22,8 @@ def test_every_class_of_failure_has_its_nature_and_none_is_left_over() -> None:
 
 
 def test_what_lasts_is_what_a_person_must_mend() -> None:
-    assert LASTING == ("oom", "script", "precision", "crash", "environment", "unknown")
-    assert {name for name, row in NATURES.items() if row.passes}.isdisjoint(LASTING)
+    assert PERMANENT == ("oom", "script", "precision", "crash", "environment", "unknown")
+    assert {name for name, row in CATEGORIES.items() if row.retryable}.isdisjoint(PERMANENT)
 
 
 @pytest.mark.parametrize(
@@ -43,16 +43,16 @@ def test_what_lasts_is_what_a_person_must_mend() -> None:
     ],
 )
 def test_a_log_has_a_nature(log: str, nature: str) -> None:
-    assert nature_of(cause(log + _FAILED)).name == nature
+    assert category_of(cause(log + _FAILED)).name == nature
 
 
 def test_a_sigkill_is_from_outside_until_the_kernel_says_that_memory_was_why() -> None:
     log = "E1121 01:11:20 1 api.py:882] failed (exitcode: -9) local_rank: 1 (pid: 512) of binary: python\n"
-    assert nature_of(cause(log)).name == "external"
+    assert category_of(cause(log)).name == "external"
     kernel = KernelLog("dmesg", (), ("Out of memory: Killed process 512 (python)",), ())
-    assert nature_of(cause(log, Context(kernel_logs=(kernel,)))).name == "oom"
+    assert category_of(cause(log, Context(kernel_logs=(kernel,)))).name == "oom"
 
 
 def test_a_class_that_the_table_does_not_know_is_not_known_to_pass() -> None:
     new = Cause("S999", "something-new", "certain", "", "", ())
-    assert nature_of(new).name == "unknown"
+    assert category_of(new).name == "unknown"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from preflight.decide.gpu_selection import GpuSelection, select
+from preflight.decide.gpu_selection import GpuSelection, select_gpus
 from preflight.facts.missing import Missing
 from preflight.job import GpuRequest, Job
 from tests.hardware import gpu, host
@@ -11,8 +11,8 @@ FOUR = [gpu(index) for index in (2, 0, 3, 1)]  # no promise of a driver that the
 
 
 def chosen(request: GpuRequest, allowed: GpuRequest = "all") -> tuple[list[int], int, tuple[int | str, ...]]:
-    found = select(host(gpus=FOUR), Job(gpus=request), allowed)
-    return sorted(found.candidates), found.needed, found.absent
+    found = select_gpus(host(gpus=FOUR), Job(gpus=request), allowed)
+    return sorted(found.candidates), found.needed, found.not_found
 
 
 @pytest.mark.parametrize(
@@ -41,20 +41,20 @@ def test_a_job_gets_what_it_names_out_of_what_is_allowed(
 
 def test_a_gpu_in_prohibited_mode_is_set_aside_while_others_remain() -> None:
     kept = [gpu(0), gpu(1, compute_mode="prohibited")]
-    assert select(host(gpus=kept), Job()) == GpuSelection(frozenset({0}), 1, (), frozenset({1}))
-    assert select(host(gpus=kept), Job(gpus=(1,))) == GpuSelection(frozenset({1}), 1)  # named, so wanted
+    assert select_gpus(host(gpus=kept), Job()) == GpuSelection(frozenset({0}), 1, (), frozenset({1}))
+    assert select_gpus(host(gpus=kept), Job(gpus=(1,))) == GpuSelection(frozenset({1}), 1)  # named, so wanted
 
 
 def test_gpus_that_are_all_prohibited_are_candidates_so_that_their_check_refuses_them() -> None:
     kept = [gpu(index, compute_mode="prohibited") for index in (0, 1)]
-    assert select(host(gpus=kept), Job()) == GpuSelection(frozenset({0, 1}), 2)
+    assert select_gpus(host(gpus=kept), Job()) == GpuSelection(frozenset({0, 1}), 2)
 
 
 def test_of_gpus_that_cannot_be_read_none_is_chosen() -> None:
-    assert select(host(gpus=Missing("no driver", "no-library")), Job()) == GpuSelection(frozenset(), 0)
+    assert select_gpus(host(gpus=Missing("no driver", "no-library")), Job()) == GpuSelection(frozenset(), 0)
 
 
 def test_a_gpu_without_a_uuid_is_named_by_its_index_alone() -> None:
     nameless = [gpu(0, uuid=Missing("denied", "no-permission")), gpu(1)]
-    found = select(host(gpus=nameless), Job(gpus=(0, "GPU-titan-0")))
-    assert (found.candidates, found.absent) == (frozenset({0}), ("GPU-titan-0",))
+    found = select_gpus(host(gpus=nameless), Job(gpus=(0, "GPU-titan-0")))
+    assert (found.candidates, found.not_found) == (frozenset({0}), ("GPU-titan-0",))

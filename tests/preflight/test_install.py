@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from preflight.checks.install import install_command
-from preflight.checks.runner import judge_host
+from preflight.checks.runner import check_host
 from preflight.checks.wheels import index_for
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.job import Expect, Job
@@ -49,7 +49,7 @@ def test_one_index_fits_all_gpus_of_a_host() -> None:
 
 
 def _told(facts: HostFacts, code: str) -> str:
-    (found,) = (item for item in judge_host(facts, Job(), Expect()) if item.code == code)
+    (found,) = (item for item in check_host(facts, Job(), Expect()) if item.code == code)
     return found.fix
 
 

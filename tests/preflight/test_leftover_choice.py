@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from preflight.leftovers.classify import ClassifiedProcess, HeldResources, ProcessClass
-from preflight.leftovers.selection import CleanFilter, CleanSelection, asks, choose, how_to_end, remedy
+from preflight.leftovers.selection import (
+    CleanFilter,
+    CleanSelection,
+    advice_for,
+    confirmation_of,
+    how_to_end,
+    select_to_kill,
+)
 from tests.preflight.scenes import Scene
 
 NOTHING = HeldResources((), ())
@@ -24,7 +31,7 @@ def one(
 
 def part(choice: CleanSelection) -> str:
     """Return in which part of a choice its one process is."""
-    parts = {"at once": choice.at_once, "after yes": choice.after_yes, "shown": choice.shown}
+    parts = {"at once": choice.automatic, "after yes": choice.needs_confirmation, "shown": choice.kept}
     found = [name for name, rows in parts.items() if rows]
     assert len(found) <= 1
     return "".join(found)
@@ -48,13 +55,13 @@ def test_each_class_is_ended_shown_or_asked_for(
     kind: ProcessClass, plain: str, named: str, suspects: str
 ) -> None:
     each = (one(kind),)
-    assert part(choose(each, CleanFilter())) == plain
-    assert part(choose(each, CleanFilter(pids=(7,)))) == named
-    assert part(choose(each, CleanFilter(include_suspect=True))) == suspects
+    assert part(select_to_kill(each, CleanFilter())) == plain
+    assert part(select_to_kill(each, CleanFilter(pids=(7,)))) == named
+    assert part(select_to_kill(each, CleanFilter(include_suspect=True))) == suspects
 
 
 def test_the_session_that_asks_is_not_ended_by_name() -> None:
-    assert part(choose((one(ProcessClass.LIVE, evidence=ASKS),), CleanFilter(pids=(7,)))) == "shown"
+    assert part(select_to_kill((one(ProcessClass.LIVE, evidence=ASKS),), CleanFilter(pids=(7,)))) == "shown"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +84,7 @@ def test_the_session_that_asks_is_not_ended_by_name() -> None:
 def test_what_was_named_narrows_what_is_ended_and_what_is_shown(
     holds: HeldResources, wish: CleanFilter, expected: str
 ) -> None:
-    assert part(choose((one(ProcessClass.DEAD_RUN, holds),), wish)) == expected
+    assert part(select_to_kill((one(ProcessClass.DEAD_RUN, holds),), wish)) == expected
 
 
 @pytest.mark.parametrize(
@@ -94,8 +101,8 @@ def test_a_live_process_that_keeps_something_comes_with_the_command_that_ends_it
     holds: HeldResources, evidence: tuple[str, ...], *, said: bool
 ) -> None:
     each = one(ProcessClass.LIVE, holds, evidence)
-    assert asks(each) is (evidence == ASKS)
-    assert ("gpulaunch clean-zombies HOST --pid 7" in remedy(each)) is said
+    assert confirmation_of(each) is (evidence == ASKS)
+    assert ("gpulaunch clean-zombies HOST --pid 7" in advice_for(each)) is said
 
 
 @pytest.mark.parametrize(("holds", "port"), [(GPU, ""), (PORT, " --port 29500"), (BOTH, ""), (NOTHING, "")])

@@ -111,7 +111,7 @@ def test_a_gpu_is_held_by_its_device_file_whose_number_is_the_minor(
     pid = scene.add(env=scenes.elastic("1", 0))
     scene.set(pid, gpu_files=(path,))
     facts = gpus(scene.facts(), lambda each: replace(each, minor=minor) if each.index == 1 else each)
-    assert judged(scene, pid, facts).holds.gpus == (() if index is None else (index,))
+    assert judged(scene, pid, facts).held.gpus == (() if index is None else (index,))
 
 
 @pytest.mark.parametrize(("initial", "listed"), [(True, (0,)), (False, ())])
@@ -122,7 +122,7 @@ def test_the_pids_of_the_driver_are_those_of_the_initial_namespace(
     scene = scene_of()
     pid = scene.add(gpus=(0,))
     facts = identity(scene.facts(), initial_pid_namespace=initial)
-    assert judged(scene, pid, facts).holds.listed == listed
+    assert judged(scene, pid, facts).held.listed == listed
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from preflight.facts.host import ProcessTable
 from preflight.facts.missing import Missing
 from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
-from preflight.leftovers.selection import CleanFilter, CleanSelection, choose
+from preflight.leftovers.selection import CleanFilter, CleanSelection, select_to_kill
 from tests.preflight import scenes
 from tests.preflight.scenes import Scene, random_scene
 
 
 def chosen(choice: CleanSelection) -> set[int]:
-    return {each.process.pid for each in (*choice.at_once, *choice.after_yes)}
+    return {each.process.pid for each in (*choice.automatic, *choice.needs_confirmation)}
 
 
 def by_pid(scene: Scene) -> dict[int, ClassifiedProcess]:
@@ -27,7 +27,7 @@ def by_pid(scene: Scene) -> dict[int, ClassifiedProcess]:
 @given(st.integers(min_value=0, max_value=2**32))
 def test_only_leftovers_are_chosen_and_every_provable_one_is(seed: int) -> None:
     scene = random_scene(seed)
-    picked = chosen(choose(classify(scene.facts()), CleanFilter()))
+    picked = chosen(select_to_kill(classify(scene.facts()), CleanFilter()))
     assert picked <= scene.provable | scene.allowed
     assert picked >= scene.provable
 
@@ -37,13 +37,13 @@ def test_only_leftovers_are_chosen_and_every_provable_one_is(seed: int) -> None:
 def test_what_cannot_be_read_is_never_chosen(seed: int) -> None:
     """Make random processes unreadable: the choice may only shrink."""
     scene = random_scene(seed)
-    before = chosen(choose(classify(scene.facts()), CleanFilter()))
+    before = chosen(select_to_kill(classify(scene.facts()), CleanFilter()))
     rng = random.Random(seed)
     for pid, process in list(scene.processes.items()):
         if rng.random() < 0.5:
             scene.set(pid, environ=scenes.UNREADABLE, gpu_files=scenes.UNREADABLE)
         assert process.pid == pid
-    assert chosen(choose(classify(scene.facts()), CleanFilter())) <= before
+    assert chosen(select_to_kill(classify(scene.facts()), CleanFilter())) <= before
 
 
 @settings(max_examples=200, deadline=None)
@@ -51,7 +51,10 @@ def test_what_cannot_be_read_is_never_chosen(seed: int) -> None:
 def test_naming_pids_never_reaches_foreign_or_system_processes(seed: int) -> None:
     scene = random_scene(seed)
     wish = CleanFilter(pids=tuple(scene.processes), include_suspect=True)
-    for each in (*(choice := choose(classify(scene.facts()), wish)).at_once, *choice.after_yes):
+    for each in (
+        *(choice := select_to_kill(classify(scene.facts()), wish)).automatic,
+        *choice.needs_confirmation,
+    ):
         assert each.process.uid == scenes.ME
         assert each.kind not in (
             ProcessClass.FOREIGN,
@@ -85,7 +88,7 @@ def test_each_story_has_its_class(story: object, kinds: set[ProcessClass]) -> No
     found = {
         each.kind
         for each in classify(scene.facts())
-        if each.holds or each.holds.listed or each.kind is ProcessClass.ZOMBIE
+        if each.held or each.held.listed or each.kind is ProcessClass.ZOMBIE
     }
     assert found == kinds
 
@@ -99,7 +102,7 @@ def test_a_rank_that_somebody_has_typed_at_a_prompt_is_left_alone(mark: str) -> 
     between = scene.add(ppid=prompt, comm="make", argv=("make", "try"))
     rank = scene.add(ppid=between, argv=("python", "rank.py", "train.py"), env=env, gpus=(0,))
     assert by_pid(scene)[rank].kind is ProcessClass.SUSPECT
-    assert not chosen(choose(classify(scene.facts()), CleanFilter()))
+    assert not chosen(select_to_kill(classify(scene.facts()), CleanFilter()))
 
 
 def test_what_slurm_may_have_suspended_is_no_leftover() -> None:
@@ -115,9 +118,9 @@ def test_what_slurm_may_have_suspended_is_no_leftover() -> None:
 def test_a_dead_run_of_ours_is_ended_by_default() -> None:
     scene = Scene(random.Random(3))
     scenes.our_run(scene, alive=False)
-    choice = choose(classify(scene.facts()), CleanFilter())
-    assert {each.process.pid for each in choice.at_once} == scene.provable
-    assert all("supervisor" in each.evidence[0] for each in choice.at_once)
+    choice = select_to_kill(classify(scene.facts()), CleanFilter())
+    assert {each.process.pid for each in choice.automatic} == scene.provable
+    assert all("supervisor" in each.evidence[0] for each in choice.automatic)
 
 
 def test_a_supervisor_mark_of_another_boot_proves_nothing() -> None:
@@ -134,7 +137,7 @@ def test_the_asking_session_is_never_a_leftover() -> None:
     facts = scene.facts()
     assert isinstance(facts.processes, ProcessTable)
     facts = replace(facts, processes=replace(facts.processes, ancestors=(1, pid)))
-    choice = choose(classify(facts), CleanFilter(pids=(pid,), include_suspect=True))
+    choice = select_to_kill(classify(facts), CleanFilter(pids=(pid,), include_suspect=True))
     assert chosen(choice) == set()
 
 
@@ -143,14 +146,14 @@ def test_root_sees_other_users_leftovers_only_when_asked_for_all_users() -> None
     above = scenes.launcher(scene, uid=scenes.OTHER)
     made = set(scenes.ranks(scene, above, uid=scenes.OTHER))
     scene.forget(above)
-    assert chosen(choose(classify(scene.facts()), CleanFilter())) == set()
-    assert chosen(choose(classify(scene.facts(), all_users=True), CleanFilter())) == made
+    assert chosen(select_to_kill(classify(scene.facts()), CleanFilter())) == set()
+    assert chosen(select_to_kill(classify(scene.facts(), all_users=True), CleanFilter())) == made
 
 
 def test_all_users_without_root_changes_nothing() -> None:
     scene = Scene(random.Random(5))
     scenes.foreign(scene)
-    assert chosen(choose(classify(scene.facts(), all_users=True), CleanFilter())) == set()
+    assert chosen(select_to_kill(classify(scene.facts(), all_users=True), CleanFilter())) == set()
 
 
 def test_a_still_orphan_on_idle_gpus_is_only_suspect() -> None:
@@ -160,8 +163,8 @@ def test_a_still_orphan_on_idle_gpus_is_only_suspect() -> None:
     assert isinstance(facts.processes, ProcessTable)
     (each,) = classify(facts, earlier=facts.processes)
     assert each.kind is ProcessClass.SUSPECT
-    assert chosen(choose((each,), CleanFilter())) == set()
-    assert chosen(choose((each,), CleanFilter(include_suspect=True))) == {pid}
+    assert chosen(select_to_kill((each,), CleanFilter())) == set()
+    assert chosen(select_to_kill((each,), CleanFilter(include_suspect=True))) == {pid}
 
 
 def test_gpu_and_port_narrow_the_choice() -> None:
@@ -169,12 +172,12 @@ def test_gpu_and_port_narrow_the_choice() -> None:
     scenes.dead_rank_with_workers(scene)
     scenes.port_holder(scene)
     every = classify(scene.facts())
-    on_gpu = chosen(choose(every, CleanFilter(gpus=(0,))))
-    on_port = chosen(choose(every, CleanFilter(ports=(29500,))))
+    on_gpu = chosen(select_to_kill(every, CleanFilter(gpus=(0,))))
+    on_port = chosen(select_to_kill(every, CleanFilter(ports=(29500,))))
     assert on_gpu
     assert on_port
     assert not on_gpu & on_port
-    assert chosen(choose(every, CleanFilter(gpus=(3,)))) == set()
+    assert chosen(select_to_kill(every, CleanFilter(gpus=(3,)))) == set()
 
 
 def test_an_unread_process_table_gives_no_leftovers() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from preflight.decide.decision import NodeRanks, RankSlot
-from preflight.decide.precision import PrecisionRefused, ceiling, decide, fp8_backend
+from preflight.decide.precision import PrecisionRefused, decide, fp8_backend, hardware_limit
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
 from preflight.facts.script import CodeLocation, Option
@@ -37,7 +37,7 @@ from tests.preflight.readings import BARE, literal, on, reading
     ],
 )
 def test_each_card_has_its_ceiling(card: str, best: Precision) -> None:
-    found = ceiling(gpu(0, card))
+    found = hardware_limit(gpu(0, card))
     assert not isinstance(found, Missing)
     assert found.best == best
     assert on([card]).mixed_precision == best
@@ -45,7 +45,7 @@ def test_each_card_has_its_ceiling(card: str, best: Precision) -> None:
 
 def test_every_card_of_the_table_may_train_without_mixed_precision() -> None:
     for card in CARDS:
-        limit = ceiling(gpu(0, card))
+        limit = hardware_limit(gpu(0, card))
         assert not isinstance(limit, Missing)
         assert "no" in limit.on_request
         assert on([card], "no").mixed_precision == "no"
@@ -70,7 +70,7 @@ def test_a_request_beyond_the_hardware_is_lowered_and_says_from_what(
     cards: list[str], asked: PrecisionRequest, given: Precision
 ) -> None:
     decision = on(cards, asked)
-    assert (decision.mixed_precision, decision.changed_from) == (given, asked)
+    assert (decision.mixed_precision, decision.requested) == (given, asked)
 
 
 @pytest.mark.parametrize(
@@ -84,19 +84,19 @@ def test_a_request_beyond_the_hardware_is_lowered_and_says_from_what(
 )
 def test_a_request_the_hardware_can_do_is_kept(card: str, asked: PrecisionRequest) -> None:
     decision = on([card], asked)
-    assert (decision.mixed_precision, decision.changed_from) == (asked, "")
+    assert (decision.mixed_precision, decision.requested) == (asked, "")
 
 
 def test_the_reason_names_host_card_and_capability() -> None:
     decision = decide({"titan": titan()}, Job(precision="bf16"))
-    assert decision.because[0].text == "titan has TITAN RTX, compute capability 7.5"
+    assert decision.reasons[0].text == "titan has TITAN RTX, compute capability 7.5"
 
 
 def test_unlike_hosts_get_one_precision_and_the_weakest_card_is_named_first() -> None:
     decision = decide({"l40s-01": l40s(), "titan": titan()}, Job())
     assert decision.mixed_precision == "fp16"
-    assert "TITAN RTX" in decision.because[0].text
-    assert any("L40S" in reason.text for reason in decision.because[1:])
+    assert "TITAN RTX" in decision.reasons[0].text
+    assert any("L40S" in reason.text for reason in decision.reasons[1:])
 
 
 def test_gpus_that_take_no_part_do_not_lower_the_precision() -> None:
@@ -128,7 +128,7 @@ def test_cpu_ranks_train_in_float32_unless_bf16_is_asked_for(
     asked: PrecisionRequest, given: Precision, changed: str
 ) -> None:
     decision = decide({"plain": cpu_host()}, Job(gpus="none", precision=asked))
-    assert (decision.mixed_precision, decision.changed_from) == (given, changed)
+    assert (decision.mixed_precision, decision.requested) == (given, changed)
 
 
 def with_package(card: str, *packages: str) -> dict[str, Any]:
@@ -151,8 +151,8 @@ def test_fp8_needs_an_implementation_on_every_host() -> None:
 def test_a_literal_in_the_script_is_obeyed_when_nothing_else_was_asked() -> None:
     decision = on(["NVIDIA L40S"], script=reading(literal("fp16")))
     assert decision.mixed_precision == "fp16"
-    assert decision.because[0].source == "train.py:12"
-    assert any("native bf16" in reason.text for reason in decision.because)
+    assert decision.reasons[0].source == "train.py:12"
+    assert any("native bf16" in reason.text for reason in decision.reasons)
 
 
 def test_a_literal_that_the_hardware_cannot_do_is_refused_with_file_line_and_fix() -> None:
@@ -176,13 +176,13 @@ def test_a_literal_equal_to_the_request_is_fine() -> None:
 def test_fp16_in_the_script_on_cpu_ranks_is_told_to_do_nothing() -> None:
     decision = decide({"plain": cpu_host()}, Job(gpus="none"), reading(literal("fp16")))
     assert decision.mixed_precision == "fp16"  # the value the ranks will report
-    assert any("does nothing" in reason.text for reason in decision.because)
+    assert any("does nothing" in reason.text for reason in decision.reasons)
 
 
 def test_a_bare_accelerator_takes_the_ceiling_and_is_told_not_to_detect() -> None:
     decision = on(["NVIDIA TITAN RTX"], script=reading(BARE, trained_dtype="float32"))
     assert decision.mixed_precision == "fp16"
-    assert any("detects nothing" in reason.text for reason in decision.because)
+    assert any("detects nothing" in reason.text for reason in decision.reasons)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_deepspeed_is_told_to_decide_for_itself() -> None:
     decision = on(["NVIDIA L40S"], script=reading(manages_precision="train.py:3: import deepspeed"))
     assert any(
         "DeepSpeed" in reason.text and reason.source == "train.py:3: import deepspeed"
-        for reason in decision.because
+        for reason in decision.reasons
     )
 
 
@@ -219,7 +219,7 @@ def test_a_switch_among_the_scripts_own_arguments_is_a_request() -> None:
     table: dict[str, tuple[str, ...]] = {"fp16": ("--fp16",), "bf16": ("--bf16",)}
     job = Job(args=("--bf16", "--epochs", "3"), precision_args=table)
     decision = decide({"titan": titan()}, job)
-    assert (decision.mixed_precision, decision.changed_from) == ("fp16", "bf16")
+    assert (decision.mixed_precision, decision.requested) == ("fp16", "bf16")
     found = Option(CodeLocation("train.py", 5), "--fp16", "fp16", takes_value=False, choices=(), default="")
     kept = decide({"l40s-01": l40s()}, Job(args=("--fp16",)), reading(options=(found,)))
     assert kept.mixed_precision == "fp16"
@@ -234,12 +234,12 @@ def test_a_script_that_cannot_be_parsed_changes_nothing() -> None:
 def test_two_different_literals_are_told_and_not_obeyed() -> None:
     decision = on(["NVIDIA L40S"], script=reading(literal("fp16"), literal("bf16")))
     assert decision.mixed_precision == "bf16"
-    assert any("several precisions" in reason.text for reason in decision.because)
+    assert any("several precisions" in reason.text for reason in decision.reasons)
 
 
 def test_a_gpu_without_a_readable_name_is_still_judged_by_capability() -> None:
     nameless: Gpu = gpu(0, name="NVIDIA L40S")
-    found = ceiling(nameless)
+    found = hardware_limit(nameless)
     assert not isinstance(found, Missing)
     assert found.best == "bf16"
 
@@ -277,11 +277,11 @@ def test_the_gpu_that_refuses_a_request_is_named_first(
 ) -> None:
     decision = on(cards, asked)
     assert decision.mixed_precision == given
-    assert decision.changed_from == (asked if named else "")
-    assert named in decision.because[0].text
+    assert decision.requested == (asked if named else "")
+    assert named in decision.reasons[0].text
 
 
 def test_a_capability_that_no_row_has_gives_no_mixed_precision() -> None:
-    found = ceiling(replace(gpu(0), capability=(-1, 0)))
+    found = hardware_limit(replace(gpu(0), capability=(-1, 0)))
     assert not isinstance(found, Missing)
     assert (found.best, found.on_request) == ("no", frozenset({"no"}))

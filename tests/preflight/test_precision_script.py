@@ -24,7 +24,7 @@ def test_float32_parameters_are_noted_where_a_scaler_needs_them(
     card: str, asked: PrecisionRequest, dtype: Any, *, noted: bool
 ) -> None:
     decision = on([card], asked, reading(BARE, trained_dtype=dtype))
-    assert any("as fp16's scaler needs" in reason.text for reason in decision.because) is noted
+    assert any("as fp16's scaler needs" in reason.text for reason in decision.reasons) is noted
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_what_takes_its_precision_from_an_option_or_computes_it_is_no_bare_accel
     site: PrecisionSite,
 ) -> None:
     decision = on(["NVIDIA L40S"], script=reading(site, trained_dtype="float32"))
-    assert not any("detects nothing" in reason.text for reason in decision.because)
+    assert not any("detects nothing" in reason.text for reason in decision.reasons)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_what_takes_its_precision_from_an_option_or_computes_it_is_no_bare_accel
 def test_parameters_that_rule_fp16_out_are_shown_where_they_are_made(evidence: str, source: str) -> None:
     script = reading(BARE, trained_dtype="checkpoint", trained_dtype_evidence=evidence)
     decision = on(["NVIDIA TITAN RTX"], script=script)
-    assert [reason.source for reason in decision.because[:2]] == [source, source]
+    assert [reason.source for reason in decision.reasons[:2]] == [source, source]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_fp16_written_in_the_script_is_commented_where_there_is_better(
 ) -> None:
     script = reading(literal(value))
     decision = on(cards, script=script) if cards else decide({"p": cpu_host("p")}, Job(gpus="none"), script)
-    texts = " ".join(reason.text for reason in decision.because)
+    texts = " ".join(reason.text for reason in decision.reasons)
     assert ("has native bf16" in texts, "on the CPU fp16 does nothing" in texts) == (native, useless)
 
 
@@ -121,6 +121,6 @@ def test_a_request_that_a_plain_script_cannot_take_is_shown_as_changed(
     script = reading(style="torch", imports=("torch",), **changes)
     facts = host("h", [gpu(0, "NVIDIA L40S", host="h")])
     decision = decide({"h": facts}, Job(engine=TORCHRUN, precision=asked), script)
-    assert (decision.mixed_precision, decision.changed_from) == ("no", changed)
-    assert decision.because[0].source == source
-    assert ("casts its forward itself" in decision.because[0].text) is bool(changes)
+    assert (decision.mixed_precision, decision.requested) == ("no", changed)
+    assert decision.reasons[0].source == source
+    assert ("casts its forward itself" in decision.reasons[0].text) is bool(changes)

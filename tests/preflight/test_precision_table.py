@@ -12,7 +12,7 @@ from preflight.decide.precision import PrecisionRefused, decide
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.job import Job, PrecisionRequest
-from preflight.script.analyze import read_script
+from preflight.script.analyze import analyze_script
 from preflight.script.rules.registry import Level
 from tests.hardware import cpu_host, gpu, host
 
@@ -176,15 +176,15 @@ ROWS = {
 def test_a_script_on_its_gpus_gets_this_precision(row: Row) -> None:
     hosts = hosts_with(row.cards)
     job = Job(gpus="all" if row.cards else "none", precision=row.asked)
-    script = read_script(row.script, "train.py", versions=PACKAGES)
+    script = analyze_script(row.script, "train.py", versions=PACKAGES)
     if row.gets not in ("no", "fp16", "bf16", "fp8"):
         with pytest.raises(PrecisionRefused, match=row.gets) as refusal:
             decide(hosts, job, script)
         assert "edit line" in refusal.value.fix
         return
     decision = decide(hosts, job, script)
-    assert decision.mixed_precision == row.gets, decision.because
-    assert row.words in " | ".join(f"{why.text} [{why.source}]" for why in decision.because)
+    assert decision.mixed_precision == row.gets, decision.reasons
+    assert row.words in " | ".join(f"{why.text} [{why.source}]" for why in decision.reasons)
 
 
 LORA = "from peft import LoraConfig, get_peft_model\n"
@@ -209,12 +209,12 @@ CONFIG = "LoraConfig(target_modules=['q'])"
     ],
 )
 def test_the_dtype_that_is_trained(model: str, packages: dict[str, str], dtype: str) -> None:
-    read = read_script(loop(model=model), "train.py", versions={**PACKAGES, **packages})
+    read = analyze_script(loop(model=model), "train.py", versions={**PACKAGES, **packages})
     assert read.trained_dtype == dtype
 
 
 def test_trl_given_a_name_trains_float32() -> None:
-    assert read_script(trl("bf16=False"), "train.py", versions=PACKAGES).trained_dtype == "float32"
+    assert analyze_script(trl("bf16=False"), "train.py", versions=PACKAGES).trained_dtype == "float32"
 
 
 QUANTIZED = (

@@ -26,7 +26,7 @@ def test_a_gpu_that_a_live_run_claims_is_taken_last() -> None:
     claim = GpuClaim(str(uuid), "other", "ana", 1000, 4242, 1.0)
     ranks = map_ranks(replace(four(), claims=(claim,)), Job(gpus=2), None)
     assert [slot.gpu_index for slot in ranks.slots] == [1, 2]
-    assert any("GPU 0 of titan is claimed by run other of ana" in reason.text for reason in ranks.because)
+    assert any("GPU 0 of titan is claimed by run other of ana" in reason.text for reason in ranks.reasons)
 
 
 def box(*gpus: Gpu) -> HostFacts:
@@ -53,13 +53,13 @@ def test_all_means_one_rank_per_gpu_in_pci_order() -> None:
 def test_free_gpus_are_taken_before_held_ones() -> None:
     ranks = map_ranks(four(gpu0=(process(9),)), Job(gpus=2))
     assert indices(ranks) == [1, 2]
-    assert any("GPU 0 of titan is held by pid 9" in reason.text for reason in ranks.because)
+    assert any("GPU 0 of titan is held by pid 9" in reason.text for reason in ranks.reasons)
 
 
 def test_a_held_gpu_is_taken_when_there_are_no_others_and_that_is_said() -> None:
     ranks = map_ranks(four(gpu0=(process(9),)), Job(gpus=4))
     assert indices(ranks) == [0, 1, 2, 3]
-    assert any(reason.source == "held by others" for reason in ranks.because)
+    assert any(reason.source == "held by others" for reason in ranks.reasons)
 
 
 def test_a_desktop_on_a_gpu_does_not_hold_it() -> None:
@@ -82,7 +82,7 @@ def test_a_gpu_that_cannot_work_is_left_out_and_never_given_by_name(broken: dict
     facts = box(gpu(0, **broken), gpu(1))
     ranks = map_ranks(facts, Job())
     assert indices(ranks) == [1]
-    assert ranks.because[0].source == "left out"
+    assert ranks.reasons[0].source == "left out"
     with pytest.raises(RanksRefused, match="GPU 0"):
         map_ranks(facts, Job(gpus=(0,)))
     with pytest.raises(RanksRefused, match="2 GPUs were asked for and 1 can be used"):
@@ -130,7 +130,7 @@ def test_a_host_without_usable_gpus_says_why() -> None:
 def test_cpu_ranks_need_neither_driver_nor_gpu() -> None:
     ranks = map_ranks(cpu_host(), Job(gpus="none", processes_per_host=3))
     assert [slot.gpu_uuid for slot in ranks.slots] == [None, None, None]
-    assert not ranks.masked
+    assert not ranks.single_gpu_visible
 
 
 def test_auto_is_gpus_where_there_are_any_and_cpu_ranks_otherwise() -> None:
@@ -157,30 +157,30 @@ def script(places: str) -> ScriptAnalysis:
 def test_exclusive_process_masks_ranks_of_an_unproven_script() -> None:
     for reading in (None, script("")):
         ranks = map_ranks(exclusive({}, {}), Job(), reading)
-        assert ranks.masked
-        assert "not proven" in ranks.because[-1].text
+        assert ranks.single_gpu_visible
+        assert "not proven" in ranks.reasons[-1].text
 
 
 def test_exclusive_process_shares_the_list_when_the_script_places_its_device() -> None:
     ranks = map_ranks(exclusive({}, {}), Job(), script("train.py:31: torch.cuda.set_device(local_rank)"))
-    assert not ranks.masked
-    assert ranks.because[-1].source == "train.py:31: torch.cuda.set_device(local_rank)"
+    assert not ranks.single_gpu_visible
+    assert ranks.reasons[-1].source == "train.py:31: torch.cuda.set_device(local_rank)"
 
 
 def test_mps_shares_exclusive_gpus() -> None:
-    assert not map_ranks(exclusive({"processes": (process(5, "mps"),)}, {}), Job()).masked
+    assert not map_ranks(exclusive({"processes": (process(5, "mps"),)}, {}), Job()).single_gpu_visible
 
 
 def test_default_compute_mode_is_not_masked() -> None:
-    assert not map_ranks(four(), Job()).masked
+    assert not map_ranks(four(), Job()).single_gpu_visible
 
 
 def test_an_unread_compute_mode_is_treated_as_exclusive() -> None:
-    assert map_ranks(box(gpu(0, compute_mode=UNKNOWN), gpu(1)), Job()).masked
+    assert map_ranks(box(gpu(0, compute_mode=UNKNOWN), gpu(1)), Job()).single_gpu_visible
 
 
 def test_one_rank_needs_no_mask() -> None:
-    assert not map_ranks(exclusive({}), Job()).masked
+    assert not map_ranks(exclusive({}), Job()).single_gpu_visible
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_auto_goes_by_the_bus_and_without_it_by_what_nvml_answers(
 def test_one_cpu_rank_is_enough(count: int, words: str) -> None:
     ranks = map_ranks(cpu_host(), Job(gpus="none", processes_per_host=count))
     assert [slot.local_rank for slot in ranks.slots] == list(range(count))
-    assert [reason.text for reason in ranks.because] == [words]
+    assert [reason.text for reason in ranks.reasons] == [words]
 
 
 def test_no_cpu_rank_is_refused_with_the_exit_code_of_a_refusal() -> None:
@@ -238,7 +238,7 @@ def test_too_few_gpus_are_refused_with_those_that_are_left_out() -> None:
 def test_only_a_held_gpu_is_said_to_be_held(wanted: GpuRequest) -> None:
     def held(**processes: Fact[tuple[ComputeProcess, ...]]) -> list[str]:
         facts = box(*(gpu(i, processes=processes.get(f"gpu{i}", ())) for i in (0, 1)))
-        because = map_ranks(facts, Job(gpus=wanted)).because
+        because = map_ranks(facts, Job(gpus=wanted)).reasons
         return [reason.text for reason in because if reason.source == "held by others"]
 
     assert held() == []
@@ -251,4 +251,4 @@ def test_only_a_held_gpu_is_said_to_be_held(wanted: GpuRequest) -> None:
 )
 def test_the_reason_of_a_mask_is_the_mode_that_made_it_necessary(mode: Any, source: str) -> None:
     ranks = map_ranks(box(gpu(0, compute_mode=mode), gpu(1, compute_mode=mode)), Job())
-    assert (ranks.masked, ranks.because[-1].source) == (True, source)
+    assert (ranks.single_gpu_visible, ranks.reasons[-1].source) == (True, source)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from preflight.checks.finding import Finding
-from preflight.checks.runner import judge_host
+from preflight.checks.runner import check_host
 from preflight.decide.ranks import resolve_gpus
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
@@ -26,7 +26,7 @@ def load(path: Path) -> tuple[HostFacts, list[tuple[str, str, str]]]:
 
 
 def judged(facts: HostFacts, **job: Any) -> tuple[Finding, ...]:
-    return judge_host(facts, resolve_gpus(Job(gpus="auto", **job), [facts]), Expect())
+    return check_host(facts, resolve_gpus(Job(gpus="auto", **job), [facts]), Expect())
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)

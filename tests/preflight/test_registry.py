@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import CHECKS, host_check
-from preflight.checks.runner import judge_host, table, unasked
+from preflight.checks.runner import all_checks, check_host, checks_without_facts
 from preflight.checks.versions import check_specifier, release, satisfies
 from preflight.checks.wheels import driver_floor, find_wheel, runs_on
-from preflight.decide.gpu_selection import select
+from preflight.decide.gpu_selection import select_gpus
 from preflight.errors import BadInput
 from preflight.facts.gpu import Capability
 from preflight.job import Expect, Job
@@ -30,7 +30,7 @@ def test_a_code_is_taken_once() -> None:
         """Say something."""
         return []
 
-    table()
+    all_checks()
     with pytest.raises(TypeError, match="GPU001 is taken"):
         host_check("GPU001")(again)
 
@@ -38,24 +38,24 @@ def test_a_code_is_taken_once() -> None:
 def test_every_check_reads_facts_that_exist() -> None:
     supplied = {"facts", "job", "expect", "use", "is_main", "hosts", "reach", "clocks"}
     known = supplied | set(type(host()).__dataclass_fields__)
-    assert all(set(check.needs) <= known for check in table().values())
+    assert all(set(check.needs) <= known for check in all_checks().values())
 
 
 def test_too_many_sick_gpus_are_not_left_out() -> None:
     sick = host({f"gpus.{i}.recovery_action": "gpu_reset" for i in (0, 1)})
-    findings = judge_host(sick, Job(gpus=1), Expect())
+    findings = check_host(sick, Job(gpus=1), Expect())
     assert [finding.severity for finding in findings] == [Severity.CRITICAL, Severity.CRITICAL]
 
 
 def test_a_gpu_is_sick_by_any_check_when_the_others_are_counted() -> None:
     overlay = {"gpus.0.recovery_action": "gpu_reset", "gpus.1.mig_enabled": True}
-    findings = judge_host(host(overlay), Job(gpus=1), Expect())
+    findings = check_host(host(overlay), Job(gpus=1), Expect())
     assert all(finding.severity is Severity.CRITICAL for finding in findings)
 
 
 def test_what_a_source_was_not_asked_is_listed() -> None:
     facts = host({"ports": {"missing": "the file does not hold it", "code": "not-asked"}})
-    assert unasked(facts) == ("PORT001", "PORT002")
+    assert checks_without_facts(facts) == ("PORT001", "PORT002")
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_what_a_source_was_not_asked_is_listed() -> None:
 def test_a_job_gets_the_gpus_that_it_and_the_site_name(
     gpus: object, allowed: object, candidates: set[int], needed: int, absent: tuple[object, ...]
 ) -> None:
-    use = select(host(), Job(gpus=gpus), allowed)  # type: ignore[arg-type]
+    use = select_gpus(host(), Job(gpus=gpus), allowed)  # type: ignore[arg-type]
     assert use.candidates == candidates
-    assert (use.needed, use.absent) == (needed, absent)
+    assert (use.needed, use.not_found) == (needed, absent)
 
 
 @pytest.mark.parametrize(

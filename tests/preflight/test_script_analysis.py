@@ -7,10 +7,10 @@ import pytest
 from preflight.checks.script_judge import judge_script
 from preflight.decide.decision import Decision
 from preflight.decide.precision import PrecisionRefused, decide
-from preflight.decide.script_args import agree
+from preflight.decide.script_args import align_args
 from preflight.facts.script import ScriptAnalysis
 from preflight.job import Job, PrecisionRequest
-from preflight.script.analyze import read_script
+from preflight.script.analyze import analyze_script
 from preflight.script.rules.registry import Level
 from tests.hardware import cpu_host, l40s, titan
 
@@ -68,7 +68,7 @@ L.Trainer({}).fit(Model(), torch.utils.data.DataLoader(torch.ones(8, 4)))
 
 
 def read(text: str, **options: object) -> ScriptAnalysis:
-    return read_script(text, "train.py", **options)  # type: ignore[arg-type]
+    return analyze_script(text, "train.py", **options)  # type: ignore[arg-type]
 
 
 def decided(text: str, asked: PrecisionRequest = "auto") -> Decision:
@@ -101,20 +101,20 @@ def test_an_option_with_a_default_does_not_bind_and_is_overridden() -> None:
     reading = read(text)
     (site,) = reading.precision
     assert (site.binding, site.option) == (False, "--mixed_precision")
-    assert agree(Job(), "fp16", reading).args == ("--mixed_precision", "fp16")
-    assert agree(Job(), "bf16", reading).args == ()
+    assert align_args(Job(), "fp16", reading).args == ("--mixed_precision", "fp16")
+    assert align_args(Job(), "bf16", reading).args == ()
 
 
 def test_the_scripts_own_switch_is_given_when_it_only_means_mixed_precision() -> None:
     reading = read(SWITCHES.format('"float32"'))
     assert [option.flag for option in reading.options] == ["--fp16", "--bf16"]
-    assert agree(Job(), "fp16", reading).args == ("--fp16",)
-    assert agree(Job(args=("--bf16",)), "fp16", reading).args == ("--fp16",)
+    assert align_args(Job(), "fp16", reading).args == ("--fp16",)
+    assert align_args(Job(args=("--bf16",)), "fp16", reading).args == ("--fp16",)
 
 
 def test_a_switch_that_also_makes_the_weights_half_is_not_given() -> None:
     reading = read(SWITCHES.format('"float16" if args.fp16 else "float32"'))
-    assert agree(Job(), "fp16", reading).args == ()
+    assert align_args(Job(), "fp16", reading).args == ()
 
 
 def test_an_expression_of_the_hardware_has_no_value_beforehand() -> None:
@@ -191,7 +191,7 @@ def test_a_script_that_does_not_parse_says_where() -> None:
 
 def test_the_packaged_example_reads_well() -> None:
     path = Path(__file__).parents[2] / "templates" / "paper_r64.py"
-    reading = read_script(path.read_text(encoding="utf-8"), "paper_r64.py")
+    reading = analyze_script(path.read_text(encoding="utf-8"), "paper_r64.py")
     assert (reading.style, reading.trained_dtype) == ("trainer", "float32")
     assert reading.places_device
     for hosts in ({"t": titan()}, {"l": l40s()}, {"c": cpu_host("c")}):
@@ -232,7 +232,7 @@ def test_what_lightning_is_given_binds_the_launch_and_so_does_its_default(given:
 def test_a_launch_of_lightning_agrees_with_its_precision_or_is_refused() -> None:
     default = decided(LIGHTNING.format("max_epochs=1"))
     assert default.mixed_precision == "no"
-    assert "Lightning's default where precision is not given" in default.because[0].text
+    assert "Lightning's default where precision is not given" in default.reasons[0].text
     assert decided(LIGHTNING.format("precision=16")).mixed_precision == "fp16"
     with pytest.raises(PrecisionRefused, match="Lightning's Trainer asks for bf16, which wins"):
         decided(LIGHTNING.format("precision='bf16-mixed'"))  # a TITAN RTX only emulates it

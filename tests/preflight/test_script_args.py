@@ -2,7 +2,7 @@
 
 import pytest
 
-from preflight.decide.script_args import agree, asked_in_args
+from preflight.decide.script_args import align_args, precision_in_args
 from preflight.facts.script import CodeLocation, Option, PrecisionSite, ScriptAnalysis
 from preflight.job import Job, Precision
 
@@ -41,55 +41,55 @@ CHOICE = Option(HERE, "--mixed_precision", "", takes_value=True, choices=("no", 
 def test_precision_args_follow_the_decision(
     args: tuple[str, ...], chosen: Precision, result: tuple[str, ...]
 ) -> None:
-    edit = agree(Job(args=args, precision_args=TABLE), chosen, None)
+    edit = align_args(Job(args=args, precision_args=TABLE), chosen, None)
     assert edit.args == result
     assert bool(edit.edits) == (result != args)
 
 
 def test_switches_of_two_words_are_found_in_both_spellings() -> None:
     for given in (("--mixed_precision", "bf16"), ("--mixed_precision=bf16",)):
-        edit = agree(Job(args=("a", *given, "b"), precision_args=VALUES), "fp16", None)
+        edit = align_args(Job(args=("a", *given, "b"), precision_args=VALUES), "fp16", None)
         assert edit.args == ("a", "b", "--mixed_precision", "fp16")
         assert edit.edits[0][:2] == (" ".join(given), "--mixed_precision fp16")
 
 
 def test_an_option_that_feeds_the_scripts_precision_is_added() -> None:
-    assert agree(Job(), "fp16", reading(FP16, BF16)).args == ("--fp16",)
+    assert align_args(Job(), "fp16", reading(FP16, BF16)).args == ("--fp16",)
 
 
 def test_an_option_that_feeds_nothing_known_is_never_added() -> None:
     loose = ScriptAnalysis("train.py", "torch", "", (), (FP16,))
-    assert agree(Job(), "fp16", loose).args == ()
+    assert align_args(Job(), "fp16", loose).args == ()
 
 
 def test_a_contrary_option_is_dropped_even_if_its_use_is_unknown() -> None:
     loose = ScriptAnalysis("train.py", "torch", "", (), (FP16,))
-    edit = agree(Job(args=("--fp16", "x")), "bf16", loose)
+    edit = align_args(Job(args=("--fp16", "x")), "bf16", loose)
     assert edit.args == ("x",)
     assert edit.edits[0][:2] == ("--fp16", "")
 
 
 def test_an_option_with_a_value_is_corrected_and_otherwise_left_alone() -> None:
-    edit = agree(Job(args=("--mixed_precision", "bf16")), "fp16", reading(CHOICE))
+    edit = align_args(Job(args=("--mixed_precision", "bf16")), "fp16", reading(CHOICE))
     assert edit.args == ("--mixed_precision", "fp16")
-    assert agree(Job(args=("--mixed_precision", "bf16")), "fp8", reading(CHOICE)).args == ()
-    assert agree(Job(args=("--mixed_precision", "fp16")), "fp16", reading(CHOICE)).edits == ()
-    assert agree(Job(), "fp16", reading(CHOICE)).edits == ()
+    assert align_args(Job(args=("--mixed_precision", "bf16")), "fp8", reading(CHOICE)).args == ()
+    assert align_args(Job(args=("--mixed_precision", "fp16")), "fp16", reading(CHOICE)).edits == ()
+    assert align_args(Job(), "fp16", reading(CHOICE)).edits == ()
 
 
 def test_a_contrary_default_is_overridden() -> None:
     stubborn = Option(HERE, "--mixed_precision", "", takes_value=True, choices=(), default="bf16")
-    assert agree(Job(), "fp16", reading(stubborn)).args == ("--mixed_precision", "fp16")
+    assert align_args(Job(), "fp16", reading(stubborn)).args == ("--mixed_precision", "fp16")
 
 
 def test_a_switch_turned_off_by_hand_is_left_alone() -> None:
     typed = Option(HERE, "--fp16", "fp16", takes_value=True, choices=(), default="")
-    assert agree(Job(args=("--fp16", "False")), "bf16", reading(typed)).edits == ()
-    assert agree(Job(args=("--fp16", "True", "x")), "bf16", reading(typed)).args == ("x",)
-    assert agree(Job(args=("--fp16=true", "x")), "bf16", reading(typed)).args == ("x",)
+    assert align_args(Job(args=("--fp16", "False")), "bf16", reading(typed)).edits == ()
+    assert align_args(Job(args=("--fp16", "True", "x")), "bf16", reading(typed)).args == ("x",)
+    assert align_args(Job(args=("--fp16=true", "x")), "bf16", reading(typed)).args == ("x",)
 
 
 def test_the_users_own_switch_is_read_as_a_request_when_it_is_one() -> None:
-    assert asked_in_args(Job(args=("--fp16",), precision_args=TABLE), None) == "fp16"
-    assert asked_in_args(Job(args=("--fp16", "--bf16"), precision_args=TABLE), None) is None
-    assert asked_in_args(Job(args=("fp16",)), None) is None
+    assert precision_in_args(Job(args=("--fp16",), precision_args=TABLE), None) == "fp16"
+    assert precision_in_args(Job(args=("--fp16", "--bf16"), precision_args=TABLE), None) is None
+    assert precision_in_args(Job(args=("fp16",)), None) is None

@@ -6,7 +6,7 @@ The bounds are on counted work and on the sizes of values, so that no test here 
 import pytest
 
 from preflight.script import bounds
-from preflight.script.analyze import read_script
+from preflight.script.analyze import analyze_script
 from preflight.script.lint import LintResult, lint
 from preflight.script.target import RankTarget
 
@@ -32,7 +32,7 @@ def test_a_value_that_grows_without_end_is_not_held_and_that_is_no_pass(kind: st
     text = "\n".join([first, *[again] * 70])
     result = lint(text, "train.py")
     assert any(told in problem for problem in result.problems), result.problems
-    assert read_script(text, "train.py").problem == ""
+    assert analyze_script(text, "train.py").problem == ""
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_work_is_counted_and_ends() -> None:
 def test_a_script_that_cannot_be_parsed_within_bounds_is_not_judged(text: str, told: str) -> None:
     result = lint(text, "train.py")
     assert told in result.problems[0]
-    assert told in read_script(text, "train.py").problem
+    assert told in analyze_script(text, "train.py").problem
 
 
 def test_a_module_that_is_too_large_is_not_judged_and_the_script_is() -> None:
@@ -140,7 +140,7 @@ def test_many_switches_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> Non
     head = "from accelerate import Accelerator\nimport argparse\n"
     one = "p = argparse.ArgumentParser()\np.add_argument('--{0}', dest='fp16', action='store_true')\n"
     one += "a = p.parse_args()\nAccelerator(mixed_precision=a.fp16)\n"
-    sites = read_script(
+    sites = analyze_script(
         head + "".join(one.format(f"fp16-{number}") for number in range(30)), "t.py"
     ).precision
     assert (len(sites), len(readings)) == (30, 8)

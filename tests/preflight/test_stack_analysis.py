@@ -1,6 +1,6 @@
 """Stacks as py-spy and faulthandler write them, and which rank stands apart."""
 
-from preflight.diagnosis.stack_analysis import compare, read_stacks
+from preflight.diagnosis.stack_analysis import find_outliers, read_stacks
 from tests.preflight.stack_texts import (
     BACKWARD,
     BROADCASTS,
@@ -19,7 +19,7 @@ from tests.preflight.stack_texts import (
 def test_the_main_thread_of_the_rank_itself_is_read() -> None:
     found = standing(2, REDUCES)
     assert (found.rank, found.pid, found.state) == (2, 42, "S in futex_do_wait")
-    assert found.place == "waits in all_reduce, called by step (train.py:41)"
+    assert found.location == "waits in all_reduce, called by step (train.py:41)"
 
 
 def test_py_spy_is_read_like_faulthandler() -> None:
@@ -38,7 +38,7 @@ Thread 29724 (idle): "MainThread"
 """
     found = read_stacks(text, "a")
     assert found is not None
-    assert found.place == standing(0, REDUCES).place
+    assert found.location == standing(0, REDUCES).location
 
 
 def test_what_the_guard_wraps_is_called_by_the_script() -> None:
@@ -49,29 +49,29 @@ def test_what_the_guard_wraps_is_called_by_the_script() -> None:
         '  File "gpulaunch_guard/torch_hooks.py", line 95 in backward\n',
     )
     assert "torch_hooks" in wrapped
-    assert standing(0, wrapped).place == standing(0, BACKWARD).place
-    assert standing(0, wrapped).place == "waits in backward, called by step (train.py:44)"
+    assert standing(0, wrapped).location == standing(0, BACKWARD).location
+    assert standing(0, wrapped).location == "waits in backward, called by step (train.py:44)"
 
 
 def test_the_last_dump_counts() -> None:
     found = read_stacks(by_faulthandler(0, REDUCES) + by_faulthandler(0, SAVES), "a")
     assert found is not None
-    assert found.place == "executes save (train.py:71)"
+    assert found.location == "executes save (train.py:71)"
 
 
 def test_the_rank_that_does_not_wait_stands_apart() -> None:
-    hang = compare([standing(n, SAVES if n == 3 else REDUCES) for n in range(4)], 4)
-    assert hang.apart == (3,)
-    assert hang.words == (
+    hang = find_outliers([standing(n, SAVES if n == 3 else REDUCES) for n in range(4)], 4)
+    assert hang.outliers == (3,)
+    assert hang.summary == (
         "rank 3 executes save (train.py:71), "
         "while each of ranks 0, 1, 2 waits in all_reduce, called by step (train.py:41)"
     )
 
 
 def test_backward_waits_for_others_too() -> None:
-    hang = compare([standing(0, BACKWARD), standing(1, LOADS)], 2)
-    assert hang.apart == (1,)
-    assert hang.words.startswith(
+    hang = find_outliers([standing(0, BACKWARD), standing(1, LOADS)], 2)
+    assert hang.outliers == (1,)
+    assert hang.summary.startswith(
         "rank 1 waits for the data loader in epoch (train.py:58), while rank 0 waits in"
     )
 
@@ -79,45 +79,45 @@ def test_backward_waits_for_others_too() -> None:
 def test_the_users_code_inside_a_wrapped_model_waits_for_nobody() -> None:
     gathers = frame(f"{LIB}/distributed/fsdp/_flat_param.py", 1383, "_all_gather_flat_param") + WRAPPED
     computes = frame("/home/ada/model.py", 9, "forward") + WRAPPED
-    hang = compare([standing(0, gathers), standing(1, computes)], 2)
-    assert hang.apart == (1,)
-    assert hang.words.startswith("rank 1 executes forward (model.py:9), while rank 0 waits in ")
+    hang = find_outliers([standing(0, gathers), standing(1, computes)], 2)
+    assert hang.outliers == (1,)
+    assert hang.summary.startswith("rank 1 executes forward (model.py:9), while rank 0 waits in ")
 
 
 def test_another_collective_than_most_stands_apart() -> None:
-    hang = compare([standing(0, REDUCES), standing(1, BROADCASTS), standing(2, REDUCES)], 3)
-    assert hang.apart == (1,)
-    assert "rank 1 waits in broadcast" in hang.words
+    hang = find_outliers([standing(0, REDUCES), standing(1, BROADCASTS), standing(2, REDUCES)], 3)
+    assert hang.outliers == (1,)
+    assert "rank 1 waits in broadcast" in hang.summary
 
 
 def test_of_two_ranks_in_two_collectives_neither_is_blamed() -> None:
-    hang = compare([standing(0, REDUCES), standing(1, BROADCASTS)], 2)
-    assert hang.apart == ()
-    assert "rank 0 waits in all_reduce" in hang.words
-    assert "rank 1 waits in broadcast" in hang.words
+    hang = find_outliers([standing(0, REDUCES), standing(1, BROADCASTS)], 2)
+    assert hang.outliers == ()
+    assert "rank 0 waits in all_reduce" in hang.summary
+    assert "rank 1 waits in broadcast" in hang.summary
 
 
 def test_a_stopped_rank_stands_apart_without_stacks() -> None:
     stopped = read_stacks("=== rank 1, pid 7, state T, no stacks, now\nit is stopped\n", "a")
     assert stopped is not None
-    hang = compare([standing(0, REDUCES), stopped], 2)
-    assert hang.apart == (1,)
-    assert hang.words.startswith("rank 1 is stopped")
+    hang = find_outliers([standing(0, REDUCES), stopped], 2)
+    assert hang.outliers == (1,)
+    assert hang.summary.startswith("rank 1 is stopped")
 
 
 def test_ranks_that_all_stand_alike_are_told_once() -> None:
-    hang = compare([standing(0, REDUCES), standing(1, REDUCES)], 3)
-    assert hang.apart == ()
-    assert hang.words == "each of ranks 0, 1 waits in all_reduce, called by step (train.py:41)"
+    hang = find_outliers([standing(0, REDUCES), standing(1, REDUCES)], 3)
+    assert hang.outliers == ()
+    assert hang.summary == "each of ranks 0, 1 waits in all_reduce, called by step (train.py:41)"
     assert hang.missing == (2,)
 
 
 def test_a_rank_without_stacks_proves_nothing() -> None:
     silent = read_stacks("=== rank 1, pid 7, state D in nfs_wait, no stacks, now\nno handler\n", "a")
     assert silent is not None
-    hang = compare([standing(0, REDUCES), silent], 2)
-    assert hang.apart == ()
-    assert silent.place == "gave no stacks (state D in nfs_wait)"
+    hang = find_outliers([standing(0, REDUCES), silent], 2)
+    assert hang.outliers == ()
+    assert silent.location == "gave no stacks (state D in nfs_wait)"
 
 
 def test_a_rank_that_has_left_its_script_stands_apart_from_those_that_wait_for_it() -> None:
@@ -127,9 +127,9 @@ Current thread 0x00007fc55ac86b80 (most recent call first):
   File "{RUN}/rank.py", line 424 in _last
 """
     found = [read_stacks(ended, "a"), read_stacks(by_faulthandler(1, REDUCES), "b")]
-    hang = compare([each for each in found if each is not None], 2)
-    assert hang.apart == (0,)
-    assert hang.words.startswith(
+    hang = find_outliers([each for each in found if each is not None], 2)
+    assert hang.outliers == (0,)
+    assert hang.summary.startswith(
         "rank 0 is outside its script: it has not started, or has come to its end, while"
     )
 

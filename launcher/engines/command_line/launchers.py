@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from launcher.engines.command_line import python_options
-from launcher.engines.command_line.line import Line, require_known, without_values
-from launcher.engines.command_line.option_reader import Found, read_interspersed, read_options
+from launcher.engines.command_line.line import CommandLine, require_known, without_values
+from launcher.engines.command_line.option_reader import FoundOption, read_interspersed, read_options
 from launcher.engines.command_line.options import Table
 from launcher.engines.command_line.records import LauncherKind, ParsedCommand, ProgramKind, Request
 from launcher.engines.command_line.request import check_counts, request_of
@@ -51,7 +51,7 @@ _WORLD = ("nodes", "per_node", "total", "hostfile", "include", "exclude", "node_
 _PROCESS_COUNTS = ("total", "per_node")
 
 
-def read_launcher(line: Line, start: int) -> ParsedCommand:
+def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
     """Return the record of a line whose launcher starts at `start`. Raises CommandRefused."""
     text = line.words[start].text
     require_known(line.words[start], "the command")
@@ -76,11 +76,11 @@ def _longest(known: Iterable[tuple[str, ...]], words: tuple[str, ...]) -> tuple[
     return max(found, key=len) if found else None
 
 
-def _shown(line: Line, start: int) -> str:
+def _shown(line: CommandLine, start: int) -> str:
     return " ".join(word.text for word in line.words[start : start + 3])
 
 
-def _read_python(line: Line, start: int) -> ParsedCommand:
+def _read_python(line: CommandLine, start: int) -> ParsedCommand:
     at, env, kind = python_options.read(line.words, start)
     for name, value in env.items():
         line.env.setdefault(name, value)
@@ -96,7 +96,7 @@ def _read_python(line: Line, start: int) -> ParsedCommand:
     return replace(_record(line, "python", kind, at), python=python)
 
 
-def _read_table(line: Line, start: int, launcher: LauncherKind, table: Table) -> ParsedCommand:
+def _read_table(line: CommandLine, start: int, launcher: LauncherKind, table: Table) -> ParsedCommand:
     others: tuple[int, ...] | None = None
     if table.interspersed:
         reading, others = read_interspersed(line.words, start, table)
@@ -148,7 +148,11 @@ def _local_rank_option(launcher: LauncherKind, names: set[str], kind: ProgramKin
 
 
 def _record(
-    line: Line, launcher: LauncherKind, kind: ProgramKind, program: int, others: tuple[int, ...] | None = None
+    line: CommandLine,
+    launcher: LauncherKind,
+    kind: ProgramKind,
+    program: int,
+    others: tuple[int, ...] | None = None,
 ) -> ParsedCommand:
     indices = range(program + 1, len(line.words)) if others is None else others[1:]
     kept = [word for one in line.found if one.option.fate == "kept" for word in one.words]
@@ -175,7 +179,7 @@ def _record(
     )
 
 
-def _request(line: Line, launcher: LauncherKind) -> Request:
+def _request(line: CommandLine, launcher: LauncherKind) -> Request:
     """Return what the line asks for; counts of a prefix in front of a launcher are of launchers."""
     prefixed = [one for one in line.found if one.use.owner == line.prefix]
     own = [one for one in line.found if one.use.owner != line.prefix]
@@ -187,7 +191,7 @@ def _request(line: Line, launcher: LauncherKind) -> Request:
     return request
 
 
-def _nodes_only(found: list[Found]) -> list[Found]:
+def _nodes_only(found: list[FoundOption]) -> list[FoundOption]:
     """`srun --ntasks 2 torchrun` starts two launchers: two nodes, not two processes."""
     return [one for one in found if one.option.sets not in _PROCESS_COUNTS]
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from launcher.engines.command_line import values
-from launcher.engines.command_line.option_reader import Found
-from launcher.engines.command_line.options import Option, ValueKind
+from launcher.engines.command_line.option_reader import FoundOption
+from launcher.engines.command_line.options import LauncherOption, ValueKind
 from launcher.engines.command_line.records import Environment, OptionUse
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
@@ -14,11 +14,11 @@ _COUNT = "the plan counts the processes of each host"
 _RANK = "ranks and addresses are the plan's"
 
 
-def _owned(*names: str, why: str, kind: ValueKind = "text", sets: str = "") -> dict[str, Option]:
-    return {name: Option(name, "owned", why, kind=kind, sets=sets) for name in names}
+def _owned(*names: str, why: str, kind: ValueKind = "text", sets: str = "") -> dict[str, LauncherOption]:
+    return {name: LauncherOption(name, "owned", why, kind=kind, sets=sets) for name in names}
 
 
-VARIABLES: dict[str, Option] = {
+VARIABLES: dict[str, LauncherOption] = {
     **_owned("CUDA_VISIBLE_DEVICES", why="read as GPUs of each host", kind="gpus", sets="gpus"),
     **_owned("MASTER_ADDR", why="the plan takes the first host's address", sets="main_address"),
     **_owned("MASTER_PORT", why="read as the main port", kind="int", sets="main_port"),
@@ -34,12 +34,12 @@ VARIABLES: dict[str, Option] = {
 """Environment variables in front of a command that the plan replaces."""
 
 
-class Line:
+class CommandLine:
     """Collects what wrappers, prefixes and the launcher of one line ask for."""
 
     def __init__(self, words: tuple[Word, ...]) -> None:
         self.words = words
-        self.found: list[Found] = []
+        self.found: list[FoundOption] = []
         self.env: dict[str, str] = {}
         self.unset: list[str] = []
         self.forwarded: list[str] = []
@@ -56,7 +56,7 @@ class Line:
         option = VARIABLES.get(name)
         if option is not None:
             use = OptionUse(name, name, (value.text,), position, 1, "environment", option.why, option.sets)
-            self.found.append(Found(option, use, (value,)))
+            self.found.append(FoundOption(option, use, (value,)))
             return
         require_known(value, f"the variable {name}")
         self.env[name] = value.text

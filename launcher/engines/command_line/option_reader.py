@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher, get_close_matches
 
-from launcher.engines.command_line.options import OPTIONAL, Option, Table
+from launcher.engines.command_line.options import OPTIONAL, LauncherOption, Table
 from launcher.engines.command_line.records import OptionUse
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
@@ -21,28 +21,28 @@ _CLOSE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundOption:
     """One option in the line, and where it ends."""
 
-    option: Option
+    option: LauncherOption
     use: OptionUse
     words: tuple[Word, ...]  # its values, as typed
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class OptionsResult:
     """The options in front of a program, and where the program starts."""
 
-    found: tuple[Found, ...]
+    found: tuple[FoundOption, ...]
     program: int  # index of the first word that is not an option; len(words) when there is none
 
 
-def read_options(words: Sequence[Word], start: int, table: Table) -> Reading:
+def read_options(words: Sequence[Word], start: int, table: Table) -> OptionsResult:
     """Read the options of `table` from `words[start:]`, up to the first word that is none.
 
     Raises CommandRefused for an option that the table does not know or refuses, and for a missing value.
     """
-    found: list[Found] = []
+    found: list[FoundOption] = []
     known = table.spellings()
     at = start
     while at < len(words):
@@ -56,15 +56,17 @@ def read_options(words: Sequence[Word], start: int, table: Table) -> Reading:
         one = _read_values(words, at, match, table)
         found.append(one)
         at += one.use.width
-    return Reading(tuple(found), at)
+    return OptionsResult(tuple(found), at)
 
 
-def read_interspersed(words: Sequence[Word], start: int, table: Table) -> tuple[Reading, tuple[int, ...]]:
+def read_interspersed(
+    words: Sequence[Word], start: int, table: Table
+) -> tuple[OptionsResult, tuple[int, ...]]:
     """Read options wherever they are, as click does with ignore_unknown_options.
 
     The second result has the indices of all other words: the program and its arguments.
     """
-    found: list[Found] = []
+    found: list[FoundOption] = []
     others: list[int] = []
     known = table.spellings()
     at = start
@@ -82,17 +84,17 @@ def read_interspersed(words: Sequence[Word], start: int, table: Table) -> tuple[
         else:
             others.append(at)
             at += 1
-    return Reading(tuple(found), others[0] if others else len(words)), tuple(others)
+    return OptionsResult(tuple(found), others[0] if others else len(words)), tuple(others)
 
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    option: Option
+    option: LauncherOption
     spelling: str
     attached: str | None  # the value in the same word
 
 
-def _is_option(word: str, known: dict[str, Option]) -> bool:
+def _is_option(word: str, known: dict[str, LauncherOption]) -> bool:
     if not word.startswith("-") or word == "-":
         return False
     if word in known or word.partition("=")[0] in known:
@@ -100,7 +102,7 @@ def _is_option(word: str, known: dict[str, Option]) -> bool:
     return not _NEGATIVE.match(word) and " " not in word
 
 
-def _find(word: str, table: Table, known: dict[str, Option]) -> _Match:
+def _find(word: str, table: Table, known: dict[str, LauncherOption]) -> _Match:
     if word in known:
         return _Match(known[word], word, None)
     name, equals, value = word.partition("=")
@@ -121,7 +123,7 @@ def _find(word: str, table: Table, known: dict[str, Option]) -> _Match:
     raise _unknown(name, table, known)
 
 
-def _unknown(name: str, table: Table, known: dict[str, Option]) -> CommandRefused:
+def _unknown(name: str, table: Table, known: dict[str, LauncherOption]) -> CommandRefused:
     message = f"{table.owner} has no option {name}, so gpulaunch cannot say what it changes"
     if name in ("-h", "--help"):
         return CommandRefused(f"{name} asks {table.owner} for its help, and starts nothing", "leave it out")
@@ -143,7 +145,7 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return nearest if likeness(nearest) >= _CLOSE else ""
 
 
-def _read_values(words: Sequence[Word], at: int, match: _Match, table: Table) -> Found:
+def _read_values(words: Sequence[Word], at: int, match: _Match, table: Table) -> FoundOption:
     option = match.option
     if option.fate == "refused":
         raise CommandRefused(f"{match.spelling} of {table.owner}: {option.why}", option.fix)
@@ -164,7 +166,7 @@ def _read_values(words: Sequence[Word], at: int, match: _Match, table: Table) ->
     texts = tuple(value.text for value in values)
     _check_choice(values, match, table)
     use = OptionUse(option.name, match.spelling, texts, at, width, table.owner, option.why, option.sets)
-    return Found(option, use, values)
+    return FoundOption(option, use, values)
 
 
 def _check_values(values: tuple[Word, ...], match: _Match, table: Table) -> None:

@@ -30,7 +30,7 @@ OPTIONAL = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class LauncherOption:
     """One option of one launcher."""
 
     name: str  # the canonical spelling
@@ -56,15 +56,15 @@ class Table:
     """All options of one launcher."""
 
     owner: str
-    options: tuple[Option, ...]
+    options: tuple[LauncherOption, ...]
     style: Style = "argparse"
     both_dashes: bool = True  # `--a_b` is also `--a-b`
     abbreviations: bool = True
     interspersed: bool = False  # options after the program are the launcher's too, unknown ones the program's
 
-    def spellings(self) -> dict[str, Option]:
+    def spellings(self) -> dict[str, LauncherOption]:
         """Return every spelling that the launcher's parser knows."""
-        found: dict[str, Option] = {}
+        found: dict[str, LauncherOption] = {}
         for option in self.options:
             for name in (option.name, *option.also):
                 found[name] = option
@@ -73,19 +73,19 @@ class Table:
         return found
 
 
-def owned(name: str, why: str, **more: object) -> Option:
+def owned(name: str, why: str, **more: object) -> LauncherOption:
     """Return a row for an option that the plan replaces."""
-    return Option(name, "owned", why, **more)  # type: ignore[arg-type]
+    return LauncherOption(name, "owned", why, **more)  # type: ignore[arg-type]
 
 
-def kept(name: str, why: str = "", **more: object) -> Option:
+def kept(name: str, why: str = "", **more: object) -> LauncherOption:
     """Return a row for an option that goes to the launcher unchanged."""
-    return Option(name, "kept", why, **more)  # type: ignore[arg-type]
+    return LauncherOption(name, "kept", why, **more)  # type: ignore[arg-type]
 
 
-def refused(name: str, why: str, fix: str, **more: object) -> Option:
+def refused(name: str, why: str, fix: str, **more: object) -> LauncherOption:
     """Return a row for an option that gpulaunch cannot honour."""
-    return Option(name, "refused", why, fix, **more)  # type: ignore[arg-type]
+    return LauncherOption(name, "refused", why, fix, **more)  # type: ignore[arg-type]
 
 
 FROM_HOSTS = "the hosts are those of --hosts, in its order"

@@ -7,7 +7,7 @@ copied from a page, goes through `parse_line`. The options of each launcher are 
 from collections.abc import Mapping, Sequence
 
 from launcher.engines.command_line.launchers import read_launcher
-from launcher.engines.command_line.line import Line
+from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.prefixes import read_prefix
 from launcher.engines.command_line.records import ParsedCommand
 from launcher.engines.command_line.shell_line import ShellLine, split_line
@@ -34,7 +34,7 @@ def parse_line(text: str, environ: Mapping[str, str] | None = None) -> ParsedCom
 
 
 def _parse(shell: ShellLine) -> ParsedCommand:
-    line = Line(shell.words)
+    line = CommandLine(shell.words)
     for name, value in shell.exports:
         line.assign(-1, name, value)
     line.unset += shell.unset

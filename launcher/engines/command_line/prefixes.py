@@ -3,14 +3,14 @@
 import posixpath
 
 from launcher.engines.command_line import values
-from launcher.engines.command_line.line import Line
-from launcher.engines.command_line.option_reader import Found, read_options
+from launcher.engines.command_line.line import CommandLine
+from launcher.engines.command_line.option_reader import FoundOption, read_options
 from launcher.engines.command_line.tables.prefixes import PREFIXES
 from launcher.engines.command_line.words import Word
 from launcher.errors import CommandRefused
 
 
-def read_prefix(line: Line, start: int) -> int | None:
+def read_prefix(line: CommandLine, start: int) -> int | None:
     """Read the prefix at `start`; return where its command starts, None when there is no prefix.
 
     Raises CommandRefused for a second prefix and for options that cannot be taken over.
@@ -29,7 +29,7 @@ def read_prefix(line: Line, start: int) -> int | None:
     return reading.program
 
 
-def _take_variables(line: Line, one: Found) -> None:
+def _take_variables(line: CommandLine, one: FoundOption) -> None:
     """Mpirun -x A=1 or -x A; -genv A 1; srun --export=ALL,A=1."""
     position = one.use.position
     if one.option.values == 2:

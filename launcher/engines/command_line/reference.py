@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from launcher.engines.accelerate_config import SECTIONS, section_of
 from launcher.engines.command_line.line import VARIABLES
-from launcher.engines.command_line.options import Option, Table
+from launcher.engines.command_line.options import LauncherOption, Table
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.deepspeed import DEEPSPEED, VERSION
 from launcher.engines.command_line.tables.fabric import FABRIC
@@ -68,13 +68,13 @@ def _lines() -> Iterator[str]:
     yield ""
 
 
-def _rows(options: Iterable[Option], table: Table) -> Iterator[str]:
+def _rows(options: Iterable[LauncherOption], table: Table) -> Iterator[str]:
     for option in options:
         names = ", ".join(f"`{name}`" for name in (option.name, *option.also))
         yield f"| {names} | {option.fate} | {_sentence(option, table)} |"
 
 
-def _sentence(option: Option, table: Table) -> str:
+def _sentence(option: LauncherOption, table: Table) -> str:
     if option.fate == "refused":
         return f"{option.why}. Instead: {option.fix}"
     if option.fate == "owned" or option.why:

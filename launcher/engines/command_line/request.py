@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.engines.command_line import values
-from launcher.engines.command_line.option_reader import Found
+from launcher.engines.command_line.option_reader import FoundOption
 from launcher.engines.command_line.records import Request
 from launcher.errors import CommandRefused
 
@@ -13,7 +13,7 @@ _LOOPBACK = ("", "localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - wha
 _COUNTS = ("nodes", "per_node", "total")
 
 
-def request_of(found: Iterable[Found]) -> Request:
+def request_of(found: Iterable[FoundOption]) -> Request:
     """Return what these options ask for. An option whose value is not known yet asks for nothing.
 
     Raises CommandRefused for values that cannot be read, and for one asked twice with two answers.
@@ -36,7 +36,7 @@ def request_of(found: Iterable[Found]) -> Request:
     return Request(**asked)
 
 
-def _fields(one: Found) -> Mapping[str, Any]:
+def _fields(one: FoundOption) -> Mapping[str, Any]:
     option, name, text = one.option, one.use.spelling, one.use.value
     if option.kind == "endpoint":
         host, number = values.endpoint(name, text)
@@ -63,7 +63,7 @@ def _fields(one: Found) -> Mapping[str, Any]:
     return {option.sets: reader(name, text) if reader is not None else text or None}
 
 
-def _number(one: Found) -> Mapping[str, Any]:
+def _number(one: FoundOption) -> Mapping[str, Any]:
     option, name, text = one.option, one.use.spelling, one.use.value
     if option.kind == "float":
         try:

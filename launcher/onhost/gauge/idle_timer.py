@@ -21,7 +21,7 @@ class IdleTimer:
     def _first(self) -> float:
         return min(self.warn_s, self.timeout_s or self.warn_s)
 
-    def see(self, now: float, *, life: bool, longest_s: float) -> dict[str, Any] | None:
+    def update(self, now: float, *, life: bool, longest_s: float) -> dict[str, Any] | None:
         """Take one sample; return the event that it is worth, if any.
 
         Between two samples at most `longest_s` count: a machine that stood still was not quiet.

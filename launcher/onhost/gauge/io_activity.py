@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from .processes import bytes_moved, ns_queued
+from .processes import bytes_moved, run_queue_wait_ns
 
 
 class IoActivity:
@@ -16,7 +16,7 @@ class IoActivity:
         self._moved: dict[int, int] = {}  # by pid
         self._queued: dict[int, int] = {}  # by pid: ns
 
-    def look(self, rank_of: dict[int, int], ranks: Iterable[int], elapsed: float) -> None:
+    def sample(self, rank_of: dict[int, int], ranks: Iterable[int], elapsed: float) -> None:
         """Look at these processes of these ranks."""
         moved_before, self._moved = self._moved, {}
         queued_before, self._queued = self._queued, {}
@@ -24,7 +24,7 @@ class IoActivity:
         self.starved = {str(rank): 0.0 for rank in ranks}
         for pid, number in rank_of.items():
             rank = str(number)
-            moved, queued = bytes_moved(pid), ns_queued(pid)
+            moved, queued = bytes_moved(pid), run_queue_wait_ns(pid)
             self._moved[pid], self._queued[pid] = moved, queued
             self.io[rank] += max(0, moved - moved_before.get(pid, moved))
             waited = max(0, queued - queued_before.get(pid, queued))

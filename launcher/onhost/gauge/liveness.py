@@ -27,7 +27,9 @@ def is_spinning(gpu: dict[str, Any], drawn_w: float | None) -> bool:
     return bool(power < little)
 
 
-def signs(line: dict[str, Any], activity: IoActivity, gpu_of: dict[str, str], drawn: dict[str, float]) -> str:
+def activity_reason(
+    line: dict[str, Any], activity: IoActivity, gpu_of: dict[str, str], drawn: dict[str, float]
+) -> str:
     """Return what in a sample shows that somebody works, "" when nothing does.
 
     A GPU does that is busy and does not spin. A rank does that uses or waits for a CPU or moves bytes, unless

@@ -37,15 +37,15 @@ from typing import Any
 
 from .gpus import GpuSampler
 from .idle_timer import QUIET_S, IdleTimer
-from .liveness import signs
+from .liveness import activity_reason
 from .ranks import RankSampler
 from .steps import StepReader
 
 USAGE = "usage.jsonl"
 EVENTS = "events.jsonl"
 EVERY_S = 5.0
-FIRST_LOOK_S = 0.5  # until there is a rank
-SILENT_S = 30.0  # after this NVML counts as hung
+FIRST_SAMPLE_S = 0.5  # until there is a rank
+NVML_TIMEOUT_S = 30.0  # after this NVML counts as hung
 
 
 class Gauge:
@@ -69,10 +69,10 @@ class Gauge:
         self.gpus = GpuSampler(uuids)
         self.gpu_of = {str(int(spec.get("first_rank") or 0) + n): uuid for n, uuid in enumerate(uuids)}
         self.steps = StepReader(run_dir, self.gpu_of)
-        self.told_silence = False
-        self.quiet = IdleTimer(spec.get("hang_timeout_s"), float(spec.get("quiet_after_s") or QUIET_S))
+        self.reported_silence = False
+        self.idle = IdleTimer(spec.get("hang_timeout_s"), float(spec.get("quiet_after_s") or QUIET_S))
         self.sizes: dict[str, int] = {}
-        self.heard = False  # whether a rank has said something since the last sample
+        self.activity = False  # whether a rank has said something since the last sample
 
     def run(self) -> None:
         """Sample until stdin ends."""
@@ -82,7 +82,7 @@ class Gauge:
             self._read_events()
             if self.ranks.families:
                 self._sample()
-            pause = self.every_s if self.ranks.families else min(FIRST_LOOK_S, self.every_s)
+            pause = self.every_s if self.ranks.families else min(FIRST_SAMPLE_S, self.every_s)
             next_at = max(next_at + pause, time.monotonic())
 
     def _read_events(self) -> None:
@@ -94,7 +94,7 @@ class Gauge:
             for line in lines:
                 with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
                     event = json.loads(line)
-                    self.heard = self.heard or "rank" in event
+                    self.activity = self.activity or "rank" in event
                     if event["event"] == "rank":
                         self.ranks.families.add(int(event["rank"]), int(event["pid"]), int(event["ticks"]))
 
@@ -106,19 +106,19 @@ class Gauge:
         line["ranks"] = self.ranks.sample()
         self._judge(line, life=self.steps.see(line))
         self._write(json.dumps(line).encode() + b"\n")
-        if self.gpus.silent_s() > SILENT_S and not self.told_silence:
-            self.told_silence = True
+        if self.gpus.silent_s() > NVML_TIMEOUT_S and not self.reported_silence:
+            self.reported_silence = True
             error = "%s; the driver may hang" % missing
             self._tell("internal_error", what="the attempt to read the GPUs", error=error)
 
     def _judge(self, line: dict[str, Any], *, life: bool) -> None:
         """Say for how long nothing has shown life; with no rank alive there is nothing to judge."""
-        life = self._output_grew() or self.heard or life or not line["ranks"]
-        self.heard = False
-        life = life or bool(signs(line, self.ranks.activity, self.gpu_of, self.steps.drawn))
+        life = self._output_grew() or self.activity or life or not line["ranks"]
+        self.activity = False
+        life = life or bool(activity_reason(line, self.ranks.activity, self.gpu_of, self.steps.drawn))
         if not life:  # a worker that nobody knows yet may be what works
             self.ranks.families.look_for_new()
-        told = self.quiet.see(time.monotonic(), life=life, longest_s=3 * self.every_s)
+        told = self.idle.update(time.monotonic(), life=life, longest_s=3 * self.every_s)
         if told is not None:
             self._tell(told.pop("event"), **told)
 

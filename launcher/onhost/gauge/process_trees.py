@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..procfs import WaitableStat, children_of, is_alive, read_every_stat, read_stat
+from ..procfs import ProcStat, children_of, is_alive, read_every_stat, read_stat
 
 SCAN_SHARE = 0.002  # of a core, for looking for new processes: a crowded host is looked through more seldom
 
@@ -29,11 +29,11 @@ class ProcessTrees:
         """Look through all of /proc the next time, whatever it costs."""
         self._next_scan = 0.0
 
-    def living(self, table: dict[int, WaitableStat]) -> list[int]:
+    def alive_ranks(self, table: dict[int, ProcStat]) -> list[int]:
         """Return the ranks that live."""
         return [rank for rank, (pid, started) in self._ranks.items() if is_alive(table.get(pid), started)]
 
-    def table(self, now: float) -> dict[int, WaitableStat]:
+    def table(self, now: float) -> dict[int, ProcStat]:
         """Return the processes of all ranks; all of /proc is looked through as often as that is cheap."""
         began = time.thread_time()  # the CPU that it takes: beside others it takes much longer
         scan = now >= self._next_scan
@@ -43,11 +43,11 @@ class ProcessTrees:
             self._next_scan = now + (time.thread_time() - began) / SCAN_SHARE
         return {pid: process for pid, process in table.items() if pid in self.rank_of}
 
-    def _known(self) -> dict[int, WaitableStat]:
+    def _known(self) -> dict[int, ProcStat]:
         read = {pid: read_stat(pid) for pid in self.rank_of}
         return {pid: stat for pid, stat in read.items() if stat is not None}
 
-    def _find(self, table: dict[int, WaitableStat]) -> None:
+    def _find(self, table: dict[int, ProcStat]) -> None:
         children = children_of(table)
         self.rank_of = {}
         for rank, (pid, started) in self._ranks.items():

@@ -13,7 +13,7 @@ def bytes_moved(pid: int) -> int:
         return 0
 
 
-def ns_queued(pid: int) -> int:
+def run_queue_wait_ns(pid: int) -> int:
     """Return for how long the main thread of a process has waited for a CPU, 0 where that cannot be seen."""
     try:
         with open("/proc/%d/schedstat" % pid, "rb") as file:

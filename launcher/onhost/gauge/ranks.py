@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from ..procfs import WaitableStat
+from ..procfs import ProcStat
 from .io_activity import IoActivity
 from .process_trees import ProcessTrees
 
@@ -28,7 +28,7 @@ class RankSampler:
         now = time.monotonic()
         table = self.families.table(now)
         elapsed, self._last = now - self._last, now
-        used = {rank: [0, 0] for rank in self.families.living(table)}
+        used = {rank: [0, 0] for rank in self.families.alive_ranks(table)}
         rank_of = {pid: rank for pid, rank in self.families.rank_of.items() if pid in table and rank in used}
         before, self._cpu = self._cpu, {}
         for pid, rank in rank_of.items():
@@ -41,11 +41,11 @@ class RankSampler:
             cpu = round(100.0 * ticks / TICKS / elapsed, 1) if rank in self._seen else None
             found[str(rank)] = {"rss_mib": pages * PAGE >> 20, "cpu": cpu}
         self._seen = set(used)
-        self.activity.look(rank_of, used, elapsed)
+        self.activity.sample(rank_of, used, elapsed)
         return found
 
 
-def ticks_used(process: WaitableStat, before: tuple[int, int] | None, elapsed: float) -> int:
+def ticks_used(process: ProcStat, before: tuple[int, int] | None, elapsed: float) -> int:
     """Return the CPU time of a process since the last sample: all of it where it was born since."""
     if before is not None and before[0] == process.start_ticks:
         return process.cpu - before[1]

@@ -41,11 +41,11 @@ class AsyncReads:
     def __init__(self) -> None:
         self._pending: list[tuple[AsyncRead, OnRead]] = []
 
-    def expect(self, reading: AsyncRead, judge: OnRead) -> None:
+    def submit(self, reading: AsyncRead, judge: OnRead) -> None:
         """Have a reading judged by the first `settle` that finds it arrived."""
         self._pending.append((reading, judge))
 
-    def settle(self) -> None:
+    def poll(self) -> None:
         """Judge what has arrived by now."""
         waiting: list[tuple[AsyncRead, OnRead]] = []
         ready: list[tuple[AsyncRead, OnRead]] = []

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Callable, Iterable, NamedTuple
 
 from .checks.bf16 import emulated_bf16
-from .checks.devices import other_devices
-from .checks.dtypes import coarse_parameters, unlike_dtypes
+from .checks.devices import wrong_devices
+from .checks.dtypes import low_precision_parameters, mismatched_dtypes
 from .checks.gradients import missing_gradients
 from .checks.non_finite import FiniteMonitor
-from .checks.peers import unlike_neighbours
+from .checks.peers import mismatched_peers
 from .training_state import Step
 from .violation import Violation
 
@@ -29,15 +29,15 @@ class GuardCheck(NamedTuple):
     look: Callable[[Step], Iterable[Violation]]
 
 
-def rows(values: FiniteMonitor) -> tuple[GuardCheck, ...]:
+def checks(values: FiniteMonitor) -> tuple[GuardCheck, ...]:
     """Return the table."""
     return (
-        GuardCheck(_first_of_rank, "judge dtypes", unlike_neighbours),  # G6, G7
-        GuardCheck(_first_of_optimizer, "judge dtypes", coarse_parameters),  # G1
-        GuardCheck(_first_of_optimizer, "judge dtypes", other_devices),  # G6
+        GuardCheck(_first_of_rank, "judge dtypes", mismatched_peers),  # G6, G7
+        GuardCheck(_first_of_optimizer, "judge dtypes", low_precision_parameters),  # G1
+        GuardCheck(_first_of_optimizer, "judge dtypes", wrong_devices),  # G6
         GuardCheck(_first_of_optimizer, "judge dtypes", emulated_bf16),  # G8
         GuardCheck(_first_of_optimizer, "look at the first weights", values.first_weights),  # G4
-        GuardCheck(_every, "compare dtypes", unlike_dtypes),  # G2, G3
+        GuardCheck(_every, "compare dtypes", mismatched_dtypes),  # G2, G3
         GuardCheck(_first_two, "find parameters without gradient", missing_gradients),  # G9
         GuardCheck(values.wants_gradients, "look at gradients", values.gradients),  # G4
     )
@@ -48,11 +48,11 @@ def _first_of_rank(step: Step) -> bool:
 
 
 def _first_of_optimizer(step: Step) -> bool:
-    return step.seen.fired == 1
+    return step.watched.fired == 1
 
 
 def _first_two(step: Step) -> bool:
-    return step.seen.fired <= 2 and not step.has_closure
+    return step.watched.fired <= 2 and not step.has_closure
 
 
 def _every(step: Step) -> bool:

@@ -56,7 +56,7 @@ def prepare(place: GuardContext, tools: RankServices) -> Guard | None:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["clean"]:
-        from ..answer import say
-        from .rehearsal.scratch import clean
+        from ..answer import print_answer
+        from .rehearsal.scratch import remove_scratch
 
-        say(clean(os.path.dirname(os.path.abspath(__file__))))
+        print_answer(remove_scratch(os.path.dirname(os.path.abspath(__file__))))

@@ -6,7 +6,7 @@ import contextlib
 import gc
 from typing import Any, Iterable, Sequence
 
-NAMES_TOLD = 8
+MAX_NAMES = 8
 
 _WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 

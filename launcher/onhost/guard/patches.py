@@ -10,7 +10,7 @@ from .safe_call import SafeCaller
 Look = Callable[[Any, Any], None]
 
 
-def wrap(
+def patch(
     owner: Any, name: str, safety: SafeCaller, before: Look | None = None, after: Look | None = None
 ) -> None:
     """Wrap a method so that we look before or after each call of it."""
@@ -20,15 +20,15 @@ def wrap(
         if not safety.is_active():
             return original(*args, **kwargs)
         if before is not None:
-            safety.safely("look before " + name, before, args, kwargs)
+            safety.call("look before " + name, before, args, kwargs)
         result = original(*args, **kwargs)
         if after is not None:
-            safety.safely("look after " + name, after, args, kwargs)
+            safety.call("look after " + name, after, args, kwargs)
         return result
 
-    setattr(owner, name, named_as(original, wrapper))
+    setattr(owner, name, rename(original, wrapper))
 
 
-def named_as(original: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
+def rename(original: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
     """Give a wrapper the name, the docstring and the signature of what it wraps."""
     return functools.update_wrapper(wrapper, original)

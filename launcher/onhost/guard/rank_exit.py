@@ -23,12 +23,12 @@ class GuardExit:
         self._report = report
         self._finish = finish
 
-    def leave(self, code: int) -> None:
+    def raise_exit(self, code: int) -> None:
         """End the rank from inside the script's own call, so that its `finally` clauses run."""
         self.code = code
         raise SystemExit(code)
 
-    def leave_for_good(self) -> None:
+    def force_exit(self) -> None:
         """The script has caught our SystemExit and trains on, or it went to a thread: end the process."""
         with contextlib.suppress(Exception):
             self._report("script_exit", code=self.code)
@@ -37,7 +37,7 @@ class GuardExit:
             sys.stderr.flush()
         os._exit(self.code or 0)
 
-    def end_cleanly(self) -> None:
+    def clean_exit(self) -> None:
         """Keep torch's own threads from aborting an interpreter that ends in the middle of a training."""
         if self.code is None:
             return

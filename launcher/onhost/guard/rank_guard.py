@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from .async_reads import AsyncReads
-from .check_table import rows
+from .check_table import checks
 from .checks.grad_scaler import ScalerMonitor
 from .checks.loss_and_norm import LossMonitor
 from .checks.non_finite import FiniteMonitor
@@ -18,7 +18,7 @@ from .reporter import GuardReporter
 from .safe_call import SafeCaller
 from .sampling_policy import SamplingPolicy
 from .step_file import StepFile
-from .torch_hooks import listen_to_backward, listen_to_clipping, listen_to_scalers, listen_to_steps
+from .torch_hooks import hook_backward, hook_clipping, hook_scalers, hook_steps
 from .training_state import Step, TrainingState
 from .violation import Violation
 
@@ -37,12 +37,12 @@ class Guard:
         self.readings = AsyncReads()
         self.rehearsal = self._rehearsal_of(steps) if steps else None
         self.evidence = SamplingPolicy(every_step=steps > 0)
-        heard = self.rehearsal.heard if self.rehearsal else _ignore
+        heard = self.rehearsal.on_value if self.rehearsal else _ignore
         skipped = self.rehearsal.stepped if self.rehearsal else _ignore
         self.notes = LossMonitor(training, self.teller, self.readings, self.evidence, heard)
         self.values = FiniteMonitor(training, self.teller, self.readings, self.evidence)
         self.scaling = ScalerMonitor(training, self.teller, skipped)
-        self.rows = rows(self.values)
+        self.rows = checks(self.values)
         self._steps_file = StepFile(place)
 
     def modules(self) -> dict[str, Callable[[ModuleType], None]]:
@@ -52,11 +52,11 @@ class Guard:
     def install(self, torch: Any) -> None:
         """Listen to torch; called right after the script's `import torch`."""
         self.training.torch = torch
-        safely, safety, notes = self.safety.safely, self.safety, self.notes
-        listen_to_steps(torch, self._before_step, self._after_step)
-        safely("watch GradScaler", listen_to_scalers, torch, safety, self.training, self.scaling, notes)
-        safely("watch clip_grad_norm_", listen_to_clipping, torch, safety, notes)
-        safely("watch backward", listen_to_backward, torch, safety, notes)
+        safely, safety, notes = self.safety.call, self.safety, self.notes
+        hook_steps(torch, self._before_step, self._after_step)
+        safely("watch GradScaler", hook_scalers, torch, safety, self.training, self.scaling, notes)
+        safely("watch clip_grad_norm_", hook_clipping, torch, safety, notes)
+        safely("watch backward", hook_backward, torch, safety, notes)
         atexit.register(self._at_exit)
 
     # --- a step ---
@@ -66,7 +66,7 @@ class Guard:
             return
         self.training.fired += 1
         closure = any(callable(each) for each in (*args, *kwargs.values()))
-        self.safety.safely("look before a step", self._look_before, optimizer, closure)
+        self.safety.call("look before a step", self._look_before, optimizer, closure)
 
     def _look_before(self, optimizer: Any, has_closure: bool) -> None:  # noqa: FBT001 - through safely()
         seen = self.training.record(optimizer)
@@ -75,9 +75,9 @@ class Guard:
         step = Step(self.training, optimizer, seen, has_closure)
         for row in self.rows:
             if row.when(step):
-                self.safety.safely(row.what, self._look, row.look, step)
+                self.safety.call(row.what, self._look, row.look, step)
         if self.rehearsal is not None and not has_closure:
-            self.safety.safely("rehearse gradients", self.rehearsal.before_step, optimizer)
+            self.safety.call("rehearse gradients", self.rehearsal.before_step, optimizer)
 
     def _look(self, look: Callable[[Step], Iterable[Violation]], step: Step) -> None:
         for wrong in look(step):
@@ -86,20 +86,20 @@ class Guard:
     def _after_step(self, optimizer: Any) -> None:
         if not self.safety.is_active():
             return
-        self.safety.safely("look after a step", self._look_after, optimizer)
+        self.safety.call("look after a step", self._look_after, optimizer)
         if self._steps_file.is_due():
-            self.safety.safely("count a step", self._steps_file.write, self.training.fired)
+            self.safety.call("count a step", self._steps_file.write, self.training.fired)
         if self.rehearsal is not None:
             seen = self.training.record(optimizer)
-            self.safety.safely("count a rehearsed step", self.rehearsal.stepped, seen)
+            self.safety.call("count a rehearsed step", self.rehearsal.stepped, seen)
 
     def _look_after(self, optimizer: Any) -> None:
-        self.readings.settle()
-        if self.evidence.is_sampled(self.training.record(optimizer).tries):
+        self.readings.poll()
+        if self.evidence.should_sample(self.training.record(optimizer).tries):
             self.evidence.suspicious = False
             self.notes.send()
             self.values.weights(optimizer)
-            self.readings.settle()
+            self.readings.poll()
 
     # --- a rehearsal, and the end ---
 
@@ -109,8 +109,8 @@ class Guard:
         return Rehearsal(self.training, steps, self._end_rehearsal)
 
     def _end_rehearsal(self) -> None:
-        self.readings.settle()
-        self.leaving.leave(0)
+        self.readings.poll()
+        self.leaving.raise_exit(0)
 
     def _at_exit(self) -> None:
         if self.safety.is_own_process():
@@ -124,12 +124,12 @@ class Guard:
             if cuda.is_initialized():
                 cuda.synchronize()
             self.notes.send()
-            self.readings.settle()
+            self.readings.poll()
         if self.rehearsal is not None:
             with contextlib.suppress(Exception):
-                self.rehearsal.tell(self.values, self.scaling, self.evidence)
+                self.rehearsal.report(self.values, self.scaling, self.evidence)
         with contextlib.suppress(Exception):
-            self.leaving.end_cleanly()
+            self.leaving.clean_exit()
 
 
 def _ignore(*_: object) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import sys
 
-from .parameter_names import NAMES_TOLD, names_of
+from .parameter_names import MAX_NAMES, names_of
 from .rank_exit import STOP_EXIT, GuardExit
 from .training_state import TrainingState
 from .violation import Violation
 
-TIMES_TOLD = 1
+MAX_REPORTS = 1
 
 
 class GuardReporter:
@@ -24,10 +24,10 @@ class GuardReporter:
 
     def tell(self, wrong: Violation, step: int) -> None:
         """Say what is wrong, once; end the rank where the policy is to stop."""
-        stops = wrong.stops and self.stops
+        stops = wrong.fatal and self.stops
         key = "%s %s" % (wrong.code, wrong.message[:12])
         self._said[key] = self._said.get(key, 0) + 1
-        if self._said[key] > TIMES_TOLD and not stops:
+        if self._said[key] > MAX_REPORTS and not stops:
             return
         training = self._training
         about = wrong.parameters
@@ -35,25 +35,25 @@ class GuardReporter:
         training.tools.report(
             "guard",
             code=wrong.code,
-            severity="stop" if wrong.stops else "warn",
+            severity="stop" if wrong.fatal else "warn",
             stops=stops,
             step=step,
             message=wrong.message,
             fix=wrong.fix,
-            parameters=names[:NAMES_TOLD],
+            parameters=names[:MAX_NAMES],
             parameters_total=len(names),
         )
         with contextlib.suppress(Exception):
             print(_in_words(wrong, step, names, stops=stops), file=sys.stderr, flush=True)
         if stops:
-            self._leaving.leave(STOP_EXIT)
+            self._leaving.raise_exit(STOP_EXIT)
 
 
 def _in_words(wrong: Violation, step: int, names: list[str], *, stops: bool) -> str:
     end = "stopped this rank" if stops else "warns"
     lines = ["gpulaunch guard %s at optimizer step %d [%s]: %s" % (end, step, wrong.code, wrong.message)]
     if names:
-        more = " and %d more" % (len(names) - NAMES_TOLD) if len(names) > NAMES_TOLD else ""
-        lines.append("  parameters: %s%s" % (", ".join(names[:NAMES_TOLD]), more))
+        more = " and %d more" % (len(names) - MAX_NAMES) if len(names) > MAX_NAMES else ""
+        lines.append("  parameters: %s%s" % (", ".join(names[:MAX_NAMES]), more))
     lines.append("  fix: %s" % wrong.fix)
     return "\n".join(lines)

@@ -29,14 +29,14 @@ class SafeCaller:
         if torch is None or os.getpid() != self.pid:
             return False
         if self._leaving.code is not None:
-            self._leaving.leave_for_good()
+            self._leaving.force_exit()
         compiler = getattr(torch, "compiler", None)
         if compiler is not None and hasattr(compiler, "is_compiling") and compiler.is_compiling():
             return False
         cuda = torch.cuda
         return not (cuda.is_initialized() and cuda.is_current_stream_capturing())
 
-    def safely(self, what: str, look: Callable[..., None], *args: Any) -> None:
+    def call(self, what: str, look: Callable[..., None], *args: Any) -> None:
         """Look; a failure of ours is reported once, ends this kind of look, and never reaches the script."""
         if what in self._off:
             return

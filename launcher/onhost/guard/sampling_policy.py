@@ -14,16 +14,16 @@ class SamplingPolicy:
         self.suspicious = False
         self._every_step = every_step
 
-    def is_sampled(self, step: int) -> bool:
+    def should_sample(self, step: int) -> bool:
         """Return whether values are to be looked at in this step."""
         often = self._every_step or self.suspicious
         return often or step <= FIRST_SAMPLES or step % SAMPLE_EVERY == 0
 
-    def saw(self, what: str, step: int) -> None:
+    def record_bad(self, what: str, step: int) -> None:
         """Remember what was not finite, by its first step."""
         self.first_bad.setdefault(what, step)
 
-    def suspect(self, what: str, step: int) -> None:
+    def record_suspicion(self, what: str, step: int) -> None:
         """Remember it, and have the coming steps looked at."""
         self.suspicious = True
-        self.saw(what, step)
+        self.record_bad(what, step)

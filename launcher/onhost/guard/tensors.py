@@ -10,7 +10,7 @@ def local(tensor: Any) -> Any:
     return (tensor.to_local() if hasattr(tensor, "to_local") else tensor).detach()
 
 
-def trained_by(optimizer: Any) -> Iterator[Any]:
+def trained_parameters(optimizer: Any) -> Iterator[Any]:
     """Yield what an optimizer trains."""
     for group in optimizer.param_groups:
         for p in group["params"]:
@@ -32,10 +32,10 @@ def histogram(things: Iterable[Any]) -> dict[str, int]:
     """Return how often each thing occurs, by its short name."""
     counts: dict[str, int] = {}
     for thing in things:
-        counts[short(thing)] = counts.get(short(thing), 0) + 1
+        counts[format_value(thing)] = counts.get(format_value(thing), 0) + 1
     return counts
 
 
-def short(thing: Any) -> str:
+def format_value(thing: Any) -> str:
     """Return float16 for torch.float16."""
     return str(thing).removeprefix("torch.")

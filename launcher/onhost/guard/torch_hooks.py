@@ -10,14 +10,12 @@ from typing import Any, Callable
 
 from .checks.grad_scaler import ScalerMonitor
 from .checks.loss_and_norm import LossMonitor
-from .patches import named_as, wrap
+from .patches import patch, rename
 from .safe_call import SafeCaller
 from .training_state import TrainingState
 
 
-def listen_to_steps(
-    torch: Any, before: Callable[[Any, Any, Any], None], after: Callable[[Any], None]
-) -> None:
+def hook_steps(torch: Any, before: Callable[[Any, Any, Any], None], after: Callable[[Any], None]) -> None:
     """Have every step of every optimizer told, before and after."""
     optim = sys.modules["torch.optim.optimizer"]  # the attribute of that name is gone
     unseen = getattr(torch, "_disable_dynamo", lambda function: function)  # hooks are not part of a graph
@@ -33,7 +31,7 @@ def listen_to_steps(
     optim.register_optimizer_step_post_hook(unseen(post_hook))
 
 
-def listen_to_scalers(
+def hook_scalers(
     torch: Any, safety: SafeCaller, training: TrainingState, scaling: ScalerMonitor, notes: LossMonitor
 ) -> None:
     """Have GradScaler tell what it unscales, skips and scales, and its scale."""
@@ -52,10 +50,10 @@ def listen_to_scalers(
             training.has_scaler = True
             notes.take_unscaled(args[1] if len(args) > 1 else kwargs["outputs"])
 
-    wrap(scaler, "_unscale_grads_", safety, before=before_unscale)
+    patch(scaler, "_unscale_grads_", safety, before=before_unscale)
     _listen_to_scaled_steps(scaler, safety, training, scaling)
-    wrap(scaler, "update", safety, after=after_update)
-    wrap(scaler, "scale", safety, before=before_scale)
+    patch(scaler, "update", safety, after=after_update)
+    patch(scaler, "scale", safety, before=before_scale)
 
 
 def _listen_to_scaled_steps(
@@ -69,13 +67,13 @@ def _listen_to_scaled_steps(
         training.has_scaler = True
         before = training.fired
         result = original(scaler, optimizer, *args, **kwargs)
-        safety.safely("count skipped steps", scaling.stepped, optimizer, training.fired == before)
+        safety.call("count skipped steps", scaling.stepped, optimizer, training.fired == before)
         return result
 
-    kind.step = named_as(original, step)
+    kind.step = rename(original, step)
 
 
-def listen_to_clipping(torch: Any, safety: SafeCaller, notes: LossMonitor) -> None:
+def hook_clipping(torch: Any, safety: SafeCaller, notes: LossMonitor) -> None:
     """Have clip_grad_norm_ tell the norm that it returns."""
     home: Any = sys.modules["torch.nn.utils.clip_grad"]
     original = home.clip_grad_norm_
@@ -83,19 +81,19 @@ def listen_to_clipping(torch: Any, safety: SafeCaller, notes: LossMonitor) -> No
     def clip_grad_norm_(*args: Any, **kwargs: Any) -> Any:
         norm = original(*args, **kwargs)
         if safety.is_active():
-            safety.safely("note the gradient norm", notes.take_norm, norm)
+            safety.call("note the gradient norm", notes.take_norm, norm)
         return norm
 
-    home.clip_grad_norm_ = torch.nn.utils.clip_grad_norm_ = named_as(original, clip_grad_norm_)
+    home.clip_grad_norm_ = torch.nn.utils.clip_grad_norm_ = rename(original, clip_grad_norm_)
 
 
-def listen_to_backward(torch: Any, safety: SafeCaller, notes: LossMonitor) -> None:
+def hook_backward(torch: Any, safety: SafeCaller, notes: LossMonitor) -> None:
     """Have Tensor.backward tell what goes backward."""
     original = torch.Tensor.backward
 
     def backward(loss: Any, *args: Any, **kwargs: Any) -> Any:
         if safety.is_active():
-            safety.safely("note the loss", notes.take_backward, loss)
+            safety.call("note the loss", notes.take_backward, loss)
         return original(loss, *args, **kwargs)
 
-    torch.Tensor.backward = named_as(original, backward)
+    torch.Tensor.backward = rename(original, backward)

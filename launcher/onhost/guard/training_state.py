@@ -7,7 +7,7 @@ import weakref
 from typing import Any, NamedTuple
 
 from .context import GuardContext, RankServices
-from .tensors import trained_by
+from .tensors import trained_parameters
 
 DIVIDE_BY_EPS = ("Adam", "AdamW", "NAdam", "RMSprop")
 """Optimizers of torch whose first step is x/0 where eps is lost; what others do is reported when seen (G4).
@@ -57,17 +57,17 @@ class Step(NamedTuple):
 
     training: TrainingState
     optimizer: Any
-    seen: WatchedOptimizer
+    watched: WatchedOptimizer
     has_closure: bool  # the gradients are made inside the step
 
     @property
     def number(self) -> int:
         """Which step of this optimizer it is."""
-        return self.seen.tries
+        return self.watched.tries
 
     def trainable(self) -> list[Any]:
         """Return what the optimizer trains."""
-        return list(trained_by(self.optimizer))
+        return list(trained_parameters(self.optimizer))
 
 
 def mixed_precision() -> str | None:

@@ -11,7 +11,7 @@ class Violation(NamedTuple):
     code: str
     message: str
     fix: str
-    stops: bool = False
+    fatal: bool = False
     parameters: Any = ()  # the tensors
 
 

@@ -14,7 +14,7 @@ TEXT_LIMIT = 4000
 Report = Callable[..., None]
 
 
-def attempt(what: str, report: Report, action: Callable[[], object]) -> None:
+def run_safely(what: str, report: Report, action: Callable[[], object]) -> None:
     """Run one of our own actions; its failure is reported and never reaches the script."""
     try:
         action()

@@ -10,8 +10,8 @@ import time
 from types import TracebackType
 from typing import Callable
 
-from .context import TEXT_LIMIT, RankContext, attempt
-from .tracebacks import innermost, strip, where
+from .context import TEXT_LIMIT, RankContext, run_safely
+from .tracebacks import innermost, location, strip_own_frames
 from .usage import used
 
 TAIL_LINES = 30
@@ -40,7 +40,7 @@ class ExitHandler:
             raise SystemExit(code) from None
         finally:
             final = code & 0xFF
-            attempt("report the end", self.place.report, lambda: self._leave(final))
+            run_safely("report the end", self.place.report, lambda: self._leave(final))
 
     def _leave(self, code: int) -> None:
         try:
@@ -50,8 +50,8 @@ class ExitHandler:
         self.place.report("script_exit", code=code, **counted)
 
     def _failed(self, error: BaseException) -> None:
-        trace = strip(error.__traceback__)
-        attempt("report the exception", self.place.report, lambda: self._report(error, trace))
+        trace = strip_own_frames(error.__traceback__)
+        run_safely("report the exception", self.place.report, lambda: self._report(error, trace))
         self.interrupted = os.getpid() if isinstance(error, KeyboardInterrupt) else 0
         sys.excepthook(type(error), error.with_traceback(trace), trace)
 
@@ -64,14 +64,14 @@ class ExitHandler:
             "exception",
             type=type(inner).__qualname__,
             message=str(inner)[:TEXT_LIMIT],
-            location=where(strip(inner.__traceback__)),
+            location=location(strip_own_frames(inner.__traceback__)),
             tail=[line[:400] for line in lines[-TAIL_LINES:]],
         )
 
     def _last(self) -> None:
         """Python ends an interrupted script by SIGINT itself, so that shells can tell."""
         if os.getpid() == self.place.pid:
-            attempt("join gloo's threads", self.place.report, join_gloo)
+            run_safely("join gloo's threads", self.place.report, join_gloo)
         if self.interrupted == os.getpid():
             sys.stdout.flush()
             signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Callable, Sequence
 
-from .context import Report, attempt
+from .context import Report, run_safely
 
 
 def after_call(owner: Any, name: str, look: Callable[[], None], report: Report) -> None:
@@ -18,7 +18,7 @@ def after_call(owner: Any, name: str, look: Callable[[], None], report: Report) 
     @functools.wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
-        attempt("look after %s" % name, report, look)
+        run_safely("look after %s" % name, report, look)
         return result
 
     setattr(owner, name, wrapper)
@@ -31,7 +31,7 @@ def after_import(watched: dict[str, Callable[[ModuleType], None]], report: Repor
     """
     for name in [name for name in watched if name in sys.modules]:
         action, module = watched.pop(name), sys.modules[name]
-        attempt("look at %s" % name, report, functools.partial(action, module))
+        run_safely("look at %s" % name, report, functools.partial(action, module))
     if watched:
         sys.meta_path.insert(0, AfterImport(watched, report))
 
@@ -68,6 +68,6 @@ class AfterImport:
         def exec_module(module: ModuleType) -> None:
             del loader.exec_module
             execute(module)
-            attempt("look at %s" % module.__name__, self.report, lambda: action(module))
+            run_safely("look at %s" % module.__name__, self.report, lambda: action(module))
 
         loader.exec_module = exec_module

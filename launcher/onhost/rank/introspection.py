@@ -8,7 +8,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from .context import RankContext, attempt
+from .context import RankContext, run_safely
 from .import_hooks import after_call, after_import
 
 
@@ -21,7 +21,7 @@ class TrainingInspector:
         self.device: Any = None  # of the first model on a GPU that DistributedDataParallel has wrapped
         self.settled = False  # accelerate constructs its states again and again in a training step
 
-    def watch(self) -> None:
+    def install(self) -> None:
         """Look at three modules once they are imported."""
         after_import(
             {
@@ -47,7 +47,7 @@ class TrainingInspector:
         @functools.wraps(original)
         def wrapper(model: Any, *args: Any, **kwargs: Any) -> None:
             original(model, *args, **kwargs)
-            attempt("look at the model", self.place.report, functools.partial(self._look_at, model))
+            run_safely("look at the model", self.place.report, functools.partial(self._look_at, model))
 
         wrapped.__init__ = wrapper
 

@@ -18,18 +18,18 @@ import functools
 import os
 import sys
 
-from .context import RankContext, attempt
+from .context import RankContext, run_safely
 from .exit import ExitHandler
 from .import_hooks import after_import
 from .introspection import TrainingInspector, gpu_uuid
-from .run_script import become
+from .run_script import run_as_main
 from .setup import (
-    answer_for_stacks,
-    introduce,
-    narrow_gpus,
+    die_with_supervisor,
+    enable_stack_dumps,
     redirect_output,
+    register_rank,
     report_crashes,
-    tie_to_supervisor,
+    restrict_visible_gpus,
 )
 
 
@@ -53,19 +53,19 @@ def load_guard(place: RankContext) -> None:
 def main() -> None:
     """Prepare, then become the script."""
     place = RankContext(os.path.dirname(os.path.abspath(__file__)))
-    attempt("redirect the output", place.report, lambda: redirect_output(place))
-    attempt("tie the rank to its supervisor", place.report, lambda: tie_to_supervisor(place))
-    narrow_gpus(place)  # not attempted: a rank that sees the wrong GPUs must not start
-    attempt("introduce the rank", place.report, lambda: introduce(place))
-    attempt("report crashes", place.report, report_crashes)
-    attempt("answer for stacks", place.report, lambda: answer_for_stacks(place))
-    attempt("watch the libraries", place.report, TrainingInspector(place).watch)
+    run_safely("redirect the output", place.report, lambda: redirect_output(place))
+    run_safely("tie the rank to its supervisor", place.report, lambda: die_with_supervisor(place))
+    restrict_visible_gpus(place)  # not attempted: a rank that sees the wrong GPUs must not start
+    run_safely("introduce the rank", place.report, lambda: register_rank(place))
+    run_safely("report crashes", place.report, report_crashes)
+    run_safely("answer for stacks", place.report, lambda: enable_stack_dumps(place))
+    run_safely("watch the libraries", place.report, TrainingInspector(place).install)
     if os.environ.get("GPULAUNCH_REHEARSE"):
         load_guard(place)  # not attempted: unguarded, a rehearsal would be a run
     else:
-        attempt("load the guard", place.report, lambda: load_guard(place))
+        run_safely("load the guard", place.report, lambda: load_guard(place))
     ending = ExitHandler(place)
-    ending.run(become(sys.argv[1:]))
+    ending.run(run_as_main(sys.argv[1:]))
 
 
 if __name__ == "__main__":

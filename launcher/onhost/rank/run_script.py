@@ -12,7 +12,7 @@ from typing import Callable
 from .setup import STACKS_SIGNAL
 
 
-def become(argv: list[str]) -> Callable[[], object]:
+def run_as_main(argv: list[str]) -> Callable[[], object]:
     """Make this process look like `python argv...` to the script; return what runs it."""
     option = os.environ.get("GPULAUNCH_LOCAL_RANK_OPTION")
     local = ["%s=%s" % (option, os.environ.get("LOCAL_RANK", "0"))] if option else []

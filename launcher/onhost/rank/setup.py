@@ -23,7 +23,7 @@ def redirect_output(place: RankContext) -> None:
             reconfigure(line_buffering=True)
 
 
-def narrow_gpus(place: RankContext) -> None:
+def restrict_visible_gpus(place: RankContext) -> None:
     """Show this rank only its own GPU, where the plan says so. LOCAL_RANK keeps its meaning."""
     if os.environ.get("GPULAUNCH_MASK") != "1":
         return
@@ -31,7 +31,7 @@ def narrow_gpus(place: RankContext) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = visible[place.local_rank]
 
 
-def tie_to_supervisor(place: RankContext) -> None:
+def die_with_supervisor(place: RankContext) -> None:
     """Have the kernel kill this process group when supervisor and guardian are both gone.
 
     They hold the write end of a FIFO; when its last writer is gone the kernel signals the owner of each
@@ -47,7 +47,7 @@ def tie_to_supervisor(place: RankContext) -> None:
     fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_ASYNC)
 
 
-def introduce(place: RankContext) -> None:
+def register_rank(place: RankContext) -> None:
     """Tell the supervisor and the client who this is, before anything can go wrong."""
     place.report(
         "rank",
@@ -63,7 +63,7 @@ STACKS_SIGNAL = signal.SIGRTMAX - 4  # as in stacks.py; nothing known to us uses
 STACKS_FD = 900  # a high number: out of the way of scripts that close what they believe to be theirs
 
 
-def answer_for_stacks(place: RankContext) -> None:
+def enable_stack_dumps(place: RankContext) -> None:
     """Have one signal write where every thread stands into stacks-rank-N.log, stuck in native code or not.
 
     faulthandler does that in C, without the GIL, and forked workers inherit it. SIGUSR1, SIGUSR2 and the

@@ -22,7 +22,7 @@ def innermost(error: BaseException) -> BaseException:
     return error
 
 
-def strip(trace: TracebackType | None) -> TracebackType | None:
+def strip_own_frames(trace: TracebackType | None) -> TracebackType | None:
     """Drop our frames and those of runpy from the start of a traceback."""
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
@@ -32,7 +32,7 @@ def strip(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
-def where(trace: TracebackType | None) -> str:
+def location(trace: TracebackType | None) -> str:
     """Return file:line of the innermost frame in the user's own code, else of the innermost frame."""
     found = own = ""
     while trace is not None:

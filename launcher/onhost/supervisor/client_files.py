@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from .events import write_event
 from .files import read_json, write_file
-from .node import is_here
+from .node import is_on_this_node
 from .processes import is_same, send_signal
 from .run_dir import CLIENT, DETACHED, EVENTS, STOP, read_state
 
@@ -23,11 +23,11 @@ class StopRequest(NamedTuple):
 
     why: str
     grace_s: float
-    asked: bool = False
+    requested: bool = False
     stacks: bool = False
 
 
-def touch_client(run_dir: str) -> None:
+def record_heartbeat(run_dir: str) -> None:
     """Note that a client has just been heard, in the host's monotonic time: no clock jump can end a run."""
     path = os.path.join(run_dir, CLIENT)
     try:
@@ -40,7 +40,7 @@ def touch_client(run_dir: str) -> None:
         pass
 
 
-def client_silent_s(run_dir: str) -> float | None:
+def seconds_since_heartbeat(run_dir: str) -> float | None:
     """Return for how long no client has been heard, None where that is not known."""
     try:
         with open(os.path.join(run_dir, CLIENT)) as file:
@@ -69,7 +69,7 @@ def detach_run(run_dir: str) -> None:
 def request_stop(run_dir: str, wish: StopRequest) -> bool:
     """Leave the wish and ring the supervisor's bell; return False when there is no supervisor to ask."""
     state = read_state(run_dir)
-    if not is_here(state) or not state.get("supervisor"):
+    if not is_on_this_node(state) or not state.get("supervisor"):
         return False
     with contextlib.suppress(OSError):  # the bell alone means: stop with the default grace
         said = {"grace_s": wish.grace_s, "why": wish.why, "stacks": wish.stacks}
@@ -82,7 +82,7 @@ def request_stop(run_dir: str, wish: StopRequest) -> bool:
     return True
 
 
-def requested_stop(run_dir: str, default_s: float = STOP_GRACE_S) -> StopRequest:
+def read_stop_request(run_dir: str, default_s: float = STOP_GRACE_S) -> StopRequest:
     """Return what is wished by whoever has rung the supervisor's bell.
 
     `default_s` is the grace where nobody has left one: the host itself, or a scheduler, ends the run.
@@ -92,6 +92,6 @@ def requested_stop(run_dir: str, default_s: float = STOP_GRACE_S) -> StopRequest
     return StopRequest(
         str(said.get("why") or "asked to stop (SIGTERM)"),
         float(grace) if isinstance(grace, (int, float)) else default_s,
-        asked=True,
+        requested=True,
         stacks=bool(said.get("stacks")),
     )

@@ -8,7 +8,7 @@ from typing import Iterable
 from .processes import mark_of, ticks_of
 
 
-def without(env: dict[str, str], patterns: Iterable[str]) -> dict[str, str]:
+def drop_variables(env: dict[str, str], patterns: Iterable[str]) -> dict[str, str]:
     """Return the environment without these names and PREFIX* patterns."""
     patterns = set(patterns)
     names = {pattern for pattern in patterns if not pattern.endswith("*")}
@@ -16,7 +16,7 @@ def without(env: dict[str, str], patterns: Iterable[str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name not in names and not name.startswith(starts)}
 
 
-def marks(run_id: str, run_dir: str = "") -> dict[str, str]:
+def run_markers(run_id: str, run_dir: str = "") -> dict[str, str]:
     """Return by what the processes of a run are known; what starts early has no run directory yet."""
     place = {"GPULAUNCH_RUN_DIR": run_dir} if run_dir else {}
     me = mark_of(os.getpid(), ticks_of(os.getpid()))

@@ -36,7 +36,7 @@ class EventLog:
         self._rest = b""
         self._unwritten = b""  # what a full disk did not take
 
-    def tell(self, name: str, **fields: object) -> None:
+    def write(self, name: str, **fields: object) -> None:
         """Add an event, in order, as soon as the disk takes it."""
         with contextlib.suppress(OSError):
             while self._unwritten:
@@ -46,7 +46,7 @@ class EventLog:
         else:
             self._unwritten = write_event(self._out, name, fields)
 
-    def more(self) -> Iterator[Any]:
+    def read_new(self) -> Iterator[Any]:
         """Yield what was added since, as JSON; a script may have written there too."""
         while True:
             data = os.read(self._in, 65536)
@@ -60,13 +60,13 @@ class EventLog:
                     continue
                 yield event
 
-    def have_their_name(self) -> bool:
+    def is_linked(self) -> bool:
         """Return whether what is open here is still what is found under the name."""
         with contextlib.suppress(OSError):
             return os.path.samestat(os.stat(self._path), os.fstat(self._out))
         return False
 
-    def move(self) -> None:
+    def relocate(self) -> None:
         """Continue in a new events.jsonl that starts as the deleted one: offsets hold. Raises OSError."""
         old, position = b"", os.lseek(self._in, 0, os.SEEK_CUR)
         while data := os.pread(self._in, CHUNK, len(old)):

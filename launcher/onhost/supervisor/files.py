@@ -47,7 +47,7 @@ def append_line(path: str, line: dict[str, object]) -> None:
         os.close(fd)
 
 
-def last_bytes(path: str, count: int) -> str:
+def read_tail(path: str, count: int) -> str:
     """Return the end of a file as text."""
     try:
         with open(path, "rb") as file:

@@ -27,14 +27,14 @@ CLAIMS_DIR = "/tmp"  # noqa: S108 - root's and sticky: nobody deletes another us
 CLAIM_PREFIX = "gpulaunch-claim-"
 ATTEMPTS = 5
 FRESH_S = 60.0  # younger, an unlocked claim may be about to be locked
-MOST_BYTES = 4096  # of a claim
-MOST_FILES = 256  # of one owner that are read, so that many of one's hide no other user's
+MAX_BYTES = 4096  # of a claim
+MAX_FILES = 256  # of one owner that are read, so that many of one's hide no other user's
 
 FLOCK = "hhqqi4x"  # struct flock: type, whence, start, length, pid
 OFD_GETLK, OFD_SETLK = 36, 37  # include/uapi/asm-generic/fcntl.h
 
 
-def take_claims(spec: dict[str, Any]) -> tuple[dict[str, int], str]:
+def acquire_claims(spec: dict[str, Any]) -> tuple[dict[str, int], str]:
     """Claim every GPU of the run; return {path: descriptor} and what did not work. Raises Refused.
 
     Each first claims and then looks for others, so of two at once never both continue; who finds the other
@@ -50,7 +50,7 @@ def take_claims(spec: dict[str, Any]) -> tuple[dict[str, int], str]:
         except OSError as error:
             release_claims(mine)
             return {}, "the GPUs cannot be claimed in %s: %s" % (directory, error.strerror)
-        refusal = first_rival(directory, gpus, mine)
+        refusal = find_conflict(directory, gpus, mine)
         if not refusal:
             return mine, ""
         release_claims(mine)
@@ -104,16 +104,16 @@ def is_locked(fd: int) -> bool:
     return bool(struct.unpack(FLOCK, answer)[0] != fcntl.F_UNLCK)
 
 
-def first_rival(directory: str, gpus: list[str], mine: dict[str, int]) -> str:
+def find_conflict(directory: str, gpus: list[str], mine: dict[str, int]) -> str:
     """Return who else claims one of these GPUs, as a sentence; "" when nobody does."""
     for gpu in gpus:
-        rival = rival_of(directory, gpu, mine)
+        rival = conflict_of(directory, gpu, mine)
         if rival:
             return "GPU %s is claimed by %s" % (gpu, rival)
     return ""
 
 
-def rival_of(directory: str, gpu: str, mine: dict[str, int]) -> str:
+def conflict_of(directory: str, gpu: str, mine: dict[str, int]) -> str:
     """Return who else claims a GPU, "" when nobody does; what is provably over and ours is removed."""
     for path in claim_paths(directory, gpu):
         found = None if path in mine else read_claim(path)
@@ -145,7 +145,7 @@ def claim_paths(directory: str, gpu: str) -> list[str]:
                 with contextlib.suppress(OSError):
                     status = entry.stat(follow_symlinks=False)
                     found.setdefault(status.st_uid, []).append((status.st_mtime, entry.path))
-    return [path for files in found.values() for _, path in sorted(files, reverse=True)[:MOST_FILES]]
+    return [path for files in found.values() for _, path in sorted(files, reverse=True)[:MAX_FILES]]
 
 
 def read_claim(path: str) -> tuple[dict[str, Any], int, bool] | None:
@@ -171,7 +171,7 @@ def judge_claim(path: str, fd: int) -> tuple[dict[str, Any], int, bool] | None:
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode):
         return None
-    said = parse_claim(os.read(fd, MOST_BYTES + 1))
+    said = parse_claim(os.read(fd, MAX_BYTES + 1))
     if said and claim_name(said["gpu"]) != os.path.basename(path).rpartition(".")[0] + ".":
         return None  # a hard link to the claim of another GPU
     live = said.get("boot_id", boot_id()) == boot_id() and is_locked(fd)
@@ -181,7 +181,7 @@ def judge_claim(path: str, fd: int) -> tuple[dict[str, Any], int, bool] | None:
 def parse_claim(data: bytes) -> dict[str, Any]:
     """Return what a claim says, a pid only where it is one of ours; empty when it has not our form."""
     try:
-        said = json.loads(data) if len(data) <= MOST_BYTES else None
+        said = json.loads(data) if len(data) <= MAX_BYTES else None
     except (ValueError, RecursionError):
         return {}
     if not isinstance(said, dict):

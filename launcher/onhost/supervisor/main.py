@@ -21,13 +21,13 @@ import sys
 import time
 from typing import Any, Callable
 
-from .protocol import answer, read_message, request_of, say
+from .protocol import read_message, request_of, run_handler, send_header
 from .run_dir import find_run, is_alive, read_state
 
 
 def main() -> int:
     """Answer the JSON document that follows this program on stdin."""
-    return answer(lambda: serve(json.loads(request_of(read_message()))))
+    return run_handler(lambda: serve(json.loads(request_of(read_message()))))
 
 
 def serve(request: dict[str, Any]) -> int:
@@ -41,7 +41,7 @@ def serve(request: dict[str, Any]) -> int:
     if mode == "list":
         from .requests.list import list_runs
 
-        say(list_runs(request))
+        send_header(list_runs(request))
         return 0
     return OF_ONE_RUN[mode](find_run(request["run_id"]), request)
 
@@ -65,7 +65,7 @@ def stacks(run_dir: str, request: dict[str, Any]) -> int:
     from .requests.stacks import stacks_of
 
     del request
-    say({"stacks": stacks_of(run_dir), "t": time.time()})
+    send_header({"stacks": stacks_of(run_dir), "t": time.time()})
     return 0
 
 
@@ -94,7 +94,7 @@ def status(run_dir: str, request: dict[str, Any]) -> int:
 
 def say_state(state: dict[str, Any]) -> int:
     """Say how a run stands, or stood."""
-    say({"state": state, "alive": is_alive(state), "t": time.time()})
+    send_header({"state": state, "alive": is_alive(state), "t": time.time()})
     return 0
 
 

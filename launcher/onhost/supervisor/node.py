@@ -19,9 +19,9 @@ from .processes import boot_id, own_namespaces, ticks_of
 
 MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 NAMED = re.compile(r"(?P<host>.+)-[0-9a-f]{8}(?:\+\d+)?")
-MOST_TWINS = 9  # nodes of one name that share a home
-BEAT_EVERY_S = 20.0
-BEAT_LOST_S = 45.0  # two beats, and some delay
+MAX_TWINS = 9  # nodes of one name that share a home
+HEARTBEAT_S = 20.0
+HEARTBEAT_LOST_S = 45.0  # two beats, and some delay
 
 
 def node_name() -> str:
@@ -51,21 +51,21 @@ def host_of(node: str) -> str:
     return found["host"] if found else node
 
 
-def whereabouts() -> dict[str, str]:
+def node_location() -> dict[str, str]:
     """Return where this process is: pids and start times mean something there only."""
     pids, times = own_namespaces()
     return {"boot_id": boot_id(), "pid_ns": pids, "time_ns": times, "host": os.uname().nodename}
 
 
-def is_here(said: Mapping[str, Any]) -> bool:
+def is_on_this_node(said: Mapping[str, Any]) -> bool:
     """Return whether pids that were written down with these whereabouts mean something to this process."""
-    here = whereabouts()
+    here = node_location()
     return all(said.get(name) == here[name] for name in ("boot_id", "pid_ns", "time_ns"))
 
 
 def life_tag() -> str:
     """Return a word for this life of this node, to be a part of a file's name."""
-    here = whereabouts()
+    here = node_location()
     words = ":".join(here[name] for name in ("boot_id", "pid_ns", "time_ns"))
     return hashlib.sha256(words.encode()).hexdigest()[:12]
 
@@ -77,7 +77,7 @@ def is_of_earlier_life(directory: str, beat: str) -> bool:
     """
     with contextlib.suppress(OSError):
         silent_s = file_system_time(directory) - os.stat(beat).st_mtime
-        return silent_s > max(life_s(), BEAT_LOST_S)
+        return silent_s > max(life_s(), HEARTBEAT_LOST_S)
     return False
 
 
@@ -113,7 +113,7 @@ class Heartbeat:
         """Give it, where it is due."""
         if time.monotonic() < self._next:
             return
-        self._next = time.monotonic() + BEAT_EVERY_S
+        self._next = time.monotonic() + HEARTBEAT_S
         with contextlib.suppress(OSError):
             fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:

@@ -44,7 +44,7 @@ def request_of(message: bytes | None) -> bytes:
     return zlib.decompress(message)
 
 
-def say(document: dict[str, Any]) -> None:
+def send_header(document: dict[str, Any]) -> None:
     """Print the marker line that the client looks for after any login noise."""
     write_all(1, ("%s %s\n" % (MARKER, json.dumps(document))).encode())
 
@@ -54,10 +54,10 @@ def frame(header: dict[str, Any], data: bytes = b"") -> memoryview:
     return memoryview(json.dumps(header).encode() + b"\n" + data)
 
 
-def answer(work: Callable[[], int]) -> int:
+def run_handler(work: Callable[[], int]) -> int:
     """Do what was asked, or say why not; return the exit code of the process at the client's end."""
     try:
         return work()
     except RequestRefused as refusal:
-        say({"refused": str(refusal)})
+        send_header({"refused": str(refusal)})
         return REFUSED

@@ -28,7 +28,7 @@ import re
 from typing import Any
 
 from .files import read_json
-from .node import MOST_TWINS, host_of, is_here, is_of_earlier_life, life_tag, node_name
+from .node import MAX_TWINS, host_of, is_of_earlier_life, is_on_this_node, life_tag, node_name
 from .processes import is_same
 from .protocol import RequestRefused
 
@@ -64,7 +64,7 @@ def runs_dir() -> str:
 def own_places() -> list[str]:
     """Return where the runs of this node may lie, the first for new ones; others have its name, or had it."""
     first = os.path.join(runs_dir(), node_name())
-    named = [first, *("%s+%d" % (first, number) for number in range(2, MOST_TWINS + 1))]
+    named = [first, *("%s+%d" % (first, number) for number in range(2, MAX_TWINS + 1))]
     marked = [path[: -len(MARK % life_tag())] for path in marks()]
     return named + [place for place in marked if place not in named and os.path.isdir(place)]
 
@@ -115,7 +115,7 @@ def is_of_this_node(run_dir: str) -> bool:
     if state.get("phase") == "ended":
         return True
     said = state or (read_json(os.path.join(run_dir, SPEC)) or {}).get("made_in") or {}
-    if is_here(said):
+    if is_on_this_node(said):
         return True
     beat = os.path.join(run_dir, HEARTBEAT)
     return is_of_earlier_life(run_dir, beat if os.path.exists(beat) else run_dir)
@@ -162,12 +162,12 @@ def read_state(run_dir: str) -> dict[str, Any]:
 
 def is_alive(state: dict[str, Any]) -> bool:
     """Return whether supervisor or guardian of a state.json still run."""
-    if not is_here(state):
+    if not is_on_this_node(state):
         return False
     return any(state.get(who) and is_same(*state[who]) for who in ("supervisor", "guardian"))
 
 
-def look(run_dir: str, known: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+def inspect_run(run_dir: str, known: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """Return state.json, or what was known of it when it is gone, and whether its keepers live."""
     state = read_state(run_dir) or known
     alive = is_alive(state)

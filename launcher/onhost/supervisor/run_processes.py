@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from ..procfs import WaitableStat, children_of, read_every_stat, read_stat
+from ..procfs import ProcStat, children_of, read_every_stat, read_stat
 from .cgroup_loader import CgroupLike
 from .processes import mark_of, own_namespaces, reap, send_signal
 from .run_dir import read_state
@@ -14,15 +14,15 @@ from .run_dir import read_state
 KILL_WAIT_S = 15.0  # a process in state D may never go; it is reported instead of waited for
 
 
-def members(run_dir: str, spare: set[int], group: CgroupLike | None = None) -> dict[int, int]:
+def find_run_processes(run_dir: str, spare: set[int], group: CgroupLike | None = None) -> dict[int, int]:
     """Return {pid: start ticks} of all that descend from this process or belong to the run otherwise.
 
     Zombies are left out: they are dead, and their parent's end makes them ours to reap.
     """
     table = read_every_stat()
-    inside = below(os.getpid(), table)
+    inside = descendants(os.getpid(), table)
     starter = supervisor_mark(run_dir)
-    inside.update(pid for pid in table if pid not in inside and carries(pid, run_dir, starter))
+    inside.update(pid for pid in table if pid not in inside and has_run_marker(pid, run_dir, starter))
     inside.difference_update(spare)
     alive = {pid: table[pid].start_ticks for pid in inside if table[pid].lives}
     for pid in group.pids() - spare - set(alive) if group is not None else ():
@@ -32,7 +32,7 @@ def members(run_dir: str, spare: set[int], group: CgroupLike | None = None) -> d
     return alive
 
 
-def below(root: int, table: dict[int, WaitableStat]) -> set[int]:
+def descendants(root: int, table: dict[int, ProcStat]) -> set[int]:
     """Return the descendants of a process."""
     children = children_of(table)
     inside: set[int] = set()
@@ -56,7 +56,7 @@ def supervisor_mark(run_dir: str) -> str:
     return mark_of(pid, ticks) if pid else mark_of(0, 0)[: -len("0:0")]
 
 
-def carries(pid: int, run_dir: str, starter: str) -> bool:
+def has_run_marker(pid: int, run_dir: str, starter: str) -> bool:
     """Return whether the environment of the process has this run's marks (only readable for our own).
 
     An id alone could be that of a run in another home; one that began early has no directory.
@@ -83,7 +83,7 @@ def end_all(run_dir: str, spare: set[int], group: CgroupLike | None = None) -> l
     if group is not None:
         group.kill()
     while True:
-        alive = members(run_dir, spare, group)
+        alive = find_run_processes(run_dir, spare, group)
         for _ in reap():
             pass
         if not alive or time.monotonic() > give_up:

@@ -21,13 +21,13 @@ import socket
 import sys
 from typing import Any
 
-from .environment import marks, without
+from .environment import drop_variables, run_markers
 from .files import write_all
 from .processes import PR_SET_PDEATHSIG, prctl
-from .protocol import answer, read_message, request_of
+from .protocol import read_message, request_of, run_handler
 
 # Read by no import, so the plan may still decide them; ranks are new processes and get all of them.
-LATE = frozenset(
+LATE_ENV = frozenset(
     {
         "CUDA_VISIBLE_DEVICES",
         "CUDA_DEVICE_ORDER",
@@ -86,7 +86,7 @@ class WarmStart:
     """What the waiting processes know of each other; each uses its own part."""
 
     def __init__(self, wish: dict[str, Any]) -> None:
-        self.wish = wish
+        self.request = wish
         self.code = b""  # of every module that was imported before the plan came
         self.orders = -1  # the client side's end of the pipe to the guardian
         self.ready = -1
@@ -98,7 +98,7 @@ class WarmStart:
 
     # the client side
 
-    def lay(self) -> None:
+    def fork(self) -> None:
         """Fork guardian, supervisor and interpreter."""
         orders, self.orders = os.pipe()
         self.ready, done = os.pipe()
@@ -112,7 +112,7 @@ class WarmStart:
         os.close(orders)
         os.close(done)
 
-    def hatch(self, spec: dict[str, Any], run_dir: str) -> int:
+    def start(self, spec: dict[str, Any], run_dir: str) -> int:
         """Hand the plan over; return the descriptor on which the supervisor's first state comes."""
         with contextlib.suppress(OSError):  # somebody killed it: no answer says so, too
             write_all(self.orders, pack([marshal.dumps(codes()), json.dumps([spec, run_dir]).encode()]))
@@ -143,11 +143,11 @@ class WarmStart:
         self.code = parts[0]
         spec, run_dir = json.loads(parts[1])
         codes().update(marshal.loads(self.code))  # noqa: S302 - compiled by our own parent from what came with us
-        from .daemon.guardian import be_guardian
+        from .daemon.guardian import run_guardian
 
-        be_guardian(spec, run_dir, done, self)
+        run_guardian(spec, run_dir, done, self)
 
-    def hand_over(self, message: list[Any], descriptors: list[int]) -> int:
+    def pass_on(self, message: list[Any], descriptors: list[int]) -> int:
         """Tell the waiting supervisor to start; return its pid. Descriptors keep the locks of claims."""
         head = len(descriptors).to_bytes(4, "little")
         socket.send_fds(self.link, [head], descriptors)
@@ -165,9 +165,9 @@ class WarmStart:
             self._drop_interpreter()
             os._exit(0)
         codes().update(marshal.loads(parts[0]))  # noqa: S302 - as the guardian's
-        from .daemon.guardian import be_early_supervisor
+        from .daemon.guardian import run_warm_supervisor
 
-        be_early_supervisor(json.loads(parts[1]), descriptors, done, self)
+        run_warm_supervisor(json.loads(parts[1]), descriptors, done, self)
 
     def _start_interpreter(self) -> None:
         self.env = self._first_environment()
@@ -194,7 +194,7 @@ class WarmStart:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # without ctypes the end of its pipe ends it
         if os.getppid() != parent:
             os._exit(127)
-        os.chdir(os.path.expanduser(self.wish["cwd"] or "~"))
+        os.chdir(os.path.expanduser(self.request["cwd"] or "~"))
         null = os.open(os.devnull, os.O_RDONLY)
         said = os.memfd_create("gpulaunch-said")
         for source, target in ((null, 0), (said, 1), (said, 2)):
@@ -202,14 +202,14 @@ class WarmStart:
         os.set_inheritable(reader, True)
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
-        python = os.path.expanduser(self.wish["python"])
+        python = os.path.expanduser(self.request["python"])
         # The words at the end are for `ps`, and for whoever asks which processes launch ranks.
-        os.execvpe(python, [python, "-c", INTERPRETER, str(reader), "-m", self.wish["module"]], self.env)  # noqa: S606
+        os.execvpe(python, [python, "-c", INTERPRETER, str(reader), "-m", self.request["module"]], self.env)  # noqa: S606
 
     def _first_environment(self) -> dict[str, str]:
-        env = without(dict(os.environ), self.wish["unset"])
-        env.update(self.wish["env"])
-        env.update(marks(self.wish["run_id"]))
+        env = drop_variables(dict(os.environ), self.request["unset"])
+        env.update(self.request["env"])
+        env.update(run_markers(self.request["run_id"]))
         env["CUDA_VISIBLE_DEVICES"] = ""  # until the plan says which
         return env
 
@@ -225,9 +225,9 @@ class WarmStart:
 
     def _fits(self, argv: list[str], env: dict[str, str], cwd: str) -> bool:
         """Whether all that is read while importing is as the plan wants it."""
-        command = [os.path.expanduser(self.wish["python"]), "-m", self.wish["module"]]
-        same_place = cwd == os.path.expanduser(self.wish["cwd"] or "~")
-        return argv[:3] == command and same_place and settled(env) == settled(self.env)
+        command = [os.path.expanduser(self.request["python"]), "-m", self.request["module"]]
+        same_place = cwd == os.path.expanduser(self.request["cwd"] or "~")
+        return argv[:3] == command and same_place and is_applicable(env) == is_applicable(self.env)
 
     def _lives(self) -> bool:
         try:
@@ -245,10 +245,12 @@ class WarmStart:
             os.waitpid(pid, 0)
 
 
-def settled(env: dict[str, str]) -> dict[str, str]:
+def is_applicable(env: dict[str, str]) -> dict[str, str]:
     """Return what no plan decides later."""
     return {
-        name: value for name, value in env.items() if name not in LATE and not name.startswith(LATE_PREFIX)
+        name: value
+        for name, value in env.items()
+        if name not in LATE_ENV and not name.startswith(LATE_PREFIX)
     }
 
 
@@ -289,7 +291,7 @@ def main() -> int:
     """Start with what is known before the plan; both follow this program on stdin, the plan later."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     early = WarmStart(json.loads(request_of(read_message())))
-    early.lay()
+    early.fork()
     from .requests.start import start
 
     order = read_message()
@@ -299,7 +301,7 @@ def main() -> int:
             os.waitpid(-1, 0)
         return 0
     spec = json.loads(order)["spec"]
-    return answer(lambda: start(spec, early))
+    return run_handler(lambda: start(spec, early))
 
 
 if __name__ == "__main__":

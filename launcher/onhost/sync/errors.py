@@ -14,7 +14,7 @@ class SyncRefused(Exception):
         self.message, self.fix = message, fix
 
 
-def in_words(error: OSError, target: str) -> SyncRefused:
+def describe_os_error(error: OSError, target: str) -> SyncRefused:
     """Return what an error of the system means for a sync."""
     where = error.filename if isinstance(error.filename, str) else ""
     place = os.path.join(target, where) if where else target

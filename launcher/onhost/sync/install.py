@@ -13,10 +13,10 @@ from .staging import Staging
 from .target_state import TargetState
 
 
-def keep(here: TargetState, path: str, kept_in: str) -> bool:
+def back_up(here: TargetState, path: str, kept_in: str) -> bool:
     """Copy what is to be replaced, unless a sync put it there; return whether there was such a thing."""
     told = here.identity(path)
-    if told in ("", "d") or here.is_ours(path):
+    if told in ("", "d") or here.was_synced(path):
         return False
     root = here.directory.root
     flat = os.path.join(kept_in, path)
@@ -27,15 +27,15 @@ def keep(here: TargetState, path: str, kept_in: str) -> bool:
     return True
 
 
-def place(here: TargetState, incoming: Staging, index: int, path: str) -> None:
+def install(here: TargetState, incoming: Staging, index: int, path: str) -> None:
     """Put one entry in place. Raises OSError with its path, and Refused for what has changed meanwhile."""
     parts = path.split("/")
     try:
         fd = here.directory.make_parent(parts, here.record.dirs)
     except NotADirectoryError as error:
-        unlink_ours(here, str(error.filename))
+        unlink_synced(here, str(error.filename))
         fd = here.directory.make_parent(parts, here.record.dirs)
-    found = here.directory.look(parts)
+    found = here.directory.stat(parts)
     if found is not None and stat.S_ISDIR(found.st_mode):
         os.rmdir(parts[-1], dir_fd=fd)
     try:
@@ -44,10 +44,10 @@ def place(here: TargetState, incoming: Staging, index: int, path: str) -> None:
         if error.errno != errno.EXDEV:
             error.filename = path
             raise
-        place_on_other_disk(incoming, index, parts[-1], fd)
+        install_on_other_disk(incoming, index, parts[-1], fd)
 
 
-def place_on_other_disk(incoming: Staging, index: int, name: str, fd: int) -> None:
+def install_on_other_disk(incoming: Staging, index: int, name: str, fd: int) -> None:
     """Copy beside the place, then rename: a directory of the tree is a mount of its own."""
     beside = "%s.%s" % (name[:100], incoming.nonce)
     source = os.path.join(incoming.path, str(index))
@@ -60,12 +60,12 @@ def place_on_other_disk(incoming: Staging, index: int, name: str, fd: int) -> No
         raise
 
 
-def unlink_ours(here: TargetState, path: str) -> None:
+def unlink_synced(here: TargetState, path: str) -> None:
     """Remove a file that a sync put where the tree now has a directory."""
-    if not here.is_ours(path):
+    if not here.was_synced(path):
         raise SyncRefused("%s in %s changed meanwhile" % (path, here.directory.root), "run it again")
     here.directory.unlink(path.split("/"))
-    here.record.forget(path)
+    here.record.remove(path)
 
 
 def set_mode(here: TargetState, path: str, mode: int, found: int) -> None:

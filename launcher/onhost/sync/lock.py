@@ -41,7 +41,7 @@ def take_lock(directory: SafeDirectory) -> tuple[int, bool]:
         time.sleep(0.1)
 
 
-def sweep(directory: SafeDirectory, *, is_locked: bool) -> None:
+def remove_stale(directory: SafeDirectory, *, is_locked: bool) -> None:
     """Remove what killed syncs have left.
 
     A lock proves that no other sync of this boot is at work. Other hosts may share the directory by NFS

@@ -28,9 +28,9 @@ import zlib
 from contextlib import contextmanager
 from typing import BinaryIO, Iterator
 
-from ..answer import say
-from .errors import SyncRefused, in_words
-from .protocol import ask, read_exactly
+from ..answer import print_answer
+from .errors import SyncRefused, describe_os_error
+from .protocol import read_exactly, request
 from .session import ReceiveSession, SyncSession
 from .target_state import SentEntry
 
@@ -39,30 +39,30 @@ def serve(receiver: ReceiveSession, stream: BinaryIO) -> None:
     """Answer until stdin ends."""
     sync: SyncSession | None = None
     while True:
-        asked = ask(stream)
+        asked = request(stream)
         if "nonces" in asked:
-            say({"seen": receiver.seen(asked["nonces"])})
+            print_answer({"seen": receiver.seen(asked["nonces"])})
         elif "stamps" in asked:
             paths = json.loads(zlib.decompress(read_exactly(stream, int(asked["stamps"]))))
-            say({"stamps": [receiver.stamp(str(path)) for path in paths]})
+            print_answer({"stamps": [receiver.stamp(str(path)) for path in paths]})
         elif "entries" in asked and sync is None:
             told = json.loads(zlib.decompress(read_exactly(stream, int(asked["entries"]))))
             sync = receiver.begin([SentEntry(*entry) for entry in told], delete=bool(asked.get("delete")))
-            say({"need": sync.need})
+            print_answer({"need": sync.need})
         elif "adopt" in asked and sync is not None:
-            say({"adopted": sync.adopt([int(index) for index in asked["adopt"]])})
+            print_answer({"adopted": sync.adopt([int(index) for index in asked["adopt"]])})
         elif "put" in asked and sync is not None:
             sync.put(int(asked["put"]), stream)
         elif "staged" in asked and sync is not None:
-            say({"staged": sync.all_staged()})
+            print_answer({"staged": sync.all_staged()})
         elif "commit" in asked and sync is not None:
-            say(sync.commit())
+            print_answer(sync.commit())
         else:
             raise SyncRefused("the request is not understood")
 
 
 @contextmanager
-def receiving(target: str, nonce: str) -> Iterator[ReceiveSession]:
+def handle_requests(target: str, nonce: str) -> Iterator[ReceiveSession]:
     """Open the directory, and leave nothing of this sync in it but what was committed."""
     receiver = ReceiveSession(target, nonce)
     try:
@@ -76,18 +76,18 @@ def main() -> int:
     stream = sys.stdin.buffer
     target = "the directory"
     try:
-        asked = ask(stream)
+        asked = request(stream)
         target = str(asked["target"])
-        with receiving(target, str(asked["nonce"])) as receiver:
-            say({"root": receiver.directory.root, "rsync": shutil.which("rsync") or ""})
+        with handle_requests(target, str(asked["nonce"])) as receiver:
+            print_answer({"root": receiver.directory.root, "rsync": shutil.which("rsync") or ""})
             serve(receiver, stream)
     except EOFError:
         return 0
     except SyncRefused as refusal:
-        say({"error": refusal.message, "fix": refusal.fix})
+        print_answer({"error": refusal.message, "fix": refusal.fix})
     except OSError as error:
-        told = in_words(error, target)
-        say({"error": told.message, "fix": told.fix})
+        told = describe_os_error(error, target)
+        print_answer({"error": told.message, "fix": told.fix})
     return 1
 
 

@@ -37,7 +37,7 @@ class Manifest:
             file.write(data)
         os.rename("record.new", "record.json", src_dir_fd=self._state, dst_dir_fd=self._state)
 
-    def note(self, path: str, told: str, found: os.stat_result | None, *, ours: bool) -> None:
+    def add(self, path: str, told: str, found: os.stat_result | None, *, ours: bool) -> None:
         """Note what is at a path; without `found` it is too fresh to be trusted."""
         times = [0, 0, 0, 0]
         if found is not None:
@@ -50,11 +50,11 @@ class Manifest:
         times = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
         return row is not None and str(row[0])[:1] == "f" and row[1:5] == times
 
-    def was_put(self, path: str) -> bool:
+    def contains(self, path: str) -> bool:
         """Return whether a sync put something at a path, which may have changed since."""
         row = self.rows.get(path)
         return row is not None and bool(row[5])
 
-    def forget(self, path: str) -> None:
+    def remove(self, path: str) -> None:
         """Know nothing of a path any more."""
         self.rows.pop(path, None)

@@ -7,13 +7,13 @@ from typing import Any
 from .errors import SyncRefused
 
 STATE = ".gpulaunch-sync"
-BARRED = (".git", STATE)
+FORBIDDEN = (".git", STATE)
 
 
 def parts_of(path: str) -> list[str]:
     """Return the components of a path that may be written. Raises Refused for every other one."""
     parts = path.split("/")
-    if "\0" in path or any(part in ("", ".", "..") or part in BARRED for part in parts):
+    if "\0" in path or any(part in ("", ".", "..") or part in FORBIDDEN for part in parts):
         raise SyncRefused("%r is not a path inside the directory; nothing was written" % path)
     return parts
 

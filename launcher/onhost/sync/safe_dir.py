@@ -73,7 +73,7 @@ class SafeDirectory:
             fd = below
         return fd
 
-    def look(self, parts: list[str]) -> os.stat_result | None:
+    def stat(self, parts: list[str]) -> os.stat_result | None:
         """Return what is at a path, None when nothing is."""
         fd = self.parent(parts)
         if fd is None:
@@ -115,7 +115,7 @@ class SafeDirectory:
         """Remove a file or a link."""
         os.unlink(parts[-1], dir_fd=self.parent(parts))
 
-    def make(self, name: str, data: bytes) -> None:
+    def mkdir(self, name: str, data: bytes) -> None:
         """Make a file in our own directory. Raises FileExistsError."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with open(os.open(name, flags, 0o600, dir_fd=self.state), "wb") as file:

@@ -8,8 +8,8 @@ from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO
 
 from .errors import SyncRefused
-from .install import keep, place, set_mode
-from .lock import boot_id, sweep, take_lock
+from .install import back_up, install, set_mode
+from .lock import boot_id, remove_stale, take_lock
 from .paths import STATE, parts_of
 from .safe_dir import SafeDirectory
 from .staging import Staging
@@ -26,10 +26,10 @@ class ReceiveSession:
         self.directory = SafeDirectory(target)
         self._nonce = nonce
         self._ends = ExitStack()
-        self.directory.make("nonce-" + nonce, boot_id().encode())
+        self.directory.mkdir("nonce-" + nonce, boot_id().encode())
         self._ends.callback(self._forget_nonce)
         with suppress(FileExistsError):
-            self.directory.make(".gitignore", b"*\n")  # git is not to show our directory
+            self.directory.mkdir(".gitignore", b"*\n")  # git is not to show our directory
 
     def seen(self, nonces: list[str]) -> list[str]:
         """Return whose files are here: a look-up by name asks a file server, where a listing may be old."""
@@ -43,7 +43,7 @@ class ReceiveSession:
     def stamp(self, path: str) -> list[int] | None:
         """Return size and time of what is at a path as a process here would see it, None for nothing."""
         with suppress(NotADirectoryError):
-            found = self.directory.look(parts_of(path))
+            found = self.directory.stat(parts_of(path))
             return None if found is None else [found.st_size, found.st_mtime_ns // 10**9]
         return None
 
@@ -52,7 +52,7 @@ class ReceiveSession:
         refuse_overlaps([entry.path for entry in entries])
         lock, is_locked = take_lock(self.directory)
         self._ends.callback(os.close, lock)
-        sweep(self.directory, is_locked=is_locked)
+        remove_stale(self.directory, is_locked=is_locked)
         incoming = Staging(self.directory, self._nonce)
         self._ends.callback(incoming.remove)
         return SyncSession(TargetState(self.directory, incoming.now_ns), incoming, entries, delete=delete)
@@ -102,12 +102,12 @@ class SyncSession:
         self.all_staged()
         here, needed = self._here, [(index, self._entries[index]) for index in self.need]
         kept_in = os.path.join(here.directory.root, STATE, "replaced", self._when())
-        kept = [entry.path for _, entry in needed if keep(here, entry.path, kept_in)]
+        kept = [entry.path for _, entry in needed if back_up(here, entry.path, kept_in)]
         for _, entry in needed:  # told first: whatever happens now, what a sync put here is known as such
-            here.record.note(entry.path, entry.kind + entry.content, None, ours=True)
+            here.record.add(entry.path, entry.kind + entry.content, None, ours=True)
         here.record.save()
         for index, entry in needed:
-            place(here, self._incoming, index, entry.path)
+            install(here, self._incoming, index, entry.path)
         for path, mode, found in here.modes:
             set_mode(here, path, mode, found)
         dropped = drop_stale(here, {entry.path for entry in self._entries}, delete=self._delete)

@@ -64,7 +64,7 @@ class Staging:
         except OSError:
             return False
         with open(fd, "rb") as file:
-            if not is_whole(file, entry):
+            if not is_complete(file, entry):
                 return False
             os.fchmod(fd, entry.mode & 0o777)
         os.rename(came, str(index), src_dir_fd=self.fd, dst_dir_fd=self.fd)
@@ -76,7 +76,7 @@ class Staging:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def is_whole(file: BinaryIO, entry: SentEntry) -> bool:
+def is_complete(file: BinaryIO, entry: SentEntry) -> bool:
     """Return whether an open file is what was announced."""
     found = os.fstat(file.fileno())
     if not stat.S_ISREG(found.st_mode) or found.st_size != entry.size:

@@ -16,12 +16,12 @@ def drop_stale(here: TargetState, present: set[str], *, delete: bool) -> dict[st
             continue
         told = here.identity(path)
         if not row[5] or told in ("", "d"):
-            here.record.forget(path)
+            here.record.remove(path)
         elif told != row[0]:
             found["edited"].append(path)
         elif delete:
             here.directory.unlink(path.split("/"))
-            here.record.forget(path)
+            here.record.remove(path)
             found["deleted"].append(path)
         else:
             found["stale"].append(path)

@@ -37,7 +37,7 @@ class TargetState:
         """Return what is at a path: "f" + SHA-256, "l" + target, "d", "?" for others, "" for nothing."""
         parts = path.split("/")
         try:
-            found = self.directory.look(parts)
+            found = self.directory.stat(parts)
         except NotADirectoryError:
             return ""
         if found is None:
@@ -50,19 +50,19 @@ class TargetState:
             return str(self.record.rows[path][0])
         told = "f" + self.directory.hash(parts)
         if found.st_ctime_ns < self._now_ns - SETTLED_NS:
-            was_put = self.record.was_put(path)
+            was_put = self.record.contains(path)
             if not was_put or self.record.rows[path][0] == told:  # one edited here stays known as put
-                self.record.note(path, told, found, ours=was_put)
+                self.record.add(path, told, found, ours=was_put)
         return told
 
-    def is_ours(self, path: str) -> bool:
+    def was_synced(self, path: str) -> bool:
         """Return whether a sync put there what is at a path now."""
-        return self.record.was_put(path) and self.identity(path) == self.record.rows[path][0]
+        return self.record.contains(path) and self.identity(path) == self.record.rows[path][0]
 
     def has(self, entry: SentEntry) -> bool:
         """Return whether an entry is here, but for its mode. Raises Refused for what it cannot replace."""
         try:
-            found = self.directory.look(entry.path.split("/"))
+            found = self.directory.stat(entry.path.split("/"))
         except NotADirectoryError as error:
             self._refuse_in_the_way(str(error.filename), entry.path)
             return False
@@ -78,7 +78,7 @@ class TargetState:
         return True
 
     def _refuse_in_the_way(self, way: str, path: str) -> None:
-        if not self.is_ours(way):
+        if not self.was_synced(way):
             what = "a symbolic link" if self.identity(way)[:1] == "l" else "a file"
             raise SyncRefused(
                 "%s in %s is %s, so %s cannot be written below it" % (way, self.directory.root, what, path),

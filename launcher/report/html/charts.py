@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from launcher.report.html.escape import text
-from launcher.report.html.svg import HUES, Chart, EventMark, Series, hue, svg
+from launcher.report.html.svg import HUES, Chart, EventMark, Series, color, render_svg
 from launcher.report.html.ticks import number_label
-from launcher.rundir.layout import LoggedEvent, RankLog, RunFiles, most_telling
+from launcher.rundir.layout import LoggedEvent, RankLog, RunFiles, best_metrics_log
 from launcher.rundir.metrics import Sample, in_steps
 from launcher.rundir.usage_series import RankSeries
-from launcher.text import clean
+from launcher.text import sanitize
 
 MOST_EVENTS = 200
 _USES = (
@@ -24,10 +24,10 @@ _USES = (
 )
 
 
-def plots(run: RunFiles) -> Iterator[str]:
+def render_charts(run: RunFiles) -> Iterator[str]:
     """Yield both sections."""
     yield "<h2>Training</h2>"
-    log = most_telling(run.logs)
+    log = best_metrics_log(run.logs)
     if log is None:
         yield '<p class="soft">No log holds a loss, a gradient norm, a learning rate or a throughput.</p>'
     else:
@@ -90,13 +90,13 @@ def _marks(
         size = event.sizes.get(log)
         if size is not None:
             place = bisect.bisect_left(offsets, size)
-            yield EventMark(xs[max(0, place - 1)], number, clean(event.text), event.bad)
+            yield EventMark(xs[max(0, place - 1)], number, sanitize(event.text), event.bad)
 
 
 def _use(run: RunFiles) -> Iterator[str]:
     began = run.events[0].at if run.events else min(series.at[0] for series in run.usage)
     marks = tuple(
-        EventMark(event.at - began, number, clean(event.text), event.bad)
+        EventMark(event.at - began, number, sanitize(event.text), event.bad)
         for number, event in enumerate(run.events[:MOST_EVENTS], 1)
     )
     yield f'<p class="soft">Measured on the hosts every few seconds. {_whose(run.usage)}</p>'
@@ -115,7 +115,7 @@ def _use(run: RunFiles) -> Iterator[str]:
             x_span=(0.0, run.events[-1].at - began if run.events else 0.0),
             from_zero=True,
             y_high=y_high,
-            of_share=of_share,
+            bucket_reduce=of_share,
         )
         yield _figure(title, _keys(measured), chart, escaped=True)
     yield "</div>"
@@ -129,7 +129,7 @@ def _curve(series: RankSeries, column: str, factor: float, began: float) -> Seri
         if math.isfinite(value)
     ]
     return Series(
-        clean(f"rank {series.rank} on {series.host}", keep_lines=False),
+        sanitize(f"rank {series.rank} on {series.host}", keep_lines=False),
         [x for x, _ in points],
         [y for _, y in points],
     )
@@ -145,11 +145,11 @@ def _keys(usage: Sequence[RankSeries]) -> str:
     if len(usage) > HUES:
         return ""
     return " ".join(
-        f'<span class="key"><i class="{hue(place, len(usage))}"></i>rank {series.rank}</span>'
+        f'<span class="key"><i class="{color(place, len(usage))}"></i>rank {series.rank}</span>'
         for place, series in enumerate(usage)
     )
 
 
 def _figure(title: str, beside: str, chart: Chart, *, escaped: bool = False) -> str:
     words = beside if escaped else f"<span>{text(beside)}</span>"
-    return f"<figure><figcaption><b>{text(title)}</b>{words}</figcaption>{svg(chart)}</figure>"
+    return f"<figure><figcaption><b>{text(title)}</b>{words}</figcaption>{render_svg(chart)}</figure>"

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from launcher.text import clean
+from launcher.text import sanitize
 
 
 def text(value: object) -> str:
     """Return anything as text that is only text in HTML, without what steers terminals and bidi readers."""
-    return escape(clean(str(value)))
+    return escape(sanitize(str(value)))
 
 
 def clock(at: float) -> str:

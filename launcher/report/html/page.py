@@ -5,22 +5,22 @@ from string import Template
 from typing import Any
 
 from launcher.config.templates import templates_dir
-from launcher.report.html.charts import MOST_EVENTS, plots
+from launcher.report.html.charts import MOST_EVENTS, render_charts
 from launcher.report.html.escape import clock, ends_by_rank, mappings, pairs, table, text, tiles
-from launcher.rundir.layout import RankLog, RunFiles, most_telling
+from launcher.rundir.layout import RankLog, RunFiles, best_metrics_log
 from launcher.rundir.usage_series import RankSeries
 from launcher.text import duration, gib
 
 TEMPLATE = "report.html.tmpl"
 
 
-def html(run: RunFiles) -> str:
+def render_page(run: RunFiles) -> str:
     """Return the report."""
     template = Template((templates_dir() / TEMPLATE).read_text(encoding="utf-8"))
     sections = (
         _head(run),
         _cause(run),
-        plots(run),
+        render_charts(run),
         _events(run),
         _ranks(run),
         _plan(run),
@@ -60,7 +60,7 @@ def _tiles(run: RunFiles) -> Iterator[tuple[str, object]]:
         yield "ranks", run.plan.get("world_size", "?")
         yield "hosts", len(mappings(run.plan.get("nodes")))
         yield "precision", run.plan.get("mixed_precision", "?")
-    log = most_telling(run.logs)
+    log = best_metrics_log(run.logs)
     if log is not None and log.metrics.loss:
         yield "last loss", f"{log.metrics.loss[-1].value:.4g}"
     busy = [value for series in run.usage if (value := series.mean("busy")) is not None]
@@ -119,7 +119,7 @@ def _events(run: RunFiles) -> Iterator[str]:
         (number, clock(event.at), f"{event.at - run.events[0].at:+.1f} s", event.text)
         for number, event in enumerate(run.events[:MOST_EVENTS], 1)
     ]
-    yield table(("", "at", "after", "what"), rows)
+    yield table(("", "at", "after", "field"), rows)
     if len(run.events) > MOST_EVENTS:
         yield f'<p class="soft">{len(run.events) - MOST_EVENTS} more.</p>'
 
@@ -181,7 +181,7 @@ def _plan(run: RunFiles) -> Iterator[str]:
     changes = mappings(run.plan.get("changes"))
     if changes:
         rows = [
-            (each.get("what"), each.get("old") or "(none)", each.get("new") or "(dropped)", each.get("why"))
+            (each.get("field"), each.get("old") or "(none)", each.get("new") or "(dropped)", each.get("why"))
             for each in changes
         ]
         yield table(("changed", "from", "to", "because"), rows)
@@ -204,7 +204,7 @@ def _findings(run: RunFiles) -> Iterator[str]:
         (each.get("severity"), each.get("code"), ", ".join(map(str, each.get("hosts") or ())), _said(each))
         for each in found
     ]
-    yield table(("severity", "code", "hosts", "what"), rows)
+    yield table(("severity", "code", "hosts", "field"), rows)
 
 
 def _said(finding: Mapping[str, Any]) -> str:

@@ -53,10 +53,12 @@ class Chart:
     from_zero: bool = False
     y_high: float | None = None  # at least so much of the y axis is shown
     smooth: bool = False  # a noisy curve gets its running mean on top
-    of_share: Aggregate | None = None  # what is drawn of a share of a long series, instead of its extremes
+    bucket_reduce: Aggregate | None = (
+        None  # what is drawn of a share of a long series, instead of its extremes
+    )
 
 
-def svg(chart: Chart) -> str:
+def render_svg(chart: Chart) -> str:
     """Return the chart as an <svg> element."""
     good = [y for series in chart.series for y in series.ys if math.isfinite(y)]
     xs = [*(chart.x_span or ()), *(x for series in chart.series for x in series.xs)]
@@ -73,12 +75,14 @@ def svg(chart: Chart) -> str:
     return "\n".join([*parts, "</svg>"])
 
 
-def hue(place: int, count: int) -> str:
+def color(place: int, count: int) -> str:
     """Return the class of a series' colour."""
     return f"h{place % HUES}" if count <= HUES else "many"
 
 
-def thinned(xs: Sequence[float], ys: Sequence[float], most: int = MOST_POINTS) -> list[tuple[float, float]]:
+def downsample(
+    xs: Sequence[float], ys: Sequence[float], most: int = MOST_POINTS
+) -> list[tuple[float, float]]:
     """Return the points to draw: of each share of a long series the lowest and the highest, in order."""
     points = list(zip(xs, ys, strict=True))
     if len(points) <= most:
@@ -112,7 +116,7 @@ def running_mean(ys: Sequence[float]) -> list[float]:
     return means
 
 
-def shared_out(
+def bucketed(
     xs: Sequence[float], ys: Sequence[float], shares: int, take: Aggregate
 ) -> list[tuple[float, float]]:
     """Return one point for each share of a long series: where it lies, what `take` makes of its values."""
@@ -194,18 +198,18 @@ def _number(group: Sequence[tuple[float, EventMark]]) -> str:
 def _curves(chart: Chart, scale: Scale) -> Iterator[str]:
     count = len(chart.series)
     for place, series in enumerate(chart.series):
-        kind = f"curve {hue(place, count)}"
-        if chart.of_share is not None:
-            points = shared_out(
-                series.xs, series.ys, SHARES if count <= HUES else SHARES_OF_MANY, chart.of_share
+        kind = f"curve {color(place, count)}"
+        if chart.bucket_reduce is not None:
+            points = bucketed(
+                series.xs, series.ys, SHARES if count <= HUES else SHARES_OF_MANY, chart.bucket_reduce
             )
             yield from _line(series.name, points, scale, kind)
             continue
         smooth = chart.smooth and len(series.ys) >= _SMOOTH_FROM
-        points = thinned(series.xs, series.ys)
+        points = downsample(series.xs, series.ys)
         yield from _line(series.name, points, scale, kind + (" raw" if smooth else ""))
         if smooth:
-            yield from _line(series.name, thinned(series.xs, running_mean(series.ys)), scale, kind)
+            yield from _line(series.name, downsample(series.xs, running_mean(series.ys)), scale, kind)
     if count > HUES:
         mean = mean_over(chart.series)
         yield from _line(mean.name, list(zip(mean.xs, mean.ys, strict=True)), scale, "curve mean")

@@ -83,7 +83,7 @@ class KeyRing:
         question = "Are you sure you want to continue connecting (yes/no/[fingerprint])?"
         lines = host_keys.question(endpoint, key)
         with self.lock, contextlib.suppress(EOFError):
-            if self.took(endpoint, key) or host_keys.known_for(endpoint).holds(key.asbytes()):
+            if self.took(endpoint, key) or host_keys.known_host_keys(endpoint).contains(key.asbytes()):
                 return True  # said meanwhile, of another connection
             for _ in range(_PASSWORD_TRIES):
                 answer = confirm(lines, question).strip()

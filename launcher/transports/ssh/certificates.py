@@ -32,7 +32,7 @@ class CertificateCheck:
         return fingerprint(self.signer)
 
 
-def vouched(certificate: bytes, kind: str, name: str, now_s: float) -> CertificateCheck | None:
+def check_host_certificate(certificate: bytes, kind: str, name: str, now_s: float) -> CertificateCheck | None:
     """Return who signed a certificate of `kind` for `name`; None where it cannot be read at all."""
     line = kind.encode() + b" " + base64.b64encode(certificate)
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from launcher.errors import ConfigError
 from launcher.local.home import at_home
-from launcher.transports.ssh.config_values import Tokens, words
+from launcher.transports.ssh.config_values import Tokens, split_words
 from preflight.frozen import dataclass
 
 USER_FILE = "~/.ssh/config"
@@ -250,7 +250,7 @@ def _parse(raw: str, where: str) -> ConfigLine | None:
         raise ConfigError(f"{where}: expected `Keyword value`, got {text[:60]!r}")
     if key in ("proxycommand", "localcommand", "remotecommand", "knownhostscommand"):
         return ConfigLine(key, (value,), value, where)  # the rest of the line, quotes and all, is for a shell
-    split = words(value)
+    split = split_words(value)
     if split is None:
         raise ConfigError(f"{where}: {text[:60]!r} has a quote without its partner")
     return ConfigLine(key, split, split[0] if split else "", where)

@@ -19,7 +19,7 @@ _TIME = re.compile(r"(\d+)([smhdw]?)", re.IGNORECASE)
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
-def words(value: str) -> tuple[str, ...] | None:
+def split_words(value: str) -> tuple[str, ...] | None:
     r"""Split as OpenSSH does, which is not as a shell does; None where a quote has no partner.
 
     A backslash stands for itself (`CORP\ada`) but before a quote, a backslash or a blank; `#` starts a

@@ -13,7 +13,7 @@ import paramiko
 
 from launcher.errors import ConnectionLost, ConnectionRefused, ConnectionTimedOut, HostError, NameNotResolved
 from launcher.transports.base import Closing, CommandResult, Endpoint, OpenOptions
-from launcher.transports.command import run_to_end
+from launcher.transports.command import run_to_completion
 from launcher.transports.quoting import quoted
 from launcher.transports.ssh import auth, host_keys
 from launcher.transports.ssh.channel import SshStream
@@ -48,7 +48,7 @@ class SshConnection(Closing):
         """Run to the end; see the contract."""
         deadline = time.monotonic() + timeout_s
         with contextlib.closing(self._exec(argv)) as stream:
-            return run_to_end(
+            return run_to_completion(
                 stream, self.name, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output
             )
 
@@ -136,13 +136,13 @@ class SshOpener:
                 raise
             if not self._ring.takes_new_key(endpoint, key, confirm):
                 raise
-            host_keys.verify(endpoint, host_keys.known_for(endpoint), key, accept_new=True)
+            host_keys.verify(endpoint, host_keys.known_host_keys(endpoint), key, accept_new=True)
             raise _NewKeyAccepted from None
 
     def _handshake(self, endpoint: Endpoint, wire: SshTransport) -> SshTransport:
         try:
-            known = host_keys.known_for(endpoint)
-            host_keys.ask_for_known_kinds(wire, known)
+            known = host_keys.known_host_keys(endpoint)
+            host_keys.prefer_known_key_types(wire, known)
             wire.exchange_keys(endpoint)
             key = wire.get_remote_server_key()
             self._verify(endpoint, known, key)
@@ -240,7 +240,7 @@ def _through(via: SshTransport, hop: Endpoint, endpoint: Endpoint) -> paramiko.C
         if "timeout" in str(failure).lower():
             message = f"no answer from {where} within {endpoint.connect_timeout_s:g} s"
             raise ConnectionTimedOut(endpoint.name, message) from None
-        said = via.why_refused() or str(failure) or "connection lost"
+        said = via.forward_error() or str(failure) or "connection lost"
         raise _forward_error(said)(endpoint.name, f"cannot connect to {where}: {said}") from None
 
 

@@ -40,7 +40,7 @@ def opener_for(
         try:
             return open_endpoint(endpoint_for(entry, inventory, ssh_config), options)
         except NameNotResolved as error:
-            near = "" if entry.listed else inventory.nearest(entry.alias)
+            near = "" if entry.in_inventory else inventory.suggest(entry.alias)
             if not near:
                 raise
             raise NameNotResolved(entry.name, error.detail, f'did you mean "{near}" of hosts.yaml?') from None
@@ -151,7 +151,7 @@ def _jumps(
     hops: list[Endpoint] = []
     for word in jump:
         try:
-            hop_entry = inventory.entry(word.removeprefix("ssh://"))
+            hop_entry = inventory.lookup(word.removeprefix("ssh://"))
         except BadInput as failure:
             raise ConfigError(f"{entry.name}: jump host {word!r}: {failure.message}") from None
         if hop_entry.name in behind:

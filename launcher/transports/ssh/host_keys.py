@@ -15,18 +15,18 @@ _ALGORITHMS = {
 }
 
 
-def known_for(endpoint: Endpoint) -> known_hosts.HostKeys:
+def known_host_keys(endpoint: Endpoint) -> known_hosts.HostKeys:
     """Return what the endpoint's known_hosts files hold for it."""
     return known_hosts.lookup(_files(endpoint), lookup_name(endpoint), endpoint.port)
 
 
-def ask_for_known_kinds(transport: SshTransport, known: known_hosts.HostKeys) -> None:
+def prefer_known_key_types(transport: SshTransport, known: known_hosts.HostKeys) -> None:
     """Put the key types that known_hosts has first, or a known ed25519 host may show its unknown rsa key."""
     transport.takes_certificates = bool(known.authorities)
     if not known.keys:
         return
     options = transport.get_security_options()
-    wanted = [name for kind in known.kinds for name in _ALGORITHMS.get(kind, (kind,))]
+    wanted = [name for kind in known.key_types for name in _ALGORITHMS.get(kind, (kind,))]
     have = tuple(options.key_types)
     first = tuple(name for name in wanted if name in have)
     options.key_types = first + tuple(name for name in have if name not in first)
@@ -59,17 +59,15 @@ def verify(endpoint: Endpoint, known: known_hosts.HostKeys, key: paramiko.PKey, 
     signed = _vouched(endpoint, key)
     if signed is not None and _by_authority(endpoint, known, key, signed):
         return
-    if known.holds(blob):
+    if known.contains(blob):
         return
-    if known.keys and (signed is None or key.get_name() in known.kinds):
+    if known.keys and (signed is None or key.get_name() in known.key_types):
         raise _changed(endpoint, known, key)
     if not accept_new or known.keys:
         raise _unknown(HostKeyUnknown if known.keys else NewHostKey, endpoint, known, key, signed)
     file = (endpoint.known_hosts_files or known_hosts.DEFAULT_USER_FILES)[0]
     try:
-        name = known_hosts.name_to_save(
-            lookup_name(endpoint), endpoint.port, hashed=endpoint.hash_known_hosts
-        )
+        name = known_hosts.entry_name(lookup_name(endpoint), endpoint.port, hashed=endpoint.hash_known_hosts)
         known_hosts.save(file, name, key.get_name(), blob)
     except OSError as failure:
         message = f"its new host key cannot be saved in {file}: {failure.strerror}"
@@ -80,7 +78,9 @@ def _vouched(endpoint: Endpoint, key: paramiko.PKey) -> certificates.Certificate
     if key.public_blob is None:
         return None
     kind = str(key.public_blob.key_type)
-    return certificates.vouched(key.public_blob.key_blob, kind, lookup_name(endpoint), time.time())
+    return certificates.check_host_certificate(
+        key.public_blob.key_blob, kind, lookup_name(endpoint), time.time()
+    )
 
 
 def _by_authority(

@@ -43,11 +43,11 @@ class HostKeys:
     authorities: tuple[KnownKey, ...] = ()
 
     @property
-    def kinds(self) -> tuple[str, ...]:
+    def key_types(self) -> tuple[str, ...]:
         """The key types to ask the host for, in file order."""
         return tuple(dict.fromkeys(key.kind for key in self.keys))
 
-    def holds(self, blob: bytes) -> bool:
+    def contains(self, blob: bytes) -> bool:
         """Say whether this very key is accepted."""
         return any(hmac.compare_digest(key.blob, blob) for key in self.keys)
 
@@ -98,7 +98,7 @@ def lookup(files: Iterable[str], address: str, port: int) -> HostKeys:
     return HostKeys(keys, frozenset(revoked), tuple(authorities))
 
 
-def name_to_save(address: str, port: int, *, hashed: bool) -> str:
+def entry_name(address: str, port: int, *, hashed: bool) -> str:
     """Return the name that a new key is saved under; hashed, the file does not show which host it is."""
     name = host_names(address, port)[0]
     if not hashed:

@@ -215,7 +215,7 @@ class SshTransport(paramiko.Transport):
         super().close()
         self.sock.close()  # paramiko leaves it open where its thread never started
 
-    def why_refused(self) -> str:
+    def forward_error(self) -> str:
         """Return the host's words for the channel that this thread last asked for, or ""."""
         return self.refusals.pop(getattr(self._asked, "chanid", -1), "")
 

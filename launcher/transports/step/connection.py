@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from launcher.errors import HostError, ProgramNotStarted
 from launcher.transports.base import Closing, CommandResult
-from launcher.transports.command import run_to_end
-from launcher.transports.step.step import Step
+from launcher.transports.command import run_to_completion
+from launcher.transports.step.step import SlurmStep
 from launcher.transports.step.stream import StepStream
 
 _START_S = 30.0
@@ -15,7 +15,7 @@ _START_S = 30.0
 class StepConnection(Closing):
     """See `base.Connection` for the contract; the step is shared, and outlives it."""
 
-    def __init__(self, step: Step, node: str, name: str) -> None:
+    def __init__(self, step: SlurmStep, node: str, name: str) -> None:
         self._step = step
         self._node = node
         self._name = name
@@ -36,7 +36,7 @@ class StepConnection(Closing):
         except ProgramNotStarted as failure:
             return CommandResult(failure.status, b"", f"{words[0]}: {failure.why}\n".encode())
         try:
-            return run_to_end(
+            return run_to_completion(
                 stream, self.name, stdin, deadline=deadline, timeout_s=timeout_s, max_output=max_output
             )
         except HostError:

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from launcher import safe_json
 from launcher.errors import ConnectionLost, HostError, StepEnded
-from launcher.text import clean, one_line
+from launcher.text import one_line, sanitize
 from launcher.transports.step.stream import StepStream
 from launcher.transports.step.wire import KeptTexts, Message, MessageReader, message, run_message
 
@@ -26,7 +26,7 @@ _TASK = re.compile(r"(?:srun|slurmstepd): error: (?P<node>[\w.-]+): tasks? [\d,-
 _NODE_FAILED = re.compile(r"error: Node failure on (?P<node>[\w.-]+)")
 
 
-class Step:
+class SlurmStep:
     """Starts with the first use. Threads may use it side by side."""
 
     def __init__(
@@ -189,7 +189,7 @@ class Step:
             return
         if found.kind == "hello":
             try:
-                told = safe_json.parse(found.data)
+                told = safe_json.loads(found.data)
             except ValueError:
                 told = None
             with self._news:
@@ -208,7 +208,7 @@ class Step:
                 self._said = (self._said + data)[-_KEPT:]
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
-                    self._note_error(clean(line, keep_lines=False))
+                    self._note_error(sanitize(line, keep_lines=False))
 
     def _note_error(self, line: str) -> None:
         """Learn from srun that a task or a node is gone."""
@@ -228,5 +228,5 @@ class Step:
 
 
 def _last(said: bytes) -> str:
-    lines = [line.strip() for line in clean(said).splitlines() if line.strip()]
+    lines = [line.strip() for line in sanitize(said).splitlines() if line.strip()]
     return ": " + one_line(" | ".join(lines[-3:]), 300) if lines else ""

@@ -142,7 +142,7 @@ class StepStream:
             elif kind == "exit":
                 self._status, self._out_ended = int(data), True
             elif kind == "failed":
-                number, why = safe_json.parse(data)
+                number, why = safe_json.loads(data)
                 self._failed = int(number), str(why)
                 self._lost = f"cannot be started: {why}"
             self._news.notify_all()

@@ -44,7 +44,7 @@ ROWS: tuple[Signature, ...] = (
               "the run was stopped from outside: a scheduler, or a person", "resume from the last checkpoint", "known"),
     # Other processes' words about a failed one
     Signature("S73", "terminated", VICTIM, r"closing signal SIGTERM|^Terminated\b|\bSIGTERM\b|Sending process \d+ closing signal|" + _signal(15, "SIGTERM"),
-              "the launcher stopped this rank because another one failed", "look at the rank that failed first", "run", telling=False),
+              "the launcher stopped this rank because another one failed", "look at the rank that failed first", "run", definitive=False),
     Signature("S97", "unknown", VICTIM,
               r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) (?:exited unexpectedly|is killed by signal)|Pin memory thread exited unexpectedly|Caught \w+ in (?:DataLoader worker|replica|pin memory thread)|A worker process managed by the executor was unexpectedly terminated|One of the subprocesses has abruptly died"
               r"|worker process .{0,40}(?:died|exited) unexpectedly|The actor (?:is )?dead|ActorDiedError|RayActorError|WorkerCrashedError|ray\.exceptions\.RayTaskError|raised TaskError|The actor died unexpectedly",

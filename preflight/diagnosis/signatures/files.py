@@ -68,7 +68,7 @@ ROWS: tuple[Signature, ...] = (
               "transformers is too old for this model, or the directory is not a model", "pip install -U transformers", "run"),
     Signature("S92", "missing-file", GENERAL, r"^FileNotFoundError|(?:can't open file|error:).{0,200}No such file or directory|^NotADirectoryError|^IsADirectoryError",
               "a path does not exist on this host, or the working directory is another one", "copy it to the host; use absolute"
-              " paths or workdir:", "known", telling=False),
+              " paths or workdir:", "known", definitive=False),
     Signature("S94", "storage", GENERAL, r"^PermissionError|\[Errno 13\]",
               "this user may not read or write that path on this host", "change its owner or mode, or use another path", "known"),
 )  # fmt: skip

@@ -34,7 +34,7 @@ class Signature:
     cause: str
     fix: str
     source: str
-    telling: bool = True
+    definitive: bool = True
 
     @cached_property
     def alternatives(self) -> "tuple[Alternative, ...]":

@@ -39,5 +39,5 @@ ROWS: tuple[Signature, ...] = (
               r"|ssh: connect to host \S+ port \d+: |kex_exchange_identification|REMOTE HOST IDENTIFICATION HAS CHANGED",
               "SSH or the name lookup failed", "repair access first: ssh HOST true", "known"),
     Signature("S59", "nccl-network", VICTIM, r"Connection refused|No route to host|Network is unreachable|Connection timed out",
-              "no process listens on it, or a firewall is in between", "gpulaunch preflight HOSTS", "known", telling=False),
+              "no process listens on it, or a firewall is in between", "gpulaunch preflight HOSTS", "known", definitive=False),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..commands import run_command
-from ..fact import Emit, clip, missing
+from ..fact import Emit, missing, truncate
 from ..nvml.library import driver_file_hint
 from .values import smi_error
 
@@ -25,7 +25,7 @@ def smi_gpus(emit: Emit, refused: str) -> None:
         excuse = missing("nvidia-smi did not answer within 12 s", "timeout")
     else:
         excuse = smi_error(ran.text) or missing(
-            "nvidia-smi exited %s: %s" % (ran.status, clip(ran.text.strip()))
+            "nvidia-smi exited %s: %s" % (ran.status, truncate(ran.text.strip()))
         )
     at = ran.text.find("<nvidia_smi_log")
     if ran.status is None or at < 0:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ..fact import Json, clip, missing
+from ..fact import Json, missing, truncate
 
 _SMI_ERRORS = (
     (r"version mismatch", "library-mismatch"),
@@ -24,7 +24,7 @@ def smi_error(text: str) -> Json | None:
     """Return the absent fact that nvidia-smi's own words mean, None where these are not such words."""
     for pattern, code in _SMI_ERRORS:
         if re.search(pattern, text, re.IGNORECASE):
-            return missing("nvidia-smi: " + clip(" ".join(text.split())), code)
+            return missing("nvidia-smi: " + truncate(" ".join(text.split())), code)
     return None
 
 
@@ -64,7 +64,7 @@ def value_of(text: Any, convert: Callable[[str], Any]) -> Any:
 
 def not_understood(text: str) -> Json:
     """Return the absent fact that an unknown wording means."""
-    return missing("nvidia-smi printed %r" % clip(text))
+    return missing("nvidia-smi printed %r" % truncate(text))
 
 
 def find(tree: Any, *paths: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..fact import Json, because, missing
+from ..fact import Json, exception_reason, missing
 
 _NVML_CODES = {
     1: "not-loaded",
@@ -35,7 +35,7 @@ def fact_nvml(nv: Any, read: Callable[[], Any]) -> Any:
     except nv.NVMLError as error:
         return nvml_missing(error)
     except Exception as error:
-        return because(error)
+        return exception_reason(error)
 
 
 def as_text(value: Any) -> str:

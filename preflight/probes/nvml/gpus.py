@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ..fact import Emit, Json, because, missing
+from ..fact import Emit, Json, exception_reason, missing
 from .answers import as_text, fact_nvml, nvml_missing
 from .fields import GPU_FIELDS
 from .library import driver_file_hint
@@ -54,7 +54,7 @@ def _gpu(nv: Any, index: int, emit: Emit) -> None:
     try:
         handle = nv.nvmlDeviceGetHandleByIndex(index)
     except Exception as error:
-        excuse = nvml_missing(error) if isinstance(error, nv.NVMLError) else because(error)
+        excuse = nvml_missing(error) if isinstance(error, nv.NVMLError) else exception_reason(error)
         for name, _ in GPU_FIELDS:
             emit("gpus", index, name, excuse)
         return

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..cgroup import cgroup
-from ..fact import Json, fact, within
+from ..fact import Json, fact, with_timeout
 from ..files import read_text
 from ..namespaces import namespace_pids
 from .proc_pid import ProcessStat
@@ -77,7 +77,7 @@ def process_row(stat: ProcessStat, gpu_files: Any, psutil: Any) -> Json | None:
 
 def _calmly(stat: ProcessStat, read: Callable[[], Any]) -> Any:
     """Read a process's memory; one in state D may hold the lock that this needs, so give up on it soon."""
-    return within(0.5, read) if stat.state == "D" else fact(read)
+    return with_timeout(0.5, read) if stat.state == "D" else fact(read)
 
 
 def _argv(pid: int) -> Any:

@@ -20,7 +20,7 @@ COMMAND_INITS = frozenset({"tini", "tini-static", "docker-init", "dumb-init", "c
 _WORKER_COMMS = frozenset({"pt_data_worker", "pt_data_pin", "pt_elastic", "nvidia-cuda-mps"})
 
 
-def choose(walk: ProcessWalk) -> set[int]:
+def select_pids(walk: ProcessWalk) -> set[int]:
     """Return the pids that matter (see facts.Process), without the agent and its own probes."""
     mine = {os.getpid(), os.getppid()}
     mine |= {pid for pid, stat in walk.stats.items() if stat.ppid in mine}

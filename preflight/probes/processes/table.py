@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..fact import Json, clip
+from ..fact import Json, truncate
 from ..marks import RunMark, parse_mark
 from ..namespaces import namespace_pids, own_namespace
 from ..users import user_name
@@ -49,7 +49,7 @@ def _unread(pid: int, error: BaseException) -> Json:
         user = user_name(os.stat("/proc/%d" % pid).st_uid)
     except OSError:
         user = ""
-    return {"pid": pid, "user": user, "reason": clip("%s: %s" % (type(error).__name__, error))}
+    return {"pid": pid, "user": user, "reason": truncate("%s: %s" % (type(error).__name__, error))}
 
 
 def _supervisors(walk: ProcessWalk, rows: list[Json]) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..fact import because
+from ..fact import exception_reason
 from ..namespaces import proc_is_ours
 from .proc_pid import ProcessStat, gpu_devices, open_files, read_stat
 
@@ -40,14 +40,14 @@ class ProcessWalk:
             targets = open_files(self.stats[pid])
         except PermissionError as error:
             self.unreadable = True
-            self.gpu_files[pid] = because(error)
+            self.gpu_files[pid] = exception_reason(error)
             return
         except OSError:
             self.gpu_files[pid] = []
             return
         except Exception as error:  # of this process alone: the others are reported all the same
             self.unread[pid] = error
-            self.gpu_files[pid] = because(error)
+            self.gpu_files[pid] = exception_reason(error)
             return
         self.gpu_files[pid] = gpu_devices(targets)
         for target in targets & inodes:

@@ -3,7 +3,7 @@
 import ast
 from typing import TYPE_CHECKING
 
-from preflight.script.interpreter.events import bare
+from preflight.script.interpreter.events import unwrap_value
 from preflight.script.interpreter.values import (
     UNKNOWN,
     Const,
@@ -82,7 +82,7 @@ def _set_attribute(it: "Interpreter", owner: Value, name: str, value: Value, nod
 def _set_item(it: "Interpreter", target: ast.Subscript, value: Value) -> None:
     owner, key = it.evaluate(target.value), it.evaluate(target.slice)
     if isinstance(owner, ExternalName):
-        it.library.call(it, f"{owner.name}.__setitem__", bare(it, target, (key, value)))
+        it.library.call(it, f"{owner.name}.__setitem__", unwrap_value(it, target, (key, value)))
         return
     if isinstance(owner, Map):
         items, places = dict(owner.items), dict(owner.places)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from preflight.script.interpreter.interpreter import Interpreter
 
 
-def plain_method(it: "Interpreter", owner: Value, name: str, seen: Call) -> Value:
+def call_builtin_method(it: "Interpreter", owner: Value, name: str, seen: Call) -> Value:
     """A method of a string, list or dict whose content is known."""
     if isinstance(owner, Const) and isinstance(owner.value, str):
         return _text_method(owner.value, name, seen)

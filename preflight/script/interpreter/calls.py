@@ -8,8 +8,8 @@ from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import builtin_methods as plain
 from preflight.script.interpreter import config_files
 from preflight.script.interpreter.call_cache import is_plain
-from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo, bare
-from preflight.script.interpreter.state import joined
+from preflight.script.interpreter.events import Call, ClassInfo, FuncInfo, unwrap_value
+from preflight.script.interpreter.state import merge_states
 from preflight.script.interpreter.values import (
     FALSE,
     NONE,
@@ -86,7 +86,9 @@ def call(it: "Interpreter", node: ast.Call) -> Value:
         and func.name.startswith("value.")
         and isinstance(node.func, ast.Attribute)
     ):
-        return plain.plain_method(it, it.evaluate(node.func.value), func.name.removeprefix("value."), seen)
+        return plain.call_builtin_method(
+            it, it.evaluate(node.func.value), func.name.removeprefix("value."), seen
+        )
     return join(invoke(it, item, seen) for item in alternatives(func))
 
 
@@ -97,7 +99,7 @@ def _is_scaled(it: "Interpreter", node: ast.expr) -> bool:
 
 def call_simple(it: "Interpreter", func: Func, node: ast.AST) -> Value:
     """Call with no arguments, as a property is."""
-    return call_function(it, func, bare(it, node, ()))
+    return call_function(it, func, unwrap_value(it, node, ()))
 
 
 def invoke(it: "Interpreter", func: Value, seen: "Call") -> Value:
@@ -263,7 +265,7 @@ def _run_body(it: "Interpreter", info: "FuncInfo", key: int) -> Value:
     if not it.state.dead:
         values.append(NONE)
     if returns:
-        it.state = joined([it.state, *(state for _, state in returns)])
+        it.state = merge_states([it.state, *(state for _, state in returns)])
     elif it.state.dead:
         return UNKNOWN  # it always raises, as far as can be seen: so does the caller
     return Seq((join(yields),), open=True) if yields else join(values)

@@ -80,7 +80,7 @@ class ClassInfo:
     is_dataclass: bool
 
 
-def bare(it: "Interpreter", node: ast.AST, args: tuple[Value, ...]) -> Call:
+def unwrap_value(it: "Interpreter", node: ast.AST, args: tuple[Value, ...]) -> Call:
     """Return a call that represents something that is not written as one."""
     syntax = ast.copy_location(ast.Call(func=ast.Name(id="_", ctx=ast.Load()), args=[], keywords=[]), node)
     return Call(syntax, it.place(node), args, {}, {}, open=False)

@@ -56,7 +56,7 @@ class State:
         self.heap[identity] = thing
 
 
-def joined(states: list[State]) -> State:
+def merge_states(states: list[State]) -> State:
     """Return what holds after several paths have met again; dead ones do not arrive."""
     alive = [state for state in states if not state.dead]
     if not alive:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.script.interpreter import calls
 from preflight.script.interpreter.assignments import assign
-from preflight.script.interpreter.events import bare
-from preflight.script.interpreter.state import State, joined
+from preflight.script.interpreter.events import unwrap_value
+from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
@@ -71,7 +71,7 @@ def _if(it: "Interpreter", node: ast.If) -> None:
     execute(it, node.body)
     taken, it.state = it.state, other
     execute(it, node.orelse)
-    it.state = joined([taken, it.state])
+    it.state = merge_states([taken, it.state])
 
 
 def _known_branch(it: "Interpreter", node: ast.If, *, known: bool) -> None:
@@ -119,14 +119,14 @@ def _loop(
     for begin in turns:
         begin()
         execute(it, node.body)
-        it.state = joined([it.state, *it.continues])
+        it.state = merge_states([it.state, *it.continues])
         it.continues = []
         if it.state.dead:
             if not it.breaks:
                 break
-            it.state = joined(it.breaks)  # what ends the loop on one path need not end it on another
+            it.state = merge_states(it.breaks)  # what ends the loop on one path need not end it on another
     it.loop_depth -= 1
-    it.state = joined([it.state, *it.breaks])
+    it.state = merge_states([it.state, *it.breaks])
     it.breaks, it.continues = outer, outer_turns
     execute(it, node.orelse)
 
@@ -170,9 +170,9 @@ def _try(it: "Interpreter", node: ast.Try) -> None:
     environ = any("environ" in ast.unparse(item) for item in node.body) if not imports else False
     for handler in node.handlers:
         if always or not _never_runs(handler, imports=imports, environ=environ):
-            it.state = before.fork() if ended.dead else joined([before.fork(), ended.fork()])
+            it.state = before.fork() if ended.dead else merge_states([before.fork(), ended.fork()])
             paths.append(_handled(it, handler, always=always))
-    it.state = joined(paths)
+    it.state = merge_states(paths)
     execute(it, node.finalbody)
 
 
@@ -218,7 +218,7 @@ def _function(it: "Interpreter", node: ast.FunctionDef | ast.AsyncFunctionDef) -
             decorator, Func
         ):  # followed for what it notes, as a registry does; the name keeps its body
             dead = it.state.dead
-            calls.invoke(it, decorator, bare(it, node, (func,)))
+            calls.invoke(it, decorator, unwrap_value(it, node, (func,)))
             it.state.dead = dead
 
 
@@ -303,7 +303,7 @@ def _match(it: "Interpreter", node: ast.Match) -> None:
             break
     else:
         paths.append(before)
-    it.state = joined(paths)
+    it.state = merge_states(paths)
 
 
 def _case(it: "Interpreter", case: ast.match_case, subject: Value) -> bool | None:

@@ -7,7 +7,7 @@ from launcher.engines.command_line.options import (
     FROM_PLAN,
     FROM_PORT,
     FROM_RANKS,
-    Option,
+    LauncherOption,
     Table,
     kept,
     owned,
@@ -25,7 +25,7 @@ _STANDARD = (
 )
 _FILTER = "read as hosts and their GPUs; DeepSpeed's own launcher does not run"
 
-GENERAL: tuple[Option, ...] = (
+GENERAL: tuple[LauncherOption, ...] = (
     owned(
         "--config_file",
         "its sections are taken over, its world and addresses are the plan's",

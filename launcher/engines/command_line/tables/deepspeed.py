@@ -6,7 +6,7 @@ from launcher.engines.command_line.options import (
     FROM_PLAN,
     FROM_PORT,
     FROM_RANKS,
-    Option,
+    LauncherOption,
     Table,
     owned,
     refused,
@@ -21,7 +21,7 @@ _QUIET = "for DeepSpeed's launcher only, which does not run"
 _CORES = "gpulaunch binds no cores; OMP_NUM_THREADS is set for each rank"
 _ENV = "the interpreter is that of each host"
 
-OPTIONS: tuple[Option, ...] = (
+OPTIONS: tuple[LauncherOption, ...] = (
     owned("--hostfile", "gpulaunch reads the hosts and their slots from it", also=("-H",), sets="hostfile"),
     owned("--include", "read as hosts and their GPUs", also=("-i",), kind="node_filters", sets="include"),
     owned(

@@ -5,13 +5,13 @@ from launcher.engines.command_line.options import (
     FROM_MAIN,
     FROM_PORT,
     FROM_RANKS,
-    Option,
+    LauncherOption,
     Table,
     kept,
     owned,
 )
 
-OPTIONS: tuple[Option, ...] = (
+OPTIONS: tuple[LauncherOption, ...] = (
     kept(
         "--accelerator",
         "LT_ACCELERATOR of each rank",

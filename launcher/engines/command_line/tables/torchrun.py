@@ -6,7 +6,7 @@ from launcher.engines.command_line.options import (
     FROM_PLAN,
     FROM_PORT,
     FROM_RANKS,
-    Option,
+    LauncherOption,
     Table,
     kept,
     owned,
@@ -15,7 +15,7 @@ from launcher.engines.command_line.options import (
 
 _STATIC = "every host joins a static rendezvous at the main host, whose run id is the run's own"
 
-OPTIONS: tuple[Option, ...] = (
+OPTIONS: tuple[LauncherOption, ...] = (
     owned("--nnodes", FROM_HOSTS, kind="nodes", sets="nodes"),
     owned("--nproc_per_node", FROM_PLAN, kind="per_node", sets="per_node"),
     owned("--rdzv_backend", _STATIC, kind="backend"),

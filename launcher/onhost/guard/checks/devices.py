@@ -11,7 +11,7 @@ from ..training_state import Step
 from ..violation import Violation
 
 
-def other_devices(step: Step) -> Iterator[Violation]:
+def wrong_devices(step: Step) -> Iterator[Violation]:
     """Find parameters that are on the CPU, or on a GPU that is another rank's."""
     planned = _planned_gpu(step.training.place)
     devices = {p.device for p in step.trainable()}

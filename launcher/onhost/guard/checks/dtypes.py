@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Iterator
 
-from ..tensors import is_fused, short
+from ..tensors import format_value, is_fused
 from ..training_state import Step
 from ..violation import FIX_FP16, Violation
 
@@ -17,7 +17,7 @@ FIX_CAST = (
 )
 
 
-def coarse_parameters(step: Step) -> Iterator[Violation]:
+def low_precision_parameters(step: Step) -> Iterator[Violation]:
     """Find trainable parameters in half precision (G1)."""
     torch = step.training.torch
     trainable = step.trainable()
@@ -40,17 +40,17 @@ def coarse_parameters(step: Step) -> Iterator[Violation]:
 
 def _divides_by_zero(step: Step) -> bool:
     """Return whether the first step in fp16 is x/0; fused kernels compute in float32."""
-    if not step.seen.divides_by_eps or is_fused(step.optimizer):
+    if not step.watched.divides_by_eps or is_fused(step.optimizer):
         return False
     smallest: float = min(group.get("eps", 1.0) for group in step.optimizer.param_groups)
     return smallest <= EPS_LOST_IN_FP16
 
 
-def unlike_dtypes(step: Step) -> Iterator[Violation]:
+def mismatched_dtypes(step: Step) -> Iterator[Violation]:
     """Compare each parameter with its gradient (G2) and with Adam's state (G3): one pass, at every step."""
     cast = []
     state = step.optimizer.state
-    is_adam = step.seen.is_adam
+    is_adam = step.watched.is_adam
     for group in step.optimizer.param_groups:
         for p in group["params"]:
             gradient = p.grad
@@ -69,12 +69,12 @@ def unlike_dtypes(step: Step) -> Iterator[Violation]:
 
 
 def _odd_gradient(p: Any, dtype: Any) -> Violation:
-    text = "a %s parameter has a %s gradient" % (short(p.dtype), short(dtype))
+    text = "a %s parameter has a %s gradient" % (format_value(p.dtype), format_value(dtype))
     return Violation("G2", text, "let autograd make the gradient; assign to .grad, not .data", parameters=[p])
 
 
 def _cast_since(step: Step, cast: list[Any]) -> Violation:
-    now, before = short(cast[0].dtype), short(step.optimizer.state[cast[0]]["exp_avg"].dtype)
+    now, before = format_value(cast[0].dtype), format_value(step.optimizer.state[cast[0]]["exp_avg"].dtype)
     text = (
         "%d trainable parameter tensors were cast from %s to %s between step %d and step %d; Adam's state"
         " is still %s, and its step would fail%s"

@@ -14,7 +14,7 @@ def missing_gradients(step: Step) -> Iterator[Violation]:
     # FSDP: what other ranks hold is empty here.
     trainable = [p for p in step.trainable() if p.numel()]
     none = [p for p in trainable if p.grad is None]
-    before, step.seen.without_gradient = step.seen.without_gradient, {id(p) for p in none}
+    before, step.watched.without_gradient = step.watched.without_gradient, {id(p) for p in none}
     if not none:
         return
     adapters = _adapters(step, trainable)

@@ -64,7 +64,7 @@ class LossMonitor:
             if len({value.device for value in values}) == 1:
                 torch = self._training.torch
                 reading = AsyncRead(torch, [torch.stack(values)])
-                self._readings.expect(reading, functools.partial(self._arrived, what, steps))
+                self._readings.submit(reading, functools.partial(self._arrived, what, steps))
 
     def _take(self, what: str, value: Any) -> None:
         """Keep a number; on the CPU it can be looked at right away."""
@@ -94,7 +94,7 @@ class LossMonitor:
         if math.isfinite(number) or (has_scaler and what != "loss"):
             return  # a scaler skips the step by itself
         step = self._step_to_come() if step is None else step
-        self._evidence.suspect(what, step)
+        self._evidence.record_suspicion(what, step)
         if not has_scaler:
             fix = "look at this step's data, the learning rate, and fp16 that overflows in the forward"
             self._teller.tell(Violation("G4", "the %s is not finite" % what, fix), step)

@@ -10,7 +10,7 @@ from typing import Any, Iterable
 from ..async_reads import AsyncRead, AsyncReads
 from ..reporter import GuardReporter
 from ..sampling_policy import SamplingPolicy
-from ..tensors import local, trained_by
+from ..tensors import local, trained_parameters
 from ..training_state import Step, TrainingState
 from ..violation import FIX_FP16, Violation
 
@@ -38,31 +38,31 @@ class FiniteMonitor:
         """Have one number computed for each weight tensor: those that never were finite are no new fault."""
         torch = self._training.torch
         by_device: dict[Any, list[Any]] = {}
-        for p in trained_by(step.optimizer):
+        for p in trained_parameters(step.optimizer):
             total = self._sum(p)
             if total is not None:
                 by_device.setdefault(total.device, []).append((id(p), total))
         for sums in by_device.values():
             reading = AsyncRead(torch, [torch.stack([total for _, total in sums])])
-            self._readings.expect(reading, functools.partial(self._judge_first, [key for key, _ in sums]))
-        self._readings.settle()
+            self._readings.submit(reading, functools.partial(self._judge_first, [key for key, _ in sums]))
+        self._readings.poll()
         return ()
 
     def wants_gradients(self, step: Step) -> bool:
         """Return whether this step's gradients are to be looked at; a scaler looks at its own."""
         if step.has_closure:
             return False
-        return self._evidence.is_sampled(step.number) and not self._training.has_scaler
+        return self._evidence.should_sample(step.number) and not self._training.has_scaler
 
     def gradients(self, step: Step) -> Iterable[Violation]:
         """Send the gradients' sums; they are judged when they have arrived."""
-        gradients = [p.grad for p in trained_by(step.optimizer) if p.grad is not None]
+        gradients = [p.grad for p in trained_parameters(step.optimizer) if p.grad is not None]
         self._send(self._judge_gradients, step.optimizer, gradients)
         return ()
 
     def weights(self, optimizer: Any) -> None:
         """Send the weights' sums."""
-        self._send(self._judge_weights, optimizer, list(trained_by(optimizer)))
+        self._send(self._judge_weights, optimizer, list(trained_parameters(optimizer)))
 
     def lost(self, parameters: Iterable[Any]) -> list[Any]:
         """Return those that are not finite and once were; waits for the GPU."""
@@ -81,7 +81,7 @@ class FiniteMonitor:
         if values:
             step = self._training.record(optimizer).tries
             about = functools.partial(judge, step, weakref.ref(optimizer))
-            self._readings.expect(AsyncRead(torch, values), about)
+            self._readings.submit(AsyncRead(torch, values), about)
 
     def _sum(self, tensor: Any) -> Any:
         """Return a number that is finite if all values are, None for what has no plain values."""
@@ -103,9 +103,9 @@ class FiniteMonitor:
         if optimizer is None or _all_finite(reading):
             return
         torch = self._training.torch
-        with_gradient = [p for p in trained_by(optimizer) if p.grad is not None]
+        with_gradient = [p for p in trained_parameters(optimizer) if p.grad is not None]
         bad = [p for p in with_gradient if not bool(torch.isfinite(local(p.grad)).all())]
-        self._evidence.suspect("gradients", step)
+        self._evidence.record_suspicion("gradients", step)
         text = "gradients are not finite, and no GradScaler will skip this step: the weights are lost by it"
         fix = "the forward overflows (fp16 without autocast?) or the loss does; find the first bad batch"
         self._teller.tell(Violation("G4", text, fix, parameters=bad), step)
@@ -118,11 +118,11 @@ class FiniteMonitor:
         if _all_finite(reading):
             seen.last_good = max(seen.last_good, step)
             return
-        weights = list(trained_by(optimizer))
+        weights = list(trained_parameters(optimizer))
         bad = self.lost(weights)
         if not bad:
             return  # the sum overflowed, the weights did not
-        self._evidence.saw("weights", step)
+        self._evidence.record_bad("weights", step)
         self._tell_lost(step, bad, len(weights), seen.last_good)
 
     def _tell_lost(self, step: int, bad: list[Any], total: int, good: int) -> None:

@@ -14,7 +14,7 @@ from ..training_state import Step, mixed_precision
 from ..violation import Violation
 
 
-def unlike_neighbours(step: Step) -> Iterator[Violation]:
+def mismatched_peers(step: Step) -> Iterator[Violation]:
     """Tell what this rank trains with, and compare it with the ranks of its host that have told before it.
 
     Nobody is waited for. The client compares all ranks of all hosts, but nobody may be following when they

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from ..patches import named_as
+from ..patches import rename
 from ..safe_call import SafeCaller
 from .step_timer import StepTimer
 
@@ -14,10 +14,10 @@ class TrainerHooks:
     """Follows a Trainer's events; the rehearsal of its script ends when it would start another step."""
 
     def __init__(self, steps: StepTimer) -> None:
-        self.told: dict[str, Any] = {}  # what a Trainer says of its run
+        self.values: dict[str, Any] = {}  # what a Trainer says of its run
         self._steps = steps
 
-    def watch(self, module: ModuleType, safety: SafeCaller) -> None:
+    def install(self, module: ModuleType, safety: SafeCaller) -> None:
         """Listen to transformers.trainer_callback."""
         handler: Any = module.CallbackHandler
         original = handler.call_event
@@ -25,24 +25,24 @@ class TrainerHooks:
         def call_event(owner: Any, event: str, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
             result = original(owner, event, args, state, control, **kwargs)
             if safety.is_active():
-                safety.safely("follow the Trainer", self._event, event, args, state, result or control)
+                safety.call("follow the Trainer", self._event, event, args, state, result or control)
             return result
 
-        handler.call_event = named_as(original, call_event)
+        handler.call_event = rename(original, call_event)
 
     def _event(self, event: str, args: Any, state: Any, control: Any) -> None:
         steps = self._steps
         steps.trainer_ends_them = True
         if event == "on_train_begin":
             samples = args.per_device_train_batch_size * args.gradient_accumulation_steps
-            self.told = {
+            self.values = {
                 "total_steps": int(state.max_steps),
                 "samples_per_step": int(samples * getattr(args, "world_size", 1)),
             }
         elif event == "on_evaluate":
-            steps.saw("evaluation")
+            steps.record("evaluation")
         elif event == "on_save":
-            steps.saw("save")
+            steps.record("save")
         elif event == "on_step_begin" and steps.are_done():
             steps.end()
         elif event == "on_step_end" and steps.are_done():

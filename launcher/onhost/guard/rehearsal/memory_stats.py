@@ -9,7 +9,7 @@ from typing import Any, Iterable
 from ..tensors import histogram
 
 
-def memory(torch: Any, device: Any) -> dict[str, Any]:
+def memory_stats(torch: Any, device: Any) -> dict[str, Any]:
     """Return peak and total memory in MiB: the GPU's, and this process's own."""
     import resource
 

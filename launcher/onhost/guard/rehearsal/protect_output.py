@@ -14,7 +14,7 @@ _CHANGE_ONE = ("os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtre
 _CHANGE_TWO = ("os.rename", "os.link", "os.symlink")
 
 
-def keep_off(output: str, report: Report) -> None:
+def protect_output(output: str, report: Report) -> None:
     """End the rehearsal before Python code writes, renames or deletes anything in the real output folder."""
     pid = os.getpid()
 

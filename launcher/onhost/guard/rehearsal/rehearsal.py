@@ -9,17 +9,17 @@ from typing import Any, Callable
 
 from ..checks.grad_scaler import ScalerMonitor
 from ..checks.non_finite import FiniteMonitor
-from ..parameter_names import NAMES_TOLD, names_of
+from ..parameter_names import MAX_NAMES, names_of
 from ..safe_call import SafeCaller
 from ..sampling_policy import SamplingPolicy
-from ..tensors import first_cuda, histogram, trained_by
+from ..tensors import first_cuda, histogram, trained_parameters
 from ..training_state import TrainingState, WatchedOptimizer, mixed_precision
 from .hf_trainer import TrainerHooks
-from .memory_stats import memory, state_dtypes
+from .memory_stats import memory_stats, state_dtypes
 from .sample_counter import SampleCounter
 from .step_timer import StepTimer
 
-LOSSES_TOLD = 200
+MAX_LOSSES = 200
 
 
 class Rehearsal:
@@ -40,11 +40,11 @@ class Rehearsal:
     def modules(self, safety: SafeCaller) -> dict[str, Callable[[ModuleType], None]]:
         """Return the modules to listen to, and what does so once they are imported."""
         return {
-            "transformers.trainer_callback": functools.partial(self._trainer.watch, safety=safety),
+            "transformers.trainer_callback": functools.partial(self._trainer.install, safety=safety),
             "torch.utils.data.dataloader": functools.partial(self._samples.watch_loaders, safety=safety),
         }
 
-    def heard(self, what: str, number: float) -> None:
+    def on_value(self, what: str, number: float) -> None:
         """Take a loss or a gradient norm."""
         if what == "loss":
             self._losses.append(number)
@@ -55,7 +55,7 @@ class Rehearsal:
         """See which parameters have a gradient."""
         if not any(each is optimizer for each in self._optimizers):
             self._optimizers.append(optimizer)
-        found = [p for p in trained_by(optimizer) if p.grad is not None]
+        found = [p for p in trained_parameters(optimizer) if p.grad is not None]
         self._with_gradient.update(id(p) for p in found)
         self._gradient_dtypes = histogram(p.grad.dtype for p in found)
 
@@ -68,13 +68,13 @@ class Rehearsal:
         if steps.are_done() and not steps.trainer_ends_them:
             steps.end()
 
-    def tell(self, values: FiniteMonitor, scaling: ScalerMonitor, evidence: SamplingPolicy) -> None:
+    def report(self, values: FiniteMonitor, scaling: ScalerMonitor, evidence: SamplingPolicy) -> None:
         """Report once what was measured."""
         training = self._training
         if self._told or training.torch is None or not self._optimizers:
             return
         self._told = True
-        trained = [p for optimizer in self._optimizers for p in trained_by(optimizer)]
+        trained = [p for optimizer in self._optimizers for p in trained_parameters(optimizer)]
         scale = scaling.scale
         measured = {
             **self._counts(),
@@ -83,17 +83,17 @@ class Rehearsal:
             "scale": None if math.isnan(scale) else scale,
             "mixed_precision": mixed_precision(),
             "losses": [
-                round(loss, 6) if math.isfinite(loss) else str(loss) for loss in self._losses[-LOSSES_TOLD:]
+                round(loss, 6) if math.isfinite(loss) else str(loss) for loss in self._losses[-MAX_LOSSES:]
             ],
             "finite": {
                 "loss": None if not self._losses else "loss" not in self._non_finite,
                 "gradients": not {"gradients", "gradient norm"} & set(evidence.first_bad),
                 "weights": not values.lost(trained),
             },
-            **self._steps.pace(),
+            **self._steps.median(),
             "events": self._steps.events,
             "samples_per_step_here": self._samples.per_step(self._steps.after_first()),
-            **self._trainer.told,
+            **self._trainer.values,
         }
         training.tools.report("rehearsal", **measured)
 
@@ -115,9 +115,9 @@ class Rehearsal:
             "parameter_dtypes": histogram(p.dtype for p in trained),
             "gradient_dtypes": self._gradient_dtypes,
             "state_dtypes": state_dtypes(torch, self._optimizers),
-            "without_gradient": names_of(torch, without, training.optimizers)[:NAMES_TOLD],
+            "without_gradient": names_of(torch, without, training.optimizers)[:MAX_NAMES],
             "trainable": len(trained),
             "devices": histogram(p.device for p in trained),
             "gpu": training.tools.gpu_uuid(device) if device is not None else "",
-            "memory": memory(torch, device),
+            "memory": memory_stats(torch, device),
         }

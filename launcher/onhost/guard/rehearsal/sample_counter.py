@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from ..patches import named_as
+from ..patches import rename
 from ..safe_call import SafeCaller
 
 
@@ -24,10 +24,10 @@ class SampleCounter:
         def following(iterator: Any) -> Any:
             batch = original(iterator)
             if safety.is_active():
-                safety.safely("count samples", self._gave, iterator, batch)
+                safety.call("count samples", self._gave, iterator, batch)
             return batch
 
-        base.__next__ = named_as(original, following)
+        base.__next__ = rename(original, following)
 
     def first_step_ended(self) -> None:
         """Count from here on: what came before was given while everything warmed up."""

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from ..context import GuardContext, Report
-from .protect_output import keep_off
+from .protect_output import protect_output
 
 SCRATCH = ".gpulaunch-rehearsal"
 
@@ -35,7 +35,7 @@ def enter_scratch(place: GuardContext, report: Report) -> None:
     os.chdir(scratch)
     sys.argv[:] = [word.replace("{scratch}", scratch) for word in sys.argv]
     if output:
-        keep_off(os.path.realpath(os.path.join(real, output)), report)
+        protect_output(os.path.realpath(os.path.join(real, output)), report)
 
 
 def _link_all(real: str, scratch: str, hidden: list[str]) -> None:
@@ -79,7 +79,7 @@ def _write_once(path: str, value: Any) -> None:
         os.unlink(fresh)
 
 
-def clean(run_dir: str) -> dict[str, Any]:
+def remove_scratch(run_dir: str) -> dict[str, Any]:
     """Remove what a rehearsal wrote; return what of the real output changed meanwhile."""
     import shutil
 

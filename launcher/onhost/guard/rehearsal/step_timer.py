@@ -34,7 +34,7 @@ class StepTimer:
         self.complete = True
         self._end()
 
-    def saw(self, what: str) -> None:
+    def record(self, what: str) -> None:
         """Note the first evaluation or save."""
         self.events.setdefault(what, round(time.monotonic() - self._times[0], 3))
 
@@ -42,7 +42,7 @@ class StepTimer:
         """Return how many steps have ended since the first one did."""
         return len(self._times) - 2
 
-    def pace(self) -> dict[str, Any]:
+    def median(self) -> dict[str, Any]:
         """Return the seconds of each step but the first, when they were, and how long the first took."""
         times = self._times
         between = [b - a for a, b in zip(times[1:], times[2:])]  # noqa: B905, RUF007 - 3.9

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..client_files import STOP_GRACE_S, StopRequest, client_silent_s, is_detached
+from ..client_files import STOP_GRACE_S, StopRequest, is_detached, seconds_since_heartbeat
 from .run_state import SupervisedRun
 
 
@@ -17,13 +17,13 @@ class ClientLiveness:
         self._run = run
         self.timeout_s: float | None = run.spec.get("disconnect_timeout_s")
 
-    def look(self) -> StopRequest | None:
+    def check(self) -> StopRequest | None:
         """Return the wish to end a run that nobody follows."""
         if self.timeout_s is None:
             return None
         if is_detached(self._run.dir):
             self.timeout_s = None
-        elif (client_silent_s(self._run.dir) or 0.0) > self.timeout_s:
+        elif (seconds_since_heartbeat(self._run.dir) or 0.0) > self.timeout_s:
             return StopRequest(
                 self._why(self.timeout_s), float(self._run.spec.get("grace_s") or STOP_GRACE_S)
             )

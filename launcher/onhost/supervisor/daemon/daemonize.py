@@ -12,7 +12,7 @@ from ..processes import PR_SET_CHILD_SUBREAPER, prctl
 from ..run_dir import LIFELINE, SUPERVISOR_LOG
 
 
-def live_and_exit(life: Callable[[], int]) -> NoReturn:
+def run_and_exit(life: Callable[[], int]) -> NoReturn:
     """Be a daemon and nothing else: what goes wrong stands in supervisor.log, and nothing runs afterwards."""
     code = 1
     try:
@@ -26,7 +26,7 @@ def live_and_exit(life: Callable[[], int]) -> NoReturn:
         os._exit(code)
 
 
-def settle(spec: dict[str, Any], run_dir: str, keep: set[int]) -> None:
+def daemonize(spec: dict[str, Any], run_dir: str, keep: set[int]) -> None:
     """Become a daemon of the run: detached, its files private, the lifeline in hand."""
     detach(run_dir, keep)
     spec["umask"] = os.umask(0o077)

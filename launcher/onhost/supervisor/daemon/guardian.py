@@ -12,12 +12,12 @@ from typing import Any, NoReturn, Protocol
 from ..cgroup_loader import group_of
 from ..events import write_event
 from ..files import write_file
-from ..gpu_claims import release_claims, take_claims
-from ..node import whereabouts
+from ..gpu_claims import acquire_claims, release_claims
+from ..node import node_location
 from ..protocol import RequestRefused
 from ..run_dir import EVENTS, RESERVE, STATE, read_state
 from ..run_processes import end_all
-from .daemonize import live_and_exit, settle
+from .daemonize import daemonize, run_and_exit
 from .launcher import WarmInterpreter
 from .run_state import SupervisedRun
 from .supervisor import supervise
@@ -29,42 +29,42 @@ class WarmSupervisor(WarmInterpreter, Protocol):
     link: Any  # the socket to the supervisor, or to the guardian
     interpreter_in: int
 
-    def hand_over(self, message: list[Any], descriptors: list[int]) -> int:
+    def pass_on(self, message: list[Any], descriptors: list[int]) -> int:
         """Tell the supervisor that waits to start; return its pid."""
 
 
-def be_guardian(
+def run_guardian(
     spec: dict[str, Any], run_dir: str, done: int, early: WarmSupervisor | None = None
 ) -> NoReturn:
     """Have the supervisor live, and outlive it. `done` is where its first state is waited for."""
-    live_and_exit(lambda: live(spec, run_dir, done, early))
+    run_and_exit(lambda: run(spec, run_dir, done, early))
 
 
-def be_early_supervisor(
+def run_warm_supervisor(
     message: list[Any], descriptors: list[int], done: int, early: WarmSupervisor
 ) -> NoReturn:
     """Be a supervisor that was there before the plan; `message` and descriptors are the guardian's."""
 
     def live_early() -> int:
         spec, run_dir, paths, problem = message
-        settle(spec, run_dir, {done, early.interpreter_in, *descriptors})
+        daemonize(spec, run_dir, {done, early.interpreter_in, *descriptors})
         run = SupervisedRun(spec, run_dir, os.getppid())
         return supervise(run, done, dict(zip(paths, descriptors)), problem, early)  # noqa: B905 - Python 3.9
 
-    live_and_exit(live_early)
+    run_and_exit(live_early)
 
 
-def live(spec: dict[str, Any], run_dir: str, done: int, early: WarmSupervisor | None) -> int:
+def run(spec: dict[str, Any], run_dir: str, done: int, early: WarmSupervisor | None) -> int:
     """Return the exit code of the guardian, and in its child that of the supervisor."""
-    settle(spec, run_dir, {done} if early is None else {done, early.link.fileno()})
+    daemonize(spec, run_dir, {done} if early is None else {done, early.link.fileno()})
     try:
-        claims, problem = take_claims(spec)
+        claims, problem = acquire_claims(spec)
     except RequestRefused as refusal:
         refuse(spec, run_dir, done, str(refusal))
         return 1
     me = os.getpid()
     if early is not None:
-        pid = early.hand_over([spec, run_dir, list(claims), problem], list(claims.values()))
+        pid = early.pass_on([spec, run_dir, list(claims), problem], list(claims.values()))
     else:
         pid = os.fork()
     if pid == 0:
@@ -78,8 +78,8 @@ def live(spec: dict[str, Any], run_dir: str, done: int, early: WarmSupervisor | 
 def refuse(spec: dict[str, Any], run_dir: str, done: int, why: str) -> None:
     """Say why the run does not start, to the client and in its directory."""
     os.write(done, json.dumps({"refused": why}).encode())
-    state = {"run_id": spec["run_id"], **whereabouts(), "phase": "ended", "run_dir": run_dir}
-    state.update(exit=unseen_end([], why), ended=time.time())
+    state = {"run_id": spec["run_id"], **node_location(), "phase": "ended", "run_dir": run_dir}
+    state.update(exit=final_state_without_supervisor([], why), ended=time.time())
     write_file(os.path.join(run_dir, STATE), json.dumps(state))
 
 
@@ -98,7 +98,7 @@ def guard(run_dir: str, pid: int) -> None:
         os.unlink(os.path.join(run_dir, RESERVE))
         os.write(events, died)
     why = "the supervisor was killed" if code < 0 else "the supervisor failed (supervisor.log says why)"
-    end = unseen_end(left, why)
+    end = final_state_without_supervisor(left, why)
     write_event(events, "ended", end)
     state.update(phase="ended", exit=end, ended=time.time())
     with contextlib.suppress(OSError):
@@ -117,6 +117,6 @@ def wait_for(pid: int) -> int:
             return os.waitstatus_to_exitcode(status)
 
 
-def unseen_end(left: list[int], why: str) -> dict[str, Any]:
+def final_state_without_supervisor(left: list[int], why: str) -> dict[str, Any]:
     """Return how a run ended whose supervisor cannot say it."""
     return {"launcher_code": None, "ranks": {}, "remaining_pids": left, "why": why, "port_free": None}

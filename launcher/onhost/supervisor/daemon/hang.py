@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ..client_files import StopRequest, client_silent_s
+from ..client_files import StopRequest, seconds_since_heartbeat
 from ..run_dir import STACKS
 from .run_state import SupervisedRun
 from .sidecar import Sidecar
@@ -29,7 +29,7 @@ class HangHandler:
         self._then = StopRequest("", 0.0)
         self.dumper = Sidecar(run, STACKS, "write the stacks of the ranks")
 
-    def hear(self, event: dict[str, Any]) -> None:
+    def on_event(self, event: dict[str, Any]) -> None:
         """Learn from what the gauge has written."""
         name = event.get("event")
         if name in ("idle", "active"):
@@ -37,7 +37,7 @@ class HangHandler:
             over = name == "idle" and limit and float(event["seconds"]) >= float(limit)
             self._quiet_s = float(event["seconds"]) if over else 0.0
 
-    def look(self, *, stopping: bool) -> StopRequest | None:
+    def check(self, *, stopping: bool) -> StopRequest | None:
         """Judge a run that is not ending yet; return the wish to end it once its stacks are written."""
         if self._until:
             if not self.dumper.pid or time.monotonic() > self._until:
@@ -53,7 +53,7 @@ class HangHandler:
         """Say that the run hangs and have every rank's stacks written down, unless that is being done."""
         if self._until:
             return
-        self._run.tell("hung", why=then.why, seconds=self._quiet_s, requested=then.asked)
+        self._run.emit("hung", why=then.why, seconds=self._quiet_s, requested=then.requested)
         self._then = then
         self._until = time.monotonic() + STACKS_WAIT_S
         if self.dumper.is_there():
@@ -61,4 +61,4 @@ class HangHandler:
 
     def _decides_alone(self) -> bool:
         one_host = self._run.spec.get("nodes", 1) == 1
-        return bool(one_host or (client_silent_s(self._run.dir) or 0.0) > CLIENT_GONE_S)
+        return bool(one_host or (seconds_since_heartbeat(self._run.dir) or 0.0) > CLIENT_GONE_S)

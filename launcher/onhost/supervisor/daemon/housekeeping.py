@@ -29,7 +29,7 @@ class Housekeeping:
         self._recent_lines = 0
         self._next_sizes = self._next_recent = self._next_refresh = 0.0
 
-    def keep(self) -> None:
+    def run(self) -> None:
         """Note what is due."""
         self._heartbeat.beat()
         now = time.monotonic()

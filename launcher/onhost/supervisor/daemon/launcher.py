@@ -8,7 +8,7 @@ import signal
 from typing import Any, Protocol
 
 from ..cgroup_loader import CgroupLike
-from ..environment import marks, without
+from ..environment import drop_variables, run_markers
 from ..processes import PR_SET_PDEATHSIG, prctl, ticks_of
 from ..protocol import RequestRefused
 from ..run_dir import LAUNCHER_LOG
@@ -105,10 +105,10 @@ def command(spec: dict[str, Any], run_dir: str) -> list[str]:
 
 def environment(spec: dict[str, Any], run_dir: str) -> dict[str, str]:
     """Return ours, scrubbed, with what the plan sets and the marks by which the run knows its processes."""
-    env = without(dict(os.environ), spec.get("unset", []))
+    env = drop_variables(dict(os.environ), spec.get("unset", []))
     for name, value in spec.get("env", {}).items():
         env[name] = value.replace("{run_dir}", run_dir)
-    return {**env, **marks(spec["run_id"], run_dir)}
+    return {**env, **run_markers(spec["run_id"], run_dir)}
 
 
 def codes_in_its_log(run_dir: str, ranks: list[int]) -> dict[int, int]:

@@ -18,7 +18,7 @@ class OomWatch:
         self._counter = counter
         self._next = 0.0
 
-    def look(self, *, at_once: bool = False) -> None:
+    def check(self, *, at_once: bool = False) -> None:
         """Look, unless that was done a moment ago."""
         now = time.monotonic()
         if self._counter is None or (now < self._next and not at_once):
@@ -26,4 +26,4 @@ class OomWatch:
         self._next = now + EVERY_S
         count = self._counter.more()
         if count:
-            self._run.tell("oom", count=count, scope=self._counter.scope)
+            self._run.emit("oom", count=count, scope=self._counter.scope)

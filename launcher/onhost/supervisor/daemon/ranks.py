@@ -34,7 +34,7 @@ class RankTable:
         self.living: dict[int, LiveRank] = {}
         self.codes: dict[int, int | None] = {}
 
-    def hear(self, event: dict[str, Any]) -> None:
+    def on_event(self, event: dict[str, Any]) -> None:
         """Learn from what a rank has written; each is then watched through a pidfd."""
         name = event.get("event")
         if name == "script_exit":
@@ -45,12 +45,12 @@ class RankTable:
         fd = -1
         try:
             fd = os.pidfd_open(pid)
-            self._bell.watch(fd)
+            self._bell.add_fd(fd)
         except (OSError, AttributeError):
             pass  # gone already, or before Linux 5.3, where each tick looks instead
         self.living[pid] = LiveRank(int(event["rank"]), int(event["ticks"]), fd)
 
-    def look(self) -> Iterator[EndedRank]:
+    def check(self) -> Iterator[EndedRank]:
         """Yield who has ended: the status is read from /proc before the parent, the launcher, reaps it."""
         for pid, known in list(self.living.items()):
             found = read_stat(pid)
@@ -63,7 +63,7 @@ class RankTable:
         """Note that a living rank has ended."""
         known = self.living.pop(pid)
         if known.fd >= 0:
-            self._bell.forget(known.fd)
+            self._bell.remove_fd(known.fd)
             os.close(known.fd)
         self.codes[known.rank] = code
         return EndedRank(known.rank, pid, code)

@@ -12,13 +12,13 @@ import json
 import os
 import time
 
-from ..client_files import touch_client
+from ..client_files import record_heartbeat
 from ..files import CHUNK, read_json, write_file
 from ..run_dir import DETACHED, SILLY, SPEC, STATE, USAGE
 from .client_liveness import ClientLiveness
 from .run_state import SupervisedRun
 
-AGAIN_EVERY_S = 5.0  # how often it is put back, where that fails
+RETRY_S = 5.0  # how often it is put back, where that fails
 DELETION_S = 5.0  # after that a deletion is over: it takes name by name what was there, and what is put back
 NAMES_EVERY_S = 5.0  # how often it is learned which file is which log, for when that cannot be seen any more
 NAMELESS = " (deleted)"  # how /proc shows the path of a file that has none any more
@@ -35,7 +35,7 @@ class RunDirRestorer:
         self._pids: list[int] = []
         self._next = self._next_names = self._deletion_until = 0.0
 
-    def look(self, pids: list[int]) -> None:
+    def check(self, pids: list[int]) -> None:
         """Put back what is gone; what these processes write to files without a name is copied."""
         now = time.monotonic()
         if now >= self._next_names or pids != self._pids:  # a new rank has a new log
@@ -43,7 +43,7 @@ class RunDirRestorer:
             self._logs.learn_names(self._run.dir)
         if now >= self._next and self._is_deleted():
             self._put_back()
-            self._next = now + AGAIN_EVERY_S if self._is_deleted() else 0.0
+            self._next = now + RETRY_S if self._is_deleted() else 0.0
             self._deletion_until = now + DELETION_S
         if now < self._deletion_until:
             self._logs.find(self._run.dir, pids)
@@ -55,20 +55,20 @@ class RunDirRestorer:
             pass
 
     def _is_deleted(self) -> bool:
-        return not (self._run.events.have_their_name() and self._run.has(STATE))
+        return not (self._run.events.is_linked() and self._run.has(STATE))
 
     def _put_back(self) -> None:
         """Put back what is known here, so that the run can still be found."""
         with contextlib.suppress(OSError):
             os.makedirs(self._run.dir, mode=0o700, exist_ok=True)
             write_file(self._run.path(SPEC), json.dumps(self._spec))
-            self._run.events.move()
+            self._run.events.relocate()
             if self._attachment.timeout_s is None:
                 write_file(self._run.path(DETACHED), "")
             else:
-                touch_client(self._run.dir)
+                record_heartbeat(self._run.dir)
         self._run.save(self._run.state["phase"])
-        self._run.tell_failed("keep the run directory", "%s was deleted" % self._run.dir)
+        self._run.emit_failure("keep the run directory", "%s was deleted" % self._run.dir)
 
 
 class UnlinkedLogs:

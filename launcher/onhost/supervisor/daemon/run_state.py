@@ -11,7 +11,7 @@ from typing import Any
 from ..client_files import STOP_GRACE_S
 from ..events import EventLog
 from ..files import write_file
-from ..node import whereabouts
+from ..node import node_location
 from ..processes import ticks_of
 from ..run_dir import STATE
 
@@ -26,7 +26,7 @@ class SupervisedRun:
         self.events = EventLog(run_dir)
         self.state: dict[str, Any] = {
             "run_id": spec["run_id"],
-            **whereabouts(),
+            **node_location(),
             "phase": "starting",
             "run_dir": run_dir,
             "supervisor": [os.getpid(), ticks_of(os.getpid())],
@@ -50,13 +50,13 @@ class SupervisedRun:
         """Return whether a file is in the run directory."""
         return os.path.exists(self.path(name))
 
-    def tell(self, name: str, **fields: object) -> None:
+    def emit(self, name: str, **fields: object) -> None:
         """Add an event."""
-        self.events.tell(name, **fields)
+        self.events.write(name, **fields)
 
-    def tell_failed(self, what: str, error: object) -> None:
+    def emit_failure(self, what: str, error: object) -> None:
         """Say what did not work of what is done for the run beside it; the run continues."""
-        self.tell("internal_error", what=what, error=str(error))
+        self.emit("internal_error", what=what, error=str(error))
 
     def save(self, phase: str) -> None:
         """Write down how the run stands."""
@@ -66,6 +66,6 @@ class SupervisedRun:
 
     def end(self, how: dict[str, Any]) -> None:
         """Say how it ended, as the last of all."""
-        self.tell("ended", **how)
+        self.emit("ended", **how)
         self.state.update(exit=how, ended=time.time())
         self.save("ended")

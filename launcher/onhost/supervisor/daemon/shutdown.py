@@ -9,7 +9,7 @@ import time
 from ..cgroup_loader import CgroupLike
 from ..client_files import StopRequest
 from ..processes import signal_all
-from ..run_processes import KILL_WAIT_S, members
+from ..run_processes import KILL_WAIT_S, find_run_processes
 from .launcher import Launcher
 from .ranks import RankTable
 from .run_state import SupervisedRun
@@ -39,28 +39,28 @@ class Shutdown:
         self._grace_until = self._stage_until = 0.0
         self._warned: dict[int, int] = {}  # ranks by pid: their start ticks
         self.why = ""
-        self.asked = False
+        self.requested = False
         self.since: float | None = None  # the wall clock's time when it began
 
     @property
-    def begun(self) -> bool:
+    def started(self) -> bool:
         """Whether the run is ending."""
         return self._stage != RUNNING
 
-    def begin(self, wish: StopRequest) -> None:
+    def start(self, wish: StopRequest) -> None:
         """Start to end the run, or shorten the grace of an end that has started."""
         until = time.monotonic() + wish.grace_s
-        if self.begun:
+        if self.started:
             self._grace_until = min(self._grace_until, until)
             if self._stage == RANKS_WARNED and wish.grace_s < self._wait_s():
                 self._stage_until = time.monotonic()  # whoever asks now is in more of a hurry
             return
         self.why = wish.why
-        self.asked = wish.asked
+        self.requested = wish.requested
         self.since = time.time()
         self._grace_until = self._stage_until = until
         if wish.why:
-            self._run.tell("stopping", why=wish.why, grace_s=wish.grace_s, requested=wish.asked)
+            self._run.emit("stopping", why=wish.why, grace_s=wish.grace_s, requested=wish.requested)
         self._run.save("stopping")
         if not self._warn(wish):
             self._ask_ranks(wish.grace_s)
@@ -78,7 +78,7 @@ class Shutdown:
             return False
         self._stage = RANKS_WARNED
         self._stage_until = time.monotonic() + wait_s
-        self._run.tell("warned", signal=before["signal"], wait_s=wait_s, ranks=len(self._warned))
+        self._run.emit("warned", signal=before["signal"], wait_s=wait_s, ranks=len(self._warned))
         signal_all(self._warned, number)
         return True
 
@@ -93,7 +93,7 @@ class Shutdown:
         if grace_s > 0:
             signal_all({pid: known.ticks for pid, known in self._ranks.living.items()}, signal.SIGTERM)
 
-    def advance(self) -> bool:
+    def step(self) -> bool:
         """Take the end one step further; return True once nothing is left, or what is left does not go."""
         now = time.monotonic()
         if self._stage == RANKS_WARNED:
@@ -140,4 +140,4 @@ class Shutdown:
 
     def _members(self) -> dict[int, int]:
         spare = {os.getpid(), self._run.guardian, self._gauge.pid}
-        return members(self._run.dir, spare, self._group)
+        return find_run_processes(self._run.dir, spare, self._group)

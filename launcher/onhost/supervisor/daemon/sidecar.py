@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from ..environment import marks
+from ..environment import run_markers
 from ..processes import send_signal, ticks_of
 from ..run_dir import GAUGE
 from .run_state import SupervisedRun
@@ -27,7 +27,11 @@ class Sidecar:
 
     def start(self, stdin: int) -> None:
         """Start it."""
-        env = {**os.environ, **marks(self._run.spec["run_id"], self._run.dir), "CUDA_VISIBLE_DEVICES": ""}
+        env = {
+            **os.environ,
+            **run_markers(self._run.spec["run_id"], self._run.dir),
+            "CUDA_VISIBLE_DEVICES": "",
+        }
         try:
             self.pid = os.posix_spawn(
                 sys.executable,
@@ -37,7 +41,7 @@ class Sidecar:
                 setsigdef=(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE),
             )
         except (OSError, ValueError) as error:
-            self._run.tell_failed("the attempt to " + self._what, error)
+            self._run.emit_failure("the attempt to " + self._what, error)
             return
         self._ticks = ticks_of(self.pid)
 
@@ -52,7 +56,7 @@ class Sidecar:
         self.pid = self._ticks = 0
         if not as_it_should:
             error = "it ended with code %d; supervisor.log may say why" % code
-            self._run.tell_failed("the attempt to " + self._what, error)
+            self._run.emit_failure("the attempt to " + self._what, error)
 
 
 class GaugeSidecar(Sidecar):
@@ -62,7 +66,7 @@ class GaugeSidecar(Sidecar):
         super().__init__(run, GAUGE, "measure use")
         self._life = -1
 
-    def begin(self) -> None:
+    def start_gauge(self) -> None:
         """Start it, where the plan has sent it."""
         if not self.is_there():
             return

@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from ..cgroup_loader import CgroupLike, cgroup_module
-from ..client_files import StopRequest, requested_stop
+from ..client_files import StopRequest, read_stop_request
 from ..files import write_all
 from ..gpu_claims import release_claims
 from ..processes import PR_SET_CHILD_SUBREAPER, prctl, reap
@@ -37,7 +37,7 @@ class Supervisor:
         self._run = run
         self._claims = claims
         self._bell = Wakeup()
-        self._group, self._memory = confine(run)
+        self._group, self._memory = create_cgroup(run)
         self._ranks = RankTable(self._bell)
         self._launcher = Launcher(run, self._group)
         self._gauge = GaugeSidecar(run)
@@ -47,7 +47,7 @@ class Supervisor:
         self._rescue = RunDirRestorer(run, self._attachment)
         self._ending = Shutdown(run, self._group, self._launcher, self._ranks, self._gauge)
 
-    def live(self, done: int, early: WarmInterpreter | None) -> int:
+    def run(self, done: int, early: WarmInterpreter | None) -> int:
         """Live until the run has ended and nothing of it is left; return the process's exit code.
 
         `done` is where the first state is waited for, or why there is none.
@@ -60,14 +60,14 @@ class Supervisor:
             os.write(done, json.dumps({"refused": str(refusal)}).encode())
             return 1
         self._run.save("running")
-        self._run.tell("started", launcher=self._launcher.pid)
+        self._run.emit("started", launcher=self._launcher.pid)
         write_all(done, json.dumps(self._run.state).encode())
         os.close(done)
-        self._gauge.begin()
+        self._gauge.start_gauge()
         while True:
-            self._bell.wait(ENDING_TICK_S if self._ending.begun else TICK_S)
+            self._bell.wait(ENDING_TICK_S if self._ending.started else TICK_S)
             self._look_around()
-            if self._ending.advance():
+            if self._ending.step():
                 # What ended since the look above is a zombie: its exit code is there to be seen.
                 self._see_ends()
                 self._finish()
@@ -75,49 +75,49 @@ class Supervisor:
 
     def _look_around(self) -> None:
         self._see_ends()
-        wish = None if self._ending.begun else self._attachment.look()
+        wish = None if self._ending.started else self._attachment.check()
         if wish is not None:
-            self._ending.begin(wish)
-        wish = self._hang.look(stopping=self._ending.begun)
+            self._ending.start(wish)
+        wish = self._hang.check(stopping=self._ending.started)
         if wish is not None:
-            self._ending.begin(wish)
-        self._rescue.look([*self._ranks.living, self._launcher.pid, self._gauge.pid])
-        self._records.keep()
-        if self._bell.sigterm_came():
-            self._obey(requested_stop(self._run.dir, self._run.grace_s))
+            self._ending.start(wish)
+        self._rescue.check([*self._ranks.living, self._launcher.pid, self._gauge.pid])
+        self._records.run()
+        if self._bell.pop_sigterm():
+            self._obey(read_stop_request(self._run.dir, self._run.grace_s))
 
     def _obey(self, wish: StopRequest) -> None:
         if not wish.stacks:
-            self._ending.begin(wish)
-        elif not self._ending.begun:
+            self._ending.start(wish)
+        elif not self._ending.started:
             self._hang.begin(wish)
 
     def _see_ends(self) -> None:
         """Hear what ranks and gauge say, and see who has ended."""
-        for event in self._run.events.more():
+        for event in self._run.events.read_new():
             # A script may have written there; what is not ours is not ours to judge.
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-                self._hang.hear(event)
-                self._ranks.hear(event)
-        for ended in self._ranks.look():
+                self._hang.on_event(event)
+                self._ranks.on_event(event)
+        for ended in self._ranks.check():
             self._rank_ended(ended)
-        self._memory.look()
+        self._memory.check()
         for pid, code in reap():
             self._child_ended(pid, code)
 
     def _rank_ended(self, ended: EndedRank) -> None:
-        self._memory.look(at_once=True)
-        stopping = self._ending.begun
-        self._run.tell("rank_exit", rank=ended.rank, pid=ended.pid, code=ended.code, stopping=stopping)
+        self._memory.check(at_once=True)
+        stopping = self._ending.started
+        self._run.emit("rank_exit", rank=ended.rank, pid=ended.pid, code=ended.code, stopping=stopping)
         if ended.code and not stopping:
             words = "rank %d failed with exit code %d" % (ended.rank, ended.code)
-            self._ending.begin(StopRequest(words, FAILURE_GRACE_S))
+            self._ending.start(StopRequest(words, FAILURE_GRACE_S))
 
     def _child_ended(self, pid: int, code: int) -> None:
         if pid in self._ranks.living:  # its launcher is gone, and it ended between two looks
             self._rank_ended(self._ranks.drop(pid, code))
         self._hang.dumper.child_ended(pid, code, as_it_should=code == 0)
-        self._gauge.child_ended(pid, code, as_it_should=self._ending.begun)
+        self._gauge.child_ended(pid, code, as_it_should=self._ending.started)
         if pid == self._launcher.pid:
             self._launcher_ended(code)
 
@@ -126,10 +126,10 @@ class Supervisor:
         said = codes_in_its_log(self._run.dir, self._ranks.unseen()) if code else {}
         for rank, its_code in said.items():
             self._ranks.codes[rank] = its_code
-            self._run.tell("rank_exit", rank=rank, code=its_code, stopping=self._ending.begun)
-        self._run.tell("launcher_exit", code=code)
-        if not self._ending.begun:
-            self._ending.begin(StopRequest("", FAILURE_GRACE_S))
+            self._run.emit("rank_exit", rank=rank, code=its_code, stopping=self._ending.started)
+        self._run.emit("launcher_exit", code=code)
+        if not self._ending.started:
+            self._ending.start(StopRequest("", FAILURE_GRACE_S))
 
     def _finish(self) -> None:
         for _ in reap():
@@ -139,7 +139,7 @@ class Supervisor:
             "ranks": {str(rank): code for rank, code in self._ranks.codes.items()},
             "remaining_pids": self._run.state["remaining_pids"],
             "why": self._ending.why,
-            "requested": self._ending.asked,
+            "requested": self._ending.requested,
             "since": self._ending.since,
             "port_free": self._is_port_free(),
         }
@@ -168,11 +168,11 @@ def supervise(
 ) -> int:
     """Be the supervisor of a run, with its claims or the problem of taking them; return the exit code."""
     if problem:
-        run.tell_failed("claim the GPUs", problem)
-    return Supervisor(run, claims).live(done, early)
+        run.emit_failure("claim the GPUs", problem)
+    return Supervisor(run, claims).run(done, early)
 
 
-def confine(run: SupervisedRun) -> tuple[CgroupLike | None, OomWatch]:
+def create_cgroup(run: SupervisedRun) -> tuple[CgroupLike | None, OomWatch]:
     """Make the run's control group where that is allowed, and start to count kills for want of memory."""
     module = cgroup_module(run.dir)
     if module is None:

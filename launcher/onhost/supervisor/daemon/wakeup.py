@@ -26,15 +26,15 @@ class Wakeup:
         with contextlib.suppress(OSError):
             os.read(self._wake, 4096)
 
-    def watch(self, fd: int) -> None:
+    def add_fd(self, fd: int) -> None:
         """Ring when a descriptor can be read. Raises OSError."""
         self._poller.register(fd, select.POLLIN)
 
-    def forget(self, fd: int) -> None:
+    def remove_fd(self, fd: int) -> None:
         """Ring no more for a descriptor."""
         self._poller.unregister(fd)
 
-    def sigterm_came(self) -> bool:
+    def pop_sigterm(self) -> bool:
         """Return whether SIGTERM has come since this was asked last."""
         asked, self._asked = self._asked, False
         return asked

@@ -11,7 +11,7 @@ from typing import Any, Iterator
 
 from ..cgroup_loader import CGROUP
 from ..files import CHUNK, read_json, write_all
-from ..protocol import frame, say
+from ..protocol import frame, send_header
 from ..run_dir import (
     CLIENT,
     GAUGE,
@@ -25,7 +25,7 @@ from ..run_dir import (
     read_state,
 )
 
-OURS = (
+INTERNAL_FILES = (
     "rank.py",
     "guard.py",
     GAUGE,
@@ -47,7 +47,7 @@ def fetch(run_dir: str, request: dict[str, Any]) -> int:
     `have` is {name: [size, mtime_ns]} of whole files, `part` {key: [[whole size, mtime_ns, bytes there]]}
     of started ones by the keys of their names; a log, which only grows, is sent from the size that is there.
     """
-    say({"state": read_state(run_dir), "t": time.time()})
+    send_header({"state": read_state(run_dir), "t": time.time()})
     spec = read_json(os.path.join(run_dir, SPEC)) or {}
     output = str((spec.get("launch") or {}).get("output") or "") if request.get("output") else ""
     output = os.path.expanduser(output.replace("{run_dir}", run_dir))
@@ -70,7 +70,7 @@ def files_below(top: str, prefix: str) -> Iterator[tuple[str, str]]:
         directories[:] = sorted(name for name in directories if name != "__pycache__")
         for name in sorted(names):
             path = os.path.join(place, name)
-            if (place != top or name not in OURS or prefix) and not os.path.islink(path):
+            if (place != top or name not in INTERNAL_FILES or prefix) and not os.path.islink(path):
                 yield prefix + os.path.relpath(path, top), path
 
 
@@ -83,14 +83,14 @@ def send_file(name: str, path: str, request: dict[str, Any]) -> None:
         if not stat.S_ISREG(found.st_mode):
             return
         grows = "/" not in name and name.endswith((".log", ".jsonl"))
-        offset = lacking_from(name, found, request, grows=grows)
+        offset = missing_files(name, found, request, grows=grows)
         if offset is not None:
             send_from(fd, offset, name, found, grows=grows)
     finally:
         os.close(fd)
 
 
-def lacking_from(name: str, found: os.stat_result, request: dict[str, Any], *, grows: bool) -> int | None:
+def missing_files(name: str, found: os.stat_result, request: dict[str, Any], *, grows: bool) -> int | None:
     """Return from where on the other side lacks a file, None when it has all of it."""
     have, parts = request.get("have", {}).get(name), request.get("part", {}).get(key_of(name), [])
     size, mtime = found.st_size, found.st_mtime_ns

@@ -8,10 +8,10 @@ import select
 import time
 from typing import Any
 
-from ..client_files import STOP_GRACE_S, StopRequest, detach_run, request_stop, touch_client
+from ..client_files import STOP_GRACE_S, StopRequest, detach_run, record_heartbeat, request_stop
 from ..files import read_json
-from ..protocol import frame, say
-from ..run_dir import SPEC, is_alive, log_sizes, look, read_state
+from ..protocol import frame, send_header
+from ..run_dir import SPEC, inspect_run, is_alive, log_sizes, read_state
 from .logs import LogReader
 
 ALIVE_EVERY_S = 2.0
@@ -22,8 +22,8 @@ def follow(run_dir: str, request: dict[str, Any]) -> int:
     """Say how the run stands, then follow it as the request wishes."""
     state = read_state(run_dir)
     if not request.get("viewer"):
-        touch_client(run_dir)
-    say({"state": state, "alive": is_alive(state), "sizes": log_sizes(run_dir), "t": time.time()})
+        record_heartbeat(run_dir)
+    send_header({"state": state, "alive": is_alive(state), "sizes": log_sizes(run_dir), "t": time.time()})
     return follow_to_end(run_dir, request)
 
 
@@ -68,7 +68,7 @@ class FollowSession:
     def _go_on(self) -> bool:
         """Have something to send, if there is any; return whether it is the run's end."""
         over = not self._running()  # asked before reading, so that nothing is written after the last read
-        self._out = self._logs.more()
+        self._out = self._logs.read_new()
         if self._out:
             self._wait_s = 0.01
             return False
@@ -85,7 +85,7 @@ class FollowSession:
             self._state = read_state(self._run_dir)
             return False
         # What was read last stands when the run directory has been deleted.
-        self._state, alive = look(self._run_dir, self._state)
+        self._state, alive = inspect_run(self._run_dir, self._state)
         return self._state.get("phase") != "ended" and alive
 
     def _turn(self, *, idle: bool) -> bool:
@@ -114,7 +114,7 @@ class FollowSession:
 
     def _obey(self, words: list[bytes]) -> bool:
         if not self._viewer:
-            touch_client(self._run_dir)
+            record_heartbeat(self._run_dir)
         if words and words[0] == b"detach":
             # A full disk: then nothing is promised, and we continue following.
             with contextlib.suppress(OSError):

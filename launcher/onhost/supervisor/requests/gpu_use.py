@@ -9,7 +9,7 @@ import subprocess
 import time
 from typing import Any
 
-from ..files import last_bytes
+from ..files import read_tail
 from ..run_dir import USAGE
 
 SAMPLE_BYTES = 65536  # one sample of the largest host is a tenth of it
@@ -19,7 +19,7 @@ SMI = ("nvidia-smi", "--query-gpu=uuid,utilization.gpu,memory.used", "--format=c
 
 def last_sample(run_dir: str) -> dict[str, Any] | None:
     """Return what the run's gauge measured last, None when that is long ago."""
-    for line in reversed(last_bytes(os.path.join(run_dir, USAGE), SAMPLE_BYTES).splitlines()):
+    for line in reversed(read_tail(os.path.join(run_dir, USAGE), SAMPLE_BYTES).splitlines()):
         with contextlib.suppress(ValueError, TypeError, KeyError):
             sample = json.loads(line)
             fresh = abs(time.time() - sample["t"]) < FRESH_S

@@ -6,16 +6,16 @@ import os
 import time
 from typing import Any
 
-from ..client_files import client_silent_s, is_detached
-from ..files import last_bytes, read_json
+from ..client_files import is_detached, seconds_since_heartbeat
+from ..files import read_json, read_tail
 from ..gpu_claims import user_name
 from ..node import host_of
-from ..run_dir import SPEC, every_place, is_of_this_node, look, own_places, runs_in
+from ..run_dir import SPEC, every_place, inspect_run, is_of_this_node, own_places, runs_in
 from .gpu_use import gpu_use, last_sample, sampled_use
 
-MOST_NAMED = 50  # runs of one other node
+MAX_NAMED = 50  # runs of one other node
 TAIL = 8 << 10  # of rank 0's log, for step and loss
-TOLD = (
+MAX_LISTED = (
     "run_id",
     "job",
     "host",
@@ -41,14 +41,14 @@ def list_runs(request: dict[str, Any]) -> dict[str, Any]:
         found = sorted(found, key=lambda run: run["state"].get("started") or 0.0)[-1:]
     others = [run_dir for run_dir, run in told.items() if run is None and os.path.exists(run_dir)]
     for place in set(every_place()) - set(places):
-        others += runs_in(place, prefix)[:MOST_NAMED]
+        others += runs_in(place, prefix)[:MAX_NAMED]
     return {
         "runs": found,
         "other_hosts": by_host(others),
         "user": user_name(os.geteuid()),
         "host": os.uname().nodename,
         "t": time.time(),
-        "gpu_use": use_of(found) if request.get("gpu_use") else {},
+        "gpu_use": gpu_use_of(found) if request.get("gpu_use") else {},
     }
 
 
@@ -71,20 +71,20 @@ def describe_run(run_dir: str, *, tail: int) -> dict[str, Any] | None:
     spec = read_json(os.path.join(run_dir, SPEC))
     if spec is None or not is_of_this_node(run_dir):
         return None
-    state, alive = look(run_dir, {})
+    state, alive = inspect_run(run_dir, {})
     return {
         "run_id": os.path.basename(run_dir),
         "run_dir": run_dir,
-        "spec": {name: spec.get(name) for name in TOLD},
+        "spec": {name: spec.get(name) for name in MAX_LISTED},
         "state": state,
         "alive": alive,
         "detached": spec.get("disconnect_timeout_s") is None or is_detached(run_dir),
-        "client_age_s": client_silent_s(run_dir),
-        "tail": last_bytes(os.path.join(run_dir, "rank-%d.log" % (spec.get("first_rank") or 0)), tail),
+        "client_age_s": seconds_since_heartbeat(run_dir),
+        "tail": read_tail(os.path.join(run_dir, "rank-%d.log" % (spec.get("first_rank") or 0)), tail),
     }
 
 
-def use_of(runs: list[dict[str, Any]]) -> dict[str, list[float]]:
+def gpu_use_of(runs: list[dict[str, Any]]) -> dict[str, list[float]]:
     """Put what was measured last into each run; return {GPU UUID: [percent busy, MiB used]}."""
     gpus = {gpu for run in runs if run["alive"] for gpu in run["spec"].get("gpus") or ()}
     use: dict[str, list[float]] = {}

@@ -28,7 +28,7 @@ class LogReader:
         if "since" in request:
             self._offsets = {**offsets_since(run_dir, request["since"]), **self._offsets}
 
-    def more(self) -> memoryview:
+    def read_new(self) -> memoryview:
         """Return the next bytes of every log, as frames."""
         self._open_new()
         self._follow_events()

@@ -8,7 +8,7 @@ import shutil
 from ..cgroup_loader import group_of
 from ..protocol import RequestRefused
 from ..run_dir import SILLY, is_alive, read_state
-from ..run_processes import members
+from ..run_processes import find_run_processes
 
 GONE = ".gone"
 
@@ -18,7 +18,7 @@ def remove_run(run_dir: str) -> None:
     name = os.path.basename(run_dir)
     if is_alive(read_state(run_dir)):
         raise RequestRefused("%s still runs; stop it first" % name)
-    alive = members(run_dir, {os.getpid()})
+    alive = find_run_processes(run_dir, {os.getpid()})
     if alive:
         raise RequestRefused("processes of %s still live: %s" % (name, sorted(alive)))
     group = group_of(run_dir, read_state(run_dir))

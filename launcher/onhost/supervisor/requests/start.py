@@ -9,12 +9,12 @@ import shutil
 import time
 from typing import Any, Protocol
 
-from ..client_files import touch_client
-from ..daemon.guardian import WarmSupervisor, be_guardian
+from ..client_files import record_heartbeat
+from ..daemon.guardian import WarmSupervisor, run_guardian
 from ..files import read_json, write_file
-from ..node import MOST_TWINS, is_here, whereabouts
+from ..node import MAX_TWINS, is_on_this_node, node_location
 from ..processes import boot_id
-from ..protocol import RequestRefused, say
+from ..protocol import RequestRefused, send_header
 from ..run_dir import (
     EVENTS,
     HEARTBEAT,
@@ -34,7 +34,7 @@ RESERVE_BYTES = 64 << 10
 class WarmStartHandle(WarmSupervisor, Protocol):
     """What began before the plan, as it is known at the client's end (warm_start.WarmStart)."""
 
-    def hatch(self, spec: dict[str, Any], run_dir: str) -> int:
+    def start(self, spec: dict[str, Any], run_dir: str) -> int:
         """Hand the plan over; return the descriptor on which the supervisor's first state comes."""
 
 
@@ -44,8 +44,8 @@ def start(spec: dict[str, Any], early: WarmStartHandle | None = None) -> int:
     With `early` guardian and supervisor wait already, and the launcher's interpreter has started to import.
     """
     run_dir = make_run_dir(spec)
-    ready = early.hatch(spec, run_dir) if early is not None else fork_guardian(spec, run_dir)
-    say({"state": first_state(ready, run_dir), "t": time.time()})
+    ready = early.start(spec, run_dir) if early is not None else fork_guardian(spec, run_dir)
+    send_header({"state": first_state(ready, run_dir), "t": time.time()})
     from .follow import follow_to_end  # compiled while the launcher starts
 
     return follow_to_end(run_dir, {})
@@ -76,7 +76,7 @@ def put_in_place(fresh: str, run_id: str) -> str:
 
     Where another node has it, one that shares this node's home and has its name, it goes to another place.
     """
-    for place in own_places()[:MOST_TWINS]:
+    for place in own_places()[:MAX_TWINS]:
         path = os.path.join(place, run_id)
         os.makedirs(place, mode=0o700, exist_ok=True)
         try:
@@ -84,7 +84,7 @@ def put_in_place(fresh: str, run_id: str) -> str:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-            if is_here((read_json(os.path.join(path, SPEC)) or {}).get("made_in") or {}):
+            if is_on_this_node((read_json(os.path.join(path, SPEC)) or {}).get("made_in") or {}):
                 raise RequestRefused(
                     "a run called %s is already on this host, in %s" % (run_id, path)
                 ) from None
@@ -102,14 +102,14 @@ def fill(path: str, spec: dict[str, Any]) -> None:
         os.makedirs(os.path.dirname(inside), mode=0o700, exist_ok=True)
         write_file(inside, text)
     kept = {key: value for key, value in spec.items() if key not in ("files", "rank_source", "env")}
-    kept["made_in"] = whereabouts()
+    kept["made_in"] = node_location()
     kept["env"] = sorted(spec.get("env", {}))  # names only: values may be secrets
     write_file(os.path.join(path, SPEC), json.dumps(kept, indent=1) + "\n")
     for name in (EVENTS, LAUNCHER_LOG, SUPERVISOR_LOG, HEARTBEAT):
         os.close(os.open(os.path.join(path, name), os.O_WRONLY | os.O_CREAT, 0o600))
     write_file(os.path.join(path, RESERVE), "\0" * RESERVE_BYTES)
     make_lifeline(os.path.join(path, LIFELINE))
-    touch_client(path)
+    record_heartbeat(path)
 
 
 def make_lifeline(path: str) -> None:
@@ -132,7 +132,7 @@ def fork_guardian(spec: dict[str, Any], run_dir: str) -> int:
         try:
             os.setsid()
             os.close(ready)
-            be_guardian(spec, run_dir, done)
+            run_guardian(spec, run_dir, done)
         finally:
             os._exit(1)
     os.close(done)
