@@ -6,7 +6,7 @@
 # make docs   the documentation site, into build/site; links that lead nowhere end it
 # make soak   100 launches for each way to end a client at a random moment; EACH=5 SEED=1 for less, or the same again
 # make fuzz   ten minutes of odd inputs at each door of tests/fuzz; FUZZ_S=60, SEED=7, DOORS='logs yaml', INPUT=FILE
-# make coverage  branch coverage of the tests that need no simulated hosts and no training; MARK="not lab" for others
+# make coverage  branch coverage of the tests of make fast; MARK="not lab" for more of them
 # make mutants   how many small changes of the code its tests notice; ONLY='ranks leftovers' SAMPLE=300 SEED=2 JOBS=4
 # Each makes its own .venv and installs what it needs, or says in one line what to type.
 
@@ -46,7 +46,7 @@ fast: $(VENV)/.dev
 
 coverage: $(VENV)/.dev
 	rm -rf build/coverage && mkdir -p build/coverage
-	-FUZZ_S=0 $(BIN)/python -m coverage run -m pytest -q -n 3 --dist loadfile -m "$(or $(MARK),not lab and not train)"
+	-FUZZ_S=0 $(BIN)/python -m coverage run -m pytest -q -n 3 --dist loadfile -m "$(or $(MARK),not lab and not train and not slow)"
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report --skip-covered --sort=cover
 

@@ -30,6 +30,7 @@ BUG = 'Traceback (most recent call last):\n  File "/w/train.py", line 3, in <mod
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 1 MiB free\n"
 NCCL = "node1:1:2 [0] NCCL WARN Call to connect failed : Connection timed out\nRuntimeError: NCCL error\n"
 GONE = {"type": "RuntimeError", "message": "[gloo] Connection closed by peer [10.0.0.2]:1"}
+WATCHDOG = "Watchdog caught collective operation timeout\n" * 2  # a general signature
 ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
 
 AGAIN: dict[str, tuple[dict[str, Any], str]] = {
@@ -42,7 +43,7 @@ AGAIN: dict[str, tuple[dict[str, Any], str]] = {
     "the launcher was killed": ({"code": -9, "rank": None}, "external"),
     "the supervisor was killed": ({"code": None, "rank": None}, "external"),
     "the network failed": ({"log": NCCL}, "network"),
-    "a collective timed out": ({"log": "Watchdog caught collective operation timeout\n" * 2}, "network"),
+    "a collective timed out": ({"log": WATCHDOG}, "network"),
     "the peer was gone": ({"log": "RuntimeError: Connection closed by peer\n", "exception": GONE}, "network"),
     "it hung, and one rank stood apart": ({"code": None, "hung": True}, "hang"),
     "a host was lost and the network failed with it": ({"log": NCCL, "lost": {"b": "no answer"}}, "host"),
@@ -241,18 +242,20 @@ def test_a_run_that_came_further_or_failed_otherwise_is(before: StartRecord, now
     assert is_crash_loop((), now) is None
 
 
-@pytest.mark.parametrize("code", [-15, 143, -9, 137, -1, 129, -2, 130])
-def test_a_rank_that_somebody_ended_by_signal_was_ended_from_outside(code: int) -> None:
-    reason = classify_failure(ended(code=code))
-    assert isinstance(reason, RunFailure)
-    assert (reason.category, reason.host, reason.rank) == ("external", "b", None)
-
-
-@pytest.mark.parametrize("code", [-6, -10, 1, 2, 3, 128, 131, 136, 138, 142, 144])
-def test_any_other_end_of_a_rank_was_not(code: int) -> None:
-    reason = classify_failure(ended(code=code))
-    assert isinstance(reason, RunFailure)
-    assert reason.category in ("crash", "script")
+@pytest.mark.parametrize(
+    ("nature", "codes"),
+    [
+        ("external", (-15, 143, -9, 137, -1, 129, -2, 130)),
+        ("crash", (-3, -6, -10, -11)),
+        ("script", (0, 1, 2, 3, 128, 131, 136, 138, 142, 144)),
+    ],
+)
+def test_where_no_log_tells_why_the_exit_code_decides(nature: str, codes: tuple[int, ...]) -> None:
+    for code in codes:
+        outcome = ended(code=code)
+        reason = classify_failure(replace(outcome, cause=replace(outcome.cause, diagnosis=None)))
+        assert isinstance(reason, RunFailure)
+        assert (reason.category, reason.host, reason.rank) == (nature, "b", None), code
 
 
 def test_a_failure_of_which_nothing_is_known_is_not_started_again() -> None:
@@ -287,7 +290,9 @@ def test_the_host_is_that_of_the_log_else_that_of_the_failure(told_host: str, na
     assert reason.host == named
 
 
-@pytest.mark.parametrize(("log", "code", "explained"), [(ECC, 1, True), (NCCL, 1, True), ("", -9, False)])
+@pytest.mark.parametrize(
+    ("log", "code", "explained"), [(ECC, 1, True), (NCCL, 1, True), (WATCHDOG, 1, True), ("", -9, False)]
+)
 def test_words_of_the_log_are_added_where_they_say_more_than_the_end(
     log: str, code: int, *, explained: bool
 ) -> None:

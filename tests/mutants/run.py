@@ -52,15 +52,25 @@ class Reach:
     seconds: dict[str, float]
 
     def task(self, module: str, mutant: Mutant) -> Task:
-        """Return the task for a mutant; a line that an import reaches is the concern of all tests."""
+        """Return the task for a mutant.
+
+        A line that an import reaches is the concern of all tests of its module, and if those are none, as for
+        a table, of its package. What runs as a program of its own is tried by all tests that start it.
+        """
         lines = self.lines.get(module, {})
         # A mutant of an expression over several lines is reached by the first of them or by a later one.
         names = {name for line in range(mutant.line, mutant.line + mutant.old.count("\n") + 1)
                  for name in lines.get(line, ())}  # fmt: skip
         if "" in names:
-            names = {name for each in lines.values() for name in each}
+            names = self._tests_below(module) or self._tests_below(str(Path(module).parent))
+        if module.startswith(targets.AGENT):
+            names |= {name for name in self.seconds if name.startswith(targets.AGENT_TESTS)}
         tests = sorted(names & self.seconds.keys(), key=self.seconds.__getitem__)
         return Task(module, mutant, tuple(tests), _SPARE_S + 10 * sum(self.seconds[each] for each in tests))
+
+    def _tests_below(self, place: str) -> set[str]:
+        reached = (lines for module, lines in self.lines.items() if module.startswith(place))
+        return {name for lines in reached for each in lines.values() for name in each if name}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -97,7 +107,7 @@ def _critical(options: argparse.Namespace, copies: Sequence[Path]) -> bool:
 
 def _sample(options: argparse.Namespace, copies: Sequence[Path]) -> bool:
     modules = targets.sampled()
-    reach = _measure(modules, [f"tests/{targets.SAMPLED}"])
+    reach = _measure(modules, targets.SAMPLED_TESTS)
     every = [(module, each) for module in modules for each in mutants(Path(module).read_bytes())]
     chosen = random.Random(options.seed).sample(every, min(options.sample, len(every)))
     tasks = [reach.task(module, mutant) for module, mutant in sorted(chosen)]

@@ -41,7 +41,15 @@ CRITICAL = {
 """Modules that decide what is ended or started, and their own tests."""
 
 SAMPLED = "preflight"
-"""The package of which the other modules are sampled, with all tests of its folder."""
+"""The package of which the other modules are sampled."""
+SAMPLED_TESTS = (
+    "tests/preflight",
+    "tests/launcher/test_lint_command.py",
+    "tests/launcher/test_lint_fix.py",
+)
+AGENT = ("preflight/agent.py", "preflight/probes/")
+AGENT_TESTS = "tests/preflight/test_agent"
+"""What runs on hosts, and the tests that start it as a program: which lines they reach is not seen."""
 
 
 @dataclass(frozen=True, slots=True)

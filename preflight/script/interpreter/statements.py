@@ -116,19 +116,22 @@ def _loop(
     outer, it.breaks = it.breaks, []
     outer_turns, it.continues = it.continues, []
     it.loop_depth += 1
+    broken = False
     for begin in turns:
         begin()
         execute(it, node.body)
         it.state = merge_states([it.state, *it.continues])
         it.continues = []
+        broken = it.state.dead and bool(it.breaks)
         if it.state.dead:
             if not it.breaks:
                 break
             it.state = merge_states(it.breaks)  # what ends the loop on one path need not end it on another
     it.loop_depth -= 1
-    it.state = merge_states([it.state, *it.breaks])
-    it.breaks, it.continues = outer, outer_turns
-    execute(it, node.orelse)
+    breaks, it.breaks, it.continues = it.breaks, outer, outer_turns
+    if not broken:  # else: no path but a break ends it
+        execute(it, node.orelse)
+    it.state = merge_states([it.state, *breaks])
 
 
 def _break(it: "Interpreter", node: ast.Break) -> None:
@@ -277,6 +280,16 @@ def _global(it: "Interpreter", node: ast.Global) -> None:
         it.global_names.setdefault(it.frame, {})[name] = module
 
 
+def _nonlocal(it: "Interpreter", node: ast.Nonlocal) -> None:
+    """These names are those of the nearest function around it that has them."""
+    for name in node.names:
+        frame = it.parents.get(it.frame)
+        while frame is not None and name not in it.state.frames.get(frame, {}):
+            frame = it.parents.get(frame)
+        if frame is not None:
+            it.global_names.setdefault(it.frame, {})[name] = frame
+
+
 def _delete(it: "Interpreter", node: ast.Delete) -> None:
     for target in node.targets:
         if isinstance(target, ast.Name):
@@ -340,6 +353,7 @@ _HANDLERS: dict[type[ast.stmt], Callable[["Interpreter", Any], None]] = {
     ast.Import: _import,
     ast.ImportFrom: _import_from,
     ast.Global: _global,
+    ast.Nonlocal: _nonlocal,
     ast.Delete: _delete,
     ast.Assert: _assert,
     ast.Match: _match,

@@ -133,9 +133,17 @@ def _setattr(it: "Interpreter", call: Call) -> Value:
 
 
 def _same(it: "Interpreter", call: Call) -> Value:
-    """list(x), tuple(x), iter(x), reversed(x): what they hold is what x holds."""
+    """list(x), tuple(x), iter(x): what they hold is what x holds."""
     value = call.args[0] if call.args else Seq(())
     return value if isinstance(value, Seq | Element) else Seq((it.library.element(it, value),), open=True)
+
+
+def _reordered(it: "Interpreter", call: Call) -> Value:
+    """sorted(x), reversed(x): what they hold is what x holds, and any of it may come first."""
+    value = _same(it, call)
+    if not isinstance(value, Seq) or len(value.items) < 2:
+        return value
+    return Seq((join(value.items),) * len(value.items), value.open)
 
 
 def _filter(it: "Interpreter", call: Call) -> Value:
@@ -281,8 +289,8 @@ CALLS: dict[str, Callable[["Interpreter", Call], Value]] = {
     "builtins.list": _same,
     "builtins.tuple": _same,
     "builtins.iter": _same,
-    "builtins.reversed": _same,
-    "builtins.sorted": _same,
+    "builtins.reversed": _reordered,
+    "builtins.sorted": _reordered,
     "builtins.filter": _filter,
     "builtins.next": _next,
     "builtins.enumerate": _enumerate,
