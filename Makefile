@@ -56,9 +56,10 @@ mutants: $(VENV)/.dev
 lowest: | $(BIN)/python
 	$(BIN)/python .ci/lowest-versions .lowest
 
+# Without --quiet: it keeps the warnings from --strict, which counts them.
 docs: $(VENV)/.docs
 	$(BIN)/python .ci/stage-docs build/docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "written: build/site/index.html"
 
 soak: $(VENV)/.dev

@@ -78,6 +78,8 @@ def test_the_documentation_site_has_each_page_in_its_navigation_and_the_schemas_
             assert (source / page.relative_to(ROOT)).read_text() == page.read_text(), page
     for kind, schema in SCHEMAS.items():
         assert json.loads((source / f"docs/schemas/{kind}.schema.json").read_text()) == schema()
+    recipe = (ROOT / "Makefile").read_text().partition("\ndocs:")[2].partition("\n\n")[0]
+    assert "mkdocs build --strict\n" in recipe  # with --quiet too, a dead link would pass
     headings = re.findall(r"^## (.*)$", (source / "docs/commands.md").read_text(), re.MULTILINE)
     assert headings == list(COMMANDS)
 

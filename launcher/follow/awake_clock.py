@@ -1,11 +1,15 @@
-"""Time by a clock that counts only while this process is awake: a laptop's sleep is nobody's silence."""
+"""Time by a clock that counts only while this process is awake: a laptop's sleep does not count as
+silence of a host.
+"""
 
 import threading
 import time
 from collections.abc import Callable
 
 SLEEP_S = 5.0
-"""The run's loop and the threads of its hosts look ten times a second: whoever looks so late has slept."""
+"""The run's loop and the threads of its hosts look ten times a second: a process that looks so late has
+slept.
+"""
 
 
 def boot_time() -> float:

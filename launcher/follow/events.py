@@ -16,7 +16,7 @@ class HostStarted:
 
     host: str
     run_dir: str
-    sizes: Mapping[str, int] = field(default_factory=dict)  # of the logs that were there already
+    sizes: Mapping[str, int] = field(default_factory=dict)  # of the logs that existed already
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class StartRefused:
 
 @dataclass(frozen=True, slots=True)
 class LogOutput:
-    """Bytes of a log, exactly as they were written there."""
+    """Bytes of a log, exactly as they were written on the host."""
 
     host: str
     log: str  # "rank-3.log", "launcher.log", "supervisor.log"
@@ -50,7 +50,7 @@ class HostReport:
 
 @dataclass(frozen=True, slots=True)
 class HostEnded:
-    """Nothing of the run is left on the host, or `left` says what; its logs are complete here."""
+    """Nothing of the run is left on the host, or `left` says what; its local logs are complete."""
 
     host: str
     state: Mapping[str, Any]

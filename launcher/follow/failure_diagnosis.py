@@ -14,7 +14,7 @@ SHOWN_LINES = 20
 
 
 def add_last_lines(outcome: Outcome, book: LogStore) -> Outcome:
-    """Return the outcome with what the log of the root cause ended with, where no exception told it."""
+    """Return the outcome with what the log of the root cause ended with, where no exception has it."""
     cause = outcome.cause.failure
     if cause is None or cause.last_lines:
         return outcome

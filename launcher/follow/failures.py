@@ -18,7 +18,7 @@ _CONSEQUENCE = re.compile(
     re.IGNORECASE,
 )
 
-# torch's store (c10d) and accelerate's own check, when somebody took the port after preflight.
+# torch's store (c10d) and accelerate's own check, when another process took the port after preflight.
 _PORT_TAKEN = re.compile(
     r"EADDRINUSE|address already in use|Tried to launch distributed communication on port", re.IGNORECASE
 )
@@ -26,7 +26,7 @@ _PORT_TAKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One thing that went wrong by itself. `code` None: it was not seen; negative: ended by that signal."""
+    """One thing that went wrong on its own. `code` None: it was not seen; negative: ended by that signal."""
 
     host: str
     at: float
@@ -60,7 +60,7 @@ def root_cause(failures: Iterable[Failure]) -> Failure | None:
 def out_of_memory(kills: Mapping[str, Any] | None, code: int | None) -> tuple[str, str]:
     """Return how a SIGKILL is reported, and the evidence, when the kernel has just counted a kill for memory.
 
-    `kills` is the host's event; the count of the run's own group means the run, the host's anything there.
+    `kills` is the host's event; the count of the run's own group means the run, the host's anything on it.
     """
     if kills is None or code not in (-9, 137):
         return "", ""
@@ -72,7 +72,7 @@ def out_of_memory(kills: Mapping[str, Any] | None, code: int | None) -> tuple[st
 
 
 def is_port_conflict(lines: Iterable[str]) -> bool:
-    """Return whether a log says that the main port was taken by somebody else."""
+    """Return whether a log says that another process took the main port."""
     return any(_PORT_TAKEN.search(line) for line in lines)
 
 

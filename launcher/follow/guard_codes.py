@@ -1,4 +1,4 @@
-"""The codes that the guard in a rank tells: what each is about, why it matters, what helps."""
+"""The codes that the guard in a rank reports: what each is about, why it matters, what helps."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,7 @@
-"""What the guards of all ranks tell, put together: warnings to say, and what must stop the run. Pure.
+"""What the guards of all ranks report, put together: warnings to say, and what must stop the run. Pure.
 
 The guards never talk to each other (a collective could hang a run), so whether the ranks are alike (G7) and
-have a GPU each (G6) is judged here, from what each told at its first optimizer step.
+have a GPU each (G6) is judged by this module, from what each reported at its first optimizer step.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,14 +16,14 @@ STOP_EXIT = 86
 
 @dataclass(frozen=True, slots=True)
 class GuardStop:
-    """Why a guard stops the run, told in the lines of a root cause."""
+    """Why a guard stops the run, in the lines of a root cause."""
 
     summary: str
     lines: tuple[str, ...]
 
 
 class GuardReports:
-    """Collects what guards tell."""
+    """Collects the reports of guards."""
 
     def __init__(self, *, stops: bool) -> None:
         self._stops = stops
@@ -34,7 +34,7 @@ class GuardReports:
 
     @property
     def compared(self) -> int:
-        """How many ranks have told what they train."""
+        """How many ranks have reported what they train."""
         return len(self._facts)
 
     def add_report(self, host: str, rank: int, fields: Mapping[str, Any]) -> Iterator[str | GuardStop]:

@@ -1,4 +1,4 @@
-"""What a hung run's stacks, which lie here by now, say of it."""
+"""What a hung run's stacks, which are local by now, say of it."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""One node of a run, seen from here: start its supervisor, follow it, reconnect at the exact byte."""
+"""One node of a run, seen from the client: start its supervisor, follow it, reconnect at the exact byte."""
 
 import queue
 import threading
@@ -51,10 +51,10 @@ LINK_TIMEOUT_S = 12.0
 START_S = 60.0
 STOP_TIMEOUT_S = 20.0
 STACKS_S = 60.0
-"""How long writing down where the ranks stand may take there."""
+"""How long writing the stacks of the ranks may take on the host."""
 BYE = b"bye\n"
 MAX_LOGS = 8192
-"""Of one node, whatever its script calls .log: each is a file here."""
+"""Of one node, whatever its script calls .log: each is a local file."""
 _HOPELESS = (
     AuthenticationFailed,
     HostKeyUnknown,
@@ -73,14 +73,14 @@ LEAVE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """A run that is there already: what of its logs we have, and what protocol.follow_request asks for."""
+    """A run that exists already: what of its logs we have, and what protocol.follow_request asks for."""
 
     offsets: Mapping[str, int] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
 
 
 class NodeClient(threading.Thread):
-    """Puts everything that happens on one host into the run's queue, until the run has ended there."""
+    """Puts everything that happens on one host into the run's queue, until the run has ended on it."""
 
     def __init__(
         self,
@@ -93,7 +93,9 @@ class NodeClient(threading.Thread):
         happenings: "queue.Queue[RunEvent]",
         awake: AwakeClock | None = None,
     ) -> None:
-        """`patience_s`: how long, awake, it may be silent; then its supervisor has ended the run there."""
+        """`patience_s`: how long, awake, it may be silent; then its supervisor has ended its part of the
+        run.
+        """
         super().__init__(name=f"follow {node.host}", daemon=True)
         self._run_id = run_id
         self._node = node
@@ -113,7 +115,7 @@ class NodeClient(threading.Thread):
         self._heard = self._awake.now()
         self._running_there = False
         self._done = False
-        self._left = False  # nobody reads what happens any more
+        self._left = False  # events are no longer read
         self._give_up_at = float("inf")
         self._why_given_up = ""
         self._given_up = self._still_running = False
@@ -126,7 +128,7 @@ class NodeClient(threading.Thread):
     def stop_run(self, grace_s: float, why: str, *, stacks: bool = False) -> None:
         """Have the host's supervisor end the run: SIGTERM, `grace_s`, SIGKILL; sent once there is a link.
 
-        `stacks`: it hangs, and where each rank stands is written down before that.
+        `stacks`: it hangs, and the stacks of its ranks are written before that.
         """
         word = b"hung" if stacks else b"stop"
         self._words.append(b"%s %.3f %s\n" % (word, grace_s, one_line(why, 200).encode()))
@@ -144,7 +146,7 @@ class NodeClient(threading.Thread):
         self._words.append(b"detach\n")
 
     def close(self) -> None:
-        """Follow no more; the run continues there, or ends as its `on_disconnect` says."""
+        """Follow no more; the run continues on the host, or ends as its `on_disconnect` says."""
         self._words.append(BYE)
 
     def run(self) -> None:
@@ -160,7 +162,7 @@ class NodeClient(threading.Thread):
     def _put(self, happening: RunEvent) -> None:
         """Hand it to the loop; while a slow terminal holds that up, the host still hears that we live.
 
-        If it has told all and gone, or the link is, what it has told is handed over all the same.
+        If it has reported all and gone, or the link is, its reports are handed over all the same.
         """
         while not self._left:
             try:
@@ -334,7 +336,7 @@ class NodeClient(threading.Thread):
         return HostEnded(self.host, state, ours)
 
     def _on_log(self, log: str, offset: int, data: bytes) -> None:
-        """Take a log's next bytes; what leaves a gap would make the file here as long as a host likes."""
+        """Take a log's next bytes; what leaves a gap would make the local file as long as a host likes."""
         here = self._offsets.get(log)
         if here is None:
             _demand("it reports more logs than a node has" if len(self._offsets) >= MAX_LOGS else "")

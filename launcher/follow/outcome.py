@@ -43,13 +43,13 @@ class EndCause:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What the ranks told of themselves, against the plan."""
+    """What the ranks reported of themselves, against the plan."""
 
     mismatches: tuple[str, ...] = ()
     devices_verified: bool = False  # world, ranks and devices were seen to be as planned
     precision_verified: bool = False  # so was the mixed precision
-    unreported_ranks: tuple[int, ...] = ()  # ranks that never told their world
-    ranks_without_device: tuple[int, ...] = ()  # ranks that told their world, but not their device
+    unreported_ranks: tuple[int, ...] = ()  # ranks that never reported their world
+    ranks_without_device: tuple[int, ...] = ()  # ranks that reported their world, but not their device
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +116,13 @@ class Outcome:
     verification: Verification
     cleanup: Cleanup
     measurements: Measurements
-    directory: Path  # logs here
-    run_dirs: Mapping[str, str]  # host -> run directory there
+    directory: Path  # the local logs
+    run_dirs: Mapping[str, str]  # host -> run directory on it
     seconds: float
     attempts: int = 1
     restarts: RestartHistory | None = None  # None: there were to be none
-    stop_checkpoint: StopCheckpoint | None = None  # None: nobody asked for one
-    logs_incomplete: str = ""  # why not all is in the directory here; the hosts have it
+    stop_checkpoint: StopCheckpoint | None = None  # None: none was requested
+    logs_incomplete: str = ""  # why the local directory is not complete; the hosts have it
 
 
 def build_outcome(watch: RunState, directory: Path, seconds: float, attempts: int) -> Outcome:
@@ -202,7 +202,7 @@ def _verdict(watch: RunState) -> tuple[Verdict, int, str]:
 
 
 def unverified_lines(outcome: Outcome) -> Iterator[str]:
-    """Yield what ranks did not tell of themselves, and why."""
+    """Yield what ranks did not report of themselves, and why."""
     if outcome.verification.unreported_ranks:
         ranks = ", ".join(map(str, outcome.verification.unreported_ranks))
         yield f"not verified: rank {ranks} never set up torch.distributed or accelerate"

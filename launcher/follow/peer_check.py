@@ -1,8 +1,8 @@
 """A host that does not answer us any more: has it died, or are only we cut off from it? The others are asked.
 
 A run of several hosts gets nowhere without one of them, and the rest waits in a collective for minutes: a
-dead host must end the run soon. A broken way from here to a living one must not. So another host of the run
-is asked whether it reaches the silent one, and believed only if it did so while all was well: where hosts
+dead host must end the run soon. A broken way from the client to a living one must not. So another host of the
+run is asked whether it reaches the silent one, and believed only if it did so while all was well: where hosts
 may not reach each other's SSH port, nothing is concluded.
 """
 
@@ -49,7 +49,7 @@ class PeerCheck:
             self._ask(asker, hosts)
 
     def step(self, dropped: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Continue with what is to be asked of hosts whose link is broken; yield (host, why) that has
+        """Continue with the questions about hosts whose link is broken; yield (host, why) that has
         died.
         """
         self._take(dropped)

@@ -44,7 +44,7 @@ class Stopwatch:
 
 
 class Phases:
-    """Sees by what a watched run tells which phase it is in. Times are of one clock, whichever."""
+    """Sees by what a watched run reports which phase it is in. Times are of one clock."""
 
     def __init__(self, watch: RunState) -> None:
         self._watch = watch

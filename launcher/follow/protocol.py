@@ -1,9 +1,8 @@
 """What goes over the wire to a host's supervisor and what comes back. Pure.
 
-There: the two lengths, the source and the request, both compressed, then one line per word: "beat", "bye",
-"stop 10".
-Back: any login noise, the marker line with a JSON document, then frames: a JSON header line and, for a header
-with `size`, that many raw bytes.
+To the host: the two lengths, the source and the request, both compressed, then one line per word: "beat",
+"bye", "stop 10". Back: any login noise, the marker line with a JSON document, then frames: a JSON header line
+and, for a header with `size`, that many raw bytes.
 """
 
 import json
@@ -52,7 +51,7 @@ def start_request(
 ) -> bytes:
     """Return the request that starts one node of a plan.
 
-    `entries` are how every node is reached: the host keeps them, for whoever looks for the run there.
+    `entries` are how every node is reached: the host keeps them, for clients that look for the run on it.
     """
     return request({"mode": "start", "spec": _spec(plan, node, disconnect, entries)})
 
@@ -114,7 +113,7 @@ def _beside(*names: str) -> list[tuple[str, str]]:
 def follow_request(run_id: str, offsets: Mapping[str, int], **wishes: object) -> bytes:
     """Return the request that follows a run from these offsets on.
 
-    Wishes: `viewer` (true: looking keeps no attached run alive), `once` (true: what is there now, no more),
+    Wishes: `viewer` (true: looking keeps no attached run alive), `once` (true: what exists now, no more),
     `only` (names of logs), `since` ({"bytes": n}, {"lines": n} or {"seconds": n}).
     """
     return request({"mode": "follow", "run_id": run_id, "offsets": dict(offsets), **wishes})

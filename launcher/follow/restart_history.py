@@ -1,4 +1,4 @@
-"""What became of each start of a run: what its summary and its JSON tell."""
+"""The result of each start of a run, for its summary and its JSON."""
 
 from preflight.frozen import dataclass
 
@@ -18,7 +18,7 @@ class StartRecord:
     seconds: float
     logs: str
     resumed_from: str = ""  # "" = from the start
-    last_checkpoint: str = ""  # the last whole one there was when it had ended
+    last_checkpoint: str = ""  # the last whole one when it had ended
     last_step: int = -1
     checkpoint_known: bool = False
     changes: tuple[str, ...] = ()  # what was different from the start before it, in words
@@ -34,5 +34,5 @@ class RestartHistory:
 
     @property
     def count(self) -> int:
-        """How many restarts there were."""
+        """The number of restarts."""
         return max(0, len(self.starts) - 1)

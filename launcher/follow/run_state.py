@@ -34,7 +34,7 @@ OOM_WITHIN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Tell the person at the terminal; `bad` is for what went wrong."""
+    """Report to the user at the terminal; `bad` is for what went wrong."""
 
     text: str
     bad: bool = False
@@ -42,7 +42,7 @@ class Notify:
 
 @dataclass(frozen=True, slots=True)
 class StopHosts:
-    """End the run on these hosts; `stacks`: it hangs, and where each rank stands is written down first."""
+    """End the run on these hosts; `stacks`: it hangs, and the stacks of its ranks are written first."""
 
     hosts: tuple[str, ...]
     grace_s: float
@@ -85,7 +85,7 @@ class RunState:
         self.stopped_by_interrupt = False
         self.stopping = ""
         self.stopped_by = ""  # who else asked for the end
-        self.ended_unattended = ""  # a host has ended it because nobody followed it
+        self.ended_unattended = ""  # a host has ended it because no client followed it
         self._exceptions: dict[int, HostReport] = {}
         self._left: set[int] = set()  # ranks whose script has ended
         self._quiet = HostLiveness()
@@ -112,7 +112,7 @@ class RunState:
 
     @property
     def root_cause(self) -> Failure | None:
-        """The first failure by what is known now, with the exception the rank told."""
+        """The first failure by what is known now, with the exception that the rank reported."""
         return root_cause(self.failures)
 
     def handle(self, happening: RunEvent) -> Iterator[Action]:
@@ -187,7 +187,9 @@ class RunState:
 
     @property
     def ranks_compared(self) -> bool:
-        """Whether there is nothing to compare between ranks, or every guard has told what its rank trains."""
+        """Whether there is nothing to compare between ranks, or every guard has reported what its rank
+        trains.
+        """
         guarded = self.plan.nodes[0].env.get("GPULAUNCH_GUARD") in ("stop", "warn")
         return not guarded or self.guarding.compared >= self.plan.world_size or self.plan.world_size == 1
 
@@ -221,7 +223,7 @@ class RunState:
             yield from self._hung(why, hosts[0], now)
 
     def _hung(self, why: str, host: str, at: float) -> Iterator[Action]:
-        """Take a hang as the root cause, and have every host write down where its ranks stand."""
+        """Take a hang as the root cause, and have every host write the stacks of its ranks."""
         if self.stopping or any(failure.hung for failure in self.failures):
             return
         self.failures.append(Failure(host, at, None, None, why, hung=True))
@@ -237,9 +239,9 @@ class RunState:
         return all(node.first_rank + slot.local_rank in self.rank_codes for slot in node.ranks.slots)
 
     def _stopped_there(self, told: HostReport) -> Iterator[Action]:
-        """Have every host end: whoever asked one of them may not have reached the others.
+        """Have every host end: a client that stopped one of them may not have reached the others.
 
-        What nobody has asked for and no failure explains is the end of a run that nobody followed.
+        An end without a request and without a failure is that of a run that no client followed.
         """
         if self.stopping or self.failures:
             return
@@ -311,7 +313,7 @@ class RunState:
         yield from self._fail(Failure(told.host, told.at, None, code, what, kernel_oom=oom))
 
     def _oom_before(self, told: HostReport) -> Mapping[str, object] | None:
-        """Return what a host's kernel said of memory just before something ended there."""
+        """Return what a host's kernel said of memory just before something ended on it."""
         oom = self.nodes[told.host].oom
         return oom.fields if oom is not None and abs(told.at - oom.at) < OOM_WITHIN_S else None
 
@@ -337,7 +339,7 @@ class RunState:
             yield from self._fail(Failure(ended.host, float("inf"), None, None, f"{ended.host}: {why}"))
 
     def _untold(self, ended: HostEnded) -> Iterator[Action]:
-        """Take from the last state what no event has told: a full disk may have kept it."""
+        """Take from the last state what no event has reported: a full disk may have kept it."""
         end = ended.state.get("exit") or {}
         for rank, code in (end.get("ranks") or {}).items():
             self.rank_codes.setdefault(int(rank), code)

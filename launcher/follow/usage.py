@@ -10,7 +10,9 @@ from preflight.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RankUsage:
-    """What one rank used. None: never measured. Memory and use of a GPU are the GPU's, whoever shares it."""
+    """What one rank used. None: never measured. Memory and use of a GPU are the GPU's, of all that share
+    it.
+    """
 
     rank: int
     host: str
@@ -58,7 +60,7 @@ class _Series:
 
 
 _FEW_SAMPLES = 3
-"""Below this the kernel's count of the whole life of a rank tells more."""
+"""Below this the kernel's count of the whole life of a rank is more exact."""
 _NAMES = ("busy", "memory_mib", "power_w", "rss_mib", "cpu")
 
 

@@ -38,7 +38,7 @@ def expectations(plan: Plan) -> dict[int, ExpectedRank]:
 
 
 def mismatches_of(expected: ExpectedRank, host: str, told: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a rank told that is not as planned; what it did not tell contradicts nothing.
+    """Yield what a rank reported that is not as planned; what it did not report contradicts nothing.
 
     `told` holds fields of the events "rank" (local_rank, world_size) and "state" (world_size, world_rank,
     device, gpu, mixed_precision), whatever is known by now.
@@ -75,13 +75,15 @@ def _wrong_device(expected: ExpectedRank, host: str, told: Mapping[str, Any]) ->
 
 
 def has_device(expected: ExpectedRank, told: Mapping[str, Any]) -> bool:
-    """Return whether a rank has told world, rank and device. One that sees no GPU can only be on the CPU."""
+    """Return whether a rank has reported world, rank and device. One that sees no GPU can only be on the
+    CPU.
+    """
     blind = expected.slot.gpu_uuid is None and told.get("visible") == ""
     return "world_rank" in told and ("device" in told or blind)
 
 
 class Verifier:
-    """Collects what ranks tell; says once that all is as planned, or at once what is not."""
+    """Collects what ranks report; says once that all is as planned, or at once what is not."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -92,21 +94,21 @@ class Verifier:
 
     @property
     def devices_verified(self) -> bool:
-        """Whether every rank has told that world, rank and device are as planned."""
+        """Whether every rank has reported that world, rank and device are as planned."""
         return not self.unreported_ranks() and not self.ranks_without_device() and not self.mismatches
 
     @property
     def all_reported(self) -> bool:
-        """Whether every rank has started and told who it is, and none contradicts the plan."""
+        """Whether every rank has started and reported who it is, and none contradicts the plan."""
         return self._all(bool) and not self.mismatches
 
     @property
     def precision_verified(self) -> bool:
-        """Whether every rank has told that its mixed precision is as planned."""
+        """Whether every rank has reported that its mixed precision is as planned."""
         return self._all(lambda told: "mixed_precision" in told) and not self.mismatches
 
     def update(self, host: str, rank: int, fields: Mapping[str, Any]) -> Iterator[str]:
-        """Take what a rank told; yield sentences worth saying now. Contradictions go to `mismatches`."""
+        """Take what a rank reported; yield sentences worth saying now. Contradictions go to `mismatches`."""
         expected = self._expected.get(rank)
         if expected is None:
             self.mismatches = (f"rank {rank} on {host} is none of the {self._plan.world_size} planned",)
@@ -125,11 +127,11 @@ class Verifier:
             yield f"mixed precision {self._plan.precision.mixed_precision} in every rank, as planned"
 
     def unreported_ranks(self) -> tuple[int, ...]:
-        """Return the ranks that never told their world."""
+        """Return the ranks that never reported their world."""
         return tuple(rank for rank in self._expected if "world_rank" not in self._told.get(rank, {}))
 
     def ranks_without_device(self) -> tuple[int, ...]:
-        """Return the ranks that told their world, but not which device they use."""
+        """Return the ranks that reported their world, but not which device they use."""
         told = {rank: self._told.get(rank, {}) for rank in self._expected}
         return tuple(
             rank

@@ -45,7 +45,7 @@ class WarmStarts:
             self._begun[entry.name] = WarmConnection(connection, stream, request)
 
     def claim(self, host: str, run_id: str) -> "WarmConnection | None":
-        """Return what has started there for this run, which is then the caller's to close."""
+        """Return what has started on a host for this run, which is then the caller's to close."""
         return self._begun.pop(host, None) if run_id == self.run_id else None
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class WarmConnection(Closing):
         return stream
 
     def close(self) -> None:
-        """Let a node that nobody took end, and wait for that."""
+        """Let an unused node end, and wait for that."""
         stream, self._stream = self._stream, None
         if stream is not None:
             with suppress(GpulaunchError):
