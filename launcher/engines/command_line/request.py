@@ -82,7 +82,7 @@ def _number(one: FoundOption) -> Mapping[str, Any]:
 
 
 def _is_signed(text: str) -> bool:
-    return text.strip().removeprefix("-").isdigit()
+    return values.is_number(text.strip().removeprefix("-"))
 
 
 def _devices(name: str, text: str) -> Mapping[str, Any]:

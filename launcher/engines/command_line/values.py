@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice, product
 
 from launcher.engines.command_line.options import ValueKind
 from launcher.engines.command_line.records import HostFilter, PerNode
@@ -9,12 +10,18 @@ from launcher.errors import CommandRefused
 from preflight.job import Precision
 
 MOST_PORT = 65535
+MOST_HOSTS = 4096
 _ELASTIC_FIX = "write the number of hosts; restart: of a run config continues without a host that failed"
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a whole number without a sign, and no longer than any that is meant."""
+    return re.fullmatch(r"[0-9]{1,12}", text) is not None
 
 
 def whole(name: str, text: str) -> int:
     """Return an int of at least 0."""
-    if not re.fullmatch(r"[+]?\d+", text.strip()):
+    if not re.fullmatch(r"[+]?[0-9]{1,12}", text.strip()):
         raise CommandRefused(
             f"{name} is {text!r}, and takes a whole number", f"write {name} 4, or leave it out"
         )
@@ -61,7 +68,7 @@ def per_node(name: str, text: str) -> PerNode:
         return "cpu"
     if text == "auto":
         return "auto"
-    if not text.strip().isdigit():
+    if not is_number(text.strip()):
         raise CommandRefused(
             f"{name} is {text!r}, and takes a number, gpu, cpu or auto",
             f"leave {name} out for one on each GPU",
@@ -76,7 +83,7 @@ def gpus(name: str, text: str) -> tuple[int | str, ...] | None:
     found: list[int | str] = []
     for part in text.split(","):
         word = part.strip()
-        if word.isdigit():
+        if is_number(word):
             found.append(int(word))
         elif re.fullmatch(r"(GPU|MIG)-[0-9A-Za-z/-]+", word):
             found.append(word)
@@ -97,7 +104,7 @@ def node_filters(name: str, text: str) -> tuple[HostFilter, ...]:
     merged: dict[str, tuple[int, ...]] = {}
     for part in text.split("@"):
         host, colon, slots = part.strip().rpartition(":") if ":" in part else (part.strip(), "", "")
-        if not host or (colon and not re.fullmatch(r"\d+(\s*,\s*\d+)*", slots)):
+        if not host or (colon and not re.fullmatch(r"[0-9]{1,9}(\s*,\s*[0-9]{1,9})*", slots)):
             raise CommandRefused(
                 f"{name} has {part!r}, and takes HOST or HOST:GPU,GPU with @ between hosts",
                 f"write {name} a:0,1@b:0",
@@ -112,7 +119,7 @@ def host_slots(name: str, text: str) -> tuple[HostFilter, ...]:
     merged: dict[str, int | None] = {}
     for part in text.split(","):
         host, colon, slots = part.strip().rpartition(":") if ":" in part else (part.strip(), "", "")
-        if not host or (colon and not slots.isdigit()):
+        if not host or (colon and not is_number(slots)):
             raise CommandRefused(
                 f"{name} has {part!r}, and takes HOST or HOST:COUNT with commas", f"write {name} a:4,b:4"
             )
@@ -123,18 +130,35 @@ def host_slots(name: str, text: str) -> tuple[HostFilter, ...]:
 
 
 def host_names(name: str, text: str) -> tuple[HostFilter, ...]:
-    """Return the hosts of `a,b` or Slurm's `n[01-04,07],m1`."""
-    from ClusterShell.NodeSet import NodeSet, NodeSetException  # noqa: PLC0415 - few lines name hosts
+    """Return the hosts of `a,b` or Slurm's `n[01-04,07],m1`, at most MOST_HOSTS."""
+    hosts: list[str] = []
+    for part in re.split(r",(?![^\[\]]*\])", text):
+        hosts += _expanded(part.strip())
+        if len(hosts) > MOST_HOSTS or not all(re.fullmatch(r"[\w.:@-]+", host) for host in hosts):
+            raise CommandRefused(f"{name} is {text!r}, and takes names of hosts", f"write {name} a,b")
+    return tuple(HostFilter(host) for host in dict.fromkeys(hosts))
 
-    try:
-        return tuple(HostFilter(str(host)) for host in NodeSet(text))
-    except NodeSetException:
-        raise CommandRefused(f"{name} is {text!r}, and takes names of hosts", f"write {name} a,b") from None
+
+def _expanded(pattern: str) -> list[str]:
+    """Return the names of `n[01-03,7]x`; a pattern that is none is returned as it is."""
+    match = re.fullmatch(
+        r"([^\[\]]*)\[([0-9]{1,6}(?:-[0-9]{1,6})?(?:,[0-9]{1,6}(?:-[0-9]{1,6})?)*)\](.*)", pattern
+    )
+    if match is None:
+        return [pattern]
+    head, ranges, rest = match.groups()
+    numbers: list[str] = []
+    for span in ranges.split(","):
+        low, _, high = span.partition("-")
+        last = min(int(high or low), int(low) + MOST_HOSTS)
+        numbers += [str(number).zfill(len(low)) for number in range(int(low), last + 1)]
+    names = (f"{head}{number}{tail}" for number, tail in product(numbers, _expanded(rest)))
+    return list(islice(names, MOST_HOSTS + 1))
 
 
 def endpoint(name: str, text: str) -> tuple[str, int | None]:
     """Return host and port of HOST[:PORT]; an IPv6 address with a port is in brackets."""
-    match = re.fullmatch(r"\[([^\]]+)\](?::(\d+))?|([^:]*)(?::(\d+))?", text.strip())
+    match = re.fullmatch(r"\[([^\]]+)\](?::([0-9]{1,9}))?|([^:]*)(?::([0-9]{1,9}))?", text.strip())
     if match is None:
         raise CommandRefused(
             f"{name} is {text!r}, and takes HOST:PORT", f"leave {name} out: the first host is the main one"
