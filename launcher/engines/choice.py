@@ -33,7 +33,7 @@ def choose_engine(
         )
     if job.engine is not None:
         source = (
-            f"the command is one of {job.command.launched_by}"
+            f"{job.command.launched_by} of the command"
             if job.command.launched_by
             else "engine: of the run config"
         )
