@@ -4,7 +4,7 @@
 # make lowest the transports with the lowest versions that pyproject.toml allows, in a venv of their own
 # make lint   format, lint, types and the words of docs, messages and comments alone
 # make docs   the documentation site, into build/site; links that lead nowhere end it
-# make soak   100 launches for each way to end a client at a random moment; EACH=5 SEED=1 for less, or the same again
+# make soak   100 launches for each way to end a client at a random moment, and a long Slurm; EACH=5 SEED=1 for less, or the same again
 # make fuzz   ten minutes of odd inputs at each door of tests/fuzz; FUZZ_S=60, SEED=7, DOORS='logs yaml', INPUT=FILE
 # make coverage  branch coverage of the tests of make fast; MARK="not lab" for more of them
 # make mutants   how many small changes of the code its tests notice; ONLY='ranks leftovers' SAMPLE=300 SEED=2 JOBS=4
@@ -65,6 +65,7 @@ docs: $(VENV)/.docs
 soak: $(VENV)/.dev
 	@.ci/lab-tools
 	$(BIN)/python -m tests.lab.soak --each $(or $(EACH),100) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m pytest -q tests/lab/soak_slurm.py
 
 $(BIN)/python:
 	@.ci/make-venv $(PYTHON) $(VENV)

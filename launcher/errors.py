@@ -12,6 +12,7 @@ __all__ = [
     "AgentTimedOut",
     "AuthenticationFailed",
     "BadInput",
+    "BadNodeError",
     "CommandMissing",
     "CommandNotAllowed",
     "CommandRefused",
@@ -247,6 +248,13 @@ class VerificationFailed(GpulaunchError):
 
     exit_code: ClassVar[int] = ExitCode.VERIFICATION_FAILED
     code: ClassVar[str] = "verification-failed"
+
+
+class BadNodeError(GpulaunchError):
+    """A node of a Slurm job is bad, and no spare of the job takes its place."""
+
+    exit_code: ClassVar[int] = ExitCode.BAD_NODE
+    code: ClassVar[str] = "bad-node"
 
 
 class SlurmError(GpulaunchError):

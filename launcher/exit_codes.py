@@ -13,6 +13,7 @@ class ExitCode(IntEnum):
     VERIFICATION_FAILED = 4
     ABORTED = 5
     BUG = 70
+    BAD_NODE = 77
     GUARD = 86
     HUNG = 124
     TERMINAL_CLOSED = 129
@@ -31,6 +32,8 @@ MEANINGS: dict[ExitCode, str] = {
     " (`on_disconnect: stop`), the disk is full, a file is not writable",
     ExitCode.BUG: "a bug in gpulaunch; the traceback is in a file under `~/.local/state/gpulaunch/`, without"
     " arguments or environment",
+    ExitCode.BAD_NODE: "in a Slurm job: a node is bad and no spare takes its place;"
+    " the line `BAD-NODES` says [what follows](slurm.md#a-bad-node)",
     ExitCode.GUARD: "the [guard](guard.md) inside a rank stopped what could not train",
     ExitCode.HUNG: "the run hung, and `--hang-timeout` [ended it](reliability.md#hangs)",
     ExitCode.TERMINAL_CLOSED: "the terminal of `gpulaunch run` was closed, and the"

@@ -3,11 +3,13 @@
 import json
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from launcher.cleanup.before_launch import clean_before_launch, find_leftovers
 from launcher.commands._confirm import confirm
 from launcher.commands._interrupt_prompt import ctrl_c_prompt
+from launcher.commands._job_end import conclude_job, record_path, refuse_bad_nodes
 from launcher.commands._launch_request import LaunchOptions, RunRequest
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
@@ -35,6 +37,7 @@ from launcher.report.plan import plan_json, plan_text
 from launcher.report.restarts import policy_json, policy_lines
 from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore
+from launcher.slurm.requeue import read_began
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json, echo_lines
 from launcher.terminal.screen import Screen
@@ -79,7 +82,9 @@ def _launch_and_report(
     if config.sync is not None:
         with before.phase("sync"):
             launch = sync_tree(config, launch, screen, dry_run=options.dry_run)
-    prepared = _prepared(launch, options, screen, before)
+    prepared, left_out = _prepared(what, launch, options, screen, before)
+    spares = tuple(each for each in what.spares if each not in prepared.launch.entries)
+    what = replace(what, spares=spares)
     if options.dry_run:
         return _show_plan(prepared, what, options)
     if options.rehearse:
@@ -92,13 +97,29 @@ def _launch_and_report(
     if words:
         screen.notify(words, bad="rehearse again" in words or "not prove" in words)
     screen.notify(format_phases(before.phases))
+    prepared = _resumed(what, prepared, screen)
     launch = replace(prepared.launch, earlier_phases=before.phases)
     outcome = _carried_through(what, replace(prepared, launch=launch), screen)
     outcome = _with_stop_checkpoint(outcome, what.config, launch)
     print_outcome(outcome, screen)
+    code = conclude_job(what, outcome, left_out, launch.follow.logs, screen.print_line)
     if options.as_json:
-        echo_json(outcome_json(outcome))
-    return outcome.exit_code
+        echo_json({**outcome_json(outcome), "exit_code": int(code)})
+    return code
+
+
+def _resumed(what: RunRequest, prepared: CheckedLaunch, screen: Screen) -> CheckedLaunch:
+    """Return the launch as a job continues that Slurm has started again."""
+    job, spec = what.slurm_job, what.config.restart
+    if job is None or spec is None or not spec.resume_args or not (job.restarts or job.resubmits):
+        return prepared
+    began = read_began(record_path(prepared.launch.follow.logs, job))
+    if not began:  # not requeued by gpulaunch: which checkpoints are its own is not known
+        screen.notify("gpulaunch has no record of this job's first start, so it looks for no checkpoint")
+        return prepared
+    from launcher.restart.requeued import resume_after_requeue  # noqa: PLC0415 - only in such a job
+
+    return resume_after_requeue(prepared, spec, began, screen.notify)
 
 
 def _with_stop_checkpoint(outcome: Outcome, config: RunConfig, launch: LaunchRequest) -> Outcome:
@@ -114,9 +135,9 @@ def _with_stop_checkpoint(outcome: Outcome, config: RunConfig, launch: LaunchReq
 
 
 def _prepared(
-    launch: LaunchRequest, options: LaunchOptions, screen: Screen, before: Stopwatch
-) -> CheckedLaunch:
-    """Check the hosts, after leftovers have made room where they may."""
+    what: RunRequest, launch: LaunchRequest, options: LaunchOptions, screen: Screen, before: Stopwatch
+) -> tuple[CheckedLaunch, Mapping[str, str]]:
+    """Check the hosts, after leftovers have made room where they may; return who was left out, too."""
     told: list[PreflightResult] = []
 
     def on_result(result: PreflightResult) -> None:
@@ -126,9 +147,10 @@ def _prepared(
 
     try:
         with before.phase("preflight"):
-            prepared = preflight_or_raise(launch, on_result)
+            prepared, left_out = _check_first(what, launch, on_result)
         if options.dry_run:
-            return prepared
+            return prepared, left_out
+        launch = prepared.launch
         if _made_room(prepared, screen, options):
             screen.notify("leftovers were ended; checking the hosts again")
             with before.phase("preflight"):
@@ -136,9 +158,22 @@ def _prepared(
         prepared.raise_if_blocked()
     except GpulaunchError as error:
         if told:
+            error = refuse_bad_nodes(what, told[-1], error, launch.follow.logs, screen.print_line)
             error.with_document(preflight_json(told[-1]))
-        raise
-    return prepared
+        raise error from None
+    return prepared, left_out
+
+
+def _check_first(
+    what: RunRequest, launch: LaunchRequest, on_result: Callable[[PreflightResult], None]
+) -> tuple[CheckedLaunch, Mapping[str, str]]:
+    """Check the hosts; in a Slurm job its spare nodes take the places of those that are bad."""
+    if what.slurm_job is None or not what.spares:
+        return preflight_or_raise(launch, on_result), {}
+    from launcher.restart.first_hosts import check_with_spares  # noqa: PLC0415 - most launches do without it
+
+    prepared, lineup = check_with_spares(launch, what.spares, on_result)
+    return prepared, lineup.excluded
 
 
 def _carried_through(what: RunRequest, prepared: CheckedLaunch, screen: Screen) -> Outcome:

@@ -10,6 +10,7 @@ from launcher.config.disconnect_options import bound_to_step
 from launcher.config.inventory import HostEntry
 from launcher.config.local_entries import resolve_local_entries
 from launcher.config.rank_counts import resolve_rank_counts
+from launcher.config.restart_options import RestartOptions
 from launcher.config.run_config import Overrides, RunConfig, load_run_config
 from launcher.config.script_config import choose_code_transfer, config_for_script, lone_command
 from launcher.engines.base import FIXED_ENV, OWNED_ENV, UNSET, load_engine
@@ -17,6 +18,7 @@ from launcher.engines.choice import guess_engine
 from launcher.errors import BadInput
 from launcher.follow.warm_start import WarmStarts
 from launcher.rundir.run_id import new_run_id
+from launcher.slurm.allocation import Allocation
 from preflight.frozen import dataclass
 from preflight.job import Job
 
@@ -64,6 +66,7 @@ class RunRequest:
     entries: tuple[HostEntry, ...]
     ways: HostAccess
     spares: tuple[HostEntry, ...] = ()  # for restarts; none of `entries`
+    slurm_job: Allocation | None = None  # whose nodes `entries` are
 
 
 def parse_run_request(config: str | None, extra: tuple[str, ...], options: LaunchOptions) -> RunRequest:
@@ -108,8 +111,12 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
         named = run_config.names_hosts or slurm_job is not None
         job, entries = settle_command(run_config.command, job, entries, names_hosts=named)
         run_config = replace(run_config, job=job)
+    extra_nodes: tuple[HostEntry, ...] = ()
     if slurm_job is not None and in_step:
         run_config = _in_step(run_config, slurm_job.job)
+        entries, extra_nodes = _split_spares(run_config, entries)
+        if extra_nodes and run_config.restart is None and not options.no_restart:
+            run_config = replace(run_config, restart=RestartOptions(max=len(extra_nodes)))
     elif config is None:
         run_config, entries = choose_code_transfer(replace(run_config, job=job), entries, overrides)
         job = run_config.job
@@ -117,7 +124,16 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
     spares = resolve_local_entries(ways.inventory.resolve(words), job, run_config.base) if words else ()
     names = {entry.name for entry in entries}
     others = tuple(spare for spare in spares if spare.name not in names)
-    return RunRequest(run_config, job, entries, ways, others)
+    in_job = slurm_job if in_step else None
+    return RunRequest(run_config, job, entries, ways, (*extra_nodes, *others), in_job)
+
+
+def _split_spares(
+    config: RunConfig, entries: tuple[HostEntry, ...]
+) -> tuple[tuple[HostEntry, ...], tuple[HostEntry, ...]]:
+    """Return the nodes that the run uses, and the job's nodes that wait for the places of bad ones."""
+    count = config.slurm.nodes if config.slurm is not None and config.slurm.spare_nodes else len(entries)
+    return entries[:count], entries[count:]
 
 
 def _in_step(config: RunConfig, job: str) -> RunConfig:

@@ -20,6 +20,7 @@ from launcher.errors import (
     HostNotContacted,
     NameNotResolved,
     PythonNotFound,
+    StepEnded,
 )
 from launcher.follow import protocol
 from launcher.follow.awake_clock import AwakeClock
@@ -208,7 +209,7 @@ class NodeClient(threading.Thread):
                     body = protocol.follow_request(self._run_id, self._offsets, **self._wishes)
                     self._converse(connection, argv, body, self._on_follow)
                     return
-            except ContainerStopped as error:  # its processes have ended with it, the supervisor too
+            except (ContainerStopped, StepEnded) as error:  # its processes ended too, the supervisor as well
                 self._finish(HostLost(self.host, f"{error.detail}; its part of the run has ended with it"))
                 return
             except _HOPELESS as error:

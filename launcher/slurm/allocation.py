@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Mapping
 
 from launcher.config.host_names import is_plain_host
@@ -11,6 +12,9 @@ from launcher.slurm.environment import step_environment
 from preflight.frozen import dataclass
 
 JOB_ID = "SLURM_JOB_ID"
+RESUBMITS = "GPULAUNCH_RESUBMITS"
+"""How many jobs before this one were given up for a new one: each starts with no restarts of its own."""
+_DOWN = ("down", "fail", "unknown", "powered", "rebooting")
 LIVES = ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "REQUEUED")
 _GONE = re.compile(r"invalid job id", re.IGNORECASE)
 _OUTPUT = re.compile(r"^\s*StdOut=(\S.*)$", re.MULTILINE)
@@ -24,6 +28,8 @@ class Allocation:
     nodes: tuple[str, ...]
     environ: Mapping[str, str]
     restarts: int = 0  # how often Slurm has started it again
+    began: float = 0.0  # when this process read it, by the wall clock
+    resubmits: int = 0  # how many jobs before it were given up for a new one
 
 
 def is_inside(environ: Mapping[str, str] = os.environ) -> bool:
@@ -88,8 +94,25 @@ def _running(job: str, nodelist: str, environ: Mapping[str, str]) -> Allocation:
     names = run_slurm(local_commands(clean), ("scontrol", "show", "hostnames", nodelist)).split()
     if not names or not all(map(is_plain_host, names)):
         raise SlurmError(f"the nodes of Slurm job {job} cannot be read: {nodelist!r}", "")
-    restarts = environ.get("SLURM_RESTART_COUNT", "")
-    return Allocation(job, tuple(names), clean, int(restarts) if restarts.isdecimal() else 0)
+    restarts, resubmits = (_count(environ, name) for name in ("SLURM_RESTART_COUNT", RESUBMITS))
+    return Allocation(job, tuple(names), clean, restarts, time.time(), resubmits)
+
+
+def usable_nodes(allocation: Allocation) -> tuple[str, ...]:
+    """Return the nodes of a job that Slurm does not call down; all of them where it does not say."""
+    argv = ("sinfo", "-h", "-N", "-n", ",".join(allocation.nodes), "-o", "%N|%T")
+    try:
+        told = run_slurm(local_commands(allocation.environ), argv)
+    except SlurmError:
+        return allocation.nodes
+    rows = [line.partition("|") for line in told.splitlines()]
+    down = {name for name, _, state in rows if state.startswith(_DOWN)}
+    return tuple(node for node in allocation.nodes if node not in down)
+
+
+def _count(environ: Mapping[str, str], name: str) -> int:
+    text = environ.get(name, "")
+    return int(text) if text.isdecimal() else 0
 
 
 def _output(job: str, environ: Mapping[str, str]) -> str:

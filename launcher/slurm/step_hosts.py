@@ -1,13 +1,14 @@
 """The nodes of our job as hosts, reached by one step on all of them."""
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry, Inventory, local_python
 from launcher.config.visible_devices import CUDA_VISIBLE_DEVICES, parse_visible_devices
-from launcher.errors import BadInput, HostError
+from launcher.errors import BadInput, HostError, StepEnded
 from launcher.remote.programs import bootstrap_argv, compress_program, program_source
-from launcher.slurm.allocation import Allocation
+from launcher.slurm.allocation import Allocation, usable_nodes
 from launcher.slurm.commands import missing_command
 from launcher.transports.base import Connection
 from launcher.transports.step.connection import StepConnection
@@ -38,16 +39,22 @@ class StepHosts:
         self.allocation = allocation
         self._python = python
         self._step: SlurmStep | None = None
+        self._lock = threading.Lock()
 
     def open(self, entry: HostEntry) -> Connection:
         """Return a connection to a node. Raises HostError."""
         step = self._started()
+        if entry.alias not in step.nodes:
+            raise StepEnded(entry.name, "Slurm reports that the node is down")
         step.task(entry.alias)
         return StepConnection(step, entry.alias, entry.name)
 
     def visible_gpus(self, node: str) -> str | None:
         """Return CUDA_VISIBLE_DEVICES of the step on a node, None where Slurm sets none. Raises HostError."""
-        told = self._started().task(node).get(CUDA_VISIBLE_DEVICES)
+        step = self._started()
+        if node not in step.nodes:
+            return None
+        told = step.task(node).get(CUDA_VISIBLE_DEVICES)
         return told if isinstance(told, str) else None
 
     def close(self) -> None:
@@ -57,10 +64,15 @@ class StepHosts:
             step.close()
 
     def _started(self) -> SlurmStep:
+        with self._lock:  # nodes are opened by many threads
+            return self._start()
+
+    def _start(self) -> SlurmStep:
         if self._step is None or self._step.has_ended:
+            nodes = usable_nodes(self.allocation)
             step = SlurmStep(
-                (*srun_argv(self.allocation), *bootstrap_argv(self._python, "gpulaunch-step")),
-                self.allocation.nodes,
+                (*srun_argv(self.allocation, nodes), *bootstrap_argv(self._python, "gpulaunch-step")),
+                nodes,
                 self.allocation.environ,
                 compress_program(program_source("step_relay"), "step_relay.py"),
                 linger_s=self._linger_s,
@@ -73,10 +85,10 @@ class StepHosts:
         return self._step
 
 
-def srun_argv(allocation: Allocation) -> tuple[str, ...]:
-    """Return srun with the options of our step."""
-    count = str(len(allocation.nodes))
-    where = (f"--jobid={allocation.job}", "-N", count, "-n", count, "-w", ",".join(allocation.nodes))
+def srun_argv(allocation: Allocation, nodes: Sequence[str]) -> tuple[str, ...]:
+    """Return srun with the options of our step on these nodes."""
+    count = str(len(nodes))
+    where = (f"--jobid={allocation.job}", "-N", count, "-n", count, "-w", ",".join(nodes))
     return (*SRUN, *where)
 
 

@@ -28,7 +28,7 @@ SlurmctldHost={head}({head_address})
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=/run/munge.sock
+AuthInfo=socket=/run/munge.sock,cred_expire=5
 CredType=cred/munge
 MpiDefault=none
 ProctrackType=proctrack/linuxproc

@@ -1,149 +1,34 @@
-"""gpulaunch inside jobs of a real Slurm: a controller and four nodes, `slurmd -N`, proctrack/linuxproc."""
+"""gpulaunch inside jobs of a real Slurm: a controller and four nodes, `slurmd -N`, proctrack/linuxproc.
+
+Long ones are in soak_slurm.py, which `make soak` runs.
+"""
 
 import json
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.lab import slurm as slurm_lab
 from tests.lab.gpus import silicon
-from tests.lab.hosts import Lab
-from tests.lab.slurm import Slurm
+from tests.lab.slurm_cluster import (
+    CHECKOUT,
+    ENDS,
+    RUN,
+    Cluster,
+    bad_nodes,
+    config_of_nodes,
+    slurm_cluster,
+    submit,
+)
 
 pytestmark = pytest.mark.lab
-
-CHECKOUT = Path(__file__).parents[2]
-TRAIN = """
-import os, torch
-from accelerate import Accelerator
-a = Accelerator()
-model = a.prepare(torch.nn.Linear(4, 1))
-model(torch.ones(2, 4)).sum().backward()
-print("sum", int(a.reduce(torch.tensor([a.process_index + 1.0]))), "of", a.num_processes,
-      os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_PROCID", "none"), flush=True)
-a.end_training()
-"""
-PLAIN = """
-import os, time
-print("up", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], "on", os.uname().nodename, flush=True)
-time.sleep(120)
-"""
-# A megabyte on its way to and fro many times, on each node at once, while other steps come and go.
-THROUGH_SRUN = """
-import hashlib, os, sys, threading
-from launcher.config.inventory import HostEntry
-from launcher.slurm.allocation import read_allocation
-from launcher.slurm.step_hosts import StepHosts
-job = read_allocation()
-hosts = StepHosts(job, sys.executable)
-data = os.urandom(1 << 20) * int(sys.argv[1])
-def echo(node, told):
-    connection = hosts.open(HostEntry(node, alias=node))
-    done = connection.run(("cat",), stdin=data, timeout_s=120, max_output=1 << 30)
-    told[node] = hashlib.sha256(done.stdout).digest() == hashlib.sha256(data).digest()
-told = {}
-threads = [threading.Thread(target=echo, args=(node, told)) for node in job.nodes]
-[thread.start() for thread in threads]; [thread.join() for thread in threads]
-connection = hosts.open(HostEntry(job.nodes[0], alias=job.nodes[0]))
-names = {connection.run(("hostname",)).stdout for _ in range(int(sys.argv[2]))}
-hosts.close()
-print(told == dict.fromkeys(job.nodes, True), names)
-"""
-
-
-class Cluster(Slurm):
-    """A Slurm whose users have gpulaunch."""
-
-    def __init__(self, lab: Lab) -> None:
-        super().__init__(lab)
-        self.work = Path(lab.spec.out) / "shared" / "work"
-        self.work.mkdir()
-        command = f'#!/bin/sh\nPYTHONPATH={CHECKOUT} exec {sys.executable} -m launcher.cli "$@"\n'
-        self.gpulaunch = self.work / "gpulaunch"
-        self.gpulaunch.write_text(command)
-        self.gpulaunch.chmod(0o755)
-        (self.work / "plain.py").write_text(PLAIN)
-        (self.work / "train.py").write_text(TRAIN)
-        (self.work / "through.py").write_text(
-            f"import sys; sys.path.insert(0, {str(CHECKOUT)!r})\n{THROUGH_SRUN}"
-        )
-
-    def batch(self, command: str, *options: str) -> str:
-        """Submit a shell command as a job; return its id."""
-        script = self.work / f"job-{time.monotonic_ns()}.sh"
-        script.write_text(f"#!/bin/sh\n{command}\n")
-        done = self.run("sbatch", "--parsable", "-o", "%j.out", *options, str(script), cwd=str(self.work))
-        return done.stdout.strip()
-
-    def call(self, words: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
-        """Run gpulaunch on the login node."""
-        done = self.run(str(self.gpulaunch), *words.split(), cwd=str(self.work), check=False)
-        assert done.returncode == code, done
-        assert "Traceback" not in done.stderr
-        return done
-
-    def output(self, job: str) -> str:
-        """Return what a job has printed."""
-        path = self.work / f"{job}.out"
-        return path.read_text() if path.exists() else ""
-
-    def wait_output(self, job: str, words: str, count: int = 1, timeout_s: float = 60.0) -> str:
-        """Wait until a job has printed these words so often."""
-        return self.wait_file(f"{job}.out", words, count, timeout_s)
-
-    def wait_file(self, name: str, words: str, count: int = 1, timeout_s: float = 60.0) -> str:
-        """Wait until a file of the work directory has these words so often."""
-        deadline = time.monotonic() + timeout_s
-        path = self.work / name
-        while (text := path.read_text() if path.exists() else "").count(words) < count:
-            assert time.monotonic() < deadline, f"{text}\n{self.log()}"
-            time.sleep(0.1)
-        return text
-
-    def wait_over(self, job: str) -> str:
-        """Wait until a job is over, and no process of it is left on any node; return its state."""
-        state = self.wait_state(job, "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
-        deadline = time.monotonic() + 20
-        while left := [
-            words for node in self.nodes for words in node.strays().values() if " gpulaunch" in words
-        ]:
-            assert time.monotonic() < deadline, left
-            time.sleep(0.1)
-        return state
-
-    def left(self) -> list[str]:
-        """Return the command lines of what gpulaunch has started on any node."""
-        lines = [line for node in self.nodes for line in node.strays().values()]
-        return [line for line in lines if " gpulaunch-" in line]
-
-    def outcome(self, job: str) -> dict[str, Any]:
-        """Return the outcome of the run that a job has named."""
-        place = self.output(job).split("logs: ")[1].split()[0]
-        document = json.loads((self.work / place / "outcome.json").read_text())
-        assert isinstance(document, dict)
-        return document
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    if reason := slurm_lab.missing():
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    out = tmp_path_factory.mktemp("slurm") / "lab"
-    with Lab.up(["head", "n1", "n2", "n3", "n4"], out, one_home=True) as lab:
-        found = Cluster(lab)
+    with slurm_cluster(tmp_path_factory.mktemp("slurm")) as found:
         yield found
-        found.down()
-
-
-RUN = "./gpulaunch run {} --gpus none --guard off --no-restart"
 
 
 @pytest.mark.train
@@ -175,14 +60,6 @@ def test_scancel_ends_the_run_everywhere(cluster: Cluster) -> None:
     assert cluster.wait_over(job) == "CANCELLED"
     assert "no process of the run is left on any host" in cluster.output(job)
     assert cluster.outcome(job)["verdict"] == "interrupted"
-
-
-def test_a_killed_client_ends_the_run_and_the_job_goes_on(cluster: Cluster) -> None:
-    kill = "while ! grep -q '] up 1' $SLURM_JOB_ID.run; do sleep 0.1; done; kill -9 $!; wait"
-    left = "while srun --overlap ps -eo args | grep -q '[p]lain.py'; do sleep 0.3; done; echo over"
-    job = cluster.batch(f"{RUN.format('plain.py')} > $SLURM_JOB_ID.run & {kill}; {left}", "-N2")
-    cluster.wait_output(job, "over")
-    cluster.wait_over(job)
 
 
 CONFIG = """\
@@ -246,6 +123,26 @@ def test_what_is_no_job_is_refused_with_a_sentence(cluster: Cluster) -> None:
     assert "squeue: there is no such command on the PATH" in told
     told = refused(cluster, f"salloc -Q -N1 : -N1 {preflight}", {})
     assert "is heterogeneous" in told
+
+
+def test_a_job_with_a_bad_node_is_requeued_without_it_and_ends_elsewhere(cluster: Cluster) -> None:
+    config_of_nodes(cluster, "requeued", ENDS, bad="n2", nodes=2, requeue=1)
+    place = cluster.work / "requeued"
+    # The others are not to be had until the first start is over.
+    cluster.run("scontrol", "update", "nodename=n[3-4]", "state=drain", "reason=test")
+    job = submit(cluster, "requeued")
+    cluster.wait_file(f"requeued/slurm-{job}.out", "BAD-NODES")
+    cluster.run("scontrol", "update", "nodename=n[3-4]", "state=resume")
+    text = cluster.wait_file(f"requeued/slurm-{job}.out", "finished (exit code 0)", timeout_s=90)
+    told = bad_nodes(text)
+    assert (told["job"], list(told["nodes"])) == (job, ["n2"])
+    assert (told["action"], told["excluded"]) == ("requeued", "n2")
+    assert "/nowhere/python" in told["nodes"]["n2"]
+    assert 'for the administrator: scontrol update nodename=n2 state=drain reason="gpulaunch: ' in text
+    assert cluster.wait_over(job) == "COMPLETED"
+    assert "on n2" not in text.rpartition("BAD-NODES")[2]
+    kept = json.loads((place / "gpulaunch-runs" / f"slurm-{job}.json").read_text())
+    assert kept["excluded"] == "n2"
 
 
 def test_a_bad_node_fails_as_prolog_and_health_check_and_a_good_one_passes(cluster: Cluster) -> None:

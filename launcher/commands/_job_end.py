@@ -1,0 +1,84 @@
+"""The end of a Slurm job when a node has gone bad, or its time is over."""
+
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from launcher.commands._launch_request import RunRequest
+from launcher.errors import BadNodeError, GpulaunchError
+from launcher.exit_codes import ExitCode
+from launcher.follow.outcome import Outcome
+from launcher.host_checks.preflight import PreflightResult
+from launcher.launch.signals import TIME_LIMIT
+from launcher.restart.decision import RunFailure, classify_failure
+from launcher.restart.replacement import HostAssignment, host_faults
+from launcher.slurm.allocation import Allocation
+from launcher.slurm.requeue import BadNodes, exclude_and_requeue, requeue_as_it_is
+
+Say = Callable[[str], None]
+_OF_NODES = ("host", "gpu")
+
+
+def record_path(logs: Path, job: Allocation) -> Path:
+    """Return where it is kept what a job goes without."""
+    return logs / f"slurm-{job.job}.json"
+
+
+def refuse_bad_nodes(
+    what: RunRequest, result: PreflightResult, error: GpulaunchError, logs: Path, say: Say
+) -> GpulaunchError:
+    """Return the error to raise after a preflight in a job: another one where single nodes are at fault."""
+    lineup = HostAssignment(result.entries)
+    found = {fault.host: fault.why for fault in host_faults(lineup, result)}
+    shared = len(found) == len(result.entries) > 1  # what all have in common condemns none
+    if what.slurm_job is None or not found or shared:
+        return error
+    _give_up(what.slurm_job, found, what, logs, say)
+    return BadNodeError(error.message, error.fix)
+
+
+def conclude_job(
+    what: RunRequest, outcome: Outcome, left_out: Mapping[str, str], logs: Path, say: Say
+) -> int:
+    """Requeue the job where that helps, and report bad nodes; return the exit code."""
+    job = what.slurm_job
+    if job is None:
+        return outcome.exit_code
+    limit = what.config.slurm.requeue if what.config.slurm is not None else 0
+    if outcome.why.startswith(TIME_LIMIT):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as below
+        why = requeue_as_it_is(job, limit, record_path(logs, job))
+        say(f"Slurm does not start the job again: {why}" if why else "Slurm starts the job again")
+        return outcome.exit_code
+    last = _bad_nodes(outcome)
+    former = outcome.restarts.starts if outcome.restarts is not None else ()
+    before = {each.identity[2]: each.why for each in former if each.identity[0] in _OF_NODES}
+    everyone = {node: why for node, why in {**left_out, **before, **last}.items() if node in job.nodes}
+    if outcome.exit_code == 0 or not last:
+        if everyone:
+            _report(BadNodes(job.job, everyone, "replaced"), say)
+        return outcome.exit_code
+    _give_up(job, everyone, what, logs, say)
+    return ExitCode.BAD_NODE
+
+
+def _bad_nodes(outcome: Outcome) -> dict[str, str]:
+    """Return the nodes to blame for the end of a run, with the reason."""
+    if outcome.exit_code == 0:
+        return {}
+    reason = classify_failure(outcome)
+    found = dict(outcome.cleanup.lost)
+    if isinstance(reason, RunFailure) and reason.category in _OF_NODES and reason.host:
+        found.setdefault(reason.host, reason.description)
+    return found
+
+
+def _give_up(job: Allocation, nodes: Mapping[str, str], what: RunRequest, logs: Path, say: Say) -> None:
+    limit = what.config.slurm.requeue if what.config.slurm is not None else 0
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # to requeue a job ends it: this process must still report
+    _report(exclude_and_requeue(job, nodes, limit, record_path(logs, job)), say)
+
+
+def _report(found: BadNodes, say: Say) -> None:
+    for line in (*found.admin_lines, found.line):
+        say(line)

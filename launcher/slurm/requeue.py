@@ -1,0 +1,151 @@
+"""A job that is started again by Slurm, without the nodes that went bad. gpulaunch drains no node."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from launcher import safe_json
+from launcher.errors import GpulaunchError, SlurmError
+from launcher.local.atomic_write import write_atomic
+from launcher.slurm.allocation import RESUBMITS, Allocation
+from launcher.slurm.commands import local_commands, run_slurm
+from launcher.slurm.sbatch import read_job_id
+from launcher.text import one_line
+from preflight.frozen import dataclass
+
+RequeueAction: TypeAlias = Literal["replaced", "requeued", "resubmitted", "none"]
+_REQUEUE = """\
+trap "" TERM
+scontrol requeue "$1" || exit 1
+[ -z "$2" ] || scontrol update "JobId=$1" "ExcNodeList=$2"
+"""
+"""One shell for both, and deaf to SIGTERM: Slurm starts to end this very job with the first, and takes a list
+of excluded nodes only for a job that waits (scontrol: "Job is no longer pending execution")."""
+_EXCLUDED = re.compile(r"\bExcNodeList=(\S+)")
+_NONE = "(null)"
+_MAX_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BadNodes:
+    """The job after nodes went bad. `nodes` holds the reason of each."""
+
+    job: str
+    nodes: Mapping[str, str]
+    action: RequeueAction = "none"
+    excluded: str = ""  # the whole list that Slurm has now
+    new_job: str = ""
+    why: str = ""  # nothing more was done
+
+    @property
+    def line(self) -> str:
+        """The line for programs: `BAD-NODES` and a JSON document."""
+        document = {
+            "job": self.job,
+            "nodes": dict(self.nodes),
+            "action": self.action,
+            "excluded": self.excluded,
+            "new_job": self.new_job or None,
+            "why": self.why,
+        }
+        return "BAD-NODES " + json.dumps(document)
+
+    @property
+    def admin_lines(self) -> tuple[str, ...]:
+        """What the administrator may type; gpulaunch never drains."""
+        return tuple(
+            f"for the administrator: scontrol update nodename={node} state=drain"
+            f' reason="gpulaunch: {_plain(why)}"'
+            for node, why in self.nodes.items()
+        )
+
+
+def exclude_and_requeue(
+    allocation: Allocation, nodes: Mapping[str, str], limit: int, record: Path
+) -> BadNodes:
+    """Have Slurm start the job again without these nodes, `limit` times at most; else submit a new one.
+
+    `record` is written first: to requeue a job ends this process.
+    """
+    found = BadNodes(allocation.job, nodes)
+    if allocation.restarts + allocation.resubmits >= limit:
+        why = "requeue of slurm: is not set" if not limit else f"started again {limit} times already"
+        return replace(found, why=why)
+    try:
+        excluded = ",".join((*_excluded_so_far(allocation), *nodes))
+        save_record(record, allocation, excluded=excluded, reasons=nodes)
+        return _requeue(allocation, found, excluded, record)
+    except (GpulaunchError, OSError) as error:
+        return replace(found, why=one_line(str(error), 300))
+
+
+def requeue_as_it_is(allocation: Allocation, limit: int, record: Path) -> str:
+    """Have Slurm start the job again; return "" or why not."""
+    if allocation.restarts >= limit:
+        return "requeue of slurm: is not set" if not limit else f"started again {limit} times already"
+    try:
+        save_record(record, allocation, excluded="", reasons={})
+        _run_requeue(allocation, "")
+    except (GpulaunchError, OSError) as error:
+        return one_line(str(error), 300)
+    return ""
+
+
+def save_record(path: Path, allocation: Allocation, *, excluded: str, reasons: Mapping[str, str]) -> None:
+    """Keep since when the job has run, which nodes it does without and why. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    began = read_began(path) or allocation.began
+    document = {"job": allocation.job, "began": began, "excluded": excluded, "reasons": dict(reasons)}
+    write_atomic(path, json.dumps(document, indent=1) + "\n")
+
+
+def read_began(path: Path) -> float:
+    """Return when the job began for the first time, 0 where nothing says so."""
+    try:
+        found: Any = safe_json.loads(path.read_bytes()[:_MAX_BYTES])
+        return float(found["began"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0.0
+
+
+def _requeue(allocation: Allocation, found: BadNodes, excluded: str, record: Path) -> BadNodes:
+    try:
+        _run_requeue(allocation, excluded)
+    except SlurmError as refused:
+        return _resubmit(allocation, found, excluded, record, refused)
+    return replace(found, action="requeued", excluded=excluded)
+
+
+def _run_requeue(allocation: Allocation, excluded: str) -> None:
+    argv = ("sh", "-c", _REQUEUE, "sh", allocation.job, excluded)
+    run_slurm(local_commands(allocation.environ), argv)
+
+
+def _resubmit(
+    allocation: Allocation, found: BadNodes, excluded: str, record: Path, refused: SlurmError
+) -> BadNodes:
+    """Submit the job's own script once more, to start when this job has ended."""
+    here = local_commands(allocation.environ)
+    script = run_slurm(here, ("scontrol", "write", "batch_script", allocation.job, "-"))
+    options = (f"--exclude={excluded}", f"--dependency=afterany:{allocation.job}")
+    count = f"--export=ALL,{RESUBMITS}={allocation.resubmits + 1}"
+    told = run_slurm(here, ("sbatch", "--parsable", *options, count), text=script)
+    job = read_job_id(told)
+    if not job:
+        raise refused
+    save_record(record.with_name(f"slurm-{job}.json"), allocation, excluded=excluded, reasons=found.nodes)
+    return replace(found, action="resubmitted", excluded=excluded, new_job=job)
+
+
+def _excluded_so_far(allocation: Allocation) -> Iterable[str]:
+    told = run_slurm(local_commands(allocation.environ), ("scontrol", "show", "job", allocation.job))
+    match = _EXCLUDED.search(told)
+    return () if match is None or match[1] == _NONE else (match[1],)
+
+
+def _plain(text: str) -> str:
+    """Return text that stays one word of a shell in double quotes."""
+    return re.sub(r"[^\w .,:;/()+=-]", "", one_line(text, 120))

@@ -1,0 +1,94 @@
+"""What takes minutes on a real Slurm; `make soak` runs it."""
+
+import json
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab.slurm_cluster import (
+    CHECKOUT,
+    PLAIN,
+    RUN,
+    Cluster,
+    bad_nodes,
+    config_of_nodes,
+    slurm_cluster,
+    submit,
+)
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800)]
+
+SAVES = """
+import json, pathlib, signal, sys
+print("arguments", sys.argv[1:], flush=True)
+if sys.argv[1:]:
+    sys.exit(0)
+def save(*_):
+    if os.environ["RANK"] == "0":
+        place = pathlib.Path("checkpoint-5"); place.mkdir()
+        (place / "model.json").write_text("{}")
+    sys.exit(0)
+signal.signal(signal.SIGUSR1, save)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with slurm_cluster(tmp_path_factory.mktemp("slurm")) as found:
+        yield found
+
+
+def test_a_killed_client_ends_the_run_and_the_job_goes_on(cluster: Cluster) -> None:
+    kill = "while ! grep -q '] up 1' $SLURM_JOB_ID.run; do sleep 0.1; done; kill -9 $!; wait"
+    left = "while srun --overlap ps -eo args | grep -q '[p]lain.py'; do sleep 0.3; done; echo over"
+    job = cluster.batch(f"{RUN.format('plain.py')} > $SLURM_JOB_ID.run & {kill}; {left}", "-N2")
+    cluster.wait_output(job, "over")
+    cluster.wait_over(job)
+
+
+def test_spares_take_the_places_of_nodes_that_are_bad_or_go_down(cluster: Cluster) -> None:
+    script = PLAIN.replace("time.sleep(120)", "time.sleep(120 if os.uname().nodename == 'n3' else 8)")
+    config_of_nodes(cluster, "spares", script, bad="n2", nodes=2, spare_nodes=2)
+    job = submit(cluster, "spares")
+    output = f"spares/slurm-{job}.out"
+    cluster.wait_file(output, "up 1 of 2 on n3")
+    cluster.run("scontrol", "update", "nodename=n3", "state=down", "reason=test")
+    text = cluster.wait_file(output, "finished (exit code 0)", timeout_s=90)
+    cluster.run("scontrol", "update", "nodename=n3", "state=resume", check=False)  # it may be back already
+    told = bad_nodes(text + cluster.wait_file(output, "BAD-NODES"))
+    assert (sorted(told["nodes"]), told["action"]) == (["n2", "n3"], "replaced")
+    assert "Slurm reports that the node has failed" in told["nodes"]["n3"]
+    assert "up 1 of 2 on n4" in text
+    cluster.wait_over(job)
+
+
+def test_64_mib_and_200_programs_pass_through_one_step(cluster: Cluster) -> None:
+    job = cluster.batch(f"PYTHONPATH={CHECKOUT} {sys.executable} through.py 64 200", "-N4")
+    assert cluster.wait_output(job, "True", timeout_s=200).split()[-1] == "{b'n1\\n'}"
+    cluster.wait_over(job)
+
+
+def test_200_steps_in_a_row(cluster: Cluster) -> None:
+    step = "./gpulaunch preflight --gpus none --json > /dev/null || echo failed"
+    job = cluster.batch(f"for i in $(seq 200); do {step}; done; echo all", "-N2")
+    assert cluster.wait_output(job, "all", timeout_s=1500) == "all\n"
+    cluster.wait_over(job)
+
+
+def test_before_the_time_limit_ranks_save_and_the_job_goes_on_from_there(cluster: Cluster) -> None:
+    config_of_nodes(cluster, "limit", PLAIN.replace("time.sleep(120)", SAVES), bad="n9", nodes=2, requeue=1)
+    path = cluster.work / "limit" / "job.yaml"
+    config = json.loads(path.read_text())
+    config["before_stop"] = {"signal": "USR1", "wait_s": 20}
+    config["slurm"] |= {"time": "2", "warn": "60s"}
+    config["restart"] = {"max": 1, "resume_args": ["--resume", "{checkpoint}"]}
+    path.write_text(json.dumps(config))
+    job = submit(cluster, "limit")
+    text = cluster.wait_file(f"limit/slurm-{job}.out", "finished (exit code 0)", timeout_s=300)
+    assert "the warning before the time limit of a job" in text
+    assert "after the signal the run wrote checkpoint-5, and it is whole" in text
+    assert "Slurm starts the job again" in text
+    assert text.count("arguments ['--resume', 'checkpoint-5']") == 2
+    cluster.wait_over(job)
