@@ -31,7 +31,7 @@ from launcher.rehearsal.rehearse import rehearse
 from launcher.rehearsal.render import rehearsal_json, rehearsal_lines
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.command import command_json, command_lines
-from launcher.report.ending import print_outcome
+from launcher.report.end_report import print_outcome
 from launcher.report.outcome import outcome_json
 from launcher.report.plan import plan_json, plan_text
 from launcher.report.restarts import policy_json, policy_lines

@@ -21,7 +21,7 @@ from launcher.commands._run_options import (
 )
 from launcher.launch.signals import InterruptChoice
 from launcher.local.project import RUNS, local_runs_dir
-from launcher.report.ending import print_outcome
+from launcher.report.end_report import print_outcome
 from launcher.report.outcome import outcome_json, render_launch
 from launcher.runs.attach import AttachedRun
 from launcher.terminal.live_screen import screen_on

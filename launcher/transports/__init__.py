@@ -24,7 +24,7 @@ def open_endpoint(endpoint: Endpoint, options: OpenOptions) -> Connection:
 
         return LocalConnection(endpoint)
     if endpoint.transport == "prefix":
-        from launcher.transports.prefix_opening import open_prefix  # noqa: PLC0415 - few hosts need it
+        from launcher.transports.prefix_opener import open_prefix  # noqa: PLC0415 - few hosts need it
 
         return open_prefix(endpoint, options, open_endpoint)
     _import_paramiko()
