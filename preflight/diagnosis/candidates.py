@@ -12,12 +12,12 @@ from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause, Confide
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match
 from preflight.diagnosis.signatures.table import CausalDepth, Signature, signature
-from preflight.diagnosis.tracebacks import ParsedException, wraps_another
+from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted, wraps_another
 from preflight.frozen import dataclass
 
 MOST_EVIDENCE = 5
 # They only report that a child ended, or that the end was requested.
-_LAUNCHER_ERRORS = frozenset(
+LAUNCHER_ERRORS = frozenset(
     {
         "ChildFailedError",
         "CalledProcessError",
@@ -39,6 +39,8 @@ _WATCHDOG = "S54"
 _KILLS = frozenset({"S70", "S71", "S72", "S74"})
 _OTHER_FAILURES = re.compile(r"^\s*Failures:")
 _ROOT_CAUSE = re.compile(r"Root Cause \(first observed failure\)")
+# A warning, but of a process that continues without the GPU that it was started for.
+_NO_CUDA = re.compile(r"CUDA initialization: ")
 _KILLED = re.compile(r"exitcode\s*:\s*-(?!15\b)\d")
 _CONFIDENCE: Mapping[CausalDepth, Confidence] = {
     CausalDepth.ROOT: "certain",
@@ -80,6 +82,7 @@ def candidates(
     last = max((line.order for line in course.failing), default=-1)
     if course.failing and course.continued(last):
         return []
+    hits = _messages(hits, raised, course)
     chains = _chains(raised)
     lived = [hit for hit in hits if course.moved(hit.line.order, last)]
     dead = [hit for hit in hits if hit not in lived] if lived else list(hits)
@@ -91,6 +94,25 @@ def candidates(
     found = [_raised_above_waits(each, found) for each in found]
     explained = any(each.depth <= CausalDepth.GENERAL and not each.warning_only for each in found)
     return [*found, *(each for each in own if not (explained and each.warning_only))]
+
+
+def _messages(
+    hits: Sequence[SignatureHit], raised: Sequence[ParsedException], course: RunProgress
+) -> list[SignatureHit]:
+    """Return the hits without those in code that tracebacks show, and with messages that span lines.
+
+    Where a log ends within a traceback, the `raise` that it shows last is all that is left of the message.
+    """
+    told = [hit for hit in hits if not is_quoted(course.lines, hit.line)]
+    orders = {hit.line.order for hit in hits}
+    for each in raised:
+        below = range(each.line.order, each.line.order + MOST_BELOW + 1)
+        if each.below and orders.isdisjoint(below) and not wraps_another(each):
+            row = first_match(each.whole)
+            told += [SignatureHit(row, each.line)] if row is not None else []
+    if told or raised:
+        return told
+    return [hit for hit in hits if hit.line.text.lstrip().startswith("raise ")]
 
 
 def evidence_of(lines: Iterable[Line]) -> tuple[Evidence, ...]:
@@ -193,8 +215,9 @@ def _raised_above_waits(candidate: Candidate, others: Sequence[Candidate]) -> Ca
 
 def _tells_alone(candidate: Candidate) -> bool:
     """Whether it counts where nothing else shows a failure."""
-    row = first_match(candidate.cause.evidence[0].text)
-    return not candidate.warning_only and (row is None or row.definitive)
+    text = candidate.cause.evidence[0].text
+    row = first_match(text)
+    return (_NO_CUDA.search(text) is not None) if candidate.warning_only else (row is None or row.definitive)
 
 
 def _user_exceptions(
@@ -204,7 +227,7 @@ def _user_exceptions(
     matched = {hit.line.order for hit in hits}
     found: dict[str, Candidate] = {}
     for chain in chains:
-        members = [each for each in chain if each.name not in _LAUNCHER_ERRORS]
+        members = [each for each in chain if each.name not in LAUNCHER_ERRORS]
         if not members or any(_is_known(each, matched) for each in chain):
             continue
         root = _innermost(members)

@@ -6,6 +6,7 @@ from preflight.diagnosis import trends
 from preflight.diagnosis.candidates import MOST_EVIDENCE, Candidate, candidates, evidence_of
 from preflight.diagnosis.context import Context, apply_context
 from preflight.diagnosis.lines import Line, Log, read_logs
+from preflight.diagnosis.rank_exits import exit_candidates
 from preflight.diagnosis.result import (
     BENIGN,
     NAN_LOSS,
@@ -42,6 +43,7 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
     raised = parse_exceptions(lines)
     course = RunProgress(lines)
     found = candidates(find_hits(lines), raised, course)
+    found += exit_candidates(lines, raised, found, course)
     ordered = sorted([*found, *_from_series(lines)], key=lambda candidate: candidate.key)
     causes = tuple(candidate.cause for candidate in ordered)
     if context is not None:

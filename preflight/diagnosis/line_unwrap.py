@@ -10,6 +10,7 @@ _ENOUGH = 3
 """Lines of exactly the greatest length that make it a width."""
 _MOST_JOINED = 12
 _DRAWN = 10
+_BOX_ENDS = ("╯", "┘", "╮", "┐", "│", "┃")
 _BEGINNING = 10
 _ONES = str.maketrans("023456789", "111111111")
 # The same for a line that was cut at exactly the width: it may have been cut anywhere.
@@ -21,6 +22,8 @@ _BEGINS = re.compile(
     r"\s*(?:File \"|Traceback|During handling|The above exc|\[|\{|\d{4}-\d\d-\d\d|\d{1,3}%\||[EWIF]\d{4} |[│╭╰┃┌└|+*=#-]|\(\w+ pid="
     r"|raise\b|return\b|(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Warning)\b|\S+:\d+:\d+ \[|NCCL|Root Cause|traceback :|\w+ +: )"
 )
+# A progress bar is as wide as its program makes it, and ends with its line.
+_BAR = re.compile(r"\d%\||(?:it/s|s/it)\b.{0,120}\]?$")
 _INDENTED_CODE = re.compile(r"\s{2,}\S")
 
 
@@ -47,6 +50,7 @@ def unwrap_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 def _width(texts: Sequence[str]) -> int:
     """Return the columns of the terminal this was cut at, 0 when nothing says so."""
+    texts = [text for text in texts if not _BAR.search(text)]
     by_length = Counter(map(len, texts))
     for longest in sorted(by_length, reverse=True):
         if longest < NARROWEST:
@@ -87,6 +91,8 @@ def _glue(last: str, following: str, width: int, box: int) -> str | None:
     if not (at_width or box) or _is_rule(last) or _is_rule(following):
         return None
     if at_width:
+        if last.rstrip()[-1:] in _BOX_ENDS:
+            return None
         return None if _BEGINS_SURELY.match(following) or _alike(last, following) else ""
     if not box or _BEGINS.match(following) or _INDENTED_CODE.match(following):
         return None

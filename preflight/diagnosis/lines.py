@@ -13,10 +13,11 @@ MAX_LINE = 8192
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]")
 # Colours that were pasted without their escape character.
 _BARE_COLOUR = re.compile(r"(?<![\w\]])\[(?:\d{1,2};){0,3}\d{1,2}m")
+_BACKSPACES = re.compile("\b+")
 _RANK = re.compile(
     r"""
     ^(?:
-        \[(?:[\w.-]+\ )?(?:rank|default|r|Rank\ )(?P<torch>\d{1,6})\]:?   # torch, torchrun --tee, gpulaunch
+        \[(?:[\w.-]+\ )?(?:[Rr]ank\ ?|default|r)(?P<torch>\d{1,6})\]:?   # torch, torchrun --tee, gpulaunch
       | \[[\w./-]{1,64}/r(?P<gpulaunch>\d{1,6})\]:?                       # gpulaunch run
       | (?P<srun>\d{1,5}):\                                               # srun --label
       | \[\d+,(?P<mpi>\d{1,6})\]<std(?:err|out)>:?                        # mpirun --tag-output
@@ -47,6 +48,10 @@ _WRAPPER = re.compile(
 _PREFIXED = re.compile(r"[\[\d(>\w]")
 # A progress bar glued to what was printed after it: " 25%|██▌   | 5/20 [00:00<00:00, 77.45it/s]RuntimeError: ..."
 _BAR = re.compile(r"^.{0,120}?\d{1,3}%\|[^|]{0,200}\|[^\[\]]{0,60}\[[^\]]{0,120}\]\s?")
+# The same without a total, "12it [00:03, 3.2it/s, loss=2.1]", and those of Keras and rich.
+_OPEN_BAR = re.compile(
+    r"^.{0,80}?(?:\d+it \[[^\]]{0,120}\]|\d+/\d+ \[[=>.]{5,60}\][^A-Z\[]{0,160}|[━╸╺╾]{5,80} [\d/.%• :a-z-]{0,60})\s?(?=[\[A-Z])"
+)
 _BOX_EDGE = re.compile(r"^[╭┌+][─━-]+ ?(?P<title>[^─━]*?) ?[─━-]+[╮┐+]$|^[╰└][─━]+[╯┘]$")
 _BOX_SIDES = "│┃|"
 _MOST_PREFIXES = 4
@@ -116,6 +121,7 @@ def _physical(text: str) -> Iterator[tuple[int, str]]:
     """Return (number, text) of every line that holds something, colours gone."""
     coloured = "\x1b" in text or "m" in text
     for number, raw in enumerate(text.split("\n"), 1):
+        raw = _BACKSPACES.sub("\r", raw) if "\b" in raw else raw  # noqa: PLW2901 - Keras goes back by them
         for part in (raw,) if "\r" not in raw else raw.split("\r"):
             if not part or part.isspace():
                 continue
@@ -137,6 +143,8 @@ def unwrap(text: str) -> tuple[int | None, str, str]:
         rank = behind if rank is None else rank
         text = _unbox(text)
         bar = _BAR.match(text) if "%|" in text else None
+        if bar is None and ("it [" in text or "=]" in text or ">." in text or "━━" in text):
+            bar = _OPEN_BAR.match(text)
         if bar is None or not text[bar.end() :].strip():
             return rank, shown, text.rstrip()
         shown = bar[0] if "loss" in bar[0] else shown

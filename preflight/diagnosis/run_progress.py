@@ -46,15 +46,15 @@ class RunProgress:
     """How a run went, as far as its lines say: where it failed, made steps, and said that it was done."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
-        self._lines = lines
+        self.lines = lines
         self.failing: list[Line] = []
         self._moves: list[int] = []
-        self._done: list[int] = []
+        self.done: list[int] = []
         for line, kind in zip(lines, _kinds(lines), strict=True):
             if kind == "failed" and _FAILED.search(line.text):
                 self.failing.append(line)
             elif kind == "done":
-                self._done.append(line.order)
+                self.done.append(line.order)
             elif kind == "moves":
                 self._moves.append(line.order)
 
@@ -69,12 +69,12 @@ class RunProgress:
         launcher = any(
             line.order >= after and _LAUNCHER_FAILED.search(line.text) for line in self.failing[-3:]
         )
-        return not launcher and bool(self._done) and self._done[-1] > after
+        return not launcher and bool(self.done) and self.done[-1] > after
 
     def text_from(self, lines: Sequence[Line]) -> str:
         """Return lines with what is right below each: messages of several lines end in it."""
         orders = dict.fromkeys(order for line in lines for order in range(line.order, line.order + _BELOW))
-        return "\n".join(self._lines[order].text for order in orders if order < len(self._lines))
+        return "\n".join(self.lines[order].text for order in orders if order < len(self.lines))
 
     def moved(self, after: int, before: int) -> bool:
         """Whether steps were made between two lines."""

@@ -1,5 +1,6 @@
 """Which rows of the signature table a log's lines match, looked for fast. Pure."""
 
+import re
 from collections.abc import Sequence
 from functools import cache
 
@@ -8,6 +9,17 @@ from preflight.diagnosis.signatures.model import Alternative
 from preflight.diagnosis.signatures.table import NOTICES, SIGNATURES, Signature
 from preflight.frozen import dataclass
 
+_ERRNO = re.compile(r"\[Errno (\d{1,3})\]|\(os error (\d{1,3})\)")
+_STORAGE, _PEER = frozenset({"S93"}), frozenset({"S57", "S59", "S82", "S81", "S51", "S52", "S49"})
+# Linux numbers, asm-generic/errno-base.h and errno.h.
+_BY_ERRNO: dict[int, frozenset[str]] = {
+    2: frozenset({"S92", "S84", "S68", "S37", "S82", "S83", "S27"}),
+    5: _STORAGE, 13: frozenset({"S94"}), 1: frozenset({"S94"}),
+    11: frozenset({"S48"}), 12: frozenset({"S21", "S60"}), 20: frozenset({"S92"}), 21: frozenset({"S92"}),
+    23: frozenset({"S75"}), 24: frozenset({"S75"}), 28: frozenset({"S76", "S60"}), 30: _STORAGE, 32: _PEER,
+    98: frozenset({"S50"}), 101: _PEER, 104: _PEER, 107: frozenset({"S93", *_PEER}), 110: frozenset({"S93", *_PEER}),
+    111: _PEER, 113: _PEER, 116: _STORAGE, 117: _STORAGE, 121: _STORAGE, 122: frozenset({"S76"}),
+}  # fmt: skip
 _ZEROS = bytes(ord("0") if chr(byte).isdecimal() else byte for byte in range(128)) + bytes(range(128, 256))
 
 
@@ -53,7 +65,10 @@ def is_harmless(text: str) -> bool:
 
 def first_match(text: str) -> Signature | None:
     """Return the first row of the whole table that matches a text."""
-    return next((row for row in SIGNATURES if row.matches(text)), None)
+    allowed = _of_errno(text)
+    return next(
+        (row for row in SIGNATURES if row.matches(text) and (not allowed or row.code in allowed)), None
+    )
 
 
 _Rows = tuple[tuple[Signature, Alternative], ...]
@@ -92,4 +107,18 @@ def _active(shapes: set[str]) -> dict[str, _Rows]:
 
 
 def _first(rows: _Rows, text: str) -> Signature | None:
-    return next((row for row, alternative in rows if alternative.pattern.search(text)), None)
+    allowed = _of_errno(text)
+    return next(
+        (
+            row
+            for row, alternative in rows
+            if alternative.pattern.search(text) and (not allowed or row.code in allowed)
+        ),
+        None,
+    )
+
+
+def _of_errno(text: str) -> frozenset[str]:
+    """Return the codes that a line's errno leaves possible, empty where it has none: words beside it are a path's."""
+    found = _ERRNO.search(text) if "rrno " in text or "os error " in text else None
+    return _BY_ERRNO.get(int(found[1] or found[2]), frozenset()) if found else frozenset()

@@ -37,6 +37,16 @@ _LIBRARY = re.compile(
     r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/[^/]+/(?:guard|rank)\.py$"  # between the script and torch
 )
 _BARE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception): (?![-+\d.naif%\s]+$)\S")
+# What ends a message that continues below its first line.
+_NOT_A_MESSAGE = re.compile(
+    r"Traceback \(|During handling|The above exception|^[=_*#-]{10,}|^\[?[EWIF]\d{4} |^\[\w|^\d{4}-\d\d-\d\d|\d%\|"
+)
+MOST_BELOW = 6
+"""Lines below the first one of a message that are read."""
+_CXX_FRAME = re.compile(r"^\s*(?:frame )?#\d+:? ")
+_RICH_SOURCE = re.compile(r"^\s*(?:❱ *)?\d+ │")
+_DEEPEST_SOURCE = 10
+"""Lines of source that Python prints below one frame, marks included."""
 # A traceback longer than this is a recursion; what counts is at its end and is found without the rest.
 _LONGEST = 400
 
@@ -64,6 +74,7 @@ class ParsedException:
     follows: str = ""  # "" first of its chain, "cause" (raise ... from), "context" (during handling)
     chain: int = 0
     bare: bool = False  # no traceback above it
+    below: str = ""  # the lines below the first line of its message, in one line
 
     @property
     def name(self) -> str:
@@ -72,8 +83,13 @@ class ParsedException:
 
     @property
     def text(self) -> str:
-        """Type and message as Python prints them."""
-        return f"{self.type}: {self.message}".rstrip(": ")
+        """Type and message as Python prints them, in one line; of a long message its start."""
+        return f"{self.type}: {self.message or self.below}".rstrip(": ")
+
+    @property
+    def whole(self) -> str:
+        """Type and message with the lines below the first one."""
+        return f"{self.type}: {self.message} {self.below}".strip()
 
     @property
     def location(self) -> TracebackFrame | None:
@@ -157,9 +173,41 @@ def _one(lines: Sequence[Line], start: int) -> tuple[ParsedException | None, int
         named = _named(text)
         if named and (frames or named["message"]):
             return ParsedException(
-                named["type"], named["message"] or "", lines[index], tuple(frames)
+                named["type"], named["message"] or "", lines[index], tuple(frames), below=_below(lines, index)
             ), index + 1
     return None, start + 1
+
+
+def _below(lines: Sequence[Line], index: int) -> str:
+    """Return the lines below an exception that belong to its message, in one line."""
+    found: list[str] = []
+    for line in lines[index + 1 : index + 1 + MOST_BELOW]:
+        if _NOT_A_MESSAGE.search(line.text) or _FRAME.match(line.text) or _named(line.text):
+            break
+        found.append(line.text.strip())
+    return " ".join(found)
+
+
+def is_quoted(lines: Sequence[Line], line: Line) -> bool:
+    """Whether a line of a log (`lines[line.order]`) shows code, not a message: a frame, or the source below one."""
+    text = line.text
+    if _FRAME.match(text) or _CXX_FRAME.match(text) or _RICH_SOURCE.match(text) or _ARROW.match(text):
+        return True
+    depth = _indent(text)
+    if not depth:
+        return False
+    for above in reversed(lines[max(0, line.order - _DEEPEST_SOURCE) : line.order]):
+        if (above.rank, above.source) != (line.rank, line.source):
+            continue
+        if _FRAME.match(above.text):
+            return _indent(above.text) < depth
+        if _indent(above.text) < depth:
+            return False
+    return False
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _named(text: str) -> re.Match[str] | None:

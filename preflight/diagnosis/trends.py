@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import takewhile
 
 from preflight.diagnosis.result import COLLAPSE_CODE, NAN_CODE, ZERO_CODE, Confidence
 from preflight.diagnosis.series import Point
@@ -48,7 +49,7 @@ def _zero_with_nan(points: Sequence[Point]) -> Anomaly | None:
     """Trainer logs the average of the losses that are not NaN: 0.0 when none is left."""
     hits = tuple(point for point in points if point.loss == 0 and is_bad(point.norm))
     pairs = [point for point in points if point.loss is not None and point.norm is not None]
-    if len(hits) < 2 and not (hits and (hits[-1] is pairs[-1])):
+    if not hits or not (hits[-1] is pairs[-1] or (len(hits) > 1 and len(hits) >= _SHARE * len(pairs))):
         return None
     return Anomaly(
         ZERO_CODE, "the loss is logged as 0.0 while the gradient norm is NaN: every step's loss was NaN", hits
@@ -61,10 +62,18 @@ def _loss_nan(points: Sequence[Point]) -> Anomaly | None:
     if not hits:
         return None
     ends_bad = hits[-1] is losses[-1]
-    often = len(hits) >= _LOSSES or (len(hits) >= 2 and len(hits) >= _SHARE * len(losses))
+    often = len(hits) >= 2 and len(hits) >= _SHARE * len(losses)
+    stays = len(_bad_tail(losses)) >= _LOSSES
     if ends_bad or (often and not _recovered(losses, hits)):
-        return Anomaly(NAN_CODE, "the loss is NaN or infinite", hits, "certain" if often else "likely")
+        return Anomaly(
+            NAN_CODE, "the loss is NaN or infinite", hits, "certain" if often or stays else "likely"
+        )
     return None
+
+
+def _bad_tail(losses: Sequence[Point]) -> list[Point]:
+    """Return the last points without a sound loss among them."""
+    return list(takewhile(lambda point: is_bad(point.loss), reversed(losses)))
 
 
 def _recovered(losses: Sequence[Point], hits: Sequence[Point]) -> bool:
@@ -85,9 +94,17 @@ def _norms_stay_nan(points: Sequence[Point]) -> Anomaly | None:
     tail = _tail(norms, bad=True)
     if len(tail) < _NORMS_IN_A_ROW:
         return None
-    return Anomaly(
-        NAN_CODE, "the gradient norm stays NaN or infinite: no step changes the weights for the better", tail
-    )
+    what = "the gradient norm stays NaN or infinite: no step changes the weights for the better"
+    return Anomaly(NAN_CODE, what, tail, "likely" if _still_falls(points) else "certain")
+
+
+def _still_falls(points: Sequence[Point]) -> bool:
+    """Whether the loss is sound to its end and lower than at its start: weights still change for the better."""
+    losses = [point.loss for point in points if point.loss is not None]
+    third = len(losses) // 3
+    if third == 0 or not all(map(math.isfinite, losses)):
+        return False
+    return sum(losses[-third:]) < sum(losses[:third])
 
 
 def _tail(norms: Sequence[Point], *, bad: bool) -> tuple[Point, ...]:
@@ -102,7 +119,11 @@ def _tail(norms: Sequence[Point], *, bad: bool) -> tuple[Point, ...]:
 
 def _scale_collapsed(points: Sequence[Point]) -> Anomaly | None:
     skipped = tuple(_skipped_at_the_end(points))
-    if len(skipped) >= _SKIPPED or [p for p in skipped[-2:] if p.scale is not None and p.scale <= 1][1:]:
+    steps = sum(1 for point in points if point.overflow or point.loss is not None)
+    if (
+        len(skipped) >= max(_SKIPPED, _SHARE * steps)
+        or [p for p in skipped[-2:] if p.scale is not None and p.scale <= 1][1:]
+    ):
         return Anomaly(COLLAPSE_CODE, _COLLAPSED, skipped[-5:])
     scales = [point for point in points if point.scale is not None and not point.overflow]
     tail = [point for point in scales[-3:] if point.scale is not None and point.scale < _SCALE_FLOOR]

@@ -55,7 +55,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("frozen", "no-gradient"),
     Kind("anomaly", "nan-loss"),
     Kind("diverges", "nan-loss"),
-    Kind("flash-attention-missing", "flash-attn-unsupported"),
+    Kind("flash-attention-missing", "missing-module"),
     # rendezvous and collectives
     Kind("port-taken", "port-in-use"),
     Kind("port-taken-accelerate", "port-in-use"),

@@ -18,6 +18,7 @@ from tests.preflight.diagnosis_logs import LOGS, SEEN_THROUGH, blocks, messages,
 
 HITS = blocks("hits.txt")
 OTHERS = [*blocks("composed.txt"), *blocks("healthy.txt")]
+JUDGED = blocks("judged.txt")
 RECORDED = recorded()
 
 
@@ -26,6 +27,42 @@ def test_every_row_is_named_for_the_log_that_it_is_made_for(heading: str, log: s
     code, slug = heading.split()
     found = diagnose(log)
     assert (found.verdict, found.causes[0].code) == (slug, code)
+
+
+@pytest.mark.parametrize(("heading", "log"), JUDGED, ids=[heading for heading, _ in JUDGED])
+def test_a_cause_is_named_as_surely_as_its_log_allows(heading: str, log: str) -> None:
+    code, slug, confidence = heading.split()[:3]
+    found = diagnose(log)
+    assert (found.causes[0].code, found.verdict, found.causes[0].confidence) == (code, slug, confidence)
+
+
+def _steps(values: dict[int, str], last: int = 200) -> str:
+    return "".join(f"step {n} | loss {values.get(n, f'{3 - n / 100:.4f}')} | lr 1e-4\n" for n in range(last))
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict", "confidence"),
+    [
+        (_steps(dict.fromkeys((40, 90, 140), "nan")), BENIGN, ""),  # 3 of 200, and the loss falls on
+        (_steps(dict.fromkeys(range(40, 200, 9), "nan")), "nan-loss", "certain"),
+        (_steps(dict.fromkeys(range(197, 200), "nan")), "nan-loss", "certain"),
+        (_steps({199: "nan"}), "nan-loss", "likely"),
+        (_steps({}) + "step 201 | loss 1.0 | grad_norm inf\n" * 3, "nan-loss", "likely"),
+        ("step 1 | loss 3.0 | grad_norm inf\n" * 3, "nan-loss", "certain"),
+    ],
+    ids=["few", "rate", "tail", "last", "norms of a loss that falls", "norms"],
+)
+def test_an_overflow_is_judged_by_its_rate(log: str, verdict: str, confidence: str) -> None:
+    found = diagnose(log)
+    assert (found.verdict, found.causes[0].confidence if found.causes else "") == (verdict, confidence)
+
+
+def test_bars_of_one_width_are_not_lines_that_a_terminal_cut() -> None:
+    bar = " 40%|####      | 40/100 [00:01<00:01, 39.90it/s, v_num=0, train_loss_step=2.310, lr=0.0001]"
+    log = f"{bar}\r" * 6 + f"{bar}\nnext epoch\n{bar}\nRuntimeError: CUDA error: out of memory\n"
+    assert [cause.evidence[0].text for cause in diagnose(log).causes][:1] == [
+        "RuntimeError: CUDA error: out of memory"
+    ]
 
 
 @pytest.mark.parametrize(("code", "line"), near_misses(), ids=[code for code, _ in near_misses()])

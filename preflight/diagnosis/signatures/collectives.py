@@ -29,12 +29,22 @@ ROWS: tuple[Signature, ...] = (
               r"|NCCL WARN.{0,60}NET/OFI|nccl_net_ofi\w*.{0,80}(?:fail|error)|IBV_WC_\w*ERR|libibverbs: .{0,40}(?:error|failed)|connectFullMesh failed|Gloo connectFullMesh",
               "the network that NCCL chose does not carry its traffic", "NCCL_SOCKET_IFNAME=IF, NCCL_IB_HCA or"
               " NCCL_IB_DISABLE=1; check link state with gpulaunch preflight", "thread"),
+    Signature("S26", "ddp-unused-parameters", ROOT,
+              r"Expected to mark a variable ready only once|has been marked as ready twice|marking a variable ready multiple times",
+              "DDP saw a parameter's gradient twice in one step: reentrant checkpointing, a shared module, or two backward passes",
+              "gradient_checkpointing_kwargs={'use_reentrant': False} (checkpoint(..., use_reentrant=False)); otherwise call the"
+              " shared module once per step. find_unused_parameters=True makes it worse", "source"),
     Signature("S61", "ddp-unused-parameters", ROOT,
               r"Expected to have finished reduction in the prior iteration|[Pp]arameter indices which did not receive grad for rank"
-              r"|parameters that were not used in producing (?:the )?loss|Parameters which did not receive grad for rank|Expected to mark a variable ready only once"
+              r"|parameters that were not used in producing (?:the )?loss|Parameters which did not receive grad for rank"
               r"|find_unused_parameters(?:=True|`)? (?:is required|must be)|your module has parameters that were not used",
               "some parameters take no part in the loss under DDP", "find_unused_parameters=True (ddp_find_unused_parameters in"
               " Trainer), or freeze what is not used", "source"),
+    Signature("S25", "collective-mismatch", ROOT,
+              r"Detected at least one rank that exhausted inputs|Rank \d+ exhausted all inputs",
+              "a rank ended before the others and without an error, which then lost it: it has fewer batches, or left its loop early",
+              "the same number of steps on every rank: drop_last=True and a DistributedSampler, model.join(), or a `break` that all"
+              " ranks take together", "run"),
     Signature("S62", "collective-mismatch", ROOT,
               r"[Dd]etected mismatch between collectives|[Mm]ismatch(?:ed)? (?:between )?collective|op\.preamble\.length <= op\.nbytes"
               r"|Monitored barrier encountered error|Ranks? .{0,80}failed to pass monitoredBarrier|DDP expects same model across all ranks"

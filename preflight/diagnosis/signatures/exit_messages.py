@@ -40,7 +40,7 @@ ROWS: tuple[Signature, ...] = (
               "a process was killed with SIGKILL: the kernel's OOM killer is the usual one, a scheduler or a person may be it",
               "sudo dmesg -T | grep -i -E 'killed process|oom'; then less host memory: workers, ranks, loading", "run"),
     Signature("S78", "terminated", ENDING,
-              r"CANCELLED AT|scancel|Received 15 death signal|got signal: 15\b|Received 2 death signal|got signal: 2\b|^KeyboardInterrupt\b|Received SIGTERM|SIGTERM received|SignalException: .{0,60}signal: (?:2|15)\b|\^CTraceback|STEP \S+ ON \S+ CANCELLED|Killed by signal 15",
+              r"CANCELLED AT|scancel|Received 15 death signal|got signal: 15\b|Received 2 death signal|got signal: 2\b|^KeyboardInterrupt\b|Received SIGTERM|SIGTERM received|SignalException: .{0,60}signal: (?:2|15)\b|\^CTraceback|STEP \S+ ON \S+ CANCELLED|Killed by signal 15|^Terminated *$|: line \d+: +\d+ Terminated\b|zsh: terminated|^\[\d+\] +[-+]? *\d+ +terminated\b|^\[\d+\][-+]? +Terminated\b|non-zero exit status (?:143|-15)\b",
               "the run was stopped from outside: a scheduler, or a person", "resume from the last checkpoint", "known"),
     # Other processes' words about a failed one
     Signature("S73", "terminated", VICTIM, r"closing signal SIGTERM|^Terminated\b|\bSIGTERM\b|Sending process \d+ closing signal|" + _signal(15, "SIGTERM"),

@@ -7,6 +7,10 @@ ROWS: tuple[Signature, ...] = (
               r"Too many open files|received 0 items of ancdata|\bEMFILE\b|\[Errno 24\]|os error 24\b|\[Errno 23\]|ENFILE",
               "the limit of open files is reached", "ulimit -n 65536 before the launch;"
               " torch.multiprocessing.set_sharing_strategy('file_system')", "run"),
+    Signature("S48", "too-many-open-files", ROOT,
+              r"can't start new thread|Resource temporarily unavailable|\[Errno 11\]|pthread_create failed|libgomp: Thread creation failed|OpenBLAS blas_thread_init: pthread_create",
+              "the limit of processes and threads of this user or container is reached",
+              "ulimit -u; fewer DataLoader workers; OMP_NUM_THREADS=1; docker run --pids-limit=-1", "run"),
     Signature("S76", "disk-full", ROOT,
               r"No space left on device|Disk quota exceeded|PytorchStreamWriter failed writing|basic_ios::clear: iostream error|[Nn]ot enough (?:free )?(?:disk )?space"
               r"|unexpected pos \d+ vs \d+|\[Errno 122\]|\[Errno 28\]|os error 28\b|os error 122\b|\bENOSPC\b|\bEDQUOT\b|(?:database or )?disk is full|[Dd]isk (?:is )?full\b|\d+ requested and \d+ written"
@@ -69,6 +73,6 @@ ROWS: tuple[Signature, ...] = (
     Signature("S92", "missing-file", GENERAL, r"^FileNotFoundError|(?:can't open file|error:).{0,200}No such file or directory|^NotADirectoryError|^IsADirectoryError",
               "a path does not exist on this host, or the working directory is another one", "copy it to the host; use absolute"
               " paths or workdir:", "known", definitive=False),
-    Signature("S94", "storage", GENERAL, r"^PermissionError|\[Errno 13\]",
+    Signature("S94", "storage", GENERAL, r"^PermissionError|\[Errno 13\]|\[Errno 1\] Operation not permitted",
               "this user may not read or write that path on this host", "change its owner or mode, or use another path", "known"),
 )  # fmt: skip

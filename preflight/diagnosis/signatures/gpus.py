@@ -20,8 +20,8 @@ ROWS: tuple[Signature, ...] = (
               r"|[Ii]nvalid CUDA 'device=|Invalid CUDA_VISIBLE_DEVICES|device_index out of range",
               "a rank asked for a GPU that it cannot see: more ranks than GPUs, CUDA_VISIBLE_DEVICES, or a fixed cuda:N",
               "as many ranks as visible GPUs; accelerator.device instead of a fixed index", "known"),
-    Signature("S53", "nccl-duplicate-gpu", ROOT, r"Duplicate GPU detected|both on CUDA device [0-9a-f]|[Mm]ultiple ranks? .{0,40}(?:on|using)"
-              r" the same (?:GPU|device)|same GPU is used by (?:multiple|several) ranks",
+    Signature("S53", "nccl-duplicate-gpu", ROOT, r"[Dd]uplicate GPUs? (?:detected|in use|found)|both on (?:CUDA|HIP) device [0-9a-f]|[Rr]anks? .{0,40}both (?:use|using|on) (?:the same )?(?:GPU|device)|must be on distinct (?:GPU|CUDA) devices|[Mm]ultiple ranks? .{0,40}(?:on|using)"
+              r" the same (?:GPU|device)|more than one rank (?:on|uses|per) (?:the same |a )?(?:GPU|device)|same GPU is (?:used|shared) by (?:multiple|several) ranks",
               "two ranks are on one GPU: a fixed device, CUDA_VISIBLE_DEVICES set in the script, or more ranks than GPUs",
               "take the device from LOCAL_RANK (accelerator.device); as many ranks as GPUs", "thread"),
     Signature("S45", "device-map-auto", ROOT,

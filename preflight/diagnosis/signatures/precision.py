@@ -27,13 +27,17 @@ ROWS: tuple[Signature, ...] = (
               r"unscale_\(\) has already been called on this optimizer|step\(\) has already been called since the last"
               r" update|unscale_\(\) is being called after step\(\)",
               "clipped twice in a step, or scaler.update() is missing", "one unscale_/clip per optimizer and step", "run"),
+    Signature("S27", "missing-module", ROOT,
+              r"[Ff]lash[_ -]?[Aa]tt\w*[^:]{0,80}(?:toggled on)?.{0,120}(?:package|library)\b.{0,60}(?:not (?:be )?|n't (?:seem to )?(?:be )?|n't )installed"
+              r"|[Ff]lash_?attn\S* (?:is|seems to be|seems) not installed|No module named '?(?:flash_attn|flash_attn_\w+|flash_attention)\b"
+              r"|(?:[Pp]lease|[Yy]ou (?:need|must)) install `?flash[-_]attn|[Ff]lash ?[Aa]ttention\S*(?: 2)? is not installed",
+              "the package flash-attn is not installed on this host; that says nothing about its GPUs",
+              "attn_implementation='sdpa' needs no package; else install flash-attn built for this torch and this CUDA", "run"),
     Signature("S16", "flash-attn-unsupported", ROOT,
               r"FlashAttention(?:-?\d)? only supports? (?:Ampere|Hopper|Turing|fp16|head)|Flash ?Attention-?\s?\d? has been"
-              r" toggled on|FlashAttention only support fp16 and bf16|flash_attn\S*: undefined symbol|flash_attn\S* seems to be not installed|No available kernel\. Aborting execution"
-              r"|[Ff]lash[_ -]?[Aa]tt\w*[^:]{0,60}(?:package|library)[^.]{0,40}(?:seems to be |is )?not (?:be )?installed"
+              r" toggled on|FlashAttention only support fp16 and bf16|flash_attn\S*: undefined symbol|No available kernel\. Aborting execution"
               r"|FlashAttention\w* (?:is )?not supported|FlashAttention backward for head dim|Expected is_sm\d+x?(?: \|\| is_sm\d+x?)* to be true|The current flash attention version|Flash ?Attention(?: [\d.]+)? only supports"
               r"|flash_attn_(?:gpu|cuda|2_cuda)\W.{0,80}(?:cannot open shared object|No module named)"
-              r"|No module named '?(?:flash_attn|flash_attn_\w+|flash_attention)\b"
               r"|FlashAttention-?\d? .{0,80}requires? (?:a )?(?:GPU|compute|CUDA|Ampere)"
               r"|FlashAttention is only supported on (?:CUDA )?devices? with compute"
               r"|does not support Flash ?Attention|head_dim .{0,40}not supported by FlashAttention"
@@ -74,6 +78,31 @@ ROWS: tuple[Signature, ...] = (
               r"|torch\._scaled_mm is only supported on CUDA devices with compute capability",
               "fp8 without TransformerEngine, MS-AMP or torchao, or on a GPU below 8.9", "use bf16", "source"),
     Signature("S15", "tf32-unsupported", ROOT, r"--tf32 requires Ampere", "tf32 on a GPU below 8.0", "drop tf32", "run"),
+    Signature("S28", "dtype-mismatch", ROOT,
+              r"Must flatten tensors with uniform dtype|FSDP (?:reduce-scatter )?expects uniform \w+(?: \w+)? dtype|FSDP expects uniform dtype",
+              "FSDP shards parameters of one unit together, and these differ in dtype",
+              "load the whole model in one dtype (dtype=torch.bfloat16) before it is wrapped; with a 4-bit base set"
+              " bnb_4bit_quant_storage to that dtype; with LoRA cast the adapters to it too", "source"),
+    Signature("S29", "user-exception", ROOT,
+              r"Must flatten tensors with uniform `?requires_grad`?|uniform `?requires_grad`? when `?use_orig_params",
+              "FSDP shards frozen and trained parameters together (LoRA, a frozen encoder), which it cannot without use_orig_params",
+              "fsdp_use_orig_params: true (FullyShardedDataParallel(..., use_orig_params=True)), or FSDP2; or a wrap policy that"
+              " puts frozen and trained modules into units of their own (peft's fsdp_auto_wrap_policy)", "source"),
+    Signature("S46", "user-exception", ROOT,
+              r"'status': '(?:NOT_AVAILABLE|INFLIGHT)'.{0,80}'ds?_?numel'|'status': '(?:NOT_AVAILABLE|INFLIGHT)', 'numel'|still have inflight params|not in (?:the )?`?(?:self\.)?__inflight_param_registry"
+              r"|tracing error at step \d+: ?(?:$|module|expected|\()|torch\.Size\(\[0\]\) from checkpoint|shape in current model is torch\.Size\(\[0\]\)",
+              "DeepSpeed ZeRO-3: a parameter was used while it was not gathered on this rank: ranks or steps took different paths"
+              " through the model, a parameter was called outside its module, or weights were loaded into the partitioned model",
+              "the same modules in the same order on every rank and step; deepspeed.zero.GatheredParameters around access to"
+              " weights; load checkpoints by from_pretrained or the engine; stage3_prefetch_bucket_size: 0 names the module", "thread"),
+    Signature("S47", "dtype-mismatch", ROOT,
+              r"could not create a primitive descriptor for (?:a|the) \w*(?:convolution|inner product|matmul)|params, grads, exp_avgs, and exp_avg_sqs must have"
+              r"|[Ff]unction \w+Backward\d* returned an invalid gradient at index \d+ - expected (?:type|dtype) .{0,60} but got"
+              r"|expected (?:input|grad_output|weight) and (?:input|grad_output|weight) to (?:have|be of) (?:the )?same (?:d?type)",
+              "a backward pass met tensors of different dtypes: a custom backward, a cast between forward and backward, or"
+              " gradients in another dtype than their parameters",
+              "cast the result of a custom backward to its input's dtype; loss.float() before backward(); no .to(dtype) on a"
+              " module between forward and step", "run"),
     Signature("S08", "dtype-mismatch", ROOT,
               r"mat1 and mat2 (?:must|to) have the same dtype|expected m\w+ and m\w+ to have the same dtype"
               r"|expected scalar type \w+ but (?:found|got)|Input type \(.{0,120}\) and (?:bias|weight) type \(.{0,120}\) should"
@@ -81,7 +110,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Expected out tensor to have dtype|self and mat2 must have the same dtype|[Qq]uery,? (?:and )?key,?.{0,20} (?:must|to)"
               r" have the same dtype|to have the same dtype, but|should either all have the same dtype|have (?:the )?same (?:dtype|dtypes|scalar type),? (?:but )?(?:got|found)"
               r"|must have the same scalar type|Expected self\.dtype to be equal to|value cannot be converted to type \S+ without"
-              r" overflow|Must flatten tensors with uniform dtype|expects uniform dtype|to match query dtype, but got"
+              r" overflow|to match query dtype, but got"
               r"|can't be cast to the desired output type|Expected (?:tensor for argument|object of)[^,]{0,60}(?:scalar|data) types?"
               r"|expected both vectors to have same dtype|(?:Half|BFloat16|Float) did not match (?:Half|BFloat16|Float)"
               r"|tensor dtypes? (?:mismatch|must match)|dtype mismatch[:,]|mixed dtype \(CPU\): expect|expected input\w* (?:dtype|to have"

@@ -1,0 +1,130 @@
+"""Ranks that ended by themselves, without an exception, while others lost their peer. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from preflight.diagnosis.candidates import LAUNCHER_ERRORS, Candidate, evidence_of
+from preflight.diagnosis.lines import Line
+from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause, Confidence
+from preflight.diagnosis.run_progress import RunProgress
+from preflight.diagnosis.signatures.table import CausalDepth, signature
+from preflight.diagnosis.tracebacks import ParsedException
+from preflight.frozen import dataclass
+
+_RANK = re.compile(r"^\s*rank\s+: (\d{1,6}) \(local_rank: \d+\)")
+_CODE = re.compile(r"^\s*exitcode\s*: (-?\d{1,3}) ")
+_ROOT = re.compile(r"Root Cause \(first observed failure\)")
+_HOST_TABLE = re.compile(r"^Failures:")
+_MOST_EXIT_CODE = 127
+"""Greater codes are what a shell makes of a signal."""
+_LOST_PEER = "S57"
+_WAITED = "S54"
+_ENDED_EARLY = "S25"
+
+
+@dataclass(frozen=True, slots=True)
+class RankExit:
+    """A row of torch's table of failed ranks. `root`: the table calls it the first."""
+
+    rank: int
+    code: int
+    line: Line
+    root: bool
+
+
+def rank_exits(failing: Sequence[Line], lines: Sequence[Line]) -> tuple[RankExit, ...]:
+    """Return the ranks that torch's table of failures lists; `failing` are the log's lines that show a failure."""
+    return tuple(
+        found for line in failing if _HOST_TABLE.match(line.text) for found in _table(lines, line.order)
+    )
+
+
+def _table(lines: Sequence[Line], start: int) -> Iterator[RankExit]:
+    root, rank = False, None
+    for line in lines[start + 1 :]:
+        if _HOST_TABLE.match(line.text):
+            return
+        root = root or _ROOT.search(line.text) is not None
+        rank_row, code_row = _RANK.match(line.text), _CODE.match(line.text)
+        if rank_row:
+            rank = int(rank_row[1])
+        elif code_row and rank is not None:
+            yield RankExit(rank, int(code_row[1]), line, root)
+            if root:
+                return
+
+
+def exit_candidates(
+    lines: Sequence[Line],
+    raised: Sequence[ParsedException],
+    found: Sequence[Candidate],
+    course: RunProgress,
+) -> list[Candidate]:
+    """Return the ranks that made others fail without a word: by an exit of their own, or by ending early.
+
+    Nothing where another candidate says more than that a process ended or lost its peer.
+    """
+    if any(
+        each.depth <= CausalDepth.GENERAL and not each.warning_only and each.cause.code != _WAITED
+        for each in found
+    ):
+        return []
+    exits = rank_exits(course.failing, lines)
+    own = _own_exit(exits, raised)
+    if own is not None:
+        return [own]
+    early = _ended_early(lines, exits, found, course)
+    return [early] if early is not None else []
+
+
+def _own_exit(exits: Sequence[RankExit], raised: Sequence[ParsedException]) -> Candidate | None:
+    """Return the first failed rank where it raised nothing: the script, or a library, called sys.exit."""
+    root = next((each for each in exits if each.root), None)
+    ranks = {each.line.rank for each in raised if each.name not in LAUNCHER_ERRORS}
+    if root is None or not 0 < root.code <= _MOST_EXIT_CODE or ranks & {None, root.rank}:
+        return None
+    certain = bool(ranks) or root.code > 1  # others' tracebacks were kept, so its own would have been
+    confidence: Confidence = "likely" if certain else "possible"
+    cause = Cause(
+        code=USER_CODE,
+        slug=USER_EXCEPTION,
+        confidence=confidence,
+        cause=f"rank {root.rank} ended itself with exit code {root.code} and raised no exception: sys.exit or os._exit in the script",
+        fix=f"find the exit with code {root.code} in the script; what rank {root.rank} printed last says why",
+        evidence=evidence_of([root.line]),
+        rank=root.rank,
+        host=root.line.host,
+    )
+    return Candidate(
+        cause, CausalDepth.ENDING if certain else CausalDepth.VICTIM, warning_only=False, first=root.line
+    )
+
+
+def _ended_early(
+    lines: Sequence[Line], exits: Sequence[RankExit], found: Sequence[Candidate], course: RunProgress
+) -> Candidate | None:
+    """Return the rank that said it was done before others, which then lost it or waited for it in vain."""
+    waits = [each for each in found if each.cause.code in (_LOST_PEER, _WAITED) and not each.warning_only]
+    row = signature(_ENDED_EARLY)
+    if not waits or row is None or any(each.code < 0 and each.root for each in exits):
+        return None
+    first = min(waits, key=lambda each: each.first.order)
+    failed = {each.rank for each in exits} | {each.first.rank for each in waits}
+    done = [lines[order] for order in course.done if order < first.first.order]
+    done = [line for line in done if line.rank is None or line.rank not in failed]
+    if first.cause.code == _WAITED:
+        done = [line for line in done if line.rank is not None and first.first.rank is not None]
+    if not done:
+        return None
+    cause = Cause(
+        code=row.code,
+        slug=row.slug,
+        confidence="likely",
+        cause=row.cause,
+        fix=row.fix,
+        evidence=evidence_of([done[-1], first.first]),
+        location=first.cause.location,
+        rank=done[-1].rank,
+        host=done[-1].host,
+    )
+    return Candidate(cause, CausalDepth.GENERAL, warning_only=False, first=done[-1])
