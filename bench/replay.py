@@ -17,7 +17,9 @@ from launcher.remote.programs import bootstrap_argv
 
 _STAND_IN = """\
 #!{python} -IS
-import json, sys
+import json, os, sys
+if "-S" in sys.argv:  # not the agent, which wants the environment's packages
+    os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 read, line = sys.stdin.buffer.read, sys.stdin.buffer.readline
 line()
 read(int(line()))

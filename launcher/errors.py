@@ -25,6 +25,7 @@ __all__ = [
     "ContainerNotRunning",
     "ContainerStopped",
     "ContainersRefused",
+    "DescriptorsExhausted",
     "GpulaunchError",
     "HostError",
     "HostKeyChanged",
@@ -110,6 +111,16 @@ class StepEnded(ConnectionLost):
 
 class CommandTimedOut(ConnectionTimedOut):
     """A command on the host did not end within its time limit."""
+
+
+class DescriptorsExhausted(HostError):
+    """The client has no descriptor or thread left for one more host."""
+
+    def __init__(self, host: str, message: str = "", fix: str = "") -> None:
+        said = "not asked: this machine has no descriptor left for one more connection (ulimit -n)"
+        super().__init__(
+            host, message or said, fix or "Raise it with `ulimit -n 65536`, or use --parallel 16"
+        )
 
 
 class ProgramNotStarted(HostError):

@@ -34,7 +34,6 @@ from launcher.host_checks.render_text import report_lines
 from launcher.planning.plan import ScriptFile
 from launcher.planning.script_file import script_after_sync, script_to_send
 from launcher.remote.agent import GatherResult
-from launcher.remote.connection_pool import ConnectionPool
 from launcher.terminal.json_text import json_text
 from launcher.terminal.output import echo_json_text, echo_lines
 from preflight.frozen import dataclass
@@ -218,19 +217,17 @@ def _from_hosts(
         ways, entries = reach_job(ways, slurm_job, options.transport, asked.base)
     else:
         entries = resolve_local_entries(ways.inventory.resolve(asked.hosts), asked.job, asked.base)
-    connections = ConnectionPool(ways.open)
     try:
         with HostTable(entries) as live:
             return preflight(
                 entries,
                 resolve_rank_counts(asked.job, ways.inventory),
-                connections.borrow,
+                ways.open,
                 manner=manner,
                 probe=reachability_probe(width=ways.width),
                 on_done=live.host_done,
             )
     finally:
-        connections.close()
         ways.close()
 
 

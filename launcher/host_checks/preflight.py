@@ -118,7 +118,7 @@ def preflight(
     probe = probe if how.as_one_launch and len(hosts) > 1 else None
     reached: tuple[Reach, ...] = ()
     main = hosts[0].name
-    with AgentSessions() as waiting:
+    with AgentSessions(opener, hosts, width=how.width) as waiting:
         gathered = gather_facts(
             hosts,
             lambda entry: agent_request(entry, job, how),

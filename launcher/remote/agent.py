@@ -84,18 +84,20 @@ def gather_facts(
 ) -> GatherResult:
     """Ask all hosts side by side; one connection and one channel for each.
 
-    Where `waiting` is given, agents that have answered stay on their hosts, for one more program each.
+    Where `waiting` is given, agents of the first hosts that have answered stay on their hosts, for one more
+    program each.
     """
     todo = tuple(entries)
     _packed_agent(), _packed_pynvml()  # once, before many threads want them
+    staying = frozenset(entry.name for entry in todo[: waiting.most]) if waiting is not None else frozenset()
 
     def ask_one(entry: HostEntry) -> HostFacts:
         with ExitStack() as held:
             connection = held.enter_context(opener(entry))
             stream = held.enter_context(closing(_start(connection, entry.python)))
-            stay = waiting is not None
+            stay = entry.name in staying
             facts = _ask(stream, connection.name, entry.python, request_for(entry), stay=stay)
-            if waiting is not None:
+            if waiting is not None and stay:
                 waiting.add(entry.name, stream, held.pop_all())
             return facts
 

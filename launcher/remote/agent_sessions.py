@@ -1,17 +1,43 @@
 """Agents that have answered and wait on their hosts, for one more program over the same channel."""
 
-from contextlib import ExitStack, suppress
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing, suppress
 
+from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionLost, GpulaunchError
-from launcher.remote.programs import frame_program
-from launcher.transports.base import Closing, Stream
+from launcher.local.descriptors import bounded_width, descriptor_limit, raise_descriptor_limit
+from launcher.remote.fanout import WIDTH
+from launcher.remote.programs import command_with_stdin, frame_program
+from launcher.transports.base import Closing, Connection, Stream
+
+MOST_KEPT = 1024
+"""Connections that stay open, with a thread each; hosts beyond are connected to again."""
 
 
 class AgentSessions(Closing):
-    """Agents' streams by host: what a second question costs is two messages, and no second interpreter."""
+    """Agents' streams by host: what a second question costs is two messages, and no second interpreter.
 
-    def __init__(self) -> None:
+    `opener` connects again to those of `entries` whose agents do not wait; as many of these connections as
+    `width` are open at a time. Without it every host must be kept.
+    """
+
+    def __init__(
+        self,
+        opener: Callable[[HostEntry], Connection] | None = None,
+        entries: Iterable[HostEntry] = (),
+        *,
+        width: int = WIDTH,
+    ) -> None:
+        self._entries = {entry.name: entry for entry in entries}
+        raise_descriptor_limit(2 * min(len(self._entries), MOST_KEPT + width))
+        self.most = max(1, min(MOST_KEPT, descriptor_limit() // 2 - 2 * width))
         self._kept: dict[str, tuple[Stream, ExitStack]] = {}
+        self._opener = opener
+        self._width = bounded_width(width)
+        self._again: deque[ExitStack] = deque()
+        self._lock = threading.Lock()
 
     def add(self, host: str, stream: Stream, held: ExitStack) -> None:
         """Take an agent that has answered, and what closes its stream and gives its connection back."""
@@ -20,17 +46,40 @@ class AgentSessions(Closing):
     def start_program(self, host: str, source: bytes, payload: bytes) -> Stream:
         """Start a program where the agent waits, with `payload` on its stdin; the stream stays ours to close.
 
-        A host takes one program. Raises HostError.
+        A host takes one program. A stream of a host that was connected to again is closed when `width` others
+        have begun after it. Raises HostError.
         """
-        if host not in self._kept:
+        if host in self._kept:
+            stream, _ = self._kept[host]
+            stream.write(frame_program(source) + payload)
+            return stream
+        entry = self._entries.get(host)
+        if entry is None or self._opener is None:
             raise ConnectionLost(host, "its agent no longer waits")
-        stream, _ = self._kept[host]
-        stream.write(frame_program(source) + payload)
-        return stream
+        return self._begin_again(self._opener(entry), entry.python, source, payload)
 
     def close(self) -> None:
         """End them all: their input ends, and the connections go back to where they came from."""
         while self._kept:
             _, (_, held) = self._kept.popitem()
-            with suppress(GpulaunchError, OSError):
-                held.close()
+            _close(held)
+        while self._again:
+            _close(self._again.popleft())
+
+    def _begin_again(self, connection: Connection, python: str, source: bytes, payload: bytes) -> Stream:
+        argv, stdin = command_with_stdin(python, source, payload)
+        with ExitStack() as held:
+            held.enter_context(connection)
+            stream = held.enter_context(closing(connection.start(argv)))
+            stream.write(stdin)
+            with self._lock:
+                self._again.append(held.pop_all())
+                oldest = self._again.popleft() if len(self._again) > self._width else None
+        if oldest is not None:
+            _close(oldest)
+        return stream
+
+
+def _close(held: ExitStack) -> None:
+    with suppress(GpulaunchError, OSError):
+        held.close()

@@ -7,9 +7,10 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from launcher.config.inventory import HostEntry
-from launcher.errors import AgentProtocolError, HostError
+from launcher.errors import AgentProtocolError, GpulaunchError, HostError
+from launcher.local.descriptors import bounded_width
 from launcher.remote import rpc
-from launcher.remote.fanout import WIDTH
+from launcher.remote.fanout import WIDTH, fanout
 from launcher.remote.programs import program_source
 from launcher.text import one_line
 from launcher.transports.base import Connection, Stream
@@ -25,6 +26,8 @@ StartProgram: TypeAlias = Callable[[str, bytes, bytes], Stream]
 _START_S = 15.0
 """For a program to start on a loaded host."""
 _LET_GO_S = 2.0
+_FEW_BATCHES = 4
+"""Beyond these, hosts may have to be connected to again."""
 _KNOCK_S = 3.0
 _NOBODY = ("no answer", "No route to host", "Network is unreachable", "Host is down", "Connection timed out")
 """What a connect says where no host answers; every other error came from a host that lives."""
@@ -55,6 +58,7 @@ def probe_reachability(
     """
     if not others:
         return ()
+    width = bounded_width(width)  # all of a batch are connected at once
     nonce = secrets.token_hex(16)
     asked = {
         "role": "listen",
@@ -76,7 +80,8 @@ def probe_reachability(
         )
     targets = _Targets(main, address, listening, nonce)
     batches = (others[first : first + width] for first in range(0, len(others), width))
-    found = tuple(reach for batch in batches for reach in _from_batch(batch, begin, targets))
+    at_once = len(others) > _FEW_BATCHES * width
+    found = tuple(reach for batch in batches for reach in _from_batch(batch, begin, targets, at_once=at_once))
     _let_go(listener)
     return found
 
@@ -126,7 +131,9 @@ def probe_targets(
     return tuple(not error.startswith(_NOBODY) for error in errors)
 
 
-def _from_batch(batch: Sequence[HostEntry], begin: StartProgram, targets: _Targets) -> tuple[Reach, ...]:
+def _from_batch(
+    batch: Sequence[HostEntry], begin: StartProgram, targets: _Targets, *, at_once: bool
+) -> tuple[Reach, ...]:
     """Start all, then read all: they connect at the same time, and no thread waits for each."""
     asked = {
         "role": "connect",
@@ -134,12 +141,10 @@ def _from_batch(batch: Sequence[HostEntry], begin: StartProgram, targets: _Targe
         "nonce": targets.nonce,
         "timeout_s": CONNECT_TIMEOUT_S,
     }
-    started: dict[str, Stream | HostError] = {}
-    for entry in batch:
-        try:
-            started[entry.name] = _start(begin, entry, asked)
-        except HostError as failure:
-            started[entry.name] = failure
+    # Where agents wait this is one message each, and a thread for each would cost more.
+    side_by_side = len(batch) if at_once else 1
+    results = fanout(lambda entry: _start(begin, entry, asked), batch, width=side_by_side)
+    started = {entry.name: result for entry, result in zip(batch, results, strict=True)}
     deadline = time.monotonic() + _START_S + CONNECT_TIMEOUT_S
     found: list[Reach] = []
     for entry in batch:
@@ -161,9 +166,9 @@ def _from_batch(batch: Sequence[HostEntry], begin: StartProgram, targets: _Targe
 
 
 def _reached(
-    entry: HostEntry, stream: Stream | HostError, main: HostEntry, deadline: float
+    entry: HostEntry, stream: Stream | GpulaunchError, main: HostEntry, deadline: float
 ) -> tuple[Reach, ...]:
-    if isinstance(stream, HostError):
+    if isinstance(stream, GpulaunchError):
         raise stream
     answers = rpc.Answers(stream, entry.name, entry.python, _NAME)
     answer = answers.next(max(0.1, deadline - time.monotonic()))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import IO
 
 from launcher.errors import ConnectionLost, HostError, ProgramNotStarted
+from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.home import at_home
 from launcher.transports.base import Closing, CommandResult, Endpoint
 from launcher.transports.command import run_to_completion
@@ -74,6 +75,7 @@ class LocalConnection(Closing):
         except ValueError:
             raise HostError(self.name, "an argument holds a NUL byte, which no program can receive") from None
         except OSError as failure:
+            raise_if_exhausted(failure)
             status = _NOT_FOUND if isinstance(failure, FileNotFoundError) else _NOT_EXECUTABLE
             raise ProgramNotStarted(
                 self.name, words[0], failure.strerror or "cannot be started", status

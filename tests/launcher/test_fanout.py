@@ -1,11 +1,15 @@
 """Many hosts side by side."""
 
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
 from launcher.errors import HostError
+from launcher.local.places import released_place
+from launcher.remote import fanout as module
 from launcher.remote.fanout import fanout
 
 
@@ -54,3 +58,79 @@ def test_a_bug_is_raised_and_not_taken_for_a_hosts_answer() -> None:
 
 def test_no_hosts_is_no_work() -> None:
     assert fanout(str, []) == []
+
+
+def test_silent_hosts_hold_no_place_of_those_that_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LONG_WAIT_S", 0.01)
+    over, lock, running, most = threading.Event(), threading.Lock(), [0], [0]
+    answered: list[int] = []
+
+    def visit(item: int) -> bool:
+        if item < 60:
+            with released_place():
+                return over.wait(60)
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        time.sleep(0.001)
+        with lock:
+            running[0] -= 1
+        return True
+
+    def note(item: int, _result: object) -> None:
+        if item >= 60:
+            answered.append(item)
+        if len(answered) == 40:
+            over.set()  # the silent ones come first, and end only when all others have answered
+
+    assert fanout(visit, range(100), width=3, on_done=note) == [True] * 100
+    assert most[0] <= 3
+
+
+def test_threads_are_bounded_whatever_the_number_of_silent_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LONG_WAIT_S", 0.0)
+    monkeypatch.setattr(module, "MOST_WAITS", 8)
+    before, seen = threading.active_count(), [0]
+
+    def visit(_item: int) -> None:
+        with released_place():
+            seen[0] = max(seen[0], threading.active_count() - before)
+            time.sleep(0.005)
+
+    fanout(visit, range(200), width=4)
+    assert seen[0] <= 12
+
+
+DESCRIPTORS = """
+import os, resource, time
+from launcher.remote.fanout import fanout
+resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+def visit(item):
+    held = []
+    try:
+        held += os.pipe()
+        time.sleep(0.002)
+        held += os.pipe()
+        return item
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+assert fanout(visit, range(300)) == list(range(300))
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 32))
+fanout(lambda item: item, range(20))
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+
+
+def test_hosts_wait_their_turn_where_descriptors_run_out() -> None:
+    done = subprocess.run([sys.executable, "-c", DESCRIPTORS], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("32\n", "")  # the soft limit was raised to the hard one
+
+
+def test_one_host_that_finds_no_descriptor_even_alone_is_an_error() -> None:
+    with pytest.raises(OSError, match="Too many"):
+        fanout(_too_many, [0])
+
+
+def _too_many(_item: int) -> None:
+    raise OSError(24, "Too many open files")

@@ -13,7 +13,7 @@ from launcher.remote.agent import AgentRequest, gather_facts
 from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.programs import command_with_stdin
 from launcher.remote.reachability import probe_reachability, probe_targets
-from launcher.transports.base import Endpoint, Stream
+from launcher.transports.base import Connection, Endpoint, Stream
 from launcher.transports.local import LocalConnection
 from tests.launcher.sshd import Sshd
 
@@ -115,13 +115,22 @@ def test_one_node_alone_needs_no_probe(here: Here) -> None:
     assert probe_reachability(MAIN, (), here, address="127.0.0.1", port=29500) == ()
 
 
-def test_agents_that_have_answered_connect_over_the_channel_that_is_open(tmp_path: Path) -> None:
-    with Sshd.up(tmp_path) as sshd, AgentSessions() as waiting:
-        entries = (MAIN, NODE)
+@pytest.mark.parametrize("most", [2, 1])
+def test_agents_that_have_answered_connect_over_the_channel_that_is_open(tmp_path: Path, most: int) -> None:
+    """Where fewer may wait than there are hosts, the others are connected to again."""
+    opened: list[str] = []
+
+    def opener(entry: HostEntry) -> Connection:
+        opened.append(entry.name)
+        return sshd.open(name=entry.name)
+
+    entries = (MAIN, NODE)
+    with Sshd.up(tmp_path) as sshd, AgentSessions(opener, entries) as waiting:
+        waiting.most = most
         got = gather_facts(
             entries,
             lambda entry: AgentRequest(entry.name, skip=("processes", "network", "gpus", "driver")),
-            lambda entry: sshd.open(name=entry.name),
+            opener,
             waiting=waiting,
         )
         assert list(got.facts) == ["titan", "l40s-01"]
@@ -129,6 +138,7 @@ def test_agents_that_have_answered_connect_over_the_channel_that_is_open(tmp_pat
             MAIN, (NODE,), waiting.start_program, address="127.0.0.1", port=free_port()
         )
     assert [(one.from_host, one.ok, one.error) for one in reached] == [("l40s-01", True, "")] * 2
+    assert opened.count("l40s-01") == 3 - most
 
 
 def test_an_agent_that_is_gone_is_told_as_a_node_that_could_not_be_asked(here: Here) -> None:

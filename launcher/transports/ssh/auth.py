@@ -19,6 +19,7 @@ from paramiko.pkey import PublicBlob, UnknownKeyType
 from paramiko.ssh_exception import PartialAuthentication
 
 from launcher.errors import AuthenticationFailed, ConnectionLost, ConnectionTimedOut
+from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.home import at_home
 from launcher.transports.base import Confirm, Endpoint, Prompt
 from launcher.transports.ssh import host_keys, known_hosts
@@ -135,6 +136,7 @@ def _load(file: str, passphrase: str | None) -> _Loaded:
     try:
         return _read_key(str(at_home(file)), passphrase)
     except OSError as failure:
+        raise_if_exhausted(failure)
         return _NO_FILE if isinstance(failure, FileNotFoundError) else failure.strerror or "not readable"
     except (TypeError, paramiko.PasswordRequiredException):
         return ENCRYPTED  # cryptography raises TypeError where a passphrase is needed and none was given
@@ -189,6 +191,7 @@ def _certificates(endpoint: Endpoint, attempts: _Attempts) -> dict[bytes, tuple[
             text = at_home(file).read_bytes()
             found[certified_key(text)] = file, PublicBlob.from_string(text.decode())
         except OSError as failure:
+            raise_if_exhausted(failure)
             attempts.tried.append(f"certificate {file}: {(failure.strerror or 'unreadable').lower()}")
         except ValueError:
             attempts.tried.append(f"certificate {file}: not an SSH certificate")

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from launcher.errors import ConfigError
+from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.home import at_home
 from launcher.transports.ssh.config_values import Tokens, split_words
 from preflight.frozen import dataclass
@@ -216,6 +217,7 @@ def _lines(path: Path, *, system: bool, depth: int) -> Iterator[ConfigLine]:
     try:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
     except OSError as failure:
+        raise_if_exhausted(failure)
         raise ConfigError(f"{path}: {failure.strerror}") from None
     for number, raw in enumerate(text.splitlines(), start=1):
         line = _parse(raw, f"{path}:{number}")

@@ -11,7 +11,16 @@ from typing import TypeVar
 
 import paramiko
 
-from launcher.errors import ConnectionLost, ConnectionRefused, ConnectionTimedOut, HostError, NameNotResolved
+from launcher.errors import (
+    ConnectionLost,
+    ConnectionRefused,
+    ConnectionTimedOut,
+    DescriptorsExhausted,
+    HostError,
+    NameNotResolved,
+)
+from launcher.local.descriptors import is_exhausted, raise_if_exhausted
+from launcher.local.places import released_place
 from launcher.transports.base import Closing, CommandResult, Endpoint, OpenOptions
 from launcher.transports.command import run_to_completion
 from launcher.transports.quoting import quoted
@@ -22,6 +31,9 @@ from launcher.transports.ssh.known_hosts import HostKeys
 from launcher.transports.ssh.transport import ChannelSocket, SshTransport
 
 T = TypeVar("T")
+
+_FAILURE_KEPT_S = 3.0
+"""How long a jump host's failure stands for all hosts behind it; who tries again later connects again."""
 
 # paramiko logs tracebacks of lost connections; each of them becomes a HostError.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -149,6 +161,7 @@ class SshOpener:
             auth.authenticate(wire, endpoint, self._ring)
         except (paramiko.SSHException, OSError, EOFError) as failure:
             wire.close()
+            raise_if_exhausted(failure)
             raise ConnectionLost(endpoint.name, f"the SSH handshake failed: {failure or 'hung up'}") from None
         except BaseException:
             wire.close()
@@ -170,7 +183,8 @@ class _SharedJumps:
     """Connections to jump hosts, one per hop however many hosts lie behind it.
 
     sshd on a bastion drops connections above its MaxStartups, so a hundred of them at once would fail. A hop
-    that cannot be reached costs its time-out once: all who wait for it share the failure.
+    that cannot be reached costs its time-out once: all who wait for it share the failure, and so do those who
+    ask within _FAILURE_KEPT_S after it.
     """
 
     def __init__(self) -> None:
@@ -182,13 +196,16 @@ class _SharedJumps:
     ) -> tuple[SshTransport, Callable[[], None]]:
         with self._lock:
             shared = self._open.get(hop)
+            if shared is not None and shared.failure is not None and time.monotonic() > shared.failed_until:
+                shared = None
             mine = shared is None or (shared.wire is not None and not shared.wire.is_active())
             if shared is None or mine:
                 shared = self._open[hop] = _Shared()
             shared.users += 1
         if mine:
             self._fill(hop, shared, opener)
-        shared.ready.wait()
+        with released_place():
+            shared.ready.wait()
         if shared.wire is None:
             raise shared.failure or ConnectionLost(hop.name, "the connection ended")
         return shared.wire, lambda: self._leave(hop, shared)
@@ -200,9 +217,14 @@ class _SharedJumps:
             shared.wire, shared.release = opener()
         except HostError as failure:
             shared.failure = failure
+            shared.failed_until = time.monotonic() + _FAILURE_KEPT_S
+            raise
+        except OSError as failure:
+            if is_exhausted(failure):
+                shared.failure = DescriptorsExhausted(hop.name)
             raise
         finally:
-            if shared.wire is None:
+            if shared.wire is None and time.monotonic() > shared.failed_until:
                 with self._lock:
                     self._open.pop(hop, None)
             shared.ready.set()
@@ -227,6 +249,7 @@ class _Shared:
         self.users = 0
         self.wire: SshTransport | None = None
         self.failure: HostError | None = None
+        self.failed_until = 0.0  # by the monotonic clock: for others of the same fan-out
         self.release: Callable[[], None] = _nothing
 
 
@@ -234,7 +257,9 @@ def _through(via: SshTransport, hop: Endpoint, endpoint: Endpoint) -> paramiko.C
     """Open a channel on a jump host to the next host's SSH port."""
     target = (endpoint.address, endpoint.port)
     try:
-        return via.open_channel("direct-tcpip", target, ("127.0.0.1", 0), timeout=endpoint.connect_timeout_s)
+        limit_s = endpoint.connect_timeout_s
+        with released_place():
+            return via.open_channel("direct-tcpip", target, ("127.0.0.1", 0), timeout=limit_s)
     except (paramiko.SSHException, OSError, EOFError) as failure:
         where = f"{endpoint.address} port {endpoint.port} from jump host {hop.name}"
         if "timeout" in str(failure).lower():

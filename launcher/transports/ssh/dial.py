@@ -13,6 +13,8 @@ import time
 from typing import Self
 
 from launcher.errors import ConnectionRefused, ConnectionTimedOut, HostError, NameNotResolved
+from launcher.local.descriptors import raise_if_exhausted
+from launcher.local.places import released_place
 from launcher.text import one_line
 from launcher.transports.base import Endpoint
 
@@ -40,6 +42,7 @@ def dial(endpoint: Endpoint) -> socket.socket:
         try:
             return _connect(family, address, share_s)
         except OSError as failure:
+            raise_if_exhausted(failure)
             failures.append(failure)
     raise _explain(endpoint, failures)
 
@@ -48,7 +51,8 @@ def _connect(family: socket.AddressFamily, address: object, timeout_s: float) ->
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.settimeout(timeout_s)
-        sock.connect(address)  # type: ignore[arg-type]  # what getaddrinfo returned for this family
+        with released_place():
+            sock.connect(address)  # type: ignore[arg-type]  # what getaddrinfo returned for this family
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _notice_death(sock)
     except BaseException:
@@ -80,7 +84,8 @@ def _resolve(endpoint: Endpoint) -> list[_Address]:
     # getaddrinfo has no time-out of its own, so it is asked in a thread that may be left behind.
     threading.Thread(target=_ask_resolver, args=(endpoint, answers), daemon=True).start()
     try:
-        answer = answers.get(timeout=endpoint.connect_timeout_s)
+        with released_place():
+            answer = answers.get(timeout=endpoint.connect_timeout_s)
     except queue.Empty:
         message = f"its address {endpoint.address!r} was not resolved within {endpoint.connect_timeout_s:g} s"
         raise NameNotResolved(
@@ -178,6 +183,7 @@ def _run_proxy(endpoint: Endpoint) -> ProxySocket:
         )
     except OSError as failure:
         ours.close()
+        raise_if_exhausted(failure)
         raise HostError(endpoint.name, f"ProxyCommand cannot be started: {failure.strerror}") from None
     finally:
         theirs.close()

@@ -10,7 +10,8 @@ from typing import TypeAlias
 from launcher.config.host_names import HOST_RULE, is_host
 from launcher.config.inventory import HostEntry, Inventory, entry_problem
 from launcher.config.via_options import COMMAND, Via
-from launcher.errors import BadInput, ConfigError, HostNotContacted, NameNotResolved
+from launcher.errors import BadInput, ConfigError, DescriptorsExhausted, HostNotContacted, NameNotResolved
+from launcher.local.descriptors import is_exhausted
 from launcher.local.home import at_home
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, NewHostKeys, OpenOptions
@@ -44,6 +45,10 @@ def opener_for(
             if not near:
                 raise
             raise NameNotResolved(entry.name, error.detail, f'did you mean "{near}" of hosts.yaml?') from None
+        except (OSError, RuntimeError) as error:
+            if not is_exhausted(error):
+                raise
+            raise DescriptorsExhausted(entry.name) from None
 
     return opener
 

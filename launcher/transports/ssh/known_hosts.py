@@ -12,6 +12,7 @@ from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 
+from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.home import at_home
 from preflight.frozen import dataclass
 
@@ -136,7 +137,8 @@ def _load(path: Path) -> _Index:
         stat = path.stat()
         with _parsing:  # many threads ask at once, and the first of them reads for all
             return _parse(str(path), stat.st_mtime_ns, stat.st_size)
-    except OSError:
+    except OSError as failure:
+        raise_if_exhausted(failure)
         return _Index()
 
 

@@ -9,6 +9,7 @@ import contextlib
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeAlias, cast
 
@@ -17,6 +18,7 @@ from paramiko.common import MSG_CHANNEL_REQUEST, cMSG_CHANNEL_REQUEST
 from paramiko.packet import Packetizer
 
 from launcher.errors import ConnectionLost, ConnectionTimedOut, HostError
+from launcher.local.places import released_place
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh.dial import ProxySocket
 
@@ -28,6 +30,8 @@ _POLL_S = 30.0
 is 10 wake-ups a second per host."""
 
 _READ = 1 << 15
+_LONGEST_GREETING = 1 << 16  # bytes before the version, which paramiko would read without end
+_LARGEST_PACKET = 1 << 20  # OpenSSH's PACKET_MAX_SIZE is 256 KiB
 
 _CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes192-ctr", "aes256-ctr")
 """AEAD first: one pass over the data instead of cipher and MAC."""
@@ -134,6 +138,21 @@ class _ReadAhead:
 class _Packets(Packetizer):
     def __init__(self, sock: socket.socket | ChannelSocket) -> None:
         super().__init__(cast("Any", _ReadAhead(sock)))
+        self._greeting = 0
+
+    def _read_timeout(self, timeout: float) -> bytes:
+        """Read some of the greeting, which is bounded. Raises SSHException."""
+        data = cast("bytes", cast("Any", super())._read_timeout(timeout))
+        self._greeting += len(data)
+        if self._greeting > _LONGEST_GREETING:
+            raise paramiko.SSHException("its greeting has no end")
+        return data
+
+    def read_all(self, n: int, check_rekey: bool = False) -> bytes:  # noqa: FBT001, FBT002 - paramiko's signature
+        """Read so many bytes: a packet's length comes from the host. Raises SSHException."""
+        if n > _LARGEST_PACKET:
+            raise paramiko.SSHException("it sent a packet that is too large")
+        return super().read_all(n, check_rekey)
 
     def start_handshake(self, _timeout_s: float) -> None:
         """Start no thread for a time-out: exchange_keys has its own."""
@@ -152,6 +171,7 @@ class SshTransport(paramiko.Transport):
         super().__init__(cast("Any", sock), packetizer_class=_Packets)
         self.takes_certificates = False
         self.refusals: dict[int, str] = {}  # channel id -> the host's words
+        self._greeted = threading.Event()  # its banner has come, or never will
         self._asked = threading.local()  # a jump host's wire opens channels for many threads
         self.banner_timeout = self.handshake_timeout = self.auth_timeout = self.channel_timeout = limit_s
         options = self.get_security_options()
@@ -166,7 +186,10 @@ class SshTransport(paramiko.Transport):
         done = threading.Event()
         self.start_client(event=done)
         limit_s = endpoint.connect_timeout_s
-        finished = done.wait(limit_s)
+        deadline = time.monotonic() + limit_s
+        with released_place():
+            self._greeted.wait(limit_s)
+        finished = done.wait(max(0.0, deadline - time.monotonic()))
         if finished and self.is_active():
             return
         failure = self.get_exception()
@@ -207,6 +230,12 @@ class SshTransport(paramiko.Transport):
             self.close()
             raise TimeoutError("timeout")
         asked._wait_for_event()
+
+    def _check_banner(self) -> None:
+        try:
+            _PARAMIKO._check_banner(self)
+        finally:
+            self._greeted.set()
 
     def close(self) -> None:
         """Close at once: without the shutdown, the reading thread would notice only after its poll."""

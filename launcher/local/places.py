@@ -1,0 +1,63 @@
+"""Places of hosts that are worked on side by side: who only waits for an answer gives the place to another.
+
+A host that is silent costs its whole time-out. If it held its place, N silent hosts among M would cost
+N / width time-outs, and the hosts that answer would wait for them.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_current = threading.local()
+
+
+class Places:
+    """`width` places: a thread holds one while it works, and none while it waits."""
+
+    def __init__(self, width: int) -> None:
+        self.width = max(1, width)
+        self._free = threading.BoundedSemaphore(self.width)
+        self._waits: dict[int, float] = {}  # thread: since when
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold a place; within, this thread's `released_place` gives it to another."""
+        with self._free:
+            _current.places = self
+            try:
+                yield
+            finally:
+                _current.places = None
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """Let another thread have the place of this one, which takes one again at the end."""
+        thread = threading.get_ident()
+        self._waits[thread] = time.monotonic()
+        self._free.release()
+        try:
+            yield
+        finally:
+            self._free.acquire()
+            del self._waits[thread]
+
+    def count_long_waits(self, age_s: float) -> int:
+        """Return how many threads have waited for at least `age_s`."""
+        since = time.monotonic() - age_s
+        return sum(began <= since for began in tuple(self._waits.values()))
+
+
+@contextmanager
+def released_place() -> Iterator[None]:
+    """Give this thread's place to another while it waits for a host; no place is held: nothing happens."""
+    places: Places | None = getattr(_current, "places", None)
+    if places is None:
+        yield
+        return
+    _current.places = None  # a wait within this wait has no place to give
+    try:
+        with places.released():
+            yield
+    finally:
+        _current.places = places
