@@ -42,6 +42,6 @@ def is_exhausted(error: BaseException) -> bool:
 
 
 def raise_if_exhausted(error: BaseException) -> None:
-    """Raise the error again where it says so: it is no answer of a host's or of a file's."""
+    """Raise the error again where the cause is this machine, not the host or the file that was asked."""
     if is_exhausted(error):
         raise error

@@ -47,7 +47,7 @@ class AgentSessions(Closing):
         """Start a program where the agent waits, with `payload` on its stdin; the stream stays ours to close.
 
         A host takes one program. A stream of a host that was connected to again is closed when `width` others
-        have begun after it. Raises HostError.
+        have started after it. Raises HostError.
         """
         if host in self._kept:
             stream, _ = self._kept[host]

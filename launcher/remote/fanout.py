@@ -108,7 +108,7 @@ class _Crew(Generic[Item, Value]):
             self._threads -= 1
 
     def _next(self) -> bool:
-        """Carry out one item; return whether this thread goes on."""
+        """Carry out one item; return whether this thread continues."""
         with self._places.held():
             try:
                 index, item = self.pending.get_nowait()
