@@ -23,7 +23,7 @@ _ENDED_EARLY = "S25"
 
 
 @dataclass(frozen=True, slots=True)
-class RankExit:
+class ReportedExit:
     """A row of torch's table of failed ranks. `root`: the table calls it the first."""
 
     rank: int
@@ -32,14 +32,14 @@ class RankExit:
     root: bool
 
 
-def rank_exits(failing: Sequence[Line], lines: Sequence[Line]) -> tuple[RankExit, ...]:
+def rank_exits(failing: Sequence[Line], lines: Sequence[Line]) -> tuple[ReportedExit, ...]:
     """Return the ranks that torch's table of failures lists; `failing` are the log's lines that show a failure."""
     return tuple(
         found for line in failing if _HOST_TABLE.match(line.text) for found in _table(lines, line.order)
     )
 
 
-def _table(lines: Sequence[Line], start: int) -> Iterator[RankExit]:
+def _table(lines: Sequence[Line], start: int) -> Iterator[ReportedExit]:
     root, rank = False, None
     for line in lines[start + 1 :]:
         if _HOST_TABLE.match(line.text):
@@ -49,7 +49,7 @@ def _table(lines: Sequence[Line], start: int) -> Iterator[RankExit]:
         if rank_row:
             rank = int(rank_row[1])
         elif code_row and rank is not None:
-            yield RankExit(rank, int(code_row[1]), line, root)
+            yield ReportedExit(rank, int(code_row[1]), line, root)
             if root:
                 return
 
@@ -77,7 +77,7 @@ def exit_candidates(
     return [early] if early is not None else []
 
 
-def _own_exit(exits: Sequence[RankExit], raised: Sequence[ParsedException]) -> Candidate | None:
+def _own_exit(exits: Sequence[ReportedExit], raised: Sequence[ParsedException]) -> Candidate | None:
     """Return the first failed rank where it raised nothing: the script, or a library, called sys.exit."""
     root = next((each for each in exits if each.root), None)
     ranks = {each.line.rank for each in raised if each.name not in LAUNCHER_ERRORS}
@@ -101,7 +101,7 @@ def _own_exit(exits: Sequence[RankExit], raised: Sequence[ParsedException]) -> C
 
 
 def _ended_early(
-    lines: Sequence[Line], exits: Sequence[RankExit], found: Sequence[Candidate], course: RunProgress
+    lines: Sequence[Line], exits: Sequence[ReportedExit], found: Sequence[Candidate], course: RunProgress
 ) -> Candidate | None:
     """Return the rank that said it was done before others, which then lost it or waited for it in vain."""
     waits = [each for each in found if each.cause.code in (_LOST_PEER, _WAITED) and not each.warning_only]
