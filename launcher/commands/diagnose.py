@@ -5,10 +5,12 @@ from pathlib import Path
 import click
 
 from launcher.exit_codes import ExitCode
+from launcher.local.own_modules import own_modules
 from launcher.local.project import RUNS, local_runs_dir
 from launcher.report.diagnosis import diagnosis_json, render_diagnosis
 from launcher.rundir.log_files import LAST, find_local_run, read_logs
 from launcher.terminal.output import echo, echo_json, echo_lines
+from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose_logs
 
 
@@ -33,7 +35,7 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     if LAST in logs and not Path(LAST).exists():
         echo(f"last is {find_local_run(LAST, runs).name}", err=True)
     read = read_logs(logs, runs)
-    found = diagnose_logs(read)
+    found = diagnose_logs(read, Context(own_modules=own_modules(Path.cwd())))
     if as_json:
         echo_json({**diagnosis_json(found, read), "exit_code": int(ExitCode.OK)})
         return

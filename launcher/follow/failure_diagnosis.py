@@ -1,8 +1,10 @@
 """Why a run died: what `diagnose` makes of the last lines that the failing rank and its launcher wrote."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from launcher.follow.outcome import Outcome
+from launcher.local.own_modules import own_modules
 from launcher.rundir.log_store import LogStore
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose_logs
@@ -43,5 +45,8 @@ def add_diagnosis(outcome: Outcome, book: LogStore) -> Outcome:
     signals = tuple(-code for code in codes if code < 0)
     # What supervisors count is in the kernel's log too, which an ordinary user may often not read.
     kernel = (KernelLog("kmsg", (), (cause.kernel_oom,), ()),) if cause.kernel_oom else ()
-    found = diagnose_logs(logs, Context(kernel_logs=kernel, exit_codes=codes, exit_signals=signals))
+    own = own_modules(Path.cwd())
+    found = diagnose_logs(
+        logs, Context(kernel_logs=kernel, exit_codes=codes, exit_signals=signals, own_modules=own)
+    )
     return replace(outcome, cause=replace(outcome.cause, diagnosis=found))

@@ -2,12 +2,13 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
 from preflight.diagnosis.fix_commands import command_for
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.missing_modules import module_advice
 from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION, Cause, Confidence, Evidence
 from preflight.diagnosis.run_progress import RunProgress, is_warning_line
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match
@@ -36,6 +37,7 @@ _READS_MODELS = re.compile(
 )
 _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
 _WATCHDOG = "S54"
+_MISSING_MODULE = "S89"
 _KILLS = frozenset({"S70", "S71", "S72", "S74"})
 _OTHER_FAILURES = re.compile(r"^\s*Failures:")
 _ROOT_CAUSE = re.compile(r"Root Cause \(first observed failure\)")
@@ -192,8 +194,18 @@ def _of_row(
         host=shown[0].host,
         command=command_for(row.code, course.text_from(shown[:MOST_EVIDENCE])),
     )
+    if row.code == _MISSING_MODULE:
+        cause = with_module_advice(cause, [frame.file for each in chain for frame in each.frames])
     aside = any(not _ABOUT_GPUS.search(each.cause.cause) for each in beside if not each.warning_only)
     return Candidate(cause, depth, soft, shown[0], aside)
+
+
+def with_module_advice(cause: Cause, files: Sequence[str], own: Collection[str] = ()) -> Cause:
+    """Return a missing module's cause with what to do about it; see `module_advice`."""
+    advice = module_advice("\n".join(each.text for each in cause.evidence), files, own)
+    return replace(
+        cause, cause=advice.cause or cause.cause, fix=advice.fix or cause.fix, command=advice.command
+    )
 
 
 def _place(chain: Sequence[ParsedException]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from preflight.diagnosis.candidates import with_module_advice
 from preflight.diagnosis.result import Cause, Confidence, Evidence
 from preflight.diagnosis.signatures.table import CausalDepth, signature
 from preflight.facts.gpu import Capability
@@ -19,6 +20,13 @@ _FULL = 0.9
 _EMPTY = 0.6
 _SHM_LITTLE_MIB = 256
 _SIGNAL_CODES = {1: "S72", 4: "S79", 6: "S69", 7: "S74", 8: "S79", 9: "S70", 11: "S71", 15: "S73"}
+_KILLED_BY_OTHERS = (
+    "a process was killed with SIGKILL, and the kernel's count of kills for lack of memory did not rise: a person, a"
+    " scheduler or another program did it"
+)
+_KILLED_FIX = (
+    "look for who else has rights on the host: a scheduler's log, kill in a shell history, a watchdog"
+)
 _CUDA_CODES = frozenset(
     {"S20", "S22", "S30", "S37", "S38", "S39", "S40", "S41", "S54", "S55", "S56", "S57", "S69", "S33"}
 )
@@ -29,7 +37,8 @@ class Context:
     """Facts about the run. Absent ones are None or empty, and then change nothing.
 
     `exit_signals`: signals that ended ranks; `gpu_used`: the greatest share of GPU memory seen in use, 0 to 1;
-    `precision`: the plan's mixed precision; `capability`: the lowest of the run's GPUs.
+    `precision`: the plan's mixed precision; `capability`: the lowest of the run's GPUs;
+    `own_modules`: what the user's own directory holds.
     """
 
     kernel_logs: tuple[KernelLog, ...] = ()
@@ -39,6 +48,7 @@ class Context:
     shm_free_mib: int | None = None
     precision: str = ""
     capability: Capability | None = None
+    own_modules: frozenset[str] = frozenset()
 
 
 def context_of(facts: Iterable[HostFacts], exit_codes: Iterable[int] = ()) -> Context:
@@ -124,7 +134,16 @@ def _weighed(cause: Cause, context: Context) -> Cause:
         told = tuple(Evidence(0, None, text, "kernel log") for text in kills[:3])
         return replace(cause, confidence="certain", evidence=(*cause.evidence, *told))
     if cause.code == "S70" and context.kernel_logs:
-        return replace(cause, confidence="possible")
+        return replace(
+            cause,
+            slug="terminated",
+            confidence="possible",
+            cause=_KILLED_BY_OTHERS,
+            fix=_KILLED_FIX,
+            command="",
+        )
+    if cause.code == "S89" and context.own_modules:
+        return with_module_advice(cause, (), context.own_modules) if _names_own(cause, context) else cause
     if cause.code == "S20" and context.gpu_used is not None and context.gpu_used < _EMPTY:
         return replace(cause, confidence="likely")
     if cause.code == "S22" and context.gpu_used is not None and context.gpu_used > _FULL:
@@ -134,6 +153,14 @@ def _weighed(cause: Cause, context: Context) -> Cause:
     if cause.code == "S38" and any(xid.code in FAULT_XIDS for log in context.kernel_logs for xid in log.xids):
         return replace(cause, confidence="certain")
     return cause
+
+
+def _names_own(cause: Cause, context: Context) -> bool:
+    return any(module in each.text for each in cause.evidence for module in _quoted(context.own_modules))
+
+
+def _quoted(names: Iterable[str]) -> Iterable[str]:
+    return (f"No module named '{name}{end}" for name in names for end in ("'", "."))
 
 
 def _oom_kills(context: Context) -> list[str]:

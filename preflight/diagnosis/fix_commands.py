@@ -3,13 +3,6 @@
 import re
 from collections.abc import Callable
 
-_PACKAGES = {
-    "cv2": "opencv-python-headless", "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml", "skimage": "scikit-image",
-    "bs4": "beautifulsoup4", "flash_attn": "flash-attn --no-build-isolation", "google": "protobuf", "dateutil": "python-dateutil",
-    "Levenshtein": "python-Levenshtein", "apex": "apex (from github.com/NVIDIA/apex)", "pkg_resources": "setuptools", "mpi4py": "mpi4py",
-    "pytorch_lightning": "pytorch-lightning", "open_clip": "open-clip-torch", "attr": "attrs", "git": "gitpython", "dotenv": "python-dotenv",
-    "timm": "timm", "fairscale": "fairscale", "pynvml": "nvidia-ml-py", "tensorboard": "tensorboard", "sentence_transformers": "sentence-transformers",
-}  # fmt: skip
 _RENAMED = {
     "tokenizer": "processing_class", "evaluation_strategy": "eval_strategy", "max_seq_length": "max_length", "no_cuda": "use_cpu",
     "use_auth_token": "token", "torch_dtype": "dtype", "use_flash_attention_2": "attn_implementation='flash_attention_2'",
@@ -19,8 +12,6 @@ _RENAMED = {
     "load_in_4bit": "quantization_config=BitsAndBytesConfig(load_in_4bit=True)", "dispatch_batches": "dataloader_config",
     "split_batches": "dataloader_config", "fp16_backend": "fp16", "half_precision_backend": "fp16",
 }  # fmt: skip
-_MODULE = re.compile(r"No module named ['\"]?([\w.]+)|The ['\"`]?([\w-]+)['\"`]? distribution was not found")
-_INSTALL = re.compile(r"`?pip3? install ([\w\[\]<>=.,-]+)`?")
 _ARGUMENT = re.compile(r"unexpected keyword argument ['\"]?(\w+)")
 _PORT = re.compile(
     r"port[`'\": ]+(\d{2,5})\b|\]?:(\d{4,5})\b(?=.{0,40}(?:in use|EADDR|errno))|[Pp]ort `?(\d{2,5})"
@@ -40,14 +31,6 @@ def command_for(code: str, text: str) -> str:
 def _first(pattern: re.Pattern[str], text: str) -> str:
     found = pattern.search(text)
     return next((group for group in found.groups() if group), "") if found else ""
-
-
-def _install(text: str) -> str:
-    told = _INSTALL.search(text)
-    if told:
-        return f"pip install {told[1].rstrip('.,')}"
-    module = _first(_MODULE, text).partition(".")[0]
-    return f"pip install {_PACKAGES.get(module, module.replace('_', '-'))}" if module else ""
 
 
 def _rename(text: str) -> str:
@@ -80,7 +63,6 @@ def _disk(text: str) -> str:
 
 _MAKERS: dict[str, Callable[[str], str]] = {
     "S65": lambda _: "unset PYTHONHOME PYTHONPATH",
-    "S89": _install,
     "S91": lambda _: "pip install -U bitsandbytes",
     "S90": _rename,
     "S50": _port,
@@ -93,5 +75,6 @@ _MAKERS: dict[str, Callable[[str], str]] = {
     "S70": lambda _: "sudo dmesg -T | grep -i -E 'killed process|oom'",
     "S71": lambda _: "python -X faulthandler train.py",
     "S38": lambda _: "CUDA_LAUNCH_BLOCKING=1 python train.py",
+    "S26": lambda _: "gradient_checkpointing_kwargs={'use_reentrant': False}",
     "S61": lambda _: "DistributedDataParallelKwargs(find_unused_parameters=True)",
 }

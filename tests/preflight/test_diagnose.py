@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose, diagnose_logs
 from preflight.diagnosis.lines import Log
 from preflight.diagnosis.result import BENIGN, UNKNOWN
@@ -63,6 +64,33 @@ def test_bars_of_one_width_are_not_lines_that_a_terminal_cut() -> None:
     assert [cause.evidence[0].text for cause in diagnose(log).causes][:1] == [
         "RuntimeError: CUDA error: out of memory"
     ]
+
+
+_SCRIPT = "/home/ana/ft/scripts/train.py"
+_SITE = "/opt/venv/lib/python3.11/site-packages/peft/__init__.py"
+_SYSTEM = "/usr/lib/python3/dist-packages/peft.py"
+
+
+@pytest.mark.parametrize(
+    ("module", "files", "own", "command", "said"),
+    [
+        ("mylib", [_SCRIPT], ["mylib"], "gpulaunch run --sync ...", "the user's own"),
+        ("scripts", [_SCRIPT], [], "export PYTHONPATH=/home/ana/ft", "the user's own"),
+        ("train.extra", [_SCRIPT], [], "gpulaunch run --sync ...", "the user's own"),
+        ("mylib", [_SCRIPT], [], "", "if mylib is your own"),
+        ("peft", [_SCRIPT, _SITE], [], "/opt/venv/bin/python -m pip install peft", "hosts.yaml"),
+        ("cv2", [_SCRIPT, _SYSTEM], [], "/usr/bin/python3 -m pip install opencv-python-headless", "PEP 668"),
+        ("torchvision", [_SCRIPT], [], "python -m pip install torchvision --index-url URL", "driver"),
+    ],
+)
+def test_a_missing_module_of_ones_own_is_never_one_of_pip(
+    module: str, files: list[str], own: list[str], command: str, said: str
+) -> None:
+    frames = "".join(f'  File "{file}", line 3, in <module>\n    import x\n' for file in files)
+    log = f"Traceback (most recent call last):\n{frames}ModuleNotFoundError: No module named '{module}'\n"
+    cause = diagnose(log, Context(own_modules=frozenset(own))).causes[0]
+    assert (cause.slug, cause.command) == ("missing-module", command)
+    assert said in f"{cause.cause}; {cause.fix}"
 
 
 @pytest.mark.parametrize(("code", "line"), near_misses(), ids=[code for code, _ in near_misses()])
@@ -170,7 +198,9 @@ def test_the_line_of_the_users_code_and_the_command_are_told() -> None:
     assert found.location == "/home/ana/ft/train.py:40"
     assert found.command == "write processing_class= instead of tokenizer="
     assert (
-        diagnose(dict(HITS)["S89 missing-module"]).causes[0].command == "pip install opencv-python-headless"
+        diagnose(dict(HITS)["S89 missing-module"])
+        .causes[0]
+        .command.endswith("-m pip install opencv-python-headless")
     )
     assert "meta-llama/Llama-3.1-8B" in diagnose(dict(HITS)["S80 hf-hub-auth"]).causes[0].command
 

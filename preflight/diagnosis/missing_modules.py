@@ -1,0 +1,188 @@
+"""What to do about a module that Python does not find: one's own is a matter of paths, a package one of pip. Pure."""
+
+import re
+from collections.abc import Collection, Sequence
+
+from preflight.frozen import dataclass
+
+# Packages whose name on PyPI differs from their module's.
+_PACKAGES = {
+    "cv2": "opencv-python-headless", "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml", "skimage": "scikit-image",
+    "bs4": "beautifulsoup4", "flash_attn": "flash-attn --no-build-isolation", "google": "protobuf", "dateutil": "python-dateutil",
+    "Levenshtein": "python-Levenshtein", "pkg_resources": "setuptools", "pytorch_lightning": "pytorch-lightning",
+    "open_clip": "open-clip-torch", "attr": "attrs", "git": "gitpython", "dotenv": "python-dotenv", "pynvml": "nvidia-ml-py",
+    "sentence_transformers": "sentence-transformers",
+}  # fmt: skip
+# Packages of their module's name. Of any other name pip is not advised: it may be the user's own, or a stranger's package.
+_SAME = frozenset(
+    [
+        "accelerate",
+        "aiohttp",
+        "albumentations",
+        "bitsandbytes",
+        "bs4",
+        "causal_conv1d",
+        "click",
+        "datasets",
+        "decord",
+        "deepspeed",
+        "diffusers",
+        "einops",
+        "evaluate",
+        "faiss",
+        "fairscale",
+        "fastapi",
+        "fire",
+        "ftfy",
+        "gradio",
+        "h5py",
+        "hydra",
+        "imageio",
+        "jinja2",
+        "joblib",
+        "jsonlines",
+        "kornia",
+        "lightning",
+        "liger_kernel",
+        "lmdb",
+        "loguru",
+        "mamba_ssm",
+        "matplotlib",
+        "mlflow",
+        "mpi4py",
+        "nltk",
+        "numba",
+        "numpy",
+        "omegaconf",
+        "optimum",
+        "packaging",
+        "pandas",
+        "peft",
+        "polars",
+        "protobuf",
+        "psutil",
+        "pyarrow",
+        "pycocotools",
+        "pydantic",
+        "ray",
+        "regex",
+        "requests",
+        "rich",
+        "rouge_score",
+        "sacrebleu",
+        "safetensors",
+        "scipy",
+        "seaborn",
+        "sentencepiece",
+        "setuptools",
+        "soundfile",
+        "spacy",
+        "tensorboard",
+        "tensorboardX",
+        "tensorflow",
+        "tiktoken",
+        "timm",
+        "tokenizers",
+        "tomli",
+        "torch",
+        "torchaudio",
+        "torchmetrics",
+        "torchtext",
+        "torchvision",
+        "tqdm",
+        "transformers",
+        "triton",
+        "trl",
+        "typer",
+        "unsloth",
+        "vllm",
+        "wandb",
+        "webdataset",
+        "xformers",
+        "zstandard",
+    ]
+)
+_TORCH = frozenset({"torch", "torchvision", "torchaudio"})
+_MODULE = re.compile(r"No module named ['\"]?([\w.]+)|The ['\"`]?([\w-]+)['\"`]? distribution was not found")
+_TOLD = re.compile(r"`?pip3? install ([\w\[\]<>=.,-]+)`?")
+_PREFIX = re.compile(r"^(?P<prefix>.*)/lib(?:64)?/python3[\d.]*/(?:site|dist)-packages/")
+_SITE = re.compile(r"(?:site|dist)-packages/|/lib(?:64)?/python3|^<")
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleAdvice:
+    """What is said of one missing module; an empty text leaves what the row says."""
+
+    cause: str = ""
+    fix: str = ""
+    command: str = ""
+
+
+def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) -> ModuleAdvice:
+    """Return what to do about the module that a message names.
+
+    `files` are those of the traceback's frames; `own` names the modules that lie in the user's own directory.
+    """
+    told = _TOLD.search(text)
+    found = _MODULE.search(text)
+    module = next((group for group in found.groups() if group), "") if found else ""
+    top = module.partition(".")[0]
+    root = _own_root(top, files)
+    if top and (root or top in own):
+        return _path_advice(module, root)
+    if told:
+        return _package_advice(told[1].rstrip(".,"), files)
+    if top in _PACKAGES or top in _SAME:
+        return _package_advice(_PACKAGES.get(top, top.replace("_", "-")), files)
+    if not top:
+        return ModuleAdvice()
+    return ModuleAdvice(
+        f"Python on this host does not find the module {top}",
+        f"if {top} is your own: start from the directory that holds it, name that in PYTHONPATH (env: of the run config), or"
+        f" send it with --sync; if it is a package: install it with {_python(files)} -m pip, under the name that its own page gives",
+    )
+
+
+def _own_root(top: str, files: Sequence[str]) -> str:
+    """Return the directory that holds the module, where a frame of the user's own code lies in it or beside it."""
+    for file in files:
+        parts = file.split("/")
+        if top and not _SITE.search(file) and (top in parts[1:-1] or parts[-1] == f"{top}.py"):
+            at = parts.index(top) if top in parts[1:-1] else len(parts) - 1
+            return "/".join(parts[:at]) or "/"
+    return ""
+
+
+def _path_advice(module: str, root: str) -> ModuleAdvice:
+    top = module.partition(".")[0]
+    return ModuleAdvice(
+        f"the module {module} is the user's own, and Python on this host does not find it: not on its path, or not copied",
+        f"start from the directory that holds {top}, put that into PYTHONPATH (env: of the run config), or copy the tree with --sync;"
+        f" pip has no part in it",
+        f"export PYTHONPATH={root}" if root and "." not in module else "gpulaunch run --sync ...",
+    )
+
+
+def _package_advice(package: str, files: Sequence[str]) -> ModuleAdvice:
+    python = _python(files)
+    name = package.split(maxsplit=1)[0].partition("=")[0].partition("[")[0]
+    index = " --index-url URL" if name in _TORCH else ""
+    fix = "install it in the interpreter that hosts.yaml names (python:), the same on all hosts"
+    if index:
+        fix += "; gpulaunch preflight HOST names the index URL for the host's driver and GPUs"
+    if python.startswith("/usr/bin/"):
+        fix += "; a system Python refuses pip (PEP 668): python3 -m venv DIR, and python: DIR/bin/python"
+    return ModuleAdvice("", fix, f"{python} -m pip install {package}{index}")
+
+
+def _python(files: Sequence[str]) -> str:
+    """Return the interpreter whose packages a traceback shows, "python" where it shows none."""
+    for file in files:
+        found = _PREFIX.match(file)
+        if found:
+            prefix = found["prefix"]
+            at_system = prefix in ("/usr", "/usr/local", "") or "/.local" in prefix
+            return "/usr/bin/python3" if at_system and prefix != "/usr/local" else f"{prefix}/bin/python"
+        if file.startswith("/usr/lib/python3"):
+            return "/usr/bin/python3"
+    return "python"
