@@ -1,14 +1,14 @@
-"""Starts, watches and ends one node of a run on its host. What every part of it uses lies here.
+"""Supervision of one node of a run on its host, and the modules that all parts of it share.
 
-daemon/ is what outlives the connection: the guardian, the supervisor, and what each part of it minds.
-requests/ is what a client's command does here: start, follow, list, fetch, stop, remove.
+daemon/ holds the processes that outlive the connection: the guardian, the supervisor, and the supervisor's
+parts. requests/ holds the requests of a client: start, follow, list, fetch, stop, remove.
 
 Three processes outlive the connection: `guardian -> supervisor -> launcher -> ranks`. Guardian and supervisor
 are child subreapers, so nothing a rank starts can leave the tree, however it daemonises. If the supervisor is
 killed, the guardian ends the tree; if both are, the launcher has PR_SET_PDEATHSIG, and each rank holds the
-read end of `lifeline`, a FIFO whose last writer's end makes the kernel itself kill the rank's process group.
-Where it may, the run has a control group of its own (cgroup.py), from which nothing can leave at all.
+read end of `lifeline`, a FIFO: when its last writer exits, the kernel itself kills the rank's process group.
+Where permitted, the run has a control group of its own (cgroup.py), from which no process can leave.
 
-What a file of the run directory is for is said in run_dir.py. It is all the truth there is: a client that
-comes back, or another one, finds everything there.
+run_dir.py lists the files of the run directory. The directory is the single source of truth: a client that
+reconnects, or another one, finds the complete state of the run in it.
 """

@@ -1,4 +1,4 @@
-"""The control group of a run, by cgroup.py as it lies in the run directory: that of the plan's gpulaunch."""
+"""The control group of a run, loaded from the cgroup.py that the plan put in its run directory."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class CgroupLike(Protocol):
     path: str
 
     def add(self, pid: int) -> bool:
-        """Put a process there."""
+        """Move a process into the group."""
 
     def pids(self) -> set[int]:
-        """Return every process that is there."""
+        """Return every process in the group."""
 
     def kill(self) -> bool:
-        """SIGKILL all of it at once."""
+        """Kill the whole group at once (SIGKILL)."""
 
     def remove(self) -> bool:
         """Remove it."""
@@ -36,12 +36,12 @@ def cgroup_module(run_dir: str) -> Any:
     except OSError:
         return None
     module = types.ModuleType(CGROUP.partition(".")[0])
-    exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - put there by ourselves
+    exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - a file that gpulaunch wrote
     return module
 
 
 def group_of(run_dir: str, state: dict[str, Any]) -> CgroupLike | None:
-    """Return the control group of a run as its state.json names it, None when there is none."""
+    """Return the control group named in a run's state.json, None when it has none."""
     path, run_id = state.get("cgroup"), state.get("run_id")
     module = cgroup_module(run_dir) if path else None
     if module is None or os.path.basename(str(path)) != "%s%s" % (module.PREFIX, run_id):

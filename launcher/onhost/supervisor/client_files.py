@@ -1,4 +1,4 @@
-"""What a client leaves in a run directory: that it is there, that none need be, that the run is to end."""
+"""Files that a client writes to a run directory: its heartbeat, `detached`, and its stop request."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from .node import is_on_this_node
 from .processes import is_same, send_signal
 from .run_dir import CLIENT, DETACHED, EVENTS, STOP, read_state
 
-STOP_GRACE_S = 10.0  # from SIGTERM to SIGKILL where nobody says otherwise
+STOP_GRACE_S = 10.0  # from SIGTERM to SIGKILL when the request names no other
 
 
 class StopRequest(NamedTuple):
-    """How a run is to end. No `why`: it ended by itself; `stacks`: every rank's are written down before."""
+    """Request to end a run: `why` is empty when the run ended on its own.
+
+    `stacks` dumps every rank's stack first.
+    """
 
     why: str
     grace_s: float
@@ -28,7 +31,7 @@ class StopRequest(NamedTuple):
 
 
 def record_heartbeat(run_dir: str) -> None:
-    """Note that a client has just been heard, in the host's monotonic time: no clock jump can end a run."""
+    """Record that a client was heard just now, in the host's monotonic time: no clock jump can end a run."""
     path = os.path.join(run_dir, CLIENT)
     try:
         fresh = "%s.%d" % (path, os.getpid())
@@ -41,7 +44,7 @@ def record_heartbeat(run_dir: str) -> None:
 
 
 def seconds_since_heartbeat(run_dir: str) -> float | None:
-    """Return for how long no client has been heard, None where that is not known."""
+    """Return the seconds since a client was last heard, None when unknown."""
     try:
         with open(os.path.join(run_dir, CLIENT)) as file:
             return time.monotonic() - float(file.read())
@@ -50,12 +53,12 @@ def seconds_since_heartbeat(run_dir: str) -> float | None:
 
 
 def is_detached(run_dir: str) -> bool:
-    """Return whether a client has said that nobody needs to follow."""
+    """Return whether a client has released the run from needing a follower."""
     return os.path.exists(os.path.join(run_dir, DETACHED))
 
 
 def detach_run(run_dir: str) -> None:
-    """Let the run continue without a client, and say so once among the events. Raises OSError."""
+    """Let the run continue without a client, and record that once among the events. Raises OSError."""
     if is_detached(run_dir):
         return
     write_file(os.path.join(run_dir, DETACHED), "")
@@ -67,11 +70,11 @@ def detach_run(run_dir: str) -> None:
 
 
 def request_stop(run_dir: str, wish: StopRequest) -> bool:
-    """Leave the wish and ring the supervisor's bell; return False when there is no supervisor to ask."""
+    """Write the stop request and signal the supervisor; return False when no supervisor runs."""
     state = read_state(run_dir)
     if not is_on_this_node(state) or not state.get("supervisor"):
         return False
-    with contextlib.suppress(OSError):  # the bell alone means: stop with the default grace
+    with contextlib.suppress(OSError):  # the signal alone means: stop with the default grace
         said = {"grace_s": wish.grace_s, "why": wish.why, "stacks": wish.stacks}
         write_file(os.path.join(run_dir, STOP), json.dumps(said))
     pid, ticks = state["supervisor"]
@@ -83,9 +86,9 @@ def request_stop(run_dir: str, wish: StopRequest) -> bool:
 
 
 def read_stop_request(run_dir: str, default_s: float = STOP_GRACE_S) -> StopRequest:
-    """Return what is wished by whoever has rung the supervisor's bell.
+    """Return the stop request that belongs to the SIGTERM which the supervisor has received.
 
-    `default_s` is the grace where nobody has left one: the host itself, or a scheduler, ends the run.
+    `default_s` is the grace when no client left a request: the host itself, or a scheduler, ends the run.
     """
     said = read_json(os.path.join(run_dir, STOP)) or {}
     grace = said.get("grace_s")

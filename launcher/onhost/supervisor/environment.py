@@ -17,7 +17,10 @@ def drop_variables(env: dict[str, str], patterns: Iterable[str]) -> dict[str, st
 
 
 def run_markers(run_id: str, run_dir: str = "") -> dict[str, str]:
-    """Return by what the processes of a run are known; what starts early has no run directory yet."""
+    """Return the variables that identify the run's processes.
+
+    Processes started early have no run directory yet.
+    """
     place = {"GPULAUNCH_RUN_DIR": run_dir} if run_dir else {}
     me = mark_of(os.getpid(), ticks_of(os.getpid()))
     return {"GPULAUNCH_RUN_ID": run_id, **place, "GPULAUNCH_SUPERVISOR": me}

@@ -1,4 +1,4 @@
-"""events.jsonl: what every part of a run says, one line and one write each."""
+"""events.jsonl: the events from all parts of a run, one line and one write each."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .run_dir import EVENTS
 
 
 def event_line(name: str, fields: dict[str, object]) -> bytes:
-    """Return an event as a line, of this moment."""
+    """Return an event as a line, with the current time."""
     return json.dumps({"event": name, "t": time.time(), "m": time.monotonic(), **fields}).encode() + b"\n"
 
 
 def write_event(fd: int, name: str, fields: dict[str, object]) -> bytes:
-    """Add one line to events.jsonl in one write; return what a full disk did not take."""
+    """Add one line to events.jsonl in one write; return the part that a full disk did not take."""
     data = event_line(name, fields)
     try:
         return data[os.write(fd, data) :]
@@ -27,27 +27,30 @@ def write_event(fd: int, name: str, fields: dict[str, object]) -> bytes:
 
 
 class EventLog:
-    """The events of a run, held open: a deleted directory or a new file under the name changes nothing."""
+    """Events of a run, in a file held open.
+
+    A deleted directory or a new file of the same name changes nothing.
+    """
 
     def __init__(self, run_dir: str) -> None:
         self._path = os.path.join(run_dir, EVENTS)
         self._in = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         self._out = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         self._rest = b""
-        self._unwritten = b""  # what a full disk did not take
+        self._unwritten = b""  # rest of a write that a full disk did not take
 
     def write(self, name: str, **fields: object) -> None:
         """Add an event, in order, as soon as the disk takes it."""
         with contextlib.suppress(OSError):
             while self._unwritten:
                 self._unwritten = self._unwritten[os.write(self._out, self._unwritten) :]
-        if self._unwritten:  # in order, or not yet
+        if self._unwritten:  # keeps the order while the disk is full
             self._unwritten += event_line(name, fields)
         else:
             self._unwritten = write_event(self._out, name, fields)
 
     def read_new(self) -> Iterator[Any]:
-        """Yield what was added since, as JSON; a script may have written there too."""
+        """Yield the events added since the last call, as JSON; a script may have written to the file too."""
         while True:
             data = os.read(self._in, 65536)
             if not data:
@@ -61,13 +64,16 @@ class EventLog:
                 yield event
 
     def is_linked(self) -> bool:
-        """Return whether what is open here is still what is found under the name."""
+        """Return whether the open file is still the one found under the name."""
         with contextlib.suppress(OSError):
             return os.path.samestat(os.stat(self._path), os.fstat(self._out))
         return False
 
     def relocate(self) -> None:
-        """Continue in a new events.jsonl that starts as the deleted one: offsets hold. Raises OSError."""
+        """Continue in a new events.jsonl that starts as a copy of the deleted one: offsets hold.
+
+        Raises OSError.
+        """
         old, position = b"", os.lseek(self._in, 0, os.SEEK_CUR)
         while data := os.pread(self._in, CHUNK, len(old)):
             old += data

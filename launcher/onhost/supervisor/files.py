@@ -1,4 +1,4 @@
-"""Files that others read while they are written: replaced whole, or added to by one write a line."""
+"""Writes to files that other processes read meanwhile: atomic replacement, or one write per line."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ CHUNK = 256 << 10
 
 
 def write_all(fd: int, data: bytes | memoryview) -> None:
-    """Write everything, however long that takes. Raises OSError when the other side is gone."""
+    """Write all of the data, however long it takes. Raises OSError when the other side is gone."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
 def write_file(path: str, data: str, mode: int = 0o600) -> None:
-    """Replace a file as a whole: after a crash there is the old content or the new, never half of it."""
+    """Replace a file atomically: after a crash it has the old content or the new, never half of it."""
     fresh = "%s.%d.new" % (path, os.getpid())
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
@@ -48,7 +48,7 @@ def append_line(path: str, line: dict[str, object]) -> None:
 
 
 def read_tail(path: str, count: int) -> str:
-    """Return the end of a file as text."""
+    """Return the last bytes of a file as text."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - count))

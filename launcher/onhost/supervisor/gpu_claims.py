@@ -1,10 +1,10 @@
-"""Which GPUs a run has: each is claimed by a file in /tmp that supervisor and guardian keep locked.
+"""GPU claims of a run: one file in /tmp per GPU, which supervisor and guardian keep locked.
 
-The kernel lets go of the lock when both are gone, so a claim is believed exactly as long as its run lives.
-Anybody may read a claim, and nobody but its owner may write it: the lock is one for writing, of an open file
-description (F_OFD_SETLK), which needs a descriptor that may write. With flock(2), whoever can read a file
-can lock it, and so keep the claim of a dead run alive in its owner's name. A reader only asks whether the
-lock is held and takes none, so it hinders nobody. preflight/probes/claims.py reads claims in the same way.
+The kernel releases the lock when both are gone, so a claim is valid exactly as long as its run lives.
+All users may read a claim, and only its owner may write it: the lock is one for writing, of an open file
+description (F_OFD_SETLK), which needs a writable descriptor. With flock(2), any user who can read a file
+can lock it, and so keep the claim of a dead run alive in its owner's name. A reader queries the lock
+without taking it, so it blocks no other process. preflight/probes/claims.py reads claims in the same way.
 """
 
 from __future__ import annotations
@@ -23,22 +23,24 @@ from typing import Any
 from .processes import boot_id, own_namespaces, ticks_of
 from .protocol import RequestRefused
 
-CLAIMS_DIR = "/tmp"  # noqa: S108 - root's and sticky: nobody deletes another user's claim
+CLAIMS_DIR = "/tmp"  # noqa: S108 - root's and sticky: a user cannot delete another user's claim
 CLAIM_PREFIX = "gpulaunch-claim-"
 ATTEMPTS = 5
-FRESH_S = 60.0  # younger, an unlocked claim may be about to be locked
-MAX_BYTES = 4096  # of a claim
-MAX_FILES = 256  # of one owner that are read, so that many of one's hide no other user's
+FRESH_S = 60.0  # an unlocked claim younger than this may be about to be locked
+MAX_BYTES = 4096  # of one claim
+MAX_FILES = 256  # read per owner, so that one user's files cannot hide another user's
 
 FLOCK = "hhqqi4x"  # struct flock: type, whence, start, length, pid
 OFD_GETLK, OFD_SETLK = 36, 37  # include/uapi/asm-generic/fcntl.h
 
 
 def acquire_claims(spec: dict[str, Any]) -> tuple[dict[str, int], str]:
-    """Claim every GPU of the run; return {path: descriptor} and what did not work. Raises Refused.
+    """Claim every GPU of the run; return {path: descriptor} and a description of failures.
 
-    Each first claims and then looks for others, so of two at once never both continue; who finds the other
-    steps back for a random while, so mostly one does.
+    Raises RequestRefused.
+
+    Each run first claims and then looks for others, so of two simultaneous runs at most one continues. A run
+    that finds another one releases its claims for a random while, so usually one of them succeeds.
     """
     gpus = spec.get("gpus") or []
     directory = spec.get("claims_dir") or CLAIMS_DIR
@@ -59,7 +61,7 @@ def acquire_claims(spec: dict[str, Any]) -> tuple[dict[str, int], str]:
 
 
 def release_claims(claims: dict[str, int]) -> None:
-    """Give the GPUs back."""
+    """Release the claims."""
     for path, fd in claims.items():
         with contextlib.suppress(OSError):
             os.unlink(path)
@@ -71,7 +73,7 @@ def release_claims(claims: dict[str, int]) -> None:
 def make_claim(directory: str, gpu: str, run_id: str) -> tuple[str, int]:
     """Create and lock a claim; return its path and the descriptor that holds the lock. Raises OSError.
 
-    It can be read only once it is locked and whole.
+    The claim becomes readable only once it is locked and complete.
     """
     path = os.path.join(directory, claim_name(gpu) + os.urandom(6).hex())
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -90,12 +92,15 @@ def make_claim(directory: str, gpu: str, run_id: str) -> tuple[str, int]:
 
 
 def lock(fd: int) -> None:
-    """Lock a claim of our own for as long as its descriptor, or a copy of that, is open. Raises OSError."""
+    """Lock one of the run's own claims while its descriptor, or a copy of that, is open. Raises OSError."""
     fcntl.fcntl(fd, OFD_SETLK, struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
 
 
 def is_locked(fd: int) -> bool:
-    """Return whether a user who may write the file holds its lock; where that cannot be read, it may be."""
+    """Return whether a process that may write the file holds its lock.
+
+    True where that cannot be determined.
+    """
     question = struct.pack(FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
     try:
         answer = fcntl.fcntl(fd, OFD_GETLK, question)
@@ -105,7 +110,7 @@ def is_locked(fd: int) -> bool:
 
 
 def find_conflict(directory: str, gpus: list[str], mine: dict[str, int]) -> str:
-    """Return who else claims one of these GPUs, as a sentence; "" when nobody does."""
+    """Return the conflicting claim on one of these GPUs, as a sentence; "" when none exists."""
     for gpu in gpus:
         rival = conflict_of(directory, gpu, mine)
         if rival:
@@ -114,7 +119,10 @@ def find_conflict(directory: str, gpus: list[str], mine: dict[str, int]) -> str:
 
 
 def conflict_of(directory: str, gpu: str, mine: dict[str, int]) -> str:
-    """Return who else claims a GPU, "" when nobody does; what is provably over and ours is removed."""
+    """Return the conflicting claim on a GPU, "" when none exists.
+
+    Remove the user's own claims of dead runs.
+    """
     for path in claim_paths(directory, gpu):
         found = None if path in mine else read_claim(path)
         if found is None:
@@ -131,12 +139,12 @@ def conflict_of(directory: str, gpu: str, mine: dict[str, int]) -> str:
 
 
 def claim_name(gpu: str) -> str:
-    """Return how the names of all files start that claim a GPU."""
+    """Return the prefix of all file names that claim a GPU."""
     return CLAIM_PREFIX + re.sub(r"[^A-Za-z0-9-]", "_", gpu) + "."
 
 
 def claim_paths(directory: str, gpu: str) -> list[str]:
-    """Return the files that claim a GPU, live or not; of one owner only so many, the newest."""
+    """Return the files that claim a GPU, live or not; at most MAX_FILES per owner, the newest ones."""
     start = claim_name(gpu)
     found: dict[int, list[tuple[float, str]]] = {}
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
@@ -149,10 +157,12 @@ def claim_paths(directory: str, gpu: str) -> list[str]:
 
 
 def read_claim(path: str) -> tuple[dict[str, Any], int, bool] | None:
-    """Return (what a claim says, its owner's uid, whether it is live); None: no claim, or gone.
+    """Return (content, owner's uid, whether it is live) of a claim.
 
-    Anybody may have put anything there under this name: a link is not followed, a FIFO does not hold us, and
-    what is not a claim counts for its owner only while that one holds the lock.
+    None when the file is gone or not a claim.
+
+    Any user may have created a file of this name: a symlink is not followed, a FIFO cannot block the read,
+    and other content counts for its owner only while that owner holds the lock.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -167,7 +177,7 @@ def read_claim(path: str) -> tuple[dict[str, Any], int, bool] | None:
 
 
 def judge_claim(path: str, fd: int) -> tuple[dict[str, Any], int, bool] | None:
-    """Return read_claim's answer of an open file. Raises OSError."""
+    """Return read_claim's result for an open file. Raises OSError."""
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode):
         return None
@@ -179,7 +189,10 @@ def judge_claim(path: str, fd: int) -> tuple[dict[str, Any], int, bool] | None:
 
 
 def parse_claim(data: bytes) -> dict[str, Any]:
-    """Return what a claim says, a pid only where it is one of ours; empty when it has not our form."""
+    """Return the content of a claim, with a pid only if it is one of the same namespace.
+
+    Empty if it is malformed.
+    """
     try:
         said = json.loads(data) if len(data) <= MAX_BYTES else None
     except (ValueError, RecursionError):
@@ -197,7 +210,7 @@ def parse_claim(data: bytes) -> dict[str, Any]:
 
 
 def user_name(uid: int) -> str:
-    """Return the name of a user, the number where there is none."""
+    """Return the name of a user, the uid if it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

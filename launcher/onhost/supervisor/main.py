@@ -1,16 +1,16 @@
-"""What travels to a host to start, watch and end a node of a run: its door. Standard library, Python >= 3.9.
+"""Program that starts, watches and ends a node of a run on its host. Standard library, Python >= 3.9.
 
-    start    make the run directory, start guardian and supervisor there, then follow
+    start    make the run directory, start guardian and supervisor, then follow
     follow   send the logs and events from given byte offsets on, until the run has ended
-    stop     ask the supervisor to end the run, wait for it
-    stacks   have every rank write down where it stands; the run continues
+    stop     request the supervisor to end the run, wait for it
+    stacks   dump the stack of every rank; the run continues
     status   print state.json and whether its supervisor lives
-    list     print what runs of this user are here
+    list     print the runs of this user on this host
     fetch    send the files of a run that the other side does not have yet
     remove   delete the directory of a run that is over
 
-Behind it lies the rest of this folder: see its __init__. Each mode imports only what it needs:
-all of it arrives as source, and to compile that takes longer than most of them.
+The package docstring describes the other modules. Each mode imports only the modules it needs:
+all of it arrives as source, and compiling all modules takes longer than most requests.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .run_dir import find_run, is_alive, read_state
 
 
 def main() -> int:
-    """Answer the JSON document that follows this program on stdin."""
+    """Handle the request in the JSON document that follows this program on stdin."""
     return run_handler(lambda: serve(json.loads(request_of(read_message()))))
 
 
 def serve(request: dict[str, Any]) -> int:
-    """Carry out one request; return the exit code of the process at the client's end. Raises Refused."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a local terminal is the client's to hear
+    """Handle one request; return the exit code of the process at the client's end. Raises RequestRefused."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client handles Ctrl-C of a local terminal
     mode = request["mode"]
     if mode == "start":
         from .requests.start import start
@@ -47,21 +47,21 @@ def serve(request: dict[str, Any]) -> int:
 
 
 def follow(run_dir: str, request: dict[str, Any]) -> int:
-    """Send what it writes."""
+    """Send the output of a run."""
     from .requests.follow import follow
 
     return follow(run_dir, request)
 
 
 def fetch(run_dir: str, request: dict[str, Any]) -> int:
-    """Send its files."""
+    """Send the files of a run."""
     from .requests.fetch import fetch
 
     return fetch(run_dir, request)
 
 
 def stacks(run_dir: str, request: dict[str, Any]) -> int:
-    """Say where its ranks stand."""
+    """Send the stack of every rank."""
     from .requests.stacks import stacks_of
 
     del request
@@ -70,14 +70,14 @@ def stacks(run_dir: str, request: dict[str, Any]) -> int:
 
 
 def stop(run_dir: str, request: dict[str, Any]) -> int:
-    """End it."""
+    """Stop a run."""
     from .requests.stop import stop_and_wait
 
     return say_state(stop_and_wait(run_dir, request))
 
 
 def remove(run_dir: str, request: dict[str, Any]) -> int:
-    """Delete its directory."""
+    """Delete the directory of a run."""
     from .requests.remove import remove_run
 
     del request
@@ -87,13 +87,13 @@ def remove(run_dir: str, request: dict[str, Any]) -> int:
 
 
 def status(run_dir: str, request: dict[str, Any]) -> int:
-    """Say how it stands."""
+    """Send the state of a run."""
     del request
     return say_state(read_state(run_dir))
 
 
 def say_state(state: dict[str, Any]) -> int:
-    """Say how a run stands, or stood."""
+    """Send the current or final state of a run."""
     send_header({"state": state, "alive": is_alive(state), "t": time.time()})
     return 0
 

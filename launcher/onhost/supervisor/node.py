@@ -1,9 +1,9 @@
-"""Which node this is, and which of several nodes that share a home a run directory belongs to.
+"""Identity of a node, and the owner of a run directory among several nodes that share a home.
 
-A node is a host or a container. Its state lies under a name made of its host name and machine id; hosts
+A node is a host or a container. Its state is in a directory named after its host name and machine id; hosts
 cloned from one image have one machine id, containers none or their image's, so neither is enough alone. Nodes
-that share even both are distinguished by boot and PID namespace, and by when a run last gave a sign of life:
-one of an earlier life of this node gave it before this life began.
+that share both are distinguished by boot and PID namespace, and by the last heartbeat of a run:
+a run of an earlier life of this node had its last heartbeat before this life began.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 NAMED = re.compile(r"(?P<host>.+)-[0-9a-f]{8}(?:\+\d+)?")
 MAX_TWINS = 9  # nodes of one name that share a home
 HEARTBEAT_S = 20.0
-HEARTBEAT_LOST_S = 45.0  # two beats, and some delay
+HEARTBEAT_LOST_S = 45.0  # two heartbeats, and some delay
 
 
 def node_name() -> str:
-    """Return the name under which this node's state lies."""
+    """Return the name under which this node keeps its state."""
     return name_of(os.uname().nodename, machine_id())
 
 
@@ -36,7 +36,7 @@ def name_of(host: str, machine: str) -> str:
 
 
 def machine_id() -> str:
-    """Return the machine id, "" where there is none: containers often have none."""
+    """Return the machine id, "" if it has none, as is common in containers."""
     for path in MACHINE_IDS:
         with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
             found = file.read(64).strip()
@@ -52,26 +52,26 @@ def host_of(node: str) -> str:
 
 
 def node_location() -> dict[str, str]:
-    """Return where this process is: pids and start times mean something there only."""
+    """Return the boot and namespace of this process, in which alone its pids and start times are valid."""
     pids, times = own_namespaces()
     return {"boot_id": boot_id(), "pid_ns": pids, "time_ns": times, "host": os.uname().nodename}
 
 
 def is_on_this_node(said: Mapping[str, Any]) -> bool:
-    """Return whether pids that were written down with these whereabouts mean something to this process."""
+    """Return whether pids recorded at this location are valid for this process."""
     here = node_location()
     return all(said.get(name) == here[name] for name in ("boot_id", "pid_ns", "time_ns"))
 
 
 def life_tag() -> str:
-    """Return a word for this life of this node, to be a part of a file's name."""
+    """Return a tag of this life of this node, for use in file names."""
     here = node_location()
     words = ":".join(here[name] for name in ("boot_id", "pid_ns", "time_ns"))
     return hashlib.sha256(words.encode()).hexdigest()[:12]
 
 
 def is_of_earlier_life(directory: str, beat: str) -> bool:
-    """Return whether the last sign of life, the file `beat`, came before this node's life began.
+    """Return whether the last heartbeat, the file `beat`, came before this node's life began.
 
     All times are by the clock of the file system: hosts' own clocks may differ.
     """
@@ -82,17 +82,17 @@ def is_of_earlier_life(directory: str, beat: str) -> bool:
 
 
 def life_s() -> float:
-    """Return for how long this node has lived: since PID 1 of its PID namespace began, or since it booted."""
+    """Return the seconds since PID 1 of this PID namespace started, or since the node booted."""
     try:
         with open("/proc/uptime") as file:
             up = float(file.read().split()[0])
     except (OSError, ValueError, IndexError):
-        return float("inf")  # then no run is called one of an earlier life
+        return float("inf")  # then no run counts as one of an earlier life
     return max(0.0, up - ticks_of(1) / os.sysconf("SC_CLK_TCK"))
 
 
 def file_system_time(directory: str) -> float:
-    """Return the time by the clock that gives files there their times. Raises OSError."""
+    """Return the time by the clock that timestamps files in this directory. Raises OSError."""
     path = os.path.join(directory, ".now.%s.%d" % (boot_id()[:8], os.getpid()))
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -103,14 +103,14 @@ def file_system_time(directory: str) -> float:
 
 
 class Heartbeat:
-    """The sign of life of a run, for nodes that cannot see its processes."""
+    """Heartbeat of a run, for nodes that cannot see its processes."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._next = 0.0
 
     def beat(self) -> None:
-        """Give it, where it is due."""
+        """Touch the file, if that is due."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + HEARTBEAT_S

@@ -1,4 +1,4 @@
-"""Processes as the kernel tells of them, known by pid and start time, and signals that reach no successor."""
+"""Process identity by pid and start time from /proc, and signals that cannot reach a pid's next owner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def prctl(option: int, value: int) -> bool:
-    """Return whether the kernel took it. Without ctypes the environment marker alone finds strays."""
+    """Return whether the kernel accepted the call.
+
+    Without ctypes the environment marker alone finds strays.
+    """
     try:
         import ctypes
 
@@ -34,14 +37,14 @@ def boot_id() -> str:
 
 
 def pid_namespace() -> str:
-    """Return which PID namespace this process is in: pids of another one mean nothing."""
+    """Return the PID namespace of this process: pids of another one mean nothing."""
     return _link("/proc/self/ns/pid")
 
 
 def own_namespaces() -> tuple[str, str]:
-    """Return the inodes of our PID and time namespace, in which alone a pid and a start time mean something.
+    """Return the inodes of this process's PID and time namespace, which scope pids and start times.
 
-    "0": the kernel has no such namespaces; "": not known, also where /proc numbers the processes of another
+    "0": the kernel has no such namespaces; "": unknown, also where /proc numbers the processes of another
     one (`unshare --pid` without --mount-proc).
     """
     if _link("/proc/self") != str(os.getpid()):
@@ -60,7 +63,7 @@ def _link(path: str) -> str:
 
 
 def is_same(pid: int, ticks: int) -> bool:
-    """Return whether this very process, and not a successor with its pid, is there and not a zombie."""
+    """Return whether this very process, and not a later one with its pid, exists and is not a zombie."""
     return is_alive(read_stat(pid), ticks)
 
 
@@ -71,10 +74,10 @@ def ticks_of(pid: int) -> int:
 
 
 def mark_of(pid: int, ticks: int) -> str:
-    """Return who a process of our own PID namespace is, as what it starts carries it.
+    """Return the identity of a process of this PID namespace, in the form of the marker in its children.
 
-    The boot id is the same in all containers of a machine and their pids are not: the namespaces belong to
-    it (preflight/probes/marks.py reads it).
+    The boot id is the same in all containers of a machine and their pids are not, so the namespaces are part
+    of the identity (preflight/probes/marks.py reads it).
     """
     return ":".join([boot_id(), *own_namespaces(), str(pid), str(ticks)])
 
@@ -107,7 +110,7 @@ def signal_all(alive: dict[int, int], number: int) -> None:
     for pid, ticks in alive.items():
         send_signal(pid, ticks, number)
         if number == signal.SIGTERM:
-            send_signal(pid, ticks, signal.SIGCONT)  # a stopped process hears nothing else
+            send_signal(pid, ticks, signal.SIGCONT)  # a stopped process handles no other signal
 
 
 def reap() -> Iterator[tuple[int, int]]:

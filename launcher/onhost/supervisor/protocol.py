@@ -1,4 +1,4 @@
-"""What comes from the client, and what goes back: a line that it finds after any login noise, then frames."""
+"""Protocol with the client: requests on stdin; on stdout a marker line after any login noise, then frames."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ REFUSED = 3
 
 
 class RequestRefused(Exception):
-    """The request cannot be carried out; the text is for a person."""
+    """Refusal of a request; the text is for the user."""
 
 
 def read_message() -> bytes | None:
-    """Return the next message on stdin: its length as a line, then it. None: stdin has ended.
+    """Return the next message on stdin: its length as a line, then its text. None: stdin has ended.
 
-    Not a byte more is read than that: what follows belongs to the follower.
+    Reads not a byte more: the rest belongs to the follower.
     """
     line = b""
     while not line.endswith(b"\n"):
@@ -38,24 +38,24 @@ def read_message() -> bytes | None:
 
 
 def request_of(message: bytes | None) -> bytes:
-    """Return the request in a program's first message. Raises Refused where it did not arrive."""
+    """Return the request in a program's first message. Raises RequestRefused where it did not arrive."""
     if message is None:
         raise RequestRefused("the request did not arrive whole")
     return zlib.decompress(message)
 
 
 def send_header(document: dict[str, Any]) -> None:
-    """Print the marker line that the client looks for after any login noise."""
+    """Print the marker line that the client searches for after any login noise."""
     write_all(1, ("%s %s\n" % (MARKER, json.dumps(document))).encode())
 
 
 def frame(header: dict[str, Any], data: bytes = b"") -> memoryview:
-    """Return one frame as it goes over the wire: a JSON header line, then the bytes it announces."""
+    """Return one frame in wire format: a JSON header line, then the bytes it announces."""
     return memoryview(json.dumps(header).encode() + b"\n" + data)
 
 
 def run_handler(work: Callable[[], int]) -> int:
-    """Do what was asked, or say why not; return the exit code of the process at the client's end."""
+    """Handle the request, or report the refusal; return the exit code of the process at the client's end."""
     try:
         return work()
     except RequestRefused as refusal:

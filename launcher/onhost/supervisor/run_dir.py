@@ -1,23 +1,23 @@
-"""The run directory, `$XDG_STATE_HOME/gpulaunch/runs/NODE/RUN_ID`, mode 0700: its place, and what lies there.
+"""The run directory, `$XDG_STATE_HOME/gpulaunch/runs/NODE/RUN_ID`, mode 0700: its location and its files.
 
-NODE (node.py) keeps hosts apart that share a home; NODE@TAG beside it is named after the boot in which its
+NODE (node.py) separates hosts that share a home; NODE@TAG beside it is named after the boot in which its
 last run began.
 
-spec.json             the plan of this node, without what is secret
-state.json            how the run stands, replaced atomically
+spec.json             the plan of this node, without secrets
+state.json            state of the run, replaced atomically
 events.jsonl          one JSON object per line, one write each; `t` is the wall clock, `m` the monotonic one
 launcher.log, rank-N.log, supervisor.log
-client                the monotonic time of the last word from a client
-detached              there once nobody needs to follow
-stop.json             who asked to stop, with which grace, and whether every rank's stacks are wanted first
-sizes.jsonl           how long each log was at which time
+client                the monotonic time of the client's last heartbeat
+detached              exists once the run needs no client
+stop.json             stop request: its author, its grace, and whether to dump every rank's stack first
+sizes.jsonl           size of each log over time
 recent.jsonl(.1)      the same second by second, of the last minutes
-usage.jsonl           what was used at which time; gauge.py, which lies there too where the plan sent it,
-                      writes that from a process of its own
-stacks-rank-N.log     where each rank stood before a hung run was ended, by stacks.py
+usage.jsonl           resource usage over time, written by gauge.py in a process of its own; gauge.py is in
+                      the run directory too, if the plan sent it
+stacks-rank-N.log     stack of each rank before a hung run was ended, by stacks.py
 lifeline              the FIFO by which the ranks end with guardian and supervisor
-reserve               room on a full disk for how the run ended
-heartbeat             touched as long as the supervisor lives, for those who cannot see it
+reserve               space for the final state of the run on a full disk
+heartbeat             touched while the supervisor lives, for nodes that cannot see its process
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ GAUGE = "gauge.py"
 STACKS = "stacks.py"
 HEARTBEAT = "heartbeat"
 MARK = "@%s"
-SILLY = (".nfs", ".fuse_hidden")  # how NFS and FUSE call what is deleted while it is open
+SILLY = (".nfs", ".fuse_hidden")  # names that NFS and FUSE give to files deleted while open
 
 
 def runs_dir() -> str:
-    """Return where the runs of this user lie, those of every node in a directory of its own."""
+    """Return the parent of this user's run directories, with one directory per node."""
     home = os.environ.get("HOME") or os.path.expanduser("~")
     state = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(state):
@@ -62,7 +62,7 @@ def runs_dir() -> str:
 
 
 def own_places() -> list[str]:
-    """Return where the runs of this node may lie, the first for new ones; others have its name, or had it."""
+    """Return the places of this node's runs, the one for new runs first; others have, or had, its name."""
     first = os.path.join(runs_dir(), node_name())
     named = [first, *("%s+%d" % (first, number) for number in range(2, MAX_TWINS + 1))]
     marked = [path[: -len(MARK % life_tag())] for path in marks()]
@@ -70,7 +70,7 @@ def own_places() -> list[str]:
 
 
 def marks() -> list[str]:
-    """Return what marks the places where runs began in this life of this node, whatever its name was."""
+    """Return the marker files of this life's places, whatever the name of this node was."""
     try:
         names = os.listdir(runs_dir())
     except OSError:
@@ -79,7 +79,7 @@ def marks() -> list[str]:
 
 
 def mark_place(place: str) -> None:
-    """Mark a place as this life's. Raises OSError."""
+    """Mark a place as one of this life. Raises OSError."""
     base, node = os.path.split(place)
     mark = place + MARK % life_tag()
     os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
@@ -91,17 +91,17 @@ def mark_place(place: str) -> None:
 
 
 def every_place() -> list[str]:
-    """Return where the runs of each node lie that has any in this home."""
+    """Return the places of all nodes that have runs in this home."""
     return directories_in(runs_dir())
 
 
 def runs_in(place: str, prefix: str = "") -> list[str]:
-    """Return the run directories of a place whose run ids start so."""
+    """Return the run directories in a place whose run ids start with this prefix."""
     return [path for path in directories_in(place) if os.path.basename(path).startswith(prefix)]
 
 
 def directories_in(base: str) -> list[str]:
-    """Return the directories of a directory, none that is hidden; none where it cannot be read."""
+    """Return the subdirectories that are not hidden; none where the directory cannot be read."""
     try:
         with os.scandir(base) as entries:
             return sorted(entry.path for entry in entries if entry.name[0] != "." and entry.is_dir())
@@ -110,7 +110,10 @@ def directories_in(base: str) -> list[str]:
 
 
 def is_of_this_node(run_dir: str) -> bool:
-    """Return whether a run in one of our places is ours to judge: over, in reach, or of an earlier life."""
+    """Return whether a run in one of this node's places belongs to this node.
+
+    Over, visible, or of an earlier life.
+    """
     state = read_state(run_dir)
     if state.get("phase") == "ended":
         return True
@@ -122,7 +125,10 @@ def is_of_this_node(run_dir: str) -> bool:
 
 
 def find_run(run_id: str) -> str:
-    """Return the directory of a run. Raises Refused when it is not on this host, or not of this host."""
+    """Return the directory of a run.
+
+    Raises RequestRefused when it is not on this host, or not of this host.
+    """
     if not run_id or "/" in run_id or run_id.startswith("."):
         raise RequestRefused("no run called %s on this host" % run_id)
     found = [path for place in own_places() if os.path.isdir(path := os.path.join(place, run_id))]
@@ -161,16 +167,16 @@ def read_state(run_dir: str) -> dict[str, Any]:
 
 
 def is_alive(state: dict[str, Any]) -> bool:
-    """Return whether supervisor or guardian of a state.json still run."""
+    """Return whether the supervisor or guardian named in a state.json still runs."""
     if not is_on_this_node(state):
         return False
     return any(state.get(who) and is_same(*state[who]) for who in ("supervisor", "guardian"))
 
 
 def inspect_run(run_dir: str, known: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return state.json, or what was known of it when it is gone, and whether its keepers live."""
+    """Return state.json, or its last known content, and whether guardian or supervisor lives."""
     state = read_state(run_dir) or known
     alive = is_alive(state)
-    if not alive:  # they may have written their end and gone between the two looks
+    if not alive:  # they may have written the end and exited between the two checks
         state = read_state(run_dir) or state
     return state, alive

@@ -1,4 +1,7 @@
-"""Who belongs to a run: what descends from its keepers, carries its marks, or is in its control group."""
+"""Processes of a run.
+
+Descendants of its supervisor, those with its markers, and those in its control group.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ KILL_WAIT_S = 15.0  # a process in state D may never go; it is reported instead 
 
 
 def find_run_processes(run_dir: str, spare: set[int], group: CgroupLike | None = None) -> dict[int, int]:
-    """Return {pid: start ticks} of all that descend from this process or belong to the run otherwise.
+    """Return {pid: start ticks} of this process's descendants and the run's other processes.
 
-    Zombies are left out: they are dead, and their parent's end makes them ours to reap.
+    Zombies are left out: they are dead, and this process reaps them once their parent has ended.
     """
     table = read_every_stat()
     inside = descendants(os.getpid(), table)
@@ -45,10 +48,10 @@ def descendants(root: int, table: dict[int, ProcStat]) -> set[int]:
 
 
 def supervisor_mark(run_dir: str) -> str:
-    """Return what the processes of a run carry as their supervisor; without its pid where that is not known.
+    """Return the supervisor marker of the run's processes; without its pid where that is unknown.
 
-    Containers of one machine share its boot id, and may share a home and the path of a run directory: what
-    was started in another PID namespace belongs to another node of the run.
+    Containers of one machine share its boot id, and may share a home and the path of a run directory: a
+    process that was started in another PID namespace belongs to another node of the run.
     """
     pid, ticks = read_state(run_dir).get("supervisor") or (0, 0)
     if not all(own_namespaces()):
@@ -57,9 +60,9 @@ def supervisor_mark(run_dir: str) -> str:
 
 
 def has_run_marker(pid: int, run_dir: str, starter: str) -> bool:
-    """Return whether the environment of the process has this run's marks (only readable for our own).
+    """Return whether the environment of a process has this run's markers (readable only for the user's own).
 
-    An id alone could be that of a run in another home; one that began early has no directory.
+    An id alone could be that of a run in another home; a process started early has no directory.
     """
     try:
         with open("/proc/%d/environ" % pid, "rb") as file:
@@ -78,7 +81,7 @@ def has_run_marker(pid: int, run_dir: str, starter: str) -> bool:
 
 
 def end_all(run_dir: str, spare: set[int], group: CgroupLike | None = None) -> list[int]:
-    """SIGKILL everything of the run until nothing is left; return the pids that do not go."""
+    """Kill everything of the run (SIGKILL) until nothing is left; return the pids that remain."""
     give_up = time.monotonic() + KILL_WAIT_S
     if group is not None:
         group.kill()

@@ -1,12 +1,12 @@
-"""Starts one node of a run before its plan is known: a supervisor waits, an interpreter imports.
+"""Early start of one node of a run, before its plan is known: a supervisor waits, an interpreter imports.
 
 It is streamed in place of main.py, with the same modules beside it. `client side -> guardian -> supervisor
 -> interpreter` are forked at once. The interpreter imports the engine's launcher, which takes longer than the
 whole preflight, and does nothing else: it sees no GPU, and there is no run directory yet. With the plan each
-of them continues as what daemon/ makes it; without one (a refused preflight, Ctrl-C, a client that is
-gone) each sees the end of its pipe and ends. Standard library, Python >= 3.9.
+of them continues in its role (daemon/); without one (a refused preflight, Ctrl-C, a client that is
+gone) each sees the end of its pipe and exits. Standard library, Python >= 3.9.
 
-What is imported before the fork is little, because it delays the interpreter. The rest is compiled once, by
+Few modules are imported before the fork, because they delay the interpreter. The rest is compiled once, by
 the client side while the interpreter imports, and goes to the others as code with the plan.
 """
 
@@ -26,7 +26,7 @@ from .files import write_all
 from .processes import PR_SET_PDEATHSIG, prctl
 from .protocol import read_message, request_of, run_handler
 
-# Read by no import, so the plan may still decide them; ranks are new processes and get all of them.
+# Not read during import, so the plan may still set them; ranks are new processes and get all of them.
 LATE_ENV = frozenset(
     {
         "CUDA_VISIBLE_DEVICES",
@@ -41,7 +41,7 @@ LATE_ENV = frozenset(
 )
 LATE_PREFIX = "GPULAUNCH_"
 
-# What `python -m MODULE` does, in two halves. Whatever the import says goes to the log.
+# `python -m MODULE` in two halves. Output of the import goes to the log.
 INTERPRETER = """\
 import json, os, sys
 if sys.path and sys.path[0] == "":
@@ -83,11 +83,11 @@ launch.main()
 
 
 class WarmStart:
-    """What the waiting processes know of each other; each uses its own part."""
+    """Handles of the waiting processes on each other; each process uses its own part."""
 
     def __init__(self, wish: dict[str, Any]) -> None:
         self.request = wish
-        self.code = b""  # of every module that was imported before the plan came
+        self.code = b""  # of every module that was imported before the plan arrived
         self.orders = -1  # the client side's end of the pipe to the guardian
         self.ready = -1
         self.link: Any = None  # the guardian's and the supervisor's ends of a socket pair
@@ -113,8 +113,8 @@ class WarmStart:
         os.close(done)
 
     def start(self, spec: dict[str, Any], run_dir: str) -> int:
-        """Hand the plan over; return the descriptor on which the supervisor's first state comes."""
-        with contextlib.suppress(OSError):  # somebody killed it: no answer says so, too
+        """Send the plan; return the descriptor on which the supervisor's first state arrives."""
+        with contextlib.suppress(OSError):  # the guardian was killed: its missing answer shows that, too
             write_all(self.orders, pack([marshal.dumps(codes()), json.dumps([spec, run_dir]).encode()]))
         os.close(self.orders)
         return self.ready
@@ -142,13 +142,16 @@ class WarmStart:
             os._exit(0)
         self.code = parts[0]
         spec, run_dir = json.loads(parts[1])
-        codes().update(marshal.loads(self.code))  # noqa: S302 - compiled by our own parent from what came with us
+        codes().update(marshal.loads(self.code))  # noqa: S302 - compiled by our own parent from our own program
         from .daemon.guardian import run_guardian
 
         run_guardian(spec, run_dir, done, self)
 
     def pass_on(self, message: list[Any], descriptors: list[int]) -> int:
-        """Tell the waiting supervisor to start; return its pid. Descriptors keep the locks of claims."""
+        """Send the waiting supervisor its start order; return its pid.
+
+        Descriptors keep the locks of claims.
+        """
         head = len(descriptors).to_bytes(4, "little")
         socket.send_fds(self.link, [head], descriptors)
         self.link.sendall(pack([self.code, json.dumps(message).encode()]))
@@ -184,7 +187,7 @@ class WarmStart:
         os.close(reader)
         os.close(report)
         self.interpreter_pid = pid
-        if os.read(failed, 1):  # the real start will say why
+        if os.read(failed, 1):  # the real start will report the reason
             self._drop_interpreter()
         os.close(failed)
 
@@ -203,18 +206,18 @@ class WarmStart:
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         python = os.path.expanduser(self.request["python"])
-        # The words at the end are for `ps`, and for whoever asks which processes launch ranks.
+        # The last arguments are for `ps`, and for tools that search for processes that launch ranks.
         os.execvpe(python, [python, "-c", INTERPRETER, str(reader), "-m", self.request["module"]], self.env)  # noqa: S606
 
     def _first_environment(self) -> dict[str, str]:
         env = drop_variables(dict(os.environ), self.request["unset"])
         env.update(self.request["env"])
         env.update(run_markers(self.request["run_id"]))
-        env["CUDA_VISIBLE_DEVICES"] = ""  # until the plan says which
+        env["CUDA_VISIBLE_DEVICES"] = ""  # until the plan selects GPUs
         return env
 
     def launch(self, argv: list[str], env: dict[str, str], cwd: str, log: str) -> int:
-        """Have the interpreter continue as the launcher; return its pid, 0 when it does not fit the plan."""
+        """Continue the interpreter as the launcher; return its pid, 0 when it does not fit the plan."""
         if not self.interpreter_pid or not self._fits(argv, env, cwd) or not self._lives():
             self._drop_interpreter()
             return 0
@@ -224,7 +227,7 @@ class WarmStart:
         return pid
 
     def _fits(self, argv: list[str], env: dict[str, str], cwd: str) -> bool:
-        """Whether all that is read while importing is as the plan wants it."""
+        """Return whether all settings that an import reads are as the plan requires."""
         command = [os.path.expanduser(self.request["python"]), "-m", self.request["module"]]
         same_place = cwd == os.path.expanduser(self.request["cwd"] or "~")
         return argv[:3] == command and same_place and is_applicable(env) == is_applicable(self.env)
@@ -241,12 +244,12 @@ class WarmStart:
             return
         os.close(self.interpreter_in)
         with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)  # our own child, not reaped yet: nobody else can have its pid
+            os.kill(pid, signal.SIGKILL)  # our own child, not reaped yet: its pid cannot be reused
             os.waitpid(pid, 0)
 
 
 def is_applicable(env: dict[str, str]) -> dict[str, str]:
-    """Return what no plan decides later."""
+    """Return the variables that the plan cannot set later."""
     return {
         name: value
         for name, value in env.items()
@@ -255,12 +258,12 @@ def is_applicable(env: dict[str, str]) -> dict[str, str]:
 
 
 def pack(parts: list[bytes]) -> bytes:
-    """Return the parts with their lengths, so that half a message is not taken for a whole one."""
+    """Return the parts with their lengths, so that a truncated message is not taken for a complete one."""
     return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
 
 
 def unpack(data: bytes) -> list[bytes]:
-    """Return the parts; none at all when the message is not whole."""
+    """Return the parts; an empty list when the message is incomplete."""
     parts: list[bytes] = []
     while data:
         size = int.from_bytes(data[:8], "little")
@@ -272,7 +275,7 @@ def unpack(data: bytes) -> list[bytes]:
 
 
 def read_all(fd: int) -> bytes:
-    """Return everything up to the end."""
+    """Read until the end of the input."""
     parts: list[bytes] = []
     while True:
         part = os.read(fd, 1 << 20)
@@ -282,13 +285,13 @@ def read_all(fd: int) -> bytes:
 
 
 def codes() -> dict[str, Any]:
-    """Return the code of every module that was imported here, by name; what is put there is used as it is."""
+    """Return the cache of code objects by module name; the importer uses its entries as they are."""
     code: dict[str, Any] = globals()["__spec__"].loader.codes
     return code
 
 
 def main() -> int:
-    """Start with what is known before the plan; both follow this program on stdin, the plan later."""
+    """Start with the settings known before the plan; program and settings follow on stdin, the plan later."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     early = WarmStart(json.loads(request_of(read_message())))
     early.fork()

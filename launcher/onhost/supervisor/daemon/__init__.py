@@ -1,1 +1,1 @@
-"""What outlives the connection: the guardian, the supervisor, and what each part of the supervisor minds."""
+"""Processes that outlive the connection: the guardian, the supervisor, and the supervisor's parts."""

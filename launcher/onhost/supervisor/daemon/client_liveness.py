@@ -1,4 +1,4 @@
-"""Whether somebody needs to follow this run, and whether somebody does."""
+"""Liveness of the client that follows a run, where the run needs one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from .run_state import SupervisedRun
 
 
 class ClientLiveness:
-    """A run ends when its client stays away; `timeout_s` is None once nobody needs to follow.
+    """Policy that ends a run whose client stays away; `timeout_s` is None once the run needs no client.
 
-    One that is to continue without a client (on_disconnect: continue) gets that order when all of its nodes
-    have started: half a run must not stay.
+    A run that is to continue without a client (on_disconnect: continue) is detached when all of its nodes
+    have started: half a run must not remain.
     """
 
     def __init__(self, run: SupervisedRun) -> None:
@@ -18,7 +18,7 @@ class ClientLiveness:
         self.timeout_s: float | None = run.spec.get("disconnect_timeout_s")
 
     def check(self) -> StopRequest | None:
-        """Return the wish to end a run that nobody follows."""
+        """Return the request to end a run that has lost its client, None while it has one or needs none."""
         if self.timeout_s is None:
             return None
         if is_detached(self._run.dir):

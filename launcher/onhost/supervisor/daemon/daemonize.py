@@ -1,4 +1,4 @@
-"""How a process becomes a daemon of a run, and how its life ends."""
+"""Start and exit of a run's daemon processes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from ..run_dir import LIFELINE, SUPERVISOR_LOG
 
 
 def run_and_exit(life: Callable[[], int]) -> NoReturn:
-    """Be a daemon and nothing else: what goes wrong stands in supervisor.log, and nothing runs afterwards."""
+    """Run a daemon and exit with its code.
+
+    Errors go to supervisor.log, and no code of the caller runs after.
+    """
     code = 1
     try:
         code = life()
     except BaseException:
-        import traceback  # not needed, as a rule
+        import traceback  # rarely needed
 
         traceback.print_exc()
     finally:
@@ -27,7 +30,7 @@ def run_and_exit(life: Callable[[], int]) -> NoReturn:
 
 
 def daemonize(spec: dict[str, Any], run_dir: str, keep: set[int]) -> None:
-    """Become a daemon of the run: detached, its files private, the lifeline in hand."""
+    """Become a daemon of the run: detached, with private files, holding the lifeline."""
     detach(run_dir, keep)
     spec["umask"] = os.umask(0o077)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -36,7 +39,7 @@ def daemonize(spec: dict[str, Any], run_dir: str, keep: set[int]) -> None:
 
 
 def detach(run_dir: str, keep: set[int]) -> None:
-    """Let go of the terminal and of every inherited descriptor but those to keep."""
+    """Release the terminal and all inherited descriptors except those to keep."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     null = os.open(os.devnull, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""The guardian: starts the supervisor, waits for it, and ends the run of one that was killed."""
+"""The guardian: starts the supervisor, waits for it, and ends the run if the supervisor is killed."""
 
 from __future__ import annotations
 
@@ -24,26 +24,32 @@ from .supervisor import supervise
 
 
 class WarmSupervisor(WarmInterpreter, Protocol):
-    """What began before the plan, as guardian and supervisor know it (warm_start.WarmStart)."""
+    """Processes started before the plan, as guardian and supervisor know them (warm_start.WarmStart)."""
 
     link: Any  # the socket to the supervisor, or to the guardian
     interpreter_in: int
 
     def pass_on(self, message: list[Any], descriptors: list[int]) -> int:
-        """Tell the supervisor that waits to start; return its pid."""
+        """Send the waiting supervisor its start order; return its pid."""
 
 
 def run_guardian(
     spec: dict[str, Any], run_dir: str, done: int, early: WarmSupervisor | None = None
 ) -> NoReturn:
-    """Have the supervisor live, and outlive it. `done` is where its first state is waited for."""
+    """Start the supervisor and outlive it.
+
+    The supervisor's first state is written to the descriptor `done`.
+    """
     run_and_exit(lambda: run(spec, run_dir, done, early))
 
 
 def run_warm_supervisor(
     message: list[Any], descriptors: list[int], done: int, early: WarmSupervisor
 ) -> NoReturn:
-    """Be a supervisor that was there before the plan; `message` and descriptors are the guardian's."""
+    """Run as the supervisor that started before the plan.
+
+    `message` and descriptors come from the guardian.
+    """
 
     def live_early() -> int:
         spec, run_dir, paths, problem = message
@@ -76,7 +82,7 @@ def run(spec: dict[str, Any], run_dir: str, done: int, early: WarmSupervisor | N
 
 
 def refuse(spec: dict[str, Any], run_dir: str, done: int, why: str) -> None:
-    """Say why the run does not start, to the client and in its directory."""
+    """Report the reason why the run does not start, to the client and in its directory."""
     os.write(done, json.dumps({"refused": why}).encode())
     state = {"run_id": spec["run_id"], **node_location(), "phase": "ended", "run_dir": run_dir}
     state.update(exit=final_state_without_supervisor([], why), ended=time.time())
@@ -84,7 +90,7 @@ def refuse(spec: dict[str, Any], run_dir: str, done: int, why: str) -> None:
 
 
 def guard(run_dir: str, pid: int) -> None:
-    """Reap until the supervisor is gone, then make sure that it left nothing, and say so."""
+    """Reap until the supervisor has exited, then end and report any remaining processes of the run."""
     code = wait_for(pid)
     state = read_state(run_dir)
     if state.get("phase") == "ended":
@@ -107,7 +113,7 @@ def guard(run_dir: str, pid: int) -> None:
 
 def wait_for(pid: int) -> int:
     """Reap every child until this one has ended; return its exit code."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the supervisor is the one to ask
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a stop request is the supervisor's to handle
     while True:
         try:
             ended, status = os.waitpid(-1, 0)
@@ -118,5 +124,5 @@ def wait_for(pid: int) -> int:
 
 
 def final_state_without_supervisor(left: list[int], why: str) -> dict[str, Any]:
-    """Return how a run ended whose supervisor cannot say it."""
+    """Return the final state of a run whose supervisor died without writing one."""
     return {"launcher_code": None, "ranks": {}, "remaining_pids": left, "why": why, "port_free": None}

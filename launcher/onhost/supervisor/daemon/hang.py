@@ -1,7 +1,7 @@
-"""A run in which nothing lives any more: where its ranks stand is written down, then it ends.
+"""Response to a hung run: dump every rank's stack, then end the run.
 
-A run on one host is judged here. One on several is judged by its client, who knows whether other hosts live;
-without a client each host goes by its own ranks.
+A run on one host is judged by its supervisor. One on several hosts is judged by its client, which knows
+whether other hosts are active; without a client each host judges its own ranks.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from ..run_dir import STACKS
 from .run_state import SupervisedRun
 from .sidecar import Sidecar
 
-STACKS_WAIT_S = 60.0  # after this a run that is to end with its stacks ends without them
-CLIENT_GONE_S = 30.0  # unheard for so long, a client decides nothing any more
+STACKS_WAIT_S = 60.0  # after this long, end the run without stack traces
+CLIENT_GONE_S = 30.0  # a client unheard for this long no longer decides
 FAILURE_GRACE_S = 3.0  # from SIGTERM to SIGKILL after a rank has failed: its peers hang in a collective
 
 
 class HangHandler:
-    """Hears the gauge say that nothing shows life, and has the stacks written before the end."""
+    """Handler of the gauge's idleness reports, which dumps the stacks before the run ends."""
 
     def __init__(self, run: SupervisedRun) -> None:
         self._run = run
-        self._quiet_s = 0.0  # for how long nothing has shown life, once that is longer than it may be
-        self._until = 0.0  # when the stacks are waited for no longer; 0: they are not being written
+        self._quiet_s = 0.0  # seconds without any activity, once over the limit
+        self._until = 0.0  # when to stop waiting for the stacks; 0: no dump in progress
         self._then = StopRequest("", 0.0)
         self.dumper = Sidecar(run, STACKS, "write the stacks of the ranks")
 
     def on_event(self, event: dict[str, Any]) -> None:
-        """Learn from what the gauge has written."""
+        """Update the state from an event of the gauge."""
         name = event.get("event")
         if name in ("idle", "active"):
             limit = event.get("timeout_s")
@@ -38,7 +38,7 @@ class HangHandler:
             self._quiet_s = float(event["seconds"]) if over else 0.0
 
     def check(self, *, stopping: bool) -> StopRequest | None:
-        """Judge a run that is not ending yet; return the wish to end it once its stacks are written."""
+        """Check a run that is not ending yet; return the request to end it once its stacks are dumped."""
         if self._until:
             if not self.dumper.pid or time.monotonic() > self._until:
                 self.dumper.kill()
@@ -50,7 +50,7 @@ class HangHandler:
         return None
 
     def begin(self, then: StopRequest) -> None:
-        """Say that the run hangs and have every rank's stacks written down, unless that is being done."""
+        """Report the hang and start the stack dump, unless one is in progress."""
         if self._until:
             return
         self._run.emit("hung", why=then.why, seconds=self._quiet_s, requested=then.requested)

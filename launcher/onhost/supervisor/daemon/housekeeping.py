@@ -1,4 +1,4 @@
-"""What is noted while a run continues: that it lives, how long its logs are, that its claims are in use."""
+"""Periodic records of a live run: its heartbeat, the sizes of its logs, and fresh times on its GPU claims."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..node import Heartbeat
 from ..run_dir import HEARTBEAT, RECENT, RECENT_BEFORE, SIZES, log_sizes
 from .run_state import SupervisedRun
 
-SIZES_EVERY_S = 30.0  # how exactly `logs --since 2h` finds its place
-RECENT_EVERY_S = 1.0  # and `--since 5s`
+SIZES_EVERY_S = 30.0  # resolution of `logs --since 2h`
+RECENT_EVERY_S = 1.0  # and of `--since 5s`
 RECENT_LINES = 300
-REFRESH_S = 3600.0  # systemd-tmpfiles removes what nobody has touched for days
+REFRESH_S = 3600.0  # systemd-tmpfiles removes files untouched for days
 
 
 class Housekeeping:
-    """Kept every now and then."""
+    """Timers of the periodic records."""
 
     def __init__(self, run: SupervisedRun, claims: dict[str, int]) -> None:
         self._run = run
@@ -30,7 +30,7 @@ class Housekeeping:
         self._next_sizes = self._next_recent = self._next_refresh = 0.0
 
     def run(self) -> None:
-        """Note what is due."""
+        """Write the records that are due."""
         self._heartbeat.beat()
         now = time.monotonic()
         if now >= self._next_recent:
@@ -46,12 +46,12 @@ class Housekeeping:
                     os.utime(fd)
 
     def note_end(self) -> None:
-        """Note how long the logs have become: nothing is added any more."""
+        """Record the final sizes of the logs."""
         self._note_recent()
         self._note_sizes()
 
     def _note_recent(self) -> None:
-        """Note it in a file that is started anew now and then, the one before kept."""
+        """Record the sizes in a file that is rotated regularly; one former file is kept."""
         sizes = log_sizes(self._run.dir)
         if sizes == self._recent:
             return

@@ -1,4 +1,7 @@
-"""The launcher: its command, its environment, and how it becomes a process that cannot be left behind."""
+"""The launcher process.
+
+Its command, its environment, and its ties to the supervisor, so that it cannot be orphaned.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,16 @@ ELASTIC_SAYS = re.compile(rb"rank +: (\d+) \(local_rank: \d+\)\s+exitcode +: (-?
 
 
 class WarmInterpreter(Protocol):
-    """One that has imported the launcher before the plan was there (warm_start.WarmStart)."""
+    """Interpreter that has imported the launcher before the plan arrived (warm_start.WarmStart)."""
 
     interpreter_pid: int
 
     def launch(self, argv: list[str], env: dict[str, str], cwd: str, log: str) -> int:
-        """Have it continue as the launcher; return its pid, 0 when it does not fit the plan."""
+        """Continue as the launcher; return its pid, 0 when it does not fit the plan."""
 
 
 class Launcher:
-    """The process that starts the ranks of this node."""
+    """Process that starts the ranks of this node."""
 
     def __init__(self, run: SupervisedRun, group: CgroupLike | None) -> None:
         self._run = run
@@ -39,7 +42,7 @@ class Launcher:
         self.code: int | None = None
 
     def start(self, early: WarmInterpreter | None) -> None:
-        """Start it, or have the interpreter that waits become it. Raises Refused."""
+        """Start the launcher, or turn the waiting interpreter into it. Raises RequestRefused."""
         spec = self._run.spec
         argv, env = command(spec, self._run.dir), environment(spec, self._run.dir)
         cwd = os.path.expanduser((spec.get("cwd") or "~").replace("{run_dir}", self._run.dir))
@@ -88,11 +91,14 @@ class Launcher:
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         os.umask(self._run.spec["umask"])
-        os.execvpe(argv[0], argv, env)  # noqa: S606 - no shell is the point
+        os.execvpe(argv[0], argv, env)  # noqa: S606 - deliberately without a shell
 
 
 def command(spec: dict[str, Any], run_dir: str) -> list[str]:
-    """Fill in the run directory up to rank.py; what follows is the script's and arrives unchanged."""
+    """Return the command line up to rank.py, with the run directory filled in.
+
+    The script's own part is unchanged.
+    """
     argv = list(spec["argv"])
     ours = argv.index(RANK) + 1 if RANK in argv else len(argv)
     # A script sent with the launch lies in the run directory too; its name follows rank.py.
@@ -104,7 +110,7 @@ def command(spec: dict[str, Any], run_dir: str) -> list[str]:
 
 
 def environment(spec: dict[str, Any], run_dir: str) -> dict[str, str]:
-    """Return ours, scrubbed, with what the plan sets and the marks by which the run knows its processes."""
+    """Return the supervisor's environment, scrubbed, with the plan's variables and the run's markers."""
     env = drop_variables(dict(os.environ), spec.get("unset", []))
     for name, value in spec.get("env", {}).items():
         env[name] = value.replace("{run_dir}", run_dir)
@@ -112,7 +118,7 @@ def environment(spec: dict[str, Any], run_dir: str) -> dict[str, str]:
 
 
 def codes_in_its_log(run_dir: str, ranks: list[int]) -> dict[int, int]:
-    """Return how these ranks ended that it reaped before anybody saw them: it says so when it fails."""
+    """Return the exit codes of ranks that the launcher reaped first, from its own failure report."""
     try:
         with open(os.path.join(run_dir, LAUNCHER_LOG), "rb") as log:
             log.seek(max(0, os.fstat(log.fileno()).st_size - 65536))

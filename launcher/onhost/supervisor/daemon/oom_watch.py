@@ -1,4 +1,4 @@
-"""Kills for want of memory: the kernel counts them, and who was killed cannot tell."""
+"""Out-of-memory kills, by the kernel's count: a killed process cannot report its own end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EVERY_S = 1.0
 
 
 class OomWatch:
-    """Says so among the events when the kernel's count has grown; `counter` is cgroup.OomKills, or None."""
+    """Reporter of growth of the kernel's count, as events; `counter` is cgroup.OomKills, or None."""
 
     def __init__(self, run: SupervisedRun, counter: Any) -> None:
         self._run = run
@@ -19,7 +19,7 @@ class OomWatch:
         self._next = 0.0
 
     def check(self, *, at_once: bool = False) -> None:
-        """Look, unless that was done a moment ago."""
+        """Read the count, unless it was read a moment ago."""
         now = time.monotonic()
         if self._counter is None or (now < self._next and not at_once):
             return

@@ -1,4 +1,4 @@
-"""Whether a port can be taken."""
+"""Availability of a TCP port."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 
 
 def port_is_free(port: int) -> bool:
-    """Bind as torch's store does; TIME_WAIT does not count, a listener does."""
+    """Return whether a bind succeeds as in torch's store: TIME_WAIT does not block it, a listener does."""
     for family, address in ((socket.AF_INET6, "::"), (socket.AF_INET, "0.0.0.0")):  # noqa: S104 - as the store
         try:
             with socket.socket(family, socket.SOCK_STREAM) as probe:

@@ -1,4 +1,4 @@
-"""The ranks of this node: who they are by their own word, and how each has ended by the kernel's."""
+"""Ranks of this node: identity by their own report, exit codes by the kernel's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .wakeup import Wakeup
 
 
 class LiveRank(NamedTuple):
-    """A living rank as it introduced itself; `fd` is its pidfd, -1 before Linux 5.3."""
+    """Live rank as it registered itself; `fd` is its pidfd, -1 before Linux 5.3."""
 
     rank: int
     ticks: int
@@ -18,7 +18,7 @@ class LiveRank(NamedTuple):
 
 
 class EndedRank(NamedTuple):
-    """A rank that has ended; `code` is None when it was not seen."""
+    """Rank that has ended; `code` is None when the kernel's status was missed."""
 
     rank: int
     pid: int
@@ -26,16 +26,16 @@ class EndedRank(NamedTuple):
 
 
 class RankTable:
-    """Those that live, by pid, and the exit codes of the others, by rank."""
+    """Live ranks by pid, and exit codes of the others by rank."""
 
     def __init__(self, bell: Wakeup) -> None:
         self._bell = bell
-        self._said: dict[int, int] = {}  # by rank: the code it said it would leave with
+        self._said: dict[int, int] = {}  # by rank: the exit code that it announced
         self.living: dict[int, LiveRank] = {}
         self.codes: dict[int, int | None] = {}
 
     def on_event(self, event: dict[str, Any]) -> None:
-        """Learn from what a rank has written; each is then watched through a pidfd."""
+        """Register a rank from its event; each one is then watched through a pidfd."""
         name = event.get("event")
         if name == "script_exit":
             self._said[int(event["rank"])] = int(event["code"])
@@ -47,11 +47,14 @@ class RankTable:
             fd = os.pidfd_open(pid)
             self._bell.add_fd(fd)
         except (OSError, AttributeError):
-            pass  # gone already, or before Linux 5.3, where each tick looks instead
+            pass  # gone already, or before Linux 5.3, where each tick checks instead
         self.living[pid] = LiveRank(int(event["rank"]), int(event["ticks"]), fd)
 
     def check(self) -> Iterator[EndedRank]:
-        """Yield who has ended: the status is read from /proc before the parent, the launcher, reaps it."""
+        """Yield the ranks that have ended.
+
+        /proc still has the status until the parent, the launcher, reaps it.
+        """
         for pid, known in list(self.living.items()):
             found = read_stat(pid)
             if found is None or found.start_ticks != known.ticks:
@@ -60,7 +63,7 @@ class RankTable:
                 yield self.drop(pid, os.waitstatus_to_exitcode(found.status))
 
     def drop(self, pid: int, code: int | None) -> EndedRank:
-        """Note that a living rank has ended."""
+        """Remove a live rank that has ended."""
         known = self.living.pop(pid)
         if known.fd >= 0:
             self._bell.remove_fd(known.fd)
@@ -69,5 +72,5 @@ class RankTable:
         return EndedRank(known.rank, pid, code)
 
     def unseen(self) -> list[int]:
-        """Return the ranks whose exit codes were not seen."""
+        """Return the ranks whose exit codes are unknown."""
         return [rank for rank, code in self.codes.items() if code is None]

@@ -1,8 +1,8 @@
-"""A run directory that was deleted under its run: put back, with what is still known and still written.
+"""Restoration of a run directory that was deleted under its run, from the known state and the open files.
 
-To notice and to say so would not do: without its directory no client finds the run any more, nobody can stop
-it or attach to it, its logs end, and no record says who holds its GPUs. A run is never lost, and it is its
-own user who types the `rm -r` of a wrong directory.
+A report alone would not do: without its directory no client can find, stop or attach to the run, its logs
+end, and no record names the owner of its GPUs. A run is never lost, and the one who types the `rm -r` of a
+wrong directory is its own user.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..run_dir import DETACHED, SILLY, SPEC, STATE, USAGE
 from .client_liveness import ClientLiveness
 from .run_state import SupervisedRun
 
-RETRY_S = 5.0  # how often it is put back, where that fails
-DELETION_S = 5.0  # after that a deletion is over: it takes name by name what was there, and what is put back
-NAMES_EVERY_S = 5.0  # how often it is learned which file is which log, for when that cannot be seen any more
-NAMELESS = " (deleted)"  # how /proc shows the path of a file that has none any more
+RETRY_S = 5.0  # between attempts after a failure
+DELETION_S = 5.0  # a deletion is over after this: `rm -r` also removes restored names while it runs
+NAMES_EVERY_S = 5.0  # how often inodes are matched to log names, for when a deletion hides the names
+NAMELESS = " (deleted)"  # suffix in /proc of the path of an unlinked file
 
 
 class RunDirRestorer:
-    """Looks whether the run directory is there, and makes it again."""
+    """Detector of a deleted run directory, which creates it again."""
 
     def __init__(self, run: SupervisedRun, attachment: ClientLiveness) -> None:
         self._run = run
@@ -36,7 +36,7 @@ class RunDirRestorer:
         self._next = self._next_names = self._deletion_until = 0.0
 
     def check(self, pids: list[int]) -> None:
-        """Put back what is gone; what these processes write to files without a name is copied."""
+        """Restore missing files; copy new output that these processes write to unlinked files."""
         now = time.monotonic()
         if now >= self._next_names or pids != self._pids:  # a new rank has a new log
             self._next_names, self._pids = now + NAMES_EVERY_S, pids
@@ -50,7 +50,7 @@ class RunDirRestorer:
         self._logs.copy(self._run.dir)
 
     def copy_the_rest(self) -> None:
-        """Copy everything that is not copied yet: nothing of the run writes any more."""
+        """Copy the remaining output: no process of the run writes any more."""
         while self._logs.copy(self._run.dir):
             pass
 
@@ -58,7 +58,7 @@ class RunDirRestorer:
         return not (self._run.events.is_linked() and self._run.has(STATE))
 
     def _put_back(self) -> None:
-        """Put back what is known here, so that the run can still be found."""
+        """Write the known state, so that clients can find the run."""
         with contextlib.suppress(OSError):
             os.makedirs(self._run.dir, mode=0o700, exist_ok=True)
             write_file(self._run.path(SPEC), json.dumps(self._spec))
@@ -72,9 +72,9 @@ class RunDirRestorer:
 
 
 class UnlinkedLogs:
-    """Logs that have no name any more: what is written to them, under their names again.
+    """Unlinked logs, whose new output is copied to files of the same names.
 
-    A file without a name lives on in whoever has it open and can be given none again, so it is copied.
+    An unlinked file exists as long as a process has it open, and cannot be linked again, so it is copied.
     """
 
     def __init__(self) -> None:
@@ -82,12 +82,12 @@ class UnlinkedLogs:
         self._names: dict[int, str] = {}  # inode -> name
 
     def learn_names(self, run_dir: str) -> None:
-        """Learn which file is which log: deleted by NFS, an open one gets a name that does not tell."""
+        """Record which inode is which log: on NFS, a deleted open file gets a name that does not show it."""
         with contextlib.suppress(OSError), os.scandir(run_dir) as entries:
             self._names.update({entry.inode(): entry.name for entry in entries if is_log(entry.name)})
 
     def find(self, run_dir: str, pids: list[int]) -> None:
-        """Take hold of the run's files that these processes have open and that have no name any more."""
+        """Open the run's files that these processes hold and that no longer have a name."""
         for pid in pids:
             place = "/proc/%d/fd" % pid
             with contextlib.suppress(OSError):
@@ -106,14 +106,14 @@ class UnlinkedLogs:
                 self._files[name] = [os.open(link, os.O_RDONLY | os.O_CLOEXEC), 0]
 
     def copy(self, run_dir: str) -> bool:
-        """Copy what is new, at most CHUNK of each; return whether there was any."""
+        """Copy new output, at most CHUNK of each file; return whether any was found."""
         some = False
         for name, held in self._files.items():
             with contextlib.suppress(OSError):
                 flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
                 out = os.open(os.path.join(run_dir, name), flags, 0o600)
                 try:
-                    held[1] = min(held[1], os.fstat(out).st_size)  # less: deleted once more
+                    held[1] = min(held[1], os.fstat(out).st_size)  # smaller: deleted once more
                     data = os.pread(held[0], CHUNK, held[1])
                     held[1] += os.pwrite(out, data, held[1])
                     some = some or bool(data)
@@ -123,5 +123,5 @@ class UnlinkedLogs:
 
 
 def is_log(name: str) -> bool:
-    """Return whether a file of the run directory is written to by the run as it continues."""
+    """Return whether the run writes to this file of the run directory while it runs."""
     return name.endswith(".log") or name == USAGE

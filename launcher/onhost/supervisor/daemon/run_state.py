@@ -1,4 +1,4 @@
-"""The run as every part of its supervisor knows it: the plan, and where it is said how the run stands."""
+"""State that all parts of a supervisor share: the plan, and the run's events and state file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..run_dir import STATE
 
 
 class SupervisedRun:
-    """The plan of this node, its run directory, its events and its state."""
+    """Plan, run directory, events and state of this node."""
 
     def __init__(self, spec: dict[str, Any], run_dir: str, guardian: int) -> None:
         self.spec = spec
@@ -39,7 +39,7 @@ class SupervisedRun:
 
     @property
     def grace_s(self) -> float:
-        """How long the run has when it is stopped, before SIGKILL."""
+        """Seconds between the stop of the run and SIGKILL."""
         return float(self.spec.get("grace_s") or STOP_GRACE_S)
 
     def path(self, name: str) -> str:
@@ -55,17 +55,17 @@ class SupervisedRun:
         self.events.write(name, **fields)
 
     def emit_failure(self, what: str, error: object) -> None:
-        """Say what did not work of what is done for the run beside it; the run continues."""
+        """Report a failure of a side task; the run continues."""
         self.emit("internal_error", what=what, error=str(error))
 
     def save(self, phase: str) -> None:
-        """Write down how the run stands."""
+        """Write state.json."""
         self.state["phase"] = phase
         with contextlib.suppress(OSError):  # a full disk or a deleted directory must not end the run
             write_file(self.path(STATE), json.dumps(self.state))
 
     def end(self, how: dict[str, Any]) -> None:
-        """Say how it ended, as the last of all."""
+        """Write the final state and the last event."""
         self.emit("ended", **how)
         self.state.update(exit=how, ended=time.time())
         self.save("ended")

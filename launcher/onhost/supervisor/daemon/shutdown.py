@@ -1,4 +1,4 @@
-"""The end of a run, step by step: its ranks are asked, then everything is, then everything is killed."""
+"""End of a run in steps: SIGTERM to the ranks, SIGTERM to everything, SIGKILL to everything."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .ranks import RankTable
 from .run_state import SupervisedRun
 from .sidecar import Sidecar
 
-LAUNCHER_EXIT_S = 3.0  # how long the launcher may take to end by itself once its ranks are gone
+LAUNCHER_EXIT_S = 3.0  # how long the launcher may take to exit once its ranks are gone
 RUNNING, RANKS_WARNED, RANKS_ASKED, ALL_ASKED, KILLED = range(5)
 
 
 class Shutdown:
-    """How far the end of this run has come, and what comes next."""
+    """Progress of a run's end, and its next step."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Shutdown:
         self._warned: dict[int, int] = {}  # ranks by pid: their start ticks
         self.why = ""
         self.requested = False
-        self.since: float | None = None  # the wall clock's time when it began
+        self.since: float | None = None  # wall clock at its start
 
     @property
     def started(self) -> bool:
@@ -48,12 +48,12 @@ class Shutdown:
         return self._stage != RUNNING
 
     def start(self, wish: StopRequest) -> None:
-        """Start to end the run, or shorten the grace of an end that has started."""
+        """Start to end the run, or shorten the grace of an end in progress."""
         until = time.monotonic() + wish.grace_s
         if self.started:
             self._grace_until = min(self._grace_until, until)
             if self._stage == RANKS_WARNED and wish.grace_s < self._wait_s():
-                self._stage_until = time.monotonic()  # whoever asks now is in more of a hurry
+                self._stage_until = time.monotonic()  # the newer request is the more urgent one
             return
         self.why = wish.why
         self.requested = wish.requested
@@ -66,7 +66,10 @@ class Shutdown:
             self._ask_ranks(wish.grace_s)
 
     def _warn(self, wish: StopRequest) -> bool:
-        """Send the ranks what `before_stop` says, where the wish leaves that much time; return whether."""
+        """Signal the ranks with `before_stop`, if the request leaves that much time.
+
+        Return whether it was sent.
+        """
         before, wait_s = self._run.spec.get("before_stop") or {}, self._wait_s()
         if not wait_s or wish.grace_s < wait_s:
             return False
@@ -94,7 +97,7 @@ class Shutdown:
             signal_all({pid: known.ticks for pid, known in self._ranks.living.items()}, signal.SIGTERM)
 
     def step(self) -> bool:
-        """Take the end one step further; return True once nothing is left, or what is left does not go."""
+        """Take the next step; return True once nothing is left, or the remainder cannot be killed."""
         now = time.monotonic()
         if self._stage == RANKS_WARNED:
             if not self._is_saved(now):
@@ -121,9 +124,9 @@ class Shutdown:
         return bool(self._run.state["remaining_pids"])
 
     def _is_saved(self, now: float) -> bool:
-        """Return whether those that were warned have ended, or have had their time.
+        """Return whether the ranks that got `before_stop` have ended, or used up their time.
 
-        Where only rank 0 is warned, a node without it waits for its own ranks: these end with rank 0.
+        Where only rank 0 gets it, a node without rank 0 waits for its own ranks: these end with rank 0.
         """
         if now >= min(self._stage_until, self._grace_until):
             return True
@@ -131,7 +134,7 @@ class Shutdown:
         return not waited_for
 
     def _ranks_have_time(self, now: float) -> bool:
-        """Return whether ranks may still end as they like, and then the launcher, having seen that."""
+        """Return whether ranks, and then the launcher that reaps them, still have time to exit."""
         if self._ranks.living and now < self._grace_until:
             return True
         self._stage_until = min(self._stage_until, now + LAUNCHER_EXIT_S)

@@ -1,4 +1,4 @@
-"""Files of the run directory that run beside the supervisor, in its own Python: gauge.py and stacks.py."""
+"""Programs of the run directory that run beside the supervisor, in its Python: gauge.py and stacks.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .run_state import SupervisedRun
 
 
 class Sidecar:
-    """A child of ours; whatever becomes of it, the run continues."""
+    """Child process whose failure never affects the run."""
 
     def __init__(self, run: SupervisedRun, name: str, what: str) -> None:
         self._run = run
@@ -22,11 +22,11 @@ class Sidecar:
         self.pid = self._ticks = 0
 
     def is_there(self) -> bool:
-        """Return whether the plan has sent it."""
+        """Return whether the plan has sent the program."""
         return self._run.has(self._name)
 
     def start(self, stdin: int) -> None:
-        """Start it."""
+        """Start the program."""
         env = {
             **os.environ,
             **run_markers(self._run.spec["run_id"], self._run.dir),
@@ -46,11 +46,11 @@ class Sidecar:
         self._ticks = ticks_of(self.pid)
 
     def kill(self) -> None:
-        """Kill it, even where it hangs in a driver; then it is not waited for."""
+        """Kill the process, even if it hangs in a driver; a process in that state is not waited for."""
         send_signal(self.pid, self._ticks, signal.SIGKILL)
 
     def child_ended(self, pid: int, code: int, *, as_it_should: bool) -> None:
-        """Take the end of one of our children, which may be this one."""
+        """Handle the exit of a child, which may be this one."""
         if pid != self.pid:
             return
         self.pid = self._ticks = 0
@@ -60,14 +60,14 @@ class Sidecar:
 
 
 class GaugeSidecar(Sidecar):
-    """Measures what is used; it ends with its stdin, which ends with us."""
+    """Process that measures usage; it exits with its stdin, which closes with the supervisor."""
 
     def __init__(self, run: SupervisedRun) -> None:
         super().__init__(run, GAUGE, "measure use")
         self._life = -1
 
     def start_gauge(self) -> None:
-        """Start it, where the plan has sent it."""
+        """Start the gauge, if the plan has sent it."""
         if not self.is_there():
             return
         theirs, self._life = os.pipe2(os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""The supervisor of one node of a run: starts the launcher, knows its ranks, ends all of them."""
+"""The supervisor of one node of a run: starts the launcher, tracks its ranks, ends all of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENDING_TICK_S = 0.05
 
 
 class Supervisor:
-    """One thread, one loop: it looks around, and what it sees it takes to those who mind it."""
+    """Single-threaded poll loop that hands each observation to the part responsible for it."""
 
     def __init__(self, run: SupervisedRun, claims: dict[str, int]) -> None:
         self._run = run
@@ -48,9 +48,9 @@ class Supervisor:
         self._ending = Shutdown(run, self._group, self._launcher, self._ranks, self._gauge)
 
     def run(self, done: int, early: WarmInterpreter | None) -> int:
-        """Live until the run has ended and nothing of it is left; return the process's exit code.
+        """Run until the run has ended and none of its processes remain; return the process's exit code.
 
-        `done` is where the first state is waited for, or why there is none.
+        `done` is the descriptor for the first state, or for the reason why it is missing.
         """
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         try:
@@ -68,7 +68,7 @@ class Supervisor:
             self._bell.wait(ENDING_TICK_S if self._ending.started else TICK_S)
             self._look_around()
             if self._ending.step():
-                # What ended since the look above is a zombie: its exit code is there to be seen.
+                # A process that ended since that poll is a zombie now, whose exit code is readable.
                 self._see_ends()
                 self._finish()
                 return 0
@@ -93,9 +93,9 @@ class Supervisor:
             self._hang.begin(wish)
 
     def _see_ends(self) -> None:
-        """Hear what ranks and gauge say, and see who has ended."""
+        """Read the events of ranks and gauge, and detect exits."""
         for event in self._run.events.read_new():
-            # A script may have written there; what is not ours is not ours to judge.
+            # A script may write to this file too; invalid events are ignored.
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
                 self._hang.on_event(event)
                 self._ranks.on_event(event)
@@ -114,7 +114,7 @@ class Supervisor:
             self._ending.start(StopRequest(words, FAILURE_GRACE_S))
 
     def _child_ended(self, pid: int, code: int) -> None:
-        if pid in self._ranks.living:  # its launcher is gone, and it ended between two looks
+        if pid in self._ranks.living:  # its launcher is gone, and it ended between two polls
             self._rank_ended(self._ranks.drop(pid, code))
         self._hang.dumper.child_ended(pid, code, as_it_should=code == 0)
         self._gauge.child_ended(pid, code, as_it_should=self._ending.started)
@@ -148,17 +148,17 @@ class Supervisor:
             self._group.remove()
         self._rescue.copy_the_rest()
         self._records.note_end()
-        # Nothing of the run writes any more, so what this frees is there for the last words.
+        # No process of the run writes any more, so the space that this frees remains for the final state.
         with contextlib.suppress(OSError):
             os.unlink(self._run.path(RESERVE))
         self._run.end(end)
 
     def _is_port_free(self) -> bool | None:
-        """Return whether the port where the ranks met can be taken again, None where they met elsewhere."""
+        """Return whether the ranks' rendezvous port is free again, None where the port is on another host."""
         port = self._run.spec.get("main_port")
         if not port:
             return None
-        from .port import port_is_free  # sockets are needed for nothing else
+        from .port import port_is_free  # the only user of sockets
 
         return port_is_free(port)
 
@@ -166,14 +166,14 @@ class Supervisor:
 def supervise(
     run: SupervisedRun, done: int, claims: dict[str, int], problem: str, early: WarmInterpreter | None
 ) -> int:
-    """Be the supervisor of a run, with its claims or the problem of taking them; return the exit code."""
+    """Run as the supervisor, with its claims or the problem of taking them; return the exit code."""
     if problem:
         run.emit_failure("claim the GPUs", problem)
     return Supervisor(run, claims).run(done, early)
 
 
 def create_cgroup(run: SupervisedRun) -> tuple[CgroupLike | None, OomWatch]:
-    """Make the run's control group where that is allowed, and start to count kills for want of memory."""
+    """Create the run's control group where permitted, and start to count out-of-memory kills."""
     module = cgroup_module(run.dir)
     if module is None:
         return None, OomWatch(run, None)

@@ -1,4 +1,4 @@
-"""What the supervisor sleeps on: the end of a child or a rank, a SIGTERM, or the next look around."""
+"""Wait of the supervisor for the end of a child or a rank, a SIGTERM, or its next poll."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 
 
 class Wakeup:
-    """Rings for SIGCHLD, SIGTERM and descriptors that are watched."""
+    """Wake-up source for SIGCHLD, SIGTERM and readable descriptors."""
 
     def __init__(self) -> None:
         self._asked = False
@@ -21,21 +21,21 @@ class Wakeup:
         self._poller.register(self._wake, select.POLLIN)
 
     def wait(self, seconds: float) -> None:
-        """Sleep until it rings, at most so long."""
+        """Wait for the next wake-up, at most this many seconds."""
         self._poller.poll(1000 * seconds)
         with contextlib.suppress(OSError):
             os.read(self._wake, 4096)
 
     def add_fd(self, fd: int) -> None:
-        """Ring when a descriptor can be read. Raises OSError."""
+        """Wake up when a descriptor is readable. Raises OSError."""
         self._poller.register(fd, select.POLLIN)
 
     def remove_fd(self, fd: int) -> None:
-        """Ring no more for a descriptor."""
+        """Stop watching a descriptor."""
         self._poller.unregister(fd)
 
     def pop_sigterm(self) -> bool:
-        """Return whether SIGTERM has come since this was asked last."""
+        """Return whether SIGTERM has arrived since the last call."""
         asked, self._asked = self._asked, False
         return asked
 

@@ -1,1 +1,1 @@
-"""What the process at a client's end of the connection does: one module for each thing that is asked."""
+"""Request handlers of the process at a client's end of the connection, one module each."""

@@ -38,14 +38,17 @@ INTERNAL_FILES = (
     RECENT,
     RECENT_BEFORE,
 )
-"""Of no use anywhere else."""
+"""Not useful on any other host."""
 
 
 def fetch(run_dir: str, request: dict[str, Any]) -> int:
-    """Send what the other side lacks, as frames: file, offset, the whole size, mtime_ns; then the end.
+    """Send the files that the other side lacks, as frames of file, offset, total size, mtime_ns.
 
-    `have` is {name: [size, mtime_ns]} of whole files, `part` {key: [[whole size, mtime_ns, bytes there]]}
-    of started ones by the keys of their names; a log, which only grows, is sent from the size that is there.
+    Then the end.
+
+    `have` is {name: [size, mtime_ns]} of complete files, `part` {key: [[total size, mtime_ns, bytes
+    received]]} of partial ones by the keys of their names; a log, which only grows, is sent from the size
+    already received.
     """
     send_header({"state": read_state(run_dir), "t": time.time()})
     spec = read_json(os.path.join(run_dir, SPEC)) or {}
@@ -65,7 +68,7 @@ def fetch(run_dir: str, request: dict[str, Any]) -> int:
 
 
 def files_below(top: str, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield (name, path) of every file; links are left out, so nothing leads elsewhere."""
+    """Yield (name, path) of every file; symlinks are skipped, so none leads out of the directory."""
     for place, directories, names in os.walk(top):
         directories[:] = sorted(name for name in directories if name != "__pycache__")
         for name in sorted(names):
@@ -76,7 +79,7 @@ def files_below(top: str, prefix: str) -> Iterator[tuple[str, str]]:
 
 def send_file(name: str, path: str, request: dict[str, Any]) -> None:
     """Send one file from where the other side's copy ends. Raises OSError when it cannot be read."""
-    name.encode()  # a name that is not a text cannot be said in JSON
+    name.encode()  # a name that is not valid UTF-8 cannot be sent in JSON
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(fd)
@@ -91,7 +94,7 @@ def send_file(name: str, path: str, request: dict[str, Any]) -> None:
 
 
 def missing_files(name: str, found: os.stat_result, request: dict[str, Any], *, grows: bool) -> int | None:
-    """Return from where on the other side lacks a file, None when it has all of it."""
+    """Return the offset from which the other side lacks a file, None when it has all of it."""
     have, parts = request.get("have", {}).get(name), request.get("part", {}).get(key_of(name), [])
     size, mtime = found.st_size, found.st_mtime_ns
     if have and (have == [size, mtime] or (grows and have[0] >= size)):
@@ -102,12 +105,12 @@ def missing_files(name: str, found: os.stat_result, request: dict[str, Any], *, 
 
 
 def key_of(name: str) -> str:
-    """Return what stands for a name that may be too long to be a part of another one."""
+    """Return a key for a name that may be too long to be a part of another one."""
     return hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
 def send_from(fd: int, offset: int, name: str, found: os.stat_result, *, grows: bool) -> None:
-    """Send the rest of a file, one frame at least. Raises OSError when it becomes shorter meanwhile."""
+    """Send the rest of a file, in one frame at least. Raises OSError when the file shrinks meanwhile."""
     size, mtime = found.st_size, found.st_mtime_ns
     while True:
         data = os.pread(fd, min(CHUNK, size - offset), offset)

@@ -19,7 +19,7 @@ CLIENT_GONE = "its client is gone, and with it the step of the Slurm job"
 
 
 def follow(run_dir: str, request: dict[str, Any]) -> int:
-    """Say how the run stands, then follow it as the request wishes."""
+    """Send the state of the run, then follow it with the options of the request."""
     state = read_state(run_dir)
     if not request.get("viewer"):
         record_heartbeat(run_dir)
@@ -28,7 +28,7 @@ def follow(run_dir: str, request: dict[str, Any]) -> int:
 
 
 def follow_to_end(run_dir: str, request: dict[str, Any]) -> int:
-    """Follow; a run that is a step of a Slurm job ends with whoever follows it. Return the exit code."""
+    """Follow; a run that is a step of a Slurm job ends with its follower. Return the exit code."""
     code = FollowSession(run_dir, request).run()
     spec = read_json(os.path.join(run_dir, SPEC)) or {}
     if spec.get("slurm_job") and not (request.get("viewer") or request.get("once")):
@@ -39,12 +39,12 @@ def follow_to_end(run_dir: str, request: dict[str, Any]) -> int:
 
 
 class FollowSession:
-    """Sends what the run directory has and gets, as frames, and obeys the client's words meanwhile."""
+    """Stream of a run directory's content as frames, which handles the client's words meanwhile."""
 
     def __init__(self, run_dir: str, request: dict[str, Any]) -> None:
         self._run_dir = run_dir
         self._logs = LogReader(run_dir, request)
-        self._viewer = bool(request.get("viewer"))  # only looks: its presence keeps no attached run alive
+        self._viewer = bool(request.get("viewer"))  # read-only: its presence keeps no attached run alive
         self._state: dict[str, Any] = {}
         self._out = memoryview(b"")
         self._words = b""
@@ -66,8 +66,8 @@ class FollowSession:
                 ended = self._go_on()
 
     def _go_on(self) -> bool:
-        """Have something to send, if there is any; return whether it is the run's end."""
-        over = not self._running()  # asked before reading, so that nothing is written after the last read
+        """Queue new content, if any; return whether the run has ended."""
+        over = not self._running()  # checked before reading, so that nothing is written after the last read
         self._out = self._logs.read_new()
         if self._out:
             self._wait_s = 0.01
@@ -84,12 +84,12 @@ class FollowSession:
         if self._logs.once:
             self._state = read_state(self._run_dir)
             return False
-        # What was read last stands when the run directory has been deleted.
+        # The last state read remains valid when the run directory has been deleted.
         self._state, alive = inspect_run(self._run_dir, self._state)
         return self._state.get("phase") != "ended" and alive
 
     def _turn(self, *, idle: bool) -> bool:
-        """Move bytes in both directions without ever blocking; return True when the client is gone."""
+        """Transfer bytes in both directions without ever blocking; return True when the client is gone."""
         writers = [1] if self._out else []
         readable, writable, _ = select.select([0], writers, [], self._wait_s if idle else 5.0)
         if writable:
@@ -102,7 +102,7 @@ class FollowSession:
         return bool(readable) and self._hear()
 
     def _hear(self) -> bool:
-        """Obey what the client has said; return True when it is gone."""
+        """Read and handle the client's words; return True when it is gone."""
         try:
             data = os.read(0, 4096)
         except BlockingIOError:
@@ -110,13 +110,13 @@ class FollowSession:
         if not data:
             return True
         *words, self._words = (self._words + data).split(b"\n")
-        return any([self._obey(word.split()) for word in words])  # noqa: C419 - each word is obeyed
+        return any([self._obey(word.split()) for word in words])  # noqa: C419 - every word must be handled
 
     def _obey(self, words: list[bytes]) -> bool:
         if not self._viewer:
             record_heartbeat(self._run_dir)
         if words and words[0] == b"detach":
-            # A full disk: then nothing is promised, and we continue following.
+            # A full disk: the detach is not confirmed, and following continues.
             with contextlib.suppress(OSError):
                 detach_run(self._run_dir)
         if words and words[0] in (b"stop", b"hung"):
@@ -127,7 +127,7 @@ class FollowSession:
 
 
 def collect_guardian() -> None:
-    """Reap the guardian where it is our child: in a container nobody else may ever do it."""
+    """Reap the guardian where it is our child: a container may have no other process that does."""
     give_up = time.monotonic() + 1.0
     while time.monotonic() < give_up:
         try:

@@ -1,4 +1,4 @@
-"""What GPUs do just now: as a run's gauge measured it last, which is cheaper than asking a driver."""
+"""Current use of GPUs: the run's latest gauge sample, which is cheaper than a query to the driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMI = ("nvidia-smi", "--query-gpu=uuid,utilization.gpu,memory.used", "--format=c
 
 
 def last_sample(run_dir: str) -> dict[str, Any] | None:
-    """Return what the run's gauge measured last, None when that is long ago."""
+    """Return the gauge's last sample of a run, None when it is too old."""
     for line in reversed(read_tail(os.path.join(run_dir, USAGE), SAMPLE_BYTES).splitlines()):
         with contextlib.suppress(ValueError, TypeError, KeyError):
             sample = json.loads(line)
@@ -28,7 +28,7 @@ def last_sample(run_dir: str) -> dict[str, Any] | None:
 
 
 def sampled_use(sample: dict[str, Any]) -> dict[str, list[float]]:
-    """Return {GPU UUID: [percent busy, MiB used]} of a sample that has both."""
+    """Return {GPU UUID: [percent busy, MiB used]} of the GPUs whose sample has both."""
     found: dict[str, list[float]] = {}
     for uuid, gpu in (sample.get("gpus") or {}).items():
         with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):
@@ -37,7 +37,7 @@ def sampled_use(sample: dict[str, Any]) -> dict[str, list[float]]:
 
 
 def gpu_use() -> dict[str, list[float]]:
-    """Return {GPU UUID: [percent busy, MiB used]} as nvidia-smi gives it; empty where it does not."""
+    """Return {GPU UUID: [percent busy, MiB used]} from nvidia-smi; empty if it reports none."""
     found: dict[str, list[float]] = {}
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(SMI, stdin=subprocess.DEVNULL, capture_output=True, timeout=5.0, check=False)

@@ -1,4 +1,4 @@
-"""list: what runs of this user are here: those that live or were lost, and the ended on request."""
+"""list: this user's runs on this host: the live and the lost ones, and on request the ended ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_LISTED = (
 
 
 def list_runs(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the runs that are asked for, and what their GPUs do where that is asked for."""
+    """Send the requested runs, and the use of their GPUs if the request includes it."""
     places, prefix = own_places(), str(request.get("prefix", ""))
     here = [run_dir for place in places for run_dir in runs_in(place, prefix)]
     told = {run_dir: describe_run(run_dir, tail=int(request.get("tail", TAIL))) for run_dir in here}
@@ -53,12 +53,12 @@ def list_runs(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_wanted(run: dict[str, Any], request: dict[str, Any]) -> bool:
-    """Return whether the request wishes to hear of a run."""
+    """Return whether the request includes a run."""
     return bool(request.get("ended")) or run["state"].get("phase") != "ended"
 
 
 def by_host(run_dirs: list[str]) -> dict[str, list[str]]:
-    """Return {host: run ids} of other nodes' runs in this home; how they are is theirs to say."""
+    """Return {host: run ids} of other nodes' runs in this home; only those nodes know their state."""
     found: dict[str, list[str]] = {}
     for run_dir in sorted(run_dirs):
         place, run_id = os.path.split(run_dir)
@@ -67,7 +67,7 @@ def by_host(run_dirs: list[str]) -> dict[str, list[str]]:
 
 
 def describe_run(run_dir: str, *, tail: int) -> dict[str, Any] | None:
-    """Return what one run directory says, None when it is not this node's to say (or goes away just now)."""
+    """Return the description of a run directory, None when it is another node's or disappears meanwhile."""
     spec = read_json(os.path.join(run_dir, SPEC))
     if spec is None or not is_of_this_node(run_dir):
         return None
@@ -85,7 +85,7 @@ def describe_run(run_dir: str, *, tail: int) -> dict[str, Any] | None:
 
 
 def gpu_use_of(runs: list[dict[str, Any]]) -> dict[str, list[float]]:
-    """Put what was measured last into each run; return {GPU UUID: [percent busy, MiB used]}."""
+    """Add the last sample to each run; return {GPU UUID: [percent busy, MiB used]}."""
     gpus = {gpu for run in runs if run["alive"] for gpu in run["spec"].get("gpus") or ()}
     use: dict[str, list[float]] = {}
     for run in runs:

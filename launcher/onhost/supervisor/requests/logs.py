@@ -1,4 +1,4 @@
-"""The logs of a run as a follower sends them: what was added since, from a byte offset for each."""
+"""New content of a run's logs for a follower, from a byte offset for each."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ..files import CHUNK
 from ..protocol import frame
 from ..run_dir import EVENTS, RECENT, RECENT_BEFORE, SIZES, USAGE, log_sizes
 
-LINES = (EVENTS, USAGE)  # sent by whole lines only
+LINES = (EVENTS, USAGE)  # sent in complete lines only
 
 
 class LogReader:
-    """Where each log stands, and the next bytes of all of them."""
+    """Offset in each log, and the next bytes of all of them."""
 
     def __init__(self, run_dir: str, request: dict[str, Any]) -> None:
         self._run_dir = run_dir
         self._only: list[str] | None = request.get("only")
         self._files: dict[str, int] = {}
-        self.once = bool(request.get("once"))  # what is there now and no more, however fast it grows
+        self.once = bool(request.get("once"))  # only the current content, however fast the log grows
         self._limits = log_sizes(run_dir) if self.once else {}
         self._offsets = {name: int(offset) for name, offset in request.get("offsets", {}).items()}
         if "since" in request:
@@ -48,7 +48,7 @@ class LogReader:
         try:
             names = sorted(os.listdir(self._run_dir))
         except OSError:
-            return  # the directory was deleted: what is open can still be read
+            return  # the directory was deleted: open files can still be read
         for name in names:
             if name not in self._files and self._wanted(name):
                 with contextlib.suppress(OSError):
@@ -56,7 +56,7 @@ class LogReader:
                     self._files[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def _follow_events(self) -> None:
-        """Where the directory was deleted and put back, events continue in another file that starts alike."""
+        """Switch to the restored events file, which has the same start, after the directory was deleted."""
         path = os.path.join(self._run_dir, EVENTS)
         with contextlib.suppress(OSError):
             if EVENTS in self._files and not os.path.samestat(os.stat(path), os.fstat(self._files[EVENTS])):
@@ -71,7 +71,10 @@ class LogReader:
 
 
 def offsets_since(run_dir: str, since: dict[str, float]) -> dict[str, int]:
-    """Return where to start for {"bytes": n} (at a line's start), {"lines": n}, or {"seconds": n} (early)."""
+    """Return the start offsets for {"bytes": n} (at a line's start), {"lines": n}, or {"seconds".
+
+    N} (early).
+    """
     now = log_sizes(run_dir)
     if "lines" in since:
         return {name: last_lines(run_dir, name, size, int(since["lines"])) for name, size in now.items()}
@@ -87,7 +90,10 @@ def offsets_since(run_dir: str, since: dict[str, float]) -> dict[str, int]:
 
 
 def last_lines(run_dir: str, name: str, size: int, lines: int) -> int:
-    """Return where the last so many lines of a log's first `size` bytes start; what has no end yet is one."""
+    """Return the offset of the last n lines in a log's first `size` bytes.
+
+    An unfinished line counts as one.
+    """
     if lines == 0:
         return size
     at, found = size, 0
@@ -110,7 +116,7 @@ def last_lines(run_dir: str, name: str, size: int, lines: int) -> int:
 
 
 def noted_sizes(run_dir: str) -> Iterator[tuple[float, dict[str, int]]]:
-    """Yield when the logs were noted to be how long."""
+    """Yield the recorded (time, sizes) of the logs."""
     for name in (SIZES, RECENT_BEFORE, RECENT):
         with contextlib.suppress(OSError), open(os.path.join(run_dir, name), "rb") as file:
             for line in file:
@@ -120,7 +126,7 @@ def noted_sizes(run_dir: str) -> Iterator[tuple[float, dict[str, int]]]:
 
 
 def line_start(run_dir: str, name: str, offset: int) -> int:
-    """Return where the first whole line at or after an offset starts; a long line is cut."""
+    """Return the start of the first complete line at or after an offset; a long line is cut."""
     if offset <= 0:
         return 0
     try:

@@ -14,7 +14,7 @@ GONE = ".gone"
 
 
 def remove_run(run_dir: str) -> None:
-    """Delete a run directory. Raises Refused while anything of the run lives."""
+    """Delete a run directory. Raises RequestRefused while any process of the run lives."""
     name = os.path.basename(run_dir)
     if is_alive(read_state(run_dir)):
         raise RequestRefused("%s still runs; stop it first" % name)
@@ -27,11 +27,11 @@ def remove_run(run_dir: str) -> None:
     place = os.path.dirname(run_dir)
     gone = os.path.join(place, ".%s.%d%s" % (name, os.getpid(), GONE))
     try:
-        os.rename(run_dir, gone)  # so that no half of it is ever taken for a run
+        os.rename(run_dir, gone)  # so that a half-deleted directory is never taken for a run
     except OSError as error:
         raise RequestRefused("%s cannot be removed: %s" % (run_dir, error)) from None
     for entry in os.listdir(place):
-        if entry.startswith(".") and entry.endswith(GONE):  # also what was still open the last time
+        if entry.startswith(".") and entry.endswith(GONE):  # also files that were still open the last time
             shutil.rmtree(os.path.join(place, entry), ignore_errors=True)
     if not has_only_open_files(gone):
         try:
@@ -41,7 +41,7 @@ def remove_run(run_dir: str) -> None:
 
 
 def has_only_open_files(directory: str) -> bool:
-    """Return whether nothing is left but what somebody has open: NFS keeps that under names of its own."""
+    """Return whether only open files remain: NFS keeps those under names of its own."""
     failed: list[OSError] = []
     names = [name for _, _, names in os.walk(directory, onerror=failed.append) for name in names]
     if not all(isinstance(error, FileNotFoundError) for error in failed):

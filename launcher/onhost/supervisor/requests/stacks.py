@@ -1,4 +1,4 @@
-"""stacks: have every rank write down where it stands; the run continues."""
+"""stacks: dump the stack of every rank; the run continues."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import sys
 from ..protocol import RequestRefused
 from ..run_dir import STACKS, is_alive, log_sizes, read_state
 
-SENT = 1 << 20  # of one rank
+SENT = 1 << 20  # bytes of one rank's log
 WAIT_S = 60.0
 
 
 def stacks_of(run_dir: str) -> dict[str, str]:
-    """Return what each rank's log of stacks got when it was asked just now, by file name. Raises Refused."""
+    """Dump the stacks now; return the new part of each rank's stack log, by file name.
+
+    Raises RequestRefused.
+    """
     source = os.path.join(run_dir, STACKS)
     if not is_alive(read_state(run_dir)):
         raise RequestRefused("%s does not run on this host any more" % os.path.basename(run_dir))

@@ -1,4 +1,4 @@
-"""start: make the run directory, start guardian and supervisor there, then follow."""
+"""start: make the run directory, start guardian and supervisor in it, then follow."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ RESERVE_BYTES = 64 << 10
 
 
 class WarmStartHandle(WarmSupervisor, Protocol):
-    """What began before the plan, as it is known at the client's end (warm_start.WarmStart)."""
+    """Processes started before the plan, as the client's end knows them (warm_start.WarmStart)."""
 
     def start(self, spec: dict[str, Any], run_dir: str) -> int:
-        """Hand the plan over; return the descriptor on which the supervisor's first state comes."""
+        """Send the plan; return the descriptor on which the supervisor's first state arrives."""
 
 
 def start(spec: dict[str, Any], early: WarmStartHandle | None = None) -> int:
-    """Start a run and follow it. Raises Refused.
+    """Start a run and follow it. Raises RequestRefused.
 
-    With `early` guardian and supervisor wait already, and the launcher's interpreter has started to import.
+    With `early`, guardian and supervisor already wait, and the launcher's interpreter has started to import.
     """
     run_dir = make_run_dir(spec)
     ready = early.start(spec, run_dir) if early is not None else fork_guardian(spec, run_dir)
@@ -52,7 +52,7 @@ def start(spec: dict[str, Any], early: WarmStartHandle | None = None) -> int:
 
 
 def make_run_dir(spec: dict[str, Any]) -> str:
-    """Create and fill the run directory. Raises Refused when it exists or cannot be written."""
+    """Create and fill the run directory. Raises RequestRefused when it exists or cannot be written."""
     place = own_places()[0]
     fresh = os.path.join(place, ".%s.%s.%d" % (spec["run_id"], boot_id()[:8], os.getpid()))
     try:
@@ -72,9 +72,11 @@ def make_run_dir(spec: dict[str, Any]) -> str:
 
 
 def put_in_place(fresh: str, run_id: str) -> str:
-    """Give a whole run directory its name. Raises Refused when this node has that run, and OSError.
+    """Rename a complete run directory to its final name.
 
-    Where another node has it, one that shares this node's home and has its name, it goes to another place.
+    Raises RequestRefused if this node has that run, and OSError.
+
+    If another node that shares this home and has this node's name holds the run, use another place.
     """
     for place in own_places()[:MAX_TWINS]:
         path = os.path.join(place, run_id)
@@ -94,7 +96,10 @@ def put_in_place(fresh: str, run_id: str) -> str:
 
 
 def fill(path: str, spec: dict[str, Any]) -> None:
-    """Write what a run starts with. Raises OSError, and Refused for a file that would lie elsewhere."""
+    """Write the initial files of a run.
+
+    Raises OSError, and RequestRefused for a file outside the directory.
+    """
     for name, text in [["rank.py", spec["rank_source"]], *spec.get("files", [])]:
         inside = os.path.normpath(os.path.join(path, name))
         if not inside.startswith(path + os.sep):
@@ -113,7 +118,10 @@ def fill(path: str, spec: dict[str, Any]) -> None:
 
 
 def make_lifeline(path: str) -> None:
-    """Make the FIFO by which the ranks end. Raises Refused where the file system has none (SMB, sshfs)."""
+    """Make the FIFO by which the ranks end.
+
+    Raises RequestRefused on file systems without FIFOs (SMB, sshfs).
+    """
     try:
         os.mkfifo(path, 0o600)
     except OSError as error:
@@ -126,7 +134,7 @@ def make_lifeline(path: str) -> None:
 
 
 def fork_guardian(spec: dict[str, Any], run_dir: str) -> int:
-    """Start the guardian in a session of its own; return where the supervisor's first state comes."""
+    """Start the guardian in a session of its own; return the descriptor of the supervisor's first state."""
     ready, done = os.pipe()
     if os.fork() == 0:
         try:
@@ -140,7 +148,10 @@ def fork_guardian(spec: dict[str, Any], run_dir: str) -> int:
 
 
 def first_state(ready: int, run_dir: str) -> dict[str, Any]:
-    """Wait for the supervisor's first state. Raises Refused where it says or shows that there is none."""
+    """Wait for the supervisor's first state.
+
+    Raises RequestRefused if the supervisor refuses or dies first.
+    """
     answer = b""
     while data := os.read(ready, 65536):
         answer += data

@@ -1,4 +1,4 @@
-"""stop: ask the supervisor to end the run, and wait for it."""
+"""stop: request the supervisor to end the run, and wait for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..run_processes import KILL_WAIT_S
 
 
 def stop_and_wait(run_dir: str, request: dict[str, Any]) -> dict[str, Any]:
-    """Ask for the end and wait for it; return the last state."""
+    """Request the end and wait for it; return the last state."""
     grace_s = float(request.get("grace_s", STOP_GRACE_S))
     request_stop(run_dir, StopRequest(str(request.get("why") or "asked to stop"), grace_s))
     give_up = time.monotonic() + grace_s + KILL_WAIT_S + 5.0
