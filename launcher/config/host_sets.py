@@ -2,21 +2,22 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import zip_longest
 from typing import TypeAlias
 
 _DIGITS = re.compile(r"([0-9]+)")
 _LONGEST_NUMBER = 18  # of digits; a longer one is a part of the name, which ClusterShell would not take
 _MOST_NUMBERS = 4
-_SHOWN = 8
+_LONGEST = 120
 Row: TypeAlias = "tuple[str, ...]"
 
 
-def host_range(hosts: Iterable[str], *, most: int | None = None) -> str:
+def host_range(hosts: Iterable[str]) -> str:
     """Return "l40s-[01-07],titan" for host names; names that are not node-set syntax stay as they are.
 
-    `most`: with no more than so many parts, then "and 990 more". ClusterShell folds the same way, but takes
-    time that grows with the square of the number of hosts whose names have several numbers.
+    ClusterShell reads it. Its own folding takes time that grows with the square of the number of hosts whose
+    names have several numbers.
     """
     names = list(dict.fromkeys(hosts))
     patterns: dict[Row, list[Row]] = {}
@@ -31,54 +32,50 @@ def host_range(hosts: Iterable[str], *, most: int | None = None) -> str:
             parts, numbers = [name], []
         patterns.setdefault(tuple(parts[::2]), []).append(tuple(numbers))
     folded = sorted(
-        (_text(words, row), count)
-        for words, rows in patterns.items()
-        for row, count in _fold(list(dict.fromkeys(rows)))
+        _text(words, row) for words, rows in patterns.items() for row in _fold(list(dict.fromkeys(rows)))
     )
-    folded += [(name, 1) for name in other]
-    if most is None or len(folded) <= most:
-        return ",".join(text for text, _ in folded)
-    left = sum(count for _, count in folded[most:])
-    return f"{','.join(text for text, _ in folded[:most])} and {left} more"
+    return ",".join([*folded, *other])
 
 
-def short_host_range(hosts: Iterable[str]) -> str:
-    """Return `host_range` with a few parts at most, for messages."""
-    return host_range(hosts, most=_SHOWN)
+@lru_cache(maxsize=512)
+def short_host_range(hosts: tuple[str, ...]) -> str:
+    """Return `host_range`, cut with the number of hosts where it is longer than a line; for messages."""
+    whole = host_range(hosts)
+    if len(whole) <= _LONGEST:
+        return whole
+    begin = whole[: max(1, whole.rfind(",", 0, _LONGEST))]
+    bracket = ",...]" if begin.rfind("[") > begin.rfind("]") else ""
+    return f"{begin}{bracket},... ({len(hosts)} hosts)"
 
 
 def _text(words: Row, row: Row) -> str:
     return "".join(part for pair in zip_longest(words, row, fillvalue="") for part in pair)
 
 
-def _fold(rows: list[Row]) -> list[tuple[Row, int]]:
+def _fold(rows: list[Row]) -> list[Row]:
     """Fold rows of numbers along one place after the other, that with the most values first.
 
-    Returns rows whose places hold a number or a range, each with the number of hosts that it stands for.
+    Returns rows whose places hold a number or a range.
     """
-    counted = dict.fromkeys(rows, 1)
     for place in sorted(range(len(rows[0])), key=lambda at: -len({row[at] for row in rows})):
         groups: dict[tuple[Row, Row], list[str]] = {}
-        each: dict[tuple[Row, Row], int] = {}  # hosts of one row: the ranges of a group's rows are the same
-        for row, count in counted.items():
-            around = row[:place], row[place + 1 :]
-            groups.setdefault(around, []).append(row[place])
-            each[around] = count
-        counted = {
-            (*before, text, *after): size * each[before, after]
+        for row in rows:
+            groups.setdefault((row[:place], row[place + 1 :]), []).append(row[place])
+        rows = [
+            (*before, text, *after)
             for (before, after), numbers in groups.items()
-            for text, size in _ranges(numbers)
-        }
-    return list(counted.items())
+            for text in _ranges(numbers)
+        ]
+    return rows
 
 
-def _ranges(numbers: list[str]) -> list[tuple[str, int]]:
-    """Return numbers as ranges, each with how many it holds: one for those without padding, one per width."""
+def _ranges(numbers: list[str]) -> list[str]:
+    """Return numbers as ranges: one of those without padding, and one for each width of padded ones."""
     padded = {len(each) for each in numbers if each.startswith("0") and len(each) > 1}
     widths: dict[int, list[int]] = {}
     for each in numbers:
         widths.setdefault(len(each) if len(each) in padded else 0, []).append(int(each))
-    return [(_range(sorted(values), width), len(values)) for width, values in sorted(widths.items())]
+    return [_range(sorted(values), width) for width, values in sorted(widths.items())]
 
 
 def _range(values: list[int], width: int) -> str:

@@ -8,6 +8,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from launcher.config.host_sets import short_host_range
 from launcher.config.inventory import HostEntry
 from launcher.engines.choice import choose_engine
 from launcher.errors import GpulaunchError, HostError
@@ -68,6 +69,7 @@ class PreflightResult:
     not_collected: tuple[str, ...] = ()  # checks that this source holds no facts for
     clocks: dict[str, ClockOffset] = field(default_factory=dict)
     script: ScriptAnalysis | None = None  # as it lies on the main host, or will
+    _by_host: dict[str, list[Finding]] = field(init=False, compare=False, repr=False)  # set when first asked
 
     @property
     def exit_code(self) -> int:
@@ -76,7 +78,15 @@ class PreflightResult:
 
     def of(self, host: str) -> tuple[Finding, ...]:
         """Return the findings that are about one host, alone or with others."""
-        return tuple(finding for finding in self.findings if host in finding.hosts)
+        try:
+            by_host = self._by_host
+        except AttributeError:
+            by_host = {}
+            for finding in self.findings:
+                for name in finding.hosts:
+                    by_host.setdefault(name, []).append(finding)
+            object.__setattr__(self, "_by_host", by_host)
+        return tuple(by_host.get(host, ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +286,7 @@ def _would_use(
     entries: Sequence[HostEntry], gathered: GatherResult, job: Job, script: ScriptAnalysis | None
 ) -> LaunchPreview:
     if gathered.errors:
-        return LaunchPreview(problem=f"{', '.join(gathered.errors)} cannot be used")
+        return LaunchPreview(problem=f"{short_host_range(tuple(gathered.errors))} cannot be used")
     pairs = [(entry, gathered.facts[entry.name]) for entry in entries]
     try:
         settled = decide_launch(pairs, job, run_id="preflight", script=script)

@@ -15,13 +15,23 @@ _RISING = tuple(Severity)
 
 def preflight_json(result: PreflightResult, *, facts: bool = False) -> dict[str, Any]:
     """Return the document; `facts` adds everything that was read."""
-    names = [entry.name for entry in result.entries]
+    merged = merge_findings(result.findings)
+    shared: dict[str, list[int]] = {}
+    for place, each in enumerate(merged):
+        for name in each.finding.hosts if len(each.finding.hosts) > 1 else ():
+            shared.setdefault(name, []).append(place)
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "exit_code": result.exit_code,
         "seconds": round(result.seconds, 3),
-        "hosts": {name: _host(result, name, facts=facts) for name in names},
-        "findings": [merged_json(each) for each in merge_findings(result.findings)],
+        "hosts": {
+            entry.name: {
+                **host_json(result, entry.name, facts=facts),
+                "shared_findings": shared.get(entry.name, []),
+            }
+            for entry in result.entries
+        },
+        "findings": [merged_json(each) for each in merged],
         "would_use": None if result.would_use is None else encode(result.would_use),
         "reach": encode(result.reach),
         "not_collected": list(result.not_collected),
@@ -40,13 +50,17 @@ def verdict(findings: tuple[Finding, ...]) -> str:
     return max(told, key=_RISING.index, default=Severity.PASS).value
 
 
-def _host(result: PreflightResult, name: str, *, facts: bool) -> dict[str, Any]:
+def host_json(result: PreflightResult, name: str, *, facts: bool) -> dict[str, Any]:
+    """Return what is known of one host; `findings` are those about it alone, the verdict counts all."""
     mine = result.of(name)
     known = result.facts.get(name)
     shown: dict[str, Any] = {
         "verdict": verdict(mine),
         "reached": known is not None,
-        "findings": [merged_json(each) for each in merge_findings(mine)],
+        "findings": [
+            merged_json(each)
+            for each in merge_findings(finding for finding in mine if len(finding.hosts) == 1)
+        ],
         "summary": None if known is None else _summary(known),
     }
     if facts and known is not None:

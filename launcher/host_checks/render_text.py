@@ -1,9 +1,9 @@
 """Findings for people: a line per host, equal findings folded over hosts, one line per unread fact."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from launcher.config.host_sets import host_range
+from launcher.config.host_sets import host_range, short_host_range
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.preflight import PreflightResult
 from launcher.terminal.cell_width import Span, StyledLine
@@ -27,6 +27,10 @@ _ORDER = (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARNING, Severity.INFO)
 _INFO_SHOWN = 3
 _SUBJECTS_SHOWN = 8
 _WIDTH = 9  # of the verdict column
+_WORD = re.compile(r"[\w.-]+")
+_MOST_ROWS = 48  # two screens of a terminal
+_COLUMNS = 120
+_QUIET_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,10 @@ def _words(finding: Finding, *, unread: bool) -> tuple[str, str, str]:
 
 def _without_name(text: str, hosts: tuple[str, ...], instead: str = "HOST") -> str:
     """Replace the name of a finding's one host, so that equal findings of several hosts are equal."""
-    if len(hosts) != 1:
+    if len(hosts) != 1 or hosts[0] not in text:
         return text
+    if _WORD.fullmatch(hosts[0]):  # no pattern of its own for each host
+        return _WORD.sub(lambda word: instead if word[0] == hosts[0] else word[0], text)
     return re.sub(rf"(?<![\w.-]){re.escape(hosts[0])}(?![\w.-])", lambda _: instead, text)
 
 
@@ -80,9 +86,10 @@ def _merge(group: list[Finding]) -> FindingGroup:
     if first.alike and len(group) > 1:
         message = f"{message} (and {len(group) - 1} more like it)"
     elif len(hosts) > 1 and len(first.hosts) == 1:
-        message = _without_name(message, first.hosts, host_range(hosts))
-        typed = hosts[0] if "ssh -" in fix else host_range(hosts)  # ssh takes one host, our commands a range
-        fix = _without_name(fix, first.hosts, typed)
+        message = _without_name(message, first.hosts, short_host_range(hosts))
+        # ssh takes one host, our commands a range; they cannot read one that was cut
+        takes_range = "ssh -" not in fix and "..." not in short_host_range(hosts)
+        fix = _without_name(fix, first.hosts, short_host_range(hosts) if takes_range else hosts[0])
     return FindingGroup(
         severity=first.severity,
         codes=tuple(dict.fromkeys(finding.code for finding in group)),
@@ -125,32 +132,88 @@ def _same_hosts_and_words(folded: Iterable[FindingGroup]) -> list[FindingGroup]:
 
 
 def report_lines(result: PreflightResult, *, verbose: bool = False) -> Iterator[StyledLine]:
-    """Yield the whole report for people, line by line."""
+    """Yield the whole report for people, line by line: two screens at most, unless `verbose`."""
     if verbose:
         for facts in result.facts.values():
             yield from _fact_lines(facts)
     quiet = [name for name in result.facts if not _notable(result.of(name))]
-    yield from _quiet_lines(result, quiet)
-    shown, more = (
-        (group_findings(result.findings), ()) if verbose else _shortened(group_findings(result.findings))
-    )
-    for item in shown:
-        yield from _finding_lines(item)
-    yield from more
+    end = [*_would_use_lines(result), _last_line(result)]
     if result.not_collected:
-        yield f"not asked of this source: {' '.join(result.not_collected)}"
-    yield from _would_use_lines(result)
-    yield _last_line(result)
+        end.insert(0, f"not asked of this source: {' '.join(result.not_collected)}")
+    folded = group_findings(result.findings)
+    if verbose:
+        yield from _quiet_lines(result, quiet)
+        for item in folded:
+            yield from _finding_lines(item, host_range)
+    else:
+        yield from _fit(list(_quiet_lines(result, quiet)), folded, _MOST_ROWS - sum(map(_rows, end)))
+    yield from end
+
+
+def _fit(quiet: list[StyledLine], folded: tuple[FindingGroup, ...], rows: int) -> Iterator[StyledLine]:
+    """Yield what fits: all, else one group for each code, else as many of these as there is room for."""
+    shown, more = _shortened(folded)
+    lines = [[*_finding_lines(item, short_host_range)] for item in shown]
+    quiet_left = max(0, len(quiet) - _QUIET_SHOWN)
+    if sum(map(_rows, [*quiet, *more, *(line for group in lines for line in group)])) > rows:
+        quiet = quiet[:_QUIET_SHOWN]
+        if quiet_left:
+            quiet.append(f"and {quiet_left} more kinds of hosts without findings (-v shows them)")
+        shown, more = _one_for_each_code(folded), ()
+        lines = [[*_finding_lines(item, short_host_range)] for item in shown]
+    yield from quiet
+    rows -= sum(map(_rows, quiet)) + len(more) + 1
+    for place, group in enumerate(lines):
+        rows -= sum(map(_rows, group))
+        if rows < 0:
+            codes = dict.fromkeys(code for item in shown[place:] for code in item.codes)
+            yield f"and, with -v: {' '.join(codes)}"
+            return
+        yield from group
+    yield from more
+
+
+def _rows(line: StyledLine) -> int:
+    """Return how many rows of a terminal a line takes."""
+    text = line if isinstance(line, str) else "".join(part for _, part in line)
+    return max(1, -(-len(text) // _COLUMNS))
+
+
+def _one_for_each_code(folded: Iterable[FindingGroup]) -> tuple[FindingGroup, ...]:
+    """Join the groups of a code and verdict, whatever they say: the first stands for all."""
+    groups: dict[tuple[object, ...], list[FindingGroup]] = {}
+    for item in folded:
+        groups.setdefault((item.ignored, item.severity, item.codes), []).append(item)
+    return tuple(_joined(group) for group in groups.values())
+
+
+def _joined(group: list[FindingGroup]) -> FindingGroup:
+    first = group[0]
+    if len(group) == 1:
+        return first
+    hosts = tuple(dict.fromkeys(host for item in group for host in item.hosts))
+    subjects = tuple(dict.fromkeys(subject for item in group for subject in item.subjects))
+    return FindingGroup(
+        severity=first.severity,
+        codes=first.codes,
+        hosts=hosts,
+        subjects=subjects if len(hosts) == 1 else (),
+        message=f"{first.message} (and {counted(len(group) - 1, 'other')} of this code: -v shows them)",
+        fix=first.fix,
+        ignored=first.ignored,
+        count=sum(item.count for item in group),
+    )
 
 
 def _shortened(folded: tuple[FindingGroup, ...]) -> tuple[tuple[FindingGroup, ...], tuple[str, ...]]:
     """Keep the first few pieces of information of a kind; what matters more is always shown in full."""
     shown: list[FindingGroup] = []
     left: dict[str, int] = {}
+    alike: dict[str, int] = {}
     for item in folded:
         code = item.codes[0]
-        alike = sum(other.codes[0] == code and other.severity is Severity.INFO for other in shown)
-        if item.severity is Severity.INFO and alike >= _INFO_SHOWN:
+        alike[code] = alike.get(code, 0) + (item.severity is Severity.INFO)
+        if item.severity is Severity.INFO and alike[code] > _INFO_SHOWN:
             left[code] = left.get(code, 0) + 1
         else:
             shown.append(item)
@@ -167,7 +230,7 @@ def _quiet_lines(result: PreflightResult, quiet: list[str]) -> Iterator[StyledLi
     for name in quiet:
         groups.setdefault(summary(result.facts[name]), []).append(name)
     for text, names in groups.items():
-        yield [_label("pass"), ("", f" {host_range(names)}: {text}")]
+        yield [_label("pass"), ("", f" {short_host_range(tuple(names))}: {text}")]
 
 
 def summary(facts: HostFacts) -> str:
@@ -186,12 +249,12 @@ def summary(facts: HostFacts) -> str:
     return one_line(", ".join(parts), 400)
 
 
-def _finding_lines(item: FindingGroup) -> Iterator[StyledLine]:
+def _finding_lines(item: FindingGroup, names: Callable[[tuple[str, ...]], str]) -> Iterator[StyledLine]:
     word = "ignored" if item.ignored else item.severity.value
     codes = " ".join(item.codes)
     more = f" and {len(item.subjects) - _SUBJECTS_SHOWN} more" if len(item.subjects) > _SUBJECTS_SHOWN else ""
     about = f" {', '.join(item.subjects[:_SUBJECTS_SHOWN])}{more}" if item.subjects else ""
-    yield [_label(word), ("", f" {codes} on {host_range(item.hosts)}{about}: {item.message}")]
+    yield [_label(word), ("", f" {codes} on {names(item.hosts)}{about}: {item.message}")]
     if item.fix and not item.ignored:
         lines = sanitize(item.fix).splitlines()
         yield f"{'':{_WIDTH}}   fix: {lines[0]}"

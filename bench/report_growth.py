@@ -1,0 +1,81 @@
+"""CPU time of judging and reporting a preflight of 2 N hosts to that of N hosts: 2 where it is linear.
+
+    python -m bench.report_growth [--hosts 500]
+
+Hosts have names that do not fold and findings that differ; text and JSON are measured apart. Target: at most
+2.4, which leaves room for the machine's caches.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+
+from bench.common import ROOT, Target, tell
+from launcher.config.inventory import HostEntry
+from launcher.host_checks.preflight import PreflightResult, evaluate_facts
+from launcher.host_checks.render_json import preflight_json
+from launcher.host_checks.render_text import report_lines
+from launcher.remote.agent import GatherResult
+from preflight.facts.host import HostFacts, Reach
+from preflight.facts.json_codec import decode, encode
+from preflight.job import Job
+
+_LIMIT = 2.4
+_ROUNDS = 3
+
+
+def main() -> int:
+    """Measure and tell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--hosts", type=int, default=500, help="the smaller number")
+    size = parser.parse_args().hosts
+    few, many = _cpu_of(size), _cpu_of(2 * size)
+    for name, seconds in many.items():
+        print(f"{name:6} {1000 * few[name]:8.1f} ms for {size} hosts {1000 * seconds:8.1f} ms for {2 * size}")
+    return tell(
+        [Target(f"{name}: {2 * size} to {size} hosts", many[name] / few[name], _LIMIT) for name in many]
+    )
+
+
+def _cpu_of(size: int) -> dict[str, float]:
+    facts = _facts(size)
+    result = _judge(facts)
+    return {
+        "judge": _least(lambda: _judge(facts)),
+        "text": _least(lambda: list(report_lines(result))),
+        "json": _least(lambda: json.dumps(preflight_json(result))),
+    }
+
+
+def _least(function: Callable[[], object]) -> float:
+    """Return the least CPU time of a few rounds."""
+    taken = []
+    for _ in range(_ROUNDS):
+        began = time.process_time()
+        function()
+        taken.append(time.process_time() - began)
+    return min(taken)
+
+
+def _judge(facts: dict[str, HostFacts]) -> PreflightResult:
+    main, *others = facts
+    reach = tuple(Reach(name, main, "192.0.2.5", 29500, ok=False, error="refused", ms=0.3) for name in others)
+    return evaluate_facts([HostEntry(name) for name in facts], GatherResult(facts, {}), Job(), reach=reach)
+
+
+def _facts(size: int) -> dict[str, HostFacts]:
+    """Return facts of hosts of which each lacks memory of its own on a GPU."""
+    recording = ROOT / "tests/preflight/recordings/2xl40s.json"
+    document = encode(decode(HostFacts, json.loads(recording.read_text())["facts"]))
+    facts: dict[str, HostFacts] = {}
+    for number in range(size):
+        name = f"ip-10-{number * 7 % 251}-{number * 13 % 241}-{number % 239}"
+        document["gpus"][0]["memory"]["used_mib"] = 9000 + number
+        facts[name] = decode(HostFacts, {**document, "host": name})
+    return facts
+
+
+if __name__ == "__main__":
+    sys.exit(main())
