@@ -12,6 +12,9 @@ NODE_VARIABLES = (
     "SLURM_JOB_END_TIME",
 )
 """What scripts read and srun does not."""
+_OF_LOGIN = ("SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY")
+"""sbatch and salloc pass them on: they name addresses of the login node, which the agent would take for those
+of its own node."""
 _INPUT = ("SLURM_", "SRUN_", "SALLOC_", "SBATCH_", "PMI_", "PMI2_", "PMIX_")
 
 
@@ -24,5 +27,6 @@ def step_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environ.items()
-        if not name.startswith(_INPUT) or name in OURS or name.startswith(NODE_VARIABLES)
+        if name not in _OF_LOGIN
+        and (not name.startswith(_INPUT) or name in OURS or name.startswith(NODE_VARIABLES))
     }

@@ -4,12 +4,17 @@ Long ones are in soak_slurm.py, which `make soak` runs.
 """
 
 import json
+import re
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from launcher.transports.step.wire import KeptTexts
+from tests.lab.client import Client
 from tests.lab.gpus import silicon
 from tests.lab.slurm_cluster import (
     CHECKOUT,
@@ -171,3 +176,45 @@ def test_a_bad_node_fails_as_prolog_and_health_check_and_a_good_one_passes(clust
             assert told.startswith(("GPU003 gpu2: ", "HEAL001 gpu4: ", "HEAL003 gpu6: ")), told
             assert told.count("\n") == 2
     cluster.run("scontrol", "update", "nodename=n4", "state=resume")
+
+
+def test_each_job_of_a_node_gets_the_gpu_of_its_own_step_by_uuid(cluster: Cluster) -> None:
+    silicon().install(cluster.lab.host("n3"), "8xh100")
+    plan = f"{cluster.gpulaunch} run plain.py -n --ignore ENV003,DRV003,GPU006"
+    jobs = [cluster.batch(f"{plan}; {plan} --json; sleep 3", "-w", "n3", "--gres=gpu:1") for _ in range(2)]
+    texts = [cluster.wait_output(job, '"exit_code": 0') for job in jobs]
+    uuids = [set(re.findall(r"GPU-[0-9a-f-]{36}", text)) for text in texts]
+    assert [len(each) for each in uuids] == [1, 1], texts
+    assert uuids[0] != uuids[1]
+    for number, text in enumerate(texts):
+        assert f"n3 offers 1 of its 8 GPUs [CUDA_VISIBLE_DEVICES={number} of the Slurm step]" in text
+    for job in jobs:
+        cluster.wait_over(job)
+
+
+def test_a_job_is_submitted_on_a_login_node_with_its_tree(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.head.put("/root/.bashrc", f"export SLURM_CONF={cluster.conf}\n")
+    client = Client(cluster.lab, tmp_path / "home")
+    client.write({"head": {"workdir": "~/project"}})
+    project = client.home / "project"
+    project.mkdir()
+    (project / "job.py").write_text(ENDS)
+    (project / "job.yaml").write_text("script: job.py\ngpus: none\nguard: 'off'\nslurm: {nodes: 2}\n")
+    argv = client.argv("submit", "-c", "./job.yaml", "--login", "head", "--json")
+    done = subprocess.run(argv, env=client.env, cwd=project, capture_output=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    job = json.loads(done.stdout)["job"]
+    state = cluster.wait_over(job)
+    output = cluster.head.path(f"/root/project/slurm-{job}.out").read_text()
+    assert state == "COMPLETED", output
+    assert "finished (exit code 0)" in output
+    assert output.count("] up ") == 2
+
+
+def test_what_differs_little_from_node_to_node_is_sent_to_all_only_once() -> None:
+    texts = KeptTexts()
+    common, tail = bytes(range(256)) * 400, b"tail" * 2000
+    first = texts.input_messages("n1", "1", common + b"one" + tail)
+    second = texts.input_messages("n2", "2", common + b"another" + tail)
+    assert len(first) > len(common)
+    assert second == b"n2 2 ref 0 %d %d 7\nanother" % (len(common), len(tail))

@@ -103,5 +103,12 @@ def test_the_job_id_is_read_from_what_sbatch_prints(text: str, job: str) -> None
 
 def test_srun_gets_no_variable_of_an_outer_step() -> None:
     kept = {"PATH": "/bin", "SLURM_JOB_ID": "7", "SLURM_CONF": "/c", "SLURM_ARRAY_TASK_ID": "3", "HOME": "/h"}
-    dropped = ("SLURM_NNODES", "SLURM_CPU_BIND", "SLURM_MEM_PER_CPU", "SLURM_CPUS_PER_TASK", "SRUN_DEBUG")
+    dropped = (
+        "SLURM_NNODES",
+        "SLURM_CPU_BIND",
+        "SLURM_MEM_PER_CPU",
+        "SLURM_CPUS_PER_TASK",
+        "SRUN_DEBUG",
+        "SSH_CONNECTION",
+    )
     assert step_environment({**kept, **dict.fromkeys(dropped, "1"), "PMI_RANK": "0"}) == kept
